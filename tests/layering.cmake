@@ -44,18 +44,20 @@ set(third_party_of_src/formats/toml.cpp "^toml\\+\\+/")
 
 set(engines "gloo|mpi|nccl|threads")
 # The rooms of src/engine, each with those below it that it may include besides the headers in src/engine itself. Those
-# headers include `record` alone; the sources there, which are the public classes, include every room but engines.
-set(rooms_of_headers record)
-set(rooms_of_sources record hosts store checked membership join simulation)
-set(rooms_of_record "")
+# headers include `record` and `diagnosis` alone; the sources there, which are the public classes, include every room but
+# engines.
+set(rooms_of_headers record diagnosis)
+set(rooms_of_sources record diagnosis hosts store checked membership join simulation)
+set(rooms_of_diagnosis "")
+set(rooms_of_record diagnosis)
 set(rooms_of_hosts "")
 set(rooms_of_store hosts)
-set(rooms_of_checked record)
-set(rooms_of_membership hosts store)
-set(rooms_of_join record checked)
+set(rooms_of_checked record diagnosis)
+set(rooms_of_membership diagnosis hosts store)
+set(rooms_of_join record diagnosis checked)
 set(rooms_of_simulation join membership)
 foreach(engine gloo mpi nccl threads)
-    set(rooms_of_${engine} record hosts store membership join)
+    set(rooms_of_${engine} record diagnosis hosts store membership join)
 endforeach()
 
 set(breaches 0)

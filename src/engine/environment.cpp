@@ -8,8 +8,8 @@
 
 #include <rankmesh/core/name.hpp>
 
+#include "engine/diagnosis/failure.hpp"
 #include "engine/engines.hpp"
-#include "engine/failure.hpp"
 
 namespace rankmesh {
 namespace {

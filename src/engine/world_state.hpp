@@ -12,8 +12,8 @@
 
 #include <rankmesh/engine/world.hpp>
 
-#include "engine/cause.hpp"
 #include "engine/device_engine.hpp"
+#include "engine/diagnosis/cause.hpp"
 #include "engine/exchange.hpp"
 #include "engine/fork.hpp"
 #include "engine/pending_buffers.hpp"

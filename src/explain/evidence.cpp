@@ -187,12 +187,12 @@ std::pair<std::string, int> Evidence::reported(int rank) const {
         const auto& error = record->error;
         if (std::ranges::find(record->missing, rank) == record->missing.end()) continue;
         for (auto at = error.find(name); at != std::string::npos; at = error.find(name, at + 1)) {
-            // A clause of its own: `; rank 3 [dp=1 tp=1] is in barrier, ...`, or in brackets.
-            if (at == 0 || (error[at - 1] != '(' && (at < 2 || error[at - 2] != ';'))) continue;
+            // A clause of its own: `; rank 3 [dp=1 tp=1] is in barrier, ...`.
+            if (at < 2 || error[at - 2] != ';') continue;
             auto text = std::string_view(error).substr(at + name.size());
             if (const auto end = text.find("] "); text.starts_with('[') && end != std::string_view::npos)
                 text.remove_prefix(end + 2);
-            return {excerpt(text.substr(0, text.find_first_of(";)")), 200), reporter};
+            return {excerpt(text.substr(0, text.find(';')), 200), reporter};
         }
     }
     return {};

@@ -141,9 +141,10 @@ TEST(Explain, SaysOfARankWithoutARecordWhatTheErrorsOfItsPeersSay) {
               "tp=2 cannot be used any more; rank 2 [dp=1 tp=0] does not answer: it is stopped, cut off or "
               "gone",
               "does not answer: it is stopped, cut off or gone"},
-          std::pair{"expired: arrived {0, 1, 3}, missing 2 [dp=1 tp=0] (rank 2 is stopped, or has no time to "
-                    "answer), and all end",
-                    "is stopped, or has no time to answer"}}) {
+          std::pair{
+              "expired: arrived {0, 1, 3}, missing 2 [dp=1 tp=0] ; rank 2 [dp=1 tp=0] is stopped, or has "
+              "no time to answer; the job is ended",
+              "is stopped, or has no time to answer"}}) {
         auto records = records_of(job, {2});
         records[0].error = error;
         for (auto& record : records) record.missing = {2};

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <thread>
 
-#include "engine/failure.hpp"
+#include "engine/diagnosis/attendance.hpp"
 #include "engine/record/recorder.hpp"
 #include "engine/timeout.hpp"
 
@@ -13,6 +13,10 @@ namespace {
 
 /// The matchers with calls of this thread that may not be settled yet.
 thread_local std::vector<std::weak_ptr<CallMatcher>> of_this_thread;
+
+Attendance attendance_of(const Timeout& passed) {
+    return {.arrived = passed.arrived, .missing = passed.missing, .seen = passed.seen};
+}
 
 /// The pause between two polls: short at first, since most peers arrive soon.
 class Pause {
@@ -101,7 +105,7 @@ void CallMatcher::advance_own() {
     } catch (const Timeout& passed) {  // on another rank: this one only looks
         if (open_.empty()) return break_with(std::current_exception());
         const auto& label = *open_.front()->label;
-        break_with(expired_elsewhere(label, passed.arrived, passed.missing, passed.seen).error(label));
+        break_with(expired_elsewhere(label, attendance_of(passed)).error(label));
     } catch (...) {
         break_with(std::current_exception());
     }
@@ -155,22 +159,19 @@ void CallMatcher::settle(CheckedCall& part, Duration timeout) {
 std::exception_ptr CallMatcher::expired_in_comparison(const CheckedCall& part, Duration timeout,
                                                       const Timeout& passed) const {
     const auto& label = *part.label;
-    const auto has = [](const std::vector<int>& ranks, int rank) {
-        return std::ranges::find(ranks, rank) != ranks.end();
-    };
-    if (passed.arrived.empty() || has(passed.arrived, rank_))
-        return expired(timeout, rank_, part.text(), label, passed.arrived, passed.missing, passed.seen)
-            .error(label);
+    if (passed.arrived.empty() || contains(passed.arrived, rank_))
+        return expired(timeout, rank_, part.text(), label, attendance_of(passed)).error(label);
     // Others have waited for it in another call.
-    if (!has(passed.missing, rank_))
-        return expired_elsewhere(label, passed.arrived, passed.missing, passed.seen).error(label);
+    if (!contains(passed.missing, rank_)) return expired_elsewhere(label, attendance_of(passed)).error(label);
     // They miss this rank, which misses them, or the other end of its message.
     const auto missing = is_point_to_point(part.call.operation) ? std::vector{label.ranks[part.call.argument]}
                                                                 : passed.arrived;
     const auto seen = last_seen(missing, label, [&](int each) {
-        return has(passed.arrived, each) ? "waits in another call of this communicator" : "has not called it";
+        return contains(passed.arrived, each) ? "waits in another call of this communicator"
+                                              : "has not called it";
     });
-    return expired(timeout, rank_, part.text(), label, {rank_}, missing, seen).error(label);
+    return expired(timeout, rank_, part.text(), label, {.arrived = {rank_}, .missing = missing, .seen = seen})
+        .error(label);
 }
 
 void CallMatcher::meanwhile(const std::function<bool()>& is_over, Duration timeout) {

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "engine/failure.hpp"
+#include "engine/diagnosis/failure.hpp"
 
 namespace rankmesh::detail {
 

@@ -3,6 +3,8 @@
 
 #include <utility>
 
+#include "engine/diagnosis/difference.hpp"
+
 namespace rankmesh::detail {
 namespace {
 
@@ -96,24 +98,16 @@ void Messages::settle(int peer, Lane& lane, const Notice& notice) {
 
 std::exception_ptr Messages::disagreement(int peer, const CheckedCall& part, const Notice& notice,
                                           std::uint64_t number) const {
-    struct End {
-        int rank;
-        Notice notice;
+    const auto end = [](int rank, const Notice& said) {
+        return MessageEnd{rank, cat(rank, " [", said.member.text, "]"),
+                          elements_text(said.count, said.dtype, said.unit) + tag_text(said.tag)};
     };
-    auto from = End{ranks_[group_rank_], part.notice};
-    auto to = End{ranks_[peer], notice};
-    if (part.notice.receives) std::swap(from, to);
-    const auto text = [](const End& end) {
-        return cat("rank ", end.rank, " [", end.notice.member.text, "]");
-    };
-    const auto what = [](const End& end) {
-        return elements_text(end.notice.count, end.notice.dtype, end.notice.unit) + tag_text(end.notice.tag);
-    };
-    return std::make_exception_ptr(Disagreement(
-        cat("on ", part.label->text(), ", group ", to_string(ranks_), ", ", text(from), " sends ", what(from),
-            " to ", text(to), ", which receives ", what(to), ", in message number ", number,
-            " between them that way; nothing was sent"),
-        from.rank < to.rank ? std::vector{from.rank, to.rank} : std::vector{to.rank, from.rank}));
+    auto sender = end(ranks_[group_rank_], part.notice);
+    auto receiver = end(ranks_[peer], notice);
+    if (part.notice.receives) std::swap(sender, receiver);
+    auto failure = differing_ends(number, *part.label, sender, receiver);
+    append(failure.why, "; nothing was sent");
+    return failure.error();
 }
 
 }  // namespace rankmesh::detail

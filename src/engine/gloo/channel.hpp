@@ -9,8 +9,8 @@
 #include <thread>
 #include <vector>
 
-#include "engine/cause.hpp"
 #include "engine/channel.hpp"
+#include "engine/diagnosis/cause.hpp"
 #include "engine/gloo/monitor/peer_monitor.hpp"
 #include "engine/gloo/transport/connections.hpp"
 #include "engine/owned_call.hpp"

@@ -7,7 +7,7 @@
 
 #include <rankmesh/core/text.hpp>
 
-#include "engine/failure.hpp"
+#include "engine/diagnosis/attendance.hpp"
 #include "engine/fields.hpp"
 #include "engine/gloo/descriptors.hpp"
 #include "engine/gloo/transport/endpoint.hpp"

@@ -9,7 +9,7 @@
 #include <rankmesh/core/detail/number.hpp>
 #include <rankmesh/core/text.hpp>
 
-#include "engine/failure.hpp"
+#include "engine/diagnosis/attendance.hpp"
 #include "engine/fields.hpp"
 #include "engine/hash.hpp"
 #include "engine/join/gather.hpp"

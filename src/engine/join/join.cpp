@@ -9,7 +9,7 @@
 #include "engine/alone.hpp"
 #include "engine/checked/channel.hpp"
 #include "engine/checked/device_channel.hpp"
-#include "engine/failure.hpp"
+#include "engine/diagnosis/failure.hpp"
 #include "engine/join/agree.hpp"
 #include "engine/world_state.hpp"
 

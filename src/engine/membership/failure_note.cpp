@@ -5,7 +5,7 @@
 
 #include <rankmesh/core/text.hpp>
 
-#include "engine/failure_text.hpp"
+#include "engine/diagnosis/failure_text.hpp"
 #include "engine/fields.hpp"
 
 namespace rankmesh::detail {

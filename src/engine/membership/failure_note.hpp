@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-#include "engine/failure.hpp"
+#include "engine/diagnosis/failure.hpp"
 
 namespace rankmesh::detail {
 

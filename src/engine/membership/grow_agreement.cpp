@@ -11,6 +11,7 @@
 
 #include <rankmesh/core/text.hpp>
 
+#include "engine/diagnosis/attendance.hpp"
 #include "engine/fields.hpp"
 #include "engine/host.hpp"
 #include "engine/membership/failure_note.hpp"

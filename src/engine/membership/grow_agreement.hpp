@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "engine/channel.hpp"
-#include "engine/failure.hpp"
+#include "engine/diagnosis/failure.hpp"
 #include "engine/store/store.hpp"
 
 namespace rankmesh::detail {

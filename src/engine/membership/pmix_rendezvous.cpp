@@ -7,7 +7,7 @@
 
 #include <rankmesh/core/text.hpp>
 
-#include "engine/failure.hpp"
+#include "engine/diagnosis/failure.hpp"
 #include "engine/membership/failure_note.hpp"
 #include "engine/timeout.hpp"
 

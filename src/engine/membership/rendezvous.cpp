@@ -6,7 +6,7 @@
 
 #include <rankmesh/core/text.hpp>
 
-#include "engine/failure.hpp"
+#include "engine/diagnosis/attendance.hpp"
 #include "engine/hash.hpp"
 #include "engine/timeout.hpp"
 

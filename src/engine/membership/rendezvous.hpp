@@ -13,7 +13,7 @@
 
 #include <rankmesh/core/text.hpp>
 
-#include "engine/failure.hpp"
+#include "engine/diagnosis/failure.hpp"
 #include "engine/membership/grow_agreement.hpp"
 
 namespace rankmesh::detail {

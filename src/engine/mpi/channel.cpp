@@ -11,7 +11,7 @@
 #include <utility>
 
 #include "engine/arithmetic.hpp"
-#include "engine/failure.hpp"
+#include "engine/diagnosis/failure.hpp"
 #include "engine/mpi/large_type.hpp"
 #include "engine/mpi/monitored_barrier.hpp"
 #include "engine/mpi/tags.hpp"

@@ -8,7 +8,7 @@
 #include <optional>
 
 #include "engine/agreed.hpp"
-#include "engine/failure.hpp"
+#include "engine/diagnosis/failure.hpp"
 
 namespace rankmesh::detail {
 

@@ -6,7 +6,7 @@
 
 #include <rankmesh/core/text.hpp>
 
-#include "engine/failure.hpp"
+#include "engine/diagnosis/attendance.hpp"
 #include "engine/mpi/tags.hpp"
 #include "engine/timeout.hpp"
 
@@ -58,7 +58,7 @@ bool holds_before(std::chrono::steady_clock::time_point until, Condition&& condi
         (std::ranges::find(missing, i) != missing.end() ? absent : arrived).push_back(label.ranks[i]);
     if (!note.empty()) arrived = {label.ranks[rank_of(comm)]};
     auto failure = expired(timeout, label.ranks[rank_of(comm)], "monitored_barrier", label,
-                           std::move(arrived), std::move(absent));
+                           {.arrived = std::move(arrived), .missing = std::move(absent)});
     append(failure.why, note);
     failure.raise(label);
 }

@@ -18,12 +18,6 @@
 #include "engine/timeout.hpp"
 
 namespace rankmesh::detail {
-namespace {
-
-/// What a rank is whose process is there.
-constexpr auto stopped_in_words = "is stopped, or has no time to answer";
-
-}  // namespace
 
 Call Flight::call() const {
     const auto what = what_.load(std::memory_order_relaxed);
@@ -315,17 +309,24 @@ std::vector<Channel::PeerStatus> Watchdog::ask(const Flight& flight, const Ranks
     const auto& world = flight.world_;
     if (!world || ranks.size() > most_asked || ring.size() > PeerMessage::longest_text) return {};
     const auto answers = world->ask(ranks.list(), flight.key_, number, own_status(), patience, true, ring);
+    return statuses_of(*world, ranks.list(), answers);
+}
+
+std::vector<Channel::PeerStatus> Watchdog::statuses_of(const PeerQuery& world, const std::vector<int>& ranks,
+                                                       const PeerQuery::Answers& answers) {
     auto statuses = std::vector<Channel::PeerStatus>{};
-    for (const auto rank : ranks.list()) {
+    for (const auto rank : ranks) {
         const auto told = answers.told.find(rank);
-        if (rank == world->rank())
+        if (rank == world.rank())
             statuses.push_back({.arrived = true, .doing = {}});
         else if (told != answers.told.end())
             statuses.push_back({.arrived = told->second.arrived,
                                 .doing = cat("is ", told->second.text),
                                 .ended = told->second.ended});
-        else if (const auto mute = contains(answers.mute, rank); mute || world->is_local(rank))
-            statuses.push_back({.doing = mute ? stopped_in_words : "is gone", .answers = false});
+        else if (contains(answers.mute, rank))
+            statuses.push_back({.doing = missing_because::it_is_stopped, .answers = false});
+        else if (world.is_local(rank))
+            statuses.push_back({.doing = missing_because::its_process_ended, .answers = false});
         else
             statuses.push_back({.doing = {}, .known = false});
     }
@@ -342,55 +343,37 @@ void Watchdog::write_records() const {
         }
 }
 
-/// `: arrived {0, 2}, missing {1} (rank 1 is outside every call of rankmesh)`, as far as that can be told.
-std::string Watchdog::who_is_missing(const Flight& flight, RecordReason& why) const {
+/// Who is missing in the call of a flight, as far as the watchdogs of this host can tell; nobody without
+/// them.
+Attendance Watchdog::attendance(const Flight& flight) const {
     if (!flight.world_) return {};
     const auto& label = *flight.label_.load(std::memory_order_relaxed);
     const auto& ranks = label.ranks;
-    const auto number = flight.number_.load(std::memory_order_relaxed);
-    const auto message = flight.is_message();
+    const auto peer = flight.is_message() ? flight.call().argument : -1;
     auto asked = std::vector<int>{};
-    if (message)
-        asked.push_back(ranks[flight.call().argument]);
-    else
-        for (int i = 0; i < std::min(ranks.size(), most_asked); ++i) asked.push_back(ranks[i]);
+    for (int i = 0; i < std::min(ranks.size(), most_asked) && peer < 0; ++i) asked.push_back(ranks[i]);
+    if (peer >= 0) asked.push_back(ranks[peer]);
     const auto answers = ask(flight, asked, patience);
+    auto statuses = statuses_of(*flight.world_, asked, answers);
     auto known_mute = answers.mute;
-    auto arrived = std::vector<int>{};
-    auto missing = std::vector<int>{};
-    auto remote = std::vector<int>{};
-    auto texts = std::string{};
-    const auto* unborn = flight.is_start_ ? " has not come to it, or is gone" : " is gone";
-    for (auto rank : asked) {
-        const auto answer = answers.told.find(rank);
-        const auto mute = contains(answers.mute, rank);
-        if (rank == flight.world_->rank() || (answer != answers.told.end() && answer->second.arrived)) {
-            arrived.push_back(rank);
-        } else if (answer == answers.told.end() && !mute && !flight.world_->is_local(rank)) {
-            remote.push_back(rank);
-        } else {
-            missing.push_back(rank);
-            constexpr auto most_told = 8;
-            if (missing.size() > most_told) continue;
-            append(texts, cat(texts.empty() ? " (rank " : "; rank ", rank,
-                              mute ? cat(" ", stopped_in_words)
-                              : answer == answers.told.end()
-                                  ? std::string(unborn)
-                                  : cat(" is ", answer->second.text,
-                                        who_is_awaited(flight, rank, answer->second, known_mute))));
-        }
+    auto described = std::size_t{0};
+    for (std::size_t i = 0; i < asked.size(); ++i) {
+        auto& status = statuses[i];
+        if (status.arrived || !status.known) continue;
+        if (described++ == most_described) break;
+        if (const auto answer = answers.told.find(asked[i]); answer != answers.told.end())
+            append(status.doing, who_is_awaited(flight, asked[i], answer->second, known_mute));
+        else if (flight.is_start_ && !contains(answers.mute, asked[i]))
+            status.doing = "has not come to it, or is gone";
     }
-    why.arrived = arrived;
-    why.missing = missing;
-    why.missing.insert(why.missing.end(), remote.begin(), remote.end());
-    auto text = std::string{};
-    if (!message && number > 0) append(text, cat(": arrived ", ranks_to_string(arrived)));
-    if (!missing.empty())
-        append(text, cat(text.empty() ? ": " : ", ", "missing ", label.named(missing), texts, ")"));
-    if (!remote.empty())
-        append(text, cat(text.empty() ? ": " : ", ", "no answer from ", label.named(remote),
-                         ", which are on other hosts"));
-    return text;
+    if (peer < 0) {
+        const auto here = std::ranges::find(asked, flight.world_->rank()) - asked.begin();
+        return Attendance::of(label, static_cast<int>(here), {}, statuses);
+    }
+    auto attendance = Attendance{.arrived = {flight.world_->rank()}, .missing = {}};
+    (statuses[0].known ? attendance.missing : attendance.unreachable) = asked;
+    attendance.seen = last_seen(attendance.missing, label, [&](int) { return statuses[0].doing; });
+    return attendance;
 }
 
 /// ` and waits for 5 [dp=2 tp=1]; rank 5 is stopped, or has no time to answer`, from rank to rank while each
@@ -426,7 +409,9 @@ std::string Watchdog::who_is_awaited(const Flight& flight, int rank, RankStatus 
         if (std::ranges::find(followed, *found) != followed.end()) break;
         followed.push_back(*found);
         if (is_silent(*found)) {
-            append(text, cat("; rank ", *found, " ", contains(mute, *found) ? stopped_in_words : "is gone"));
+            append(text, cat("; rank ", *found, " ",
+                             contains(mute, *found) ? missing_because::it_is_stopped
+                                                    : missing_because::its_process_ended));
             break;
         }
         status = std::move(answers.told[*found]);
@@ -450,9 +435,14 @@ std::string Watchdog::place(const Flight& flight) const {
 }
 
 void Watchdog::report(const Flight& flight, Duration timeout) const {
-    auto why = RecordReason{.reason = "timeout"};
-    const auto who = who_is_missing(flight, why);
-    end(flight, std::move(why), cat("the timeout of ", to_text(timeout), " expired on ", place(flight), who));
+    const auto ranks = attendance(flight);
+    auto text = cat("the timeout of ", to_text(timeout), " expired on ", place(flight));
+    if (!ranks.arrived.empty())
+        append(text, cat(": ", ranks.text(*flight.label_.load(std::memory_order_relaxed))));
+    if (!ranks.seen.empty()) append(text, cat("; ", ranks.seen));
+    auto why = RecordReason{.reason = "timeout", .arrived = ranks.arrived, .missing = ranks.missing};
+    why.missing.insert(why.missing.end(), ranks.unreachable.begin(), ranks.unreachable.end());
+    end(flight, std::move(why), text);
 }
 
 /// The job ends once the others have had time to ask this rank: where its process has ended, none answers.

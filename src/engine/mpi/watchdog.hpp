@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "engine/channel.hpp"
+#include "engine/diagnosis/attendance.hpp"
 #include "engine/mpi/peer_query.hpp"
 #include "engine/record/recorder.hpp"
 
@@ -140,7 +141,10 @@ private:
                       const std::string& ring) const;
     RankStatusOf own_status() const;
     void answer() const;
-    std::string who_is_missing(const Flight& flight, RecordReason& why) const;
+    Attendance attendance(const Flight& flight) const;
+    /// The answers of `ranks`, in their order, and what is known of those that have not answered.
+    static std::vector<Channel::PeerStatus> statuses_of(const PeerQuery& world, const std::vector<int>& ranks,
+                                                        const PeerQuery::Answers& answers);
     std::string who_is_awaited(const Flight& flight, int rank, RankStatus status,
                                std::vector<int>& mute) const;
     std::string place(const Flight& flight) const;

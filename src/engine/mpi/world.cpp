@@ -7,7 +7,7 @@
 
 #include <rankmesh/core/mesh.hpp>
 
-#include "engine/failure.hpp"
+#include "engine/diagnosis/failure.hpp"
 #include "engine/hash.hpp"
 #include "engine/host.hpp"
 #include "engine/mpi/channel.hpp"

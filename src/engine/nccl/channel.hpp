@@ -8,8 +8,8 @@
 #include <mutex>
 #include <vector>
 
-#include "engine/cause.hpp"
 #include "engine/channel.hpp"
+#include "engine/diagnosis/cause.hpp"
 #include "engine/nccl/comm.hpp"
 #include "engine/nccl/device.hpp"
 #include "engine/nccl/operations.hpp"

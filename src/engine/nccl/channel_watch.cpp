@@ -8,7 +8,7 @@
 
 #include <rankmesh/core/text.hpp>
 
-#include "engine/failure.hpp"
+#include "engine/diagnosis/attendance.hpp"
 #include "engine/nccl/channel.hpp"
 #include "engine/record/recorder.hpp"
 #include "engine/timeout.hpp"
@@ -53,44 +53,18 @@ std::exception_ptr NcclChannel::timeout_of(const Work& work) const {
     } catch (...) {  // a rank has ended meanwhile
         return std::current_exception();
     }
-    auto why = std::string("NCCL does not say who is missing");
-    if (!statuses.empty()) {
-        const auto& ranks = work.label->ranks;
-        const auto status = [&](int rank) {
-            for (int i = 0; i < ranks.size(); ++i)
-                if (ranks[i] == rank) return statuses[static_cast<std::size_t>(i)];
-            return PeerStatus{};
-        };
-        auto arrived = std::vector<int>{};
-        auto missing = std::vector<int>{};
-        auto remote = std::vector<int>{};
-        for (int i = 0; i < ranks.size(); ++i) {
-            const auto peer =
-                work.call.operation == Operation::send_recv ? work.call.source : work.call.argument;
-            const auto here =
-                i == parts_.group_rank || (!is_message && statuses[static_cast<std::size_t>(i)].arrived);
-            if (here)
-                arrived.push_back(ranks[i]);
-            else if (!is_message || i == peer || i == work.call.argument)
-                (statuses[static_cast<std::size_t>(i)].known ? missing : remote).push_back(ranks[i]);
-        }
-        // Of the two ends of a message one may be there.
-        const auto answers = [&](int rank) { return status(rank).answers; };
-        if (is_message && !std::ranges::all_of(missing, answers)) std::erase_if(missing, answers);
-        if (!remote.empty())
-            why = cat("no answer from ", work.label->named(remote), ", which are on other hosts");
-        else if (missing.empty())
-            why = "all its ranks have called it, but the device has not completed it";
-        auto seen = last_seen(missing, *work.label, [&](int rank) { return status(rank).doing; });
-        if (!missing.empty())
-            return expired(work.timeout, parts_.device->rank, numbered(work.call, work.number), *work.label,
-                           std::move(arrived), std::move(missing), std::move(seen))
-                .error(*work.label);
-    }
-    const auto failure = Failure{.kind = Failure::Kind::timeout,
-                                 .why = cat("the timeout of ", to_text(work.timeout), " expired on rank ",
-                                            parts_.device->rank, " in ", text(work), "; ", why)};
-    return failure.error(*work.label);
+    if (statuses.empty())
+        return Failure{
+            .kind = Failure::Kind::timeout,
+            .why = cat("the timeout of ", to_text(work.timeout), " expired on rank ", parts_.device->rank,
+                       " in ", text(work), "; NCCL does not say who is missing")}
+            .error(*work.label);
+    auto awaited = std::vector<int>{};
+    if (is_message) awaited.push_back(work.call.argument);
+    if (work.call.operation == Operation::send_recv) awaited.push_back(work.call.source);
+    return expired(work.timeout, parts_.device->rank, numbered(work.call, work.number), *work.label,
+                   Attendance::of(*work.label, parts_.group_rank, awaited, statuses))
+        .error(*work.label);
 }
 
 /// Fails all works in flight, and every later call, with the first error.

@@ -13,7 +13,7 @@
 
 #include <rankmesh/core/error.hpp>
 
-#include "engine/failure.hpp"
+#include "engine/diagnosis/attendance.hpp"
 #include "engine/join/gather.hpp"
 #include "engine/join/settings.hpp"
 #include "engine/record/recorder.hpp"

@@ -16,7 +16,6 @@
 #include <rankmesh/core/error.hpp>
 #include <rankmesh/core/ranks.hpp>
 
-#include "engine/failure.hpp"
 #include "engine/fork.hpp"
 #include "engine/record/json.hpp"
 #include "engine/record/process_end.hpp"
@@ -278,18 +277,6 @@ void Recorder::all_failed(const RecordReason& reason) noexcept {
         } catch (...) {  // without memory there is no record
         }
     }
-}
-
-std::string last_seen(const std::vector<int>& missing, const Label& label,
-                      const std::function<std::string(int)>& doing) {
-    auto text = std::string{};
-    const auto told = std::min(missing.size(), most_described);
-    for (std::size_t i = 0; i < told; ++i)
-        append(text, cat(i > 0 ? "; " : "", "rank ",
-                         label.member.empty() ? cat(missing[i]) : label.named({missing[i]}), " ",
-                         doing(missing[i])));
-    if (told < missing.size()) append(text, cat("; and ", missing.size() - told, " more"));
-    return text;
 }
 
 }  // namespace rankmesh::detail

@@ -110,12 +110,4 @@ private:
     std::atomic<std::int64_t> asked_at_ = -1'000'000'000;
 };
 
-/// The number of missing ranks of which an error says what they do.
-inline constexpr auto most_described = std::size_t{4};
-
-/// What the ranks that are missing were last seen doing, `rank 3 [dp=1] is in ...; rank 5 [dp=2] is gone`, of
-/// the first few; `doing` says it of a world rank.
-std::string last_seen(const std::vector<int>& missing, const Label& label,
-                      const std::function<std::string(int)>& doing);
-
 }  // namespace rankmesh::detail

@@ -140,13 +140,12 @@ void SharedGroup::wait(std::uint64_t ticket, const Label& label, Duration timeou
         } else if (!in_time) {
             const auto& entry =
                 *std::ranges::find_if(posted.entries, [](const Entry& e) { return e.open > 0; });
-            auto [arrived, missing] = absent(entry);
+            auto ranks = attendance(entry);
             lock.unlock();
-            auto seen = seen_(missing, label);
+            ranks.seen = seen_(ranks.missing, label);
             lock.lock();
             if (!posted.done() && !failure_)
-                failure_ = expired(timeout, rank(entry.group_rank), what(entry), label, std::move(arrived),
-                                   std::move(missing), std::move(seen));
+                failure_ = expired(timeout, rank(entry.group_rank), what(entry), label, std::move(ranks));
         }
         changed_.notify_all();
     }
@@ -160,7 +159,7 @@ void SharedGroup::wait(std::uint64_t ticket, const Label& label, Duration timeou
 
 std::vector<int> SharedGroup::ended(const Entry& entry) const {
     if (ended_.empty() || entry.open == 0) return {};
-    auto missing = absent(entry).second;
+    auto missing = attendance(entry).missing;
     std::erase_if(missing, [this](int rank) { return !ended_.contains(rank); });
     return missing;
 }
@@ -171,14 +170,14 @@ const SharedGroup::Entry* SharedGroup::hopeless(const Posted& posted) const {
     return nullptr;
 }
 
-std::pair<std::vector<int>, std::vector<int>> SharedGroup::absent(const Entry& entry) const {
+Attendance SharedGroup::attendance(const Entry& entry) const {
     auto arrived = std::vector<int>{};
     auto missing = std::vector<int>{};
     if (!is_point_to_point(entry.call.operation)) {
         const auto& round = rounds_[static_cast<std::size_t>(entry.number - first_)];
         for (std::size_t p = 0; p < ranks_.size(); ++p)
             (round.entries[p] ? arrived : missing).push_back(ranks_[p]);
-        return {arrived, missing};
+        return {std::move(arrived), std::move(missing)};
     }
     for (const auto& [ends, lane] : lanes_) {
         if (std::ranges::find(lane.sends, &entry) != lane.sends.end()) missing.push_back(rank(ends.second));
@@ -187,7 +186,7 @@ std::pair<std::vector<int>, std::vector<int>> SharedGroup::absent(const Entry& e
     }
     std::ranges::sort(missing);
     missing.erase(std::unique(missing.begin(), missing.end()), missing.end());
-    return {{rank(entry.group_rank)}, missing};
+    return {{rank(entry.group_rank)}, std::move(missing)};
 }
 
 bool SharedGroup::done(std::uint64_t ticket) {
@@ -201,7 +200,7 @@ std::vector<int> SharedGroup::awaited(int rank) {
     for (const auto& [ticket, posted] : posted_)
         for (const auto& entry : posted.entries)
             if (!failure_ && posted.waited && entry.open > 0 && this->rank(entry.group_rank) == rank)
-                return absent(entry).second;
+                return attendance(entry).missing;
     return {};
 }
 

@@ -13,8 +13,8 @@
 #include <string_view>
 #include <vector>
 
-#include "engine/cause.hpp"
-#include "engine/failure.hpp"
+#include "engine/diagnosis/attendance.hpp"
+#include "engine/diagnosis/cause.hpp"
 #include "engine/owned_call.hpp"
 
 namespace rankmesh::detail {
@@ -83,7 +83,7 @@ private:
     std::shared_ptr<const Mismatch> compare(const Round& round, const Label& label) const;
     void perform(const Round& round) const;
     /// The Timeout of `entry`: the ranks that have arrived and those that have not.
-    std::pair<std::vector<int>, std::vector<int>> absent(const Entry& entry) const;
+    Attendance attendance(const Entry& entry) const;
     /// The ranks without which `entry` cannot complete, and that make no more calls.
     std::vector<int> ended(const Entry& entry) const;
     /// The first incomplete entry that waits for such a rank, null if there is none.

@@ -13,8 +13,8 @@
 #include <rankmesh/engine/launcher.hpp>
 
 #include "engine/access.hpp"
+#include "engine/diagnosis/attendance.hpp"
 #include "engine/engines.hpp"
-#include "engine/failure.hpp"
 #include "engine/threads/world.hpp"
 #include "engine/timeout.hpp"
 

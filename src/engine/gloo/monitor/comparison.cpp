@@ -6,6 +6,7 @@
 
 #include <rankmesh/core/text.hpp>
 
+#include "engine/diagnosis/difference.hpp"
 #include "engine/gloo/monitor/message.hpp"
 #include "engine/gloo/monitor/peer_monitor.hpp"
 #include "engine/timeout.hpp"
@@ -107,16 +108,14 @@ void PeerMonitor::hear_difference(int from, const Message& message) {
     dispute_->texts[f] = message.text;
     dispute_->texts[static_cast<std::size_t>(group_rank_)] = text;
     if (own != Kind::collective) {
-        const auto sends = own == Kind::send;
-        const auto sender = ranks_[static_cast<std::size_t>(sends ? group_rank_ : from)];
-        const auto receiver = ranks_[static_cast<std::size_t>(sends ? from : group_rank_)];
-        return fail(
-            {.kind = Failure::Kind::disagreement,
-             .why = cat("on ", compared_->text(), ", group ", to_string(compared_->ranks), ", rank ",
-                        compared_->named({sender}), " sends ", sends ? text : message.text, " to rank ",
-                        compared_->named({receiver}), ", which receives ", sends ? message.text : text,
-                        ", in message number ", message.number, " between them that way"),
-             .lost = {std::min(sender, receiver), std::max(sender, receiver)}});
+        const auto end = [&](int group_rank, const std::string& what) {
+            const auto rank = ranks_[static_cast<std::size_t>(group_rank)];
+            return MessageEnd{rank, compared_->named({rank}), what};
+        };
+        const auto here = end(group_rank_, text);
+        const auto there = end(from, message.text);
+        return fail(differing_ends(message.number, *compared_, own == Kind::send ? here : there,
+                                   own == Kind::send ? there : here));
     }
     dispute_->of_two = !with_all;
     dispute_->until =

@@ -5,7 +5,8 @@
 
 #include <rankmesh/core/text.hpp>
 
-#include "engine/failure_text.hpp"
+#include "engine/diagnosis/attendance.hpp"
+#include "engine/diagnosis/failure_text.hpp"
 #include "engine/gloo/monitor/message.hpp"
 #include "engine/gloo/monitor/peer_monitor.hpp"
 #include "engine/timeout.hpp"
@@ -71,29 +72,29 @@ void PeerMonitor::find_lost(const std::string& text) {
     fail(std::move(failure));
 }
 
+/// What is known of a peer that has not answered.
+Channel::PeerStatus PeerMonitor::silence_of(std::size_t peer) const {
+    return {.doing = gone_[peer] ? missing_because::it_left : missing_because::it_is_silent,
+            .answers = false};
+}
+
 /// Fails with the ranks that are missing, now that all have answered or had the time to.
 void PeerMonitor::conclude() {
-    auto failure = Failure{.kind = Failure::Kind::timeout, .why = {}};
+    auto failure = Failure{};
     {
         const auto lock = std::lock_guard(mutex_);
         if (!waiting_ || asked_ != turns_) return;
         const auto& [call, label, number, awaited, timeout] = *waiting_;
-        for (int i = 0; i < size(); ++i) {
-            const auto here =
-                i == group_rank_ || (awaited < 0 && answered_[static_cast<std::size_t>(i)] == 2);
-            if (here)
-                failure.arrived.push_back(ranks_[static_cast<std::size_t>(i)]);
-            else if (awaited < 0 || i == awaited)
-                failure.missing.push_back(ranks_[static_cast<std::size_t>(i)]);
-        }
-        auto seen = last_seen(failure.missing, *label, [&](int rank) -> std::string {
-            const auto i = static_cast<std::size_t>(std::ranges::find(ranks_, rank) - ranks_.begin());
-            if (gone_[i]) return "is gone: it has ended this communicator";
-            if (answered_[i] == 0) return "does not answer: it is stopped, cut off or gone";
-            return cat("is ", doing_[i]);
-        });
-        failure = expired(timeout, ranks_[static_cast<std::size_t>(group_rank_)], numbered(*call, number),
-                          *label, std::move(failure.arrived), std::move(failure.missing), std::move(seen));
+        auto statuses = std::vector<Channel::PeerStatus>{};
+        for (std::size_t i = 0; i < ranks_.size(); ++i)
+            statuses.push_back(
+                answered_[i] == 0 || gone_[i]
+                    ? silence_of(i)
+                    : Channel::PeerStatus{.arrived = answered_[i] == 2, .doing = cat("is ", doing_[i])});
+        failure =
+            expired(timeout, ranks_[static_cast<std::size_t>(group_rank_)], numbered(*call, number), *label,
+                    Attendance::of(*label, group_rank_,
+                                   awaited < 0 ? std::vector<int>{} : std::vector{awaited}, statuses));
     }
     fail(std::move(failure));
 }

@@ -37,12 +37,7 @@ std::vector<Channel::PeerStatus> PeerMonitor::ask(const std::string& key, std::u
         return true;
     });
     for (std::size_t i = 0; i < ranks_.size(); ++i)
-        statuses.push_back(
-            replies_[i]
-                ? *replies_[i]
-                : Channel::PeerStatus{.doing = gone_[i] ? "is gone: it has ended this communicator"
-                                                        : "does not answer: it is stopped, cut off or gone",
-                                      .answers = false});
+        statuses.push_back(replies_[i] ? *replies_[i] : silence_of(i));
     return statuses;
 }
 

@@ -7,7 +7,7 @@
 
 #include <rankmesh/core/text.hpp>
 
-#include "engine/failure_text.hpp"
+#include "engine/diagnosis/failure_text.hpp"
 #include "engine/gloo/monitor/message.hpp"
 #include "engine/gloo/monitor/terminate_handler.hpp"
 #include "engine/timeout.hpp"

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "engine/channel.hpp"
-#include "engine/failure.hpp"
+#include "engine/diagnosis/failure.hpp"
 #include "engine/gloo/monitor/alarm.hpp"
 #include "engine/gloo/monitor/call_history.hpp"
 #include "engine/gloo/transport/connections.hpp"
@@ -136,6 +136,7 @@ private:
     void hear_reply(int from, const Message& message);
     void look_at_timeout();
     void conclude();
+    Channel::PeerStatus silence_of(std::size_t peer) const;
     void expect(int from);
     bool send_message(int to, MessageKind kind, std::uint64_t number, std::uint32_t yes,
                       const std::string& text) noexcept;

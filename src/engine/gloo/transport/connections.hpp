@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/failure.hpp"
+#include "engine/diagnosis/failure.hpp"
 #include "engine/gloo/transport/connection.hpp"
 #include "engine/gloo/transport/connector.hpp"
 #include "engine/gloo/transport/listener.hpp"

@@ -8,7 +8,7 @@
 #include <string>
 #include <utility>
 
-#include "engine/failure.hpp"
+#include "engine/diagnosis/failure.hpp"
 
 namespace rankmesh::detail {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engine/failure_text.hpp"
+#include "engine/diagnosis/failure_text.hpp"
 
 #include <rankmesh/core/detail/quote.hpp>
 #include <rankmesh/core/text.hpp>

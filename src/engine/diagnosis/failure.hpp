@@ -46,31 +46,6 @@ struct Failure {
 /// `all_reduce of 4 f32 by sum, call number 3`; messages are numbered separately.
 std::string numbered(const Call& call, std::uint64_t number);
 
-/// A timeout that expired on `rank` in a call; `what` is the call in words, as `numbered` gives them.
-Failure expired(Duration timeout, int rank, const std::string& what, const Label& label,
-                std::vector<int> arrived, std::vector<int> missing, std::string seen = {});
-
-/// The same as other ranks of a group hear it, in another call.
-Failure expired_elsewhere(const Label& label, std::vector<int> arrived, std::vector<int> missing,
-                          std::string seen);
-
-/// The same for a step that is not a call of a group, such as `join`; `missing_text` names the missing ranks.
-Timeout expired_in(const std::string& phase, Duration timeout, int rank, const std::vector<int>& arrived,
-                   const std::vector<int>& missing, const std::string& missing_text,
-                   const std::string& seen = {});
-
-/// What ranks have made as one call of a group: its text, and which of them, as world ranks; where there are
-/// too many to list, `count` says how many.
-struct DifferingCall {
-    std::string text;
-    std::vector<int> ranks;
-    std::uint64_t count;
-};
-/// Ranks that have made something else than most, all of them where `of_two` must agree and differ; of the
-/// `silent` ones it is not known what they made.
-Failure differing_calls(std::uint64_t number, const Label& label, std::vector<DifferingCall> calls,
-                        const std::vector<int>& silent = {}, bool of_two = false);
-
 /// For errors of engines whose worlds have no survivors.
 inline constexpr auto what_survives =
     "jobs go on without a rank on the engine 'gloo', with RANKMESH_STORE and processes that are started one "
