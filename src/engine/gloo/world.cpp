@@ -7,15 +7,11 @@
 
 #include <rankmesh/core/text.hpp>
 
-#include "engine/diagnosis/attendance.hpp"
 #include "engine/fields.hpp"
-#include "engine/gloo/descriptors.hpp"
-#include "engine/gloo/transport/endpoint.hpp"
 #include "engine/gloo/transport/network.hpp"
 #include "engine/host.hpp"
 #include "engine/hosts/host_lines.hpp"
 #include "engine/hosts/hosts.hpp"
-#include "engine/join/address_entries.hpp"
 #include "engine/membership/reduction.hpp"
 #include "engine/store/store.hpp"
 #include "engine/timeout.hpp"
@@ -31,27 +27,6 @@ std::string line_of_host() {
     std::ranges::replace(host, '\n', ' ');
     return host;
 }
-
-/// Throws UsageError if the connections of these groups take more descriptors than this process may open.
-void check_descriptors(std::span<const ChannelRequest> requests) {
-    auto groups = std::vector<Connected>{};
-    for (const auto& request : requests)
-        groups.push_back({request.label->text(), request.label->ranks.size()});
-    const auto found = descriptors_of(groups);
-    if (!found.shortage.empty()) throw UsageError(found.shortage);
-}
-
-/// Appends this rank's endpoints for one group, one for each peer, to its entries.
-void add_endpoints(std::map<std::string, std::string>& entries, const ChannelRequest& request,
-                   const Connections& connections) {
-    for (int i = 0; i < connections.size; ++i) {
-        if (i == connections.rank) continue;
-        add_endpoint(entries[address_entry(request, i)], request.item, i, connections.endpoint_for(i));
-    }
-}
-
-/// The name of what a rank announces under a key.
-std::string entry_of(const std::string& key) { return cat("connections.", key); }
 
 }  // namespace
 
@@ -168,119 +143,9 @@ std::vector<std::pair<int, std::string>> GlooWorld::collect(const std::string& p
     }
 }
 
-void GlooWorld::announce(const std::string& key, std::span<const ChannelRequest> requests) {
-    announced_.clear();
-    entries_.clear();
-    entry_ = entry_of(key);
-    check_descriptors(requests);
-    auto entries = std::map<std::string, std::string>{};
-    for (const auto& request : requests) {
-        try {
-            auto connections =
-                std::make_shared<Connections>(network_, request.group_rank, request.label->ranks.size());
-            add_endpoints(entries, request, *connections);
-            announced_[request.key] = std::move(connections);
-        } catch (const std::exception& error) {
-            throw UsageError(
-                cat("the connections of ", request.label->text(), " cannot be made: ", error.what()));
-        }
-    }
-    for (const auto& [name, text] : entries) rendezvous_->publish(entry_ + name, text);
-}
-
-void GlooWorld::connect(Connections& connections, const ChannelRequest& request, const std::string& entry) {
-    const auto& ranks = request.label->ranks;
-    const auto phase = cat("join, connecting ", request.label->text());
-    const auto until = from_now(options.timeout);
-    const auto members = ranks.list();
-    const auto late = [&](const std::vector<int>& arrived, const std::vector<int>& missing) {
-        return expired_in(phase, options.timeout, rank(), arrived, missing, request.label->named(missing));
-    };
-    auto unread = members;
-    const auto name = entry + address_entry(request, request.group_rank);
-    auto& known = entries_[name];
-    std::erase_if(unread, [&](int each) { return each == rank() || known.contains(each); });
-    try {
-        const auto texts = rendezvous_->fetch(phase, unread, name, members, until);
-        for (std::size_t i = 0; i < unread.size(); ++i) known[unread[i]] = texts[i];
-    } catch (const RelayedFailure&) {
-        throw;
-    } catch (const ServerSilent&) {
-        throw;
-    } catch (const Timeout& timeout) {
-        throw late(timeout.arrived, timeout.missing);
-    }
-    auto endpoints = std::vector<std::string>(members.size());
-    for (int i = 0; i < request.group_rank; ++i) {
-        auto& endpoint = endpoints[static_cast<std::size_t>(i)];
-        endpoint = endpoint_in(known.at(ranks[i]), request.item, request.group_rank);
-        if (endpoint.empty())
-            throw EngineFailure(cat(phase, " on rank ", rank(), " failed: rank ",
-                                    request.label->named({ranks[i]}), " has announced no connection for it"));
-    }
-    auto arrived = members;
-    auto missing = std::vector<int>{};
-    const auto look = [&] { rendezvous_->throw_if_failed(phase, members); };
-    const auto has_ended = [&](int group_rank) { return contains(processes_->ended(), ranks[group_rank]); };
-    for (const auto group_rank : connections.connect(endpoints, until, look, has_ended))
-        missing.push_back(ranks[group_rank]);
-    if (missing.empty()) return;
-    std::erase_if(arrived, [&](int each) { return std::ranges::count(missing, each) > 0; });
-    throw late(arrived, missing);
-}
-
-/// Connects the ranks of a group, and passes the connections on.
-void GlooWorld::connected(const ChannelRequest& request,
-                          const std::function<void(std::shared_ptr<Connections>)>& take) {
-    auto found = announced_.find(request.key);
-    // A lazy declaration is announced when it is prepared, by the ranks of its group alone.
-    const auto lazy = found == announced_.end();
-    if (lazy) {
-        announce(request.key, {&request, 1});
-        auto& alone = announced_alone_[request.key];
-        for (int i = 0; i < request.label->ranks.size(); i += peers_of_an_entry)
-            alone.push_back(entry_ + address_entry(request, i));
-        found = announced_.find(request.key);
-    }
-    const auto connections = found->second;
-    announced_.erase(found);
-    const auto& ranks = request.label->ranks;
-    const auto phase = cat("join, connecting ", request.label->text());
-    connections->cause = [rendezvous = rendezvous_, where = entry_](const Failure& failure) {
-        return rendezvous->cause(where, failure);
-    };
-    // The other ranks are told before the connections go: they would take this rank for the cause.
-    const auto fail = [&](Failure failure) {
-        const auto cause = rendezvous_->give_up_for_cause(entry_, failure);
-        if (!lazy) rendezvous_->fail(entry_, cause.value_or(failure));
-        if (cause) RelayedFailure::raise(*cause, cat(phase, " cannot be completed on rank ", rank()));
-    };
-    try {
-        try {
-            connect(*connections, request, entry_);
-            take(connections);
-        } catch (const Connections::Unreachable& error) {
-            const auto lost = std::vector{ranks[error.group_rank]};
-            throw PeerLost(cat(phase, " on rank ", rank(), " failed: rank ", request.label->named(lost),
-                               " cannot be reached: ", error.why),
-                           lost);
-        }
-    } catch (const RelayedFailure& heard) {
-        rendezvous_->give_up(entry_, heard.failure);
-        if (!lazy) rendezvous_->fail(entry_, heard.failure);  // to those that wait for this rank alone
-        throw;
-    } catch (const Timeout& timeout) {
-        fail(Failure::of(timeout));
-        throw;
-    } catch (const PeerLost& lost) {
-        fail(Failure::of(lost));
-        throw;
-    }
-}
-
 std::shared_ptr<Channel> GlooWorld::create(const ChannelRequest& request) {
     auto channel = std::shared_ptr<GlooChannel>{};
-    connected(request, [&](std::shared_ptr<Connections> connections) {
+    connector_.connect(request, network_, [&](std::shared_ptr<Connections> connections) {
         channel = std::make_shared<GlooChannel>(std::move(connections), request.label->ranks.list(), ended_,
                                                 recorder(), cause);
     });
@@ -290,16 +155,9 @@ std::shared_ptr<Channel> GlooWorld::create(const ChannelRequest& request) {
 }
 
 void GlooWorld::restore(Channel& channel, const ChannelRequest& request) {
-    connected(request, [&](std::shared_ptr<Connections> connections) {
+    connector_.connect(request, network_, [&](std::shared_ptr<Connections> connections) {
         static_cast<GlooChannel&>(channel).restore(std::move(connections));
     });
-}
-
-void GlooWorld::forget(const std::string& key) {
-    const auto found = announced_alone_.find(key);
-    if (found == announced_alone_.end()) return;
-    for (const auto& name : found->second) rendezvous_->withdraw(name);
-    announced_alone_.erase(found);
 }
 
 std::shared_ptr<WorldState> GlooWorld::sub(const std::vector<int>& ranks) {

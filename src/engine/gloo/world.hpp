@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <functional>
-#include <map>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -10,6 +8,7 @@
 
 #include "engine/exchange.hpp"
 #include "engine/gloo/channel.hpp"
+#include "engine/gloo/group_connector.hpp"
 #include "engine/gloo/transport/connections.hpp"
 #include "engine/hosts/hosts.hpp"
 #include "engine/hosts/local_processes.hpp"
@@ -46,29 +45,28 @@ private:
     int size() const override { return rendezvous_->size(); }
     const std::vector<int>& local_ranks() const override { return local_ranks_; }
     bool announces() const override { return true; }
-    void announce(const std::string& key, std::span<const ChannelRequest> requests) override;
+    void announce(const std::string& key, std::span<const ChannelRequest> requests) override {
+        connector_.announce(key, requests, network_);
+    }
     void max(std::array<std::int64_t, 4>& values) override;
     void send(int to, const std::string& bytes) override { rendezvous_->send(to, bytes); }
-    std::string receive(int from) override { return rendezvous_->receive(from, entry_); }
+    std::string receive(int from) override { return rendezvous_->receive(from, connector_.announced()); }
     void post(int to, const std::string& bytes) override { rendezvous_->post(to, bytes); }
     std::vector<std::pair<int, std::string>> collect(const std::string& phase, std::span<const int> from,
                                                      std::chrono::steady_clock::time_point until) override;
     void fail(const Failure& failure) noexcept override {
-        rendezvous_->give_up(entry_, failure);
+        rendezvous_->give_up(connector_.announced(), failure);
         rendezvous_->fail({}, failure);
     }
     void throw_if_failed() override { rendezvous_->throw_if_failed("join", first_ranks(size())); }
     std::shared_ptr<Channel> create(const ChannelRequest& request) override;
     void restore(Channel& channel, const ChannelRequest& request) override;
-    void forget(const std::string& key) override;
+    void forget(const std::string& key) override { connector_.forget(key); }
 
-    void connected(const ChannelRequest& request,
-                   const std::function<void(std::shared_ptr<Connections>)>& take);
     /// The ranks that are known to have ended: their connections are broken, or their processes gone.
     std::vector<int> ended() const;
     /// Finds this host's ranks and this process's address among the lines of all ranks.
     void find_address(const Hosts& hosts, const std::string& lines);
-    void connect(Connections& connections, const ChannelRequest& request, const std::string& entry);
 
     const std::shared_ptr<Rendezvous> rendezvous_;
     const std::string interface_;
@@ -78,11 +76,7 @@ private:
     const std::shared_ptr<LocalProcesses> processes_ = std::make_shared<LocalProcesses>();
     std::shared_ptr<Network> network_;
     const std::shared_ptr<Ended> ended_ = std::make_shared<Ended>(processes_);
-    std::map<std::string, std::shared_ptr<Connections>> announced_;  // by key, until they are connected
-    std::string entry_;  // the name under which they were announced
-    std::map<std::string, std::vector<std::string>>
-        announced_alone_;                                        // by key: entries of that channel alone
-    std::map<std::string, std::map<int, std::string>> entries_;  // of peers by name, which are read once
+    GroupConnector connector_{rendezvous_, processes_, options.timeout};
     std::vector<std::weak_ptr<GlooChannel>> channels_;
 };
 
