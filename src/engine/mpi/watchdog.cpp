@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <utility>
 
 #include <rankmesh/core/text.hpp>
 
@@ -348,32 +349,26 @@ void Watchdog::write_records() const {
 Attendance Watchdog::attendance(const Flight& flight) const {
     if (!flight.world_) return {};
     const auto& label = *flight.label_.load(std::memory_order_relaxed);
-    const auto& ranks = label.ranks;
     const auto peer = flight.is_message() ? flight.call().argument : -1;
-    auto asked = std::vector<int>{};
-    for (int i = 0; i < std::min(ranks.size(), most_asked) && peer < 0; ++i) asked.push_back(ranks[i]);
-    if (peer >= 0) asked.push_back(ranks[peer]);
-    const auto answers = ask(flight, asked, patience);
-    auto statuses = statuses_of(*flight.world_, asked, answers);
+    auto ranks = std::vector<int>{};
+    for (int i = 0; i < std::max(std::min(label.ranks.size(), most_asked), peer + 1); ++i)
+        ranks.push_back(label.ranks[i]);
+    const auto answers =
+        ask(flight, peer < 0 ? ranks : std::vector{ranks[static_cast<std::size_t>(peer)]}, patience);
+    auto statuses = statuses_of(*flight.world_, ranks, answers);
     auto known_mute = answers.mute;
     auto described = std::size_t{0};
-    for (std::size_t i = 0; i < asked.size(); ++i) {
+    for (std::size_t i = 0; i < ranks.size() && described < most_described; ++i) {
         auto& status = statuses[i];
-        if (status.arrived || !status.known) continue;
-        if (described++ == most_described) break;
-        if (const auto answer = answers.told.find(asked[i]); answer != answers.told.end())
-            append(status.doing, who_is_awaited(flight, asked[i], answer->second, known_mute));
-        else if (flight.is_start_ && !contains(answers.mute, asked[i]))
+        if (status.arrived || !status.known || (peer >= 0 && std::cmp_not_equal(i, peer))) continue;
+        ++described;
+        if (const auto answer = answers.told.find(ranks[i]); answer != answers.told.end())
+            append(status.doing, who_is_awaited(flight, ranks[i], answer->second, known_mute));
+        else if (flight.is_start_ && !contains(answers.mute, ranks[i]))
             status.doing = "has not come to it, or is gone";
     }
-    if (peer < 0) {
-        const auto here = std::ranges::find(asked, flight.world_->rank()) - asked.begin();
-        return Attendance::of(label, static_cast<int>(here), {}, statuses);
-    }
-    auto attendance = Attendance{.arrived = {flight.world_->rank()}, .missing = {}};
-    (statuses[0].known ? attendance.missing : attendance.unreachable) = asked;
-    attendance.seen = last_seen(attendance.missing, label, [&](int) { return statuses[0].doing; });
-    return attendance;
+    const auto here = static_cast<int>(std::ranges::find(ranks, flight.world_->rank()) - ranks.begin());
+    return Attendance::of(label, here, peer < 0 ? std::vector<int>{} : std::vector{peer}, statuses);
 }
 
 /// ` and waits for 5 [dp=2 tp=1]; rank 5 is stopped, or has no time to answer`, from rank to rank while each
