@@ -5,7 +5,6 @@
 #include <array>
 #include <exception>
 #include <limits>
-#include <numeric>
 #include <utility>
 
 #include <rankmesh/core/detail/caller.hpp>
@@ -20,6 +19,7 @@
 namespace rankmesh {
 
 using detail::cat;
+using Connection = detail::Joining::Connection;
 using detail::MemberState;
 using detail::MeshEntry;
 
@@ -187,47 +187,46 @@ std::shared_ptr<detail::CommunicatorState> made(MemberState& state, int mesh, co
 
 /// The connection of a communicator, none where it has one rank or is not connected; throws UsageError for
 /// one of another member.
-std::vector<std::size_t> connections_of(const std::shared_ptr<MemberState>& state,
+std::vector<Connection*> connections_of(const std::shared_ptr<MemberState>& state,
                                         const detail::CommunicatorState* on) {
     if (!on) return {};
-    const auto& channels = valid(state).joining.channels;
-    const auto found = std::ranges::find(channels, on->host ? on->host->channel : on->channel);
-    if (found == channels.end() && on->size > 1)
+    auto& all = valid(state).joining.connections;
+    const auto found = std::ranges::find(all, on->host ? on->host->channel : on->channel, &Connection::host);
+    if (found == all.end() && on->size > 1)
         throw UsageError(cat(on->label->text(),
                              " is not of this member, which can suspend, resume and count its own "
                              "communicators only; ask the member that it is of"));
-    if (found == channels.end()) return {};
-    return {static_cast<std::size_t>(found - channels.begin())};
+    if (found == all.end()) return {};
+    return {&*found};
 }
 
 /// Those of a whole plan, or of one of its meshes, in the order of creation, which all ranks have.
-std::vector<std::size_t> connections_of(const std::shared_ptr<MemberState>& state, int mesh) {
-    auto all = std::vector<std::size_t>(valid(state).joining.channels.size());
-    std::iota(all.begin(), all.end(), std::size_t{0});
+std::vector<Connection*> connections_of(const std::shared_ptr<MemberState>& state, int mesh) {
+    auto all = std::vector<Connection*>{};
+    for (auto& each : valid(state).joining.connections) all.push_back(&each);
     if (mesh < 0 || state->mesh_entries.size() == 1) return all;
-    auto used = std::vector<std::size_t>{};
+    auto used = std::vector<Connection*>{};
     for (const auto& group_entry : state->mesh_entries[static_cast<std::size_t>(mesh)].group_entries)
-        for (const auto connection : connections_of(state, group_entry.state.get()))
-            used.push_back(connection);
-    std::erase_if(all, [&](std::size_t each) { return std::ranges::find(used, each) == used.end(); });
+        for (auto* connection : connections_of(state, group_entry.state.get())) used.push_back(connection);
+    std::erase_if(all, [&](auto* each) { return std::ranges::find(used, each) == used.end(); });
     return all;
 }
 
 /// A call of Member that changes what connections hold.
 struct RestCall {
     const char* name;
-    void (*change)(detail::Joining&, std::size_t);
-    void (*check)(detail::Joining&, std::span<const std::size_t>) = nullptr;  // before any of them
+    void (*change)(detail::Joining&, Connection&);
+    void (*check)(std::span<Connection* const>) = nullptr;  // before any of them
 };
 constexpr auto suspending = RestCall{"suspend", detail::suspend, detail::check_idle};
 constexpr auto resuming = RestCall{"resume", detail::resume};
 
 void run(const RestCall& call, const std::shared_ptr<MemberState>& state,
-         const std::vector<std::size_t>& connections) {
+         const std::vector<Connection*>& connections) {
     const auto use = detail::WorldState::Use(*state->world, call.name);
     detail::recording(*state->world, [&] {
-        if (call.check) call.check(state->joining, connections);
-        for (const auto each : connections) call.change(state->joining, each);
+        if (call.check) call.check(connections);
+        for (auto* each : connections) call.change(state->joining, *each);
     });
 }
 
@@ -264,9 +263,7 @@ Member::~Member() {
     if (!state_ || !owner_ || std::uncaught_exceptions() <= exceptions_ || state_->world->is_foreign())
         return;
     state_->world->log(cat("rank ", state_->world->rank()), "left its member by an exception");
-    // The host's first: they tell peers which rank left, devices only that some rank did.
-    for (const auto* channels : {&state_->joining.channels, &state_->joining.on_device})
-        for (const auto& channel : *channels) channel->leave();
+    state_->joining.leave();
     // Peers may also wait in prepare, where no channel exists yet that could tell them.
     const auto deferred = [](const MeshEntry& mesh_entry) {
         return std::ranges::any_of(mesh_entry.group_entries, [](const auto& group_entry) {
@@ -464,15 +461,11 @@ void Member::resume(const Communicator& on) const {
 }
 void Member::resume() const { run(resuming, state_, connections_of(state_, mesh_)); }
 
-Usage Member::usage() const {
-    const auto all = connections_of(state_, -1);
-    return detail::usage_of(state_->joining, all);
-}
+Usage Member::usage() const { return detail::usage_of(connections_of(state_, -1)); }
 Usage Member::usage(const Communicator& on) const {
-    const auto own = connections_of(state_, &on.state());
-    return detail::usage_of(state_->joining, own);
+    return detail::usage_of(connections_of(state_, &on.state()));
 }
 
-int Member::channel_count() const { return static_cast<int>(valid(state_).joining.channels.size()); }
+int Member::channel_count() const { return static_cast<int>(valid(state_).joining.connections.size()); }
 
 }  // namespace rankmesh

@@ -199,7 +199,7 @@ Member World::join(std::span<const Declaration> plan, std::optional<UsageError> 
         const auto took = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin);
         world.log(prefix.substr(1, prefix.size() - 2),
                   detail::cat("joined ", meshes, " as rank ", world.rank(), " of ", world.size(), " on ",
-                              world.engine(), ": ", state->joining.channels.size(), " channels in ",
+                              world.engine(), ": ", state->joining.connections.size(), " channels in ",
                               std::to_string(took.count()), " ms", beside.empty() ? "" : "; ", beside));
     }
     return member;

@@ -186,14 +186,13 @@ void connect(const MeshEntry& mesh_entry, MeshEntry::GroupEntry& group_entry, Jo
                         group_entry.item.timeout.value_or(mesh_entry.mesh.timeout));
                 record(*beside, request.key, " on devices");
                 if (joining.checked) unchecked->record_in(beside->ring());  // by which its peers know it
-                joining.on_device.push_back(beside);
             } catch (...) {
                 host->leave();  // a channel that just ends waits until all peers know it
                 throw;
             }
         }
-        joining.channels.push_back(host);
-        joining.connections.push_back({request, group_entry.item.timeout.value_or(mesh_entry.mesh.timeout)});
+        joining.connections.push_back(
+            {request, group_entry.item.timeout.value_or(mesh_entry.mesh.timeout), host, beside});
     }
     group_entry.state = state(std::move(host), Space::host, nullptr);
     if (device) group_entry.state = state(std::move(beside), Space::device, group_entry.state);
@@ -268,8 +267,7 @@ std::vector<MeshEntry> join(std::span<const Declaration> plan, std::optional<Usa
     // Channels that just end would wait until all peers know it, also for one that is stopped.
     const auto leave = [&] {
         if (joining.world) joining.world->cause->set_by_exception();
-        for (const auto* channels : {&joining.channels, &joining.on_device})
-            for (const auto& channel : *channels) channel->leave();
+        joining.leave();
     };
     // The others must not wait for this rank where something keeps it alone from joining, such as a limit.
     const auto fail_alone = [&](const std::exception& error) {

@@ -41,12 +41,12 @@ struct Joining {
     std::shared_ptr<WorldState> world = nullptr;
     DeviceEngine* device = nullptr;
     bool checked = false;
-    std::vector<std::shared_ptr<Channel>> channels = {};   // each channel once
-    std::vector<std::shared_ptr<Channel>> on_device = {};  // those of the device beside them
-    /// How each of them was made, and whether what it holds is released.
+    /// One group of two or more ranks that is connected, however many group entries share it.
     struct Connection {
         ChannelRequest request;
         Duration timeout;
+        std::shared_ptr<Channel> host;
+        std::shared_ptr<Channel> device = nullptr;  // of the same ranks, null without a device
         bool suspended = false;
         int resumed = 0;
         /// The key under which it was connected last.
@@ -54,6 +54,14 @@ struct Joining {
     };
     std::vector<Connection> connections = {};
     std::vector<MeshEntry::GroupEntry> groups = {};  // made at run time
+
+    /// Leaves all channels. The host's channels come first: they tell peers which rank left, those of a
+    /// device only that some rank did.
+    void leave() noexcept {
+        for (const auto& each : connections) each.host->leave();
+        for (const auto& each : connections)
+            if (each.device) each.device->leave();
+    }
 };
 
 /// Finds the groups of `rank` in each mesh, by arithmetic; returns the entries in the order of creation,

@@ -15,58 +15,53 @@ void check_idle(Channel& channel, const Label& label) {
 
 }  // namespace
 
-void check_idle(Joining& joining, std::span<const std::size_t> connections) {
-    for (const auto connection : connections) {
-        const auto& held = joining.connections[connection];
-        if (held.suspended) continue;
-        check_idle(*joining.channels[connection], *held.request.label);
-        if (joining.device) check_idle(*joining.on_device[connection], *held.request.label);
+void check_idle(std::span<Joining::Connection* const> connections) {
+    for (const auto* each : connections) {
+        if (each->suspended) continue;
+        check_idle(*each->host, *each->request.label);
+        if (each->device) check_idle(*each->device, *each->request.label);
     }
 }
 
-void suspend(Joining& joining, std::size_t connection) {
-    auto& held = joining.connections[connection];
-    if (held.suspended) return;
-    auto& host = *joining.channels[connection];
-    auto* device = joining.device ? joining.on_device[connection].get() : nullptr;
-    const auto& label = *held.request.label;
+void suspend(Joining& joining, Joining::Connection& connection) {
+    if (connection.suspended) return;
+    auto& host = *connection.host;
+    auto* device = connection.device.get();
+    const auto& label = *connection.request.label;
     {
         const auto use = Channel::Use(host, label);
         // None is released while another rank still needs it.
-        host.run({.operation = Operation::barrier}, label, held.timeout);
-        joining.exchange.forget(held.key());
+        host.run({.operation = Operation::barrier}, label, connection.timeout);
+        joining.exchange.forget(connection.key());
         if (device) device->engine_channel().release();
         host.engine_channel().release();
     }
     host.set_suspended(true);
     if (device) device->set_suspended(true);
-    held.suspended = true;
+    connection.suspended = true;
 }
 
-void resume(Joining& joining, std::size_t connection) {
-    auto& held = joining.connections[connection];
-    if (!held.suspended) return;
-    auto& host = *joining.channels[connection];
-    ++held.resumed;
-    auto request = held.request;
-    request.key = held.key();
-    joining.exchange.restore(host.engine_channel(), request);
-    host.set_suspended(false);
-    if (joining.device) {
-        auto& device = *joining.on_device[connection];
-        joining.device->restore(device.engine_channel(), request, joining.channels[connection]);
-        device.set_suspended(false);
+void resume(Joining& joining, Joining::Connection& connection) {
+    if (!connection.suspended) return;
+    ++connection.resumed;
+    auto request = connection.request;
+    request.key = connection.key();
+    joining.exchange.restore(connection.host->engine_channel(), request);
+    connection.host->set_suspended(false);
+    if (auto* device = connection.device.get()) {
+        joining.device->restore(device->engine_channel(), request, connection.host);
+        device->set_suspended(false);
     }
-    held.suspended = false;
+    connection.suspended = false;
 }
 
-Usage usage_of(const Joining& joining, const std::vector<std::size_t>& connections) {
+Usage usage_of(std::span<Joining::Connection* const> connections) {
     auto usage = Usage{};
-    for (const auto i : connections) {
-        const auto& label = *joining.connections[i].request.label;
-        auto held = joining.channels[i]->holding();
-        if (joining.device) {
-            const auto on_device = joining.on_device[i]->holding();
+    for (const auto* each : connections) {
+        const auto& label = *each->request.label;
+        auto held = each->host->holding();
+        if (each->device) {
+            const auto on_device = each->device->holding();
             held.add(on_device);
             held.device_bytes = on_device.device_bytes;
         }
@@ -75,7 +70,7 @@ Usage usage_of(const Joining& joining, const std::vector<std::size_t>& connectio
                                        .size = label.ranks.size(),
                                        .connections = held.connections,
                                        .descriptors = held.descriptors,
-                                       .suspended = joining.connections[i].suspended,
+                                       .suspended = each->suspended,
                                        .device_bytes = held.device_bytes});
     }
     return usage;

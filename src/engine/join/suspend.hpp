@@ -12,13 +12,13 @@
 
 namespace rankmesh::detail {
 
-/// Throws UsageError if calls on one of these that is not suspended are pending; changes nothing.
-void check_idle(Joining& joining, std::span<const std::size_t> connections);
-/// Releases what one connection holds, once all its ranks have called this; nothing where it is suspended.
-void suspend(Joining& joining, std::size_t connection);
-/// Connects its ranks again; nothing where it is not suspended.
-void resume(Joining& joining, std::size_t connection);
-/// What these hold now.
-Usage usage_of(const Joining& joining, const std::vector<std::size_t>& connections);
+/// Throws UsageError if calls are pending on a connection that is not suspended; changes nothing.
+void check_idle(std::span<Joining::Connection* const> connections);
+/// Releases what a connection holds, once all its ranks have called this. Does nothing if it is suspended.
+void suspend(Joining& joining, Joining::Connection& connection);
+/// Connects its ranks again. Does nothing if it is not suspended.
+void resume(Joining& joining, Joining::Connection& connection);
+/// Counts what the connections hold now.
+Usage usage_of(std::span<Joining::Connection* const> connections);
 
 }  // namespace rankmesh::detail
