@@ -475,11 +475,11 @@ TEST(GlooWorld, ACommunicatorThatIsSuspendedAndResumedManyTimesLeavesNoMoreEntri
             Joining{.exchange = world.exchange(), .key = "join", .timeout = std::chrono::minutes(1)};
         const auto kept = join(std::vector{Declaration{.mesh = {{"dp", 3}}}}, std::nullopt, joining);
         for (int turn = 0; turn < 6; ++turn) {
-            suspend(joining, 0);
+            suspend(joining, joining.connections.front());
             all_there.arrive_and_wait();
             if (rank == 0) counts.push_back(entries->by_name.size());
             all_there.arrive_and_wait();
-            resume(joining, 0);
+            resume(joining, joining.connections.front());
         }
     };
     on_worlds(3, std::chrono::minutes(1), count, entries);

@@ -29,7 +29,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     const auto number_of = [](const detail::CallHistory::Entry* entry) { return entry ? entry->number : 0; };
     for (auto rank : {0, 1}) {
         const auto other = 1 - rank;
-        const auto listed = histories[static_cast<std::size_t>(other)].known_to(rank, other);
+        const auto listed = histories[static_cast<std::size_t>(other)].list_for(rank, other);
         const auto& own = histories[static_cast<std::size_t>(rank)];
         fuzz::require(number_of(own.first_difference(other, rank, listed.data(), listed.size())) == number,
                       "the first difference is found");

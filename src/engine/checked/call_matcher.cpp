@@ -182,23 +182,23 @@ void CallMatcher::meanwhile(const std::function<bool()>& is_over, Duration timeo
     }
 }
 
-void CallMatcher::tell(CheckedCall& part, Duration timeout) {
-    if (!part.telling) return;
+void CallMatcher::wait_for_notice(CheckedCall& part, Duration timeout) {
+    if (!part.notice_ticket) return;
     if (!broken_) {
-        meanwhile([&] { return channel_->done(*part.telling); }, timeout);
+        meanwhile([&] { return channel_->done(*part.notice_ticket); }, timeout);
         try {
-            channel_->wait(*part.telling, *part.label, timeout);
+            channel_->wait(*part.notice_ticket, *part.label, timeout);
         } catch (const UsageError&) {
             throw;
         } catch (...) {
             break_with(std::current_exception());
         }
     }
-    part.telling = std::nullopt;
+    part.notice_ticket = std::nullopt;
 }
 
-bool CallMatcher::is_told(const CheckedCall& part) {
-    return broken_ || !part.telling || channel_->done(*part.telling);
+bool CallMatcher::has_sent_notice(const CheckedCall& part) {
+    return broken_ || !part.notice_ticket || channel_->done(*part.notice_ticket);
 }
 
 }  // namespace rankmesh::detail

@@ -12,32 +12,33 @@ namespace rankmesh::detail {
 
 /// Compares the calls of a group's ranks, on a separate channel, before data moves.
 ///
-/// It has no thread: every call that this thread makes on any checked channel advances the comparison of all
-/// that it has started, so that a rank that waits for one call goes on comparing the others.
+/// It has no thread. Every call of a thread on any checked channel advances all comparisons that this thread
+/// has started, so a rank that waits for one call goes on comparing the others.
 class CallMatcher : public std::enable_shared_from_this<CallMatcher> {
 public:
-    /// `settled` is called under the lock for each part that matches or fails, those of one kind in order.
+    /// Calls `settled` under the lock for each part that matches or fails: collectives in order, messages in
+    /// order.
     CallMatcher(std::shared_ptr<Channel> channel, const Ranks& ranks, int group_rank,
                 std::function<void(CheckedCall&)> settled);
 
     /// The lock under which every call below is made.
     std::unique_lock<std::mutex> lock() { return std::unique_lock(mutex_); }
 
-    /// Begins to compare a call, whose address stays the same until it is settled or withdrawn.
+    /// Begins to compare a call. Its address must stay the same until it is settled or withdrawn.
     ///
-    /// Throws UsageError for a thread that may not call, and what the channel has failed with before.
+    /// Throws UsageError if this thread may not call, and again the error with which the channel has failed.
     void add(CheckedCall& part);
     void withdraw(CheckedCall& part);
     /// Returns once `part` is settled.
     void settle(CheckedCall& part, Duration timeout);
     /// Advances comparisons until `is_over`, or until nothing else is left to compare.
     void meanwhile(const std::function<bool()>& is_over, Duration timeout);
-    /// Advances the comparison of all that this thread has started, without waiting.
+    /// Advances all comparisons that this thread has started, without waiting.
     void advance();
-    /// Waits until the peer of a message has been sent what this rank called.
-    void tell(CheckedCall& part, Duration timeout);
+    /// Waits until the peer of a message has the notice of this rank.
+    void wait_for_notice(CheckedCall& part, Duration timeout);
     /// True if that would not wait.
-    bool is_told(const CheckedCall& part);
+    bool has_sent_notice(const CheckedCall& part);
     /// Tells the peers that this rank leaves.
     void leave() noexcept { channel_->leave(); }
     /// What the separate channel holds, which is never released.

@@ -6,16 +6,16 @@
 
 namespace rankmesh::detail {
 
-CheckedChannel::CheckedChannel(std::shared_ptr<Channel> engine, std::shared_ptr<Channel> beside,
+CheckedChannel::CheckedChannel(std::shared_ptr<Channel> engine, std::shared_ptr<Channel> comparisons,
                                const Ranks& ranks, int group_rank, std::shared_ptr<PendingBuffers> buffers)
     : engine_(std::move(engine)),
       group_rank_(group_rank),
       size_(static_cast<std::size_t>(ranks.size())),
       buffers_(std::move(buffers)),
-      matcher_(std::make_shared<CallMatcher>(std::move(beside), ranks, group_rank,
+      matcher_(std::make_shared<CallMatcher>(std::move(comparisons), ranks, group_rank,
                                              [this](CheckedCall& part) { hand_over(part); })) {}
 
-/// Another thread may still use the matcher, which from now on has no call to pass to the engine.
+/// Another thread may still use the matcher, so the calls of this channel are withdrawn from it.
 CheckedChannel::~CheckedChannel() {
     const auto lock = matcher_->lock();
     for (auto& [number, ticket] : tickets_)
@@ -61,8 +61,8 @@ void CheckedChannel::hand_over(CheckedCall& part) {
     }
 }
 
-/// After a failure of the engine on this rank, ranks that still wait to compare with it must be told too. A
-/// monitored barrier tells all ranks itself.
+/// The engine has failed on this rank: ranks that still wait to compare with it must hear of that too. A
+/// monitored barrier informs all ranks itself.
 void CheckedChannel::give_up(CheckedCall& part) {
     part.error = engine_failure_ = std::current_exception();
     if (part.call.operation != Operation::monitored_barrier) matcher_->leave();
@@ -72,7 +72,7 @@ void CheckedChannel::give_up(CheckedCall& part) {
 std::exception_ptr CheckedChannel::failure(const Label& label) {
     try {
         if (!engine_failure_ && matcher_->has_expired())
-            engine_failure_ = matcher_->broken();  // the engine may only have heard of those that left since
+            engine_failure_ = matcher_->broken();  // the engine may only know which ranks left since
         if (!engine_failure_ && matcher_->broken())
             engine_->start({}, label);  // only to get the engine's error
     } catch (...) {
@@ -87,7 +87,7 @@ void CheckedChannel::wait(std::uint64_t ticket, const Label& label, Duration tim
     for (auto& part : parts) matcher_->settle(part, timeout);
     for (auto& part : parts) finish(part, timeout);
     auto error = std::exception_ptr{};
-    // A part that was compared says more than one that the end of all comparisons has kept from it.
+    // The error of a part that was compared says more than the error that ended all comparisons.
     for (const auto& part : parts)
         if (part.error && (!error || error == matcher_->broken())) error = part.error;
     tickets_.erase(ticket);
@@ -114,7 +114,7 @@ void CheckedChannel::finish(CheckedCall& part, Duration timeout) {
         }
         part.ticket = std::nullopt;
     }
-    matcher_->tell(part, timeout);
+    matcher_->wait_for_notice(part, timeout);
 }
 
 bool CheckedChannel::done(std::uint64_t ticket) {
@@ -125,7 +125,7 @@ bool CheckedChannel::done(std::uint64_t ticket) {
 }
 
 bool CheckedChannel::is_over(const CheckedCall& part) {
-    return part.settled && (!part.ticket || engine_->done(*part.ticket)) && matcher_->is_told(part);
+    return part.settled && (!part.ticket || engine_->done(*part.ticket)) && matcher_->has_sent_notice(part);
 }
 
 void CheckedChannel::leave(std::uint64_t ticket, const Label& label) noexcept {

@@ -10,16 +10,16 @@
 
 namespace rankmesh::detail {
 
-/// A channel whose ranks compare each call before the engine gets it; where calls differ, all ranks concerned
-/// throw, no data moves, and the channel stays usable.
+/// A channel whose ranks compare each call before the engine gets it. If calls differ, all their ranks throw,
+/// no data moves, and the channel stays usable.
 ///
-/// A call reaches the engine as soon as it has been compared, which is inside this or another call on any
-/// checked channel: collectives in their order, messages in that of their two ranks.
+/// A call reaches the engine as soon as it has been compared: inside this call, or another call on any
+/// checked channel. Collectives keep their order, messages the order of their two ranks.
 class CheckedChannel final : public Channel {
 public:
-    /// `beside` is a second channel of the same ranks, used only for comparisons; `buffers` has what all
-    /// calls of this rank use.
-    CheckedChannel(std::shared_ptr<Channel> engine, std::shared_ptr<Channel> beside, const Ranks& ranks,
+    /// `comparisons` is a second channel of the same ranks, used only to compare calls. `buffers` has the
+    /// buffers of all pending calls of this rank.
+    CheckedChannel(std::shared_ptr<Channel> engine, std::shared_ptr<Channel> comparisons, const Ranks& ranks,
                    int group_rank, std::shared_ptr<PendingBuffers> buffers);
     ~CheckedChannel() override;
 

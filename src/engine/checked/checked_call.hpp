@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A call in checked mode, from when it is made until the engine has completed it.
+// A call in checked mode, from its start until the engine has completed it.
 #pragma once
 
 #include <cstdint>
@@ -34,18 +34,18 @@ struct CheckedCall {
     OwnedCall call;  // a collective, a send or a recv
     const Label* label;
     std::uint64_t number;                                // among this member's collectives, or its messages
-    bool settled = false;                                // it matches, or `error` says why it goes no further
+    bool settled = false;                                // the calls match, or `error` says why they do not
     std::exception_ptr error = nullptr;                  // what its wait throws
-    std::optional<std::uint64_t> ticket = std::nullopt;  // of the engine, once it has it
+    std::optional<std::uint64_t> ticket = std::nullopt;  // of the engine, once the engine has the call
     Notice notice = {};
-    std::optional<std::uint64_t> telling = std::nullopt;  // the ticket of the notice
+    std::optional<std::uint64_t> notice_ticket = std::nullopt;  // the ticket of the notice
 
     /// `all_reduce of 4 f32 by sum, call number 3`.
     std::string text() const;
 };
 
-/// Calls `body` with the call, or with the recv and the send of a send_recv, which are compared with
-/// different peers; a send_recv with itself stays one.
+/// Calls `body` with the call, or with the recv and the send of a send_recv: they are compared with different
+/// peers. A send_recv of a rank with itself stays one call.
 template <class Body>
 void each_half(const Call& call, int group_rank, Body&& body) {
     if (call.operation != Operation::send_recv || call.argument == group_rank) return body(call);

@@ -12,16 +12,16 @@
 namespace rankmesh::detail {
 namespace {
 
-constexpr std::size_t most_told = 8;  // classes, or pairs of ranks, that an error lists
+constexpr std::size_t most_listed = 8;  // classes, or pairs of ranks, that an error lists
 
-CallFingerprint said_of(const Call& call, const Label& label) {
+CallFingerprint fingerprint_of(const Call& call, const Label& label) {
     return {.call = Agreed::of(call), .member = MemberText::of(label), .unit = call.unit};
 }
 
 /// The bytes that ranks compare, without padding.
-std::string_view compared(const CallFingerprint& said) {
+std::string_view compared(const CallFingerprint& fingerprint) {
     static_assert(offsetof(CallFingerprint, member) == 48);
-    return {reinterpret_cast<const char*>(&said), offsetof(CallFingerprint, member)};
+    return {reinterpret_cast<const char*>(&fingerprint), offsetof(CallFingerprint, member)};
 }
 
 std::string text_of(const std::vector<int>& ranks) {
@@ -29,7 +29,7 @@ std::string text_of(const std::vector<int>& ranks) {
 }
 
 struct Calling {
-    const CallFingerprint* said;
+    const CallFingerprint* fingerprint;
     std::vector<int> ranks;
     std::vector<const char*> members;
 };
@@ -47,7 +47,9 @@ std::string text_of(const std::vector<const char*>& members) {
 std::vector<Calling> classes_of(const std::vector<CallFingerprint>& all, const Ranks& ranks) {
     auto classes = std::vector<Calling>{};
     for (std::size_t i = 0; i < all.size(); ++i) {
-        const auto same = [&](const Calling& each) { return compared(*each.said) == compared(all[i]); };
+        const auto same = [&](const Calling& each) {
+            return compared(*each.fingerprint) == compared(all[i]);
+        };
         auto found = std::ranges::find_if(classes, same);
         if (found == classes.end()) found = classes.insert(found, {&all[i], {}, {}});
         found->ranks.push_back(ranks[static_cast<int>(i)]);
@@ -86,7 +88,7 @@ void Collectives::wait(Duration timeout) {
     } catch (const UsageError&) {
         throw;
     } catch (...) {
-        if (step_ != Step::told) throw;  // else a rank is lost meanwhile: this one has the details
+        if (step_ != Step::informed) throw;  // else a rank is lost meanwhile, and this rank has the details
     }
     ticket_ = std::nullopt;
     conclude();
@@ -101,7 +103,7 @@ void Collectives::begin() {
     const auto& part = *queue_.front();
     // A monitored barrier reports missing ranks itself; a comparison would wait for them first.
     if (part.call.operation == Operation::monitored_barrier) return settle(nullptr);
-    fingerprints_ = said_of(part.call, *part.label);
+    fingerprints_ = fingerprint_of(part.call, *part.label);
     compare_hashes(Step::calls);
 }
 
@@ -162,7 +164,7 @@ void Collectives::gather_details() {
 /// No rank throws, and then perhaps leaves, before all have the details.
 void Collectives::wait_for_all() {
     try {
-        start(Step::told, {.operation = Operation::barrier});
+        start(Step::informed, {.operation = Operation::barrier});
     } catch (const UsageError&) {
         throw;
     } catch (...) {  // a rank is lost meanwhile
@@ -183,7 +185,7 @@ void Collectives::conclude() {
             return equal ? settle(nullptr) : gather_details();
         case Step::details:
             return wait_for_all();
-        case Step::told:
+        case Step::informed:
             return settle(disagreement());
     }
 }
@@ -200,31 +202,32 @@ std::exception_ptr Collectives::disagreement() const {
     const auto where = cat(part.label->text(), ", group ", to_string(ranks_));
     auto lines = std::vector<std::string>{};
     auto odd = std::vector<int>{};
-    if (std::ranges::all_of(all_, [](const CallFingerprint& said) { return said.from < 0; })) {
+    if (std::ranges::all_of(all_, [](const CallFingerprint& fingerprint) { return fingerprint.from < 0; })) {
         const auto classes = classes_of(all_, ranks_);
         for (const auto& each : classes) {
             lines.push_back(cat(text_of(each.ranks), text_of(each.members), ": ",
-                                to_string(each.said->call, each.said->unit)));
+                                to_string(each.fingerprint->call, each.fingerprint->unit)));
             if (&each != &classes.front()) odd.insert(odd.end(), each.ranks.begin(), each.ranks.end());
         }
     } else {
         for (std::size_t i = 0; i < all_.size(); ++i) {
-            const auto& said = all_[i];
-            if (said.from < 0) continue;
-            const auto from = ranks_[static_cast<int>(said.from)];
+            const auto& fingerprint = all_[i];
+            if (fingerprint.from < 0) continue;
+            const auto from = ranks_[static_cast<int>(fingerprint.from)];
             const auto to = ranks_[static_cast<int>(i)];
             // In elements of the receiver, unless what is sent does not divide into those.
-            const auto unit = said.given % said.unit == 0 ? said.unit : 1;
-            lines.push_back(cat("rank ", from, " [", all_[static_cast<std::size_t>(said.from)].member.text,
-                                "] sends ", elements_text(said.given, said.call.dtype, unit), " to rank ", to,
-                                " [", said.member.text, "], which expects ", said.expected / unit));
+            const auto unit = fingerprint.given % fingerprint.unit == 0 ? fingerprint.unit : 1;
+            lines.push_back(
+                cat("rank ", from, " [", all_[static_cast<std::size_t>(fingerprint.from)].member.text,
+                    "] sends ", elements_text(fingerprint.given, fingerprint.call.dtype, unit), " to rank ",
+                    to, " [", fingerprint.member.text, "], which expects ", fingerprint.expected / unit));
             odd.insert(odd.end(), {from, to});
         }
     }
     auto text = cat("call number ", part.number, " on ", where,
                     ", is not the same on all its ranks; nothing was sent:");
-    for (std::size_t i = 0; i < std::min(lines.size(), most_told); ++i) append(text, cat("\n  ", lines[i]));
-    if (lines.size() > most_told) append(text, cat("\n  and ", lines.size() - most_told, " more"));
+    for (std::size_t i = 0; i < std::min(lines.size(), most_listed); ++i) append(text, cat("\n  ", lines[i]));
+    if (lines.size() > most_listed) append(text, cat("\n  and ", lines.size() - most_listed, " more"));
     std::ranges::sort(odd);
     odd.erase(std::unique(odd.begin(), odd.end()), odd.end());
     return std::make_exception_ptr(Disagreement(text, odd));

@@ -11,10 +11,11 @@
 
 namespace rankmesh::detail {
 
-/// What the ranks of a group compare of one collective: equal on all of them up to `member`.
+/// What the ranks of a group compare of one collective: everything before `member` must be equal on all
+/// ranks.
 struct CallFingerprint {
     Agreed call = {};
-    std::int64_t from = -1;  // the first group rank that sends this one another length than it expects
+    std::int64_t from = -1;  // the first group rank whose length for this rank is not the expected one
     std::uint64_t given = 0;
     std::uint64_t expected = 0;
     MemberText member = {};
@@ -23,9 +24,9 @@ struct CallFingerprint {
 
 /// Compares the collectives of one group, one after the other, on a separate channel.
 ///
-/// While calls match it costs a reduction of two numbers, and for operations with counts an exchange of one
-/// number each way and a second reduction. No step begins before the previous one has completed on this rank,
-/// so that all ranks take the same steps in the same order.
+/// While calls match, a comparison costs a reduction of two numbers. Operations with counts add an exchange
+/// of one number each way and a second reduction. A step begins once the previous one has completed on this
+/// rank, so all ranks take the same steps in the same order.
 class Collectives {
 public:
     /// `settle` is called for each part, in order.
@@ -41,7 +42,7 @@ public:
     void clear();
 
 private:
-    enum class Step : std::uint8_t { calls, counts, complaints, details, told };
+    enum class Step : std::uint8_t { calls, counts, complaints, details, informed };
 
     void begin();
     void conclude();

@@ -3,13 +3,15 @@
 
 namespace rankmesh::detail {
 
-CheckedDeviceChannel::CheckedDeviceChannel(std::shared_ptr<Channel> engine, std::shared_ptr<Channel> beside,
-                                           const Ranks& ranks, int group_rank, Duration timeout)
+CheckedDeviceChannel::CheckedDeviceChannel(std::shared_ptr<Channel> engine,
+                                           std::shared_ptr<Channel> comparisons, const Ranks& ranks,
+                                           int group_rank, Duration timeout)
     : engine_(std::move(engine)),
       size_(static_cast<std::size_t>(ranks.size())),
       group_rank_(group_rank),
       timeout_(timeout),
-      matcher_(std::make_shared<CallMatcher>(std::move(beside), ranks, group_rank, [](CheckedCall&) {})) {}
+      matcher_(
+          std::make_shared<CallMatcher>(std::move(comparisons), ranks, group_rank, [](CheckedCall&) {})) {}
 
 void CheckedDeviceChannel::run(const Call& call, const Label& label, Duration timeout) {
     compare({&call, 1}, label, timeout);
@@ -36,7 +38,7 @@ void CheckedDeviceChannel::compare(std::span<const Call> calls, const Label& lab
                     matcher_->add(part);
             });
         for (auto& part : parts) matcher_->settle(part, timeout);
-        for (auto& part : parts) matcher_->tell(part, timeout);
+        for (auto& part : parts) matcher_->wait_for_notice(part, timeout);
     } catch (...) {
         for (auto& part : parts) matcher_->withdraw(part);
         throw;

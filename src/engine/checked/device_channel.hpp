@@ -10,14 +10,15 @@ namespace rankmesh::detail {
 
 /// A device's channel whose ranks compare each call on the host before the device gets it.
 ///
-/// Work that a program enqueues on a stream after a call must run after it, so a call cannot be held back:
-/// the host waits in it until all ranks have made theirs. A call that throws has not been enqueued.
+/// The host waits in a call until all ranks have made theirs: work that a program enqueues on the stream
+/// after the call must run after it, so the call cannot be enqueued later. A call that throws has not been
+/// enqueued.
 class CheckedDeviceChannel final : public Channel {
 public:
-    /// `beside` is a second channel of the same ranks on the host, used only for comparisons, each of which
-    /// takes at most `timeout`.
-    CheckedDeviceChannel(std::shared_ptr<Channel> engine, std::shared_ptr<Channel> beside, const Ranks& ranks,
-                         int group_rank, Duration timeout);
+    /// `comparisons` is a second channel of the same ranks on the host, used only to compare calls. A
+    /// comparison takes at most `timeout`.
+    CheckedDeviceChannel(std::shared_ptr<Channel> engine, std::shared_ptr<Channel> comparisons,
+                         const Ranks& ranks, int group_rank, Duration timeout);
 
     void run(const Call& call, const Label& label, Duration timeout) override;
     std::uint64_t start(std::span<const Call> calls, const Label& label) override;

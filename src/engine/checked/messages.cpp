@@ -32,7 +32,7 @@ void Messages::add(CheckedCall& part) {
                    .unit = call.unit,
                    .member = MemberText::of(*part.label)};
     const auto notice = carrying(Operation::send, part.notice, call.argument);
-    part.telling = channel_.start({&notice, 1}, *part.label);
+    part.notice_ticket = channel_.start({&notice, 1}, *part.label);
     auto& lane = lanes_[call.argument];
     auto& early = lane.early[receives ? 0 : 1];
     lane.waiting[receives ? 0 : 1].push_back(&part);

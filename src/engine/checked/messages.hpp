@@ -10,11 +10,11 @@
 
 namespace rankmesh::detail {
 
-/// Compares the send and the recv of each message: each rank sends the other a notice of its call, and both
-/// compare.
+/// Compares the send and the recv of each message: the two ranks send each other a notice of their calls, and
+/// both compare.
 ///
-/// So a send completes no earlier than its recv has been called, as on threads. Notices of both kinds arrive
-/// in one order, and one of the kind that is not awaited yet is kept.
+/// A send therefore completes only after its recv was called, as on threads. Notices of sends and receives
+/// arrive in one order; a notice that no call waits for yet is stored.
 class Messages {
 public:
     Messages(Channel& channel, const Ranks& ranks, int group_rank, std::function<void(CheckedCall&)> settle);

@@ -223,7 +223,7 @@ void GlooChannel::wait(std::uint64_t number, const Label& label, Duration timeou
     ticket.waited = true;
     try {
         if (ticket.watcher.joinable()) {
-            for (auto told = -1; told != ticket.awaited;) monitor_->await(told = ticket.awaited);
+            for (auto known = -1; known != ticket.awaited;) monitor_->await(known = ticket.awaited);
             ticket.watcher.join();
         } else {
             finish_messages(ticket);

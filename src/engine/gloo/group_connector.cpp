@@ -112,7 +112,7 @@ void GroupConnector::connect(const ChannelRequest& request, const std::shared_pt
     connections->cause = [rendezvous = rendezvous_, where = last_.name](const Failure& failure) {
         return rendezvous->cause(where, failure);
     };
-    // The other ranks are told before the connections go: they would take this rank for the cause.
+    // The other ranks get the failure before the connections end: else they would blame this rank.
     const auto fail = [&](Failure failure) {
         const auto cause = rendezvous_->give_up_for_cause(last_.name, failure);
         if (!lazy) rendezvous_->fail(last_.name, cause.value_or(failure));
@@ -129,9 +129,9 @@ void GroupConnector::connect(const ChannelRequest& request, const std::shared_pt
                                request.label->named(lost), " cannot be reached: ", error.why),
                            lost);
         }
-    } catch (const RelayedFailure& heard) {
-        rendezvous_->give_up(last_.name, heard.failure);
-        if (!lazy) rendezvous_->fail(last_.name, heard.failure);  // to those that wait for this rank alone
+    } catch (const RelayedFailure& relayed) {
+        rendezvous_->give_up(last_.name, relayed.failure);
+        if (!lazy) rendezvous_->fail(last_.name, relayed.failure);  // to those that wait for this rank alone
         throw;
     } catch (const Timeout& timeout) {
         fail(Failure::of(timeout));

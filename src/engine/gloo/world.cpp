@@ -42,7 +42,7 @@ GlooWorld::GlooWorld(std::unique_ptr<Rendezvous> rendezvous, const std::string& 
         throw;
     } catch (const Timeout&) {
         throw;
-    } catch (const std::exception& error) {  // the others hear why they need not wait for this rank
+    } catch (const std::exception& error) {  // the others get to know why they need not wait
         rendezvous_->leave({.kind = Failure::Kind::left,
                             .why = cat("rank ", rank(), " cannot start its world: ", error.what()),
                             .lost = {rank()}});
@@ -126,12 +126,12 @@ std::vector<std::pair<int, std::string>> GlooWorld::collect(const std::string& p
     using Clock = std::chrono::steady_clock;
     constexpr auto period = std::chrono::milliseconds(100);
     for (;;) {
-        // Before what they have told is heard: a rank may tell, or say why it fails, and end.
+        // Asked before messages are collected: a rank may send one, or its failure, and end.
         const auto ended = this->ended();
         const auto lost = std::ranges::find_if(from, [&](int each) { return contains(ended, each); });
         const auto next = lost == from.end() ? std::min(until, from_now(period)) : Clock::now();
         try {
-            if (auto heard = rendezvous_->collect(phase, from, next); !heard.empty()) return heard;
+            if (auto messages = rendezvous_->collect(phase, from, next); !messages.empty()) return messages;
         } catch (const ServerSilent&) {  // which may only be paused
             if (Clock::now() >= until) throw;
         }

@@ -25,9 +25,9 @@ public:
               const WorldOptions& options);
     /// The world of the survivors of another, whose addresses are known.
     GlooWorld(Rendezvous::Survivors rest, const GlooWorld& before);
-    /// A world that ranks have entered, whose hosts all of them have told.
+    /// A world that ranks have entered; `grown` has the host of each of them.
     GlooWorld(Rendezvous::Grown grown, const std::string& interface, const WorldOptions& options);
-    /// What a process tells of itself to those whose world it enters.
+    /// What the ranks of a world get to know of a process that enters it.
     static std::string about_this_process(const std::string& interface);
 
     std::string engine() const override { return "gloo"; }

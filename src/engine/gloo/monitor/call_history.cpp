@@ -68,7 +68,7 @@ const CallHistory::Entry* CallHistory::find(Kind kind, int peer, std::uint64_t n
     return found == entries_.end() || number == 0 ? nullptr : &*found;
 }
 
-/// A number of what two ranks must agree on, the same on both.
+/// A hash of what two ranks must agree on, the same on both.
 std::uint64_t CallHistory::between(const Entry& entry, int own, int peer) {
     auto fingerprint = hash(entry.agreed.bytes());
     if (!entry.has_counts()) return fingerprint;
@@ -78,7 +78,7 @@ std::uint64_t CallHistory::between(const Entry& entry, int own, int peer) {
     return mixed(mixed(fingerprint, up), down);
 }
 
-std::string CallHistory::known_to(int peer, int own) const {
+std::string CallHistory::list_for(int peer, int own) const {
     auto text = std::string{};
     const auto kept = std::min(added_, entries_.size());
     auto listed = std::size_t{0};

@@ -11,10 +11,10 @@
 
 namespace rankmesh::detail {
 
-/// The last calls of a rank on one channel, which its peers compare with theirs when a call takes long.
+/// The last calls of a rank on one channel. Peers compare them with theirs when a call takes long.
 class CallHistory {
 public:
-    /// The calls that are numbered together: the collectives, and what goes to or comes from one rank.
+    /// The calls that share one sequence of numbers: collectives, sends to one rank, receives from one rank.
     enum class Kind : std::uint32_t { collective, send, recv };
     /// The kind of a call at its other end: a send is another rank's recv.
     static Kind other_end(Kind kind) {
@@ -26,24 +26,23 @@ public:
         std::uint64_t number = 0;  // from 1; 0: none
         Agreed agreed = {};        // of a message, its type, length and tag
         std::uint64_t unit = 1;
-        std::vector<std::size_t> gives = {};    // with counts: the elements for each rank
-        std::vector<std::size_t> expects = {};  // and from each
+        std::vector<std::size_t> gives = {};    // with counts: the elements for each group rank
+        std::vector<std::size_t> expects = {};  // with counts: the elements from each group rank
 
         bool has_counts() const { return kind == Kind::collective && traits(agreed.operation).counts; }
     };
 
-    /// Adds a collective; `size` is that of the group. Returns the mark by which its data finds the data of
-    /// equal calls, and no other.
+    /// Adds a collective of a group of `size` ranks. Returns the mark of its data: data meets only data of
+    /// equal calls.
     std::uint64_t add(const Call& call, std::uint64_t number, int size);
     /// The same for the next message to or from a rank.
     std::uint64_t add(Kind kind, int peer, const Call& call);
 
-    /// The entry of that call, null if it was not made or lies too far back.
+    /// The entry of that call; null if this rank has not made it, or too long ago.
     const Entry* find(Kind kind, int peer, std::uint64_t number) const;
-    /// The last calls that `peer` takes part in, for its `first_difference`; `own` is this rank.
-    std::string known_to(int peer, int own) const;
-    /// The entry of the first of the calls that `from` has listed, by number, that differs here, null if none
-    /// does.
+    /// Lists the last calls of `own`, this rank, that `peer` takes part in, for `first_difference` there.
+    std::string list_for(int peer, int own) const;
+    /// The first call, by number, that `from` has listed and that differs here; null if none does.
     const Entry* first_difference(int from, int own, const char* listed, std::size_t bytes) const;
 
 private:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How the monitors of a channel find out that its ranks have called different things, when a call takes long.
+// How the monitors of a channel find out that its ranks have made different calls, when a call takes long.
 #include <algorithm>
 #include <utility>
 #include <vector>
@@ -41,8 +41,8 @@ std::uint64_t PeerMonitor::called(CallHistory::Kind kind, int peer, const Call& 
     return history_.add(kind, peer, call);
 }
 
-/// Sends what this rank has called to ranks that may have called something else, once for each call that
-/// takes long: two ranks next to each other differ if any do. True while calls are known to differ.
+/// Sends the last calls of this rank to the ranks next to it, once for each call that takes long: if any two
+/// ranks differ, two neighbours differ. Returns true while calls are known to differ.
 bool PeerMonitor::compare_calls() {
     if (dispute_) {
         settle_dispute();
@@ -59,7 +59,7 @@ bool PeerMonitor::compare_calls() {
         const auto with = [&](int peer) {
             const auto sent = std::ranges::find(messages, peer, &std::pair<int, std::string>::first);
             if (peer != group_rank_ && sent == messages.end() && !gone_[static_cast<std::size_t>(peer)])
-                messages.emplace_back(peer, history_.known_to(peer, group_rank_));
+                messages.emplace_back(peer, history_.list_for(peer, group_rank_));
         };
         if (waiting_->awaited >= 0)
             with(waiting_->awaited);
@@ -68,12 +68,12 @@ bool PeerMonitor::compare_calls() {
         else
             for (auto step : {1, size() - 1}) with((group_rank_ + step) % size());
     }
-    for (const auto& [peer, text] : messages) send_message(peer, MessageKind::compare, 0, 0, text);
+    for (const auto& [peer, text] : messages) send_message(peer, MessageKind::calls, 0, 0, text);
     return false;
 }
 
-/// A peer has sent what it called: the answer is the first of these that differs here, or none.
-void PeerMonitor::compare_with(int from, const Message& message) {
+/// Replies to a peer's last calls with the first of them that differs here. Sends nothing if all are equal.
+void PeerMonitor::handle_calls(int from, const Message& message) {
     auto text = std::string{};
     auto number = std::uint64_t{};
     auto kind = Kind::collective;
@@ -89,10 +89,10 @@ void PeerMonitor::compare_with(int from, const Message& message) {
 }
 
 /// A peer has called something else.
-void PeerMonitor::hear_difference(int from, const Message& message) {
+void PeerMonitor::handle_difference(int from, const Message& message) {
     if (dispute_ || !compared_) return;
     const auto f = static_cast<std::size_t>(from);
-    const auto own = CallHistory::other_end(static_cast<Kind>(message.yes));
+    const auto own = CallHistory::other_end(static_cast<Kind>(message.value));
     auto text = std::string{};
     auto with_all = false;
     auto timeout_at = TimePoint();
@@ -118,35 +118,35 @@ void PeerMonitor::hear_difference(int from, const Message& message) {
                                    own == Kind::send ? there : here));
     }
     dispute_->of_two = !with_all;
-    dispute_->until =
-        std::max(from_now(Message::patience), std::min(from_now(Message::patience_in_dispute), timeout_at));
-    second_.set(dispute_->until);
+    dispute_->until = std::max(from_now(Message::reply_time),
+                               std::min(from_now(Message::reply_time_in_dispute), timeout_at));
+    reply_alarm_.set(dispute_->until);
     for (int to = 0; to < size(); ++to)
         if (with_all && to != group_rank_ && to != from && !gone_[static_cast<std::size_t>(to)])
-            send_message(to, MessageKind::which, message.number, 0, {});
+            send_message(to, MessageKind::call_query, message.number, 0, {});
         else if (!dispute_->texts[static_cast<std::size_t>(to)])
             dispute_->texts[static_cast<std::size_t>(to)] = "";
     settle_dispute();
 }
 
-/// A peer asks what this rank called.
-void PeerMonitor::tell_which(int from, std::uint64_t number) {
+/// Sends a peer what this rank called.
+void PeerMonitor::answer_call_query(int from, std::uint64_t number) {
     auto text = std::string{};
     {
         const auto lock = std::lock_guard(mutex_);
         const auto* entry = history_.find(Kind::collective, -1, number);
         if (entry) text = to_string(entry->agreed, entry->unit);
     }
-    send_message(from, MessageKind::that, number, 0, text);
+    send_message(from, MessageKind::call_reply, number, 0, text);
 }
 
-void PeerMonitor::hear_which(int from, const Message& message) {
+void PeerMonitor::handle_call_reply(int from, const Message& message) {
     if (!dispute_ || dispute_->number != message.number) return;
     dispute_->texts[static_cast<std::size_t>(from)] = message.text;
     settle_dispute();
 }
 
-/// Fails with who has called what, once all have said it or had the time to.
+/// Fails with what each rank has called, once all ranks have replied or the time for replies is over.
 void PeerMonitor::settle_dispute() {
     const auto all = std::ranges::all_of(dispute_->texts, [](const auto& each) { return each.has_value(); });
     if (is_broken() || (!all && std::chrono::steady_clock::now() < dispute_->until)) return;

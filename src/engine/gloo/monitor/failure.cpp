@@ -27,8 +27,7 @@ Failure left(std::vector<int> ranks) {
 
 }  // namespace
 
-/// Fails if peers have said goodbye without their part in the collective that this rank waits for: it will
-/// never complete.
+/// Fails if peers have sent a goodbye before the collective that this rank waits for, which cannot complete.
 void PeerMonitor::find_who_left() {
     auto who = std::vector<int>{};
     {
@@ -40,10 +39,10 @@ void PeerMonitor::find_who_left() {
     if (!who.empty()) fail(left(std::move(who)));
 }
 
-/// A connection broke: peers whose connections have ended and that have not said goodbye are gone.
+/// A connection broke. Peers are gone if their connection has ended without a goodbye.
 void PeerMonitor::find_lost(const std::string& text) {
     auto lost = std::vector<int>{};
-    const auto until = from_now(Message::telling);
+    const auto until = from_now(Message::delivery);
     for (int from = 0; from < size(); ++from)
         if (from != group_rank_ && !gone_[static_cast<std::size_t>(from)] &&
             !connections_->is_open(from, until))
@@ -54,13 +53,13 @@ void PeerMonitor::find_lost(const std::string& text) {
     } catch (const std::exception&) {
     }
     if (is_broken()) return;
-    if (leaving_) return hear_goodbyes();
+    if (leaving_) return await_goodbyes();
     std::erase_if(lost, [&](int to) { return gone_[static_cast<std::size_t>(to)].load(); });
     auto failure = Failure{.why = cat("Gloo reports: ", text)};
     if (!lost.empty()) {
         failure.kind = Failure::Kind::gone;
         for (auto to : lost) failure.lost.push_back(ranks_[static_cast<std::size_t>(to)]);
-        // One that has cut its connection because of another has told so, which may be lost.
+        // A peer that cut its connection because of another rank has sent a failure, which may be lost.
         auto others = std::vector<int>{};
         for (std::size_t i = 0; i < ranks_.size(); ++i)
             if (!gone_[i]) others.push_back(ranks_[i]);
@@ -78,8 +77,8 @@ Channel::PeerStatus PeerMonitor::silence_of(std::size_t peer) const {
             .answers = false};
 }
 
-/// Fails with the ranks that are missing, now that all have answered or had the time to.
-void PeerMonitor::conclude() {
+/// Fails with the ranks that are missing, once all peers have replied or the time for replies is over.
+void PeerMonitor::report_missing() {
     auto failure = Failure{};
     {
         const auto lock = std::lock_guard(mutex_);
@@ -112,8 +111,8 @@ void PeerMonitor::fail(Failure failure) noexcept {
     change([] {});
 }
 
-/// Sends the failure to all peers and waits briefly until each has said that it has failed as well: a peer
-/// that sends to this rank just then would lose what it has not read yet, if the connection were cut.
+/// Sends the failure to all peers and waits briefly until each peer has sent its own. If this rank cut a
+/// connection while the peer sends, the peer would lose what it has not read yet.
 void PeerMonitor::send_failure() noexcept {
     const auto text = text_of(*failure_, sizeof Message::text);
     const auto is_there = [&](int peer) {
@@ -123,18 +122,17 @@ void PeerMonitor::send_failure() noexcept {
     for (int to = 0; to < size(); ++to)
         if (is_there(to))
             send_message(to, MessageKind::failure, 0, static_cast<std::uint32_t>(failure_->kind), text);
-    const auto until = from_now(Message::telling);
+    const auto until = from_now(Message::delivery);
     for (int peer = 0; peer < size(); ++peer)
         while (is_there(peer) && !failed_[static_cast<std::size_t>(peer)] &&
                std::chrono::steady_clock::now() < until) {
-            if (std::this_thread::get_id() == listener_.load()) hear_failures();
+            if (std::this_thread::get_id() == listener_.load()) collect_failures();
             std::this_thread::sleep_for(std::chrono::microseconds(50));
         }
 }
 
-/// Notes which peers have said that they have failed or leave; of a channel that has failed nothing else
-/// counts.
-void PeerMonitor::hear_failures() noexcept {
+/// Marks the peers that have sent a failure or a goodbye. A channel that has failed ignores other messages.
+void PeerMonitor::collect_failures() noexcept {
     for (int from = 0; from < size(); ++from)
         while (from != group_rank_ && has_message(from)) {
             const auto f = static_cast<std::size_t>(from);

@@ -15,7 +15,7 @@
 namespace rankmesh::detail {
 namespace {
 
-constexpr auto slot = std::uint64_t{0x40} << 56;  // none of Gloo's collectives has it
+constexpr auto slot = std::uint64_t{0x40} << 56;  // Gloo's collectives do not use it
 constexpr auto longest_goodbye = std::chrono::seconds(5);
 
 }  // namespace
@@ -38,7 +38,7 @@ PeerMonitor::PeerMonitor(std::shared_ptr<Connections> connections, std::vector<i
       sent_count_(ranks_.size(), 0),
       listening_(connections_->buffer(inbox_.get(), sizeof(Message) * ranks_.size())),
       alarm_(AlarmClock::of_process(), [this] { wake(); }),
-      second_(AlarmClock::of_process(), [this] { wake(); }) {
+      reply_alarm_(AlarmClock::of_process(), [this] { wake(); }) {
     for (int from = 0; from < size(); ++from) try {
             if (from != group_rank_) expect(from);
         } catch (const std::exception& error) {
@@ -58,7 +58,7 @@ PeerMonitor::~PeerMonitor() {
     thread_.join();
 }
 
-/// Sends all peers a goodbye and waits until they have it: without one they would take this for a crash.
+/// Sends a goodbye to all peers and waits until they have it. Without a goodbye, peers would see a crash.
 void PeerMonitor::send_goodbye() noexcept {
     for (int to = 0; to < size(); ++to)
         if (to != group_rank_ && !gone_[static_cast<std::size_t>(to)])
@@ -131,7 +131,7 @@ std::string PeerMonitor::terminate_report() const {
                waited.count(), " ms\n");
 }
 
-/// The monitor's thread: receives messages, and checks timeouts when it is woken.
+/// The monitor's thread: receives messages, and checks timeouts when an alarm wakes it.
 void PeerMonitor::listen() {
     listener_ = std::this_thread::get_id();
     while (!stopping_ && !is_broken()) {
@@ -141,19 +141,19 @@ void PeerMonitor::listen() {
         } catch (const std::exception& error) {
             if (stopping_) return;
             if (leaving_)
-                hear_goodbyes();
+                await_goodbyes();
             else
                 find_lost(error.what());
             return;
         }
         if (stopping_) return;
-        if (!compare_calls()) look_at_timeout();
+        if (!compare_calls()) check_timeout();
     }
 }
 
-/// A connection broke while this rank leaves. Its peer is not lost: who has heard this rank's goodbye says
-/// none to it before it closes their connection.
-void PeerMonitor::hear_goodbyes() {
+/// A connection broke while this rank leaves. Its peer is not lost: a peer that has received this rank's
+/// goodbye closes the connection without one.
+void PeerMonitor::await_goodbyes() {
     for (; !stopping_ && !is_broken(); std::this_thread::sleep_for(std::chrono::milliseconds(1))) {
         try {
             take_messages();
@@ -162,12 +162,12 @@ void PeerMonitor::hear_goodbyes() {
         for (int from = 0; from < size(); ++from)
             if (from != group_rank_ && !gone_[static_cast<std::size_t>(from)] &&
                 !connections_->is_open(from, {}))
-                note_gone(from);
+                mark_gone(from);
     }
 }
 
-/// Nothing more is sent to a peer.
-void PeerMonitor::note_gone(int from) {
+/// Sends nothing more to a peer.
+void PeerMonitor::mark_gone(int from) {
     gone_[static_cast<std::size_t>(from)] = true;
     // Gloo does not always notice that a send to a peer that has left will never complete.
     const auto lock = std::lock_guard(sending_);
@@ -200,48 +200,48 @@ bool PeerMonitor::take_messages() {
 void PeerMonitor::receive_message(int from, const Message& message) {
     const auto f = static_cast<std::size_t>(from);
     switch (message.kind) {
-        case MessageKind::question: {
+        case MessageKind::arrival_query: {
             const auto arrived =
                 message.number > 0 && collectives_.load(std::memory_order_acquire) >= message.number;
-            send_message(from, MessageKind::answer, message.number, arrived ? 1 : 0,
+            send_message(from, MessageKind::arrival_reply, message.number, arrived ? 1 : 0,
                          recorder_ && !arrived ? recorder_->doing() : std::string{});
             if (recorder_) recorder_->asked();
             break;
         }
-        case MessageKind::answer:
-            if (message.number != question_) break;
-            answered_[f] = message.yes ? 2 : 1;
+        case MessageKind::arrival_reply:
+            if (message.number != queried_) break;
+            answered_[f] = message.value ? 2 : 1;
             doing_[f] = message.text;
             break;
         case MessageKind::goodbye:
             calls_of_gone_[f] = message.number;
-            note_gone(from);
+            mark_gone(from);
             if (dispute_ && !dispute_->texts[f]) dispute_->texts[f] = "";
             fewest_calls_of_gone_ = std::min(fewest_calls_of_gone_.load(), message.number);
             find_who_left();
             break;
-        case MessageKind::compare:
-            compare_with(from, message);
+        case MessageKind::calls:
+            handle_calls(from, message);
             break;
         case MessageKind::difference:
-            hear_difference(from, message);
+            handle_difference(from, message);
             break;
-        case MessageKind::which:
-            tell_which(from, message.number);
+        case MessageKind::call_query:
+            answer_call_query(from, message.number);
             break;
-        case MessageKind::that:
-            hear_which(from, message);
+        case MessageKind::call_reply:
+            handle_call_reply(from, message);
             break;
-        case MessageKind::inquiry:
-            hear_inquiry(from, message);
+        case MessageKind::device_query:
+            answer_device_query(from, message);
             break;
-        case MessageKind::reply:
-            hear_reply(from, message);
+        case MessageKind::device_reply:
+            handle_device_reply(from, message);
             break;
         case MessageKind::failure:
             failed_[f] = true;
             try {
-                fail(failure_from(message.yes, {message.text, sizeof message.text}, max_parsed_ranks));
+                fail(failure_from(message.value, {message.text, sizeof message.text}, max_parsed_ranks));
             } catch (const EngineFailure& error) {
                 fail({.why = error.what()});
             }
@@ -249,7 +249,7 @@ void PeerMonitor::receive_message(int from, const Message& message) {
     }
 }
 
-void PeerMonitor::look_at_timeout() {
+void PeerMonitor::check_timeout() {
     auto number = std::uint64_t{};
     auto awaited = -1;
     auto asks = false;
@@ -262,31 +262,31 @@ void PeerMonitor::look_at_timeout() {
         }
         if (asked_ == turns_) {
             const auto silent = std::ranges::count(answered_, 0);
-            if (silent > 0 && now < patience_) return;
+            if (silent > 0 && now < replies_until_) return;
         } else if (now < until_) {
             return;
         } else {
             asked_ = turns_;
-            // Of a message it is known who is waited for: that rank alone is asked, only what it does.
+            // A message waits for one rank: only that rank is asked, and only what it does.
             awaited = waiting_->awaited;
             std::ranges::fill(answered_, awaited < 0 ? 0 : 1);
             if (awaited >= 0) answered_[static_cast<std::size_t>(awaited)] = 0;
             answered_[static_cast<std::size_t>(group_rank_)] = 2;
             std::ranges::fill(doing_, std::string{});
-            patience_ = now + Message::patience;
+            replies_until_ = now + Message::reply_time;
             number = awaited < 0 ? waiting_->number : 0;
-            question_ = number;
-            second_.set(patience_);
+            queried_ = number;
+            reply_alarm_.set(replies_until_);
             asks = true;
         }
     }
-    if (!asks) return conclude();
+    if (!asks) return report_missing();
     for (int to = 0; to < size(); ++to)
         if (to != group_rank_ && (awaited < 0 || to == awaited))
-            send_message(to, MessageKind::question, number, 0, {});
+            send_message(to, MessageKind::arrival_query, number, 0, {});
 }
 
-bool PeerMonitor::send_message(int to, MessageKind kind, std::uint64_t number, std::uint32_t yes,
+bool PeerMonitor::send_message(int to, MessageKind kind, std::uint64_t number, std::uint32_t value,
                                const std::string& text) noexcept {
     try {
         const auto lock = std::lock_guard(sending_);
@@ -294,7 +294,7 @@ bool PeerMonitor::send_message(int to, MessageKind kind, std::uint64_t number, s
         sent->to = to;
         auto& message = sent->message;
         message.kind = kind;
-        message.yes = yes;
+        message.value = value;
         message.number = number;
         message.head = message.tail = sent_count_[static_cast<std::size_t>(to)] + 1;
         std::memcpy(message.text, text.data(), std::min(text.size(), sizeof message.text - 1));

@@ -21,7 +21,7 @@
 
 namespace rankmesh::detail {
 
-/// The ranks of a world whose connections to this process broke without a goodbye: as far as it can tell,
+/// The ranks of a world whose connections to this process broke without a goodbye. This process assumes that
 /// their processes have ended.
 class Ended {
 public:
@@ -43,22 +43,24 @@ private:
     std::vector<int> ranks_;
 };
 
-/// Exchanges control messages between the ranks of a channel, on a thread of its own: what each has called
-/// when a call takes long, which ranks have arrived at one whose timeout expires, that a rank leaves, and why
-/// the channel failed.
+/// Exchanges control messages between the ranks of a channel, on a thread of its own:
+/// - what each rank has called, when a call takes long;
+/// - which ranks have arrived at a call, when its timeout expires;
+/// - that a rank leaves;
+/// - why the channel failed.
 ///
-/// A peer whose connection breaks without a goodbye is gone. The first failure stands; it is sent to all
-/// others before their connections are cut, so that every rank gives the same reason.
+/// A peer whose connection breaks without a goodbye is gone. The first failure stands. It is sent to all
+/// other ranks before their connections are cut, so every rank gives the same reason.
 class PeerMonitor {
 public:
-    /// Ranks that are gone are added to `ended`; peers that wait for this rank are told what `recorder` has.
-    /// Throws Connections::Unreachable for one that is gone already.
+    /// Adds ranks that are gone to `ended`. Peers that wait for this rank get what `recorder` has recorded.
+    /// Throws Connections::Unreachable for a peer that is gone already.
     PeerMonitor(std::shared_ptr<Connections> connections, std::vector<int> ranks,
                 std::shared_ptr<Ended> ended, std::shared_ptr<Recorder> recorder);
     /// Sends a goodbye to all peers, unless the channel has failed.
     ~PeerMonitor();
 
-    /// The call that is being waited for, as answers to peers and the error of an expired timeout name it.
+    /// The call that this rank waits for, as replies to peers and the error of an expired timeout name it.
     struct Waiting {
         const Call* call = nullptr;
         const Label* label = nullptr;
@@ -66,37 +68,38 @@ public:
         int awaited = -1;          // the group rank that a message waits for, else -1
         Duration timeout = {};
     };
-    /// Starts the timeout of a call; the caller waits for it, and calls `arrive` when it is complete.
+    /// Starts the timeout of a call. The caller waits for the call, and calls `arrive` when it is complete.
     void wait_for(const Waiting& waiting);
     void await(int group_rank);
     void arrive();
-    /// Notes the next collective that this rank calls, and its number; returns the mark of its data.
+    /// Adds the next collective of this rank, and its number, to the history. Returns the mark of its data.
     std::uint64_t called(const Call& call, std::uint64_t number);
     /// The same for a message to or from a group rank.
     std::uint64_t called(CallHistory::Kind kind, int peer, const Call& call);
 
-    /// What the other ranks say of another channel of theirs, recorded as `key`, by group rank: whether they
-    /// have called its collective of that number, and what they do. Waits a while for their answers.
+    /// Asks the other ranks about another channel of theirs, recorded as `key`: whether they have called its
+    /// collective of that number, and what they do. Returns the replies by group rank; waits at most
+    /// Message::reply_time for them.
     std::vector<Channel::PeerStatus> ask(const std::string& key, std::uint64_t number);
 
     bool is_broken() const { return broken_.load(std::memory_order_acquire); }
-    /// Makes the channel unusable on all its ranks, unless it is already.
+    /// Makes the channel unusable on all its ranks, unless it already is.
     void fail(Failure failure) noexcept;
-    /// Finds the failure behind an operation that threw `text`: that of a peer, if one arrives soon, else its
-    /// own.
+    /// Fails because an operation threw `text`: with the failure of a peer if one arrives within a second,
+    /// else with its own.
     void explain(const std::string& text) noexcept;
     /// Throws the failure as an error on the group of `label`; called once there is one.
     [[noreturn]] void throw_failure(const Label& label) const;
     std::optional<Failure> failure() const;
-    /// A line about the call that is being waited for, "" without one, for the terminate handler.
+    /// A line about the call that this rank waits for, for the terminate handler; "" without such a call.
     std::string terminate_report() const;
-    /// Blocks until `condition` holds; it is evaluated after each `change` and when there is a failure.
+    /// Blocks until `condition` holds. Evaluates it after each `change` and after a failure.
     template <class Condition>
     void wait(Condition&& condition) {
         auto lock = std::unique_lock(mutex_);
         changed_.wait(lock, condition);
     }
-    /// Runs `change` under the lock and wakes all that wait for a condition.
+    /// Runs `change` under the lock and wakes all threads that wait for a condition.
     template <class Change>
     auto change(Change&& change) {
         const auto lock = std::lock_guard(mutex_);
@@ -107,41 +110,41 @@ public:
 private:
     struct Message;
     enum class MessageKind : std::uint32_t {
-        question,
-        answer,
+        arrival_query,  // has the receiver called the collective of that number?
+        arrival_reply,
         failure,
         goodbye,
-        compare,     // the text lists what the sender has called
+        calls,       // the text lists the last calls of the sender
         difference,  // the receiver has called something else
-        which,       // what was called as that number
-        that,
-        inquiry,  // about a channel of devices
-        reply
+        call_query,  // what did the receiver call as that number?
+        call_reply,
+        device_query,  // the same as an arrival_query, about a channel of devices
+        device_reply
     };
 
     void listen();
-    void hear_goodbyes();
-    void note_gone(int from);
+    void await_goodbyes();
+    void mark_gone(int from);
     void receive_message(int from, const Message& message);
     bool take_messages();
     void find_lost(const std::string& text);
     void find_who_left();
     bool compare_calls();
-    void compare_with(int from, const Message& message);
-    void hear_difference(int from, const Message& message);
-    void tell_which(int from, std::uint64_t number);
-    void hear_which(int from, const Message& message);
+    void handle_calls(int from, const Message& message);
+    void handle_difference(int from, const Message& message);
+    void answer_call_query(int from, std::uint64_t number);
+    void handle_call_reply(int from, const Message& message);
     void settle_dispute();
-    void hear_inquiry(int from, const Message& message);
-    void hear_reply(int from, const Message& message);
-    void look_at_timeout();
-    void conclude();
+    void answer_device_query(int from, const Message& message);
+    void handle_device_reply(int from, const Message& message);
+    void check_timeout();
+    void report_missing();
     Channel::PeerStatus silence_of(std::size_t peer) const;
     void expect(int from);
-    bool send_message(int to, MessageKind kind, std::uint64_t number, std::uint32_t yes,
+    bool send_message(int to, MessageKind kind, std::uint64_t number, std::uint32_t value,
                       const std::string& text) noexcept;
     void send_failure() noexcept;
-    void hear_failures() noexcept;
+    void collect_failures() noexcept;
     void send_goodbye() noexcept;
     void wake() noexcept;
     Message& inbox(int from) const;
@@ -163,12 +166,12 @@ private:
     std::uint64_t turns_ = 0;  // the number of waits so far
     TimePoint until_;          // when the timeout of the wait expires
     CallHistory history_;
-    std::uint64_t inquiry_ = 0;                                // the number of the last
+    std::uint64_t device_query_ = 0;                           // the number of the last device_query
     std::vector<std::optional<Channel::PeerStatus>> replies_;  // to it, by group rank
     Duration compare_after_;
     TimePoint compare_at_ = TimePoint::max();  // when calls are compared with those of peers
 
-    /// A collective that ranks have called differently, and what each has called, "" if it has not called it.
+    /// A collective that ranks have called differently. `texts` has what each rank has called, "" if nothing.
     struct Dispute {
         std::uint64_t number = 0;
         std::vector<std::optional<std::string>> texts = {};  // by group rank
@@ -182,16 +185,16 @@ private:
     std::unique_ptr<Message[]> inbox_;
     std::vector<std::uint64_t> received_count_;  // the number of messages, by group rank
     std::vector<std::atomic<bool>> gone_;        // ranks that have sent a goodbye
-    std::vector<std::atomic<bool>> failed_;      // ranks that have told a failure
-    std::vector<std::uint64_t> calls_of_gone_;   // how many collectives each of them has called, set before
+    std::vector<std::atomic<bool>> failed_;      // ranks that have sent a failure
+    std::vector<std::uint64_t> calls_of_gone_;   // how many collectives a rank that is gone has called
     std::atomic<std::uint64_t> fewest_calls_of_gone_ = std::numeric_limits<std::uint64_t>::max();
     std::optional<std::uint64_t> asked_;  // the wait for which peers were asked
-    std::uint64_t question_ = 0;          // the call number of the question
+    std::uint64_t queried_ = 0;           // the call number in the last arrival_query
     std::vector<char> answered_;          // by group rank: 0 not yet, 1 has not arrived, 2 has arrived
-    std::vector<std::string> doing_;      // by group rank: what it does, of those that have not arrived
-    TimePoint patience_ = TimePoint::max();
+    std::vector<std::string> doing_;      // by group rank: what a rank that has not arrived does
+    TimePoint replies_until_ = TimePoint::max();
 
-    std::mutex asking_;  // held during an inquiry
+    std::mutex asking_;  // held during a device_query
 
     struct Sent;
     std::mutex sending_;
@@ -199,10 +202,10 @@ private:
     std::vector<std::uint64_t> sent_count_;  // the number of messages, by group rank
 
     std::unique_ptr<::gloo::transport::UnboundBuffer> listening_;
-    std::atomic<bool> leaving_ = false;   // from when this rank says goodbye
-    std::atomic<bool> stopping_ = false;  // from when it has said it to all
+    std::atomic<bool> leaving_ = false;   // once this rank has begun to send goodbyes
+    std::atomic<bool> stopping_ = false;  // once it has sent all of them
     Alarm alarm_;
-    Alarm second_;
+    Alarm reply_alarm_;
     std::atomic<std::thread::id> listener_ = {};
     std::thread thread_;
 };

@@ -19,7 +19,7 @@
 namespace rankmesh::detail {
 namespace {
 
-/// The pauses between two looks at what other ranks tell while connections are made.
+/// The pause between two looks at failures of other ranks while connections are made.
 constexpr auto shortest_pause = std::chrono::milliseconds(10);
 constexpr auto longest_pause = std::chrono::milliseconds(250);
 
@@ -218,7 +218,7 @@ std::vector<int> Connections::connect(const std::vector<std::string>& endpoints,
         next_look = now + std::clamp<Clock::duration>((now - begin) / 4, shortest_pause, longest_pause);
     };
     // To all lower ranks at once: one that does not answer must not delay the others. Where this fails they
-    // stay open until the peers have been told why.
+    // stay open until the peers know why.
     for (int i = 0; i < rank; ++i)
         step_with(i, [&] { open_.try_emplace(i, Endpoint::from(endpoints[static_cast<std::size_t>(i)])); });
     for (auto waited = std::vector<pollfd>(open_.size()); !open_.empty(); look_when_due()) {
@@ -274,7 +274,7 @@ std::vector<int> Connections::connect(const std::vector<std::string>& endpoints,
             if (missing.empty()) throw;
         }
     }
-    // Who comes later must not be refused before this rank has said why it gives up.
+    // A peer that comes later must not be refused before this rank has said why it gives up.
     if (missing.empty()) awaited_.clear();
     for (const auto& [group_rank, peer] : awaited_)
         if (std::ranges::count(missing, group_rank) > 0) throw_if_short(peer.shortage({}));

@@ -21,24 +21,24 @@
 
 namespace rankmesh::detail {
 
-/// The timeout that Gloo is given: rankmesh keeps timeouts itself, since Gloo would break all connections of
-/// a group before the ranks can be asked who is missing.
+/// The timeout that Gloo gets. rankmesh keeps timeouts itself, because Gloo would break all connections of a
+/// group before ranks can ask who is missing.
 constexpr auto without_end = std::chrono::milliseconds(std::chrono::hours(24 * 365));
 
-/// The connections of one group: the local ends are made first, then each is connected to its peer.
+/// The connections of one group. The local ends are made first, then each is connected to its peer.
 class Connections final : public ::gloo::Context {
 public:
-    /// Makes the local ends. Of two ranks the higher one connects; for all higher ones this process listens
+    /// Makes the local ends. Of two ranks the higher one connects. This process listens for all higher ranks
     /// at one port.
     Connections(std::shared_ptr<Network> network, int group_rank, int size);
     ~Connections() override;
 
-    /// The endpoint by which a higher `group_rank` reaches this rank: a few bytes for its `connect`; "" for a
-    /// lower one, to which this rank connects.
+    /// The endpoint, a few bytes, at which a higher `group_rank` reaches this rank. "" for a lower one: this
+    /// rank connects to it.
     std::string endpoint_for(int group_rank) const;
-    /// Connects to all peers, the lower ones by their endpoints, listed by group rank; returns the group
-    /// ranks of those that were not reached in time. Throws Unreachable as soon as one is sure never to be,
-    /// as those are of which `ended` says so, and what `look` throws, which is called now and then.
+    /// Connects to all peers, to the lower ones at their endpoints, listed by group rank. Returns the group
+    /// ranks that it did not reach in time. Calls `look` now and then, and throws what it throws. Throws
+    /// Unreachable as soon as a peer cannot be reached any more, or has ended according to `ended`.
     std::vector<int> connect(const std::vector<std::string>& endpoints,
                              std::chrono::steady_clock::time_point until, const std::function<void()>& look,
                              const std::function<bool(int group_rank)>& ended);
@@ -48,26 +48,26 @@ public:
         std::string why;
     };
 
-    /// The failure for which the ranks that a failure lacks have ended their connections here, nothing if
-    /// they have told none.
+    /// The failure because of which the ranks that a failure names have ended their connections; nothing if
+    /// they have sent none.
     std::function<std::optional<Failure>(const Failure&)> cause = [](const Failure&) {
         return std::optional<Failure>{};
     };
 
-    /// Calls `explain` with what Gloo says when a step of a buffer with a mark throws, while all buffers of
-    /// its call are still there. To be set before the first of them is made.
+    /// Calls `explain` with Gloo's text if a step of a buffer with a mark throws, while all buffers of its
+    /// call still exist. Must be set before the first such buffer is made.
     void on_error(std::function<void(const std::string& text)> explain);
 
-    /// During its lifetime, buffers that this thread makes exchange data only with buffers that their peers
-    /// made with the same mark, and only with as many bytes: what has another mark waits for ever. Gloo
-    /// itself ends the process where lengths differ, or takes what is shorter.
+    /// During its lifetime, buffers of this thread exchange data only with buffers of the same mark and
+    /// length. Data with another mark waits forever. Gloo itself ends the process if lengths differ, or
+    /// accepts the shorter one.
     class Mark {
     public:
         explicit Mark(std::uint64_t mark) { current_ = mark; }
         ~Mark() { current_ = 0; }
         Mark(const Mark&) = delete;
         Mark& operator=(const Mark&) = delete;
-        /// That of this thread, 0 without one.
+        /// The mark of this thread, 0 without one.
         static std::uint64_t current() { return current_; }
 
     private:
@@ -77,10 +77,10 @@ public:
     std::unique_ptr<::gloo::transport::UnboundBuffer> buffer(const void* data, std::size_t bytes) {
         return createUnboundBuffer(const_cast<void*>(data), bytes);
     }
-    /// False if the connection to a peer has ended, once Gloo has read what the peer sent before; true if it
-    /// has not read that at `until`.
+    /// False if the connection to a peer has ended and Gloo has read everything that the peer sent before;
+    /// true if Gloo has not read all of it at `until`.
     bool is_open(int group_rank, std::chrono::steady_clock::time_point until) const;
-    /// Ends every connection: waits throw, and no buffer is accessed afterwards.
+    /// Ends every connection: waits throw, and Gloo accesses no buffer afterwards.
     void cut() noexcept;
 
 private:

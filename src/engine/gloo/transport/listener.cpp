@@ -20,7 +20,7 @@
 namespace rankmesh::detail {
 namespace {
 
-/// The number of connections beside those of the peers that are kept before they have said a password; one
+/// The number of connections beside those of the peers that are kept before they have sent a password; one
 /// more replaces the oldest of all.
 constexpr auto most_strangers = std::size_t{8};
 
@@ -140,21 +140,21 @@ void Listener::accept_pending() {
     }
 }
 
-Listener::Peer* Listener::peer_of(const WordReader& said) const {
-    const auto [begin, end] = peers_.equal_range(first_half(said.word()));
-    const auto found =
-        std::find_if(begin, end, [&](const auto& each) { return said.is(each.second->endpoint_.password); });
+Listener::Peer* Listener::peer_of(const WordReader& password) const {
+    const auto [begin, end] = peers_.equal_range(first_half(password.word()));
+    const auto found = std::find_if(
+        begin, end, [&](const auto& each) { return password.is(each.second->endpoint_.password); });
     return found == end ? nullptr : found->second;
 }
 
 void Listener::read(Pending::iterator pending) {
-    auto& said = pending->second.said;
-    const auto room = said.room();
+    auto& password = pending->second.password;
+    const auto room = password.room();
     const auto count = ::recv(pending->second.descriptor, room.data(), room.size(), MSG_DONTWAIT);
     if (count < 0 && (errno == EAGAIN || errno == EINTR)) return;
-    if (count > 0) said.take(static_cast<std::size_t>(count));
-    if (count > 0 && !said.is_complete()) return;
-    auto* const peer = count > 0 ? peer_of(said) : nullptr;
+    if (count > 0) password.take(static_cast<std::size_t>(count));
+    if (count > 0 && !password.is_complete()) return;
+    auto* const peer = count > 0 ? peer_of(password) : nullptr;
     const auto descriptor = release(pending);
     // Who is not waited for any more must not try again.
     const auto& answer = peer ? peer->endpoint_.answer : Endpoint::refusal;

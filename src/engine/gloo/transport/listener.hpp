@@ -61,7 +61,7 @@ private:
     struct PendingConnection {
         explicit PendingConnection(int socket) : descriptor(socket) {}
         int descriptor;
-        WordReader said = {};
+        WordReader password = {};
         const ClosedOnFork closed_in_children{descriptor};
     };
     using Pending = std::map<std::uint64_t, PendingConnection>;  // by number, so oldest first
@@ -76,8 +76,8 @@ private:
     void accept(bool wanted);
     /// Forgets a pending connection, and releases its descriptor to the caller.
     int release(Pending::iterator pending);
-    /// The peer that has said its password, null if it is of none that is waited for.
-    Peer* peer_of(const WordReader& said) const;
+    /// The peer of a password; null if this process waits for no such peer.
+    Peer* peer_of(const WordReader& password) const;
 
     const std::shared_ptr<Network> network_;
     ::gloo::transport::tcp::Device& device_;

@@ -12,21 +12,21 @@ namespace rankmesh::detail {
 class WordReader {
 public:
     /// Where the next bytes go.
-    std::span<char> room() { return std::span(said_).subspan(heard_); }
+    std::span<char> room() { return std::span(word_).subspan(read_); }
     /// Takes the bytes that were put there.
-    void take(std::size_t bytes) { heard_ += bytes; }
-    bool is_complete() const { return heard_ == said_.size(); }
-    const Endpoint::Word& word() const { return said_; }
+    void take(std::size_t bytes) { read_ += bytes; }
+    bool is_complete() const { return read_ == word_.size(); }
+    const Endpoint::Word& word() const { return word_; }
     /// True for a complete word that is equal; compares in constant time.
     bool is(const Endpoint::Word& word) const {
         auto difference = 0;
-        for (std::size_t i = 0; i < word.size(); ++i) difference |= said_[i] ^ word[i];
+        for (std::size_t i = 0; i < word.size(); ++i) difference |= word_[i] ^ word[i];
         return is_complete() && difference == 0;
     }
 
 private:
-    std::size_t heard_ = 0;
-    Endpoint::Word said_ = {};
+    std::size_t read_ = 0;
+    Endpoint::Word word_ = {};
 };
 
 }  // namespace rankmesh::detail

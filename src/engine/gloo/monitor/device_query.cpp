@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How a rank asks its peers about a channel of devices that the same ranks have, at its timeout.
+// How a rank, at its timeout, asks its peers about a channel of devices that the same ranks have.
 #include <algorithm>
 #include <charconv>
 #include <cstring>
@@ -21,16 +21,16 @@ constexpr auto reply_ended = std::uint32_t{2};
 
 std::vector<Channel::PeerStatus> PeerMonitor::ask(const std::string& key, std::uint64_t number) {
     const auto one = std::lock_guard(asking_);
-    const auto inquiry = change([&] {
+    const auto query = change([&] {
         replies_.assign(ranks_.size(), std::nullopt);
         replies_[static_cast<std::size_t>(group_rank_)] = Channel::PeerStatus{.arrived = true, .doing = {}};
-        return ++inquiry_;
+        return ++device_query_;
     });
     for (int to = 0; to < size(); ++to)
-        if (to != group_rank_) send_message(to, MessageKind::inquiry, inquiry, 0, cat(number, " ", key));
+        if (to != group_rank_) send_message(to, MessageKind::device_query, query, 0, cat(number, " ", key));
     auto statuses = std::vector<Channel::PeerStatus>{};
     auto lock = std::unique_lock(mutex_);
-    changed_.wait_for(lock, Message::patience, [&] {
+    changed_.wait_for(lock, Message::reply_time, [&] {
         if (is_broken()) return true;
         for (std::size_t i = 0; i < ranks_.size(); ++i)
             if (!replies_[i] && !gone_[i]) return false;
@@ -41,23 +41,23 @@ std::vector<Channel::PeerStatus> PeerMonitor::ask(const std::string& key, std::u
     return statuses;
 }
 
-void PeerMonitor::hear_inquiry(int from, const Message& message) {
+void PeerMonitor::answer_device_query(int from, const Message& message) {
     auto number = std::uint64_t{};
     const auto* key = std::from_chars(message.text, message.text + std::strlen(message.text), number).ptr;
     const auto called = recorder_ && *key == ' ' ? recorder_->collectives(key + 1) : std::nullopt;
-    send_message(from, MessageKind::reply, message.number,
+    send_message(from, MessageKind::device_reply, message.number,
                  (called && *called >= number ? reply_arrived : 0) | (called ? 0 : reply_ended),
                  recorder_ ? recorder_->doing() : std::string{});
     if (recorder_) recorder_->asked();
 }
 
-void PeerMonitor::hear_reply(int from, const Message& message) {
+void PeerMonitor::handle_device_reply(int from, const Message& message) {
     change([&] {
-        if (message.number == inquiry_)
+        if (message.number == device_query_)
             replies_[static_cast<std::size_t>(from)] =
-                Channel::PeerStatus{.arrived = (message.yes & reply_arrived) != 0,
+                Channel::PeerStatus{.arrived = (message.value & reply_arrived) != 0,
                                     .doing = cat("is ", message.text),
-                                    .ended = (message.yes & reply_ended) != 0};
+                                    .ended = (message.value & reply_ended) != 0};
     });
 }
 
