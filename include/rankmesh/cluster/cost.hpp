@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// The cost model: bytes and seconds of a collective on the links of a cluster.
 #pragma once
 
 #include <array>
@@ -12,10 +13,11 @@
 
 namespace rankmesh {
 
-/// What the model of costs knows; `docs/machines.md` has its formulas and their sources.
+/// The operations of the cost model. `docs/machines.md` has the formulas and their sources.
 ///
-/// `bytes` is always the larger buffer of a rank: what all_reduce reduces, what all_gather results in, what
-/// reduce_scatter and all_to_all take, what shift sends to the next rank, the last one to the first.
+/// `bytes` is always the larger buffer of a rank: the buffer of all_reduce, the output of all_gather, the
+/// input of reduce_scatter and all_to_all, the message of shift. shift sends to the next rank; the last rank
+/// sends to the first.
 enum class Collective : std::uint8_t { all_reduce, all_gather, reduce_scatter, all_to_all, shift };
 
 inline constexpr auto collectives =
@@ -24,29 +26,28 @@ inline constexpr auto collectives =
 
 RANKMESH_EXPORT std::string_view to_string(Collective collective);
 
-/// Which groups of a partition are busy: one, with the machine to itself, or all of them at once.
+/// Which groups of a partition communicate: one alone, or all at once.
 enum class Busy : std::uint8_t { one_group, all_groups };
 
-/// What one collective costs.
+/// The cost of one collective.
 struct CollectiveCost {
-    std::int64_t steps = 0;  ///< messages that a rank sends one after the other
+    std::int64_t steps = 0;  ///< messages that a rank sends one after another
     std::int64_t sent = 0;   ///< bytes that each rank sends
-    /// By level, the bytes that the busiest link of that level carries, as many in each direction.
+    /// For each level, the bytes that its busiest link carries in each direction.
     std::vector<std::int64_t> links = {};
-    std::optional<double> seconds = {};  ///< nothing where a level that is crossed has no bandwidth
-    std::optional<int> slowest = {};     ///< the level of the link that takes longest
+    std::optional<double> seconds = {};  ///< nullopt if a crossed level has no bandwidth
+    std::optional<int> slowest = {};     ///< the level whose link takes longest
 };
 
-/// The messages of all groups along a set of axes, counted on the links of a cluster: rank r runs on device
-/// r.
+/// Counts the messages of all groups along a set of axes on each link of a cluster. Rank r runs on device r.
 ///
-/// all_reduce, all_gather and reduce_scatter run around a ring in the order of the group, in parts of
-/// `bytes / size` rounded up; all_to_all sends one such part to each other rank, shift all to the next.
+/// all_reduce, all_gather and reduce_scatter use a ring in the order of the group, in parts of ceil(bytes /
+/// size). all_to_all sends one such part to each other rank. shift sends all bytes to the next rank.
 ///
-/// Law: the counts are those of walking every message of every step from link to link.
-/// Law: on a cluster of one level the seconds are the textbook's: of an all_reduce among n ranks over links
-/// of bandwidth B and latency A they are 2(n-1) * (A + bytes/n / B).
-/// Law: a group inside one unit leaves the link of that unit alone.
+/// Law: the counts equal a simulation that follows every message of every step from link to link.
+/// Law: on a cluster of one level the seconds follow the textbook: an all_reduce of n ranks over links of
+/// bandwidth B and latency A takes 2(n-1) * (A + bytes/n / B).
+/// Law: a group inside one unit does not use the link of that unit.
 ///
 ///     auto cluster = Cluster::parse("node:2(25GB/s,5us) gpu:4(450GB/s,2us)");
 ///     auto mesh = Mesh{{"dp", 2}, {"tp", 4}};
@@ -55,8 +56,8 @@ struct CollectiveCost {
 ///     EXPECT_DOUBLE_EQ(cost.seconds.value(), 2 * 5e-6 + 4e6 / 25e9);
 class RANKMESH_EXPORT Traffic {
 public:
-    /// Takes no longer for a million ranks than for eight where strides and units divide each other, and else
-    /// time in proportion to the ranks.
+    /// Counts the messages. If strides and unit sizes divide each other, a million ranks take as long as
+    /// eight; otherwise the time is proportional to the ranks.
     ///
     /// Throws UsageError if a rank has no device.
     Traffic(const Cluster& cluster, const Mesh& mesh, AxisSet axes);
@@ -64,19 +65,20 @@ public:
 
     int group_count() const { return group_count_; }
     int group_size() const { return group_size_; }
-    /// How many groups have ranks in more than one unit of that level.
+    /// Returns the number of groups with ranks in more than one unit of that level.
     int straddling(int level) const { return straddling_[at(level)]; }
-    /// The number of the first of them in the partition; nothing if there is none.
+    /// Returns the number of the first such group in the partition; nullopt if there is none.
     std::optional<int> first_straddling(int level) const { return first_[at(level)]; }
 
-    /// Throws UsageError for negative bytes, and for more than 2^63 - 1 over one link.
+    /// Returns the cost of a collective. Throws UsageError for negative bytes, or if one link carries more
+    /// than 2^63 - 1 bytes.
     CollectiveCost cost(Collective collective, std::int64_t bytes, Busy busy = Busy::all_groups) const;
 
 private:
-    /// How often one unit's link is crossed in one direction.
+    /// How many messages cross the link of one unit in one direction.
     struct Crossings {
-        std::int64_t ring = 0;   // by messages to the next rank of the ring
-        std::int64_t pairs = 0;  // by messages from each rank to each other
+        std::int64_t ring = 0;   // messages to the next rank of the ring
+        std::int64_t pairs = 0;  // messages from each rank to each other rank
     };
     using Levels = std::vector<Crossings>;
 
@@ -87,7 +89,7 @@ private:
     std::optional<double> seconds(std::int64_t steps, const std::vector<std::int64_t>& links, int outermost,
                                   std::optional<int>& slowest) const;
 
-    /// Of one level's link.
+    /// The speed of the links of one level.
     struct Speed {
         std::optional<double> bandwidth;
         std::optional<double> latency;
@@ -98,9 +100,9 @@ private:
     int group_size_ = 1;
     std::vector<int> straddling_;            // by level
     std::vector<std::optional<int>> first_;  // by level
-    std::vector<Levels> alone_;              // by the outermost level that a group crosses: the most of them
-    Levels together_;                        // of the busiest unit of each level
-    int outermost_ = 0;                      // the outermost level that any group crosses
+    std::vector<Levels> alone_;  // for each outermost level that a group crosses: the largest counts
+    Levels together_;            // counts of the busiest unit of each level
+    int outermost_ = 0;          // the outermost level that any group crosses
 };
 
 }  // namespace rankmesh

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Finds the placement of a mesh on a cluster that communicates fastest.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +12,7 @@
 
 namespace rankmesh {
 
-/// What the groups along one axis do, and how often beside other axes.
+/// The communication along one axis: the operation, and how often it runs relative to other axes.
 struct AxisTraffic {
     std::string axis = {};
     Collective operation = Collective::all_reduce;
@@ -19,46 +20,46 @@ struct AxisTraffic {
     friend bool operator==(const AxisTraffic&, const AxisTraffic&) = default;
 };
 
-/// What `docs/machines.md` says of training in general, from most to least: tp all_reduce 100, ep all_to_all
-/// 30, cp shift 30, pp shift 1, and any other axis, as dp, all_reduce 10.
+/// Returns typical weights of training (see `docs/machines.md`): tp all_reduce 100, ep all_to_all 30, cp
+/// shift 30, pp shift 1, and all_reduce 10 for dp and any other axis.
 ///
 ///     EXPECT_EQ(typical_traffic(Mesh{{"pp", 2}}).at(0), (AxisTraffic{"pp", Collective::shift, 1}));
 RANKMESH_EXPORT std::vector<AxisTraffic> typical_traffic(const Mesh& mesh);
 
-/// Where the ranks of a mesh should be, and what is gained: rank r runs on device r.
+/// The best placement found for a mesh, and its gain. Rank r runs on device r.
 struct Placed {
-    /// One axis of two ranks or more: the seconds of one operation of all its groups at once.
+    /// One axis of two or more ranks: the seconds of one operation of all its groups at once.
     struct Axis {
         AxisTraffic traffic;
         double before = 0.0;
         double after = 0.0;
     };
-    /// How much was looked at.
+    /// Which placements were compared.
     enum class Search : std::uint8_t {
         some,     ///< some placements
-        strided,  ///< of the meshes whose strides divide the units, or are divided by them, none is better
-        all       ///< no placement is better
+        strided,  ///< all meshes whose strides and unit sizes divide each other; none is better
+        all       ///< all placements; none is better
     };
 
-    /// The given mesh, another with strides, or where none is as good a placement.
+    /// The given mesh, a mesh with other strides, or a placement if it is better than every mesh.
     std::variant<Mesh, Placement> order;
     std::vector<Axis> axes = {};
-    double before = 0.0;  ///< seconds by weight, of all axes
-    double after = 0.0;   ///< never more than before
+    double before = 0.0;  ///< sum over the axes of weight times seconds, in the given order
+    double after = 0.0;   ///< the same in the new order, at most `before`
     Search search = Search::some;
 
-    /// The device of each position, the last axis fastest.
+    /// Returns the device of each position; the last axis varies fastest.
     RANKMESH_EXPORT std::vector<int> devices() const;
 };
 
-/// `some`, `strided` or `all`.
+/// Returns `some`, `strided` or `all`.
 RANKMESH_EXPORT std::string_view to_string(Placed::Search search);
 
-/// The placement with the least sum over the axes of weight times seconds, of operations of `bytes` bytes;
-/// an axis that `traffic` does not name has its `typical_traffic`.
+/// Returns the placement with the smallest sum over the axes of weight times seconds, for operations of
+/// `bytes` bytes. Axes that `traffic` does not name get their `typical_traffic`.
 ///
-/// Throws UsageError if a level has no bandwidth, if a rank has no device, or for traffic of an axis that the
-/// mesh does not have or of a weight that is no number of 0 or more.
+/// Throws UsageError if a level has no bandwidth, if a rank has no device, if `traffic` names an axis that
+/// the mesh does not have, or if a weight is negative or not a number.
 ///
 ///     auto placed = place(Cluster::parse("node:2(25GB/s) gpu:2(450GB/s)"), Mesh{{"tp", 2}, {"dp", 2}});
 ///     EXPECT_EQ(std::get<Mesh>(placed.order), Mesh::parse("tp=2:1 dp=2:2"));

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One framework's settings in another's words: the subcommand convert as a function, in rankmesh::convert.
+// Converts settings between frameworks: the subcommand convert as a function. Belongs to the library
+// rankmesh::convert.
 #pragma once
 
 #include <optional>
@@ -10,62 +11,63 @@
 
 namespace rankmesh {
 
-/// A framework whose settings are read and written.
+/// A framework whose settings `convert` reads and writes.
 struct FrameworkInfo {
     std::string_view name;
-    std::string_view settings;  ///< whose settings these are
-    std::string_view example;   ///< what a shell would take for them
-    std::string_view version;   ///< of the original that was compared; empty where there is none
+    std::string_view settings;  ///< where these settings come from
+    std::string_view example;   ///< example settings, as shell words
+    std::string_view version;   ///< the compared version of the original; empty: none
 };
 
-/// All of them, in the order of `rankmesh convert --help`.
+/// Returns all frameworks, in the order of `rankmesh convert --help`.
 ///
 ///     known_frameworks().front().name == "rankmesh"
 std::vector<FrameworkInfo> known_frameworks();
 
-/// Something that a framework cannot say, and why.
+/// Something that a framework cannot express, and why.
 struct Loss {
     std::string what;
     std::string why;
 };
 
-/// The same with what is lost for one reason together.
+/// Returns the losses, grouped by reason.
 std::vector<Loss> by_reason(const std::vector<Loss>& lost);
 
-/// What `convert` returns, under the names that `rankmesh convert --json` has for it; `settings`, `text`,
-/// `mesh_to` and `moved` are there or absent together.
+/// The result of `convert`. Names are the keys of `rankmesh convert --json`. `settings`, `text`, `mesh_to`
+/// and `moved` are set together or not at all.
 struct Conversion {
-    /// A call of the other framework's function.
+    /// A call of a function of the other framework.
     struct Call {
         std::string text;
-        int moved = 0;  ///< how many ranks move with it
+        int moved = 0;  ///< number of ranks that move with this call
     };
 
     std::string from;
     std::string to;
     int ranks = 0;
-    std::optional<std::string> settings;  ///< the other framework's, as a JSON object; absent: it has none
-    std::optional<std::string> text;      ///< the same in its own syntax, to be pasted
-    std::string mesh_from;                ///< the meshes of both, outermost axis first; the experts' after ;
+    std::optional<std::string> settings;  ///< settings of the other framework as JSON; nullopt: it has none
+    std::optional<std::string> text;      ///< the same in the framework's own syntax, for copy and paste
+    std::string mesh_from;  ///< the meshes of both, outermost axis first; the experts' mesh follows a `;`
     std::optional<std::string> mesh_to;
-    std::optional<int> moved;                      ///< how many ranks get another number
-    std::vector<std::pair<int, int>> first_moves;  ///< the first eight of them, from one rank to another
-    std::vector<Loss> lost;                        ///< what the other framework cannot say
-    std::optional<Call> call;                      ///< where fewer ranks move with it than with `settings`
+    std::optional<int> moved;                      ///< number of ranks that get another number
+    std::vector<std::pair<int, int>> first_moves;  ///< the first eight moved ranks: old and new number
+    std::vector<Loss> lost;                        ///< what the other framework cannot express
+    std::optional<Call> call;                      ///< set if fewer ranks move with it than with `settings`
 };
 
-/// Says the settings of one framework in another's words.
+/// Converts the settings of one framework to another.
 ///
-/// `words` are those behind `rankmesh convert`: key=value, flags, JSON or TOML, or the name of a file that
-/// holds them, `-` for standard input. `world` is how many ranks there are, where the settings do not say it;
-/// else a launcher may. Throws UsageError in the words of the command, whose --world is `world`.
+/// `words` are the arguments of `rankmesh convert`: key=value, flags, JSON, TOML, or the name of such a file
+/// (`-`: standard input). `world` is the number of ranks if the settings do not contain it; the default is
+/// the launcher's number. Throws UsageError with texts that name the command's options; its --world is
+/// `world`.
 ///
 ///     auto mapping = convert("picotron", "tensorrt-llm", {"tp_size=2", "pp_size=2"});
 ///     EXPECT_EQ(mapping.text, "Mapping(world_size=4, tp_size=2, pp_size=2, cp_size=1)");
 Conversion convert(std::string_view from, std::string_view to, const std::vector<std::string>& words,
                    std::optional<int> world = {});
 
-/// The same with settings that are one text, such as a JSON object, and never the name of a file.
+/// Converts settings that are one text, such as a JSON object. Never takes `text` as the name of a file.
 ///
 ///     convert_text("torchtitan", "torch", R"({"tensor_parallel_degree": 2})", 8).moved == 0
 Conversion convert_text(std::string_view from, std::string_view to, std::string_view text,

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// The parts from which a mesh is declared: an axis, its size, references to axes, and sets of axes.
 #pragma once
 
 #include <concepts>
@@ -13,13 +14,13 @@
 
 namespace rankmesh {
 
-/// `rest` in place of a size: whatever the world leaves over (`*` in text).
+/// The type of `rest`, a size that is computed from the number of ranks of the world; `*` in text.
 struct Rest {
     friend constexpr bool operator==(Rest, Rest) = default;
 };
 inline constexpr Rest rest{};
 
-/// The size of an axis: a number, or the rest.
+/// The size of an axis: a number, or `rest`.
 class Extent {
 public:
     constexpr Extent() = default;  // 0: no size, which no mesh accepts
@@ -33,27 +34,27 @@ private:
     bool is_rest_ = false;
 };
 
-/// A named dimension: `{"tp", 8}`, `{"dp", rest}`, or with a stride of its own `{"dp", 4, 8}`.
+/// A named dimension of a mesh: `{"tp", 8}`, `{"dp", rest}`, or with an explicit stride `{"dp", 4, 8}`.
 struct Axis {
     std::string_view name = {};
     Extent size = {};
-    int stride = 0;  ///< ranks between neighbours; 0: the plain stride, the product of all sizes further in
+    int stride = 0;  ///< ranks between neighbours; 0: the product of the sizes of all inner axes
 };
 
-/// An axis of one mesh by its position, outermost 0: faster than a name.
+/// An axis by its position in one mesh, 0 for the outermost; faster than a name.
 struct AxisId {
     int index = 0;
     friend constexpr bool operator==(AxisId, AxisId) = default;
 };
 
-/// What names an axis in a query: its AxisId, or its name.
+/// An argument that names an axis: an AxisId, or a string.
 template <class T>
 concept AxisRef = std::same_as<std::remove_cvref_t<T>, AxisId> || std::convertible_to<T, std::string_view>;
 
-/// A set of axes of one mesh; the order in which they were named is forgotten.
+/// An unordered set of axes of one mesh.
 class AxisSet {
 public:
-    /// Throws UsageError unless the axis is one of the 16 that a mesh can have.
+    /// Adds an axis. Throws UsageError unless its index is 0 to 15.
     constexpr void insert(AxisId axis) {
         if (axis.index < 0 || axis.index >= max_axes)
             throw UsageError(detail::cat("axis number ", axis.index,
@@ -65,7 +66,7 @@ public:
         return axis.index >= 0 && axis.index < max_axes && (bits_ >> axis.index & 1U) != 0;
     }
     constexpr bool empty() const { return bits_ == 0; }
-    /// One bit an axis, the outermost lowest.
+    /// Returns one bit for each axis; bit 0 is the outermost axis.
     constexpr std::uint32_t bits() const { return bits_; }
     friend constexpr bool operator==(AxisSet, AxisSet) = default;
 
@@ -73,13 +74,13 @@ private:
     std::uint32_t bits_ = 0;
 };
 
-/// What lies beyond the ends of an axis: nothing, or its other end.
+/// What follows the last index of an axis: nothing (`open`), or the first index (`wrap`).
 enum class Edge : std::uint8_t { open, wrap };
 
 namespace detail {
 
-/// The product of the known sizes; throws UsageError if a size is below 1, a stride negative, or the product
-/// 2^31 or more.
+/// Returns the product of the known sizes. Throws UsageError if a size is below 1, a stride is negative, or
+/// the product is 2^31 or more.
 constexpr int checked_product(std::span<const Axis> axes) {
     auto product = std::int64_t{1};
     for (const auto& axis : axes) {
@@ -99,7 +100,7 @@ constexpr int checked_product(std::span<const Axis> axes) {
     return static_cast<int>(product);
 }
 
-/// The digit of an axis; throws UsageError if it reaches beyond the last rank.
+/// Returns the digit of an axis. Throws UsageError if the axis reaches beyond rank 2^31 - 2.
 constexpr Digit checked_digit(std::string_view axis, int size, int stride) {
     const auto last = (std::int64_t{size} - 1) * stride;
     if (last >= std::numeric_limits<int>::max())

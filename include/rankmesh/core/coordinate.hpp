@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// A coordinate: the index of a rank on every axis of a mesh.
 #pragma once
 
 #include <initializer_list>
@@ -16,24 +17,24 @@ struct AxisIndex {
     int index = 0;
 };
 
-/// A position on every axis, by name: `pp=1 dp=0 tp=3`.
+/// The index of a rank on every axis, by name: `pp=1 dp=0 tp=3`.
 ///
 /// Law: `Coordinate::parse(to_string(c)) == c`.
 class Coordinate {
 public:
-    /// Throws UsageError for an invalid or repeated name.
+    /// Makes a coordinate from its entries. Throws UsageError if a name is invalid or repeated.
     constexpr Coordinate(std::initializer_list<AxisIndex> entries) {
         for (const auto& entry : entries) push_back(entry.axis, entry.index);
     }
 
-    /// Reads `pp=1 dp=0 tp=3`, or the same with commas; throws UsageError.
+    /// Reads `pp=1 dp=0 tp=3` or `pp=1,dp=0,tp=3`. Throws UsageError for any other text.
     static constexpr Coordinate parse(std::string_view text);
 
     constexpr int size() const { return names_.size(); }
     constexpr std::string_view name(int i) const { return names_[i]; }
     constexpr int operator[](AxisId axis) const { return index_[static_cast<std::size_t>(axis.index)]; }
 
-    /// The index on the axis `name`; throws UsageError if there is no such axis.
+    /// Returns the index on the axis `name`. Throws UsageError if the coordinate does not have that axis.
     constexpr int operator[](std::string_view name) const {
         const auto i = names_.find(name);
         if (i < 0)

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// The exceptions of rankmesh.
 #pragma once
 
 #include <stdexcept>
@@ -12,25 +13,24 @@
 
 namespace rankmesh {
 
-/// Everything rankmesh throws is an Error; its type is the kind, its text says what was asked, what is true
-/// and what would work.
+/// The base class of all errors of rankmesh. The text says what was asked, what is true and what to do.
 class RANKMESH_EXPORT Error : public std::runtime_error {
 public:
     using std::runtime_error::runtime_error;
 };
 
-/// The call itself is wrong: a bad size, an unknown axis, a buffer of the wrong length.
+/// The arguments of a call are wrong: a bad size, an unknown axis, a buffer of the wrong length.
 ///
-/// Its text is valid UTF-8 of at most 2,000 bytes without control bytes other than line ends, whatever it
-/// repeats of what was given.
+/// The text is valid UTF-8, at most 2,000 bytes long, without control characters except line ends. This also
+/// holds for the arguments that it quotes.
 class RANKMESH_EXPORT UsageError : public Error {
 public:
     explicit UsageError(std::string_view text)
         : Error(detail::shortened(detail::escaped(text, "\n"), detail::most_error_text)) {}
 };
 
-/// Ranks that must pass the same arguments passed different ones; `ranks` are those outside the largest
-/// class.
+/// Ranks that must pass the same arguments passed different ones. `ranks` are the ranks outside the largest
+/// set that agrees.
 class RANKMESH_EXPORT Disagreement : public Error {
 public:
     Disagreement(const std::string& text, std::vector<int> outside)
@@ -38,9 +38,9 @@ public:
     std::vector<int> ranks;
 };
 
-/// A timeout expired; `arrived` and `missing` are world ranks, both empty where the engine cannot tell.
-/// `seen` says what the first few that are missing were last seen doing, "" where the engine cannot tell; the
-/// text of the error ends with it.
+/// A timeout expired. `arrived` and `missing` are world ranks; both are empty if the engine does not know
+/// them. `seen` says what the first few missing ranks did last, or is "" if the engine does not know. The
+/// text of the error ends with `seen`.
 class RANKMESH_EXPORT Timeout : public Error {
 public:
     Timeout(const std::string& text, std::vector<int> came, std::vector<int> absent,
@@ -54,20 +54,20 @@ public:
     std::string seen;
 };
 
-/// Peers are gone: they left by exception, or their process ended; `ranks` are world ranks.
+/// Peers are gone: an exception left their program, or their process ended. `ranks` are world ranks.
 class RANKMESH_EXPORT PeerLost : public Error {
 public:
     PeerLost(const std::string& text, std::vector<int> gone) : Error(text), ranks(std::move(gone)) {}
     std::vector<int> ranks;
 };
 
-/// The engine below reported an error of its own.
+/// The engine (MPI, Gloo, NCCL, the system) reported an error.
 class RANKMESH_EXPORT EngineFailure : public Error {
 public:
     using Error::Error;
 };
 
-/// The requested engine is not in this build.
+/// This build does not have the requested engine.
 class RANKMESH_EXPORT NotBuilt : public Error {
 public:
     using Error::Error;
@@ -83,7 +83,7 @@ void append(std::string& out, Number number) {
     out += std::to_string(number);
 }
 
-/// The parts one after the other, numbers in decimal.
+/// Returns the parts as one text, numbers in decimal.
 template <class... Parts>
 std::string cat(const Parts&... parts) {
     auto out = std::string{};
@@ -91,7 +91,7 @@ std::string cat(const Parts&... parts) {
     return out;
 }
 
-/// `1 rank`, `8 ranks`.
+/// Returns a number with its noun: `1 rank`, `8 ranks`.
 template <class Number>
 std::string counted(Number count, std::string_view one) {
     return cat(count, " ", one, count == 1 ? "" : "s");

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Group, the ranks along some axes of a mesh; Partition, all such groups.
 #pragma once
 
 #include <algorithm>
@@ -55,9 +56,10 @@ private:
 
 }  // namespace detail
 
-/// An ordered list of ranks in closed form: a base plus a layout, or some of its members by index.
+/// An ordered list of ranks, stored as a base plus a layout, or as up to 16 picked members; never as an array
+/// of all ranks.
 ///
-/// Law: `group.group_rank(group[i]) == i` for every i, and `group_rank` of any other rank is nothing.
+/// Law: `group.group_rank(group[i]) == i` for every i; `group_rank` of any other rank is nullopt.
 /// Law: two groups are equal exactly if they list the same ranks in the same order.
 class Group {
 public:
@@ -69,7 +71,7 @@ public:
 
     constexpr int size() const { return picked_count_ > 0 ? picked_count_ : layout_.size(); }
 
-    /// The rank at `position`, which is in 0..size()-1.
+    /// Returns the rank at `position`, which must be in 0..size()-1.
     constexpr int operator[](int position) const {
         if (picked_count_ > 0) position = picked_[static_cast<std::size_t>(position)];
         return base_ + layout_.offset_of(position);
@@ -79,7 +81,8 @@ public:
     constexpr iterator begin() const { return {this, 0}; }
     constexpr iterator end() const { return {this, size()}; }
 
-    /// The step from each member to the next where it is one and the same; nothing for a group of one.
+    /// Returns the step between neighbours if all steps are equal; nullopt if they are not, and for a group
+    /// of one.
     constexpr std::optional<int> step() const {
         if (size() == 1) return std::nullopt;
         const auto step = (*this)[1] - (*this)[0];
@@ -90,7 +93,7 @@ public:
         return step;
     }
 
-    /// The group rank of `rank`; nothing if it is not in the group.
+    /// Returns the group rank of `rank`; nullopt if it is not in the group.
     constexpr std::optional<int> group_rank(Int rank) const {
         const auto whole = layout_.index_of(std::int64_t{rank} - base_);
         if (!whole || picked_count_ == 0) return whole;
@@ -100,9 +103,10 @@ public:
     }
     constexpr bool contains(Int rank) const { return group_rank(rank).has_value(); }
 
-    /// The members at these positions, negative ones counted from the end; in the group's order, each once.
+    /// Returns the members at these positions, each once, in the group's order. Negative positions count from
+    /// the end.
     ///
-    /// Throws UsageError if a position is outside -size()..size()-1, or if more than 16 are left.
+    /// Throws UsageError if a position is outside -size()..size()-1, or if more than 16 members remain.
     ///
     ///     to_string(Mesh{{"pp", 4}, {"tp", 2}}.group(1, "pp").pick({0, -1})) == "{1, 7}"
     constexpr Group pick(std::span<const int> positions) const {
@@ -147,7 +151,7 @@ private:
     int picked_count_ = 0;  // 0: every member of the layout
 };
 
-/// All groups along one set of axes, in the order of their first ranks: a lazy range.
+/// All groups along one set of axes, in the order of their first ranks. The groups are computed on access.
 ///
 /// Law: every rank of the mesh is in exactly one group.
 class Partition {
@@ -157,25 +161,25 @@ public:
     constexpr Partition(int base, const Layout& across, const Layout& along)
         : base_(base), across_(across), along_(along) {}
 
-    /// The number of groups.
+    /// Returns the number of groups.
     constexpr int size() const { return across_.size(); }
-    /// The number of ranks in each group.
+    /// Returns the number of ranks in each group.
     constexpr int group_size() const { return along_.size(); }
-    /// The number of ranks of all groups.
+    /// Returns the number of ranks in all groups together.
     constexpr std::size_t rank_count() const {
         return static_cast<std::size_t>(size()) * static_cast<std::size_t>(group_size());
     }
-    /// How far the first rank of each group is from that of the first one.
+    /// Returns the distance of each group's first rank from the first rank of the first group, as a layout.
     constexpr const Layout& across() const { return across_; }
-    /// How far each rank of a group is from its first one.
+    /// Returns the distance of each rank of a group from the group's first rank, as a layout.
     constexpr const Layout& along() const { return along_; }
     constexpr Group operator[](int i) const { return {base_ + across_.offset_of(i), along_}; }
     constexpr iterator begin() const { return {this, 0}; }
     constexpr iterator end() const { return {this, size()}; }
 
-    /// Writes the ranks of all groups, one group after the other, into `out`, which has rank_count() places.
+    /// Writes the ranks of all groups into `out`, one group after another.
     ///
-    /// Throws UsageError if `out` has another length.
+    /// Throws UsageError unless `out` has rank_count() elements.
     constexpr void copy_to(std::span<int> out) const {
         if (out.size() != rank_count())
             throw UsageError(detail::cat("the ranks of ", size(), " groups of ", group_size(),

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// GroupView, a group that refers to its mesh instead of copying strides.
 #pragma once
 
 #include <cstddef>
@@ -11,11 +12,10 @@ namespace rankmesh {
 
 class Mesh;
 
-/// The group of a rank as its mesh, which must outlive it, and two numbers: about as quick to make as a
-/// coordinate.
+/// A group that refers to its mesh, which must outlive it. Making one costs about as much as a coordinate.
 ///
-/// Law: `mesh.group_view(r, axes)` lists the ranks of `mesh.group(r, axes)` in its order, and answers what it
-/// does.
+/// Law: `mesh.group_view(r, axes)` lists the same ranks in the same order as `mesh.group(r, axes)`, and gives
+/// the same answers.
 ///
 ///     constexpr auto mesh = Mesh{{"pp", 4}, {"dp", 8}, {"tp", 8}};
 ///     static_assert(mesh.group_view(67, mesh.axes("tp")).contains(70));
@@ -24,18 +24,18 @@ public:
     using iterator = detail::IndexIterator<GroupView, int>;
 
     constexpr int size() const;
-    /// The rank at `position`, which is in 0..size()-1.
+    /// Returns the rank at `position`, which must be in 0..size()-1.
     constexpr int operator[](int position) const;
     constexpr int front() const { return first_; }
     constexpr int back() const { return (*this)[size() - 1]; }
     constexpr iterator begin() const { return {this, 0}; }
     constexpr iterator end() const { return {this, size()}; }
 
-    /// The group rank of `rank`; nothing if it is not in the group.
+    /// Returns the group rank of `rank`; nullopt if it is not in the group.
     constexpr std::optional<int> group_rank(Int rank) const;
     constexpr bool contains(Int rank) const;
 
-    /// The same group, which stands without the mesh.
+    /// Returns the same group as a Group, which does not refer to the mesh.
     constexpr Group group() const;
 
 private:

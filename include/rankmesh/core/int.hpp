@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Int, a function argument that takes any integer type and checks its range.
 #pragma once
 
 #include <concepts>
@@ -18,13 +19,14 @@ namespace detail {
                      std::to_string(std::numeric_limits<int>::max()));
 }
 
-/// What an Int is made of.
+/// A type that converts to int, except floating-point types.
 template <class N>
 concept IntLike = std::convertible_to<N, int> && !std::floating_point<N>;
 
 }  // namespace detail
 
-/// A rank, root or distance of any integer type. Throws UsageError if the value does not fit an int.
+/// A rank, root or distance, converted from any integer type. Throws UsageError if the value does not fit in
+/// an int.
 class Int {
 public:
     template <detail::IntLike N>

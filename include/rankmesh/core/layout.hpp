@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Layout, the arithmetic behind meshes and groups: indices to offsets and back, by sizes and strides.
 #pragma once
 
 #include <array>
@@ -18,10 +19,15 @@ struct Digit {
 
 /// A list of size:stride digits, outermost first, that maps an index in 0..size()-1 to an offset and back.
 ///
-/// Law: the offset of index i is the sum of digit(i, k) * stride(k), digits read off i with the last fastest.
-/// Law: digits nest (see `nests`), so `index_of(offset_of(i)) == i`, and no other offset has an index.
-/// Law: digits of size 1 are never stored; a world of at most 2^31 - 1 ranks has at most 30 others, so the
-/// array never overflows.
+/// (2,4):(8,1) | offset_of(5) -> 9
+/// (2,4):(8,1) | index_of(9) -> 5
+/// (2,4):(8,1) | index_of(4) -> nullopt
+///
+/// Law: the offset of index i is the sum of digit(i, k) * stride(k), where the last digit of i varies
+/// fastest.
+/// Law: digits nest (see `nests`), hence `index_of(offset_of(i)) == i`, and no other offset has an index.
+/// Law: digits of size 1 are never stored. A world of at most 2^31 - 1 ranks has at most 30 larger digits,
+/// hence the array never overflows.
 class Layout {
 public:
     static constexpr int max_digits = 30;
@@ -33,15 +39,17 @@ public:
         return {static_cast<int>(sizes_[at(k)]), static_cast<int>(strides_[at(k)])};
     }
 
-    /// The number of indices: the product of the sizes, 1 without digits.
+    /// Returns the number of indices: the product of the sizes, 1 without digits.
     constexpr int size() const { return size_; }
 
-    /// The largest offset.
+    /// Returns the largest offset.
     constexpr int last_offset() const { return last_offset_; }
 
-    /// Appends an inner digit as it is; a digit of size 1 changes nothing.
+    /// Appends an innermost digit. A digit of size 1 changes nothing.
     ///
-    /// Throws nothing: the caller has checked that the sizes multiply, and the offsets add up, to less than
+    /// (2):(8) | push_back(2:4) -> (2,2):(8,4)
+    ///
+    /// Throws nothing: the caller must check that the product of the sizes and the largest offset stay below
     /// 2^31.
     constexpr void push_back(Digit digit) {
         if (digit.size == 1) return;
@@ -57,7 +65,9 @@ public:
         last_offset_ += (digit.size - 1) * digit.stride;
     }
 
-    /// Appends an inner digit, as part of the last one where both together are one plain run.
+    /// Appends an innermost digit. Merges it with the last digit if both together have one stride.
+    ///
+    /// (2):(8) | append(2:4) -> (4):(4)
     constexpr void append(Digit digit) {
         if (digit.size == 1) return;
         if (count_ == 0) return push_back(digit);
@@ -67,16 +77,18 @@ public:
         push_back({last.size * digit.size, digit.stride});
     }
 
-    /// The same offsets from the fewest digits: two layouts list the same offsets in the same order exactly
-    /// if these are equal.
+    /// Returns the layout of the same offsets with the fewest digits. Two layouts list the same offsets in
+    /// the same order exactly if their coalesced layouts are equal.
+    ///
+    /// (2,2,4):(8,4,1) | coalesced -> (16):(1)
     constexpr Layout coalesced() const {
         auto fewest = Layout{};
         for (int k = 0; k < count_; ++k) fewest.append(digit(k));
         return fewest;
     }
 
-    /// True if each stride is larger than the largest offset that the digits of smaller stride reach
-    /// together: then every offset has at most one index, and division finds it.
+    /// Returns true if each stride is larger than the largest offset that all digits of smaller stride reach
+    /// together. Then every offset has at most one index, and division finds the index.
     constexpr bool nests() const {
         auto reach = std::int64_t{0};
         for (int k = count_ - 1; k >= 0; --k) {
@@ -87,7 +99,7 @@ public:
         return true;
     }
 
-    /// The offset of `index`, which is in 0..size()-1.
+    /// Returns the offset of `index`, which must be in 0..size()-1.
     constexpr int offset_of(int index) const {
         auto rest = static_cast<std::uint32_t>(index);
         auto offset = std::uint32_t{0};
@@ -99,22 +111,22 @@ public:
         return static_cast<int>(offset);
     }
 
-    /// The index of `offset`, nothing if no index has that offset.
+    /// Returns the index of `offset`; nullopt if no index has that offset.
     constexpr std::optional<int> index_of(std::int64_t offset) const {
-        std::array<int, max_digits> values;  // decode fills what is read
+        std::array<int, max_digits> values;  // not initialised: decode writes all elements that are read
         if (!decode(offset, values.data())) return std::nullopt;
         auto index = 0;
         for (int k = 0; k < count_; ++k) index = index * digit(k).size + values[at(k)];
         return index;
     }
 
-    /// Writes the value of each digit of `offset` into `values`, which has digit_count() places, and returns
-    /// true, or false if no index has it.
+    /// Writes the value of each digit of `offset` into `values`, which has digit_count() elements. Returns
+    /// false if no index has that offset.
     ///
-    /// Where each stride divides the next larger one, S, a digit is the whole part of (offset mod S) /
-    /// stride: the low half of offset * 2^64/S is the fraction offset/S, and its product with S/stride has
-    /// the digit on top. Exact as offset * S stays below 2^64 (Lemire, Kaser, Kurz, "Faster remainder by
-    /// direct computation", 2019).
+    /// If each stride divides the next larger stride S, a digit is (offset mod S) / stride, rounded down. The
+    /// low 64 bits of offset * (2^64 / S) are the fraction of offset / S; the high 64 bits of their product
+    /// with S / stride are the digit. This is exact because offset * S stays below 2^64 (Lemire, Kaser, Kurz,
+    /// "Faster remainder by direct computation", 2019).
     constexpr bool decode(std::int64_t offset, int* values) const {
         if (static_cast<std::uint64_t>(offset) > static_cast<std::uint64_t>(last_offset_)) return false;
         if (is_gapless()) {
@@ -132,16 +144,16 @@ public:
         return rest == 0;
     }
 
-    /// True if every offset from 0 to last_offset() has an index: strides that nest without a gap are
-    /// products of sizes.
+    /// Returns true if every offset from 0 to last_offset() has an index. Then each stride is a product of
+    /// sizes.
     constexpr bool is_gapless() const { return size_ == last_offset_ + 1; }
-    /// The value of one digit of an offset that has an index, in a layout without gaps.
+    /// Returns the value of digit `k` of an offset that has an index. Requires a layout without gaps.
     constexpr int value_of(int k, std::int64_t offset) const {
         const auto fraction = fractions_[at(k)] * static_cast<std::uint64_t>(offset);
         return static_cast<int>((Wide{fraction} * ratios_[at(k)]) >> 64);
     }
 
-    /// Law: equal exactly if the digits are equal one by one.
+    /// Law: two layouts are equal exactly if all their digits are equal.
     friend constexpr bool operator==(const Layout& a, const Layout& b) {
         if (a.count_ != b.count_) return false;
         for (int k = 0; k < a.count_; ++k)
@@ -154,7 +166,7 @@ private:
 
     static constexpr std::size_t at(int k) { return static_cast<std::size_t>(k); }
 
-    /// Takes the innermost digit away.
+    /// Removes the innermost digit.
     constexpr void pop_back() {
         const auto last = digit(--count_);
         size_ /= last.size;
@@ -165,13 +177,13 @@ private:
         if (place < count_) fit(place);
     }
 
-    /// Computes what `decode` multiplies with for the digit that is number `place` by falling stride.
+    /// Computes the factors of `decode` for the digit at `place` in `by_stride_`.
     constexpr void fit(int place) {
         const auto k = by_stride_[at(place)];
         const auto stride = strides_[k];
         const auto larger = place > 0 ? strides_[by_stride_[at(place - 1)]] : 0;
         if (larger % stride != 0) divides_ = false;
-        // The largest stride has no S; any multiple of it beyond all offsets does.
+        // The largest stride has no larger stride S; use any multiple of it that exceeds all offsets.
         ratios_[k] = place > 0 ? larger / stride : (std::uint32_t{1} << 31) / stride + 1;
         fractions_[k] = ~std::uint64_t{0} / (std::uint64_t{ratios_[k]} * stride) + 1;
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The notation of layouts, both ways: (4,8,8):(64,8,1).
+// Writes and reads layouts: (4,8,8):(64,8,1).
 #pragma once
 
 #include <array>
@@ -14,7 +14,7 @@ namespace rankmesh {
 
 namespace detail {
 
-/// Reads `(4,8):(8,1)`; throws UsageError for sizes or strides below 1 and for more than 2^31 - 1 ranks.
+/// Reads `(4,8):(8,1)`. Throws UsageError for sizes or strides below 1, and for more than 2^31 - 1 ranks.
 constexpr Layout read_layout(Reader& reader) {
     auto sizes = std::array<int, Layout::max_digits>{};
     auto count = std::size_t{0};
@@ -68,7 +68,7 @@ inline std::string to_string(const Layout& layout) {
     return detail::cat("(", sizes, "):(", strides, ")");
 }
 
-/// Reads `(4,8):(8,1)`; throws UsageError, also for digits that do not nest.
+/// Reads `(4,8):(8,1)`. Throws UsageError for any other text, and for digits that do not nest.
 ///
 /// Law: `parse_layout(to_string(layout)) == layout`.
 constexpr Layout parse_layout(std::string_view text) {

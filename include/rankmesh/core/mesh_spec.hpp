@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// MeshSpec, a mesh with one open size, such as dp=* tp=8.
 #pragma once
 
 #include <ostream>
@@ -9,27 +10,27 @@
 
 namespace rankmesh {
 
-/// A mesh in which one size may still be the rest of a world: what programs declare before they know the
-/// world.
+/// A mesh in which one size may be `rest`; programs declare it before they know the number of ranks.
 ///
-/// Law: a MeshSpec made of a Mesh resolves to that Mesh in every world.
-/// Law: `spec.shifted(k).resolve(n + k) == spec.resolve(n).shifted(k)` where a size is the rest.
+/// Law: a MeshSpec made from a Mesh resolves to that Mesh in every world.
+/// Law: `spec.shifted(k).resolve(n + k) == spec.resolve(n).shifted(k)` if a size is `rest`.
 ///
 ///     MeshSpec{{"dp", rest}, {"tp", 2}}.resolve(8) == Mesh{{"dp", 4}, {"tp", 2}}
-/// With an offset it is the rest of the ranks from there on, and the mesh ends with the world:
+/// With an offset, `rest` counts the ranks from the offset to the end of the world:
 ///     MeshSpec::parse("dp=* tp=2 @4").resolve(8) == Mesh::parse("dp=2 tp=2 @4")
 class MeshSpec {
 public:
-    /// Throws what Mesh throws, and UsageError if two sizes are `rest`, or strides are given beside one.
+    /// Makes a spec. Throws UsageError like Mesh, and if two sizes are `rest`, or if an axis has a stride
+    /// beside a `rest`.
     constexpr MeshSpec(std::initializer_list<Axis> axes)
         : MeshSpec(std::span<const Axis>(axes.begin(), axes.size())) {}
     constexpr explicit MeshSpec(std::span<const Axis> axes) : MeshSpec(with_rest_of_one(axes)) {}
     constexpr MeshSpec(const Mesh& mesh) : mesh_(mesh) {}
 
-    /// Reads what Mesh::parse reads, where one size may be `*`.
+    /// Reads the notation of Mesh::parse, in which one size may be `*`.
     static constexpr MeshSpec parse(std::string_view text);
 
-    /// The same mesh `by` ranks further on; a rest is then that of the ranks from its offset on.
+    /// Returns the same spec with `by` added to every rank. `rest` then counts the ranks from the offset on.
     ///
     ///     MeshSpec{{"tp", rest}}.shifted(4).resolve(8) == Mesh{{"tp", 4}}.shifted(4)
     constexpr MeshSpec shifted(int by) const {
@@ -38,11 +39,14 @@ public:
         return moved;
     }
 
-    /// True if one size is the rest.
+    /// Returns true if one size is `rest`.
     constexpr bool has_rest() const { return rest_ >= 0; }
 
-    /// The mesh in a world of `world` ranks; throws UsageError if the known sizes do not divide it, or what
-    /// is left of it from the offset on.
+    /// Returns the mesh in a world of `world` ranks. Throws UsageError if the known sizes do not divide the
+    /// number of ranks from the offset on.
+    ///
+    /// dp=* tp=2 | resolve(8) -> dp=4 tp=2
+    /// dp=* tp=2 @4 | resolve(8) -> dp=2 tp=2 @4
     constexpr Mesh resolve(int world) const {
         if (!has_rest()) return mesh_;
         const auto known = mesh_.size();
@@ -50,7 +54,7 @@ public:
         if (world <= offset || (world - offset) % known != 0) throw_does_not_fit(world);
         return with_rest((world - offset) / known);
     }
-    /// The mesh; throws UsageError if one size is the rest.
+    /// Returns the mesh. Throws UsageError if one size is `rest`.
     constexpr Mesh resolve() const {
         if (has_rest())
             throw UsageError(detail::cat("mesh ", to_text(),
@@ -104,7 +108,7 @@ private:
     [[noreturn]] void throw_does_not_fit(int world) const;
     std::string to_text() const;
 
-    Mesh mesh_;  // size 1 where the rest is
+    Mesh mesh_;  // size 1 in place of `rest`
     int rest_ = -1;
 };
 

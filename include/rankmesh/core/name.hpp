@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Names of axes: their rules, lists of names, and suggestions for misspelled names.
 #pragma once
 
 #include <algorithm>
@@ -12,17 +13,17 @@
 
 namespace rankmesh {
 
-inline constexpr int max_axes = 16;         ///< axes of one mesh
-inline constexpr int max_name_length = 31;  ///< characters of one name
-inline constexpr int name_pool_size = 192;  ///< characters of all names of one mesh together
+inline constexpr int max_axes = 16;         ///< most axes of one mesh
+inline constexpr int max_name_length = 31;  ///< most characters of one name
+inline constexpr int name_pool_size = 192;  ///< most characters of all names of one mesh together
 
-/// True for letters, digits, `_`, `-` and `.`: what a name is made of.
+/// Returns true for the characters of a name: letters, digits, `_`, `-` and `.`.
 constexpr bool is_name_character(char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
            c == '-' || c == '.';
 }
 
-/// Returns `name` if it is valid: 1 to 31 letters, digits, `_`, `-` or `.`; throws UsageError otherwise.
+/// Returns `name`. Throws UsageError unless it is 1 to 31 letters, digits, `_`, `-` or `.`.
 constexpr std::string_view checked_name(std::string_view name) {
     if (name.empty())
         throw UsageError("an axis has an empty name; names are 1 to 31 letters, digits, '_', '-' or '.'");
@@ -37,7 +38,7 @@ constexpr std::string_view checked_name(std::string_view name) {
     return name;
 }
 
-/// An ordered list of at most 16 different names that share one pool of characters.
+/// An ordered list of at most 16 distinct names, stored in one array of characters.
 class Names {
 public:
     constexpr int size() const { return count_; }
@@ -47,14 +48,14 @@ public:
         return {pool_.data() + begin_[at], static_cast<std::size_t>(begin_[at + 1] - begin_[at])};
     }
 
-    /// The position of `name`, -1 if it is not in the list.
+    /// Returns the position of `name`, or -1 if it is not in the list.
     constexpr int find(std::string_view name) const {
         for (int i = 0; i < count_; ++i)
             if ((*this)[i] == name) return i;
         return -1;
     }
 
-    /// Appends `name`; throws UsageError if it is no name, is there already, or does not fit.
+    /// Appends `name`. Throws UsageError if it is invalid or already in the list, or if the list is full.
     constexpr void push_back(std::string_view name) {
         checked_name(name);
         if (find(name) >= 0)
@@ -79,8 +80,8 @@ private:
     std::uint8_t count_ = 0;
 };
 
-/// The fewest insertions, deletions, replacements and swaps of neighbours that turn `a` into `b`, capitals
-/// counted as small letters.
+/// Returns the fewest insertions, deletions, replacements and swaps of neighbours that turn `a` into `b`.
+/// Upper and lower case are equal.
 inline int edit_distance(std::string_view a, std::string_view b) {
     const auto same = [](char x, char y) {
         const auto small = [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; };
@@ -104,8 +105,9 @@ inline int edit_distance(std::string_view a, std::string_view b) {
     return last[b.size()];
 }
 
-/// The candidate nearest to `word` in spelling, of several as near one with its first letter; "" if none is
-/// near: a third of the letters of `word` may change, at least one, but never all of the candidate's.
+/// Returns the candidate with the smallest edit distance to `word`, or "" if none is near. Near means that at
+/// most a third of the letters of `word` change, but at least one may, and never all letters of the
+/// candidate. Of equally near candidates, one with the first letter of `word` wins.
 ///
 ///     nearest("ttp", {"pp", "dp", "tp"}) == "tp"
 inline std::string_view nearest(std::string_view word, const std::vector<std::string_view>& candidates) {
@@ -123,7 +125,7 @@ inline std::string_view nearest(std::string_view word, const std::vector<std::st
     return best;
 }
 
-/// `; did you mean 'tp'?`, or nothing where no candidate is near.
+/// Returns `; did you mean 'tp'?`, or "" if no candidate is near.
 inline std::string did_you_mean(std::string_view word, const std::vector<std::string_view>& candidates) {
     const auto best = nearest(word, candidates);
     return best.empty() ? std::string{} : detail::cat("; did you mean '", best, "'?");

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Placement, a mesh with an explicit list of ranks.
 #pragma once
 
 #include <vector>
@@ -7,30 +8,34 @@
 
 namespace rankmesh {
 
-/// A table of which rank is at which position of a mesh, for layouts that strides cannot express: `a=2 b=2
+/// A mesh with a list of the rank at each position, for layouts that strides cannot express: `a=2 b=2
 /// @[3,1,2,0]`.
 ///
-/// Positions count the mesh row by row, the last axis fastest; the table is the only one in the core.
+/// a=2 b=2 @[3,1,2,0] | coord(2) -> a=1 b=0
+/// a=2 b=2 @[3,1,2,0] | group(3, a) -> {3, 2}
 ///
-/// Law: `placement.rank(placement.coord(r)) == r` for every rank r in the table.
-/// Law: with the table 0, 1, 2, ... every answer is the mesh's own.
+/// Positions count row by row; the last axis varies fastest. No other type of the core stores a list of all
+/// ranks.
+///
+/// Law: `placement.rank(placement.coord(r)) == r` for every rank r in the list.
+/// Law: with the list 0, 1, 2, ... every query returns what the mesh returns.
 /// Law: `Placement::parse(to_string(p)) == p`.
 class Placement {
 public:
-    /// Throws UsageError unless the mesh is plain and `ranks` holds, for each position, another rank of 0 or
-    /// more.
+    /// Makes a placement. Throws UsageError unless the mesh is plain and `ranks` has one distinct rank, 0 or
+    /// more, for each position.
     Placement(const Mesh& mesh, std::vector<int> ranks);
 
-    /// Reads `a=2 b=2 @[3,1,2,0]`; throws UsageError.
+    /// Reads `a=2 b=2 @[3,1,2,0]`. Throws UsageError for any other text.
     static Placement parse(std::string_view text);
 
     const Mesh& mesh() const { return mesh_; }
-    /// The ranks by position.
+    /// Returns the rank at each position.
     std::span<const int> ranks() const { return ranks_; }
     int size() const { return mesh_.size(); }
     bool contains(Int rank) const { return find(rank) >= 0; }
 
-    /// The coordinate of `rank`; throws UsageError if it is not placed.
+    /// Returns the position of `rank`. Throws UsageError if the list does not contain `rank`.
     int position(Int rank) const {
         const auto position = find(rank);
         if (position < 0)
@@ -42,7 +47,7 @@ public:
     int rank(const Coordinate& coordinate) const { return at(mesh_.rank(coordinate)); }
     int index(Int rank, AxisRef auto const& axis) const { return mesh_.index(position(rank), axis); }
 
-    /// The ranks that differ from `rank` only along these axes, in mesh order.
+    /// Returns the ranks that differ from `rank` only along these axes, in mesh order.
     std::vector<int> group(Int rank, AxisSet axes) const {
         auto ranks = std::vector<int>{};
         for (auto position : mesh_.group(position(rank), axes)) ranks.push_back(at(position));
@@ -54,7 +59,7 @@ public:
         return group(rank, mesh_.axes(names...));
     }
 
-    /// The rank `by` steps along an axis; past an open edge nothing.
+    /// Returns the rank `by` steps along an axis; nullopt past an open edge.
     std::optional<int> neighbor(Int rank, AxisRef auto const& axis, Int by, Edge edge = Edge::open) const {
         const auto position = mesh_.neighbor(this->position(rank), axis, by, edge);
         return position ? std::optional(at(*position)) : std::nullopt;
@@ -69,8 +74,8 @@ private:
     int find(int rank) const;
 
     Mesh mesh_;
-    std::vector<int> ranks_;      // by position
-    std::vector<int> positions_;  // by rising rank
+    std::vector<int> ranks_;      // the rank at each position
+    std::vector<int> positions_;  // positions, sorted by their ranks
 };
 
 std::string to_string(const Placement& placement);
@@ -102,11 +107,11 @@ inline int Placement::find(int rank) const {
 
 namespace detail {
 
-/// The mesh whose axes and sizes a mesh or a placement has.
+/// Returns the mesh itself, or the mesh of a placement.
 inline const Mesh& mesh_of(const Mesh& mesh) { return mesh; }
 inline const Mesh& mesh_of(const Placement& placement) { return placement.mesh(); }
 
-/// The highest rank of either.
+/// Returns the highest rank.
 inline int last_rank(const Mesh& mesh) { return mesh.extent() - 1; }
 inline int last_rank(const Placement& placement) { return std::ranges::max(placement.ranks()); }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The notation of ranks, both ways: {0..7, 64..71}, {0, 8, ..., 56}.
+// Writes and reads lists of ranks: {0..7, 64..71}, {0, 8, ..., 56}.
 #pragma once
 
 #include <algorithm>
@@ -12,8 +12,10 @@
 
 namespace rankmesh {
 
-/// Ranks in order, as runs `0..7` of three or more, as `0, 8, ..., 56` for five or more of one step, else one
-/// by one.
+/// Returns the ranks as text, in their order: three or more in a row as `0..7`, five or more of one step as
+/// `0, 8, ..., 56`, others one by one.
+///
+/// 0 1 2 3 8 16 24 32 40 | ranks_to_string -> {0..3, 8, 16, ..., 40}
 inline std::string ranks_to_string(std::ranges::random_access_range auto const& ranks) {
     auto out = std::string("{");
     const auto count = static_cast<std::ptrdiff_t>(std::ranges::size(ranks));
@@ -36,19 +38,19 @@ inline std::string ranks_to_string(std::ranges::random_access_range auto const& 
     return out + "}";
 }
 
-/// The most ranks that `parse_ranks` writes down: a text of 20 characters can stand for 2^31.
+/// The default limit of `parse_ranks`, because a text of 20 characters can stand for 2^31 ranks.
 inline constexpr std::size_t max_parsed_ranks = std::size_t{1} << 20;
 
-/// Reads `{0..7, 64..71}` or `{0, 8, ..., 56}`; throws UsageError, also for negative or repeated ranks and
-/// for more than `most`.
+/// Reads `{0..7, 64..71}` or `{0, 8, ..., 56}`. Throws UsageError for any other text, for negative or
+/// repeated ranks, and for more than `most` ranks.
 ///
-/// Law: `parse_ranks(ranks_to_string(ranks)) == ranks` for different ranks of 0 or more.
+/// Law: `parse_ranks(ranks_to_string(ranks)) == ranks` if the ranks are distinct and not negative.
 ///
 ///     parse_ranks("{0..2, 9, 7, ..., 3}") == std::vector{0, 1, 2, 9, 7, 5, 3}
 inline std::vector<int> parse_ranks(std::string_view text, std::size_t most = max_parsed_ranks) {
     auto reader = detail::Reader("group", text);
     auto ranks = std::vector<int>{};
-    auto fresh = 0;  // terms since the last run or progression: two of them give a step
+    auto fresh = 0;  // terms since the last `..` or `...`: two of them give the step of a `...`
     const auto rank = [&] {
         const auto number = reader.number();
         if (number < 0)

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Reshard, the messages that move an array from one sharding to another.
 #pragma once
 
 #include <algorithm>
@@ -17,15 +18,15 @@ namespace rankmesh {
 
 /// One message of a reshard, as one of its two ranks sees it.
 struct Transfer {
-    int stage = 0;     ///< 0: from a rank that held it; 1: passed on inside a host, after stage 0
+    int stage = 0;     ///< 0: from a rank that holds the data; 1: inside a host, after stage 0
     int peer = 0;      ///< the other rank
-    int part = 0;      ///< which of the partial sums it is; the receiver adds them up
-    Slice slice = {};  ///< of the whole array
+    int part = 0;      ///< the number of the partial sum; the receiver adds them
+    Slice slice = {};  ///< in indices of the whole array
     friend bool operator==(const Transfer&, const Transfer&) = default;
     friend auto operator<=>(const Transfer&, const Transfer&) = default;
 };
 
-/// A slice that a rank has before and after, of one of the partial sums.
+/// A slice that a rank has before and after the reshard, in one partial sum.
 struct Kept {
     int part = 0;
     Slice slice = {};
@@ -33,67 +34,76 @@ struct Kept {
     friend auto operator<=>(const Kept&, const Kept&) = default;
 };
 
-/// What each rank sends and receives when an array goes over from one sharding to another, of the same world.
+/// The plan for moving an array from one sharding to another in the same world: what each rank sends,
+/// receives and keeps.
 ///
-/// Each question is about one rank, and answered from its own slices and those that overlap them: no other
-/// rank is asked, and nothing is as long as the world. Ranks are those of the world, and `host` of them in a
-/// row share a host.
+/// shape 8: tp=2, split 0=tp -> tp=4, split 0=tp | receives(2) -> [4:6] from rank 1
+/// shape 8: tp=2, split 0=tp -> tp=4, split 0=tp | sends(1) -> [4:6] to rank 2, [6:8] to rank 3
+/// shape 8: tp=2, split 0=tp -> tp=4, split 0=tp | keeps(0) -> [0:2]
 ///
-/// A rank gets each element that it had not, once: of each partial sum where there are some, and it adds them
-/// up. It comes from a rank of its own host if one holds it; else one rank of the host gets it from outside
-/// and passes it on to the others that want it. Of Q partial sums afterwards, q is the sum of those before
-/// whose number is q modulo Q; one that has none is zeros.
+/// Each query is about one world rank. Each `host` consecutive ranks share a host. A query needs no
+/// communication and no list of all ranks.
 ///
-/// What a rank finds out costs as much as its own slices and those that overlap them, and a look at each rank
-/// of its host.
+/// A rank receives each element that it does not hold once, or once for each partial sum, and adds the
+/// partial sums. The sender is on the same host if a rank there holds the element. Otherwise one rank of the
+/// host receives the element from another host and passes it on inside the host. With Q partial sums
+/// afterwards, partial sum q is the sum of the old partial sums whose number modulo Q is q; without any it is
+/// zero.
+///
+/// The cost of a query grows with the rank's own slices, the slices that overlap them, and the ranks of its
+/// host.
 ///
 /// Law: the sends of all ranks are the receives of all ranks, in the same order between any two.
-/// Law: the elements that are received are those of each destination slice that were not there before.
-/// Law: an element comes to a host that has it nowhere once, and to one that has it never.
-/// Law: where no host has ranks of both meshes, and hosts and strides divide one another, each of the ranks
-/// that hold the same sends to other hosts their mean, give or take less than the largest slice that is sent.
+/// Law: a rank receives exactly the elements of its new slice that it did not hold before.
+/// Law: a host that holds no copy of a wanted element receives it once; a host that holds a copy never
+/// receives it.
+/// Law: if no host has ranks of both meshes, and host sizes and strides divide one another, each rank that
+/// holds the same slice sends the mean number of elements to other hosts, with a deviation below the largest
+/// slice that is sent.
 ///
 ///     Reshard(Sharding(Mesh{{"tp", 2}}, {8}, Split::parse("0=tp")),  // rank 0 holds 0 to 4
 ///             Sharding(Mesh{{"tp", 4}}, {8}, Split::parse("0=tp")))  // rank 1 shall hold 2 to 4
 ///         .receives(1) == std::vector{Transfer{0, 0, 0, {{{2, 4}}}}}
 class Reshard {
 public:
-    /// Throws UsageError for two shapes, or a host of no ranks.
+    /// Makes a plan. Throws UsageError if the shapes differ, or if `host` is below 1.
     Reshard(const Sharding& from, const Sharding& to, int host = 1);
 
-    /// The reshards that, one after the other, bring an array from one sharding to the other with the fewest
-    /// bytes between hosts: two where partial sums lie on one host and there shall be none, which are added
-    /// there first as a reduce-scatter does, numbered so that these are next to one another; else one. Throws
-    /// UsageError as the constructor does.
+    /// Returns the reshards that, one after another, move the array with the fewest bytes between hosts.
+    /// Returns two if a host holds several partial sums and `to` has none: the first adds the partial sums
+    /// inside each host, like a reduce-scatter, and numbers them so that those of one host are added.
+    /// Otherwise returns one. Throws UsageError like the constructor.
     ///
-    /// Law: each begins with the sharding that the one before ends with.
-    /// Law: of n partial sums on a host the first step makes one and brings nothing to another host; what the
-    /// second brings to others is the nth part of what one step would bring.
+    /// Law: each step begins with the sharding with which the previous step ends.
+    /// Law: if a host holds n partial sums, the first step makes one of them and sends nothing to other
+    /// hosts; the second step sends 1/n of what a single step would send to other hosts.
     static std::vector<Reshard> steps(const Sharding& from, const Sharding& to, int host = 1);
 
     const Sharding& from() const { return from_; }
     const Sharding& to() const { return to_; }
     int host() const { return host_; }
-    /// One more than the highest rank of both meshes.
+    /// Returns the highest rank of both meshes plus 1.
     int extent() const { return std::max(from_.mesh().extent(), to_.mesh().extent()); }
 
-    /// What `rank` receives, by stage, then by peer; nothing where it is in no mesh.
+    /// Returns what `rank` receives, sorted by stage, then by peer; empty for a rank outside both meshes.
     std::vector<Transfer> receives(int rank) const;
-    /// What `rank` sends, in the same order.
+    /// Returns what `rank` sends, in the same order.
     std::vector<Transfer> sends(int rank) const;
-    /// What `rank` has of its new slice without a message.
+    /// Returns the parts of its new slice that `rank` already holds.
     std::vector<Kept> keeps(int rank) const;
 
 private:
     __extension__ using Wide = __int128;
 
-    /// A slice inside another: its elements, the number of those before it, and all of the other.
+    /// The place of a slice inside another, in elements of the outer slice: how many lie before it, its size,
+    /// and all.
     struct Interval {
         std::int64_t before = 0;
         std::int64_t size = 0;
         std::int64_t all = 0;
     };
-    /// What a host or rank still wants: the ranks of `all` that are not in `but`, numbered in rising order.
+    /// The ranks, or hosts, that still need a slice: those in `all` that are not in `but`, in ascending
+    /// order.
     struct Wanting {
         detail::RankSet all;
         detail::RankSet but;
@@ -101,7 +111,7 @@ private:
         int below(std::int64_t rank) const { return all.below(rank) - but.below(rank); }
         int at(int number) const;
     };
-    /// A slice of one holder that overlaps one of another sharding.
+    /// A slice of one holder that overlaps a slice of the other sharding.
     struct Piece {
         std::vector<std::int64_t> at;  // its first element
         Slice slice;
@@ -149,7 +159,7 @@ inline Reshard::Reshard(const Sharding& from, const Sharding& to, int host)
     if (host_ < 1) throw UsageError(detail::cat("a host has ", host_, " ranks; give 1 or more"));
 }
 
-/// True if the ranks that differ only along `axis` share a host, as strides that divide one another say.
+/// Returns true if the strides show that ranks that differ only along `axis` share a host.
 inline bool Reshard::on_one_host(const Mesh& mesh, AxisId axis, int host) {
     const auto along = mesh.layout(axis);
     for (int k = 0; k < along.digit_count(); ++k) {
@@ -165,8 +175,9 @@ inline bool Reshard::on_one_host(const Mesh& mesh, AxisId axis, int host) {
     return true;
 }
 
-/// Adds the partial sums of each host, if there are some: the axes that held them split the longest dimension
-/// that is not padded further instead. They are the first of the sums, so that those of one host make one.
+/// Returns the reshard that adds the partial sums inside each host, or nullopt if no host holds several.
+/// Afterwards the axes that held these sums split the longest dimension that is not padded. These axes become
+/// the first of the sums, because the partial sums of one host must have the same number modulo Q.
 inline std::optional<Reshard> Reshard::adding_on_hosts(const Sharding& given, int host) {
     const auto& mesh = given.mesh();
     auto split = given.split();
@@ -212,7 +223,7 @@ inline int Reshard::Wanting::at(int number) const {
 
 inline Reshard::Interval Reshard::interval_in(const Slice& inner, const Slice& outer) {
     auto interval = Interval{0, inner.elements(), outer.elements()};
-    auto rows = std::int64_t{1};  // of the dimensions further out, in the inner slice
+    auto rows = std::int64_t{1};  // the number of rows of the inner slice in the outer dimensions
     auto inner_size = interval.all;
     for (std::size_t d = 0; d < inner.ranges.size(); ++d) {
         inner_size /= outer.ranges[d].size();
@@ -222,9 +233,9 @@ inline Reshard::Interval Reshard::interval_in(const Slice& inner, const Slice& o
     return interval;
 }
 
-/// Which of `choices` equal senders serves number `number` of `count` requests for the slice at `interval`:
-/// whole rounds in turn, and the others in proportion to the elements before them, counted over the sender's
-/// slice.
+/// Returns which of `choices` equal senders serves request `number` of `count` for the slice at `interval`.
+/// Full rounds go to the senders in turn. The remaining requests are spread in proportion to the elements
+/// before the slice in the sender's slice.
 inline int Reshard::chosen(int count, int choices, int number, const Interval& interval) {
     const auto left = count % choices;
     if (number < count - left) return number % choices;
@@ -232,7 +243,7 @@ inline int Reshard::chosen(int count, int choices, int number, const Interval& i
     return static_cast<int>(before * choices / (Wide{interval.all} * left));
 }
 
-/// The inverse: visits the requests that `choice` serves.
+/// The inverse of `chosen`: visits the requests that sender `choice` serves.
 template <class Visit>
 void Reshard::for_each_chosen(int count, int choices, int choice, const Interval& interval,
                               const Visit& visit) {
@@ -240,7 +251,7 @@ void Reshard::for_each_chosen(int count, int choices, int choice, const Interval
     for (std::int64_t number = choice; number < count - left; number += choices)
         visit(static_cast<int>(number));
     if (left == 0) return;
-    const auto first = [&](int of) {  // the first of those left over that is served by `of` or a later one
+    const auto first = [&](int of) {  // the first remaining request that sender `of` or a later sender serves
         const auto from =
             (Wide{interval.all} * left * of + choices - 1) / choices - Wide{interval.before} * left;
         return from <= 0 ? 0
@@ -249,8 +260,8 @@ void Reshard::for_each_chosen(int count, int choices, int choice, const Interval
     for (auto number = first(choice); number < first(choice + 1); ++number) visit(count - left + number);
 }
 
-/// Visits the slices of `sharding` that overlap `outer`, cut to it, row by row, those with elements that are
-/// number `from` to `until` of `outer` in that order.
+/// Visits the slices of `sharding` that overlap `outer`, cut to `outer`, row by row. Visits only slices with
+/// elements number `from` to `until` of `outer`.
 template <class Visit>
 void Reshard::for_each_piece(const Sharding& sharding, const Slice& outer, std::int64_t from, Wide until,
                              const Visit& visit) {
@@ -283,8 +294,8 @@ void Reshard::for_each_piece(const Sharding& sharding, const Slice& outer, std::
     }
 }
 
-/// The hosts of `wanters` that have none of `holders`. Where strides do not divide one another it is the
-/// wanters themselves, a host being that of the first of them on it.
+/// Returns the hosts of `wanters` on which no rank is in `holders`. If strides do not divide one another, a
+/// host is represented by its first wanter.
 inline Reshard::Wanting Reshard::hosts_that_want(const detail::RankSet& wanters,
                                                  const detail::RankSet& holders) const {
     const auto hosts = hosts_of(wanters, host_);
@@ -294,7 +305,7 @@ inline Reshard::Wanting Reshard::hosts_that_want(const detail::RankSet& wanters,
     return {*hosts, both.value_or(detail::RankSet())};
 }
 
-/// The holder on the host of `rank`, which has some, that sends to it.
+/// Returns the holder on the host of `rank` that sends to `rank`; the host must have a holder.
 inline int Reshard::sender_on_host(int rank, const detail::RankSet& wanters, const detail::RankSet& holders,
                                    const Interval& interval) const {
     const auto begin = first_of_host(rank);
@@ -305,13 +316,13 @@ inline int Reshard::sender_on_host(int rank, const detail::RankSet& wanters, con
                                                     interval));
 }
 
-/// The wanter on the host of `rank` that gets the slice from outside.
+/// Returns the wanter on the host of `rank` that receives the slice from another host.
 inline int Reshard::gateway(int rank, const detail::RankSet& wanters, const Interval& in_wanted) const {
     return wanters.at(wanters.below(first_of_host(rank)) + chosen(1, on_host(wanters, rank), 0, in_wanted));
 }
 
-/// Visits each slice and part of the new slice of `rank`: the piece, its part, the interval of the piece in
-/// the slice of its holders and in the new one, and those holders.
+/// Visits each piece of the new slice of `rank`, in each partial sum: the piece, the partial sum, its
+/// interval in the slice of its holders and in the new slice, and its holders.
 template <class Visit>
 void Reshard::for_each_need(int rank, const Visit& visit) const {
     if (!to_.mesh().contains(rank)) return;
@@ -374,7 +385,7 @@ inline std::vector<Transfer> Reshard::sends(int rank) const {
     return out;
 }
 
-/// What a holder sends to the ranks of its own host.
+/// Adds what holder `rank` sends to ranks of its own host.
 inline void Reshard::add_sends_to_host(int rank, std::vector<Transfer>& out) const {
     const auto held = from_.slice(rank);
     const auto part = from_.part(rank);
@@ -394,7 +405,7 @@ inline void Reshard::add_sends_to_host(int rank, std::vector<Transfer>& out) con
     }
 }
 
-/// What a holder sends to the hosts that have nothing of it.
+/// Adds what holder `rank` sends to hosts that hold no copy.
 inline void Reshard::add_sends_to_others(int rank, std::vector<Transfer>& out) const {
     const auto held = from_.slice(rank);
     const auto part = from_.part(rank);
@@ -404,8 +415,7 @@ inline void Reshard::add_sends_to_others(int rank, std::vector<Transfer>& out) c
     const auto holders = detail::holders_of(from_, first, part);
     const auto choices = holders.size();
     const auto choice = holders.below(rank);
-    // With fewer requests than holders a holder serves those of some of the pieces only, and looks at no
-    // others.
+    // With fewer requests than holders, a holder serves only some pieces; skip all others.
     const auto all = held.elements();
     const auto some = detail::holders_of(to_, first, wanted_part).size() < choices;
     const auto from = some ? static_cast<std::int64_t>(Wide{all} * choice / choices) : 0;

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Sharding, which part of an array each rank of a mesh holds.
 #pragma once
 
 #include <algorithm>
@@ -17,9 +18,9 @@
 
 namespace rankmesh {
 
-inline constexpr std::size_t max_dimensions = 16;  ///< of one array
+inline constexpr std::size_t max_dimensions = 16;  ///< most dimensions of one array
 
-/// The elements `begin` to `end` of one dimension, without `end`.
+/// The indices `begin` to `end` of one dimension, without `end`.
 struct Range {
     std::int64_t begin = 0;
     std::int64_t end = 0;
@@ -28,11 +29,11 @@ struct Range {
     friend auto operator<=>(const Range&, const Range&) = default;
 };
 
-/// A part of an array: a range of each dimension, `[0:512, 0:4096]`.
+/// A part of an array: one range for each dimension, `[0:512, 0:4096]`.
 struct Slice {
     std::vector<Range> ranges;
 
-    /// The number of elements; 1 of an array without dimensions.
+    /// Returns the number of elements; 1 for an array without dimensions.
     std::int64_t elements() const {
         auto count = std::int64_t{1};
         for (const auto& range : ranges) count *= range.size();
@@ -42,29 +43,32 @@ struct Slice {
     friend auto operator<=>(const Slice&, const Slice&) = default;
 };
 
-/// The elements that are in both slices; of no elements where there are none.
+/// Returns the intersection of two slices, which may be empty.
+///
+/// [0:4, 0:6] and [2:8, 0:6] | common -> [2:4, 0:6]
 Slice common(const Slice& a, const Slice& b);
 std::string to_string(const Slice& slice);
 
-/// How an array is split over a mesh: the axes that split each dimension, in the order in which they do, and
-/// the axes whose ranks hold partial sums; along all others it is replicated.
+/// How an array is sharded over a mesh: for each dimension the axes that split it, in order, and the axes
+/// whose ranks hold partial sums. The array is replicated along all other axes.
 ///
-/// A size that does not divide is split as torch's DTensor does: `0=dp,tp` cuts dimension 0 along dp into
-/// chunks of the size divided by that of dp, rounded up, so that the last are shorter or empty, then each
-/// chunk along tp. `0=tp:megatron` cuts it as Megatron does its vocabulary: padded to a multiple of 128 for
-/// each rank; `0=tp:megatron64` of 64. What is padding belongs to no slice.
+/// Uneven sizes follow torch's DTensor: `0=dp,tp` splits dimension 0 along dp into chunks of ceil(size / dp),
+/// then each chunk along tp. The last chunks may be shorter or empty. `0=tp:megatron` follows Megatron's
+/// vocabulary: each rank's part is padded to a multiple of 128 (`0=tp:megatron64`: of 64). Padding belongs to
+/// no slice.
 ///
 /// Law: `Split::parse(to_string(split)) == split`.
 struct Split {
     struct Dimension {
-        std::vector<std::string> axes;  ///< the first cuts first; none: not split
-        int padded = 0;  ///< 0: torch's chunks; else Megatron's padding to a multiple of it for each rank
+        std::vector<std::string> axes;  ///< the first splits first; empty: not split
+        int padded = 0;  ///< 0: chunks as in torch; else each part is a multiple of this, as in Megatron
         friend bool operator==(const Dimension&, const Dimension&) = default;
     };
-    std::vector<Dimension> dimensions;  ///< those beyond its end are not split
+    std::vector<Dimension> dimensions;  ///< dimensions beyond the end are not split
     std::vector<std::string> sums;      ///< the axes along which the ranks hold partial sums
 
-    /// Reads `0=dp,tp 1=cp:megatron sum=pp`, and `replicated` for no split at all; throws UsageError.
+    /// Reads `0=dp,tp 1=cp:megatron sum=pp`, or `replicated` for no split. Throws UsageError for any other
+    /// text.
     static Split parse(std::string_view text);
     friend bool operator==(const Split&, const Split&) = default;
 };
@@ -72,35 +76,38 @@ std::string to_string(const Split& split);
 
 class Sharding;
 namespace detail {
-/// The ranks that hold the element at `at`, of partial sum `part`.
+/// Returns the ranks that hold the element at `at` in partial sum `part`.
 RankSet holders_of(const Sharding& sharding, std::span<const std::int64_t> at, int part);
 }  // namespace detail
 
-/// An array of one shape, split over one mesh: which slice each rank holds.
+/// An array of one shape, sharded over one mesh: knows the slice of each rank.
 ///
-/// Law: the slices of the ranks that differ only along the axes that split cover the array and do not
-/// overlap.
+/// dp=2 tp=4, shape 10, split 0=tp | slice(0..3) -> [0:3] [3:6] [6:9] [9:10]
+/// dp=2 tp=4, shape 10x6, split 0=dp,tp | slice(0..3) -> [0:2, 0:6] [2:4, 0:6] [4:5, 0:6] [5:5, 0:6]
+/// dp=2 tp=4, shape 10x6, split 1=dp 0=tp | slice(5) -> [3:6, 3:6]
+///
+/// Law: the slices of ranks that differ only along splitting axes cover the array and do not overlap.
 ///
 ///     to_string(Sharding(Mesh{{"dp", 2}, {"tp", 4}}, {1000, 64}, Split::parse("0=tp")).slice(7)) ==
 ///         "[750:1000, 0:64]"
 class Sharding {
 public:
-    /// Throws UsageError for an axis that the mesh does not have or that is named twice, a dimension that the
-    /// shape does not have, more than max_dimensions, a size below 0, or 2^62 elements or more.
+    /// Makes a sharding. Throws UsageError for an unknown or repeated axis, a dimension that the shape does
+    /// not have, more than max_dimensions dimensions, a size below 0, or 2^62 elements or more.
     Sharding(const Mesh& mesh, std::vector<std::int64_t> shape, const Split& split);
 
     const Mesh& mesh() const { return mesh_; }
     std::span<const std::int64_t> shape() const { return shape_; }
     const Split& split() const { return split_; }
 
-    /// What `rank` holds; throws UsageError if the mesh does not contain it.
+    /// Returns the slice of `rank`. Throws UsageError if the mesh does not contain `rank`.
     Slice slice(Int rank) const;
-    /// Which of the partial sums `rank` holds, 0 where there are none.
+    /// Returns the number of the partial sum that `rank` holds; 0 without partial sums.
     int part(Int rank) const { return flat(rank, sums_); }
-    /// The number of partial sums that add up to the array, 1 where there are none.
+    /// Returns the number of partial sums that add up to the array; 1 without partial sums.
     int parts() const { return parts_; }
 
-    /// The slice of the ranks that hold the element at `at`.
+    /// Returns the slice that contains the element at `at`.
     Slice slice_at(std::span<const std::int64_t> at) const;
 
 private:
@@ -109,10 +116,10 @@ private:
 
     struct Cut {
         std::vector<AxisId> axes;
-        std::vector<int> counts;  // of each cut, the outermost first
-        int multiple = 1;         // each piece is one of it
+        std::vector<int> counts;  // pieces of each cut, the outermost first
+        int multiple = 1;         // the length of each piece is a multiple of this
     };
-    /// A piece of a dimension, and its number in mixed radix of `counts`.
+    /// A piece of a dimension, and its number among all pieces; the last of `counts` varies fastest.
     struct Piece {
         Range range;
         int number = 0;
@@ -138,9 +145,9 @@ private:
     Mesh mesh_;
     std::vector<std::int64_t> shape_;
     Split split_;
-    std::vector<Cut> cuts_;  // one a dimension
+    std::vector<Cut> cuts_;  // one for each dimension
     std::vector<AxisId> sums_;
-    std::vector<Digit> replicas_;  // of the axes that neither split nor sum
+    std::vector<Digit> replicas_;  // digits of the axes along which the array is replicated
     int parts_ = 1;
 };
 
@@ -164,7 +171,7 @@ inline std::ostream& operator<<(std::ostream& out, const Slice& slice) { return 
 
 namespace detail {
 
-/// The sizes of an array as in `4096x64`, `()` of one without dimensions.
+/// Returns the shape as text, `4096x64`; `()` for an array without dimensions.
 inline std::string text_of_shape(std::span<const std::int64_t> shape) {
     auto out = std::string{};
     for (auto size : shape) append(out, cat(out.empty() ? "" : "x", size));
@@ -281,7 +288,7 @@ inline Sharding::Sharding(const Mesh& mesh, std::vector<std::int64_t> shape, con
             cut.axes.push_back(take(name));
             const auto count = mesh_.size(cut.axes.back());
             if (padded > 0 && !cut.counts.empty())
-                cut.counts.front() *= count;  // Megatron's pieces are all of one length
+                cut.counts.front() *= count;  // all pieces have one length in Megatron
             else
                 cut.counts.push_back(count);
         }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The one notation, both ways: everything that is printed parses back to an equal value. mesh.hpp includes
-// this file.
+// Writes meshes, coordinates and groups as text, and reads coordinates. Every text parses back to an equal
+// value. mesh.hpp includes this file.
 #pragma once
 
 #include <ostream>
@@ -56,7 +56,7 @@ inline std::string to_string(const Coordinate& coordinate) {
 // --- group: {0..7, 64..71}
 
 inline std::string to_string(const Group& group) {
-    // A group of one step may have 2^30 members, and its text three.
+    // A group of 2^30 members with one step is written from three of them, without a loop.
     const auto step = group.step();
     if (group.size() < 5 || !step) return ranks_to_string(group);
     if (*step == 1) return detail::cat("{", group.front(), "..", group.back(), "}");

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Buffers: which types a collective reads and writes, and how to make your own type a buffer.
 #pragma once
 
 #include <concepts>
@@ -14,14 +15,16 @@
 
 namespace rankmesh {
 
-/// How a matrix, array or view of another library is a buffer: specialise it with static functions.
+/// Makes a matrix, array or view of another library a buffer. Specialise it with these static members:
 ///
-/// `data(buffer)` points to the first element (const for a const buffer that owns them), `size(buffer)` is
-/// the number of elements. Where they do not always lie one after the other, `refusal(buffer)` says in words
-/// why this buffer cannot be used, "" if it can: the operation throws UsageError with it. `is_view = true`
-/// says that the memory is another's, so that a temporary may be written. `space(buffer)` says where the
-/// memory lies, the host unless said; `dtype(buffer)` what the elements are, where `data` is a pointer to
-/// void.
+/// - `data(buffer)`: pointer to the first element; pointer to const for a const buffer that owns its
+/// elements.
+/// - `size(buffer)`: the number of elements.
+/// - `refusal(buffer)`, optional: why this buffer cannot be used, for example because it is not contiguous;
+/// "" if it can. The operation throws UsageError with this text.
+/// - `is_view = true`, optional: something else owns the memory; a temporary may then be an output.
+/// - `space(buffer)`, optional: where the memory is; default: the host.
+/// - `dtype(buffer)`: the element type if `data` returns a pointer to void.
 template <class B>
 struct buffer_traits {};
 
@@ -44,7 +47,7 @@ template <class B>
 using described_t =
     std::remove_pointer_t<decltype(traits_of<B>::data(std::declval<std::remove_reference_t<B>&>()))>;
 
-/// What buffer_traits say is a buffer.
+/// A type with buffer_traits.
 template <class B>
 concept Described = requires(std::remove_reference_t<B>& buffer) {
     { traits_of<B>::size(buffer) } -> std::convertible_to<std::size_t>;
@@ -58,8 +61,8 @@ concept OneElement = !Described<B> && !std::ranges::range<B> && Element<std::rem
 
 }  // namespace detail
 
-/// What a collective reads: a contiguous range of elements, one element, memory of a device, or what
-/// buffer_traits describe.
+/// An input of a collective: a contiguous range of elements, a single element, device memory, or a type with
+/// buffer_traits.
 template <class B>
 concept Buffer = detail::Described<B> || detail::ElementRange<B> || detail::OneElement<B>;
 
@@ -80,13 +83,13 @@ struct element_of<B> {
 
 }  // namespace detail
 
-/// The type of a buffer's elements; void where it is known only at run time.
+/// The element type of a buffer; void if it is known only at run time.
 template <Buffer B>
 using element_t = typename detail::element_of<B>::type;
 
 namespace detail {
 
-/// What an engine takes the elements of T for: two numbers, if complex, and bytes, where it does not know T.
+/// Returns the DType that an engine uses for T: the real type for a complex T, bytes for an unknown T.
 template <class T>
 constexpr DType dtype_for() {
     if constexpr (Known<T>)
@@ -97,7 +100,7 @@ constexpr DType dtype_for() {
         return DType::byte;
 }
 
-/// The same of a buffer's elements.
+/// Returns the DType that an engine uses for a buffer's elements.
 template <Buffer B>
 constexpr DType dtype_in(B&& buffer) {
     if constexpr (std::is_void_v<element_t<B>>)
@@ -116,7 +119,7 @@ constexpr auto data_of(B&& buffer) {
         return &buffer;
 }
 
-/// The elements of `dtype_for` that one element of T is.
+/// The number of elements of `dtype_for<T>()` in one T.
 template <class T>
 inline constexpr std::size_t unit_of = Known<T>     ? 1
                                        : Complex<T> ? 2
@@ -124,7 +127,7 @@ inline constexpr std::size_t unit_of = Known<T>     ? 1
 template <>
 inline constexpr std::size_t unit_of<void> = 1;
 
-/// The length in elements of `dtype_for`.
+/// Returns the length of a buffer in elements of `dtype_for`.
 template <Buffer B>
 constexpr std::size_t count_of(B&& buffer) {
     if constexpr (Described<B>)
@@ -145,7 +148,7 @@ constexpr Space space_of(B&& buffer) {
 
 /// Throws UsageError that says why `what` cannot be used.
 [[noreturn]] RANKMESH_EXPORT void refuse(std::string_view what, std::string_view reason);
-/// Throws UsageError where buffer_traits refuse the buffer.
+/// Throws UsageError if the buffer's `refusal` is not "".
 template <Buffer B, class What>
 void check_refusal(const B& buffer, What&& what) {
     if constexpr (requires { traits_of<B>::refusal(buffer); })
@@ -160,12 +163,12 @@ concept View = requires {
 
 }  // namespace detail
 
-/// A buffer that outlives the call: a named one, or a view. What is written must, and all that `start_` is
-/// given, since it returns before the end.
+/// A buffer that outlives the call: an lvalue or a view. Required for outputs, and for all buffers of
+/// `start_` calls, which return before the operation ends.
 template <class B>
 concept Outlives = std::is_lvalue_reference_v<B> || std::ranges::borrowed_range<B> || detail::View<B>;
 
-/// What a collective writes: a buffer that outlives the call, whose elements are not const.
+/// An output of a collective: a buffer that outlives the call and whose elements are not const.
 template <class B>
 concept OutBuffer = Buffer<B> && Outlives<B> && requires(B&& buffer) {
     requires !std::is_const_v<std::remove_pointer_t<decltype(detail::data_of(buffer))>>;

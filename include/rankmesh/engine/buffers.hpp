@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Lists of buffers, for operations that pack many buffers into few engine calls.
 #pragma once
 
 #include <concepts>
@@ -25,18 +26,18 @@ struct ListAccess;
 template <class Void>
 inline constexpr bool is_list<BufferList<Void>> = true;
 
-/// One buffer of a list, its type erased.
+/// One buffer of a list, without its type.
 template <class Void>
 struct Piece {
     Void* data;
     std::size_t count;  // of dtype
     DType dtype;
     Space space;
-    bool known;        // an engine can reduce its type
-    std::size_t unit;  // elements of dtype in one of the caller's: two are a complex number
+    bool known;        // true if engines can reduce the type
+    std::size_t unit;  // elements of dtype in one element of the caller: 2 for a complex number
 };
 
-/// `buffer 3 of a list`.
+/// Returns `buffer 3 of a list`.
 RANKMESH_EXPORT std::string buffer_of_list(std::size_t number);
 
 template <class T, class Void>
@@ -45,10 +46,10 @@ concept WritableOf = std::is_void_v<T> && !std::is_const_v<T> && std::is_const_v
 template <class Range>
 concept RangeOfBuffers =
     std::ranges::input_range<Range> && !Buffer<Range> && Buffer<std::ranges::range_reference_t<Range>>;
-/// A view of elements that something else owns; one over a temporary container owns it and can only be moved.
+/// A view that does not own its elements. A view of a temporary container owns it and cannot be copied.
 template <class Range>
 concept ViewOfOthers = std::ranges::view<Range> && std::copyable<Range>;
-/// A buffer of the Range; a Range that owns its elements gives temporary ones.
+/// The type of one buffer of the Range; an rvalue if a temporary Range owns its elements.
 template <class Range>
 using each_of_t =
     std::conditional_t<std::is_lvalue_reference_v<Range> || ViewOfOthers<std::remove_cvref_t<Range>> ||
@@ -58,8 +59,8 @@ using each_of_t =
 
 }  // namespace detail
 
-/// A list of buffers of any sizes and types, for operations that pack them into few engine calls. Buffers
-/// that are written must not overlap.
+/// A list of buffers of any sizes and types. List operations pack the buffers into few engine calls. Output
+/// buffers must not overlap.
 ///
 ///     auto weights = std::vector<float>(100);
 ///     auto bias = 0.0;
@@ -68,21 +69,21 @@ template <class Void>
 class BufferList {
 public:
     BufferList() = default;
-    /// The buffers of the arguments, each a buffer or a range of buffers, in their order.
+    /// Makes a list of the arguments, in order. Each argument is a buffer or a range of buffers.
     template <detail::Given First, detail::Given... Rest>
     explicit BufferList(First&& first, Rest&&... others) {
         add(std::forward<First>(first));
         (add(std::forward<Rest>(others)), ...);
     }
-    /// Writable buffers may be read as well.
+    /// Converts a list of writable buffers to a list of read-only buffers.
     template <detail::WritableOf<Void> Writable>
     BufferList(const BufferList<Writable>& writable) {
         for (const auto& piece : writable.pieces_)
             pieces_.push_back({piece.data, piece.count, piece.dtype, piece.space, piece.known, piece.unit});
     }
 
-    /// Adds a buffer, or a range of buffers, which must outlive the operation; throws UsageError for one that
-    /// buffer_traits refuse.
+    /// Adds a buffer or a range of buffers, which must outlive the operation. Throws UsageError if
+    /// buffer_traits refuse a buffer.
     template <class B>
     void add(B&& buffer) {
         if constexpr (detail::RangeOfBuffers<B>)
@@ -112,16 +113,16 @@ private:
     std::vector<detail::Piece<Void>> pieces_;
 };
 
-/// What a list operation writes, or reads and writes.
+/// The outputs of a list operation, or its in-place buffers.
 using Buffers = BufferList<void>;
-/// What a list operation only reads.
+/// The inputs of a list operation.
 using ConstBuffers = BufferList<const void>;
 
-/// How a list of buffers is packed.
+/// How list operations pack buffers.
 struct ListOptions {
-    /// The most bytes that are packed together for one engine call. A larger buffer, and any whose input or
-    /// output is more than 64 KiB, gets a call of its own without a copy. A communicator keeps up to twice as
-    /// much memory for its next list.
+    /// The most bytes to pack into one engine call. Buffers larger than this, and buffers whose input or
+    /// output exceeds 64 KiB, get their own call without a copy. A communicator keeps up to twice this memory
+    /// for the next list.
     std::size_t bucket_bytes = std::size_t{25} << 20;
 };
 

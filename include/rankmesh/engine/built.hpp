@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// The engines and stores that this build has.
 #pragma once
 
 #include <string>
@@ -8,13 +9,13 @@
 
 namespace rankmesh {
 
-/// An engine of this build, or a store for Gloo's rendezvous.
+/// An engine in this build, or a store for Gloo's rendezvous.
 struct BuiltEngine {
     std::string name;     ///< "threads", "mpi", "gloo", "redis", "pmix" or "nccl"
-    std::string library;  ///< `Open MPI v4.1.4`: what it works with or, but for MPI, was compiled with
+    std::string library;  ///< `Open MPI v4.1.4`: the library as loaded or, except for MPI, as compiled
 };
 
-/// What this build has, "threads" first.
+/// Returns the engines and stores of this build, "threads" first.
 ///
 ///     auto names = std::vector<std::string>{};
 ///     for (const auto& engine : built_engines()) names.push_back(engine.name);

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Communicator, a group of ranks with its collectives and messages.
 #pragma once
 
 #include <chrono>
@@ -24,29 +25,30 @@ namespace detail {
 struct Access;
 }  // namespace detail
 
-/// A live group: what collectives run on.
+/// A connected group of ranks that runs collectives and messages, like an MPI_Comm.
 ///
-/// A communicator is a lightweight handle; its channel is what the engine made for the group, such as an
-/// MPI_Comm or a set of connections. Groups of the same ranks share one channel, unless one is declared
-/// separate. Every rank of the group calls the same collectives in the same order; messages between two ranks
-/// arrive in the order in which they were sent, and both ends give the same tag. One thread at a time uses a
-/// channel; a second one throws UsageError.
+/// A communicator is a lightweight handle of a channel, which holds the engine's resources, such as an
+/// MPI_Comm or connections. Groups with the same ranks share one channel, unless one is declared separate.
 ///
-/// Every blocking call throws UsageError for buffers of the wrong length, Timeout when the timeout expires,
-/// and PeerLost when a peer has left; after Timeout and PeerLost the channel stays unusable. On MPI an
+/// Rules: Every rank of the group calls the same collectives in the same order. Messages between two ranks
+/// arrive in the order in which they were sent, and both ends pass the same tag. Only one thread at a time
+/// may use a channel; a second thread gets UsageError.
+///
+/// Errors: Every blocking call throws UsageError for buffers of the wrong length, Timeout if the timeout
+/// expires, and PeerLost if a peer has left. After Timeout or PeerLost the channel stays unusable. On MPI an
 /// expired timeout is reported and ends the job.
 ///
-/// On a device, calls do not block this thread: each runs in stream order, after the earlier calls on this
-/// channel, so a send and a recv that wait for each other go in one batch or send_recv. An error there is
-/// thrown by Pending::synchronize(), or by the next call.
+/// On a device, calls do not block this thread. Each call runs in stream order, after earlier calls on this
+/// channel. Therefore put a send and a recv that wait for each other into one batch or send_recv.
+/// Pending::synchronize() or the next call throws errors.
 ///
-/// Each call has a `start_` variant that returns at once with a Pending; its buffers must not be used until
-/// wait() on that has returned.
+/// Each call has a `start_` variant, which returns a Pending at once. The buffers must not be used until
+/// Pending::wait() has returned.
 ///
-/// Lengths and counts are in elements; a struct or a complex number is one element. A buffer of size() times
-/// n elements has size() parts: part i is the n elements from i * n. Inputs are Buffers, outputs OutBuffers,
-/// and the element type of a reduction satisfies Reduces; other arguments fail to compile with a sentence
-/// that says why.
+/// Lengths and counts are in elements; a struct or a complex number is one element. A buffer of size() * n
+/// elements has size() parts: part i is the n elements from i * n on. Inputs are Buffers, outputs are
+/// OutBuffers, and the element type of a reduction satisfies Reduces. Other arguments fail to compile, with a
+/// sentence that says why.
 ///
 ///     void step(Communicator& tp, std::vector<float>& partial) { tp.all_reduce(partial, sum); }
 class RANKMESH_EXPORT Communicator {
@@ -55,31 +57,30 @@ public:
     Communicator& operator=(Communicator&&) noexcept = default;
     ~Communicator() = default;
 
-    /// This process's rank in the group, from 0 to size() - 1.
+    /// Returns this process's rank in the group, from 0 to size() - 1.
     int rank() const;
-    /// The number of ranks in the group.
+    /// Returns the number of ranks in the group.
     int size() const;
-    /// The world rank of group rank `group_rank`.
+    /// Returns the world rank of group rank `group_rank`.
     int world_rank(Int group_rank) const;
-    /// The world ranks of the group, in group-rank order.
+    /// Returns the world ranks of the group, in group-rank order.
     std::vector<int> world_ranks() const;
-    /// The group rank of a world rank; nothing if that is not in the group.
+    /// Returns the group rank of a world rank; nullopt if the group does not contain that rank.
     std::optional<int> group_rank_of(Int world_rank) const;
-    /// A description for messages: `'dp,cp' of mesh 'dense'`.
+    /// Returns a description for messages: `'dp,cp' of mesh 'dense'`.
     std::string label() const;
 
-    /// The same channel with another timeout for its blocking calls.
+    /// Returns a handle of the same channel with another timeout for its blocking calls.
     Communicator within(std::chrono::nanoseconds timeout) const;
-    /// The memory that the buffers of its calls must be in: a device's if the world has a device engine, else
-    /// the host's.
+    /// Returns where buffers must be: on a device if the world has a device engine, else on the host.
     Space space() const;
-    /// The same group on the host engine; itself if it is on the host already.
+    /// Returns the same group on the host engine. Returns itself if it is already on the host.
     Communicator host() const;
-    /// The same channel with its calls ordered on `stream`; throws UsageError on a host engine, which has no
-    /// streams.
+    /// Returns a handle of the same channel that orders its calls on `stream`. Throws UsageError on a host
+    /// engine, which has no streams.
     Communicator on(Stream stream) const;
 
-    /// Reduces `in` element by element over all ranks into every rank's `out`; `in` and `out` have the same
+    /// Reduces `in` element by element over all ranks into every rank's `out`. `in` and `out` have the same
     /// length on all ranks.
     template <detail::Given In, detail::Given Out, detail::GivenReduction R = decltype(sum)>
     void all_reduce(const In& in, Out&& out, R r = {}) {
@@ -91,9 +92,9 @@ public:
         run(detail::reducing(Op::all_reduce, buffer, std::forward<B>(buffer), r));
     }
 
-    /// Reduces `in` element by element over all ranks into the `out` of group rank `root`; `in` on all ranks
-    /// and the root's `out` have the same length, the other ranks' `out` is ignored. Throws UsageError for a
-    /// root that is not a group rank.
+    /// Reduces `in` element by element over all ranks into the `out` of group rank `root`. `in` on all ranks
+    /// and the root's `out` have the same length; the other ranks' `out` is ignored. Throws UsageError if
+    /// `root` is not a group rank.
     template <detail::Given In, detail::Given Out, detail::GivenReduction R>
     void reduce(const In& in, Out&& out, R r, Int root = 0) {
         run(detail::reducing(Op::reduce, in, std::forward<Out>(out), r, root));
@@ -115,8 +116,8 @@ public:
         run(detail::reducing(Op::reduce, buffer, std::forward<B>(buffer), sum, group_rank));
     }
 
-    /// Inclusive prefix reduction: rank i's `out` becomes the reduction of the `in` of ranks 0 to i; `in` and
-    /// `out` have the same length on all ranks.
+    /// Inclusive prefix reduction: reduces the `in` of ranks 0 to i into the `out` of rank i. `in` and `out`
+    /// have the same length on all ranks.
     template <detail::Given In, detail::Given Out, detail::GivenReduction R = decltype(sum)>
     void scan(const In& in, Out&& out, R r = {}) {
         run(detail::scanning(in, std::forward<Out>(out), r));
@@ -127,41 +128,41 @@ public:
         run(detail::scanning(buffer, std::forward<B>(buffer), r));
     }
 
-    /// Reduces `in` element by element over all ranks, part i of the result into rank i's `out`; `out` has
-    /// the same length on all ranks, `in` is size() times as long.
+    /// Reduces `in` element by element over all ranks and writes part i of the result into rank i's `out`.
+    /// `out` has the same length on all ranks; `in` is size() times as long.
     template <detail::Given In, detail::Given Out, detail::GivenReduction R = decltype(sum)>
     void reduce_scatter(const In& in, Out&& out, R r = {}) {
         run(detail::reducing(Op::reduce_scatter, in, std::forward<Out>(out), r));
     }
-    /// reduce_scatter in place: rank i's result replaces part i of its buffer, the other parts are undefined
-    /// afterwards; the length is a multiple of size(), the same on all ranks.
+    /// reduce_scatter in place: rank i's result replaces part i of its buffer; the other parts are undefined
+    /// afterwards. The length is a multiple of size() and the same on all ranks.
     template <detail::Given B, detail::IsReduction R = decltype(sum)>
     void reduce_scatter(B&& buffer, R r = {}) {
         run(own_part_out(detail::reducing(Op::reduce_scatter, buffer, std::forward<B>(buffer), r)));
     }
 
-    /// Copies the buffer of group rank `root` into every rank's buffer; all have the same length. Throws
-    /// UsageError for a root that is not a group rank.
+    /// Copies the buffer of group rank `root` into every rank's buffer. All buffers have the same length.
+    /// Throws UsageError if `root` is not a group rank.
     template <detail::Given B>
     void broadcast(B&& buffer, Int root = 0) {
         run(detail::moving(Op::broadcast, buffer, std::forward<B>(buffer), root));
     }
 
-    /// Concatenates all ranks' `in` in group-rank order into every rank's `out`; `in` has the same length on
-    /// all ranks, `out` is size() times as long.
+    /// Concatenates all ranks' `in` in group-rank order into every rank's `out`. `in` has the same length on
+    /// all ranks; `out` is size() times as long.
     template <detail::Given In, detail::Given Out>
     void all_gather(const In& in, Out&& out) {
         run(detail::moving(Op::all_gather, in, std::forward<Out>(out)));
     }
-    /// all_gather in place: rank i contributes part i of its buffer; the length is a multiple of size(), the
-    /// same on all ranks.
+    /// all_gather in place: rank i contributes part i of its buffer. The length is a multiple of size() and
+    /// the same on all ranks.
     template <detail::Given B>
     void all_gather(B&& buffer) {
         run(own_part_in(detail::moving(Op::all_gather, buffer, std::forward<B>(buffer))));
     }
-    /// all_gather of inputs of different lengths: `counts[i]` is the length of rank i's `in`, and the sum of
-    /// the counts that of `out`; all ranks pass the same counts. Throws UsageError unless there are size()
-    /// counts.
+    /// all_gather of inputs of different lengths: `counts[i]` is the length of rank i's `in`; the sum of the
+    /// counts is the length of `out`. All ranks pass the same counts. Throws UsageError unless there are
+    /// size() counts.
     template <detail::Given In, detail::Given Out>
     void all_gather_v(const In& in, Out&& out, std::span<const std::size_t> counts) {
         run(counted(detail::moving(Op::all_gather_v, in, std::forward<Out>(out)), counts, counts));
@@ -170,22 +171,22 @@ public:
     void all_gather_v(const In&, Out&&, const Counts&) {
         (void)detail::accept<detail::fault_of_counts<Counts>>();
     }
-    /// Concatenates all ranks' `in` in group-rank order into the `out` of group rank `root`; `in` has the
-    /// same length on all ranks, the root's `out` is size() times as long, the other ranks' `out` is ignored.
-    /// Throws UsageError for a root that is not a group rank.
+    /// Concatenates all ranks' `in` in group-rank order into the `out` of group rank `root`. `in` has the
+    /// same length on all ranks; the root's `out` is size() times as long; the other ranks' `out` is ignored.
+    /// Throws UsageError if `root` is not a group rank.
     template <detail::Given In, detail::Given Out>
     void gather(const In& in, Out&& out, Int root = 0) {
         run(detail::moving(Op::gather, in, std::forward<Out>(out), root));
     }
-    /// Copies part i of the `in` of group rank `root` into rank i's `out`; `out` has the same length on all
-    /// ranks, the root's `in` is size() times as long, the other ranks' `in` is ignored. Throws UsageError
-    /// for a root that is not a group rank.
+    /// Copies part i of the `in` of group rank `root` into rank i's `out`. `out` has the same length on all
+    /// ranks; the root's `in` is size() times as long; the other ranks' `in` is ignored. Throws UsageError if
+    /// `root` is not a group rank.
     template <detail::Given In, detail::Given Out>
     void scatter(const In& in, Out&& out, Int root = 0) {
         run(detail::moving(Op::scatter, in, std::forward<Out>(out), root));
     }
 
-    /// Copies part j of rank i's `in` into part i of rank j's `out`; `in` and `out` have the same length on
+    /// Copies part j of rank i's `in` into part i of rank j's `out`. `in` and `out` have the same length on
     /// all ranks, a multiple of size().
     template <detail::Given In, detail::Given Out>
     void all_to_all(const In& in, Out&& out) {
@@ -196,8 +197,8 @@ public:
     void all_to_all(B&& buffer) {
         run(detail::moving(Op::all_to_all, buffer, std::forward<B>(buffer)));
     }
-    /// all_to_all with parts of different lengths: `in_counts[j]` elements go to rank j, `out_counts[i]`
-    /// elements come from rank i; the sums of the counts are the lengths of `in` and `out`. Throws UsageError
+    /// all_to_all with parts of different lengths: `in_counts[j]` elements go to rank j, and `out_counts[i]`
+    /// elements come from rank i. The sums of the counts are the lengths of `in` and `out`. Throws UsageError
     /// unless there are size() counts of each.
     template <detail::Given In, detail::Given Out>
     void all_to_all_v(const In& in, std::span<const std::size_t> in_counts, Out&& out,
@@ -210,13 +211,13 @@ public:
     }
 
     /// Sends `in` to the rank `distance` group ranks higher and receives `out` from the rank `distance`
-    /// lower, modulo size(); `in` and `out` have the same length on all ranks. With Edge::open nothing wraps
-    /// round: a rank that has no sender leaves its `out` unchanged.
+    /// lower, modulo size(). `in` and `out` have the same length on all ranks. With Edge::open nothing wraps
+    /// around: a rank without a sender leaves its `out` unchanged.
     template <detail::Given In, detail::Given Out>
     void shift(const In& in, Out&& out, Int distance, Edge edge = Edge::wrap) {
         run(detail::moving(Op::shift, in, std::forward<Out>(out), distance, edge));
     }
-    /// shift by 1, wrapping round.
+    /// shift by 1, wrapping around.
     template <detail::Given In, detail::GivenNext Out>
     void shift(const In& in, Out&& out) {
         run(detail::moving(Op::shift, in, std::forward<Out>(out), 1, Edge::wrap));
@@ -228,39 +229,40 @@ public:
         run(detail::moving(Op::shift, buffer, std::forward<B>(buffer), by, edge));
     }
 
-    /// Returns once every rank of the group has called it.
+    /// Returns when every rank of the group has called barrier.
     void barrier() { run({}); }
     /// Like barrier(), but an expired timeout throws Timeout with `arrived` and `missing` on every engine,
-    /// MPI included. On MPI group rank 0 collects a message from every rank: use it for diagnosis, not in
+    /// also on MPI. On MPI, group rank 0 collects a message from every rank; use it for diagnosis, not in
     /// every step.
     void monitored_barrier() { host().run({.operation = Op::monitored_barrier}); }
 
-    /// Sends `in` to group rank `to`, which must call recv with the same length and tag; may return before
-    /// that has received it. Throws UsageError if `to` is not a group rank, or is this rank and the call is
-    /// not in a batch.
+    /// Sends `in` to group rank `to`, which must call recv with the same length and tag. May return before
+    /// `to` has received the message. Throws UsageError if `to` is not a group rank, or if `to` is this rank
+    /// outside a batch.
     template <detail::Given In>
     void send(In&& in, Int to, Tag tag = 0) {
         run(detail::sending(std::forward<In>(in), to, tag));
     }
-    /// Receives into `out` what group rank `from` sends, which must have the same length and tag; throws
-    /// UsageError as send does.
+    /// Receives a message of group rank `from` into `out`. The message must have the same length and tag.
+    /// Throws UsageError like send.
     template <detail::Given Out>
     void recv(Out&& out, Int from, Tag tag = 0) {
         run(detail::receiving(std::forward<Out>(out), from, tag));
     }
-    /// Sends `in` to group rank `to` while receiving `out` from group rank `from`, which may be the same
-    /// rank; `in` and `out` may differ in length, but not in element type, and have one tag.
+    /// Sends `in` to group rank `to` and receives `out` from group rank `from` at the same time; `to` and
+    /// `from` may be equal. `in` and `out` may differ in length, but not in element type. Both messages have
+    /// the same tag.
     template <detail::Given In, detail::Given Out>
     void send_recv(In&& in, Int to, Out&& out, Int from, Tag tag = 0) {
         run(detail::exchanging(std::forward<In>(in), to, std::forward<Out>(out), from, tag));
     }
 
-    /// Runs every send, recv and send_recv that `body` calls on this channel as one operation, so that their
-    /// order cannot deadlock; their buffers must live until batch returns.
+    /// Runs all send, recv and send_recv calls of `body` on this channel as one operation; their order cannot
+    /// deadlock. The buffers must live until batch returns.
     ///
-    /// Messages of a batch are sent and received in the order of their tags, those of one tag in that of the
-    /// calls: where two ranks are each other's neighbours on both sides, tags say which message is which. A
-    /// send to this rank itself matches a recv from it in the same batch. If `body` throws, nothing is sent.
+    /// Messages are sent and received in the order of their tags; messages with one tag in the order of the
+    /// calls. Use tags if two ranks are neighbours on both sides. A send to this rank matches a recv from
+    /// this rank in the same batch. If `body` throws, nothing is sent.
     ///
     ///     void both_ways(Communicator& pp, std::vector<float>& activations, std::vector<float>& grads) {
     ///         const auto last = pp.rank() == pp.size() - 1;
@@ -277,14 +279,14 @@ public:
         run_batch(state);
     }
 
-    /// Copies the string or vector of group rank `root` to every rank, resizing the others': for serialised
-    /// objects, whose length only the root knows.
+    /// Copies the string or vector of group rank `root` to every rank and resizes the other ranks'
+    /// containers. For serialised objects, because only the root knows their length.
     template <detail::Resizable Container>
     void broadcast_object(Container& object, Int root = 0) {
         start_broadcast_object(object, root).wait();
     }
-    /// Sends a string or vector to group rank `to`, which calls recv_object and need not know its length: two
-    /// messages over the host engine, also where buffers are on a device, and never part of a batch.
+    /// Sends a string or vector to group rank `to`, which calls recv_object without knowing the length. Sends
+    /// two messages over the host engine, even if buffers are on a device. Never part of a batch.
     ///
     ///     void hand_on(Communicator& pp, std::string& state) {
     ///         if (pp.rank() == 0) pp.send_object(state, 1);
@@ -294,10 +296,10 @@ public:
     void send_object(const Container& object, Int to) {
         auto on_host = for_object("send_object", to);
         const auto length = static_cast<std::uint64_t>(object.size());
-        on_host.start_send(length, to).wait();  // started, since a batch would keep it for later
+        on_host.start_send(length, to).wait();  // started, because a batch would defer a send
         on_host.start_send(object, to).wait();
     }
-    /// Receives what group rank `from` sends with send_object; `object` is resized to its length.
+    /// Receives what group rank `from` sends with send_object and resizes `object` to its length.
     template <detail::Resizable Container>
     void recv_object(Container& object, Int from) {
         auto on_host = for_object("recv_object", from);
@@ -316,13 +318,13 @@ public:
     void broadcast(const Buffers& list, Int root = 0, const ListOptions& options = {}) {
         run_list({.operation = Op::broadcast, .argument = root}, list, list, options);
     }
-    /// all_gather of every buffer of `ins` into that of the same index in `outs`, packed into few engine
-    /// calls.
+    /// all_gather of every buffer of `ins` into the buffer of the same index in `outs`, packed into few
+    /// engine calls.
     void all_gather(const ConstBuffers& ins, const Buffers& outs, const ListOptions& options = {}) {
         run_list({.operation = Op::all_gather}, ins, outs, options);
     }
-    /// reduce_scatter of every buffer of `ins` into that of the same index in `outs`, packed into few engine
-    /// calls.
+    /// reduce_scatter of every buffer of `ins` into the buffer of the same index in `outs`, packed into few
+    /// engine calls.
     template <detail::GivenReduction R = decltype(sum)>
     void reduce_scatter(const ConstBuffers& ins, const Buffers& outs, R = {},
                         const ListOptions& options = {}) {
@@ -330,8 +332,8 @@ public:
                  options);
     }
 
-    // Each start_ call begins the call of that name and returns at once with a Pending, which holds its
-    // buffers until wait() returns.
+    // Each start_ call begins the call of that name and returns a Pending at once. The buffers belong to the
+    // Pending until wait() returns.
 
     /// Starts all_reduce.
     template <detail::Given In, detail::Given Out, detail::GivenReduction R = decltype(sum)>
@@ -399,7 +401,7 @@ public:
     Pending start_all_gather(B&& buffer) {
         return start(own_part_in(detail::moving(Op::all_gather, buffer, std::forward<B>(buffer))));
     }
-    /// Starts all_gather_v; the counts are read before it returns.
+    /// Starts all_gather_v. Reads the counts before it returns.
     template <detail::Given In, detail::Given Out>
     Pending start_all_gather_v(In&& in, Out&& out, std::span<const std::size_t> counts) {
         auto call = detail::moving(Op::all_gather_v, std::forward<In>(in), std::forward<Out>(out));
@@ -430,7 +432,7 @@ public:
     Pending start_all_to_all(B&& buffer) {
         return start(detail::moving(Op::all_to_all, buffer, std::forward<B>(buffer)));
     }
-    /// Starts all_to_all_v; the counts are read before it returns.
+    /// Starts all_to_all_v. Reads the counts before it returns.
     template <detail::Given In, detail::Given Out>
     Pending start_all_to_all_v(In&& in, std::span<const std::size_t> in_counts, Out&& out,
                                std::span<const std::size_t> out_counts) {
@@ -484,7 +486,7 @@ public:
         collect(body, *state);
         return start_batch(state);
     }
-    /// Starts broadcast_object: waits for the length, and starts to copy the content.
+    /// Starts broadcast_object: waits for the length, then starts to copy the content.
     template <detail::Resizable Container>
     Pending start_broadcast_object(Container& object, Int root = 0) {
         auto on_host = host();
@@ -521,16 +523,17 @@ private:
     using Op = detail::Operation;
     explicit Communicator(std::shared_ptr<detail::CommunicatorState> state) : state_(std::move(state)) {}
 
-    // Each completes `call`, with counts or with this rank's own part as input or output, and returns it.
+    // Each of these completes `call`, with counts or with this rank's own part as input or output, and
+    // returns `call`.
     const detail::Call& counted(detail::Call&& call, std::span<const std::size_t> in_counts,
                                 std::span<const std::size_t> out_counts) const;
     const detail::Call& own_part_in(detail::Call&& call) const;
     const detail::Call& own_part_out(detail::Call&& call) const;
 
-    /// The same group on the host engine; throws UsageError if `peer` is this rank itself.
+    /// Returns the same group on the host engine. Throws UsageError if `peer` is this rank.
     Communicator for_object(std::string_view call, int peer) const;
 
-    // These take the state rather than `this`, since the body may move from this communicator.
+    // These take the state instead of `this`, because the body may move from this communicator.
     template <class Body>
     static void collect(Body&& body, detail::CommunicatorState& state) {
         try {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What calls tell a device engine: where memory is, and the stream that orders work on it.
+// Device memory and streams in calls: where a buffer is, and which stream orders the work on it.
 #pragma once
 
 #include <cstddef>
@@ -11,22 +11,20 @@
 
 namespace rankmesh {
 
-/// Where memory is: on the host, or on a device, which only a device engine may access.
+/// Where memory is: on the host, or on a device. Only a device engine accesses device memory.
 enum class Space : std::uint8_t { host, device };
 
 constexpr std::string_view to_string(Space space) { return space == Space::host ? "host" : "device"; }
 
-/// A queue of work on a device, by the device library's own handle (a `cudaStream_t`); null is its default
-/// one.
+/// A stream of a device, by the handle of the device library (a `cudaStream_t`); null is the default stream.
 struct Stream {
     void* handle = nullptr;
     friend bool operator==(Stream, Stream) = default;
 };
 
-/// `size` elements of T on a device, or in `space`: a buffer for collectives that this library never reads
-/// itself.
+/// A buffer of `size` elements of T on a device, or in `space`. rankmesh itself never reads device memory.
 ///
-/// It does not own the memory.
+/// A Memory does not own the memory.
 template <class T>
 class Memory {
 public:
@@ -43,9 +41,9 @@ private:
     Space space_;
 };
 
-/// `size` elements of a type that is known only at run time: memory of another library.
+/// A buffer of `size` elements whose type is known only at run time, such as memory of another library.
 ///
-/// What does not compile for a Memory<T> is UsageError for it: a mean of integers, two types in one
+/// Errors that do not compile for Memory<T> throw UsageError here: a mean of integers, two types in one
 /// operation.
 ///
 ///     auto data = std::vector<float>(8);

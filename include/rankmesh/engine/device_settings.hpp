@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Settings of a communicator on devices, such as thread blocks and priority.
 #pragma once
 
 #include <optional>
@@ -6,21 +7,21 @@
 
 namespace rankmesh {
 
-/// Settings of the device communicator of one declared set or pick; the device engine chooses what is unset.
+/// Settings of the device communicator of one declared set or pick. The device engine chooses unset values.
 ///
-/// They are part of the plan, the same on all ranks. Worlds without devices check and ignore them.
+/// The settings are part of the plan and must be equal on all ranks. Worlds without devices check and ignore
+/// them.
 struct DeviceSettings {
-    /// The fewest and the most thread blocks (CTAs) that an operation uses, 1 to 64: few leave more of the
-    /// device to computation that overlaps.
+    /// The fewest and the most thread blocks (CTAs) of an operation, 1 to 64. Fewer blocks leave more of the
+    /// device to overlapping computation.
     std::optional<int> min_ctas = {};
     std::optional<int> max_ctas = {};
-    /// The traffic class of its messages between hosts, 0 or more; the network defines what it means.
+    /// The traffic class of messages between hosts, 0 or more. The network defines its meaning.
     std::optional<int> traffic_class = {};
-    /// True to run `start_` calls on a stream of high priority. Blocking calls run on the caller's stream,
-    /// with its priority.
+    /// True: `start_` calls run on a high-priority stream. Blocking calls always run on the caller's stream.
     bool high_priority = false;
-    /// Its name in the device library's logs and profiles: letters, digits, `_`, `-` or `.`. If unset,
-    /// `rankmesh` and its name in error texts.
+    /// The communicator's name in logs and profiles of the device library: letters, digits, `_`, `-` or `.`.
+    /// Default: `rankmesh` and its name in error texts.
     std::string name = {};
 
     friend bool operator==(const DeviceSettings&, const DeviceSettings&) = default;

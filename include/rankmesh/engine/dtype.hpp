@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// DType, the element types that engines know.
 #pragma once
 
 #include <concepts>
@@ -10,7 +11,7 @@
 
 namespace rankmesh {
 
-/// The type of one element of a buffer, as engines know it.
+/// The element types that engines know.
 enum class DType : std::uint8_t {
     i8,
     i16,
@@ -31,7 +32,7 @@ enum class DType : std::uint8_t {
 };
 
 namespace detail {
-/// At namespace scope, so that no call builds it on its stack.
+/// At namespace scope, because a local array would be built on the stack in each call.
 inline constexpr std::uint8_t dtype_sizes[] = {1, 2, 4, 8, 1, 2, 4, 8, 1, 1, 1, 1, 2, 2, 4, 8};
 }  // namespace detail
 
@@ -43,14 +44,14 @@ constexpr std::string_view to_string(DType dtype) {
     return names[static_cast<std::size_t>(dtype)];
 }
 
-/// True for types that rankmesh::mean is defined for.
+/// Returns true for floating-point types; only they have rankmesh::mean.
 constexpr bool is_floating(DType dtype) { return dtype >= DType::f16; }
-/// True for signed and unsigned integers.
+/// Returns true for signed and unsigned integers.
 constexpr bool is_integer(DType dtype) { return dtype <= DType::u64; }
 
-/// The DType of T, as `dtype_of<T>::value`: specialise it for a type of your own with the same bytes.
+/// The DType of T, `dtype_of<T>::value`. Specialise it for your own type with the same bytes.
 ///
-/// An element type without one can still be sent, as bytes, but not reduced.
+/// An element type without a DType can be sent as bytes, but not reduced.
 template <class T>
 struct dtype_of {};
 
@@ -60,7 +61,7 @@ struct Constant {
     static constexpr auto value = D;
 };
 
-/// The integer of that sign and size; `long` and `long long` are the same to an engine.
+/// The DType of an integer by sign and size; engines do not distinguish `long` and `long long`.
 template <class T>
 constexpr DType integer_dtype() {
     constexpr auto first = std::signed_integral<T> ? DType::i8 : DType::u8;
@@ -88,7 +89,7 @@ struct dtype_of<float> : detail::Constant<DType::f32> {};
 template <>
 struct dtype_of<double> : detail::Constant<DType::f64> {};
 
-/// A type that an engine knows, and so can reduce.
+/// A type that engines know and can reduce.
 template <class T>
 concept Known = requires {
     dtype_of<T>::value;

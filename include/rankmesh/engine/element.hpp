@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The element types that collectives can send: values that consist of their bytes alone, without pointers.
+// The element types that collectives can send: values that are fully described by their bytes, without
+// pointers.
 #pragma once
 
 #include <algorithm>
@@ -14,9 +15,9 @@
 
 namespace rankmesh {
 
-/// True for a trivially copyable class whose bytes are its value: one that is no aggregate, that has more
-/// than 256 members, or one that is const, empty or without a default constructor, says so by `template <>
-/// inline constexpr bool rankmesh::enable_element<Id> = true;`.
+/// Specialise as true for a trivially copyable class whose bytes are its value: `template <> inline constexpr
+/// bool rankmesh::enable_element<Id> = true;`. Required for a class that is not an aggregate or has more than
+/// 256 members, and if a member is const, empty or without a default constructor.
 template <class T>
 inline constexpr bool enable_element = false;
 
@@ -26,15 +27,15 @@ template <class T>
 concept HasParts = requires(const T& number) {
     { number.real() } -> std::convertible_to<typename T::value_type>;
     { number.imag() } -> std::convertible_to<typename T::value_type>;
-    T{number.real(), number.imag()};  // not one that refers to its parts
+    T{number.real(), number.imag()};  // not a type that refers to its parts
 };
-/// A complex number of any library: two floats or doubles, one after the other.
+/// A complex number of any library: two consecutive floats or doubles.
 template <class T>
 concept Complex = std::is_class_v<T> && HasParts<T> && std::floating_point<typename T::value_type> &&
                       Known<typename T::value_type> && sizeof(T) == 2 * sizeof(typename T::value_type) &&
                   std::is_trivially_copyable_v<T>;
 
-/// The element type of an array; T itself of what is none.
+/// The element type of an array; T itself if T is not an array.
 template <class T>
 struct ArrayOf {
     using type = std::remove_cv_t<std::remove_all_extents_t<T>>;
@@ -68,7 +69,7 @@ struct AnElement {
         std::terminate();
     }
 };
-/// What any member can be initialised from.
+/// Converts to any type; initialises any member.
 template <class Outer>
 struct Anything {
     template <Other<Outer> T>
@@ -97,7 +98,8 @@ consteval bool consists_of_elements(std::index_sequence<I...>) {
     return ConsistsOf<T, AnElement<T, I>...>;
 }
 
-/// True if all members of the aggregate T are elements; its first `least` are, its first `below` are not.
+/// Returns true if all members of the aggregate T are elements. Bisection: the first `least` members are
+/// elements, the first `below` are not.
 template <class T, std::size_t least, std::size_t below>
 consteval bool holds_elements() {
     constexpr auto middle = (least + below) / 2;
@@ -111,7 +113,7 @@ consteval bool holds_elements() {
 
 template <class T>
 consteval bool is_element() {
-    constexpr auto most_members = std::size_t{256};  // those of arrays are counted one by one
+    constexpr auto most_members = std::size_t{256};  // elements of member arrays count one by one
     if constexpr (Known<T> || Complex<T>)
         return true;
     else if constexpr (!std::is_trivially_copyable_v<T> || std::is_empty_v<T>)
@@ -129,12 +131,10 @@ consteval bool is_element() {
 
 }  // namespace detail
 
-/// A type that collectives can send: a number, an enum, what an engine knows, a complex number, an array of
-/// elements, an aggregate all of whose members are elements, or a trivially copyable class for which
-/// `enable_element` is true.
+/// A type that collectives can send: a number, an enum, a type with a DType, a complex number, an array of
+/// elements, an aggregate of elements, or a trivially copyable class with `enable_element`.
 ///
-/// Never a pointer, a reference, a union, or a view of memory such as std::span: send the elements that it
-/// refers to.
+/// Never a pointer, a reference, a union, or a view such as std::span; send the elements that it refers to.
 template <class T>
 concept Element = detail::is_element<T>();
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sixteen- and eight-bit floating types as they are stored; arithmetic on them goes through float.
+// Floating-point types of 16 and 8 bits. They only store values; arithmetic uses float.
 #pragma once
 
 #include <bit>
@@ -9,7 +9,8 @@ namespace rankmesh {
 
 /// IEEE 754 binary16: 1 sign, 5 exponent and 10 fraction bits.
 ///
-/// Law: `float(f16(x)) == x` for every x that binary16 holds; others round to the nearest, ties to even.
+/// Law: `float(f16(x)) == x` for every x that binary16 can represent. Other values round to the nearest, ties
+/// to even.
 struct f16 {
     std::uint16_t bits = 0;
 
@@ -21,7 +22,7 @@ struct f16 {
         return made;
     }
     constexpr explicit operator float() const {
-        // The exponent moves from bias 15 to 127; a subnormal is what is left of a normal number minus its
+        // Change the exponent's bias from 15 to 127. A subnormal is computed as a normal number minus its
         // leading one.
         const auto magnitude = (bits & 0x7fffU) << 13;
         const auto exponent = magnitude & (0x7c00U << 13);
@@ -39,7 +40,8 @@ private:
         const auto whole = std::bit_cast<std::uint32_t>(value);
         const auto sign = whole & 0x80000000U;
         const auto magnitude = whole ^ sign;
-        // Adding this shifts a value below 2^-14 so that the hardware rounds it to the subnormal's last bit.
+        // Adding this constant to a value below 2^-14 makes the hardware round it to the subnormal's last
+        // bit.
         constexpr auto shift = ((127U - 15U) + (23U - 10U) + 1U) << 23;
         const auto tiny =
             std::bit_cast<std::uint32_t>(std::bit_cast<float>(magnitude) + std::bit_cast<float>(shift)) -
@@ -56,7 +58,8 @@ private:
 
 /// bfloat16: the upper half of a float.
 ///
-/// Law: `float(bf16(x)) == x` for every x that bfloat16 holds; others round to the nearest, ties to even.
+/// Law: `float(bf16(x)) == x` for every x that bfloat16 can represent. Other values round to the nearest,
+/// ties to even.
 struct bf16 {
     std::uint16_t bits = 0;
 
@@ -83,7 +86,7 @@ private:
     }
 };
 
-/// Eight-bit floats of the OCP formats E4M3 and E5M2: for moving, not for reducing.
+/// 8-bit floats of the OCP formats E4M3 and E5M2. They can be sent, but not reduced.
 struct f8e4m3 {
     std::uint8_t bits = 0;
     friend constexpr bool operator==(f8e4m3, f8e4m3) = default;

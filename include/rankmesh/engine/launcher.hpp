@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// What launchers (mpirun, srun, torchrun) announce in the environment.
 #pragma once
 
 #include <optional>
@@ -9,32 +10,33 @@
 
 namespace rankmesh {
 
-/// A number that a launcher announces in the environment, and the variable that holds it.
+/// A number that a launcher sets in the environment, and the name of its variable.
 struct Announced {
     int value = 0;
     std::string variable;
 };
 
-/// The size of the world as the innermost launcher announces it: RANKMESH_WORLD_SIZE, which overrides, else
-/// OMPI_COMM_WORLD_SIZE, else PMI_SIZE, else SLURM_STEP_NUM_TASKS, else WORLD_SIZE; nothing without a
-/// launcher.
+/// Returns the size of the world that the innermost launcher announces: RANKMESH_WORLD_SIZE, which overrides
+/// all others, else OMPI_COMM_WORLD_SIZE, else PMI_SIZE, else SLURM_STEP_NUM_TASKS, else WORLD_SIZE. Returns
+/// nullopt without a launcher.
 ///
-/// Not SLURM_NTASKS: inside a batch script that is the allocation. Throws UsageError if the variable is not a
-/// number.
+/// Ignores SLURM_NTASKS, because in a batch script it is the size of the allocation. Throws UsageError if the
+/// variable is not a number.
 RANKMESH_EXPORT std::optional<Announced> announced_size();
 
-/// This process's rank in the same way: OMPI_COMM_WORLD_RANK, else PMI_RANK, else SLURM_PROCID, else RANK.
+/// Returns this process's rank: OMPI_COMM_WORLD_RANK, else PMI_RANK, else SLURM_PROCID, else RANK. Returns
+/// nullopt without a launcher.
 RANKMESH_EXPORT std::optional<Announced> announced_rank();
 
-/// True if this process is one of those that a launcher started: its world is of another engine than threads,
-/// be it that `engine` names it, RANKMESH_ENGINE or what a launcher left in the environment, or the size of
-/// its world is announced. A program may run its ranks as threads otherwise.
+/// Returns true if a launcher started this process: an engine other than threads is chosen (by `engine`,
+/// RANKMESH_ENGINE or the launcher's variables), or the size of the world is announced. Otherwise a program
+/// may run its ranks as threads.
 ///
-/// Throws UsageError if a variable that should be a number is none.
+/// Throws UsageError if a variable is not a number.
 RANKMESH_EXPORT bool is_launched(std::string_view engine = {});
 
-/// Throws UsageError if `engine` sees another number of ranks than was announced: otherwise a program started
-/// by the wrong launcher would silently run as many worlds of one rank.
+/// Throws UsageError if `engine` sees another number of ranks than announced. Otherwise a program started by
+/// the wrong launcher would silently run as many worlds of one rank.
 RANKMESH_EXPORT void check_announced(const std::string& engine, int seen);
 
 }  // namespace rankmesh

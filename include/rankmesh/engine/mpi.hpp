@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// The MPI engine.
 #pragma once
 
 #include <rankmesh/core/export.hpp>
@@ -6,13 +7,13 @@
 
 namespace rankmesh::mpi {
 
-/// True if this build has the MPI engine.
+/// Returns true if this build has the MPI engine.
 RANKMESH_EXPORT bool is_built();
 
-/// The ranks of MPI_COMM_WORLD: start the program with mpirun.
+/// A world of the ranks of MPI_COMM_WORLD. Start the program with mpirun.
 ///
-/// Initialises MPI unless that has happened, and then finalises it after the last World, Member and
-/// Communicator. Throws NotBuilt without MPI, UsageError if MPI sees another number of ranks than the
+/// Initialises MPI unless the program did, and then finalises MPI after the last World, Member and
+/// Communicator. Throws NotBuilt without MPI, and UsageError if MPI sees another number of ranks than the
 /// innermost launcher announced.
 class RANKMESH_EXPORT World : public rankmesh::World {
 public:

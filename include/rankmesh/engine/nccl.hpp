@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// The NCCL engine: communicators on devices.
 #pragma once
 
 #include <memory>
@@ -10,7 +11,7 @@
 
 namespace rankmesh::nccl {
 
-/// True if this build has the NCCL engine.
+/// Returns true if this build has the NCCL engine.
 RANKMESH_EXPORT bool is_built();
 
 /// The versions that this process finds, and its devices. An empty text stands for what is not found.
@@ -28,21 +29,20 @@ struct Software {
 RANKMESH_EXPORT Software software();
 
 struct Options {
-    /// The device of this rank among those that its process sees; else the number of its local rank, or 0
-    /// where it sees one.
+    /// The device of this rank among the devices that its process sees. Unset: the local rank, or 0 if the
+    /// process sees one device.
     std::optional<int> device = {};
-    /// True if communicators may share the resources of one another: less memory, but no two at once, and
-    /// none with a traffic class of its own.
+    /// True: communicators share resources. That saves memory, but no two of them may run at once, and none
+    /// can have its own traffic class.
     bool split_share = false;
 };
 
-/// The ranks of `host`, each with a device: communicators work on its memory by NCCL, and their `host()` as
-/// before.
+/// A world of the ranks of `host`, each with a device. Communicators use device memory and NCCL; their
+/// `host()` uses the engine of `host`.
 ///
-/// All ranks of `host` make theirs at once. NCCL and CUDA's runtime are loaded here; the device becomes that
-/// of this thread. Throws NotBuilt without NCCL in this build, EngineFailure that says which library, driver
-/// or version is missing, and UsageError for a device that is not there: what is wrong on one rank is thrown
-/// on all.
+/// Collective over `host`. Loads NCCL and CUDA's runtime, and makes the device current on this thread. Throws
+/// NotBuilt if this build does not have NCCL, EngineFailure, which names the missing library, driver or
+/// version, and UsageError for a device that does not exist. An error on one rank is thrown on all ranks.
 ///
 ///     void train(World& host, float* grads, std::size_t count, Stream stream) {
 ///         auto world = nccl::World(host);
@@ -53,7 +53,7 @@ class RANKMESH_EXPORT World : public rankmesh::World {
 public:
     explicit World(const rankmesh::World& host, const Options& options = {});
 
-    /// The number of this rank's device.
+    /// Returns the number of this rank's device.
     int device() const;
 
 protected:

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// An array in device memory, for tests and small programs.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +14,7 @@
 
 namespace rankmesh::detail {
 
-/// Bytes on device `device`, which becomes that of this thread, and who frees them.
+/// Allocates bytes on `device`, which becomes the current device of this thread. The result frees them.
 RANKMESH_EXPORT std::shared_ptr<void> allocate_on_device(int device, std::size_t bytes);
 RANKMESH_EXPORT void copy_to_device(int device, void* to, const void* from, std::size_t bytes);
 RANKMESH_EXPORT void copy_to_host(int device, void* to, const void* from, std::size_t bytes);
@@ -22,11 +23,11 @@ RANKMESH_EXPORT void copy_to_host(int device, void* to, const void* from, std::s
 
 namespace rankmesh::nccl {
 
-/// `size` elements on this rank's device, freed with the array: for programs that have no memory of their own
-/// there, such as tests.
+/// An array of `size` elements on this rank's device, for programs without their own device memory, such as
+/// tests.
 ///
-/// Throws EngineFailure that says how much the device could not give. Freeing waits for all that the device
-/// does.
+/// Throws EngineFailure, with the size, if the allocation fails. The destructor frees the memory and waits
+/// for all work on the device.
 ///
 ///     void test_sum(nccl::World& world, Communicator& dp) {
 ///         auto ones = nccl::Array<float>(world, 1024);
@@ -44,17 +45,18 @@ public:
           size_(size),
           data_(detail::allocate_on_device(device_, size * sizeof(T))) {}
 
-    /// What collectives take.
+    /// Returns the array as a buffer for collectives.
     Memory<T> memory() { return {data(), size_}; }
     Memory<const T> memory() const { return {data(), size_}; }
 
-    /// Copies `size` values from the host, after what the device's default stream holds; throws UsageError
-    /// for another number of them.
+    /// Copies `size` values from the host, after earlier work on the device's default stream. Throws
+    /// UsageError for another number of values.
     void copy_from(std::span<const T> values) {
         check(values.size());
         detail::copy_to_device(device_, data(), values.data(), size_ * sizeof(T));
     }
-    /// Copies them to the host, and returns once they are there; the rest as `copy_from`.
+    /// Copies the values to the host and returns when they have arrived. Order and errors are as in
+    /// `copy_from`.
     void copy_to(std::span<T> values) const {
         check(values.size());
         detail::copy_to_host(device_, values.data(), data(), size_ * sizeof(T));

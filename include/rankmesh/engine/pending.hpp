@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Pending, a started operation.
 #pragma once
 
 #include <cstdint>
@@ -19,11 +20,11 @@ struct RecordPlaces {
 };
 }  // namespace detail
 
-/// A started operation; its buffers must not be used or freed until wait() has returned.
+/// A started operation. Its buffers must not be used or freed until wait() has returned.
 ///
-/// Destroyed without `wait()`, it waits. Destroyed while an exception unwinds, it never waits: it aborts the
-/// job (MPI), or takes its buffers back and fails the communicator, so that peers throw PeerLost (threads,
-/// Gloo).
+/// The destructor waits if `wait()` was not called. If an exception destroys it, the destructor does not
+/// wait: it aborts the job (MPI), or releases the buffers and fails the communicator, and peers throw
+/// PeerLost (threads, Gloo).
 class [[nodiscard]] RANKMESH_EXPORT Pending {
 public:
     Pending();
@@ -31,15 +32,15 @@ public:
     Pending& operator=(Pending&& other) noexcept;
     ~Pending();
 
-    /// Returns once the operation is complete and its buffers may be used again; a second call does nothing.
+    /// Waits until the operation is complete and its buffers may be used again. A second call does nothing.
     ///
-    /// Throws Timeout when the communicator's timeout expires, PeerLost when a peer has left.
+    /// Throws Timeout if the communicator's timeout expires, and PeerLost if a peer has left.
     ///
-    /// On a device it returns at once; later work on the stream is ordered after the operation.
+    /// On a device, wait returns at once; later work on the stream runs after the operation.
     void wait();
-    /// The same, and on a device blocks this thread until it is complete, also after `wait()`.
+    /// Like wait, but on a device blocks this thread until the operation is complete, even after `wait()`.
     void synchronize();
-    /// True if `synchronize()` would return at once.
+    /// Returns true if `synchronize()` would return at once.
     bool done();
 
 private:
@@ -51,9 +52,9 @@ private:
 
     std::shared_ptr<detail::CommunicatorState> state_;  // null: nothing is pending
     std::uint64_t ticket_ = 0;
-    std::unique_ptr<detail::Packed> packed_;  // of a list: what is copied back when it is complete
-    bool ordered_ = false;                    // on a device: waited for, and not known to be complete
-    int exceptions_ = 0;                      // in flight when this was started
+    std::unique_ptr<detail::Packed> packed_;  // of a list: copied back when the operation is complete
+    bool ordered_ = false;                    // on a device: wait() was called, completion is not known
+    int exceptions_ = 0;                      // exceptions in flight when the operation was started
     detail::RecordPlaces record_;
 };
 

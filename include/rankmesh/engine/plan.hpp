@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Plan, what a program declares before it joins: meshes and the communicators that it wants.
 #pragma once
 
 #include <chrono>
@@ -20,9 +21,9 @@ template <class...>
 inline constexpr bool are_in_braces = false;
 }  // namespace detail
 
-/// A set of axes by name, as a plan declares it: `{"dp", "cp"}`. Their order does not matter.
+/// A set of axes by name, as a plan declares it: `{"dp", "cp"}`. The order does not matter.
 ///
-/// It is a type of its own so that `.over = {"dp", "cp"}`, one pair of braces short, does not compile.
+/// Axes is a separate type because `.over = {"dp", "cp"}`, which lacks a pair of braces, must not compile.
 class Axes {
 public:
     Axes(std::initializer_list<std::string_view> names) : names_(names.begin(), names.end()) {}
@@ -38,21 +39,20 @@ public:
 
     const std::vector<std::string>& names() const { return names_; }
 
-    /// The same set with a channel of its own instead of the shared one, found as `on(name)`: for calls that
-    /// overlap.
+    /// Returns the same set with a separate channel, found as `on(name)`, so that calls can overlap.
     Axes separate(std::string name) const {
         auto own = *this;
         own.separate_ = std::move(name);
         return own;
     }
-    /// The same set with a timeout of its own for its blocking calls.
+    /// Returns the same set with its own timeout for blocking calls.
     Axes within(std::chrono::nanoseconds timeout) const {
         auto own = *this;
         own.timeout_ = timeout;
         return own;
     }
-    /// The same set with these settings of its device communicator; groups with equal ranks and equal
-    /// settings share one.
+    /// Returns the same set with settings for its device communicator. Groups with equal ranks and settings
+    /// share one.
     ///
     ///     const auto tp = Axes("tp").tuned({.max_ctas = 8, .high_priority = true, .name = "tp"});
     ///     const auto plan = Plan{{.mesh = {{"dp", rest}, {"tp", 8}}, .over = {tp}}};
@@ -61,11 +61,11 @@ public:
         own.settings_ = std::move(settings);
         return own;
     }
-    /// The name of its own channel, "" for the shared one.
+    /// Returns the name of the separate channel; "" for the shared channel.
     const std::string& separate_name() const { return separate_; }
-    /// Its own timeout; nothing: the mesh's.
+    /// Returns the set's own timeout; nullopt: the timeout of the mesh.
     std::optional<std::chrono::nanoseconds> timeout() const { return timeout_; }
-    /// The settings of its device communicator.
+    /// Returns the settings of the device communicator.
     const DeviceSettings& settings() const { return settings_; }
 
 private:
@@ -75,40 +75,41 @@ private:
     DeviceSettings settings_;
 };
 
-/// Some ranks of each group along axis `of`, by index, negative ones counted from the end: found as `on(as)`.
+/// Some ranks of each group along axis `of`, by index; negative indices count from the end. Found as
+/// `on(as)`.
 struct Pick {
     std::string of = {};
     std::vector<int> at = {};
     std::string as = {};
-    DeviceSettings tuned = {};  // of its communicators on devices, as `Axes::tuned` says
+    DeviceSettings tuned = {};  // settings of device communicators, see `Axes::tuned`
 };
 
-/// One mesh of a plan, and which communicators it gets.
+/// One mesh of a plan, and the communicators that it gets.
 struct Declaration {
-    /// What `member[name]` asks for; may stay empty in a plan of one mesh.
+    /// The name for `member[name]`; may be empty in a plan of one mesh.
     std::string name = {};
     MeshSpec mesh = {{"world", rest}};
-    /// Sets of axes that get a communicator besides the single axes; a single axis may be listed to get a
-    /// timeout, as in `Axes("pp").within(...)`, or settings, as in `Axes("pp").tuned(...)`.
+    /// Sets of axes that get a communicator, in addition to the single axes. List a single axis to set its
+    /// timeout, `Axes("pp").within(...)`, or its settings, `Axes("pp").tuned(...)`.
     std::vector<Axes> over = {};
     std::vector<Pick> picks = {};
-    /// The name of the group of this mesh's ranks on one host, used like an axis: `on("node")`, `at("node")`.
+    /// The name of the group of this mesh's ranks on one host; used like an axis: `on("node")`, `at("node")`.
     /// Empty: no such group.
     std::string local = {};
-    /// The single axes that get a communicator; all of them if unset.
+    /// The single axes that get a communicator; unset: all axes.
     std::optional<std::vector<std::string>> axes = std::nullopt;
-    /// The world rank at each mesh position, for layouts that strides cannot express; empty: as the strides
-    /// say.
+    /// The world rank at each position of the mesh, for layouts that strides cannot express; empty: from the
+    /// strides.
     std::vector<int> placed = {};
-    /// True if ranks of the world may be left out; they get a member with `inside() == false`.
+    /// True if the mesh may omit ranks of the world. These ranks get a member with `inside() == false`.
     bool partial = false;
-    /// True if nothing is connected at join, but each set at `prepare`.
+    /// True: join connects nothing; `prepare` connects each set.
     bool lazy = false;
-    /// The timeout of every blocking call on this mesh; if unset, the world's.
+    /// The timeout of every blocking call on this mesh; unset: the timeout of the world.
     std::optional<std::chrono::nanoseconds> timeout = std::nullopt;
 };
 
-/// What a program declares before it joins: meshes by name over one world.
+/// The declaration of a program: named meshes over one world.
 using Plan = std::vector<Declaration>;
 
 }  // namespace rankmesh

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Reductions: sum, mean, minimum and others, and the types that they support.
 #pragma once
 
 #include <concepts>
@@ -10,10 +11,10 @@
 
 namespace rankmesh {
 
-/// How a reduction combines elements; floating-point results are rounded as by the engine.
+/// How a reduction combines elements. The engine determines the rounding of floating-point results.
 ///
-/// Integer sums and products that overflow depend on the engine: they wrap around on threads, while Open MPI
-/// 4.1 saturates sums of u8 and u16 where the processor has vectors for it.
+/// Integer overflow depends on the engine: sums and products wrap around on threads, but Open MPI 4.1
+/// saturates sums of u8 and u16 on processors with suitable vector instructions.
 enum class Reduction : std::uint8_t {
     sum,
     prod,
@@ -35,15 +36,15 @@ constexpr std::string_view to_string(Reduction reduction) {
     return names[static_cast<std::size_t>(reduction)];
 }
 
-/// True if `reduction` is defined for `dtype`: mean for floating-point types only, bitwise ones for integers
-/// and bytes, logical ones for integers and bools, the others for all numbers.
+/// Returns true if `reduction` is defined for `dtype`: mean for floating-point types, bitwise reductions for
+/// integers and bytes, logical reductions for integers and bools, all others for all numbers.
 constexpr bool reduces(Reduction reduction, DType dtype) {
     if (reduction == Reduction::mean) return is_floating(dtype);
     if (reduction >= Reduction::logical_and) return is_integer(dtype) || dtype == DType::boolean;
     if (reduction >= Reduction::bit_and) return is_integer(dtype) || dtype == DType::byte;
     return is_integer(dtype) || is_floating(dtype);
 }
-/// True if `reduction` is defined for complex numbers: if it can be applied to the real and imaginary parts
+/// Returns true if `reduction` is defined for complex numbers: it must apply to real and imaginary parts
 /// separately.
 constexpr bool reduces_complex(Reduction reduction) {
     return reduction == Reduction::sum || reduction == Reduction::mean;
@@ -75,13 +76,13 @@ concept IsReduction = requires {
 };
 }  // namespace detail
 
-/// True if R is a reduction tag that is defined for T: not the mean of integers, for example; complex numbers
-/// have sum and mean. For void, a type that is known only at run time, the call checks instead.
+/// True if R is a reduction that is defined for T. For example, integers have no mean; complex numbers have
+/// only sum and mean. For void, a type known only at run time, the call checks instead.
 template <class R, class T>
 concept Reduces = detail::IsReduction<R> &&
     (std::is_void_v<T> || (Known<T> && reduces(R::value, dtype_of<T>::value)) ||
      (detail::Complex<T> && reduces_complex(R::value)));
-/// The same for scan, which does not support mean.
+/// Like Reduces, for scan, which does not support mean.
 template <class R, class T>
 concept Scans = Reduces<R, T> && R::value != Reduction::mean;
 

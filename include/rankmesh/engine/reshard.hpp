@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Moves an array from one sharding to another over a communicator.
 #pragma once
 
 #include <algorithm>
@@ -19,10 +20,10 @@ namespace rankmesh {
 
 namespace detail {
 
-/// The elements of `part` that lie in a row: those along its last dimension.
+/// Returns the number of contiguous elements of `part`: its size along the last dimension.
 inline std::int64_t row_of(const Slice& part) { return part.ranges.empty() ? 1 : part.ranges.back().size(); }
 
-/// Where element `number` of `part`, row by row, lies in an array that holds `whole` row by row.
+/// Returns the offset, in the row-major array of `whole`, of element `number` of `part`.
 inline std::int64_t offset_in(const Slice& part, const Slice& whole, std::int64_t number) {
     auto offset = std::int64_t{0};
     auto stride = std::int64_t{1};
@@ -38,11 +39,11 @@ inline std::int64_t offset_in(const Slice& part, const Slice& whole, std::int64_
 template <class T>
 concept Adds = requires(T a, T b) { static_cast<T>(a + b); };
 
-/// What partial sums can be made of.
+/// An element type that partial sums can have.
 template <class T>
 concept Summable = Adds<T> || Reduces<ReductionTag<Reduction::sum>, T>;
 
-/// The sum of two elements; those that have none of their own are added as floats.
+/// Returns the sum of two elements. Types without `+` are added as floats.
 template <Summable T>
 T sum_of(const T& a, const T& b) {
     if constexpr (Adds<T>)
@@ -51,12 +52,12 @@ T sum_of(const T& a, const T& b) {
         return T(static_cast<float>(a) + static_cast<float>(b));
 }
 
-/// What `rank` holds, no elements where the mesh does not contain it.
+/// Returns the slice of `rank`; an empty slice if the mesh does not contain `rank`.
 inline Slice held_by(int rank, const Sharding& sharding) {
     return sharding.mesh().contains(rank) ? sharding.slice(rank) : Slice{{{0, 0}}};
 }
 
-/// What one rank moves in a reshard: its slices, and those that it passes on.
+/// Executes the transfers of one rank: of its slices, and of slices that it passes on.
 template <class T>
 class Resharding {
 public:
@@ -104,7 +105,7 @@ public:
     }
 
 private:
-    /// Messages that make one stream, from or to one rank.
+    /// The transfers from or to one rank, as one stream of elements.
     struct Stream {
         std::vector<const Transfer*> transfers = {};
         std::int64_t elements = 0;
@@ -123,8 +124,8 @@ private:
         return slice;
     }
 
-    /// In round k each rank sends to the one k ranks on and receives from the one k ranks before, and waits
-    /// for no later round: so no two wait for one another, however little is staged.
+    /// In round k each rank sends to the rank k higher and receives from the rank k lower. No rank waits for
+    /// a later round; hence there is no deadlock, even with little staging memory.
     void exchange(int stage, std::int64_t each) {
         auto rounds = std::map<int, std::pair<Stream, Stream>>{};
         const auto round = [&](int from, int to) { return (to - from + plan_.extent()) % plan_.extent(); };
@@ -169,10 +170,10 @@ private:
         }
     }
 
-    /// Visits what is staged of a stream from its element number `at` on, a part of one row at a time.
+    /// Visits the staged elements of a stream from element `at` on, at most one row at a time.
     template <class Visit>
     static void for_each_run(const Stream& stream, std::int64_t at, std::span<T> staged, const Visit& visit) {
-        auto begin = std::int64_t{0};  // of the transfer, in the stream
+        auto begin = std::int64_t{0};  // where the transfer begins in the stream
         const auto end = at + static_cast<std::int64_t>(staged.size());
         for (const auto* transfer : stream.transfers) {
             const auto after = begin + transfer->slice.elements();
@@ -188,14 +189,14 @@ private:
         }
     }
 
-    /// Where the elements from number `from` on lie that a transfer sends.
+    /// Returns the address of element `from` of a transfer that this rank sends.
     const T* source_of(const Transfer& transfer, std::int64_t from) const {
         if (transfer.stage == 0) return in_.data() + offset_in(transfer.slice, had_, from);
         if (!adds_) return out_.data() + offset_in(transfer.slice, has_, from);
         return passed_.at({transfer.part, transfer.slice}).data() + from;
     }
 
-    /// Puts elements that lie in a row of `slice`, from its number `from` on, into the new slice.
+    /// Writes contiguous elements of `slice`, from element `from` on, into the new slice.
     void put(const Slice& slice, std::int64_t from, const T* source, std::int64_t count) {
         auto* target = out_.data() + offset_in(slice, has_, from);
         if constexpr (Summable<T>)
@@ -217,20 +218,20 @@ private:
     std::vector<Transfer> receives_;
     bool adds_ = false;
     std::map<std::pair<int, Slice>, std::vector<T>>
-        passed_;  // where sums are made, what others shall add too
+        passed_;  // with partial sums: slices that other ranks also add
 };
 
 }  // namespace detail
 
-/// Moves an array from one sharding to another: `in` is this rank's slice before, `out` that after, each row
-/// by row, and of no elements on a rank that the mesh does not contain. All ranks of `over`, which has those
-/// of both meshes, call it, with the same `staging`.
+/// Moves an array from one sharding to another. `in` is this rank's old slice and `out` its new slice, both
+/// row-major; empty on a rank outside the mesh. Collective over `over`, which must contain the ranks of both
+/// meshes; `staging` must be equal on all ranks.
 ///
-/// It holds `staging` bytes besides, and where it adds partial sums also the slices that it passes on inside
-/// its host. Replicas may add partial sums in different orders.
+/// Uses `staging` bytes of extra memory, and with partial sums also the slices that this rank passes on
+/// inside its host. Replicas may add partial sums in different orders.
 ///
-/// Throws UsageError for buffers of other lengths or that overlap, a rank that is not in `over`, sums of
-/// elements that cannot be added, and device memory.
+/// Throws UsageError for buffers of the wrong length, buffers that overlap, ranks that are not in `over`,
+/// partial sums of a type that cannot be added, and device memory.
 ///
 ///     void hand_over(Communicator& all, const Reshard& plan, std::vector<float>& had, std::vector<float>&
 ///     has) {
@@ -247,7 +248,8 @@ void reshard(Communicator& over, const Reshard& plan, const In& in, Out&& out,
     detail::Resharding<T>(over, plan, std::span<const T>(in), std::span<T>(out)).run(staging);
 }
 
-/// The same in the steps that Reshard::steps says, with memory for this rank's slices between them.
+/// Runs the reshards of Reshard::steps one after another. Allocates memory for this rank's slices between two
+/// steps.
 ///
 ///     void hand_over(Communicator& all, const Sharding& from, const Sharding& to,
 ///                    std::span<const float> own, std::span<float> wanted) {

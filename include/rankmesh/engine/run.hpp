@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// run(), a main function for programs that run under a launcher or as threads.
 #pragma once
 
 #include <concepts>
@@ -13,10 +14,9 @@ namespace rankmesh {
 
 /// Options of run().
 struct RunOptions {
-    /// The number of ranks, as threads, if no launcher started the program; if unset: RANKMESH_THREADS, else
-    /// 1.
+    /// The number of ranks (threads) if no launcher started the program. Unset: RANKMESH_THREADS, else 1.
     std::optional<int> threads = std::nullopt;
-    /// Options of its world.
+    /// Options of the world.
     WorldOptions world = {};
 };
 
@@ -25,14 +25,14 @@ RANKMESH_EXPORT int run(int argc, char** argv, const std::function<int(World&)>&
                         const RunOptions& options);
 }
 
-/// Runs `program` as this process's rank of the world that a launcher started, on the engine that
-/// World::from_environment chooses; without a launcher as `options.threads` ranks of this process. Returns
-/// the exit code for `main`.
+/// Runs `program` as this process's rank of the world, on the engine that World::from_environment chooses.
+/// Without a launcher, runs it as `options.threads` threads of this process. Returns the exit code for
+/// `main`.
 ///
-/// `program` returns nothing, or an exit code; with threads, the first that is not 0 is returned. An
-/// exception that it throws is printed to stderr with its rank (with threads, the first one), its peers fail
-/// as when an exception destroys a World, and 1 is returned. If a launcher announces a size but its engine is
-/// unknown or not built, nothing is run and the reason is printed.
+/// `program` returns nothing or an exit code. With threads, run returns the first code that is not 0. If
+/// `program` throws, run prints the (first) exception and its rank to stderr and returns 1; peers fail as if
+/// the exception destroyed a World. If a launcher announces a size but its engine is unknown or not built,
+/// run prints the reason and runs nothing.
 ///
 ///     void train(World& world) { world.join({{"dp", rest}}).on("dp").barrier(); }
 ///     int main(int argc, char** argv) { return run(argc, argv, train, {.threads = 4}); }

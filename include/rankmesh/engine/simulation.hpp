@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Simulates the join of a large world in one process.
 #pragma once
 
 #include <cstdint>
@@ -10,39 +11,40 @@
 
 namespace rankmesh {
 
-/// What the steps of a join take, in seconds; the defaults were measured as docs/simulation.md says.
+/// The seconds of each step of a join. docs/simulation.md says how the defaults were measured.
 struct StepCosts {
-    double message = 3e-6;      ///< from the call that sends it to the one that receives it
-    double request = 7e-6;      ///< to a store, answer included
+    double message = 3e-6;      ///< from the sending call to the end of the receiving call
+    double request = 7e-6;      ///< to a store, with its answer
     double connection = 30e-6;  ///< to one peer
-    double served = 3e-6;       ///< that a request keeps the store from others
-    double served_byte = 1e-9;  ///< and each byte that is written or read
+    double served = 3e-6;       ///< during which a request occupies the store
+    double served_byte = 1e-9;  ///< the same, for each byte written or read
 };
 
-/// What a join takes of every rank of a world, found by running the protocol of all of them.
+/// The cost of a join for all ranks of a world, found by running the protocol of every rank.
 struct SimulatedJoin {
-    /// One number of each rank.
+    /// A count per rank, summarised.
     struct Count {
         std::int64_t most = 0;   ///< of any rank
-        int rank = 0;            ///< the first that has most
+        int rank = 0;            ///< the first rank with `most`
         std::int64_t total = 0;  ///< of all ranks
     };
 
-    Count messages = {};          ///< by which ranks agree: sent to others, or requests to the store
+    Count messages = {};          ///< to agree on the plan: messages to ranks, or requests to the store
     Count bytes = {};             ///< of those
-    Count creations = {};         ///< messages by which the ranks of groups make them, without a store
-    Count address_requests = {};  ///< to the store, by which ranks tell each other where they are reached
+    Count creations = {};         ///< messages that create groups, without a store
+    Count address_requests = {};  ///< requests to the store that exchange addresses
     Count address_bytes = {};     ///< of those
-    Count connections = {};       ///< each to one other rank of a group
-    int rounds = 0;               ///< the longest chain of messages, one sent after the other was received
+    Count connections = {};       ///< connections, each to one other rank of a group
+    int rounds = 0;  ///< the longest chain of messages, each sent after the previous was received
     double seconds = 0;           ///< until the last rank has joined
 };
 
-/// Joins `plan` on all ranks of a world of `world`, in this process, as an engine does whose ranks join so;
-/// eight ranks in a row share a host. Calls `progress` with the number of ranks that have joined, each time.
+/// Joins `plan` on all ranks of a world of `world` ranks in this process, with the protocol of an engine that
+/// joins `by` messages or a store. Eight consecutive ranks share a host. Calls `progress` with the number of
+/// joined ranks after each rank.
 ///
-/// Throws UsageError as join does; EngineFailure that names the ranks that wait, and what for, if the join
-/// does not end.
+/// Throws UsageError like join, and EngineFailure, which names the waiting ranks and what they wait for, if
+/// the join deadlocks.
 ///
 ///     simulate_join({{.mesh = {{"dp", rest}, {"tp", 8}}}}, 64, JoinBy::messages).rounds == 12
 RANKMESH_EXPORT SimulatedJoin simulate_join(const Plan& plan, int world, JoinBy by,

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Tag, the tag of a message.
 #pragma once
 
 #include <cstdint>
@@ -12,8 +13,7 @@ namespace detail {
 [[noreturn]] RANKMESH_EXPORT void refuse_tag(int tag);
 }  // namespace detail
 
-/// What tells messages between the same two ranks apart, given as a number of any integer type; throws
-/// UsageError for one that is not in 0..most.
+/// A message tag, converted from any integer type. Throws UsageError unless it is in 0..most.
 class Tag {
 public:
     static constexpr int most = 16383;

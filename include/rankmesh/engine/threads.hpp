@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// The threads engine: ranks are threads of one process.
 #pragma once
 
 #include <functional>
@@ -14,12 +15,12 @@ class JobStore;
 
 namespace rankmesh::threads {
 
-/// Runs `program` as `size` ranks of one world, each a thread of this process, and returns when all have
+/// Runs `program` as `size` ranks of one world, each a thread of this process. Returns when all ranks have
 /// returned.
 ///
-/// If a rank throws, all others are failed (their calls throw PeerLost), and the first error is thrown here,
-/// also where survivors() goes on. A rank that returns is missed by those that call something with it.
-/// Throws UsageError for a size below 1, EngineFailure if the system does not give that many threads.
+/// If a rank throws, calls of all other ranks throw PeerLost, and run throws the first error, even if the
+/// others continue with survivors(). Calls that need a rank that has returned fail. Throws UsageError for a
+/// size below 1, and EngineFailure if the system cannot start that many threads.
 ///
 ///     threads::run(4, [](World& world) {
 ///         auto me = world.join({{"dp", 2}, {"tp", 2}});
@@ -29,7 +30,7 @@ namespace rankmesh::threads {
 RANKMESH_EXPORT void run(int size, const std::function<void(World&)>& program,
                          const WorldOptions& options = {});
 
-/// A job of threads, by which other threads of the process enter it.
+/// A handle of a job of threads, with which other threads of the process enter the job.
 ///
 ///     void come_back(const threads::JobHandle& job, const std::function<void(World&)>& train) {
 ///         auto world = job.rejoin();  // in a thread that the program has started
@@ -37,11 +38,12 @@ RANKMESH_EXPORT void run(int size, const std::function<void(World&)>& program,
 ///     }
 class RANKMESH_EXPORT JobHandle {
 public:
-    /// Throws UsageError for a world of another engine.
+    /// Makes a handle of the world's job. Throws UsageError for a world of another engine.
     explicit JobHandle(const World& world);
 
-    /// A world that this thread enters when its ranks call World::grow(); `place` is the rank of the first
-    /// world that it replaces, nothing: any. Throws Timeout if it is not let in within `options.timeout`.
+    /// Waits until the ranks of the job call World::grow(), and returns the world that this thread enters.
+    /// `place` is the rank of the first world to replace; nullopt: any. Throws Timeout if the job does not
+    /// accept the thread within `options.timeout`.
     World rejoin(std::optional<int> place = std::nullopt, const WorldOptions& options = {}) const;
 
 private:

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// World, the ranks of a job; joins plans, and shrinks and grows.
 #pragma once
 
 #include <chrono>
@@ -23,43 +24,46 @@ struct Access;
 
 /// Options of a world.
 struct WorldOptions {
-    /// "threads", "mpi" or "gloo"; empty: RANKMESH_ENGINE, else MPI if built and started by an MPI launcher,
-    /// else Gloo if built, under a launcher that announces several processes, or one and RANKMESH_STORE is
-    /// set, or MASTER_ADDR and MASTER_PORT, or the launcher speaks PMIx, else threads.
+    /// "threads", "mpi" or "gloo". If empty:
+    /// - RANKMESH_ENGINE if set
+    /// - else MPI, if built and an MPI launcher started the program
+    /// - else Gloo, if built and a launcher announces several processes; or one process and RANKMESH_STORE is
+    /// set, or MASTER_ADDR and MASTER_PORT are set, or the launcher supports PMIx
+    /// - else threads
     std::string engine = {};
-    /// The timeout of join, and of every blocking call whose mesh does not set its own.
+    /// The timeout of join, and of blocking calls on meshes without their own timeout.
     std::chrono::nanoseconds timeout = std::chrono::minutes(30);
-    /// True if several threads of this process will communicate; on MPI this asks for MPI_THREAD_MULTIPLE.
+    /// True if several threads of this process will communicate. On MPI this requests MPI_THREAD_MULTIPLE.
     bool multithreaded = false;
-    /// True to compare operation, type, reduction and lengths of each call across its group before data
-    /// moves: calls that differ throw Disagreement on every rank of the group, with each rank's call, and the
-    /// group stays usable. It costs a small exchange per call, so use it for debugging. If unset:
-    /// RANKMESH_CHECK, 1 or 0, else false. The same on all ranks.
+    /// True: compare operation, type, reduction and lengths of each call across its group before data moves.
+    /// Different calls throw Disagreement, with each rank's call, on every rank of the group, and the group
+    /// stays usable. This costs a small exchange per call; use it for debugging. Unset: RANKMESH_CHECK (1 or
+    /// 0), else false. Must be equal on all ranks.
     std::optional<bool> checked = std::nullopt;
-    /// The folder that flight records are written to when something goes wrong, one file a rank; unset:
-    /// RANKMESH_RECORD, "": none. docs/flight-record.md describes the files.
+    /// The folder for flight records, which are written on errors, one file per rank. Unset: RANKMESH_RECORD;
+    /// "": none. docs/flight-record.md describes the files.
     std::optional<std::string> record = std::nullopt;
-    /// A signal that has the records written, such as SIGUSR1; unset: RANKMESH_RECORD_SIGNAL, such as `USR1`,
-    /// 0: none. Its handler stays until the process ends.
+    /// A signal that makes the process write its records, such as SIGUSR1. Unset: RANKMESH_RECORD_SIGNAL,
+    /// such as `USR1`; 0: none. The handler stays installed until the process ends.
     std::optional<int> record_signal = std::nullopt;
-    /// Is called with each log line, which begins with the rank that it is about, as in `[pp=1 dp=0 tp=3]
-    /// joined ...`; empty: no log. Called on the thread where the event happens.
+    /// Called with each log line, on the thread of the event. A line begins with its rank: `[pp=1 dp=0 tp=3]
+    /// joined ...`. Empty: no log.
     std::function<void(std::string_view)> log = {};
 };
 
-/// The processes of a job, and the object through which this process reaches them.
+/// The ranks of a job, and this process's access to them.
 ///
-/// Members and communicators share ownership of the engine, which is finalised after the last of them.
-/// Destroyed while an exception unwinds, a world with peers never waits for them: on MPI it ends the job, on
-/// threads and Gloo its peers' calls throw PeerLost.
+/// Members and communicators share ownership of the engine, which is finalised after the last of them. If an
+/// exception destroys a world, the destructor does not wait for peers: on MPI it ends the job; on threads and
+/// Gloo the peers' calls throw PeerLost.
 class RANKMESH_EXPORT World {
 public:
-    /// The world that this process was started in: MPI under mpirun, Gloo under srun --mpi=pmix, torchrun
-    /// and where RANKMESH_STORE says how the processes find each other, one rank alone without a launcher.
+    /// Returns the world in which this process was started: MPI under mpirun; Gloo under srun --mpi=pmix,
+    /// torchrun, or with RANKMESH_STORE; a single rank without a launcher.
     ///
-    /// Throws NotBuilt for an engine that this build lacks, UsageError for one that does not exist or if the
-    /// engine sees another number of ranks than the innermost launcher announced (OMPI_COMM_WORLD_SIZE, else
-    /// PMI_SIZE, else SLURM_STEP_NUM_TASKS, else WORLD_SIZE; RANKMESH_WORLD_SIZE overrides them).
+    /// Throws NotBuilt for an engine that this build lacks. Throws UsageError for an engine that does not
+    /// exist, or if the engine sees another number of ranks than the innermost launcher announced (see
+    /// announced_size).
     static World from_environment(int argc, char** argv, const WorldOptions& options = {});
     static World from_environment(const WorldOptions& options = {}) {
         return from_environment(0, nullptr, options);
@@ -71,18 +75,19 @@ public:
 
     int rank() const;
     int size() const;
-    /// The name of the engine: "threads", "mpi" or "gloo".
+    /// Returns the name of the engine: "threads", "mpi" or "gloo".
     std::string engine() const;
 
-    /// The name of this process's host: RANKMESH_HOST, else what the system says.
+    /// Returns the name of this process's host: RANKMESH_HOST, else the system's host name.
     std::string host() const;
-    /// This rank's index among the world's ranks on its host, from 0, and their number.
+    /// Returns this rank's index among the world's ranks on its host, from 0; local_size() returns their
+    /// number.
     int local_rank() const;
     int local_size() const;
 
-    /// A new world of these ranks, in that order; called by exactly those ranks.
+    /// Returns a new world of these ranks, in that order. Exactly these ranks call it.
     ///
-    /// Throws UsageError for ranks that do not exist, repeat, or leave this one out. Ranks that pass
+    /// Throws UsageError for ranks that do not exist, repeat, or do not include this rank. Ranks that pass
     /// different lists wait for each other until the timeout.
     ///
     ///     void train(World& world) {
@@ -91,13 +96,14 @@ public:
     ///     }
     World sub(const std::vector<int>& ranks);
 
-    /// A new world of the surviving ranks, in their order: those that call this within `grace` of each other
-    /// after they catch PeerLost. Supported on Gloo, whose ranks share a store, and on threads.
+    /// Returns a new world of the surviving ranks, in their old order. Survivors are the ranks that catch
+    /// PeerLost and call this within `grace` of each other. Supported on Gloo, whose ranks share a store, and
+    /// on threads.
     ///
-    /// Ranks that are known to have ended, or to have left their world, are not waited for. The survivors are
-    /// renumbered in the new world; this world's `rank()` does not change, and after further losses
-    /// survivors() can be called on either. Throws Timeout, with the survivors as `arrived`, on a rank that
-    /// calls it after they have made the new world; UsageError on engines where losing one rank ends the job.
+    /// Does not wait for ranks that are known to have ended or left their world. Survivors get new ranks in
+    /// the new world; this world's `rank()` does not change. After further losses, survivors() can be called
+    /// on either world. Throws Timeout, with the survivors as `arrived`, on a rank that calls too late.
+    /// Throws UsageError on engines where a lost rank ends the job.
     ///
     ///     void train_on(World& world, const std::function<void(World&)>& train) {
     ///         try {
@@ -109,21 +115,19 @@ public:
     ///     }
     World survivors(std::chrono::nanoseconds grace = std::chrono::seconds(1));
 
-    /// A new world of these ranks and of up to `most` processes that wait in rejoin(); all ranks call this,
-    /// at the point where they let others in. Supported on Gloo with a store, on threads, and on NCCL over
-    /// them.
+    /// Returns a new world of these ranks and of up to `most` processes that wait in rejoin(). Collective:
+    /// all ranks call it. Supported on Gloo with a store, on threads, and on NCCL over them.
     ///
-    /// It returns once so many have come, or with those that have come when the timeout expires; that they
-    /// are there is confirmed by all before anything is made. A process that died while it waited is left out
-    /// and costs at most another timeout, of which 2 s at a time. Each takes the place of a rank that is
-    /// gone, the lowest first, or the one that it asks for, and is a new rank at the end once all are taken:
-    /// where all that were lost are replaced, every rank has the number, and so the coordinate, of the first
+    /// Returns when `most` processes have arrived, or when the timeout expires, with the processes that have
+    /// arrived. All new processes confirm before anything is created. A process that died while waiting is
+    /// omitted; it costs at most another timeout, in steps of 2 s. Each new process replaces the lost rank
+    /// that it asks for, else the lowest lost rank; when all lost ranks are replaced, it becomes a new last
+    /// rank. If all lost ranks are replaced, every rank has the same number and coordinate as in the first
     /// world. This world stays usable.
     ///
-    /// Throws the same on all ranks, and all stays as it was: Timeout if none comes, with no rank in
-    /// `missing`, or if ranks do not call this; PeerLost if one ends meanwhile; UsageError for a number that
-    /// is not 1 to 256, in a world that sub() made and where none can enter; Disagreement if the numbers
-    /// differ.
+    /// Throws the same error on all ranks and then changes nothing: Timeout if no process arrives (`missing`
+    /// is empty) or if ranks do not call it; PeerLost if a rank ends meanwhile; UsageError if `most` is not 1
+    /// to 256, in a world made by sub(), and on engines that cannot grow; Disagreement if `most` differs.
     ///
     ///     void train_as_before(World& smaller, const std::function<void(World&)>& train) {
     ///         auto whole = smaller.grow(1, std::chrono::minutes(5));
@@ -131,12 +135,13 @@ public:
     ///     }
     World grow(int most, std::chrono::nanoseconds timeout);
 
-    /// The world of a running job that this process enters as one of its ranks, when they call grow(). The
-    /// job is that of RANKMESH_STORE and RANKMESH_JOB; RANK, if it is set, is the rank of the first world
-    /// whose place this process takes.
+    /// Waits until the ranks of a running job call grow(), and returns the world that this process enters.
+    /// RANKMESH_STORE and RANKMESH_JOB identify the job. RANK, if set, is the rank of the first world to
+    /// replace.
     ///
-    /// Throws Timeout if it is not let in within `options.timeout`, NotBuilt without Gloo, and UsageError
-    /// without a store or a job, and for engines that do not grow. Threads enter by threads::JobHandle.
+    /// Throws Timeout if the job does not accept the process within `options.timeout`, NotBuilt without Gloo,
+    /// and UsageError without a store or a job, and for engines that cannot grow. Threads use
+    /// threads::JobHandle.
     ///
     ///     void come_back(const std::function<void(World&)>& train) {
     ///         auto world = World::rejoin({.timeout = std::chrono::minutes(10)});
@@ -144,18 +149,18 @@ public:
     ///     }
     static World rejoin(const WorldOptions& options = {});
 
-    /// Writes this rank's flight record to a file: the last calls on each of its communicators, as JSON. It
-    /// waits for nobody, and any thread may call it. Throws UsageError if the file cannot be written.
+    /// Writes this rank's flight record to a file: the last calls on each of its communicators, as JSON. Does
+    /// not communicate; any thread may call it. Throws UsageError if the file cannot be written.
     ///
     ///     void look(const World& world) { world.write_record("/tmp/record.json"); }
     void write_record(const std::string& path) const;
 
-    /// Makes this process's communicators for a plan; collective: every rank of the world calls it.
+    /// Creates this process's communicators for a plan. Collective: every rank of the world calls it.
     ///
-    /// Compares the plan across all ranks before it creates anything. Throws UsageError for an invalid plan,
-    /// Disagreement on every rank if the plans differ, with each distinct plan and its ranks, and Timeout.
+    /// First compares the plan across all ranks. Throws UsageError for an invalid plan, Disagreement on every
+    /// rank, with each distinct plan and its ranks, if the plans differ, and Timeout.
     Member join(const Plan& plan);
-    /// The same for one mesh; `options` holds the rest of its declaration.
+    /// Joins a plan of one mesh; `options` is the rest of its declaration.
     Member join(const MeshSpec& mesh, const Declaration& options = {});
 
 protected:
@@ -166,7 +171,7 @@ private:
     Member join(std::span<const Declaration> plan, std::optional<UsageError> wrong);
 
     std::shared_ptr<detail::WorldState> state_;  // null: moved from
-    int exceptions_ = 0;                         // in flight when it was made
+    int exceptions_ = 0;                         // exceptions in flight when it was made
 };
 
 }  // namespace rankmesh

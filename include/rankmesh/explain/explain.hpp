@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Explains a hang or crash from the flight records of a job.
 #pragma once
 
 #include <optional>
@@ -14,45 +15,45 @@
 
 namespace rankmesh {
 
-/// One thing that went wrong.
+/// One problem in the records of a job.
 struct Finding {
     enum class Kind : std::uint8_t {
-        calls_differ,  ///< a rank called something else than the others of its group
-        peer,          ///< messages whose ends do not name each other
-        cycle,         ///< ranks wait for one another in a circle
+        calls_differ,  ///< a rank made another call than the other ranks of its group
+        peer,          ///< the two ends of a message do not name each other
+        cycle,         ///< ranks wait for one another in a cycle
         extra,         ///< ranks made a call that most others of their group did not
-        absent,        ///< a rank is gone, or others wait for it and it has no record
-        left,          ///< others lost a rank whose own record says why
-        unfinished,    ///< all ranks came to a call, and it does not end: on `ranks`, or, if empty, on all
-        behind,        ///< others wait for a rank that is outside any call
-        failed,        ///< a rank says that something went wrong, and records do not say what
-        order          ///< nothing hangs here, but in another order of arrival it can
+        absent,        ///< a rank is gone, or ranks wait for a rank without a record
+        left,          ///< ranks lost a peer, and the peer's record says why
+        unfinished,    ///< all ranks entered a call, but it does not end: on `ranks`, or, if empty, on all
+        behind,        ///< ranks wait for a rank that is outside any call
+        failed,        ///< a rank reports an error, but no record explains it
+        order          ///< nothing hangs, but another order of arrival could deadlock
     };
 
     Kind kind = Kind::behind;
-    std::vector<int> ranks;  ///< the culprits, ascending; where records cannot tell, all who differ
-    std::vector<std::string> coordinates;  ///< of these ranks; empty where no mesh is known
-    std::string communicator;              ///< as texts name it, `'tp' of mesh dp=2 tp=2`; empty: none
-    std::string axes;                      ///< where they are known
+    std::vector<int> ranks;  ///< the ranks to blame, ascending; if the records cannot tell, all that differ
+    std::vector<std::string> coordinates;  ///< the coordinates of `ranks`; empty if no mesh is known
+    std::string communicator;  ///< the communicator as texts name it, `'tp' of mesh dp=2 tp=2`; empty: none
+    std::string axes;          ///< the axes of the communicator; empty: not known
     std::vector<int> group;
-    std::int64_t call = 0;             ///< its number on the communicator, from 1; 0: none
+    std::int64_t call = 0;             ///< the number of the call on the communicator, from 1; 0: none
     std::string text;                  ///< a sentence
-    std::vector<std::string> details;  ///< more, a sentence each
+    std::vector<std::string> details;  ///< one more sentence each
 };
 
-/// `calls_differ`, ...
+/// Returns the name of a kind: `calls_differ`, ...
 RANKMESH_EXPORT std::string_view to_string(Finding::Kind kind);
 
-/// What records of a job say went wrong.
+/// The result of `explain`.
 struct Explanation {
-    std::vector<Finding> findings;    ///< the culprit first
-    std::vector<std::string> doubts;  ///< without findings: why records do not show that nothing is wrong
-    std::vector<std::string> notes;   ///< on files that are missing or hold no record, and the like
-    int ranks = 0;                    ///< of the world, as far as records know it
+    std::vector<Finding> findings;    ///< the most likely cause first
+    std::vector<std::string> doubts;  ///< without findings: why this does not prove that nothing is wrong
+    std::vector<std::string> notes;   ///< remarks, for example on files that are missing or hold no record
+    int ranks = 0;                    ///< size of the world, as far as the records know it
 };
 
-/// Compares the records of a job's ranks; `where` gives ranks their coordinates, else a mesh in the records
-/// does.
+/// Compares the records of a job's ranks and returns what went wrong. Coordinates come from `where`, or else
+/// from a mesh in the records.
 RANKMESH_EXPORT Explanation explain(std::span<const FlightRecord> records,
                                     std::span<const UnreadFile> unread = {},
                                     const std::optional<std::variant<Mesh, Placement>>& where = {});

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Finds deadlocks in the order of calls of a program.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +23,7 @@ struct MessagePart {
     int peer = 0;
 };
 
-/// Why no rank goes on: a chain of ranks each of which waits for the next.
+/// A deadlock: a chain of ranks in which each rank waits for the next.
 struct Deadlock {
     /// One rank in the chain, and the call in which it waits.
     struct Wait {
@@ -30,24 +31,24 @@ struct Deadlock {
         std::string operation;
         std::string communicator;
         std::vector<int> group;   ///< the communicator's world ranks, in its order
-        std::int64_t number = 0;  ///< of the call on its communicator, from 1; messages count by themselves
+        std::int64_t number = 0;  ///< of the call on its communicator, from 1; messages count separately
         bool is_message = false;
         int waits_for = 0;  ///< the rank that has not made this call
     };
 
-    std::vector<Wait> chain;  ///< each waits for the next one's rank
-    bool is_cycle = false;    ///< the last waits for the first; else for a rank whose list has ended
-    std::vector<int> stuck;   ///< all ranks that do not reach the end of their lists, ascending
+    std::vector<Wait> chain;  ///< each rank waits for the rank of the next entry
+    bool is_cycle = false;    ///< true: the last waits for the first; false: for a rank whose list has ended
+    std::vector<int> stuck;   ///< all ranks that do not reach the end of their list, ascending
 };
 
-/// What each rank of a program calls, in order, and whether it can block.
+/// The calls of each rank of a program, in order; finds whether they can deadlock.
 ///
-/// A collective holds each member until all members have called it, a message both ends until both are there;
-/// one that was started holds its rank only where the rank waits for it. Engines may buffer and let a rank go
-/// on earlier, but none can be relied upon to. Peers and members are world ranks.
+/// A collective blocks each member until all members have called it. A message blocks both ends until both
+/// have called it. A started call blocks its rank only where the rank waits for it. Engines may buffer and
+/// let a rank continue earlier, but programs must not rely on that. Peers and members are world ranks.
 ///
-/// Law: which ranks get stuck is the same for every order of arrival, since a call that can go on stays able
-/// to, so one run in any order decides for all of them.
+/// Law: the set of blocked ranks is the same for every order of arrival, because a call that can complete
+/// remains able to complete. Hence one run in any order decides for all orders.
 ///
 ///     auto order = CallOrder(2);
 ///     const auto tp = order.communicator("'tp'", {0, 1});
@@ -59,35 +60,35 @@ struct Deadlock {
 ///               "call 1 on 'dp' {0, 1}, for rank 0");
 class RANKMESH_EXPORT CallOrder {
 public:
-    /// Throws UsageError unless there is at least one rank.
+    /// Makes empty lists for `ranks` ranks. Throws UsageError for fewer than one.
     explicit CallOrder(int ranks);
 
-    /// Adds a communicator; the result names it in the calls below. Throws UsageError for a rank that the
-    /// program does not have, or that is listed twice.
+    /// Adds a communicator and returns its number, which the calls below take. Throws UsageError for a rank
+    /// that the program does not have, or for a repeated rank.
     int communicator(std::string_view name, std::vector<int> ranks);
 
-    /// Appends a blocking collective to the list of `rank`; throws UsageError unless it is a member.
+    /// Appends a blocking collective to the list of `rank`. Throws UsageError if `rank` is not a member.
     void call(int rank, int communicator, std::string_view operation);
-    /// Appends one that is started; the result is what `wait` takes.
+    /// Appends a collective that only starts, and returns its number for `wait`.
     int start(int rank, int communicator, std::string_view operation);
-    /// Appends messages that are sent and received together, and waits for all of them: a send, a recv and a
-    /// send_recv too.
+    /// Appends messages that are sent and received together, and a wait for all of them: a send, a recv, a
+    /// send_recv or a batch.
     void messages(int rank, int communicator, std::string_view operation, std::span<const MessagePart> parts);
     int start_messages(int rank, int communicator, std::string_view operation,
                        std::span<const MessagePart> parts);
     void send(int rank, int communicator, int to);
     void recv(int rank, int communicator, int from);
-    /// Appends a wait for what was started; throws UsageError if this rank did not start it.
+    /// Appends a wait for a started call. Throws UsageError if `rank` did not start it.
     void wait(int rank, int started);
 
-    /// Says that the list of `rank` begins after its first `calls` collectives on the communicator.
+    /// Declares that the list of `rank` begins after its first `calls` collectives on the communicator.
     void skip(int rank, int communicator, std::int64_t calls);
-    /// Says that nothing is known of `rank`: no one is held by it.
+    /// Declares that the calls of `rank` are unknown; it blocks no other rank.
     void unknown(int rank);
 
-    /// The calls at which the program blocks; nothing if every rank reaches the end of its list.
+    /// Returns the calls at which the program deadlocks; nullopt if every rank reaches the end of its list.
     ///
-    /// A cycle where there is one, else a chain to a rank whose list has ended.
+    /// Returns a cycle if there is one, else a chain to a rank whose list has ended.
     std::optional<Deadlock> deadlock() const;
 
 private:
@@ -109,7 +110,7 @@ private:
         int communicator = 0;
         std::uint32_t first_part = 0;
         std::uint32_t parts = 0;
-        std::int64_t number = 0;  // as texts count: collectives and messages by themselves
+        std::int64_t number = 0;  // as in texts: collectives and messages count separately
     };
     struct Step {
         int operation = 0;
@@ -134,7 +135,8 @@ private:
     std::vector<std::string> names_;
 };
 
-/// The chain in words: `rank 0 waits in all_reduce, call 3 on 'tp' {0, 1}, for rank 1, which waits in ...`.
+/// Returns the chain in words: `rank 0 waits in all_reduce, call 3 on 'tp' {0, 1}, for rank 1, which waits in
+/// ...`.
 RANKMESH_EXPORT std::string to_string(const Deadlock& deadlock);
 
 }  // namespace rankmesh

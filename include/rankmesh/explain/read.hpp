@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads flight records, in rankmesh::convert, which has what reads JSON.
+// Reads flight records. Belongs to the library rankmesh::convert, which reads JSON.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +13,7 @@
 
 namespace rankmesh {
 
-/// Reads records one by one, and keeps once what many of them have in common.
+/// Reads records one by one. Data that many records share is stored once.
 class RecordReader {
 public:
     RecordReader();
@@ -21,11 +21,11 @@ public:
     RecordReader(const RecordReader&) = delete;
     RecordReader& operator=(const RecordReader&) = delete;
 
-    /// Reads rankmesh's JSON, or a dump of PyTorch's flight recorder, as JSON or as a pickle of which nothing
-    /// is executed.
+    /// Reads a record in rankmesh's JSON, or a dump of PyTorch's flight recorder as JSON or pickle. Never
+    /// executes anything from a pickle.
     ///
-    /// A dump of PyTorch's says no rank: that is the last number in the name of its file. Throws UsageError
-    /// that says what is wrong.
+    /// PyTorch's dumps do not contain the rank; it is the last number in the file name. Throws UsageError,
+    /// with the reason, for any other content.
     FlightRecord read(std::string_view bytes, const std::string& file);
 
 private:
@@ -35,14 +35,14 @@ private:
 
 /// The records of a folder.
 struct RecordFolder {
-    std::vector<FlightRecord> records;  ///< by rank
-    std::vector<UnreadFile> unread;     ///< by name
+    std::vector<FlightRecord> records;  ///< sorted by rank
+    std::vector<UnreadFile> unread;     ///< sorted by name
 };
 
-/// Reads all files of a folder, without those in folders inside it; `progress` is told how many are done, and
-/// of how many.
+/// Reads all files of a folder, but not of its subfolders. Calls `progress` with the number of files read and
+/// of all files.
 ///
-/// Throws UsageError where the folder cannot be read or holds no file.
+/// Throws UsageError if the folder cannot be read or holds no file.
 RecordFolder read_records(const std::string& folder,
                           const std::function<void(std::size_t, std::size_t)>& progress = {});
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a rank's flight record says, as values: rankmesh's own, or a dump of PyTorch's flight recorder.
+// The content of a rank's flight record: of rankmesh, or a dump of PyTorch's flight recorder.
 #pragma once
 
 #include <cstdint>
@@ -10,22 +10,22 @@
 
 namespace rankmesh {
 
-/// A communicator as records name it.
+/// A communicator in a record.
 struct RecordedGroup {
     std::string name;         ///< the same on all its ranks
     std::string description;  ///< `'tp' of mesh dp=2 tp=2`, or what the program called it
-    std::string axes;         ///< where it has them
+    std::string axes;         ///< empty: not recorded
     std::vector<int> ranks;   ///< world ranks, in the communicator's order; empty: not recorded
     friend bool operator==(const RecordedGroup&, const RecordedGroup&) = default;
 };
 
-/// All of one call that members of a group must agree on, or that says what it was.
+/// One call: what the members of a group must agree on, and what describes the call.
 struct RecordedOperation {
     std::string backend;  ///< `gloo`
     std::string operation;
     std::string reduction;                 ///< empty: none, or not recorded
     std::optional<std::int64_t> argument;  ///< the root, the distance, or the peer as a group rank
-    std::optional<std::int64_t> source;    ///< of a send_recv: the peer that it receives from
+    std::optional<std::int64_t> source;    ///< of a send_recv: the peer to receive from
     std::int64_t tag = 0;                  ///< of a message
     bool has_open_edges = false;           ///< of a shift
     std::vector<std::vector<std::int64_t>> input_sizes;
@@ -39,26 +39,27 @@ enum class RecordedState : std::uint8_t { scheduled, started, completed, failed 
 
 /// One entry of a record.
 struct RecordedEntry {
-    std::int64_t id = 0;      ///< counts all calls of the rank
-    std::int64_t number = 0;  ///< on its communicator, collectives and messages each by themselves
+    std::int64_t id = 0;      ///< the number of the call among all calls of the rank
+    std::int64_t number = 0;  ///< of the call on its communicator; collectives and messages count separately
     std::shared_ptr<const RecordedGroup> group;
     std::shared_ptr<const RecordedOperation> call;
     std::int64_t created_ns = 0;    ///< Unix time; 0: not known
-    std::int64_t completed_ns = 0;  ///< the same; 0 too where it is not over
-    /// In rankmesh's records a call is scheduled until its rank waits for it, and started while it does.
+    std::int64_t completed_ns = 0;  ///< Unix time; 0: not known, or not completed
+    /// In rankmesh's records a call is `scheduled` until its rank waits for it, and `started` while the rank
+    /// waits.
     RecordedState state = RecordedState::scheduled;
     bool is_message = false;
     bool blocking = true;
 };
 
-/// How far a rank came on one communicator.
+/// The progress of a rank on one communicator.
 struct RecordedStatus {
     std::shared_ptr<const RecordedGroup> group;  ///< null: the record does not say which
     std::int64_t enqueued = 0;
     std::int64_t completed = 0;
 };
 
-/// A mesh of the program, and where its ranks are placed where that was declared.
+/// A mesh of the program, and its placement if one was declared.
 struct RecordedMesh {
     std::string name;
     std::string mesh;
@@ -71,26 +72,26 @@ struct FlightRecord {
     std::string file;
     int rank = 0;
     std::optional<int> world_size;
-    int least_world_size = 1;  ///< where it says no more than that there are so many ranks
+    int least_world_size = 1;  ///< if `world_size` is unknown: the world has at least so many ranks
     bool is_torch = false;
     std::string engine;
     std::string reason;  ///< why it was written: `timeout`, `request`, ...; empty: not recorded
     std::string error;
-    std::vector<int> arrived;  ///< the ranks that the error names, of each kind
+    std::vector<int> arrived;  ///< the ranks that the error names; the same for the next three
     std::vector<int> missing;
     std::vector<int> lost;
-    std::vector<int> differ;  ///< those outside the largest class of a disagreement
+    std::vector<int> differ;  ///< of a disagreement: the ranks outside the largest set that agrees
     std::vector<RecordedMesh> meshes;
     std::vector<std::shared_ptr<const RecordedGroup>> groups;
     std::vector<RecordedStatus> statuses;
-    std::vector<RecordedEntry> entries;  ///< by rising id
+    std::vector<RecordedEntry> entries;  ///< by ascending id
 };
 
 /// A file that holds no record, and why.
 struct UnreadFile {
     std::string file;
     std::string why;          ///< a sentence that names the file
-    std::optional<int> rank;  ///< whose record it would be by its name
+    std::optional<int> rank;  ///< the rank in the file's name
 };
 
 }  // namespace rankmesh

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Between rankmesh and DLPack, by which PyTorch, JAX, CuPy and NumPy lend each other memory. Any version of
-// its header serves, and nothing more than rankmesh is linked.
+// Converts between rankmesh's memory and DLPack's tensors, which PyTorch, JAX, CuPy and NumPy exchange. Works
+// with any version of DLPack's header and needs no other library.
 #pragma once
 
 #include <dlpack/dlpack.h>
@@ -14,11 +14,11 @@
 
 namespace rankmesh::dlpack {
 
-/// The elements of a tensor, as a buffer for any operation; the memory stays the tensor's owner's.
+/// Returns the elements of a tensor as a buffer for any operation. The tensor's owner keeps the memory.
 ///
-/// Tensors on kDLCPU and kDLCUDAHost are memory of the host, those on kDLCUDA and kDLCUDAManaged of a device,
-/// where what fills them must come before the operation on its stream. Throws UsageError for other devices,
-/// for types that rankmesh does not have, and where elements do not lie one after the other, row by row.
+/// kDLCPU and kDLCUDAHost are host memory; kDLCUDA and kDLCUDAManaged are device memory. Work that fills
+/// device memory must precede the operation on its stream. Throws UsageError for other devices, for types
+/// that rankmesh does not have, and for tensors that are not contiguous and row-major.
 ///
 ///     void step(Communicator& dp, const DLTensor& grads) { dp.all_reduce(dlpack::memory_of(grads), mean); }
 inline Memory<void> memory_of(const DLTensor& tensor) {
@@ -32,15 +32,16 @@ inline Memory<void> memory_of(const DLTensor& tensor) {
 }
 
 #ifdef DLPACK_MAJOR_VERSION
-/// The same to read only, which any tensor allows; throws UsageError for one of another major version as
-/// well.
+/// Returns the elements of a tensor as a read-only buffer. Throws UsageError like `memory_of(DLTensor)`, and
+/// for another major version of DLPack.
 inline Memory<const void> const_memory_of(const DLManagedTensorVersioned& tensor) {
     if (tensor.version.major != DLPACK_MAJOR_VERSION)
         detail::wrong_tensor_version(tensor.version.major, DLPACK_MAJOR_VERSION);
     const auto memory = memory_of(tensor.dl_tensor);
     return {memory.data(), memory.size(), memory.dtype(), memory.space()};
 }
-/// The same to read and write; throws UsageError for a tensor marked read-only.
+/// Returns the elements of a tensor as a buffer to read and write. Throws UsageError like `const_memory_of`,
+/// and for a tensor marked read-only.
 inline Memory<void> memory_of(const DLManagedTensorVersioned& tensor) {
     (void)const_memory_of(tensor);
     if (tensor.flags & DLPACK_FLAG_BITMASK_READ_ONLY) detail::tensor_is_read_only();
@@ -48,29 +49,28 @@ inline Memory<void> memory_of(const DLManagedTensorVersioned& tensor) {
 }
 #endif
 
-/// Calls the deleter of a tensor, if it has one.
+/// Calls the deleter of a tensor if it has one.
 struct CallDeleter {
     void operator()(DLManagedTensor* tensor) const {
         if (tensor->deleter) tensor->deleter(tensor);
     }
 };
-/// A tensor for another library: `release()` transfers it to one that calls its deleter, else the destructor
-/// frees it.
+/// A tensor for another library. `release()` transfers ownership to a library that calls the deleter;
+/// otherwise the destructor frees the tensor.
 using Tensor = std::unique_ptr<DLManagedTensor, CallDeleter>;
 
 struct TensorOptions {
-    /// Row-major. Empty: one dimension, or none for one element.
+    /// The row-major shape; empty: one dimension, or none for a single element.
     std::vector<std::int64_t> shape = {};
-    /// The number of the device that holds the memory; that of the host is 0, whatever this says.
+    /// The number of the device that holds the memory. Ignored for host memory, whose number is 0.
     std::optional<int> device = {};
-    /// Kept until the deleter is called. Without it the memory must outlive the tensor: it is not the
-    /// tensor's.
+    /// Kept alive until the deleter is called. Without an owner, the memory must outlive the tensor.
     std::shared_ptr<const void> owner = {};
 };
 
-/// A description of a buffer's memory for another library, which may write it.
+/// Returns a tensor that describes a buffer's memory for another library, which may write it.
 ///
-/// Throws UsageError where the shape does not hold as many elements, and for memory of a device without its
+/// Throws UsageError if the shape has another number of elements, and for device memory without a device
 /// number.
 ///
 ///     auto grads = std::make_shared<std::vector<float>>(6, 1.0f);

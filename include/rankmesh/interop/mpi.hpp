@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Between rankmesh and MPI's own types: link rankmesh::mpi.
+// Converts between rankmesh's types and MPI's. Link rankmesh::mpi.
 #pragma once
 
 #include <mpi.h>
@@ -9,10 +9,10 @@
 
 namespace rankmesh::mpi {
 
-/// The members of a communicator of the user's as a world, in its order; all of them call it.
+/// Returns a world of the ranks of an MPI communicator, in its order. Collective over `comm`.
 ///
-/// MPI must be initialised; the user still owns `comm` and may free it at once. Throws UsageError for
-/// MPI_COMM_NULL, an intercommunicator, or an MPI that does not run.
+/// MPI must be initialised. The caller still owns `comm` and may free it at once. Throws UsageError for
+/// MPI_COMM_NULL, for an intercommunicator, and if MPI is not running.
 ///
 ///     void train(MPI_Comm comm) {
 ///         auto trainers = rankmesh::mpi::adopt(comm);
@@ -20,10 +20,10 @@ namespace rankmesh::mpi {
 ///     }
 RANKMESH_EXPORT rankmesh::World adopt(MPI_Comm comm, const WorldOptions& options = {});
 
-/// The MPI communicator behind a communicator, to call MPI on; MPI_COMM_SELF for a group of one.
+/// Returns the MPI communicator behind a communicator, for calls of MPI; MPI_COMM_SELF for a group of one.
 ///
-/// rankmesh owns it, and it lives as long as any handle of its group; operations on it must come in the same
-/// order on all members, those of rankmesh among them. Throws UsageError on another engine.
+/// rankmesh owns the MPI communicator, which lives as long as any handle of its group. All members must call
+/// operations in the same order, including rankmesh's. Throws UsageError on another engine.
 ///
 ///     void synchronize(const rankmesh::Member& me) { MPI_Barrier(rankmesh::mpi::native(me.on("tp"))); }
 RANKMESH_EXPORT MPI_Comm native(const Communicator& communicator);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Between rankmesh and the types of NCCL and CUDA: link rankmesh::nccl.
+// Converts between rankmesh's types and those of NCCL and CUDA. Link rankmesh::nccl.
 #pragma once
 
 #include <nccl.h>
@@ -11,15 +11,15 @@
 
 namespace rankmesh::nccl {
 
-/// A stream of the program's, for `communicator.on(stream(...))`.
+/// Returns a CUDA stream as a Stream, for `communicator.on(stream(...))`.
 inline Stream stream(cudaStream_t stream) { return {stream}; }
 
-/// The ranks of `host` on a communicator of the program's over the same ranks in the same order; all of them
-/// call it.
+/// Returns a world of the ranks of `host` that uses the program's NCCL communicator, which must have the same
+/// ranks in the same order. Collective over `host`.
 ///
-/// Groups are split from it, and the device is its. The program still owns it: it destroys it after the
-/// world, its members and communicators, and calls nothing on it while a join runs. Throws UsageError for
-/// another number of ranks or another rank, on all ranks.
+/// Groups are split from `comm`, and its device is used. The program still owns `comm`: it must destroy
+/// `comm` after the world, its members and communicators, and must not use `comm` during a join. Throws
+/// UsageError on all ranks if the number of ranks or a rank differs.
 ///
 ///     void train(World& host, ncclComm_t comm) {
 ///         auto world = nccl::adopt(host, comm);
@@ -27,19 +27,20 @@ inline Stream stream(cudaStream_t stream) { return {stream}; }
 ///     }
 RANKMESH_EXPORT World adopt(const rankmesh::World& host, ncclComm_t comm);
 
-/// The NCCL communicator behind a communicator, to call NCCL on; null for a group of one.
+/// Returns the NCCL communicator behind a communicator, for calls of NCCL; nullptr for a group of one.
 ///
-/// rankmesh owns it, and it lives as long as any handle of its group. Hold `lock` around every call on it. It
-/// does not block: a call that gives ncclInProgress is complete when ncclCommGetAsyncError gives something
-/// else. Operations on it come in the same order on all members, those of rankmesh among them. Throws
-/// UsageError for a communicator of a host.
+/// rankmesh owns the NCCL communicator, which lives as long as any handle of its group. Hold `lock` around
+/// every call on it. It is nonblocking: a call that returns ncclInProgress is complete when
+/// ncclCommGetAsyncError returns something else. All members must call operations in the same order,
+/// including rankmesh's. Throws UsageError for a host communicator.
 ///
 ///     void look_up(const Member& me, ncclComm_t& comm) { comm = nccl::native(me.on("tp")); }
 RANKMESH_EXPORT ncclComm_t native(const Communicator& communicator);
 
-/// Keeps rankmesh's threads from calling NCCL on `native(communicator)`: two threads inside calls on one
-/// communicator end the process, and ncclCommGetAsyncError is such a call. Release it between two polls,
-/// since timeouts wait for it. Empty for a group of one; throws as `native`.
+/// Returns a lock that keeps rankmesh's threads from calling NCCL on `native(communicator)`. NCCL ends the
+/// process if two threads call it on one communicator; ncclCommGetAsyncError counts, too. Release the lock
+/// between two polls, because timeouts wait for it. The lock is empty for a group of one. Throws like
+/// `native`.
 ///
 ///     void sum(const Member& me, float* data, std::size_t count, cudaStream_t stream) {
 ///         auto tp = me.on("tp");

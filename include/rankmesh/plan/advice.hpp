@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Advice about a plan: what would help, one layout explained, and calibration by measured steps.
 #pragma once
 
 #include <optional>
@@ -11,33 +12,33 @@
 
 namespace rankmesh::plan {
 
-/// Something that would make a step faster, and by how much.
+/// A change that makes a step faster, and its gain.
 struct Help {
     std::string what = {};  ///< `twice the bandwidth between nodes`
-    double gain = 0;        ///< of the throughput: 0.1 is 10 % more
-    std::string how = {};   ///< the layout that gains it, empty for the best one
+    double gain = 0;        ///< relative gain of the throughput: 0.1 is 10 %
+    std::string how = {};   ///< the layout with that gain; empty: the best layout of the search
 };
 
-/// What would help the best layout of a search most, largest gain first: other links, a larger batch, more
-/// memory, for which it searches once more.
+/// Returns what would speed up the best layout of a search, largest gain first: faster links, a larger batch,
+/// more memory. Runs another search for more memory.
 RANKMESH_EXPORT std::vector<Help> what_would_help(const Job& job, const Found& found, const Options& options);
 
-/// What of a step takes longest beside compute, as in `Step`: `tp`, `bubble`.
+/// Returns the name of the longest part of a step except compute, as in `Step`: `tp`, `bubble`.
 RANKMESH_EXPORT std::string_view what_binds(const Step& step);
 
-/// One layout, whether or not it fits.
+/// The result for one layout, which may not fit.
 struct Explained {
     Planned planned = {};
     std::int64_t capacity = 0;
-    /// Where it does not fit: the fastest layout that does with the fewest settings changed, one or two.
+    /// If the layout does not fit: the fastest layout that fits with one changed setting, or else with two.
     std::optional<Planned> change = {};
     bool fits() const { return planned.memory.estimate <= capacity; }
 };
 
-/// Throws UsageError as `check` does.
+/// Predicts one layout. Throws UsageError like `check`.
 RANKMESH_EXPORT Explained explain(const Job& job, const Layout& layout);
 
-/// A step that somebody measured.
+/// The measured time of a step.
 struct Measured {
     Layout layout = {};
     double seconds = 0;
@@ -45,20 +46,21 @@ struct Measured {
     std::int64_t sequence = 0;  ///< 0: the job's
 };
 
-/// Reads lines of seconds and a layout, `4.52 pp=4 dp=8 tp=8 mbs=1 zero=1 recompute=full`, maybe with
-/// `batch=` and `seq=`; `file` is named in errors. Throws UsageError with file and line.
+/// Reads lines of seconds and a layout, optionally with `batch=` and `seq=`: `4.52 pp=4 dp=8 tp=8 mbs=1
+/// zero=1 recompute=full`. Throws UsageError with `file` and the line.
 RANKMESH_EXPORT std::vector<Measured> read_measured(std::string_view text, std::string_view file);
 
-/// One factor for all step times of a job, from steps that were measured.
+/// One factor for all step times of a job, computed from measured steps.
 struct Calibration {
     int steps = 0;
-    double factor = 1;  ///< the median of measured over predicted
-    double before = 0;  ///< mean error of the predictions, 0.1 is 10 %
-    double after = 0;   ///< mean error of each step with the factor of the others, of one step with its own
+    double factor = 1;  ///< the median of measured / predicted
+    double before = 0;  ///< mean relative error of the predictions; 0.1 is 10 %
+    double after = 0;   ///< mean relative error if each step uses the factor of the other steps (of itself if
+                        ///< it is the only one)
 };
 
-/// Multiplies the job's scale by the factor. Throws UsageError for no step, and for layouts that are not
-/// legal.
+/// Computes the factor and multiplies the job's scale by it. Throws UsageError for no measured step, or for
+/// an invalid layout.
 RANKMESH_EXPORT Calibration calibrate(Job& job, const std::vector<Measured>& measured);
 
 }  // namespace rankmesh::plan

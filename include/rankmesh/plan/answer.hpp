@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The subcommand plan as a function, in rankmesh::convert, which has what reads models.
+// The subcommand plan as a function. It belongs to the library rankmesh::convert, which reads models.
 #pragma once
 
 #include <functional>
@@ -13,57 +13,58 @@
 
 namespace rankmesh::plan {
 
-/// What is asked, in the words of the command.
+/// The options of the command `rankmesh plan`.
 struct Question {
-    std::string model = {};                     ///< MODEL, as `read_model` takes it
-    std::optional<Cluster> on = {};             ///< where
-    std::string device = {};                    ///< the name of its devices; empty: of the innermost level
-    std::string devices_file = {};              ///< further devices, with the columns of devices.csv
-    std::optional<int> devices = {};            ///< how many; nothing: those of the cluster
-    std::optional<std::int64_t> batch = {};     ///< sequences of a step
-    std::optional<std::int64_t> sequence = {};  ///< tokens of each
+    std::string model = {};           ///< MODEL, as in `read_model`
+    std::optional<Cluster> on = {};   ///< the machines
+    std::string device = {};          ///< the kind of its devices; empty: the name of the innermost level
+    std::string devices_file = {};    ///< a file of more devices, with the columns of devices.csv
+    std::optional<int> devices = {};  ///< the number of devices; nullopt: all of the cluster
+    std::optional<std::int64_t> batch = {};     ///< sequences per step
+    std::optional<std::int64_t> sequence = {};  ///< tokens per sequence
     std::string precision = {};                 ///< bf16 or fp8; empty: bf16
     std::vector<std::string> fix = {};          ///< `tp=8`
     std::vector<std::string> most = {};         ///< `pp=16`
-    std::string as = {};                        ///< the framework whose settings are asked for
+    std::string as = {};                        ///< the framework whose settings to write
     std::string measured = {};                  ///< a file of measured steps
-    std::optional<std::string> explain = {};    ///< one layout, instead of a search
-    std::size_t count = 10;                     ///< of layouts
+    std::optional<std::string> explain = {};    ///< one layout to explain, instead of a search
+    std::size_t count = 10;                     ///< most layouts to return
     std::function<void(std::size_t, std::size_t)> progress = {};
 };
 
-/// A framework's settings for a layout.
+/// The settings of a framework for a layout.
 struct FrameworkSettings {
     std::string framework = {};
-    std::string text = {};                ///< to be pasted
-    std::string mesh = {};                ///< the mesh as it is placed on the cluster
-    std::vector<std::string> notes = {};  ///< what the framework cannot say, and what is to be known
+    std::string text = {};                ///< for copy and paste
+    std::string mesh = {};                ///< the mesh, placed on the cluster
+    std::vector<std::string> notes = {};  ///< what the framework cannot express, and what else to know
 };
 
-/// What `rankmesh plan` says; of `found` and `explained` one is there.
+/// The result of `rankmesh plan`. Either `found` or `explained` is set.
 struct Answer {
     Job job = {};
     std::string on = {};
-    std::int64_t capacity = 0;              ///< bytes of each device
-    std::vector<std::string> assumed = {};  ///< sentences about what nobody said
+    std::int64_t capacity = 0;              ///< usable bytes per device
+    std::vector<std::string> assumed = {};  ///< one sentence for each value that was assumed
     std::optional<Calibration> calibration = {};
     std::optional<Found> found = {};
-    std::size_t count = 10;  ///< how many layouts of it were asked for
+    std::size_t count = 10;  ///< most layouts of `found` to print
     std::vector<Help> help = {};
     std::optional<Explained> explained = {};
     std::optional<FrameworkSettings> settings = {};
-    /// The layout that is spoken of: the best one, or the one to be explained; null where none fits.
+    /// Returns the best layout, or the explained layout; nullptr if no layout fits.
     const Planned* planned() const;
 };
 
-/// Throws UsageError in the words of the command, whose options are the fields of a question.
+/// Answers a question. Throws UsageError with texts that name the command's options, which are the fields of
+/// a question.
 Answer answer(const Question& question);
 
-/// The answer as JSON, as docs/json.md says.
+/// Returns the answer as JSON, see docs/json.md.
 std::string to_json(const Answer& answer);
 
-/// The settings of a framework for one layout, placed on the cluster; throws UsageError for an unknown
-/// framework.
+/// Returns the settings of a framework for one layout, placed on the cluster. Throws UsageError for an
+/// unknown framework.
 FrameworkSettings settings(const Job& job, const Layout& layout, std::string_view framework,
                            const Cluster& cluster);
 

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// A training job: model, machines, framework and batch.
 #pragma once
 
 #include <cstdint>
@@ -14,54 +15,54 @@
 
 namespace rankmesh::plan {
 
-/// The machines as the model of times sees them: nodes of equal devices, bandwidths in bytes a second and
-/// direction.
+/// The machines in the time model: nodes of equal devices. Bandwidths are bytes per second and direction.
 struct Machine {
     Device device = {};
-    int node = 8;          ///< devices that reach each other over the scale-up links
-    double scale_up = 0;   ///< of each device inside its node
-    double scale_out = 0;  ///< of each device between nodes
+    int node = 8;          ///< devices per node, connected by scale-up links
+    double scale_up = 0;   ///< per device, inside its node
+    double scale_out = 0;  ///< per device, between nodes
     friend bool operator==(const Machine&, const Machine&) = default;
 };
 
-/// The machine of a cluster whose devices are all of one kind: its innermost level is the node's devices, and
-/// bandwidths that it does not say are the device's. Throws UsageError where neither says one.
+/// Returns the machine of a cluster with one kind of device. The innermost level is the devices of a node.
+/// Bandwidths that the cluster does not give come from the device. Throws UsageError if neither gives a
+/// bandwidth.
 RANKMESH_EXPORT Machine machine(const Cluster& cluster, const Device& device);
 
-/// How attention runs: as matrix products with the scores in memory, or in one kernel.
+/// How attention is computed: as matrix products with the scores in memory (`unfused`), or in one kernel.
 enum class Attention : std::uint8_t { unfused, early_flash, flash, newest };
 
-/// What differs between training frameworks and shows in step times and memory; docs/plan-model.md has the
-/// formulas.
+/// Constants of a training framework that affect step time and memory. docs/plan-model.md has the formulas.
 struct Stack {
     std::string name = {};
     Attention attention = Attention::newest;
-    double scale = 1;                 ///< of the step time, fitted
-    double tp_hidden = 0;             ///< share of tensor-parallel communication behind compute
-    bool overlaps = false;            ///< gradients are reduced while the backward pass goes on
-    double gradient_bytes = 4;        ///< of each parameter, on the wire
-    double gradient_memory = 4;       ///< of each parameter, in memory
-    double logit_bytes = 6;           ///< of each logit, at the peak of the loss
-    double elementwise = 1;           ///< bytes of element-wise operations, of what fused kernels move
-    double hop = 0;                   ///< seconds of each step of a ring
-    double shard_latency = 0;         ///< seconds of each shard that ZeRO broadcasts one after another
-    bool tokens_once = false;         ///< all-to-all sends a token to a node once
-    double expert_launch = 0;         ///< seconds that the host takes at least for a layer with experts
-    double reserved = 1.1;            ///< bytes that the allocator holds, of those in use
-    std::int64_t overhead = 1 << 30;  ///< bytes beside the allocator
+    double scale = 1;                 ///< factor of the step time, fitted
+    double tp_hidden = 0;             ///< fraction of tensor-parallel communication that compute hides
+    bool overlaps = false;            ///< reduces gradients during the backward pass
+    double gradient_bytes = 4;        ///< bytes per parameter, sent
+    double gradient_memory = 4;       ///< bytes per parameter, in memory
+    double logit_bytes = 6;           ///< bytes per logit, at the peak of the loss
+    double elementwise = 1;           ///< bytes that element-wise operations move, relative to fused kernels
+    double hop = 0;                   ///< seconds per step of a ring
+    double shard_latency = 0;         ///< seconds per shard that ZeRO broadcasts, one after another
+    bool tokens_once = false;         ///< all-to-all sends each token to a node only once
+    double expert_launch = 0;         ///< minimum seconds of the host for a layer with experts
+    double reserved = 1.1;            ///< bytes that the allocator holds / bytes in use
+    std::int64_t overhead = 1 << 30;  ///< bytes outside the allocator
     std::string source = {};
     friend bool operator==(const Stack&, const Stack&) = default;
 };
 
-/// The frameworks that the library knows, from `src/plan/data/stacks.csv`; the first is for all others.
+/// Returns the built-in stacks, from `src/plan/data/stacks.csv`. The first is the default.
 RANKMESH_EXPORT std::span<const Stack> stacks();
 
-/// The stack whose name `framework` begins with, in any case, the longest of them, else the first.
+/// Returns the stack with the longest name that is a prefix of `framework`, ignoring case; else the first
+/// stack.
 RANKMESH_EXPORT const Stack& stack(std::string_view framework);
 
 enum class Precision : std::uint8_t { bf16, fp8 };
 
-/// What is trained, on what, with what.
+/// A training job: the model, the machines, the framework and the batch.
 struct Job {
     Model model = {};
     Machine machine = {};
@@ -69,10 +70,10 @@ struct Job {
     Precision precision = Precision::bf16;
     int devices = 1;
     std::int64_t sequence = 0;  ///< tokens
-    std::int64_t batch = 0;     ///< sequences of a step
+    std::int64_t batch = 0;     ///< sequences per step
 };
 
-/// Throws UsageError that says what of the job is impossible or missing.
+/// Throws UsageError, which names the value, if a value of the job is impossible or missing.
 RANKMESH_EXPORT void check(const Job& job);
 
 }  // namespace rankmesh::plan

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Predicts the memory that a layout needs on each device.
 #pragma once
 
 #include <cstdint>
@@ -9,27 +10,27 @@
 
 namespace rankmesh::plan {
 
-/// Bytes on the device of the stage that needs most.
+/// Bytes on one device of the stage that needs most memory.
 ///
-/// Law: `lower` is the sum of parameters, gradients, optimizer and activations, `allocated` has the buffers
-/// too, and `estimate` is the sum of all parts.
+/// Law: `lower` is the sum of parameters, gradients, optimizer and activations. `allocated` adds the buffers.
+/// `estimate` is the sum of all parts.
 struct Memory {
     std::int64_t parameters = 0;
     std::int64_t gradients = 0;
     std::int64_t optimizer = 0;
     std::int64_t activations = 0;
-    std::int64_t buffers = 0;   ///< of communication, and what the largest single operation needs
-    std::int64_t overhead = 0;  ///< of the allocator and the driver, as the stack is known to have
+    std::int64_t buffers = 0;   ///< communication buffers and temporary memory of the largest operation
+    std::int64_t overhead = 0;  ///< allocator and driver, from the constants of the stack
     std::int64_t lower = 0;
-    std::int64_t allocated = 0;  ///< what the framework reports as allocated
-    std::int64_t estimate = 0;   ///< what the driver reports as used
-    int stage = 0;               ///< that needs most
+    std::int64_t allocated = 0;  ///< what the framework reports as allocated memory
+    std::int64_t estimate = 0;   ///< what the driver reports as used memory
+    int stage = 0;               ///< the stage that needs most
 };
 
-/// What a layout of a job needs; both as their `check` accepts them.
+/// Returns the memory that a layout needs. `check` must accept the job and the layout.
 RANKMESH_EXPORT Memory memory(const Job& job, const Layout& layout);
 
-/// What is left for a job on each device, after what the driver keeps.
+/// Returns the bytes of each device that a job can use: all minus what the driver keeps.
 RANKMESH_EXPORT std::int64_t capacity(const Device& device);
 
 }  // namespace rankmesh::plan

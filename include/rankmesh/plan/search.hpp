@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Searches the fastest layouts of a job.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +17,7 @@
 
 namespace rankmesh::plan {
 
-/// The values that one setting of a layout may have, both ends too.
+/// The values that one setting of a layout may have, both ends included.
 struct Range {
     int least = 0;
     int most = std::numeric_limits<int>::max();
@@ -24,52 +25,53 @@ struct Range {
     friend bool operator==(const Range&, const Range&) = default;
 };
 
-/// What a search looks at: all layouts unless something is said.
+/// The limits of a search; by default it compares all layouts.
 struct Options {
     Range tp = {}, cp = {}, ep = {}, pp = {}, vpp = {}, dp = {};
     Range zero = {};
     Range micro_batch = {};
     std::vector<Recompute> recompute = {Recompute::none, Recompute::selective, Recompute::full};
-    std::optional<bool> sequence_parallel = {};  ///< nothing: wherever tp is more than 1
-    int zero_group = 0;                          ///< as in `Layout`
-    bool uneven = true;                          ///< other numbers of layers on the first and last stage too
-    bool some_layers = true;                     ///< recomputation of some layers of each stage too
-    /// Which layouts are looked at at all; empty: all.
+    std::optional<bool> sequence_parallel = {};  ///< nullopt: on if tp is larger than 1
+    int zero_group = 0;                          ///< see `Layout`
+    bool uneven = true;                          ///< also try other layer counts on the first and last stage
+    bool some_layers = true;                     ///< also try to recompute only some layers of each stage
+    /// Returns whether to consider a layout; empty: all.
     std::function<bool(const Layout&)> allows = {};
-    std::size_t count = 10;     ///< of layouts that are kept
-    std::int64_t capacity = 0;  ///< bytes of a device, 0 for what its kind has
-    /// Told how many meshes are done, and of how many.
+    std::size_t count = 10;     ///< most layouts to return
+    std::int64_t capacity = 0;  ///< bytes per device; 0: from the kind of device
+    /// Called with the number of finished meshes and the number of all meshes.
     std::function<void(std::size_t, std::size_t)> progress = {};
 };
 
-/// Sets one range to one value by a text such as `tp=8` or `recompute=full`; throws UsageError.
+/// Sets one range to a single value, from a text such as `tp=8` or `recompute=full`. Throws UsageError for
+/// any other text.
 RANKMESH_EXPORT void fix(Options& options, std::string_view text);
-/// Sets the largest value of one range by a text such as `pp=16`; throws UsageError.
+/// Sets the largest value of one range, from a text such as `pp=16`. Throws UsageError for any other text.
 RANKMESH_EXPORT void limit(Options& options, std::string_view text);
 
-/// A layout with what it takes.
+/// A layout with its predicted time and memory.
 struct Planned {
     Layout layout = {};
     Step step = {};
     Memory memory = {};
 };
 
-/// What a search found.
+/// The result of a search.
 struct Found {
-    /// The best layout of each mesh that fits, fastest first; of equally fast ones that with more memory
-    /// left.
+    /// The best layout of each mesh that fits, fastest first. At equal time, the layout with more free memory
+    /// comes first.
     std::vector<Planned> best = {};
-    /// Where none fits, the one of even stages that needs least.
+    /// If no layout fits: the layout with even stages that needs the least memory.
     std::optional<Planned> smallest = {};
-    std::int64_t meshes = 0;     ///< sizes of the axes that are legal
-    std::int64_t layouts = 0;    ///< legal ones with even stages and all or no layers computed again
-    std::int64_t evaluated = 0;  ///< layouts whose step was computed; bounds ruled out all others
+    std::int64_t meshes = 0;     ///< valid combinations of axis sizes
+    std::int64_t layouts = 0;    ///< valid layouts with even stages that recompute all layers or none
+    std::int64_t evaluated = 0;  ///< layouts whose step time was computed; bounds excluded all others
 };
 
-/// The fastest layouts of a job, of all that `check` accepts within the options; `docs/design/0026-plan.md`
-/// says why none is missed.
+/// Returns the fastest layouts of a job among all that `check` and the options accept.
+/// `docs/design/0026-plan.md` proves that no faster layout is missed.
 ///
-/// Throws UsageError where no layout is legal, with the reason.
+/// Throws UsageError, with the reason, if no layout is valid.
 RANKMESH_EXPORT Found search(const Job& job, const Options& options = {});
 
 }  // namespace rankmesh::plan

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Predicts the time of one optimizer step.
 #pragma once
 
 #include <cstdint>
@@ -9,30 +10,30 @@
 
 namespace rankmesh::plan {
 
-/// The seconds of one optimizer step, in parts that add up, on the stage that takes longest.
+/// The predicted seconds of one optimizer step on the slowest stage, split into parts.
 ///
 /// Law: `seconds` is the sum of the ten parts; `low <= seconds <= high`.
 /// Law: `bubble == 0` where `pp == 1`.
 struct Step {
-    double compute = 0;    ///< matrix products of layers and what reads and writes memory between them
+    double compute = 0;    ///< matrix products of the layers, and the memory-bound operations between them
     double attention = 0;  ///< the core of attention
-    double tp = 0;         ///< communication that compute does not hide, of each axis
+    double tp = 0;         ///< communication that compute does not hide, for each axis
     double cp = 0;
     double ep = 0;
     double dp = 0;
     double pp = 0;
-    double bubble = 0;  ///< waiting for the pipeline to fill and drain
-    double head = 0;    ///< embedding, last projection and loss
+    double bubble = 0;  ///< idle time while the pipeline fills and drains
+    double head = 0;    ///< embedding, output projection and loss
     double optimizer = 0;
     double seconds = 0;
-    double low = 0;  ///< nine measured steps of ten were between low and high
+    double low = 0;  ///< 9 of 10 measured steps were between `low` and `high`
     double high = 0;
 };
 
 struct Constants;
 
-/// What one micro-batch takes on one device, forward, backward and what is computed again: all that depends
-/// on tp, cp, ep, micro-batch, sequence parallelism and recomputation, and not on pp, vpp and dp.
+/// The seconds of one micro-batch on one device: forward, backward and recomputation. They depend on tp, cp,
+/// ep, micro-batch, sequence parallelism and recomputation, but not on pp, vpp and dp.
 struct Pieces {
     struct Parts {
         double compute = 0;
@@ -43,7 +44,7 @@ struct Pieces {
         double sum() const { return compute + attention + tp + cp + ep; }
     };
     struct Layer : Parts {
-        Parts repeated = {};  ///< of the parts, what recomputation adds
+        Parts repeated = {};  ///< what recomputation adds to each part
         double again = 0;     ///< the sum of `repeated`
     };
     Layer dense = {};   ///< a layer without experts
@@ -52,17 +53,18 @@ struct Pieces {
     double head = 0;
 };
 
-/// Predicts steps of one job, whose constants it works out once.
+/// Predicts steps of one job. Computes the constants of the job once.
 ///
 /// Law: `step(layout) == step(pieces(layout), layout)`.
 class RANKMESH_EXPORT Steps {
 public:
-    /// Throws UsageError as `check(job)` does.
+    /// Prepares the predictions. Throws UsageError like `check(job)`.
     explicit Steps(const Job& job);
-    /// With other constants than the fitted ones, which must outlive it: for the program that scores them.
+    /// Uses `constants` instead of the fitted ones; they must outlive this object. For the program that
+    /// evaluates constants.
     Steps(const Job& job, const Constants& constants);
 
-    /// For a search, which asks for the pieces once and for many layouts with them.
+    /// Returns the pieces of a layout, which a search reuses for many layouts.
     Pieces pieces(const Layout& layout) const;
     Step step(const Pieces& pieces, const Layout& layout) const;
     Step step(const Layout& layout) const { return step(pieces(layout), layout); }
@@ -75,7 +77,7 @@ private:
     Parameters parameters_;
 };
 
-/// What one step takes; `layout` as its `check` accepts it.
+/// Predicts one step. `check` must accept the layout.
 RANKMESH_EXPORT Step step(const Job& job, const Layout& layout);
 
 }  // namespace rankmesh::plan

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Compares two meshes or placements, rank by rank and group by group.
 #pragma once
 
 #include <cstddef>
@@ -17,74 +18,73 @@
 
 namespace rankmesh::view {
 
-/// What is compared: a mesh or a placement, and the machines under it.
+/// One side of a comparison: a mesh or a placement, and optionally its cluster.
 struct Side {
     std::variant<Mesh, Placement> topology;
     std::optional<Cluster> cluster = {};
 
-    /// The mesh or placement in its notation.
+    /// Returns the text of the mesh or placement.
     RANKMESH_EXPORT std::string text() const;
     RANKMESH_EXPORT bool contains(int rank) const;
     RANKMESH_EXPORT Coordinate coord(int rank) const;
-    /// The group of a rank along an axis; without that axis the rank alone, and none where the rank is not
-    /// here.
+    /// Returns the group of a rank along an axis. Returns the rank alone if this side does not have the axis,
+    /// and nothing if it does not have the rank.
     RANKMESH_EXPORT std::vector<int> group(int rank, std::string_view axis) const;
 };
 
-/// A number of each side.
+/// One number for each side.
 struct Both {
     int a = 0;
     int b = 0;
     friend bool operator==(const Both&, const Both&) = default;
 };
 
-/// What happens to the groups along one axis.
+/// How the groups along one axis differ.
 ///
-/// Law: `groups.a - same - reordered` groups of a have no group of b with the same ranks, and the other way
-/// round.
+/// Law: `groups.a - same - reordered` groups of a have no group in b with the same ranks; likewise for b.
 struct AxisDifference {
     std::string axis;
-    Both size = {};     ///< of the axis; 1 on a side that has it not, where each rank is a group by itself
+    Both size = {};     ///< size of the axis; 1 on a side without it, where each rank is its own group
     Both groups = {};   ///< how many there are
-    int same = 0;       ///< those of the same ranks in the same order
-    int reordered = 0;  ///< those of the same ranks in another order
-    std::vector<Both> inside = {};  ///< by level of the difference: the groups that lie in one unit
-    std::vector<int> changed = {};  ///< the first ranks of the first groups of a that are not the same
+    int same = 0;       ///< groups with the same ranks in the same order
+    int reordered = 0;  ///< groups with the same ranks in another order
+    std::vector<Both> inside = {};  ///< for each of the difference's levels: groups inside one unit
+    std::vector<int> changed = {};  ///< the first rank of each of the first groups of a that differ
     friend bool operator==(const AxisDifference&, const AxisDifference&) = default;
 };
 
-/// A level that the clusters of both sides have, but for the devices.
+/// A level that both clusters have, except the level of devices.
 struct LevelDifference {
     std::string level;
-    int moved = 0;  ///< ranks of both sides that run in another unit, counted over the whole cluster
+    int moved = 0;  ///< common ranks that run in another unit of the whole cluster
     friend bool operator==(const LevelDifference&, const LevelDifference&) = default;
 };
 
-/// What two sides disagree on. An axis that a side has not counts as one of size 1.
+/// The differences between two sides. An axis that a side does not have counts as an axis of size 1.
 ///
-/// Law: nothing differs between a side and itself; exchanging the sides exchanges the numbers.
+/// Law: a side does not differ from itself; exchanging the sides exchanges the numbers.
 struct Difference {
-    Both ranks = {};              ///< how many there are
-    int common = 0;               ///< those of both sides
-    int moved = 0;                ///< those of both sides at another coordinate
-    int differing = 0;            ///< ranks of which anything differs, those that one side has not among them
-    std::vector<int> first = {};  ///< the lowest of those
-    std::vector<AxisDifference> axes = {};     ///< those of a, then those that only b has
+    Both ranks = {};                        ///< how many there are
+    int common = 0;                         ///< ranks on both sides
+    int moved = 0;                          ///< common ranks at another coordinate
+    int differing = 0;                      ///< ranks with any difference, including ranks of only one side
+    std::vector<int> first = {};            ///< the lowest of the differing ranks
+    std::vector<AxisDifference> axes = {};  ///< the axes of a, then the axes that only b has
     std::vector<LevelDifference> levels = {};  ///< empty unless both sides have a cluster
 
-    /// True if every rank has the same coordinate and groups, and runs in the same units.
+    /// Returns true if every rank has the same coordinate, groups and units on both sides.
     bool is_none() const { return differing == 0; }
     friend bool operator==(const Difference&, const Difference&) = default;
 };
 
-/// Compares two sides; lists at most `first` ranks, and as many groups of each axis.
+/// Compares two sides. Lists at most `first` ranks, and at most `first` groups of each axis.
 ///
-/// It takes time in proportion to ranks and axes, and memory to `first`. Throws UsageError if a mesh does not
+/// The time is proportional to ranks times axes, the memory to `first`. Throws UsageError if a mesh does not
 /// fit on its cluster.
 RANKMESH_EXPORT Difference diff(const Side& a, const Side& b, std::size_t first);
 
-/// The scenes of two sides, with the ranks marked that are at another coordinate, run in another unit, or
-/// that only one side has; that of b in the order of a's axes where both have the same.
+/// Returns the scenes of two sides. They mark ranks at another coordinate, ranks in another unit, and ranks
+/// of only one side. If both sides have the same axes, the scene of b lists them in the order of a.
 RANKMESH_EXPORT std::pair<Scene, Scene> draw(const Side& a, const Side& b, const Limits& limits);
 
 }  // namespace rankmesh::view

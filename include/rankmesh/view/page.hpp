@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Draws a mesh as an interactive HTML page.
 #pragma once
 
 #include <string>
@@ -8,20 +9,20 @@
 
 namespace rankmesh::view {
 
-/// The most ranks, and devices of a cluster, that a page shows.
+/// The most ranks, and the most devices, that a page shows.
 inline constexpr int max_page_size = 1 << 20;
 
-/// One HTML document to look at a mesh with: a cell for each rank, boxes around the units of the cluster, or
-/// where there is none along the axes; zoom, search, groups that light up, and what a rank is told.
+/// Returns an interactive HTML document of a mesh: one cell for each rank, and boxes around the units of the
+/// cluster, or along the axes without a cluster. The reader can zoom, search, highlight groups and look up a
+/// rank.
 ///
-/// It loads nothing, and computes coordinates from the axes itself: its size depends on the number of ranks
-/// only where a table places them. The focus of the subject is selected, and a ring marks it where cells are
-/// small; the ranks of its groups are not dimmed. Ranks are coloured by their index on
-/// `color_by`; unless that is said, on the innermost axis of more than one position, from 1025 ranks on the
-/// outermost.
+/// The document loads nothing from the network. It computes coordinates from the axes; only a placement makes
+/// its size depend on the number of ranks. The subject's focus is selected; a ring marks the focus if cells
+/// are small; ranks of its groups are not dimmed. Colours show the index on `color_by`. The default is the
+/// innermost axis of size 2 or more, or the outermost such axis from 1025 ranks on.
 ///
-/// Throws UsageError if the mesh does not fit on the cluster, does not contain the focus, or if there are
-/// more than `max_page_size` ranks or devices.
+/// Throws UsageError if the mesh does not fit on the cluster, does not contain the focus, or has more than
+/// `max_page_size` ranks or devices.
 RANKMESH_EXPORT std::string draw_page(const Mesh& mesh, const Subject& subject);
 RANKMESH_EXPORT std::string draw_page(const Placement& placement, const Subject& subject);
 

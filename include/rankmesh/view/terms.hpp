@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Splits lists of ranks into terms such as 0..7, without making a text of all of them.
 #pragma once
 
 #include <concepts>
@@ -17,7 +18,7 @@ namespace rankmesh::view {
 struct Term {
     std::int64_t first = 0;
     std::int64_t step = 0;
-    std::ptrdiff_t count = 1;  ///< ranks that the term stands for
+    std::ptrdiff_t count = 1;  ///< number of ranks in the term
 };
 
 inline std::string to_string(const Term& term) {
@@ -27,11 +28,11 @@ inline std::string to_string(const Term& term) {
     return detail::cat(term.first, ", ", term.first + term.step, ", ..., ", last);
 }
 
-/// Calls `visit(term)` for the terms that `ranks_to_string` would join by commas, one by one, until it
-/// returns false: so a group of millions is written, or cut short, without its whole text in memory.
+/// Calls `visit(term)` for each term of `ranks_to_string` until `visit` returns false. This writes, or
+/// shortens, a group of millions without its whole text in memory.
 ///
-/// `run` says how many ranks from each multiple of it on make one term (0: unknown), so that a term costs the
-/// same for any number of ranks.
+/// If `run` is not 0, every `run` ranks make one term; then the cost of a term does not depend on its number
+/// of ranks.
 ///
 /// Law: `{` + the terms joined by `, ` + `}` is `ranks_to_string(ranks)`.
 template <std::ranges::random_access_range Ranks>
@@ -49,8 +50,8 @@ void for_each_term(const Ranks& ranks, std::ptrdiff_t run, std::predicate<Term> 
     }
 }
 
-/// The `run` of the groups of a mesh along these axes: their innermost digit, where that is long enough for a
-/// term of its own.
+/// Returns the `run` of groups along these axes: the size of their innermost digit, or 0 if it is too short
+/// for a term.
 constexpr std::ptrdiff_t run_along(const Mesh& mesh, AxisSet axes) {
     auto along = Layout{};
     for (int a = 0; a < mesh.axis_count(); ++a) {

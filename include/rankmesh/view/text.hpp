@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Draws a scene as text for a terminal.
 #pragma once
 
 #include <string>
@@ -8,21 +9,21 @@
 
 namespace rankmesh::view {
 
-/// How a scene becomes text.
+/// Options of the text of a scene.
 struct TextStyle {
     int width = 80;  ///< columns of the terminal; less than 40 counts as 40
     bool color = false;
 };
 
-/// The scene as lines of text: the grid in box drawing characters, what was folded, and a legend.
+/// Returns the scene as lines of text: the grid in box-drawing characters, the folds, and a legend.
 ///
-/// Law: without colour, the text is that with colour without its escape sequences.
+/// Law: the text without colour equals the text with colour minus its escape sequences.
 RANKMESH_EXPORT std::string paint_text(const Scene& scene, const TextStyle& style);
 
-/// The columns of a terminal that the grid of a scene takes; `style.width` bounds the labels of its rows.
+/// Returns the width of the grid in terminal columns. `style.width` limits the labels of the rows.
 RANKMESH_EXPORT int text_width(const Scene& scene, const TextStyle& style);
 
-/// The scene with the most columns that text of this width has room for.
+/// Returns the scene with the most columns that fit into `style.width`.
 template <class Topology>
 Scene draw_for_text(const Topology& topology, const Subject& subject, const TextStyle& style) {
     auto limits = Limits{};
