@@ -26,17 +26,6 @@ struct ListAccess;
 template <class Void>
 inline constexpr bool is_list<BufferList<Void>> = true;
 
-/// One buffer of a list, without its type.
-template <class Void>
-struct Piece {
-    Void* data;
-    std::size_t count;  // of dtype
-    DType dtype;
-    Space space;
-    bool known;        // true if engines can reduce the type
-    std::size_t unit;  // elements of dtype in one element of the caller: 2 for a complex number
-};
-
 /// Returns `buffer 3 of a list`.
 RANKMESH_EXPORT std::string buffer_of_list(std::size_t number);
 
@@ -78,8 +67,7 @@ public:
     /// Converts a list of writable buffers to a list of read-only buffers.
     template <detail::WritableOf<Void> Writable>
     BufferList(const BufferList<Writable>& writable) {
-        for (const auto& piece : writable.pieces_)
-            pieces_.push_back({piece.data, piece.count, piece.dtype, piece.space, piece.known, piece.unit});
+        pieces_.assign(writable.pieces_.begin(), writable.pieces_.end());
     }
 
     /// Adds a buffer or a range of buffers, which must outlive the operation. Throws UsageError if
@@ -102,15 +90,12 @@ private:
     void add_one(std::remove_reference_t<B>& buffer) {
         constexpr auto fault = std::is_const_v<Void> ? detail::fault_of_in<B>() : detail::fault_of_out<B>();
         if constexpr (detail::accept<fault>()) {
-            using T = element_t<B>;
-            detail::check_refusal(buffer, [&] { return detail::buffer_of_list(pieces_.size()); });
-            pieces_.push_back({detail::data_of(buffer), detail::count_of(buffer), detail::dtype_in(buffer),
-                               detail::space_of(buffer), Known<T> || std::is_void_v<T> || detail::Complex<T>,
-                               detail::unit_of<T>});
+            const auto what = [&] { return detail::buffer_of_list(pieces_.size()); };
+            pieces_.push_back(detail::any_buffer<Void>(buffer, what));
         }
     }
 
-    std::vector<detail::Piece<Void>> pieces_;
+    std::vector<detail::AnyBuffer<Void>> pieces_;
 };
 
 /// The outputs of a list operation, or its in-place buffers.

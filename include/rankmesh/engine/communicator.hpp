@@ -138,7 +138,7 @@ public:
     /// afterwards. The length is a multiple of size() and the same on all ranks.
     template <detail::Given B, detail::IsReduction R = decltype(sum)>
     void reduce_scatter(B&& buffer, R r = {}) {
-        run(own_part_out(detail::reducing(Op::reduce_scatter, buffer, std::forward<B>(buffer), r)));
+        run(own_part(detail::reducing(Op::reduce_scatter, buffer, std::forward<B>(buffer), r)));
     }
 
     /// Copies the buffer of group rank `root` into every rank's buffer. All buffers have the same length.
@@ -158,7 +158,7 @@ public:
     /// the same on all ranks.
     template <detail::Given B>
     void all_gather(B&& buffer) {
-        run(own_part_in(detail::moving(Op::all_gather, buffer, std::forward<B>(buffer))));
+        run(own_part(detail::moving(Op::all_gather, buffer, std::forward<B>(buffer))));
     }
     /// all_gather of inputs of different lengths: `counts[i]` is the length of rank i's `in`; the sum of the
     /// counts is the length of `out`. All ranks pass the same counts. Throws UsageError unless there are
@@ -384,7 +384,7 @@ public:
     /// Starts reduce_scatter in place.
     template <detail::Given B, detail::IsReduction R = decltype(sum)>
     Pending start_reduce_scatter(B&& buffer, R r = {}) {
-        return start(own_part_out(detail::reducing(Op::reduce_scatter, buffer, std::forward<B>(buffer), r)));
+        return start(own_part(detail::reducing(Op::reduce_scatter, buffer, std::forward<B>(buffer), r)));
     }
     /// Starts broadcast.
     template <detail::Given B>
@@ -399,7 +399,7 @@ public:
     /// Starts all_gather in place.
     template <detail::Given B>
     Pending start_all_gather(B&& buffer) {
-        return start(own_part_in(detail::moving(Op::all_gather, buffer, std::forward<B>(buffer))));
+        return start(own_part(detail::moving(Op::all_gather, buffer, std::forward<B>(buffer))));
     }
     /// Starts all_gather_v. Reads the counts before it returns.
     template <detail::Given In, detail::Given Out>
@@ -527,8 +527,7 @@ private:
     // returns `call`.
     const detail::Call& counted(detail::Call&& call, std::span<const std::size_t> in_counts,
                                 std::span<const std::size_t> out_counts) const;
-    const detail::Call& own_part_in(detail::Call&& call) const;
-    const detail::Call& own_part_out(detail::Call&& call) const;
+    const detail::Call& own_part(detail::Call&& call) const;
 
     /// Returns the same group on the host engine. Throws UsageError if `peer` is this rank.
     Communicator for_object(std::string_view call, int peer) const;
