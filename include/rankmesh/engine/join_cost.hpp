@@ -16,9 +16,9 @@ namespace rankmesh {
 ///
 /// Law: `communicators` is what `Member::channel_count()` says after that join, outside checked mode.
 struct JoinCost {
-    /// One declared set of axes, pick or separate channel.
+    /// One declared set of axes, pick or separate communicator.
     struct Set {
-        std::string axes;    ///< `dp,cp`, or the name of a pick or separate channel
+        std::string axes;    ///< `dp,cp`, or the name of a pick or separate communicator
         std::string label;   ///< as errors name it: `'dp,cp' of mesh dp=4 cp=2`
         int groups = 0;      ///< in all its mesh
         int group_size = 0;  ///< the ranks of each
