@@ -5,7 +5,9 @@ from __future__ import annotations
 import datetime
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+from rankmesh._errors import UsageError
 
 if TYPE_CHECKING:
     from rankmesh._core import Mesh
@@ -57,3 +59,16 @@ class Declaration:
     partial: bool = False
     lazy: bool = False
     timeout: float | datetime.timedelta | None = None
+
+
+def declarations(
+    plan: Iterable[str | Mesh | Mapping[str, int | str] | Declaration], options: Mapping[str, Any]
+) -> list[Declaration]:
+    """The meshes that `join` is given: one with the options of a Declaration, or Declarations."""
+    meshes = list(plan)
+    if len(meshes) == 1 and not isinstance(meshes[0], Declaration):
+        return [Declaration(meshes[0], **options)]
+    given = [name for name, value in options.items() if value not in ("", (), None, False)]
+    if given:
+        raise UsageError(f"the options of a Declaration are its own; give {', '.join(given)} there")
+    return [each if isinstance(each, Declaration) else Declaration(each) for each in meshes]

@@ -71,7 +71,7 @@ bool has_index(const MeshEntry& mesh_entry, std::string_view name) {
     return mesh_entry.mesh.mesh.find(name) || local_group_entry(mesh_entry, name);
 }
 
-/// True if a mesh may have a communicator of that name: of an axis, a pick, a separate channel or local
+/// True if a mesh may have a communicator of that name: of an axis, a pick, a separate communicator or local
 /// ranks.
 bool has_communicator(const MeshEntry& mesh_entry, std::string_view name) {
     const auto is_named = [&](const MeshEntry::GroupEntry& group_entry) {
@@ -99,8 +99,8 @@ MeshEntry& mesh_entry_of(const std::shared_ptr<MemberState>& state, int mesh,
             if (has(other, name))
                 throw UsageError(
                     cat("mesh '", mesh_entry.mesh.name, "' (", mesh_entry.mesh.text, ") has no ",
-                        other.mesh.mesh.find(name) ? "axis" : "pick, separate channel or local ranks", " '",
-                        name, "'; mesh '", other.mesh.name, "' has it",
+                        other.mesh.mesh.find(name) ? "axis" : "pick, separate communicator or local ranks",
+                        " '", name, "'; mesh '", other.mesh.name, "' has it",
                         has_all(other) ? cat(": member[\"", other.mesh.name, "\"].", call()) : ""));
         break;  // no mesh has it
     }
@@ -132,7 +132,7 @@ MeshEntry::GroupEntry* group_entry_of(MeshEntry& mesh_entry, std::span<const std
         for (const auto& group_entry : mesh_entry.group_entries)
             if (!group_entry.item.name.empty()) known.push_back(group_entry.item.name);
         throw UsageError(cat("mesh ", to_string(mesh),
-                             " has no axis, pick, separate channel or local ranks '", names[0], "'",
+                             " has no axis, pick, separate communicator or local ranks '", names[0], "'",
                              did_you_mean(names[0], known)));
     }
     auto axes = AxisSet{};

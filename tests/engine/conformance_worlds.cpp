@@ -198,16 +198,16 @@ TEST(Conformance, TheRanksOfAHostShareTheChannelOfAnEqualAxis) {
             sending.wait();
             EXPECT_EQ(got, before);
         }
-        EXPECT_EQ(
-            text_of<UsageError>([&] {
-                world.join({{"dp", rest}}, {.local = "dp"});
-            }),
-            detail::cat("the name 'dp' of a pick, separate channel or local ranks is an axis of mesh dp=",
-                        world.size()));
+        EXPECT_EQ(text_of<UsageError>([&] {
+                      world.join({{"dp", rest}}, {.local = "dp"});
+                  }),
+                  detail::cat(
+                      "the name 'dp' of a pick, separate communicator or local ranks is an axis of mesh dp=",
+                      world.size()));
         EXPECT_EQ(text_of<UsageError>([&] {
                       world.join({{"dp", rest}}, {.over = {Axes("dp").separate("x")}, .local = "x"});
                   }),
-                  "two picks, separate channels or local ranks are named 'x'");
+                  "two picks, separate communicators or local ranks are named 'x'");
     });
 }
 
@@ -326,7 +326,7 @@ TEST(Conformance, ATimeoutCanBeSetForASetOfAxes) {
         EXPECT_EQ(text_of<UsageError>([&] {
                       world.join({{"pp", rest}}, {.over = {Axes("pp").within(1s), Axes("pp").within(2s)}});
                   }),
-                  detail::cat("one set of axes of mesh pp=", n, " was given two timeouts, 1 s and 2 s"));
+                  detail::cat("'pp' of mesh pp=", n, " was given two timeouts, 1 s and 2 s"));
         EXPECT_EQ(text_of<UsageError>([&] {
                       world.join({{"pp", rest}}, {.over = {Axes("pp").within(-3ms)}});
                   }),

@@ -194,11 +194,11 @@ TEST(Blueprint, APlanIsCheckedWholeAndTheTextNamesWhatIsWrong) {
     EXPECT_EQ(wrong({.mesh = {{"dp", 8}}, .picks = {{.of = "dp", .at = {}, .as = "none"}}}),
               "pick 'none' of axis 'dp' lists no index");
     EXPECT_EQ(wrong({.mesh = {{"dp", 8}}, .picks = {{.of = "dp", .at = {0}, .as = "dp"}}}),
-              "the name 'dp' of a pick, separate channel or local ranks is an axis of mesh dp=8");
+              "the name 'dp' of a pick, separate communicator or local ranks is an axis of mesh dp=8");
     EXPECT_EQ(wrong({.mesh = {{"dp", 8}},
                      .over = {Axes("dp").separate("x")},
                      .picks = {{.of = "dp", .at = {0}, .as = "x"}}}),
-              "two picks, separate channels or local ranks are named 'x'");
+              "two picks, separate communicators or local ranks are named 'x'");
     EXPECT_EQ(wrong({.mesh = {{"dp", 8}}, .placed = {0, 1, 2, 3, 4, 5, 6, 6}}),
               "a placement lists rank 6 at positions 6 and 7; every rank has one place");
     EXPECT_EQ(wrong({.mesh = {{"dp", 8}}, .placed = {0, 1, 2, 3, 4, 5, 6, 9}}),
@@ -227,8 +227,8 @@ TEST(Blueprint, APlanIsCheckedWholeAndTheTextNamesWhatIsWrong) {
               "'two' of mesh dp=8 is tuned to max_ctas=-1; an operation takes 1 to 64 CTAs");
     EXPECT_EQ(wrong({.mesh = {{"dp", 8}},
                      .over = {Axes("dp").tuned({.max_ctas = 8}), Axes("dp").tuned({.high_priority = true})}}),
-              "one set of axes of mesh dp=8 was tuned twice, to max_ctas=8 and to high_priority; "
-              ".separate(\"name\") gives one a channel of its own");
+              "'dp' of mesh dp=8 was tuned twice, to max_ctas=8 and to high_priority; "
+              ".separate(\"name\") gives one a communicator of its own");
 }
 
 TEST(Blueprint, DescriptionsAreEqualExactlyWhereRanksMustAgree) {

@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 import rankmesh
 from rankmesh import Declaration, Disagreement, Mesh, Pick, Placement, Timeout, UsageError
-from rankmesh._core import mesh_in
+from rankmesh._core import make_blueprint
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 import torch.distributed as dist  # noqa: E402
@@ -55,7 +55,7 @@ MESHES: dict[int, list[Declaration]] = {
 
 def check_groups(rank: int, size: int) -> None:
     for given in MESHES[size]:
-        mesh = mesh_in(given.mesh, size)
+        mesh = make_blueprint([given], size)[0].mesh
         places = Placement(mesh, given.placed) if given.placed else mesh
         declaration = Declaration(mesh, over=every_set(mesh), placed=given.placed, partial=given.partial)
         with NewGroups() as calls:
@@ -174,15 +174,17 @@ def refuse(rank: int, size: int) -> None:
         lambda: init("dp=8"): "mesh dp=8 needs 8 ranks; the world has 4",
         lambda: init("dp=4 @1"): "mesh dp=4 @1 reaches rank 4; the world has ranks 0..3",
         lambda: init("dp=4", picks=[Pick("dp", [4], "x")]): "pick 'x' asks for index 4 of axis 'dp'; it has -4..3",
-        lambda: init("dp=4", picks=[Pick("dp", [0], "dp")]): "the name 'dp' of a pick, separate group or local ranks "
-        "is an axis of mesh dp=4",
+        lambda: init("dp=4", picks=[Pick("dp", [0], "dp")]): "the name 'dp' of a pick, separate communicator or "
+        "local ranks is an axis of mesh dp=4",
         lambda: init("dp=4", over=[()]): "a set of axes of mesh dp=4 is empty; name at least one axis",
         lambda: init(Declaration("dp=4"), over=["dp"]): "the options of a Declaration are its own; give over there",
         lambda: init(Declaration("dp=4", name="a"), Declaration("tp=4", name="a")): "two meshes of the plan are named "
         "'a'; give each a name of its own",
-        lambda: init("dp=4", over=[Axes("dp", timeout=1), Axes("dp", timeout=2)]): "'dp' of mesh dp=4 was given two of "
-        "timeout: 0:00:01 and 0:00:02",
-        lambda: init("dp=4", timeout=-1): "the timeout is -1 s; it must be positive",
+        lambda: init("dp=4", over=[Axes("dp", timeout=1), Axes("dp", timeout=2)]): "'dp' of mesh dp=4 was given two "
+        "timeouts, 1 s and 2 s",
+        lambda: init("dp=4", over=[Axes("dp", backend="gloo"), Axes("dp", backend="nccl")]): "'dp' of mesh dp=4 was "
+        "given two of backend: gloo and nccl",
+        lambda: init("dp=4", timeout=-1): "the timeout is -1 s; it must be positive and at most 10^9 s",
         lambda: (
             init(Declaration("dp=4", name="a"), Declaration("tp=4", name="b")).mesh
         ): "the plan has 2 meshes ('a', 'b'); say which, as in member['a']",
@@ -196,6 +198,80 @@ def refuse(rank: int, size: int) -> None:
 
 def test_wrong_calls_are_refused_in_words(tmp_path: Path) -> None:
     ranks(4, refuse, tmp_path)
+
+
+# --- one plan for the engines and for torch
+
+WRONG_PLANS: list[tuple[tuple[Any, ...], dict[str, Any]]] = [
+    (("dp=8",), {}),
+    (("dp=2",), {}),
+    (({"dp": "*", "tp": 3},), {}),
+    (("dp=4 @1",), {}),
+    (("dp=2 dp=2",), {}),
+    ((3,), {}),
+    (("dp=4",), {"placed": [0, 1, 2, 9]}),
+    (("dp=4",), {"placed": [0, 1, 2, 2]}),
+    (("dp=4",), {"placed": [0, 1]}),
+    (("dp=4",), {"picks": [Pick("dp", [4], "x")]}),
+    (("dp=4",), {"picks": [Pick("dp", [], "x")]}),
+    (("dp=4",), {"picks": [Pick("tp", [0], "x")]}),
+    (("dp=4",), {"picks": [Pick("dp", [0], "dp")]}),
+    (("dp=4",), {"picks": [Pick("dp", [0], "x"), Pick("dp", [1], "x")]}),
+    (("dp=4",), {"picks": [3]}),
+    (("dp=4",), {"local": "dp"}),
+    (("dp=4",), {"local": "a b"}),
+    (("dp=4",), {"over": [()]}),
+    (("dp=4",), {"over": "dp"}),
+    (("dp=4",), {"over": 5}),
+    (("dp=4",), {"over": [5]}),
+    (("dp=4",), {"over": ["tp"]}),
+    (("dp=4",), {"over": [Axes("dp", separate="dp")]}),
+    (("dp=4",), {"over": [Axes("dp", timeout=1), Axes("dp", timeout=2)]}),
+    (("dp=4",), {"over": [Axes("dp", timeout=-1)]}),
+    (("dp=4",), {"axes": ["tp"]}),
+    (("dp=4",), {"name": "a b"}),
+    ((Declaration("dp=4"),), {"over": ["dp"]}),
+    (("dp=4", "tp=4"), {}),
+    (("dp=4", "tp=4"), {"lazy": True}),
+    ((Declaration("dp=4", name="a"), Declaration("tp=4", name="a")), {}),
+]
+
+
+@pytest.mark.parametrize(("plan", "options"), WRONG_PLANS)
+def test_wrong_plans_are_refused_as_on_the_engines(plan: tuple[Any, ...], options: dict[str, Any]) -> None:
+    with pytest.raises(rankmesh.Error) as on_threads:
+        rankmesh.run(4, lambda world: world.join(*plan, **options))
+    with pytest.raises(type(on_threads.value)) as on_torch:
+        _plan.read(plan, options, 4)
+    assert str(on_torch.value) == str(on_threads.value)
+
+
+@pytest.mark.parametrize(
+    ("plan", "options"),
+    [
+        (("dp=* tp=2",), {"over": [("tp", "dp"), "dp,tp", ("dp", "dp"), Axes("tp", timeout=3)]}),
+        (({"dp": 2, "tp": "*"},), {"axes": ["tp"], "local": "node"}),
+        (("dp=4",), {"placed": [3, 1, 0, 2], "picks": [Pick("dp", [-1, 0, 0], "ends")]}),
+        (("dp=3 @1",), {"partial": True, "over": [Axes("dp", separate="own"), Axes("dp", separate="more")]}),
+        ((Declaration("dp=4", name="b"), Declaration("x=2 y=2", name="a", lazy=True)), {}),
+    ],
+)
+def test_groups_are_those_of_the_engines(plan: tuple[Any, ...], options: dict[str, Any]) -> None:
+    def joined(world: rankmesh.World) -> dict[str, list[int]]:
+        me, found = world.join(*plan, **options), {}
+        for mesh in _plan.read(plan, options, world.size):
+            for item in mesh.items:
+                expected = mesh.ranks(item, world.rank, ["here"] * world.size)
+                there = me[mesh.name]
+                assert there.inside == (world.rank in mesh.places)
+                if expected is None:
+                    assert not there.inside or item.at
+                    continue
+                found[mesh.label(item)] = list(there.ranks(*([item.name] if item.name else item.axes)))
+                assert found[mesh.label(item)] == list(expected)
+        return found
+
+    assert any(rankmesh.run(4, joined))
 
 
 # --- agreement
@@ -515,7 +591,7 @@ def device_meshes(rank: int, size: int) -> None:
     from torch.distributed.tensor import DTensor, Replicate, Shard, distribute_tensor
 
     for given in (*MESHES[8][:3], MESHES[8][4]):
-        mesh = mesh_in(given.mesh, size)
+        mesh = make_blueprint([given], size)[0].mesh
         me = init(mesh, name="dense", over=every_set(mesh), placed=given.placed)
         with NewGroups() as calls:
             device_mesh = me.device_mesh("dense", flatten={"all": mesh.axes})

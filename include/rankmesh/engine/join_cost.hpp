@@ -17,9 +17,9 @@ namespace rankmesh {
 ///
 /// Law: outside checked mode, `communicators` equals `Member::channel_count()` after that join.
 struct JoinCost {
-    /// One declared set of axes, pick or separate channel.
+    /// One declared set of axes, pick or separate communicator.
     struct Set {
-        std::string axes;    ///< `dp,cp`, or the name of a pick or separate channel
+        std::string axes;    ///< `dp,cp`, or the name of a pick or separate communicator
         std::string label;   ///< the name in error texts: `'dp,cp' of mesh dp=4 cp=2`
         int groups = 0;      ///< number of groups in the mesh
         int group_size = 0;  ///< ranks per group

@@ -11,13 +11,13 @@ import torch
 import torch.distributed as dist
 from torch._C._distributed_c10d import Store
 
-from rankmesh._core import Mesh
+from rankmesh._core import Mesh, duration
 from rankmesh._errors import Error
 from rankmesh._plan import Axes, Declaration, Pick
 from rankmesh.torch import _start
 from rankmesh.torch._agree import Where, agree, note
 from rankmesh.torch._member import Member
-from rankmesh.torch._plan import MeshPlan, duration, read
+from rankmesh.torch._plan import MeshPlan, read
 from rankmesh.torch._world import Groups, World
 
 

@@ -13,10 +13,10 @@ import torch
 import torch.distributed as dist
 from torch._C._distributed_c10d import Store
 
-from rankmesh._core import Group
+from rankmesh._core import Group, Item
 from rankmesh._errors import UsageError
 from rankmesh.torch import _groups
-from rankmesh.torch._plan import Item, MeshPlan
+from rankmesh.torch._plan import MeshPlan, Options
 
 
 class Groups:
@@ -141,6 +141,7 @@ class Entry:
     """One item of a mesh on this rank, with its groups once they are made."""
 
     item: Item
+    options: Options
     label: str
     ranks: Group | None
     group: dist.ProcessGroup | None = None
@@ -169,7 +170,10 @@ class World:
         self._backend, self._timeout, self._host, self._hosts = backend, timeout, host, hosts
         self.meshes = {plan.name: plan for plan in plans}
         self.entries = {
-            plan.name: [Entry(item, plan.label(item), plan.ranks(item, rank, hosts)) for item in plan.items]
+            plan.name: [
+                Entry(item, options, plan.label(item), plan.ranks(item, rank, hosts))
+                for item, options in zip(plan.items, plan.options, strict=True)
+            ]
             for plan in plans
         }
 
@@ -198,12 +202,11 @@ class World:
         self.groups.split(entry.label, lambda: plan.parts(entry.item, self._hosts), **self._options(entry))
 
     def _options(self, entry: Entry) -> dict[str, Any]:
-        item = entry.item
         return {
-            "own": entry.label if item.separate else "",
-            "timeout": item.timeout or self._timeout,
-            "backend": item.backend or self._backend,
-            "pg_options": item.pg_options,
+            "own": entry.label if entry.item.separate else "",
+            "timeout": entry.options.timeout or self._timeout,
+            "backend": entry.options.backend or self._backend,
+            "pg_options": entry.options.pg_options,
         }
 
     def alone(self, entry: Entry) -> None:

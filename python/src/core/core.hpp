@@ -13,6 +13,7 @@ namespace rankmesh::python {
 void bind_groups(nb::module_& m);
 void bind_mesh(nb::module_& m);
 void bind_placement(nb::module_& m);
+void bind_blueprint(nb::module_& m);
 void bind_reshard(nb::module_& m);
 void bind_view(nb::module_& m);
 void bind_check(nb::module_& m);

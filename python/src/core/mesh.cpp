@@ -160,13 +160,6 @@ void bind_coordinate(nb::module_& m) {
 
 void bind_mesh(nb::module_& m) {
     bind_coordinate(m);
-    m.def(
-        "mesh_in",
-        [](nb::handle mesh, nb::handle world) { return mesh_spec_of(mesh).resolve(world_from(world)); },
-        nb::arg("mesh").none(), nb::arg("world").none(),
-        nb::sig("def mesh_in(mesh: str | Mesh | collections.abc.Mapping[str, int | str] | "
-                "collections.abc.Iterable[tuple[str, int | str]], world: int) -> Mesh"),
-        "The mesh in a world that it need not fill.");
     auto bound = nb::class_<Mesh>(
         m, "Mesh",
         "An ordered list of named axes laid over ranks by strides, outermost first: pp=4 dp=8 tp=8.\n\n"

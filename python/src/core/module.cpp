@@ -12,6 +12,7 @@ NB_MODULE(_core, m) {
     bind_groups(m);
     bind_mesh(m);
     bind_placement(m);
+    bind_blueprint(m);
     bind_reshard(m);
     bind_view(m);
     bind_check(m);

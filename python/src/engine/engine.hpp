@@ -11,8 +11,6 @@ struct RecordReason;
 
 namespace rankmesh::python {
 
-/// A duration from a number of seconds, or a timedelta; throws UsageError for one that is not positive.
-std::chrono::nanoseconds duration_of(nb::handle seconds, std::string_view what);
 /// Leaves a world, whose peers hear why; it does not keep the world.
 Leave leaving(const std::shared_ptr<detail::WorldState>& world);
 /// Why a flight record is written that an exception of Python ends: `KeyError: 'x'`.

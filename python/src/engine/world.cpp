@@ -15,25 +15,12 @@
 #include "engine/engine.hpp"
 #include "engine/environment.hpp"
 #include "engine/interrupt.hpp"
-#include "values/mesh_spec.hpp"
+#include "values/declaration.hpp"
 #include "values/ranks.hpp"
 
 namespace rankmesh::python {
 
 using detail::cat;
-
-std::chrono::nanoseconds duration_of(nb::handle given, std::string_view what) {
-    auto seconds = 0.0;
-    if (nb::hasattr(given, "total_seconds"))
-        seconds = nb::cast<double>(given.attr("total_seconds")());
-    else if (!nb::try_cast(given, seconds))
-        throw TypeFault(
-            cat(what, " is ", described(given), "; it must be a number of seconds, or a timedelta"));
-    if (!(seconds > 0) || seconds > 1e9)
-        throw UsageError(
-            cat(what, " is ", std::to_string(seconds), " s; it must be positive and at most 10^9 s"));
-    return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::duration<double>(seconds));
-}
 
 Leave leaving(const std::shared_ptr<detail::WorldState>& world) {
     return [world = std::weak_ptr(world)](const char* why) {
@@ -265,71 +252,7 @@ nb::object run(nb::handle size, nb::handle function, nb::handle timeout, std::op
 
 // --- plans
 
-bool truth_of(nb::handle value) {
-    const auto truth = PyObject_IsTrue(value.ptr());
-    if (truth < 0) throw nb::python_error();
-    return truth != 0;
-}
-
-/// The elements of a sequence that is no str; throws TypeFault for others, where `what` says what they are.
-nb::object each_of(nb::handle given, const char* what) {
-    if (nb::isinstance<nb::str>(given) || !nb::hasattr(given, "__iter__"))
-        throw TypeFault(cat(what, ", not ", described(given)));
-    return nb::borrow(given);
-}
-
-/// The axes of `dp,cp`.
-std::vector<std::string> split(const std::string& text) {
-    auto names = std::vector<std::string>{};
-    for (std::size_t begin = 0; begin <= text.size();) {
-        const auto end = std::min(text.find(',', begin), text.size());
-        names.push_back(text.substr(begin, end - begin));
-        begin = end + 1;
-    }
-    return names;
-}
-
-Axes axes_of(nb::handle given) {
-    if (nb::isinstance<nb::str>(given))
-        return Axes(std::span<const std::string>(split(text_of(given, "a set of axes"))));
-    if (!nb::hasattr(given, "axes"))
-        return Axes(std::span<const std::string>(texts_of(given, "a set of axes")));
-    auto axes = Axes(std::span<const std::string>(texts_of(nb::object(given.attr("axes")), "a set of axes")));
-    const nb::object separate = given.attr("separate");
-    const nb::object timeout = given.attr("timeout");
-    if (const auto name = text_of(separate, "the name of a separate communicator"); !name.empty())
-        axes = axes.separate(name);
-    if (!timeout.is_none()) axes = axes.within(duration_of(timeout, "the timeout"));
-    return axes;
-}
-
-Declaration declaration_of(nb::handle mesh, nb::handle given) {
-    const auto field = [&](const char* name) { return nb::object(given.attr(name)); };
-    auto declaration = Declaration{};
-    declaration.mesh = mesh_spec_of(mesh);
-    declaration.name = text_of(field("name"), "the name of a mesh");
-    for (auto set : each_of(field("over"), "over must be a sequence of sets of axes, such as [('dp', 'cp')]"))
-        declaration.over.push_back(axes_of(set));
-    for (auto pick : each_of(field("picks"), "picks must be a sequence of rankmesh.Pick")) {
-        if (!nb::hasattr(pick, "of") || !nb::hasattr(pick, "at") || !nb::hasattr(pick, "name"))
-            throw TypeFault(cat("a pick is ", described(pick), "; it must be a rankmesh.Pick"));
-        declaration.picks.push_back({.of = text_of(nb::object(pick.attr("of")), "the axis of a pick"),
-                                     .at = ints_of(nb::object(pick.attr("at")), "the indices of a pick"),
-                                     .as = text_of(nb::object(pick.attr("name")), "the name of a pick")});
-    }
-    declaration.local = text_of(field("local"), "the name of the local ranks");
-    if (const auto axes = field("axes"); !axes.is_none()) declaration.axes = texts_of(axes, "the axes");
-    declaration.placed = ints_of(field("placed"), "the placed ranks");
-    declaration.partial = truth_of(field("partial"));
-    declaration.lazy = truth_of(field("lazy"));
-    if (const auto timeout = field("timeout"); !timeout.is_none())
-        declaration.timeout = duration_of(timeout, "the timeout");
-    return declaration;
-}
-
 std::unique_ptr<MemberHandle> join(const WorldHandle& self, nb::args args, nb::kwargs options) {
-    const nb::object plan_module = nb::module_::import_("rankmesh._plan");
-    const nb::object type = plan_module.attr("Declaration");
     const auto known = {"name", "over", "picks", "local", "axes", "placed", "partial", "lazy", "timeout"};
     for (auto [key, value] : options) {
         const auto option = text_of(key, "an option");
@@ -338,17 +261,7 @@ std::unique_ptr<MemberHandle> join(const WorldHandle& self, nb::args args, nb::k
                                 "; a mesh is its first argument, as in join('dp=2 tp=2')"));
     }
     if (args.size() == 0) throw TypeFault("join names no mesh; give one, as in join('dp=2 tp=2')");
-    auto plan = Plan{};
-    for (auto given : args) {
-        if (nb::isinstance(given, type)) {
-            if (options.size() > 0)
-                throw UsageError("the options of a Declaration are its own; give them there");
-            plan.push_back(declaration_of(nb::object(given.attr("mesh")), given));
-        } else {
-            const auto made = type(given, **options);
-            plan.push_back(declaration_of(given, made));
-        }
-    }
+    const auto plan = plan_of(nb::module_::import_("rankmesh._plan").attr("declarations")(args, options));
     const auto world = self.hold();
     const auto leave = leaving(*world);
     auto member = std::optional<Member>{};

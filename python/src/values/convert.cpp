@@ -4,6 +4,7 @@
 #include <rankmesh/core/detail/caller.hpp>
 
 #include <algorithm>
+#include <cstdio>
 #include <limits>
 
 namespace rankmesh::python {
@@ -98,6 +99,21 @@ std::string path_of(nb::handle value, std::string_view what) {
     }
     const auto bytes = nb::steal(encoded);
     return {PyBytes_AsString(bytes.ptr()), static_cast<std::size_t>(PyBytes_Size(bytes.ptr()))};
+}
+
+std::chrono::nanoseconds duration_of(nb::handle given, std::string_view what) {
+    auto seconds = 0.0;
+    if (nb::hasattr(given, "total_seconds"))
+        seconds = nb::cast<double>(given.attr("total_seconds")());
+    else if (!nb::try_cast(given, seconds))
+        throw TypeFault(
+            cat(what, " is ", described(given), "; it must be a number of seconds, or a timedelta"));
+    if (!(seconds > 0) || seconds > 1e9) {
+        char text[32];
+        std::snprintf(text, sizeof text, "%g", seconds);
+        throw UsageError(cat(what, " is ", text, " s; it must be positive and at most 10^9 s"));
+    }
+    return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::duration<double>(seconds));
 }
 
 std::vector<std::string> texts_of(nb::handle values, std::string_view what) {

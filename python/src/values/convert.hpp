@@ -2,6 +2,7 @@
 // Between Python's values and those of the core.
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <string>
 #include <string_view>
@@ -54,6 +55,8 @@ std::string text_of(nb::handle value, std::string_view what);
 /// A path of the filesystem, from a str, bytes or os.PathLike; throws TypeFault for others, and UsageError
 /// where the filesystem has no such name.
 std::string path_of(nb::handle value, std::string_view what);
+/// A duration from a number of seconds, or a timedelta; throws UsageError for one that is not positive.
+std::chrono::nanoseconds duration_of(nb::handle seconds, std::string_view what);
 /// The str of any iterable of them; one str alone is a list of one.
 std::vector<std::string> texts_of(nb::handle values, std::string_view what);
 

@@ -66,15 +66,23 @@ AxisSet set_of(const Mesh& mesh, const std::vector<std::string>& names) {
     return set;
 }
 
+std::string text_of(const Mesh& mesh, const Item& item) {
+    if (!item.name.empty()) return item.name;
+    auto text = std::string{};
+    for (int a = 0; a < mesh.axis_count(); ++a)
+        if (item.axes.contains({a})) append(text, cat(text.empty() ? "" : ",", mesh.name(AxisId{a})));
+    return text;
+}
+
 void check_name(const Mesh& mesh, const std::vector<Item>& items, const std::string& name) {
     checked_name(name);
     if (mesh.find(name))
         throw UsageError(cat("the name '", name,
-                             "' of a pick, separate channel or local ranks is an axis of mesh ",
+                             "' of a pick, separate communicator or local ranks is an axis of mesh ",
                              to_string(mesh)));
     for (const auto& item : items)
         if (item.name == name)
-            throw UsageError(cat("two picks, separate channels or local ranks are named '", name, "'"));
+            throw UsageError(cat("two picks, separate communicators or local ranks are named '", name, "'"));
 }
 
 std::vector<Item> items_of(const Mesh& mesh, const Declaration& declaration) {
@@ -118,29 +126,25 @@ std::vector<Item> items_of(const Mesh& mesh, const Declaration& declaration) {
         }
         auto& timeout = kept.back().timeout;
         if (timeout && item.timeout && *timeout != *item.timeout)
-            throw UsageError(cat("one set of axes of mesh ", to_string(mesh), " was given two timeouts, ",
-                                 to_text(*timeout), " and ", to_text(*item.timeout)));
+            throw UsageError(cat("'", text_of(mesh, item), "' of mesh ", to_string(mesh),
+                                 " was given two timeouts, ", to_text(*timeout), " and ",
+                                 to_text(*item.timeout)));
         if (item.timeout) timeout = item.timeout;
         auto& settings = kept.back().settings;
         if (settings == DeviceSettings{})
             settings = item.settings;
         else if (item.settings != DeviceSettings{} && item.settings != settings)
-            throw UsageError(cat("one set of axes of mesh ", to_string(mesh), " was tuned twice, to ",
-                                 to_text(settings), " and to ", to_text(item.settings),
-                                 "; .separate(\"name\") gives one a channel of its own"));
+            throw UsageError(cat("'", text_of(mesh, item), "' of mesh ", to_string(mesh),
+                                 " was tuned twice, to ", to_text(settings), " and to ",
+                                 to_text(item.settings),
+                                 "; .separate(\"name\") gives one a communicator of its own"));
     }
     return kept;
 }
 
 }  // namespace
 
-std::string MeshBlueprint::axes_text(const Item& item) const {
-    if (!item.name.empty()) return item.name;
-    auto text = std::string{};
-    for (int a = 0; a < mesh.axis_count(); ++a)
-        if (item.axes.contains({a})) append(text, cat(text.empty() ? "" : ",", mesh.name(AxisId{a})));
-    return text;
-}
+std::string MeshBlueprint::axes_text(const Item& item) const { return text_of(mesh, item); }
 
 int MeshBlueprint::group_size(const Item& item) const {
     return item.picked.empty() ? mesh.partition(item.axes).group_size()
@@ -151,7 +155,7 @@ std::string MeshBlueprint::item_text(const Item& item) const {
     return cat("'", axes_text(item), "' of mesh ", name.empty() ? text : cat("'", name, "'"));
 }
 
-std::string MeshBlueprint::description() const {
+std::string MeshBlueprint::description(std::span<const std::string> words) const {
     auto text = cat(name.empty() ? "" : name + ": ", this->text);
     if (placed) {
         // A long table is described by its hash, so that the messages stay short.
@@ -167,7 +171,8 @@ std::string MeshBlueprint::description() const {
         append(text, "]");
     }
     auto separator = std::string_view(", over ");
-    for (const auto& item : items) {
+    for (std::size_t number = 0; number < items.size(); ++number) {
+        const auto& item = items[number];
         append(text, separator);
         append(text, item.local ? "local ranks" : axes_text({.axes = item.axes}));
         for (std::size_t i = 0; i < item.picked.size(); ++i)
@@ -175,6 +180,7 @@ std::string MeshBlueprint::description() const {
         if (!item.picked.empty()) append(text, "]");
         if (!item.name.empty()) append(text, cat(" as ", item.name));
         if (item.settings != DeviceSettings{}) append(text, cat(" tuned to ", to_text(item.settings)));
+        if (number < words.size()) append(text, words[number]);
         separator = "; ";
     }
     if (lazy) append(text, ", lazy");

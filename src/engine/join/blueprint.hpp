@@ -27,6 +27,8 @@ struct Item {
     bool same(const Item& other) const {
         return axes == other.axes && picked == other.picked && name == other.name && local == other.local;
     }
+    /// True if it shares its communicator with no other item.
+    bool separate() const { return picked.empty() && !name.empty() && !local; }
 };
 
 /// One mesh of a plan in a world of known size, its items in canonical order and without repeats.
@@ -45,8 +47,9 @@ struct MeshBlueprint {
     int group_size(const Item& item) const;
     /// `'dp,tp' of mesh dp=2 tp=2`, or of mesh 'dense'.
     std::string item_text(const Item& item) const;
-    /// One line that is equal exactly if everything that ranks must agree on is equal.
-    std::string description() const;
+    /// One line that is equal exactly if everything that ranks must agree on is equal. `words`: for each
+    /// item, what else they must agree on.
+    std::string description(std::span<const std::string> words = {}) const;
 };
 
 /// The plan as all ranks must agree on it; throws UsageError for an invalid plan.

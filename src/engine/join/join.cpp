@@ -68,12 +68,10 @@ void assign(MeshEntry& mesh_entry, MeshEntry::GroupEntry& group_entry, int rank,
                                             .placed = mesh_entry.mesh.placed});
 }
 
-bool is_separate(const Item& item) { return item.picked.empty() && !item.name.empty() && !item.local; }
-
 /// True if both use one channel: the same ranks in the same order, the same settings, and neither is
 /// separate.
 bool share(const MeshEntry::GroupEntry& a, const MeshEntry::GroupEntry& b) {
-    if (is_separate(a.item) || is_separate(b.item) || a.item.settings != b.item.settings) return false;
+    if (a.item.separate() || b.item.separate() || a.item.settings != b.item.settings) return false;
     const auto& x = a.label->ranks;
     const auto& y = b.label->ranks;
     if (!x.placed && !y.placed) return x.group == y.group;

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/join/blueprint.hpp"
+
+#include <nanobind/stl/chrono.h>
+#include <nanobind/stl/variant.h>
+#include <nanobind/stl/vector.h>
+
+#include <rankmesh/core/placement.hpp>
+#include <rankmesh/engine/world.hpp>
+
+#include "core/core.hpp"
+#include "values/declaration.hpp"
+
+namespace rankmesh::python {
+
+namespace {
+
+using detail::MeshBlueprint;
+
+/// An item of a mesh, with the names that it has there.
+struct NamedItem : detail::Item {
+    std::vector<std::string> axis_names;
+    std::string text;
+};
+
+std::vector<NamedItem> items_of(const MeshBlueprint& self) {
+    auto items = std::vector<NamedItem>{};
+    for (const auto& item : self.items) {
+        auto& named = items.emplace_back(NamedItem{item, {}, self.axes_text(item)});
+        for (int a = 0; a < self.mesh.axis_count(); ++a)
+            if (item.axes.contains({a})) named.axis_names.emplace_back(self.mesh.name(AxisId{a}));
+    }
+    return items;
+}
+
+}  // namespace
+
+void bind_blueprint(nb::module_& m) {
+    nb::class_<NamedItem>(m, "Item",
+                          "A set of axes, a part of each group along one axis, or the ranks on one host.")
+        .def_prop_ro(
+            "axes", [](const NamedItem& self) { return nb::tuple(nb::cast(self.axis_names)); },
+            nb::sig("def axes(self) -> tuple[str, ...]"), "The names of the axes, in the order of the mesh.")
+        .def_ro("at", &NamedItem::picked, "The indices of a pick; empty for whole groups.")
+        .def_ro("name", &NamedItem::name, "The name of a pick, a separate set or the local ranks, else ''.")
+        .def_ro("text", &NamedItem::text, "'dp,tp', or the name.")
+        .def_ro("local", &NamedItem::local, "True for the ranks on one host.")
+        .def_prop_ro("separate", &NamedItem::separate, "True if its group is never that of another item.")
+        .def_ro("timeout", &NamedItem::timeout, "Its own timeout; None for the mesh's.");
+    nb::class_<MeshBlueprint>(m, "MeshBlueprint", "One mesh of a plan in a world of known size.")
+        .def_ro("name", &MeshBlueprint::name, "Its name in the plan.")
+        .def_ro("mesh", &MeshBlueprint::mesh, "The mesh, every size known.")
+        .def_prop_ro(
+            "places",
+            [](const MeshBlueprint& self) {
+                return self.placed ? Topology(Placement(self.mesh, *self.placed)) : Topology(self.mesh);
+            },
+            "Which rank is at which place of the mesh.")
+        .def_prop_ro("items", &items_of, "What gets a communicator, in canonical order and without repeats.")
+        .def_ro("lazy", &MeshBlueprint::lazy, "True if nothing is connected at join.")
+        .def(
+            "description",
+            [](const MeshBlueprint& self, const std::vector<std::string>& words) {
+                return self.description(words);
+            },
+            nb::arg("words"),
+            "One line that is equal exactly if everything that ranks must agree on is equal. `words`: for "
+            "each "
+            "item, what else they must agree on.");
+    m.def(
+        "make_blueprint",
+        [](nb::handle plan, int world) {
+            return detail::make_blueprint(plan_of(plan), world, WorldOptions().timeout);
+        },
+        nb::arg("plan"), nb::arg("world"),
+        nb::sig(
+            "def make_blueprint(plan: collections.abc.Iterable[rankmesh._plan.Declaration], world: int) -> "
+            "list[MeshBlueprint]"),
+        "The meshes of a plan as all ranks must agree on them; UsageError for an invalid plan.");
+    m.def(
+        "duration",
+        [](nb::handle given) {
+            return given.is_none() ? std::nullopt : std::optional(duration_of(given, "the timeout"));
+        },
+        nb::arg("timeout").none(),
+        nb::sig("def duration(timeout: float | datetime.timedelta | None) -> datetime.timedelta | None"),
+        "A timeout as a timedelta; None for none.");
+}
+
+}  // namespace rankmesh::python
