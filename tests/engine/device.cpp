@@ -241,7 +241,7 @@ TEST(Device, APendingCanBeMovedAndOneThatIsDroppedIsOrderedOnItsStream) {
     });
 }
 
-TEST(Device, APendingLeftByAnExceptionLetsGoOfItsBuffersAndItsPeersAreLost) {
+TEST(Device, APendingLeftByAnExceptionFreesItsBuffersAndTellsItsPeers) {
     for (const auto blocked : {false, true}) {
         SCOPED_TRACE(blocked);
         auto lost = std::atomic<int>{0};

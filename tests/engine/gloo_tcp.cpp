@@ -354,7 +354,7 @@ TEST(TcpStore, JobsWithThePortsOfOneMasterTakeOneAfterTheOther) {
         EXPECT_EQ(jobs[i]->get({"who"}, soon()), Texts{std::string(1, "abc"[i])});
 }
 
-TEST(TcpStore, ItListensWhereItsHostIsAndSaysOnStderrWhereOthersReachItWithoutASecret) {
+TEST(TcpStore, ListensAtItsHostAndWarnsIfReachableWithoutASecret) {
     // What listens at 127.0.0.1 alone is not reached at 127.0.0.2, what listens at all interfaces is.
     const auto reached = [](const std::string& host, std::string* said) {
         auto url = free_url();
@@ -521,7 +521,7 @@ TEST(TcpStore, TheLastDescriptorIsEnoughForARankThatTakesItsTime) {
     EXPECT_TRUE(becomes([&] { return server->has_ended(); }));
 }
 
-TEST(TcpStore, ARankThatSendsWhatIsNoRequestLosesItsConnectionAndNobodyElseDoes) {
+TEST(TcpStore, AMalformedRequestClosesItsSendersConnectionOnly) {
     const auto url = free_url();
     const auto host = tcp_store(url, "a job", 0, 4);
     ASSERT_TRUE(host->put("a", "text", soon()));
@@ -603,7 +603,7 @@ TEST(TcpStore, RanksThatTheServerLeavesSayWhoServed) {
     EXPECT_EQ(text_of<EngineFailure>([&] { store->get({"a"}, soon()); }), text);
 }
 
-TEST(TcpStore, RanksNameTheOneThatServesWhereItIsKilledOrStoppedByItsNumberInTheirWorld) {
+TEST(TcpStore, AServerKilledOrStoppedIsNamedByItsRankInTheWorld) {
     for (const auto signal : {SIGKILL, SIGSTOP})
         for (const auto in_part : {false, true}) {
             const auto url = free_url();
@@ -835,7 +835,7 @@ TEST(TcpStore, ASecondHostCostsAListenerAndNoConnectionUntilItIsNeeded) {
     }));
 }
 
-TEST(TcpStore, OneThatWaitsToEnterComesByTheSecondOnlyOnceRanksHaveGoneOverToIt) {
+TEST(TcpStore, ANewcomerUsesTheSecondStoreOnlyOnceRanksHaveGoneOver) {
     const auto urls = TcpUrls{free_url(), free_url()};
     auto rank_0 = tcp_store(urls, "a job", 0, 2, soon());
     const auto rank_1 = tcp_store(urls, "a job", 1, 2, soon());
@@ -871,7 +871,7 @@ void end(pid_t rank_0) {
     waitpid(rank_0, nullptr, 0);
 }
 
-TEST(TcpStore, TheEndOfItsProcessIsCertainOnceTheConnectionIsClosedAndNobodyServesIt) {
+TEST(TcpStore, TheServersEndIsCertainOnceItsConnectionIsClosed) {
     const auto urls = TcpUrls{free_url(), free_url()};
     const auto rank_0 = serving_rank_0(urls.first);
     const auto store = tcp_store(urls, "a job", 1, 2, soon());
@@ -901,7 +901,7 @@ TEST(TcpStore, TheEndOfItsProcessIsNotCertainWhereItOnlyClosesAConnection) {
     EXPECT_EQ(store->successor()->doubt(), "");
 }
 
-TEST(TcpStore, AfterARequestThatWasCutOffNoOtherIsMadeAndTheEndOfItsProcessIsNotCertain) {
+TEST(TcpStore, AfterARequestCutOffNoOtherIsMadeAndTheServerMayBeAlive) {
     const auto urls = TcpUrls{free_url(), free_url()};
     const auto rank_0 = serving_rank_0(urls.first);
     const auto store = tcp_store(urls, "a job", 1, 2, soon());

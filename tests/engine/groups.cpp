@@ -42,7 +42,7 @@ std::string error_of(Body&& body) {
 
 }  // namespace
 
-TEST(Groups, RanksThatDoNotComeAreMissingWithTheirCoordinatesAndWhatTheyDo) {
+TEST(Groups, AbsentRanksAreMissingWithCoordinatesAndTheirCurrentCall) {
     auto said = std::array<std::string, 4>{};
     auto expired = std::latch(2);
     threads::run(4,
@@ -87,7 +87,7 @@ TEST(Groups, OverlappingListsInDifferentOrdersEndInWords) {
     EXPECT_TRUE(said[2].starts_with("Timeout {0}: ")) << said[2];
 }
 
-TEST(Groups, AListThatNobodyElseHasIsADisagreementSoonAlsoWhereItNamesARankThatDoesNotCome) {
+TEST(Groups, ListsThatDifferRaiseDisagreementAlsoIfARankIsAbsent) {
     auto said = std::array<std::string, 4>{};
     auto over = std::latch(3);
     const auto begin = std::chrono::steady_clock::now();
@@ -115,7 +115,7 @@ TEST(Groups, AListThatNobodyElseHasIsADisagreementSoonAlsoWhereItNamesARankThatD
     }
 }
 
-TEST(Groups, WhatWasSaidOfAGroupThatFailedIsNotTakenForWhatIsSaidOfTheNext) {
+TEST(Groups, EntriesOfAFailedGroupAreNotTakenForThoseOfTheNext) {
     auto first = std::array<std::string, 4>{};
     auto late = std::latch(3);
     auto next = std::latch(4);
@@ -194,7 +194,7 @@ TEST(Groups, CallsThatDifferAreNamedByTheGroupInCheckedModeAndWithout) {
                      {.timeout = 20s, .checked = checked});
 }
 
-TEST(Groups, OverAPlacedMeshRanksAreThoseOfTheWorldAndCoordinatesThoseOfTheMesh) {
+TEST(Groups, APlacedMeshHasRanksOfTheWorldAndCoordinatesOfTheMesh) {
     auto said = std::string{};
     auto over = std::latch(1);
     threads::run(4,

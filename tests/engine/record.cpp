@@ -263,7 +263,7 @@ TEST(FlightRecord, GroupsHaveOneNameOnAllTheirRanksAndNoOtherGroupHasIt) {
     EXPECT_EQ(lists.count("[0, 1]"), 2U) << "a channel of its own is a group of its own";
 }
 
-TEST(FlightRecord, TheFirstErrorIsWrittenByEveryRankThatHasItAndByThoseThatItMisses) {
+TEST(FlightRecord, TheFirstErrorIsWrittenByItsRanksAndByThoseThatItMisses) {
     const auto folder = support::Folder();
     auto late = std::atomic<int>{0};
     run(3,
@@ -298,7 +298,7 @@ TEST(FlightRecord, TheFirstErrorIsWrittenByEveryRankThatHasItAndByThoseThatItMis
     EXPECT_EQ(record["reason"], "timeout") << "an error is more than a request";
 }
 
-TEST(FlightRecord, WhatStandsOfAnErrorIsNotAskedForAgainWhenTheCommunicatorsAreGone) {
+TEST(FlightRecord, ARecordOfAnErrorIsNotWrittenAgainWithoutItsCommunicators) {
     const auto folder = support::Folder();
     const auto own = folder.path() + "/rank-0.json";
     auto thrown = std::latch(1);
@@ -416,7 +416,7 @@ TEST(FlightRecord, ASignalThatTheProgramAskedForWritesTheRecordsOfAllRanks) {
                  {.timeout = 20s, .record = folder.path(), .record_signal = SIGUSR1});
 }
 
-TEST(FlightRecord, TheVariablesOfTheEnvironmentAreHeardAndASignalThatIsNoneIsRefused) {
+TEST(FlightRecord, TheEnvironmentSetsFolderAndSignalAndABadSignalIsRefused) {
     const auto folder = support::Folder();
     setenv("RANKMESH_RECORD", folder.path().c_str(), 1);
     setenv("RANKMESH_RECORD_SIGNAL", "SIGUSR2", 1);

@@ -324,7 +324,7 @@ TEST(Threads, ARankThatCatchesItsOwnExceptionHasFailedTheMemberItLeft) {
     EXPECT_EQ(lost, 2);
 }
 
-TEST(Threads, ARankThatEndsBecauseOfAnotherNamesThatOneToThoseThatWaitForIt) {
+TEST(Threads, ARankThatEndsBecauseOfAnotherNamesItToThoseThatWait) {
     // Rank 3 ends, rank 2 waits for it, 0 for 2, and 1 for all.
     for (const auto* how : {"returns", "throws", "does not call"}) {
         auto heard = std::atomic<int>{0};
@@ -800,7 +800,7 @@ TEST(Threads, AMessageWithoutItsOtherHalfDoesNotHoldUpCollectives) {
     });
 }
 
-TEST(Threads, AStartedMessageLeftByAnExceptionLetsGoOfItsBufferAndItsPeerHearsIt) {
+TEST(Threads, AMessageLeftByAnExceptionFreesItsBufferAndTellsItsPeer) {
     for (auto sends : {false, true}) {
         auto lost = std::atomic<int>{0};
         auto left = std::atomic<bool>{false};

@@ -89,7 +89,7 @@ TEST(WhoIsMissing, AnErrorFollowsWhoWaitsForWhomToTheRankThatComesNowhere) {
     EXPECT_TRUE(std::regex_match(said, wanted)) << said;
 }
 
-TEST(WhoIsMissing, ARankInAnotherJoinIsSeenThereAndOneThatComputesWithItsLastCall) {
+TEST(WhoIsMissing, ARankIsSeenInItsJoinOrOutsideWithItsLastCall) {
     auto said = std::array<std::string, 2>{};
     run(3,
         [&](World& world) {
