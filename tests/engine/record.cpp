@@ -20,6 +20,7 @@
 #include <rankmesh/engine/threads.hpp>
 
 #include "engine/record/json.hpp"
+#include "support/eventually.hpp"
 #include "support/processes.hpp"
 #include "support/text_of.hpp"
 
@@ -29,6 +30,7 @@ using detail::CallRing;
 using detail::CallState;
 using detail::cat;
 using Json = nlohmann::json;
+using support::eventually;
 
 namespace {
 
@@ -51,12 +53,6 @@ std::string read(const std::string& path) {
     return text.str();
 }
 Json json_of(const std::string& path) { return Json::parse(read(path)); }
-
-/// Waits, at most for ten seconds.
-bool comes(const std::function<bool()>& condition) {
-    for (auto turn = 0; turn < 1000 && !condition(); ++turn) std::this_thread::sleep_for(10ms);
-    return condition();
-}
 
 /// Runs a program whose errors are those that its ranks are to meet.
 void run(int size, const std::function<void(World&)>& program, WorldOptions options) {
@@ -272,7 +268,7 @@ TEST(FlightRecord, TheFirstErrorIsWrittenByItsRanksAndByThoseThatItMisses) {
             auto on = me.on("dp");
             on.barrier();
             if (world.rank() == 1) {
-                while (late < 2) std::this_thread::sleep_for(10ms);
+                EXPECT_TRUE(eventually([&] { return late == 2; }));
                 EXPECT_EQ(json_of(folder.path() + "/rank-1.json")["reason"], "request");
                 EXPECT_THROW(on.barrier(), Timeout);
                 return;
@@ -409,7 +405,7 @@ TEST(FlightRecord, ASignalThatTheProgramAskedForWritesTheRecordsOfAllRanks) {
                      on.barrier();
                      const auto own = cat(folder.path(), "/rank-", world.rank(), ".json");
                      if (world.rank() == 0) raise(SIGUSR1);
-                     EXPECT_TRUE(comes([&] { return std::filesystem::exists(own); }));
+                     EXPECT_TRUE(eventually([&] { return std::filesystem::exists(own); }));
                      EXPECT_EQ(json_of(own)["reason"], "signal");
                      on.barrier();
                  },
@@ -422,7 +418,7 @@ TEST(FlightRecord, TheEnvironmentSetsFolderAndSignalAndABadSignalIsRefused) {
     setenv("RANKMESH_RECORD_SIGNAL", "SIGUSR2", 1);
     threads::run(1, [&](World&) {
         raise(SIGUSR2);
-        EXPECT_TRUE(comes([&] { return std::filesystem::exists(folder.path() + "/rank-0.json"); }));
+        EXPECT_TRUE(eventually([&] { return std::filesystem::exists(folder.path() + "/rank-0.json"); }));
     });
     setenv("RANKMESH_RECORD_SIGNAL", "KILL", 1);
     EXPECT_EQ(
