@@ -129,7 +129,7 @@ TEST(LlamaFactory, AloneDataPassesThroughAndThereIsNoGroup) {
               "nothing is distributed, so there is no group");
 }
 
-TEST(LlamaFactory, SizesThatDoNotFitAreRefusedAndAFailedConstructionCanBeRetried) {
+TEST(LlamaFactory, SizesThatDoNotFitAreRefusedAndConstructionCanBeRetried) {
     EXPECT_EQ(laws::text_of<dialect::Refusal>([] { plan({.mp_replicate_size = 3}, 8); }),
               "world_size (8) must be divisible by mp_replicate_size (3).");
     EXPECT_EQ(laws::text_of<dialect::Error>([] { plan({.mp_replicate_size = 2, .mp_shard_size = 2}, 8); }),

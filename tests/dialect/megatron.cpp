@@ -196,7 +196,7 @@ TEST(Megatron, AnOrderThatDoesNotSayWhereAnAxisIsIsAnError) {
               "'zz' is not in the order tp-cp-ep-dp-pp-gtp_remat");
 }
 
-TEST(Megatron, TheGroupToGatherInHasTheRanksOfDataAndContextAndAChannelOfItsOwn) {
+TEST(Megatron, TheAllGatherGroupHasDataAndContextRanksAndItsOwnChannel) {
     const auto plain = Sizes{.context_parallel_size = 2};
     auto sizes = plain;
     sizes.create_all_gather_group = true;

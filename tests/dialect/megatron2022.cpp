@@ -184,7 +184,7 @@ TEST(Megatron2022, EveryStageIsBeforeOrAfterTheSplitAndBothWhereThereIsNone) {
     }
 }
 
-TEST(Megatron2022, WhatIsSetWinsUntilNothingIsAndRipplesIntoTheRanksThatFollowFromIt) {
+TEST(Megatron2022, WhatIsSetWinsUntilItIsUnsetAndChangesTheRanksThatFollow) {
     auto mpu = made({2, 4, {}, 2}, 6, 16);  // tensor rank 0 of 2, stage 1 of {2, 6, 10, 14}
     mpu.set_tensor_model_parallel_world_size(4);
     EXPECT_EQ(mpu.get_tensor_model_parallel_world_size(), 4);

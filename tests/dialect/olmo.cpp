@@ -83,7 +83,7 @@ std::string error_of(Body&& body) {
 
 }  // namespace
 
-TEST(Olmo, EveryRankStandsAtItsCoordinateOfEveryPartAndThePartsOfAllRanksCoverTheWorld) {
+TEST(Olmo, EveryPartHasEachRankAtItsCoordinateAndPartsCoverTheWorld) {
     for (const auto& given : many) {
         auto seen = std::map<std::string, std::set<std::vector<int>>>{};
         for (int rank = 0; rank < given.world; ++rank)

@@ -117,7 +117,7 @@ std::vector<Kind> kinds(std::size_t n) {
 
 }  // namespace
 
-TEST(Checked, EveryPairOfDifferentCallsIsHeardByAllMembersAndTheChannelGoesOn) {
+TEST(Checked, EveryPairOfDifferentCallsReachesAllAndTheChannelGoesOn) {
     for (auto size : {2, 3, 8}) {
         auto heard = std::atomic<int>{0};
         const auto all = kinds(static_cast<std::size_t>(size));

@@ -6,6 +6,8 @@
 #include <atomic>
 #include <functional>
 #include <future>
+#include <latch>
+#include <string>
 #include <thread>
 
 #include <rankmesh/engine/threads.hpp>
@@ -14,9 +16,11 @@
 #include "conformance.hpp"
 #include "engine/threads/world.hpp"
 #include "support/fake_device.hpp"
+#include "support/is_seen.hpp"
 
 using namespace rankmesh;
 using namespace std::chrono_literals;
+using support::is_seen;
 
 TEST(Checked, StartedCallsThatDifferAreHeardInTheirOwnWait) {
     auto heard = std::atomic<int>{0};
@@ -157,13 +161,14 @@ TEST(Checked, AMessageOfABatchArrivesWhileAnotherOfItIsStillToCome) {
 
 TEST(Checked, AnExpiredTimeoutNamesTheCallAndWhoHasNotCome) {
     auto heard = std::atomic<int>{0};
+    auto expired = std::latch(2);
     threads::run(
         3,
         [&](World& world) {
             auto on = world.join({{"dp", rest}}).on("dp").within(200ms);
             auto x = ones<float>(5);
             on.all_reduce(x);
-            if (world.rank() == 1) return std::this_thread::sleep_for(700ms);
+            if (world.rank() == 1) return expired.wait();
             const auto text = text_of<Timeout>([&] { on.all_reduce(x); });
             EXPECT_NE(
                 text.find(" in all_reduce of 5 f32 by sum, call number 2 on 'dp' of mesh dp=3, group {0..2}: "
@@ -172,14 +177,18 @@ TEST(Checked, AnExpiredTimeoutNamesTheCallAndWhoHasNotCome) {
                 << text;
             EXPECT_THROW(on.barrier(), Timeout) << "a channel stays unusable";
             ++heard;
+            expired.count_down();
         },
         checked);
     EXPECT_EQ(heard, 2);
 }
 
 TEST(Checked, ARankThatLeavesIsLostToThoseThatCompare) {
-    for (auto pending : {false, true}) {
+    for (const auto* how : {"first", "first, with a pending call", "later"}) {
+        const auto first = *how == 'f';
+        const auto pending = std::string(how).ends_with("call");
         auto lost = std::atomic<int>{0};
+        auto left = std::latch(1);
         threads::run(
             3,
             [&](World& world) {
@@ -189,20 +198,23 @@ TEST(Checked, ARankThatLeavesIsLostToThoseThatCompare) {
                     auto on = me.on("dp");
                     if (world.rank() == 1) {
                         auto y = ones<float>(5);
-                        auto left = pending ? on.start_all_reduce(y) : Pending();
+                        auto unfinished = pending ? on.start_all_reduce(y) : Pending();
+                        for (auto other : {0, 2})
+                            EXPECT_TRUE(first || is_seen(world, other, "in all_reduce"));
                         throw std::runtime_error("boom");
                     }
-                    std::this_thread::sleep_for(50ms);
+                    if (first) left.wait();
                     on.all_reduce(x);
                 } catch (const PeerLost& error) {
                     EXPECT_EQ(error.ranks, std::vector{1});
                     ++lost;
                 } catch (const std::runtime_error&) {
+                    left.count_down();
                 }
                 world.join({{"dp", rest}}).on("dp").barrier();
             },
             checked);
-        EXPECT_EQ(lost, 2);
+        EXPECT_EQ(lost, 2) << how;
     }
 }
 

@@ -112,7 +112,7 @@ TEST(Conformance, AMovedFromCommunicatorSaysSo) {
     });
 }
 
-TEST(Conformance, APlanThatIsWrongInItselfIsAUsageErrorOnEveryRankAndTheWorldGoesOn) {
+TEST(Conformance, AnInvalidPlanIsAUsageErrorOnEveryRankAndTheWorldGoesOn) {
     on_every_rank([](World& world) {
         const auto n = world.size();
         EXPECT_EQ(text_of<UsageError>([&] {

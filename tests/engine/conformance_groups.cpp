@@ -92,7 +92,7 @@ TEST(Conformance, RandomListsOfRanksMakeGroupsOfTheirMembersAlone) {
     });
 }
 
-TEST(Conformance, GroupsOfDisjointRanksAreMadeAtTheSameTimeAndDoNotDisturbEachOther) {
+TEST(Conformance, DisjointGroupsAreMadeAtOnceWithoutDisturbingEachOther) {
     on_every_rank([](World& world) {
         auto me = world.join({{"dp", rest}});
         auto all = me.on("dp");
@@ -113,7 +113,7 @@ TEST(Conformance, GroupsOfDisjointRanksAreMadeAtTheSameTimeAndDoNotDisturbEachOt
     });
 }
 
-TEST(Conformance, EqualRanksInEqualOrderShareAChannelHoweverTheirGroupCameAbout) {
+TEST(Conformance, GroupsOfEqualRanksInEqualOrderShareAChannel) {
     on_every_rank([](World& world) {
         const auto n = world.size();
         auto me = world.join({{"dp", n}, {"tp", 1}});
@@ -179,7 +179,7 @@ TEST(Conformance, RandomColorsSplitTheWorldAndItsGroupsAsBruteForceDoes) {
     });
 }
 
-TEST(Conformance, ListsThatDifferAreADisagreementOnAllThatTakePartAndTheNextGroupIsMade) {
+TEST(Conformance, GroupListsThatDifferRaiseDisagreementAndTheNextGroupIsMade) {
     on_every_rank([](World& world) {
         const auto n = world.size();
         if (n < 2) return;

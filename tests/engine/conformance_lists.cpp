@@ -313,7 +313,7 @@ TEST(Conformance, AListThatIsDroppedIsWaitedForAndCopiedBack) {
     });
 }
 
-TEST(Conformance, AListThatIsWrongInOneBufferIsRefusedBeforeAnythingIsSentAndNamesIt) {
+TEST(Conformance, AListWithAWrongBufferIsRefusedByItsNumberBeforeSending) {
     on_every_rank([](World& world) {
         auto on = world.join({{"dp", rest}}).on("dp");
         const auto n = world.size();

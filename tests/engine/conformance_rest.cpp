@@ -66,7 +66,7 @@ void expect_sums(Communicator& on) {
 
 }  // namespace
 
-TEST(Conformance, ASuspendedSetRefusesCallsInWordsUntilItIsResumedAndTheOthersGoOn) {
+TEST(Conformance, ASuspendedSetRefusesCallsUntilResumedAndOtherSetsGoOn) {
     on_every_rank([](World& world) {
         for (const auto& mesh : meshes_of(world.size())) {
             auto me = world.join(mesh);

@@ -200,7 +200,7 @@ TEST(Device, WaitOrdersTheStreamAndSynchronizeBlocksTheHost) {
         queue.put(x.each([](float each) { return each + 100; }));
         auto later = on.start_all_reduce(*x);
         auto opener = std::thread([&] {
-            std::this_thread::sleep_for(20ms);
+            std::this_thread::sleep_for(20ms);  // in which synchronize() could return too early
             opened = true;
             gate.count_down();
         });
@@ -241,7 +241,7 @@ TEST(Device, APendingCanBeMovedAndOneThatIsDroppedIsOrderedOnItsStream) {
     });
 }
 
-TEST(Device, APendingLeftByAnExceptionLetsGoOfItsBuffersAndItsPeersAreLost) {
+TEST(Device, APendingLeftByAnExceptionFreesItsBuffersAndTellsItsPeers) {
     for (const auto blocked : {false, true}) {
         SCOPED_TRACE(blocked);
         auto lost = std::atomic<int>{0};

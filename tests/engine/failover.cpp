@@ -216,7 +216,7 @@ TEST(Failover, WhereRank0MayLiveNobodyGoesOn) {
     }
 }
 
-TEST(Failover, WhereOthersWentOnWithoutTheRankThatServesTheSecondNobodyGoesOver) {
+TEST(Failover, AfterOthersWentOnWithoutTheSecondsServerNobodyGoesOver) {
     auto entries = Entries{};
     const auto store = std::make_shared<DyingStore>(entries, -1, 0ms, 0U);
     const auto ended = std::atomic<bool>(false);
@@ -236,7 +236,7 @@ TEST(Failover, WhereOthersWentOnWithoutTheRankThatServesTheSecondNobodyGoesOver)
     EXPECT_FALSE(store->get({detail::failed_over}, {}).front());
 }
 
-TEST(Failover, WhereTheRankThatServesTheSecondDoesNotComeTheOthersSayItsNumber) {
+TEST(Failover, TheSecondsServerAbsentIsNamedByTheOthers) {
     auto processes = world_without_first(3);
     processes[0].comes = std::nullopt;
     const auto fates = fail_over(processes, 1, 10ms);

@@ -63,7 +63,7 @@ TEST(GlooFailures, AKilledRankIsLostOnEveryCommunicatorThatHeldItAndNowhereElse)
     expect_says(outcome, 3, ", dp: PeerLost {1} after ");
 }
 
-TEST(GlooFailures, ARankThatDoesNotComeToAGroupIsMissedByItsRanksAloneAndAKilledOneIsLost) {
+TEST(GlooFailures, ARankAbsentFromAGroupIsMissedByItsMembersOnly) {
     const auto late = job("timeout-group");
     const auto killed = job("kill-group");
     for (auto rank : {0U, 2U}) {
@@ -78,7 +78,7 @@ TEST(GlooFailures, ARankThatDoesNotComeToAGroupIsMissedByItsRanksAloneAndAKilled
         for (const auto* outcome : {&late, &killed}) expect_says(*outcome, rank, ", rest: went well");
 }
 
-TEST(GlooFailures, ARankThatEndsBecauseOfAnotherNamesThatOneToThoseThatWaitForIt) {
+TEST(GlooFailures, ARankThatEndsBecauseOfAnotherNamesItToThoseThatWait) {
     const auto killed = job("kill-chain");
     expect_says(killed, 2, ", dp: PeerLost {1} after ");
     expect_says(killed, 2,
@@ -245,7 +245,7 @@ TEST(GlooFailures, AMessageThatNobodySendsNamesItsSender) {
     for (std::size_t rank = 1; rank < 4; ++rank) expect_says(outcome, rank, ", barrier: Timeout {1} after ");
 }
 
-TEST(GlooFailures, RanksThatWaitForEachOtherInOtherCallsNameEachOtherInCheckedMode) {
+TEST(GlooFailures, InCheckedModeRanksInCrossedCallsNameEachOther) {
     for (auto turn = 0; turn < 3; ++turn) {
         const auto outcome = job("timeout-crossed", 4, -1, {}, {{"RANKMESH_CHECK", "1"}});
         expect_says(outcome, 0, ", all: Timeout {1} after ");
@@ -269,7 +269,7 @@ TEST(GlooFailures, ARankThatNeverJoinsIsNamedAtTheTimeout) {
     }
 }
 
-TEST(GlooFailures, ARankThatNeverJoinsIsNamedByAllOthersAlsoIfTheFirstToNoticeLeaves) {
+TEST(GlooFailures, ARankThatNeverJoinsIsNamedByAllThoughTheFirstToNoticeLeaves) {
     for (auto turn = 0; turn < 3; ++turn) {
         const auto outcome = job("timeout-absent", 6);
         for (std::size_t rank = 0; rank < 5; ++rank) {
@@ -303,7 +303,7 @@ TEST(GlooFailures, ARankThatIsKilledWhileOthersConnectIsTheOneThatIsLost) {
     }
 }
 
-TEST(GlooFailures, ARankThatStopsWhileOthersConnectIsMissingOnAllAlsoWhereItIsNoPeer) {
+TEST(GlooFailures, ARankThatStopsInAJoinIsMissingOnAllRanksEvenNonPeers) {
     for (auto moment = 1000; moment < 7000; moment += 1000) {
         const auto outcome = job("timeout-stop-in-join", 6, -1, {}, {{"MOMENT", std::to_string(moment)}});
         for (auto rank : {0U, 2U, 3U, 4U, 5U})
@@ -324,7 +324,7 @@ TEST(GlooFailures, ARankThatArrivesInAJoinAndStopsThereIsNamedByAll) {
     }
 }
 
-TEST(GlooFailures, ARankThatArrivesInAJoinAndEndsThereIsLostToAllLongBeforeTheTimeout) {
+TEST(GlooFailures, ARankThatEndsInAJoinIsLostToAllLongBeforeTheTimeout) {
     const auto outcome = job("kill-in-step");
     for (std::size_t rank = 1; rank < 4; ++rank) {
         expect_says(outcome, rank, ", program: PeerLost {0} after ");
@@ -432,7 +432,7 @@ TEST(GlooFailures, RanksWhoseCallsDifferAllHearWhoCalledWhat) {
     }
 }
 
-TEST(GlooFailures, ARankThatIsSlowToSayWhatItCalledIsHeardAndOneThatDoesNotIsNamed) {
+TEST(GlooFailures, ARankSlowToSayItsCallIsHeardAndASilentOneIsNamed) {
     const auto text_of = [](const std::string& most, const std::string& silent) {
         return "is not the same on all its ranks: all_reduce of 1000 f32 by sum on " + most +
                "; broadcast of 1000 f32 from 0 on 1 [dp=0 tp=1]" + silent + "; 'dp,tp' of mesh dp=2 tp=2";
@@ -486,7 +486,7 @@ TEST(GlooFailures, InCheckedModeCallsThatDifferAreHeardByAllAndTheGroupGoesOn) {
     }
 }
 
-TEST(GlooFailures, InCheckedModeCallsThatDifferAreHeardByAllAlsoIfTheFirstToHearLeaves) {
+TEST(GlooFailures, CheckedCallsThatDifferReachAllThoughTheFirstToHearLeaves) {
     for ([[maybe_unused]] auto turn : turns(20)) {
         const auto outcome = job("differ-and-leave", 6, -1, {}, {{"RANKMESH_CHECK", "1"}});
         for (std::size_t rank = 0; rank < 6; ++rank) {
@@ -650,7 +650,7 @@ TEST(GlooFailures, APmixServerThatDoesNotAnswerEndsTheStartAtItsTimeout) {
         "has not answered");
 }
 
-TEST(GlooFailures, MoreConnectionsThanDescriptorsAreRefusedOnEveryRankBeforeConnecting) {
+TEST(GlooFailures, TooFewDescriptorsEveryRankRefusesBeforeConnecting) {
     const auto folder = support::Folder();
     auto processes = std::vector<pid_t>{};
     for (int rank = 0; rank < 4; ++rank)

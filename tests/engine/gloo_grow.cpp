@@ -149,7 +149,7 @@ std::string two_hosts() {
     return "tcp://127.0.0.1:" + std::to_string(port) + ",127.0.0.1:" + std::to_string(port + 1);
 }
 
-TEST(GlooGrow, ByTheStoreOfASecondHostWhenRank0IsLostAsWellAndAProcessThatWaitsGoesOverToIt) {
+TEST(GlooGrow, WhenRank0IsLostTheSecondHostsStoreServesAlsoNewcomers) {
     lose_and_replace(two_hosts(), 0, 0);
     lose_and_replace(two_hosts(), 0, -1);
     lose_and_replace(two_hosts(), 1, 1);
@@ -190,7 +190,7 @@ TEST(GlooGrow, Rank0MayEndInGrowWhereASecondHostIsNamed) {
     expect_all(outcome, {1, 2, 3}, "of 3, with {0..2}");
 }
 
-TEST(GlooGrow, WhenRank0EndsInGrowThoseThatHaveEnteredAndThoseThatWereThereGoOnTogether) {
+TEST(GlooGrow, WhenRank0EndsInGrowNewcomersAndSurvivorsGoOnTogether) {
     for (auto after : {0, 5, 10, 20, 40}) {
         const auto steps = "sum told dies:0:" + std::to_string(after) + " grow:1:20000 die:0 go_on";
         auto job = Growing(steps, 3, two_hosts());
@@ -291,7 +291,7 @@ TEST(GlooGrow, AProcessThatDiesWhileItWaitsCostsOneTimeoutAndNoRank) {
     expect_says(outcome, 4, "is [dp=1 tp=1] 3 of 4");
 }
 
-TEST(GlooGrow, AProcessThatDiesWhenItHasEnteredIsLostAsAnyRankAndTheWorldBeforeGoesOn) {
+TEST(GlooGrow, ANewcomerThatDiesIsLostAndTheWorldBeforeGoesOn) {
     auto job = Growing("sum grow:1:20000 lose:-1 back sum", 3);
     job.later("rejoin:20000 lose:10");
     const auto outcome = job.end();
@@ -366,7 +366,7 @@ TEST(GlooGrow, ARankThatEndsMeanwhileIsNamedOnAllAtOnce) {
     expect_all(outcome, {0, 2, 3, 4}, "of 4, with {0..3}");
 }
 
-TEST(GlooGrow, ARankThatEndedInItBeforeTheOthersCameIsNamedLongBeforeTheTimeout) {
+TEST(GlooGrow, ARankThatEndsInGrowBeforeTheOthersComeIsNamedAtOnce) {
     auto job = Growing(
         "sum dies:1:300 pause:$(( RANK == 1 ? 0 : 1500 )) grow:1:20000 survivors sum grow:1:20000 sum", 3);
     ASSERT_TRUE(job.ranks().all_say("of 3"));
@@ -436,7 +436,7 @@ TEST(GlooGrow, WhatWasSaidToGrowIsRemovedFromTheStore) {
     EXPECT_EQ(job.left_of_growing(), std::vector<std::string>{});
 }
 
-TEST(GlooGrow, WhatSurvivorsHaveSaidInTheWorldThatTheyLeaveIsRemovedFromTheStore) {
+TEST(GlooGrow, SurvivorsRemoveTheEntriesOfTheWorldThatTheyLeave) {
     auto job = Growing("sum lose:1 survivors sum", 3);
     job.end();
     auto names = job.left();

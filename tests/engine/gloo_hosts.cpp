@@ -73,7 +73,7 @@ TEST_F(GlooHosts, TheCommandRunsALayoutOnBoth) {
 #endif
 }
 
-TEST_F(GlooHosts, OverAThrottledLinkTheCalibratedModelOrdersPlacementsAsTheyAreMeasured) {
+TEST_F(GlooHosts, OverASlowLinkTheCalibratedModelOrdersPlacementsAsMeasured) {
 #ifdef RANKMESH_COMMAND
     const auto hosts = TwoHosts({"10.77.0.1/24"}, {"10.77.0.2/24"});
     if (!hosts.throttle(200)) GTEST_SKIP() << "links cannot be throttled here by tc of iproute2";
@@ -128,7 +128,7 @@ TEST_F(GlooHosts, TheInterfaceIsFoundOrSetByNameAddressOrSubnet) {
             "there are ");
 }
 
-TEST_F(GlooHosts, OfSeveralAddressesThatOfTheDefaultRouteOrTowardsMasterIsTaken) {
+TEST_F(GlooHosts, TheAddressTakenIsOnTheDefaultRouteOrTowardsMaster) {
     const auto hosts = TwoHosts({"10.77.0.1/24", "10.88.0.1/24", "10.99.0.1/24"},
                                 {"10.77.0.2/24", "10.88.0.2/24", "10.99.0.2/24"});
     for (std::size_t host = 0; host < 2; ++host)
@@ -192,7 +192,7 @@ TEST_F(GlooHosts, ALinkThatIsCutInACallEndsItAtTheTimeoutWithTheRanksBehindIt) {
     }
 }
 
-TEST_F(GlooHosts, ALinkThatIsCutBeforeAJoinEndsItAtTheTimeoutWithTheRanksBehindIt) {
+TEST_F(GlooHosts, ALinkCutBeforeAJoinEndsItAtTheTimeoutNamingRanksBehindIt) {
     const auto hosts = TwoHosts({"10.77.0.1/24"}, {"10.77.0.2/24"});
     auto job = Job(on(hosts, RANKMESH_GLOO_PROGRAM " timeout-cut-join"));
     ASSERT_TRUE(job.all_say("joined the rendezvous"));

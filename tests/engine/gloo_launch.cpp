@@ -126,7 +126,7 @@ TEST(GlooMaster, RankAndSizeAndWhereRankZeroIsAreEnough) {
     expect_says(outcome, 0, ", job 'tcp:" + ports_of(variables) + ".1' (its port), on 127.0.0.1\n");
 }
 
-TEST(GlooMaster, TorchrunsVariablesAreEnoughThoughOtherStoresListenAtItsPortAndBesideIt) {
+TEST(GlooMaster, TorchrunsVariablesSufficeThoughOtherStoresTakeItsPorts) {
     auto variables = torchrun();
     const auto master_port = master().at("MASTER_PORT");
     variables["MASTER_PORT"] = master_port;
@@ -144,7 +144,7 @@ TEST(GlooMaster, TorchrunsVariablesAreEnoughThoughOtherStoresListenAtItsPortAndB
     for (auto each : stores) close(each);
 }
 
-TEST(GlooMaster, RanksMeetWhateverEachOfTorchrunsAgentsHasCountedWhereTheseMeetForEveryStart) {
+TEST(GlooMaster, TorchrunRanksMeetDespiteDifferentRestartCounts) {
     for (const auto& [variable, value] :
          Variables{{"TORCHELASTIC_USE_AGENT_STORE", "True"}, {"TORCH_DISABLE_SHARE_RDZV_TCP_STORE", "1"}})
         for (const std::string id : {"run7", "none"}) {

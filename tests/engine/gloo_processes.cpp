@@ -101,7 +101,7 @@ TEST(LocalProcesses, OfAWorldThoseOfThisNetworkAreLookedAt) {
     EXPECT_EQ(before.ended(), std::vector{2});
 }
 
-TEST(LocalProcesses, ThatRunAreNotToBlameForConnectionsThatBreakWhereAnotherHasEnded) {
+TEST(LocalProcesses, RunningProcessesAreNotBlamedForConnectionsIfAnotherEnded) {
     using Ranks = std::vector<int>;
     const auto ended = Child();
     const auto runs = Child();

@@ -146,7 +146,7 @@ Failure leaving(int rank, const char* why) {
 
 }  // namespace
 
-TEST(StoreRendezvous, AStepOfAllTakesTwoEntriesAndTwoLooksOfARankHoweverManyThereAre) {
+TEST(StoreRendezvous, AStepOfAllTakesTwoEntriesAndTwoLooksARankForAnySize) {
     constexpr auto steps = 3;
     for (auto size : {2, 8, 64, 100}) {
         const auto stores = on_ranks(size, true, [&](StoreRendezvous& world) {
@@ -221,7 +221,7 @@ TEST(StoreRendezvous, WhoLeavesIsLostToAllThatWaitForItByItsNumberAndItsReason) 
     }
 }
 
-TEST(StoreRendezvous, AStepThatExpiresNamesTheAbsentOnAllRanksThoughTheFirstToNoticeLeaves) {
+TEST(StoreRendezvous, AStepThatExpiresNamesTheAbsentRankOnAllRanks) {
     // Of 9 ranks the first child of rank 1 would be the first that is none, of 12 it has three.
     for (auto [size, absent] : {std::pair(9, 0), {9, 8}, {12, 0}, {12, 2}, {12, 11}}) {
         on_ranks(
@@ -264,7 +264,7 @@ TEST(StoreRendezvous, ARankThatArrivesAtAStepAndDoesNotGoOnIsNamed) {
             std::chrono::milliseconds(400));
 }
 
-TEST(GlooWorld, ARankThatWaitsForTheMissingOneIsNotNamedThoughItsOwnTimeoutExpiresLater) {
+TEST(GlooWorld, ARankThatWaitsForTheMissingOneIsNotNamedItself) {
     const auto mesh = Mesh{{"dp", 2}, {"tp", 2}};
     auto waiting = std::latch(3);
     on_worlds(4, std::chrono::milliseconds(800), [&](GlooWorld& world, int rank) {
@@ -297,7 +297,7 @@ TEST(GlooWorld, ARankThatWaitsForTheMissingOneIsNotNamedThoughItsOwnTimeoutExpir
     });
 }
 
-TEST(GlooWorld, ARankThatCannotJoinEndsSoonAlsoWhereOneThatItHasConnectedToDoesNotAnswer) {
+TEST(GlooWorld, AFailedJoinEndsSoonThoughAConnectedRankDoesNotAnswer) {
     auto waiting = std::latch(1);
     on_worlds(4, std::chrono::milliseconds(500), [&](GlooWorld& world, int rank) {
         auto arriving = Arriving(world.exchange(), waiting);
@@ -317,7 +317,7 @@ TEST(GlooWorld, ARankThatCannotJoinEndsSoonAlsoWhereOneThatItHasConnectedToDoesN
     });
 }
 
-TEST(StoreRendezvous, WhoWaitsForAMessageOfARankThatWaitsItselfNamesTheRankThatNeverComes) {
+TEST(StoreRendezvous, WaitingForARankThatWaitsNamesTheRankThatNeverComes) {
     auto waiting = std::latch(4);
     on_ranks(
         5, false,
@@ -344,7 +344,7 @@ TEST(StoreRendezvous, WhoWaitsForAMessageOfARankThatWaitsItselfNamesTheRankThatN
         std::chrono::milliseconds(300));
 }
 
-TEST(StoreRendezvous, ARankThatHearsWhyNoMessageComesIsNotTheCauseForThoseThatConnectToIt) {
+TEST(StoreRendezvous, ARankThatHearsWhyNoMessageComesIsNotTheCauseForItsPeers) {
     auto heard = std::latch(1);
     on_ranks(4, false, [&](StoreRendezvous& world) {
         if (world.rank() == 1)
@@ -363,7 +363,7 @@ TEST(StoreRendezvous, ARankThatHearsWhyNoMessageComesIsNotTheCauseForThoseThatCo
     });
 }
 
-TEST(StoreRendezvous, ARankThatLeavesBecauseOfAnotherIsNotTheCauseAlsoWhereThatOneIsNotAwaited) {
+TEST(StoreRendezvous, ARankThatLeavesBecauseOfAnotherBlamesEvenOneNotAwaited) {
     on_ranks(
         4, false,
         [](StoreRendezvous& world) {
@@ -466,7 +466,7 @@ TEST(StoreRendezvous, WorldsOfTheSameRanksLeaveNoMoreEntriesHoweverManyThereWere
     EXPECT_LE(counts[39], counts[5]);
 }
 
-TEST(GlooWorld, ACommunicatorThatIsSuspendedAndResumedManyTimesLeavesNoMoreEntries) {
+TEST(GlooWorld, SuspendingAndResumingOftenLeavesNoMoreEntries) {
     const auto entries = std::make_shared<Entries>();
     auto counts = std::vector<std::size_t>{};
     auto all_there = std::barrier(3);

@@ -355,7 +355,7 @@ TEST(TcpStore, JobsWithThePortsOfOneMasterTakeOneAfterTheOther) {
         EXPECT_EQ(jobs[i]->get({"who"}, soon()), Texts{std::string(1, "abc"[i])});
 }
 
-TEST(TcpStore, ItListensWhereItsHostIsAndSaysOnStderrWhereOthersReachItWithoutASecret) {
+TEST(TcpStore, ListensAtItsHostAndWarnsIfReachableWithoutASecret) {
     // What listens at 127.0.0.1 alone is not reached at 127.0.0.2, what listens at all interfaces is.
     const auto reached = [](const std::string& host, std::string* said) {
         auto url = free_url();
@@ -522,7 +522,7 @@ TEST(TcpStore, TheLastDescriptorIsEnoughForARankThatTakesItsTime) {
     EXPECT_TRUE(becomes([&] { return server->has_ended(); }));
 }
 
-TEST(TcpStore, ARankThatSendsWhatIsNoRequestLosesItsConnectionAndNobodyElseDoes) {
+TEST(TcpStore, AMalformedRequestClosesItsSendersConnectionOnly) {
     const auto url = free_url();
     const auto host = tcp_store(url, "a job", 0, 4);
     ASSERT_TRUE(host->set("a", "text", soon()));
@@ -604,7 +604,7 @@ TEST(TcpStore, RanksThatTheServerLeavesSayWhoServed) {
     EXPECT_EQ(text_of<EngineFailure>([&] { store->get({"a"}, soon()); }), text);
 }
 
-TEST(TcpStore, RanksNameTheOneThatServesWhereItIsKilledOrStoppedByItsNumberInTheirWorld) {
+TEST(TcpStore, AServerKilledOrStoppedIsNamedByItsRankInTheWorld) {
     for (const auto signal : {SIGKILL, SIGSTOP})
         for (const auto in_part : {false, true}) {
             const auto url = free_url();
@@ -839,7 +839,7 @@ TEST(TcpStore, ASecondHostCostsAListenerAndNoConnectionUntilItIsNeeded) {
     }));
 }
 
-TEST(TcpStore, OneThatWaitsToEnterComesByTheSecondOnlyOnceRanksHaveGoneOverToIt) {
+TEST(TcpStore, ANewcomerUsesTheSecondStoreOnlyOnceRanksHaveGoneOver) {
     const auto urls = TcpUrls{free_url(), free_url()};
     auto rank_0 = failover_store(urls, "a job", 0, 2, soon());
     const auto rank_1 = failover_store(urls, "a job", 1, 2, soon());
@@ -875,7 +875,7 @@ void end(pid_t rank_0) {
     waitpid(rank_0, nullptr, 0);
 }
 
-TEST(TcpStore, TheEndOfItsProcessIsCertainOnceTheConnectionIsClosedAndNobodyServesIt) {
+TEST(TcpStore, TheServersEndIsCertainOnceItsConnectionIsClosed) {
     const auto urls = TcpUrls{free_url(), free_url()};
     const auto rank_0 = serving_rank_0(urls.first);
     const auto store = failover_store(urls, "a job", 1, 2, soon());
@@ -905,7 +905,7 @@ TEST(TcpStore, TheEndOfItsProcessIsNotCertainWhereItOnlyClosesAConnection) {
     EXPECT_EQ(store->first()->doubt(), "");
 }
 
-TEST(TcpStore, AfterARequestThatWasCutOffNoOtherIsMadeAndTheEndOfItsProcessIsNotCertain) {
+TEST(TcpStore, AfterARequestCutOffNoOtherIsMadeAndTheServerMayBeAlive) {
     const auto urls = TcpUrls{free_url(), free_url()};
     const auto rank_0 = serving_rank_0(urls.first);
     const auto store = failover_store(urls, "a job", 1, 2, soon());

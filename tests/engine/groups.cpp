@@ -42,7 +42,7 @@ std::string error_of(Body&& body) {
 
 }  // namespace
 
-TEST(Groups, RanksThatDoNotComeAreMissingWithTheirCoordinatesAndWhatTheyDo) {
+TEST(Groups, AbsentRanksAreMissingWithCoordinatesAndTheirCurrentCall) {
     auto said = std::array<std::string, 4>{};
     auto expired = std::latch(2);
     threads::run(4,
@@ -72,6 +72,7 @@ TEST(Groups, RanksThatDoNotComeAreMissingWithTheirCoordinatesAndWhatTheyDo) {
 
 TEST(Groups, OverlappingListsInDifferentOrdersEndInWords) {
     auto said = std::array<std::string, 3>{};
+    auto expired = std::latch(3);
     threads::run(3,
                  [&](World& world) {
                      auto me = world.join({{"dp", rest}});
@@ -79,7 +80,7 @@ TEST(Groups, OverlappingListsInDifferentOrdersEndInWords) {
                      const auto pairs = std::vector<std::vector<int>>{{0, 1}, {1, 2}, {0, 2}};
                      said[static_cast<std::size_t>(r)] =
                          error_of([&] { me.group(pairs[static_cast<std::size_t>(r)]); });
-                     std::this_thread::sleep_for(200ms);
+                     expired.arrive_and_wait();
                  },
                  {.timeout = 300ms});
     EXPECT_TRUE(said[0].starts_with("Timeout {1}: ")) << said[0];
@@ -87,7 +88,7 @@ TEST(Groups, OverlappingListsInDifferentOrdersEndInWords) {
     EXPECT_TRUE(said[2].starts_with("Timeout {0}: ")) << said[2];
 }
 
-TEST(Groups, AListThatNobodyElseHasIsADisagreementSoonAlsoWhereItNamesARankThatDoesNotCome) {
+TEST(Groups, ListsThatDifferRaiseDisagreementAlsoIfARankIsAbsent) {
     auto said = std::array<std::string, 4>{};
     auto over = std::latch(3);
     const auto begin = std::chrono::steady_clock::now();
@@ -115,7 +116,7 @@ TEST(Groups, AListThatNobodyElseHasIsADisagreementSoonAlsoWhereItNamesARankThatD
     }
 }
 
-TEST(Groups, WhatWasSaidOfAGroupThatFailedIsNotTakenForWhatIsSaidOfTheNext) {
+TEST(Groups, EntriesOfAFailedGroupAreNotTakenForThoseOfTheNext) {
     auto first = std::array<std::string, 4>{};
     auto late = std::latch(3);
     auto next = std::latch(4);
@@ -194,7 +195,7 @@ TEST(Groups, CallsThatDifferAreNamedByTheGroupInCheckedModeAndWithout) {
                      {.timeout = 20s, .checked = checked});
 }
 
-TEST(Groups, OverAPlacedMeshRanksAreThoseOfTheWorldAndCoordinatesThoseOfTheMesh) {
+TEST(Groups, APlacedMeshHasRanksOfTheWorldAndCoordinatesOfTheMesh) {
     auto said = std::string{};
     auto over = std::latch(1);
     threads::run(4,
@@ -207,7 +208,7 @@ TEST(Groups, OverAPlacedMeshRanksAreThoseOfTheWorldAndCoordinatesThoseOfTheMesh)
                      }
                      over.wait();
                      // What rank 0 said of a group that it gave up is void at once, not when it comes to the
-                     // next.
+                     // next: it comes later than the 100 ms after which the others would take it to differ.
                      if (world.rank() == 0) std::this_thread::sleep_for(250ms);
                      // Ranks outside a mesh make groups as well.
                      auto on = me["b"].group({3, 0, 2, 1});

@@ -184,7 +184,7 @@ TEST(Grow, WhoEntersComparesCallsAsTheOthersDo) {
                  {.checked = true});
 }
 
-TEST(Grow, ARankThatFailsIsLostToTheOthersWhichGoOnAndItsErrorIsThrownInTheEnd) {
+TEST(Grow, ARankThatFailsIsLostToTheOthersAndItsErrorIsThrownAtTheEnd) {
     auto went_on = std::atomic<int>{0};
     const auto text = text_of<EngineFailure>([&] {
         threads::run(3, [&](World& world) {
@@ -264,7 +264,7 @@ TEST(Grow, WhatCannotEnterSaysWhatCan) {
 }
 
 // Each cycle a rank ends, which may be the first, the others go on, and a new thread takes its place.
-TEST(Grow, RanksThatAreLostAndReplacedManyTimesGiveTheRightSumsThroughout) {
+TEST(Grow, RanksLostAndReplacedManyTimesGiveTheRightSums) {
     constexpr auto size = 4;
     constexpr auto cycles = 50;
     auto random = std::mt19937(17);

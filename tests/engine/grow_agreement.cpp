@@ -313,7 +313,7 @@ TEST(GrowAgreement, AWorldOfSomeRanksOrWithoutAStoreDoesNotGrow) {
               "engine 'gloo', with RANKMESH_STORE and processes that are started one by one");
 }
 
-TEST(GrowAgreement, AllThatAreThereEndAlikeWhateverHappensAndThoseThatEnterHoldTheSame) {
+TEST(GrowAgreement, MembersAgreeOnTheOutcomeAndNewcomersHoldTheSame) {
     const auto check = [](unsigned seed) {
         auto random = std::mt19937(seed);
         const auto upto = [&](int n) { return static_cast<int>(random() % static_cast<unsigned>(n + 1)); };

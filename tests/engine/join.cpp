@@ -280,7 +280,7 @@ TEST(Blueprint, DescriptionsAreEqualExactlyWhereRanksMustAgree) {
     EXPECT_EQ(said({of_pick}), "m: dp=4 tp=2, over dp; tp; dp,tp; dp[0,3] as ends tuned to max_ctas=8");
 }
 
-TEST(Join, ARankThatLosesAnotherNamesThatOneOnTheConnectionsThatItHasMade) {
+TEST(Join, ARankThatLosesAnotherNamesItOnItsConnections) {
     const auto world = std::make_shared<ThreadsWorld>(std::make_shared<Job>(1), std::make_shared<JobStore>(),
                                                       0, WorldOptions{});
     auto told = std::vector<int>{};

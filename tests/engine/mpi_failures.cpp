@@ -64,7 +64,7 @@ TEST(MpiFailures, AWellBehavedProgramEndsWell) {
     EXPECT_EQ(count(outcome.output, "ended well"), 4) << outcome.output;
 }
 
-TEST(MpiFailures, AMessageOfAnotherLengthIsAnErrorWithBothLengthsAndTheOthersGoOn) {
+TEST(MpiFailures, AMessageOfAnotherLengthRaisesBothLengthsAndOthersGoOn) {
     const auto outcome = job("lengths");
     EXPECT_EQ(outcome.exit_code, 0) << outcome.output;
     EXPECT_EQ(count(outcome.output, "ended well"), 4) << outcome.output;
@@ -84,7 +84,7 @@ TEST(MpiFailures, AMessageOfAnotherLengthIsAnErrorWithBothLengthsAndTheOthersGoO
     EXPECT_EQ(count(outcome.output, "Disagreement"), 10) << outcome.output;
 }
 
-TEST(MpiFailures, CollectivesThatDifferAreHeardByAllBeforeDataMovesAndTheGroupGoesOn) {
+TEST(MpiFailures, CollectivesThatDifferAreHeardByAllBeforeDataMoves) {
     const auto outcome = job("differ-unchecked");
     EXPECT_EQ(outcome.exit_code, 0) << outcome.output;
     EXPECT_EQ(count(outcome.output, "ended well"), 4) << outcome.output;
@@ -142,7 +142,7 @@ TEST(MpiFailures, AnExceptionThatNobodyCatchesEndsTheJobWithItsText) {
     EXPECT_HAS(outcome, "boom");
 }
 
-TEST(MpiFailures, AnOperationThatIsPendingWhenAnExceptionUnwindsEndsTheJobAtOnce) {
+TEST(MpiFailures, AnExceptionPastAPendingOperationEndsTheJobAtOnce) {
     const auto outcome = job("throw-pending");
     expect_failed(outcome);
     EXPECT_HAS(
@@ -174,7 +174,7 @@ TEST(MpiFailures, AnExpiredTimeoutIsReportedAndEndsTheJob) {
         "job is ended");
 }
 
-TEST(MpiFailures, AnExpiredTimeoutLeavesTheRecordsOfThoseThatWaitAndOfThoseThatTheyMiss) {
+TEST(MpiFailures, ATimeoutLeavesTheRecordsOfWaitingAndMissingRanks) {
     const auto folder = support::Folder();
     const auto outcome = job("timeout", "RANKMESH_RECORD=" + folder.path());
     expect_failed(outcome);
@@ -309,7 +309,7 @@ TEST(MpiFailures, ARankThatNeverStartsIsReportedByThoseThatWaitInMpiInit) {
     }
 }
 
-TEST(MpiFailures, ACallThatSomeRanksStartAndOthersBlockInIsReportedBeforeTheTimeout) {
+TEST(MpiFailures, ACallThatOnlySomeRanksStartIsReportedBeforeTheTimeout) {
     for (const auto& [mode, who] :
          {std::pair("mixed", "{0, 2, 3} have started what {1} blocks in: rank "),
           std::pair("mixed-one", "{1} has started what {0, 2, 3} block in: rank ")}) {
@@ -322,7 +322,7 @@ TEST(MpiFailures, ACallThatSomeRanksStartAndOthersBlockInIsReportedBeforeTheTime
     }
 }
 
-TEST(MpiFailures, WhatIsMessagesOnAllRanksMayBeStartedOnSomeAndBlockingOnOthers) {
+TEST(MpiFailures, CallsMadeOfMessagesMayBeStartedOnSomeAndBlockOnOthers) {
     const auto outcome = job("mixed-well");
     EXPECT_EQ(outcome.exit_code, 0) << outcome.output;
     EXPECT_EQ(count(outcome.output, "ended well"), 4) << outcome.output;
@@ -408,7 +408,7 @@ TEST(MpiFailures, AHandleThatIsAllThatIsLeftDoesNotWaitEither) {
     EXPECT_HAS(outcome, "main caught: boom");
 }
 
-TEST(MpiFailures, AThreadThatBlocksOnInputDoesNotKeepTheWatchdogFromEndingTheJob) {
+TEST(MpiFailures, AThreadBlockedOnInputDoesNotKeepTheWatchdogFromEndingTheJob) {
     const auto outcome = ended("sleep 8 | env " RANKMESH_ENVIRONMENT " timeout -k 5 6 " RANKMESH_MPIRUN
                                " -n 2 " RANKMESH_MPIEXEC_FLAGS " " RANKMESH_MPI_PROGRAM " timeout-stdin");
     expect_failed(outcome);
@@ -450,7 +450,7 @@ TEST(MpiFailures, ADisagreementIsHeardOnEveryRankAndTheProgramGoesOn) {
         EXPECT_EQ(count(outcome.output, part), 4) << outcome.output;
 }
 
-TEST(MpiFailures, InCheckedModeCallsThatDifferAreHeardOnEveryRankAndTheProgramGoesOn) {
+TEST(MpiFailures, CheckedCallsThatDifferReachEveryRankAndTheProgramGoesOn) {
     const auto outcome = job("differ", "RANKMESH_CHECK=1");
     EXPECT_EQ(outcome.exit_code, 0) << outcome.output;
     for (const auto* part : {"ranks {0, 2, 3} [", "]: all_reduce of 100 f32 by sum",

@@ -301,7 +301,7 @@ TEST(Nccl, ACommunicatorOfTheProgramsIsSplitAndStaysItsOwn) {
     });
 }
 
-TEST(Nccl, JoinsMeshesWithAxesOfOneWithSetsOfAxesAndSeveralAtOnceOnEightRanks) {
+TEST(Nccl, EightRanksJoinSeveralMeshesWithSetsOfAxesAndAxesOfOne) {
     on_devices(8, [](nccl::World& world) {
         auto me = world.join({{.name = "a",
                                .mesh = {{"pp", 1}, {"dp", 2}, {"cp", 1}, {"tp", 4}},
@@ -378,7 +378,7 @@ TEST(Nccl, LeavesNothingInTheLastErrorOfTheProgram) {
     });
 }
 
-TEST(Nccl, ThreadsThatCallOnSeveralCommunicatorsOfADeviceEnqueueOneAfterTheOther) {
+TEST(Nccl, ThreadsOnSeveralCommunicatorsOfADeviceEnqueueInTurn) {
     on_devices(2, [](nccl::World& world) {
         auto me = world.join({{"dp", rest}}, {.over = {Axes("dp").separate("own")}});
         const auto call = [&](const char* name) {

@@ -79,7 +79,7 @@ TEST(NcclFailures, TwoRanksOnOneDeviceAreNamedBeforeNcclRefusesThem) {
     EXPECT_EQ(count, 3);
 }
 
-TEST(NcclFailures, ATimeoutThatExpiresInSynchronizeIsThrownThereAndByEveryLaterCall) {
+TEST(NcclFailures, ATimeoutInSynchronizeIsThrownThereAndByEveryLaterCall) {
     const auto program = [](nccl::World& world) {
         auto on = world.join({{"dp", rest}}).on("dp");
         const auto x = DeviceArray<float>(1, 1.0f);
@@ -133,7 +133,7 @@ TEST(NcclFailures, InCheckedModeTheCallItselfThrowsWhoIsMissing) {
     on_devices(2, program, {.timeout = 20s, .checked = true});
 }
 
-TEST(NcclFailures, WhoDropsACommunicatorAfterATimeoutIsNamedByThoseThatStillWait) {
+TEST(NcclFailures, DroppingACommunicatorAfterATimeoutIsNamedByThoseThatWait) {
     const auto program = [](nccl::World& world) {
         auto me = std::make_optional(world.join({{"dp", rest}}));
         auto on = std::make_optional(me->on("dp"));
@@ -201,7 +201,7 @@ TEST(NcclFailures, ACallThatConnectsEndsAtTheTimeoutOfTheWorld) {
     unsetenv("FAKE_CONNECT");
 }
 
-TEST(NcclFailures, APendingLeftByAnExceptionLetsGoOfItsBuffersAndItsPeersAreLost) {
+TEST(NcclFailures, APendingLeftByAnExceptionFreesItsBuffersAndTellsItsPeers) {
     auto lost = std::atomic<int>{0};
     auto left = std::atomic<bool>{false};
     const auto program = [&](nccl::World& world) {
@@ -234,7 +234,7 @@ TEST(NcclFailures, APendingLeftByAnExceptionLetsGoOfItsBuffersAndItsPeersAreLost
     EXPECT_EQ(lost, 3);
 }
 
-TEST(NcclFailures, ARankThatLeavesBecauseOfAnotherNamesThatOneUntilItHasMadeACallAgain) {
+TEST(NcclFailures, ARankThatLeavesBecauseOfAnotherNamesItUntilItsNextCall) {
     for (const auto goes_on : {false, true}) {
         auto lost = std::vector<int>{};
         auto called = std::latch(4);

@@ -90,7 +90,7 @@ TEST(NcclRest, WhereNcclCannotSuspendACommunicatorIsMadeAgain) {
     unsetenv("FAKE_FAIL");
 }
 
-TEST(NcclRest, WhereNcclFailsOnOneRankTheOthersWaitForItNoLongerThanTheTimeout) {
+TEST(NcclRest, WhenNcclFailsOnOneRankTheOthersWaitAtMostTheTimeout) {
     for (const auto* call : {"ncclCommSuspend@1", "ncclCommResume@1"}) {
         if (!suspends) continue;
         setenv("FAKE_FAIL", call, 1);
@@ -108,7 +108,7 @@ TEST(NcclRest, WhereNcclFailsOnOneRankTheOthersWaitForItNoLongerThanTheTimeout) 
     }
 }
 
-TEST(NcclRest, AGroupThatNcclCannotMakeChangesNothingOfWhatIsHeldSuspendedAndResumed) {
+TEST(NcclRest, AGroupThatNcclCannotMakeLeavesSuspendAndResumeAsTheyWere) {
     on_devices(4, [&](nccl::World& world) {
         auto me = world.join({{"dp", 2}, {"tp", 2}}, {.over = {{"dp", "tp"}}});
         auto all = me.on("dp", "tp");

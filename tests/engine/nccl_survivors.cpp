@@ -63,7 +63,7 @@ TEST(NcclSurvivors, ShrinkWhatWasShrunkOrMakeANewOneWhereTheFirstWorldIsAsked) {
     EXPECT_EQ(outcome.all().find(anew), std::string::npos) << outcome.all();
 }
 
-TEST(NcclSurvivors, MakeANewOneWhereOneHasNoneOrItsNcclCannotOrResourcesAreShared) {
+TEST(NcclSurvivors, MakeANewCommunicatorWhereNcclCannotShrinkTheOld) {
     expect_go_on(job("early 1", 3), {0, 2}, "{0, 2}", anew);
     expect_go_on(job("share 1", 3), {0, 2}, "{0, 2}", anew);
     // The others wait for it, up to half their timeout.
@@ -141,7 +141,7 @@ TEST(NcclSurvivors, LetAnotherTakeThePlaceThatIsFreeAndMakeACommunicatorOfAll) {
 }
 
 // Where some ranks had the new world and others not, each of them would look for its survivors in its own.
-TEST(NcclSurvivors, HearOfARankThatEndsWhileTheirWorldShrinksInTheNextJoinAllOfThem) {
+TEST(NcclSurvivors, ARankThatEndsWhileTheWorldShrinksIsNamedToAllInTheNextJoin) {
     const auto outcome = job("shrinking 1", 4);
     for (auto rank : {0U, 3U}) {
         expect_says(outcome, rank, "is in a world of 3\n");

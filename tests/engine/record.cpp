@@ -20,6 +20,7 @@
 #include <rankmesh/engine/threads.hpp>
 
 #include "engine/record/json.hpp"
+#include "support/eventually.hpp"
 #include "support/processes.hpp"
 #include "support/text_of.hpp"
 
@@ -29,6 +30,7 @@ using detail::CallRing;
 using detail::CallState;
 using detail::cat;
 using Json = nlohmann::json;
+using support::eventually;
 
 namespace {
 
@@ -51,12 +53,6 @@ std::string read(const std::string& path) {
     return text.str();
 }
 Json json_of(const std::string& path) { return Json::parse(read(path)); }
-
-/// Waits, at most for ten seconds.
-bool comes(const std::function<bool()>& condition) {
-    for (auto turn = 0; turn < 1000 && !condition(); ++turn) std::this_thread::sleep_for(10ms);
-    return condition();
-}
 
 /// Runs a program whose errors are those that its ranks are to meet.
 void run(int size, const std::function<void(World&)>& program, WorldOptions options) {
@@ -263,7 +259,7 @@ TEST(FlightRecord, GroupsHaveOneNameOnAllTheirRanksAndNoOtherGroupHasIt) {
     EXPECT_EQ(lists.count("[0, 1]"), 2U) << "a channel of its own is a group of its own";
 }
 
-TEST(FlightRecord, TheFirstErrorIsWrittenByEveryRankThatHasItAndByThoseThatItMisses) {
+TEST(FlightRecord, TheFirstErrorIsWrittenByItsRanksAndByThoseThatItMisses) {
     const auto folder = support::Folder();
     auto late = std::atomic<int>{0};
     run(3,
@@ -272,7 +268,7 @@ TEST(FlightRecord, TheFirstErrorIsWrittenByEveryRankThatHasItAndByThoseThatItMis
             auto on = me.on("dp");
             on.barrier();
             if (world.rank() == 1) {
-                while (late < 2) std::this_thread::sleep_for(10ms);
+                EXPECT_TRUE(eventually([&] { return late == 2; }));
                 EXPECT_EQ(json_of(folder.path() + "/rank-1.json")["reason"], "request");
                 EXPECT_THROW(on.barrier(), Timeout);
                 return;
@@ -298,7 +294,7 @@ TEST(FlightRecord, TheFirstErrorIsWrittenByEveryRankThatHasItAndByThoseThatItMis
     EXPECT_EQ(record["reason"], "timeout") << "an error is more than a request";
 }
 
-TEST(FlightRecord, WhatStandsOfAnErrorIsNotAskedForAgainWhenTheCommunicatorsAreGone) {
+TEST(FlightRecord, ARecordOfAnErrorIsNotWrittenAgainWithoutItsCommunicators) {
     const auto folder = support::Folder();
     const auto own = folder.path() + "/rank-0.json";
     auto thrown = std::latch(1);
@@ -409,20 +405,20 @@ TEST(FlightRecord, ASignalThatTheProgramAskedForWritesTheRecordsOfAllRanks) {
                      on.barrier();
                      const auto own = cat(folder.path(), "/rank-", world.rank(), ".json");
                      if (world.rank() == 0) raise(SIGUSR1);
-                     EXPECT_TRUE(comes([&] { return std::filesystem::exists(own); }));
+                     EXPECT_TRUE(eventually([&] { return std::filesystem::exists(own); }));
                      EXPECT_EQ(json_of(own)["reason"], "signal");
                      on.barrier();
                  },
                  {.timeout = 20s, .record = folder.path(), .record_signal = SIGUSR1});
 }
 
-TEST(FlightRecord, TheVariablesOfTheEnvironmentAreHeardAndASignalThatIsNoneIsRefused) {
+TEST(FlightRecord, TheEnvironmentSetsFolderAndSignalAndABadSignalIsRefused) {
     const auto folder = support::Folder();
     setenv("RANKMESH_RECORD", folder.path().c_str(), 1);
     setenv("RANKMESH_RECORD_SIGNAL", "SIGUSR2", 1);
     threads::run(1, [&](World&) {
         raise(SIGUSR2);
-        EXPECT_TRUE(comes([&] { return std::filesystem::exists(folder.path() + "/rank-0.json"); }));
+        EXPECT_TRUE(eventually([&] { return std::filesystem::exists(folder.path() + "/rank-0.json"); }));
     });
     setenv("RANKMESH_RECORD_SIGNAL", "KILL", 1);
     EXPECT_EQ(

@@ -83,7 +83,7 @@ std::string refusal(const RunOptions& options) {
 
 }  // namespace
 
-TEST(Run, WithoutALauncherRanksAreAsManyThreadsAsTheProgramSaysElseTheEnvironmentElseOne) {
+TEST(Run, WithoutALauncherThreadsAreThoseOfProgramElseEnvironment) {
     {
         const auto plain = Environment{};
         EXPECT_EQ(size_of_run({}), 1);
@@ -119,7 +119,7 @@ TEST(Run, ALauncherIsBelievedAndItsWorldIsNeverMadeOfThreadsUnseen) {
         "RANKMESH_WORLD_SIZE=1 if a world of 1 is meant\n");
 }
 
-TEST(Run, AProcessThatWasStartedAsOneOfSeveralNeverRunsAloneWhateverWasForgotten) {
+TEST(Run, OneOfSeveralProcessesNeverRunsAloneIfAVariableIsMissing) {
     if (!gloo::is_built()) GTEST_SKIP() << "built without Gloo";
     for (const auto* rank : {"0", "1"}) {
         const auto all = std::vector<std::pair<std::string, std::string>>{

@@ -193,7 +193,7 @@ TEST(Simulation, RanksGetTheChannelsThatTheyGetOnThreads) {
     }
 }
 
-TEST(Simulation, RanksThatListTheirMeshesInAnotherOrderMakeTheSameGroupsTogether) {
+TEST(Simulation, MeshesListedInAnotherOrderMakeTheSameGroups) {
     const auto through = broken(
         Bug::none, [](int) { return false; }, patient);
     for (const auto& [size, plan] : costly_plans()) {
@@ -251,7 +251,7 @@ TEST(Simulation, AMessageThatIsNotSentKeepsTheRanksThatItKeepsOnThreads) {
     EXPECT_EQ(found.missing, threads.missing);
 }
 
-TEST(Simulation, RanksThatMakeGroupsInAnotherOrderWaitForEachOtherExactlyWhereTheyDoOnThreads) {
+TEST(Simulation, GroupsMadeInAnotherOrderDeadlockWhereThreadsDo) {
     const auto square = Plan{{.mesh = {{"dp", 2}, {"tp", 2}}}};
     auto stuck = 0;
     for (auto mask = 0; mask < 16; ++mask) {
@@ -269,7 +269,7 @@ TEST(Simulation, RanksThatMakeGroupsInAnotherOrderWaitForEachOtherExactlyWhereTh
     EXPECT_EQ(stuck, 2) << "round the square, in either direction";
 }
 
-TEST(Simulation, RanksThatNumberItemsInAnotherOrderAreMissedByTheirPeersAsOnThreads) {
+TEST(Simulation, ItemsNumberedInAnotherOrderAreMissedAsOnThreads) {
     // The groups of these begin with ranks with which no other group of that number begins.
     for (const auto odd : {3, 5, 7}) {
         const auto plan = Plan{{.mesh = {{"dp", 4}, {"tp", 2}}}};
@@ -323,7 +323,7 @@ static void expect_few_messages(int size) {
     EXPECT_LE(store.address_bytes.most, 60 * connections * (1 + 4 * largest_sharing));
 }
 
-TEST(Simulation, AgreementTakesLogarithmicallyManyMessagesARankAndAddressesAsManyAsItHasPeers) {
+TEST(Simulation, AgreementCostsLogarithmicMessagesAndOneAddressAPeer) {
     for (auto bits = 3; bits <= 10; ++bits)
         for (const auto size : {(1 << bits) - 4, 1 << bits}) expect_few_messages(size);
 }

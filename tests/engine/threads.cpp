@@ -5,6 +5,7 @@
 #include <atomic>
 #include <functional>
 #include <future>
+#include <latch>
 #include <mutex>
 #include <optional>
 #include <thread>
@@ -13,10 +14,16 @@
 
 #include "engine/threads/world.hpp"
 #include "steps.hpp"
+#include "support/absent.hpp"
+#include "support/eventually.hpp"
+#include "support/is_seen.hpp"
 #include "support/text_of.hpp"
 
 using namespace rankmesh;
 using namespace std::chrono_literals;
+using support::Absent;
+using support::eventually;
+using support::is_seen;
 
 namespace {
 
@@ -33,27 +40,6 @@ E error_of(int size, const std::function<void(World&)>& program,
     }
     throw std::logic_error("the world ended without that error");
 }
-
-/// Ranks that make no call, and have not returned, until those that wait for them have ended.
-class Absent {
-public:
-    template <class Calls>
-    void outlast(Calls&& calls) {
-        try {
-            calls();
-        } catch (...) {
-            over_ = true;
-            throw;
-        }
-        over_ = true;
-    }
-    void stay() const {
-        while (!over_) std::this_thread::sleep_for(1ms);
-    }
-
-private:
-    std::atomic<bool> over_ = false;
-};
 
 }  // namespace
 
@@ -143,15 +129,19 @@ TEST(Threads, EveryRankHearsThatPlansDifferHoweverSoonTheFirstLeaves) {
 TEST(Threads, ARankThatHasReturnedIsLostAtOnceToThoseThatNeedIt) {
     // The timeout is that of the world, much longer than this test may take.
     const auto lost_to = [](int rank, std::string_view what, const std::function<void(Communicator&)>& call) {
-        const auto error = error_of<PeerLost>(3, [&](World& world) {
-            auto on = world.join({{"dp", rest}}).on("dp");
-            if (world.rank() == 0) call(on);
-            if (world.rank() == 1) std::this_thread::sleep_for(50ms);  // the others may wait for it already
-        });
-        EXPECT_EQ(error.what(), detail::cat("rank ", rank, " has returned without its part in ", what,
-                                            "; 'dp' of mesh dp=3, group {0..2}, has lost ", rank,
-                                            " [dp=", rank, "] and cannot be used any more"));
-        EXPECT_EQ(error.ranks, std::vector{rank});
+        for (auto waits : {false, true}) {  // rank 0 for it already when it returns
+            const auto error = error_of<PeerLost>(3, [&](World& world) {
+                auto on = world.join({{"dp", rest}}).on("dp");
+                if (world.rank() == 0) call(on);
+                if (world.rank() == rank && waits) {
+                    EXPECT_TRUE(is_seen(world, 0, what));
+                }
+            });
+            EXPECT_EQ(error.what(), detail::cat("rank ", rank, " has returned without its part in ", what,
+                                                "; 'dp' of mesh dp=3, group {0..2}, has lost ", rank,
+                                                " [dp=", rank, "] and cannot be used any more"));
+            EXPECT_EQ(error.ranks, std::vector{rank});
+        }
     };
     auto x = std::vector<float>(3);
     lost_to(2, "recv of 3 f32 from 2, message number 1", [&](auto& on) { on.recv(x, 2); });
@@ -202,7 +192,7 @@ TEST(Threads, WhoWaitsForAMessageHearsThatItsSenderHasLeftWhenever) {
                 return std::string(lost.what());
             }
         });
-        std::this_thread::sleep_for(pause);  // either may be first
+        std::this_thread::sleep_for(pause);  // the law: it may come at any moment of the other's wait
         left.add(1, {.kind = detail::Failure::Kind::left, .why = "rank 1 is gone", .lost = {1}});
         box.look();
         EXPECT_TRUE(heard.get().starts_with("rank 1 is gone"));
@@ -221,7 +211,7 @@ TEST(Threads, ARankThatHasReturnedIsMissedOnlyWhereItIsNeeded) {
             if (world.rank() > 0) all.recv(x, world.rank() - 1);
             if (world.rank() < 3) all.send(x, world.rank() + 1);
             if (world.rank() < 2) return;
-            std::this_thread::sleep_for(20ms);
+            for (auto returned : {0, 1}) EXPECT_TRUE(is_seen(world, returned, "is gone"));
             me.on("tp").all_reduce(x);
             EXPECT_EQ(x, 0);
         });
@@ -247,7 +237,7 @@ TEST(Threads, AWorldOfSomeRanksOutlivesTheWorldItWasMadeOf) {
     // A rank that returns before it makes the world of some ranks is lost there, however late the others do.
     const auto error = error_of<PeerLost>(2, [](World& world) {
         if (world.rank() == 0) return;
-        std::this_thread::sleep_for(20ms);
+        EXPECT_TRUE(is_seen(world, 0, "is gone"));
         world.sub({1, 0}).join({{"dp", rest}});
     });
     EXPECT_EQ(error.ranks, std::vector<int>{1});
@@ -259,7 +249,9 @@ TEST(Threads, EveryMemberOfAGroupHearsOfAnExpiredTimeoutAndSoDoesALateOne) {
         3,
         [&](World& world) {
             auto on = world.join({{"dp", rest}}).on("dp");
-            if (world.rank() == 2) std::this_thread::sleep_for(600ms);
+            if (world.rank() == 2) {
+                EXPECT_TRUE(eventually([&] { return heard == 2; }));
+            }
             try {
                 on.barrier();
             } catch (const Timeout& error) {
@@ -324,7 +316,7 @@ TEST(Threads, ARankThatCatchesItsOwnExceptionHasFailedTheMemberItLeft) {
     EXPECT_EQ(lost, 2);
 }
 
-TEST(Threads, ARankThatEndsBecauseOfAnotherNamesThatOneToThoseThatWaitForIt) {
+TEST(Threads, ARankThatEndsBecauseOfAnotherNamesItToThoseThatWait) {
     // Rank 3 ends, rank 2 waits for it, 0 for 2, and 1 for all.
     for (const auto* how : {"returns", "throws", "does not call"}) {
         auto heard = std::atomic<int>{0};
@@ -356,8 +348,7 @@ TEST(Threads, ARankThatEndsBecauseOfAnotherNamesThatOneToThoseThatWaitForIt) {
                                  hears([&] { world.join({{"dp", rest}}); });
                              }
                              if (world.rank() == 1) hears([&] { world.join({{"dp", rest}}); });
-                             while (heard < 3) std::this_thread::sleep_for(1ms);
-                             absent.outlast([] {});
+                             absent.outlast([&] { EXPECT_TRUE(eventually([&] { return heard == 3; })); });
                          },
                          {.timeout = 20s});
         } catch (const std::exception&) {
@@ -428,18 +419,19 @@ TEST(Threads, AViewOfAMemberThatEndsWhileAnExceptionUnwindsFailsNothing) {
 }
 
 TEST(Threads, TwoThreadsOnOneCommunicatorAreRefusedAndOnTwoAreNot) {
-    threads::run(2, [](World& world) {
+    auto refused = std::latch(1);
+    threads::run(2, [&](World& world) {
         auto me = world.join({{"dp", rest}}, {.over = {Axes("dp").separate("other")}});
         auto on = me.on("dp");
         auto other = me.on("other");
         if (world.rank() == 1) {
-            std::this_thread::sleep_for(300ms);
+            refused.wait();
             on.barrier();
             other.barrier();
             return;
         }
         auto waiting = std::thread([&] { on.barrier(); });
-        std::this_thread::sleep_for(100ms);
+        EXPECT_TRUE(is_seen(world, 0, "in barrier"));
         auto same = me.on("dp");
         EXPECT_THROW(
             try { same.barrier(); } catch (const UsageError& error) {
@@ -450,6 +442,7 @@ TEST(Threads, TwoThreadsOnOneCommunicatorAreRefusedAndOnTwoAreNot) {
                 throw;
             },
             UsageError);
+        refused.count_down();
         other.barrier();
         waiting.join();
     });
@@ -498,33 +491,39 @@ TEST(Threads, EveryOrderOfDestructionIsWell) {
             auto me = std::make_unique<Member>(world->join({{"dp", rest}}));
             auto on = std::make_unique<Communicator>(me->on("dp"));
             auto x = 1.0f;
+            auto sum = 2.0f;  // doubled by each
             on->all_reduce(x);
             const std::function<void()> drop[] = {[&] { world.reset(); }, [&] { me.reset(); },
                                                   [&] { on.reset(); }};
             const int orders[6][3] = {{0, 1, 2}, {0, 2, 1}, {1, 0, 2}, {1, 2, 0}, {2, 0, 1}, {2, 1, 0}};
             for (auto which : orders[order]) {
                 drop[which]();
-                if (on) on->all_reduce(x);
+                if (!on) continue;
+                on->all_reduce(x);
+                sum *= 2;
             }
+            EXPECT_EQ(x, sum);
         });
 }
 
 TEST(Threads, APendingThatMayNotBeWaitedForIsStillPending) {
-    threads::run(2, [](World& world) {
+    auto refused = std::latch(1);
+    threads::run(2, [&](World& world) {
         auto me = world.join({{"dp", rest}});
         auto on = me.on("dp");
         if (world.rank() == 1) {
-            std::this_thread::sleep_for(300ms);
+            refused.wait();
             on.barrier();
             auto x = 1.0f;
             on.all_reduce(x);
             return;
         }
         auto waiting = std::thread([&] { on.barrier(); });
-        std::this_thread::sleep_for(100ms);
+        EXPECT_TRUE(is_seen(world, 0, "in barrier"));
         auto again = me.on("dp");
         auto x = 1.0f;
         EXPECT_THROW(again.start_all_reduce(x).wait(), UsageError) << "another thread is in the channel";
+        refused.count_down();
         waiting.join();
         auto pending = again.start_all_reduce(x);
         pending.wait();
@@ -566,7 +565,7 @@ TEST(Threads, AMeshTakenFromATemporaryMemberFailsLikeTheMember) {
 
 TEST(Threads, TheRankThatLeftFirstIsTheCauseHoweverLongItUnwinds) {
     struct Slow {
-        ~Slow() { std::this_thread::sleep_for(100ms); }
+        ~Slow() { std::this_thread::sleep_for(100ms); }  // the law is about such a rank
     };
     const auto error = error_of<std::runtime_error>(2, [](World& world) {
         const auto slow = Slow{};
@@ -800,7 +799,7 @@ TEST(Threads, AMessageWithoutItsOtherHalfDoesNotHoldUpCollectives) {
     });
 }
 
-TEST(Threads, AStartedMessageLeftByAnExceptionLetsGoOfItsBufferAndItsPeerHearsIt) {
+TEST(Threads, AMessageLeftByAnExceptionFreesItsBufferAndTellsItsPeer) {
     for (auto sends : {false, true}) {
         auto lost = std::atomic<int>{0};
         auto left = std::atomic<bool>{false};

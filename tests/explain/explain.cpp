@@ -103,7 +103,7 @@ TEST(Explain, NeverSaysThatNothingIsWrongWithoutTheRecordOfEachRank) {
     }
 }
 
-TEST(Explain, DoubtsCallsThatAreNotOverAndUnevenOnesInARunThatReportsNothing) {
+TEST(Explain, DoubtsUnfinishedAndUnevenCallsInARunThatReportsNothing) {
     auto job = RecordedJob(Mesh{{"tp", 3}});
     job.all({{"tp"}});
     job.all({{"tp"}, "barrier", 0, "i32", ""});

@@ -401,7 +401,7 @@ TEST(CallOrder, AgreesWithEveryInterleavingOfEveryOrderOfTheSameCollectives) {
     EXPECT_GT(counts.programs, counts.blocking);
 }
 
-TEST(CallOrder, AgreesWithEveryInterleavingOfRandomProgramsOfFiveOperationsARank) {
+TEST(CallOrder, AgreesWithEveryInterleavingOfRandomProgramsOfFiveOperations) {
     auto counts = Counts{};
     auto random = std::mt19937(16);
     const auto upto = [&](std::size_t most) {

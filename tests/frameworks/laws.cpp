@@ -58,7 +58,7 @@ void for_each_groups(int most, Visit&& visit) {
 
 }  // namespace
 
-TEST(Frameworks, EveryKindHasEachRankInAtMostOneGroup_WhichIsTheOneThatItIsToldOf) {
+TEST(Frameworks, ARankIsInAtMostOneGroupOfAKindAndOfReturnsIt) {
     auto seen = 0;
     for_each_groups(36, [&](const Groups& groups) {
         ++seen;

@@ -27,7 +27,7 @@ TEST(Sglang, StagesStandFurthestApart) {
     EXPECT_EQ(lists(groups, "pp"), (Lists{{0, 2, 4, 6}, {1, 3, 5, 7}}));
 }
 
-TEST(Sglang, ContextParallelRanksWithoutReplicasOfExpertsShareTokensAsThose) {
+TEST(Sglang, WithoutExpertReplicasContextRanksShareTokensAsReplicasDo) {
     const auto groups =
         frameworks::Groups("sglang", {{"tp_size", 8}, {"attn_cp_size", 4}, {"moe_dp_size", 2}}, 8);
     EXPECT_EQ(lists(groups, "moe_dp"), lists(groups, "attn_cp"));

@@ -122,7 +122,7 @@ TEST(Steps, AreNoSlowerOnFasterMachines) {
         }
 }
 
-TEST(Steps, SendTokensToExpertsAsFastBetweenNodesAsInsideThemWhereLinksAreAlike) {
+TEST(Steps, OverEqualLinksSendTokensAsFastBetweenNodesAsInside) {
     auto compared = 0;
     for (auto job : some_jobs()) {
         job.stack.tokens_once = false;
