@@ -133,18 +133,18 @@ int main(int count, char** words) {
     const auto url = rankmesh::detail::TcpUrl{.host = "127.0.0.1", .first_port = port, .last_port = port + 9};
     const auto store = rankmesh::detail::tcp_store(url, "steps", 0, 1);
     auto number = 0;
-    const auto put = [&] {
+    const auto set = [&] {
         const auto name = "entry." + std::to_string(number++);
-        store->put(name, std::string(60, 'x'), from_now(std::chrono::seconds(10)));
+        store->set(name, std::string(60, 'x'), from_now(std::chrono::seconds(10)));
     };
     auto served = std::vector<double>{};
     const auto request = median_of([&] {
         const auto begin = processor_time();
-        const auto time = time_of(calls, put) * 1e-9;
+        const auto time = time_of(calls, set) * 1e-9;
         served.push_back((processor_time() - begin) / calls / 2);
         return time;
     });
-    store->put("long", std::string(1 << 24, 'x'), from_now(std::chrono::seconds(10)));
+    store->set("long", std::string(1 << 24, 'x'), from_now(std::chrono::seconds(10)));
     const auto served_byte = median_of([&] {
         const auto begin = processor_time();
         store->get({"long"}, from_now(std::chrono::seconds(10)));

@@ -24,18 +24,22 @@ using support::Entries;
 
 namespace {
 
-/// The second store as one rank sees it: it ends with the rank that serves it.
-class SecondStore final : public detail::Store {
+/// A store that a process serves, as one rank sees it.
+class Served final : public detail::ServedStore {
 public:
-    SecondStore(std::shared_ptr<DyingStore> store, const std::atomic<bool>& ended)
-        : store_(std::move(store)), ended_(ended) {}
-    bool put(const std::string& name, const std::string& text, Instant until) override {
-        look();
-        return store_->put(name, text, until);
+    Served(std::shared_ptr<DyingStore> store, std::string served_as, std::string doubt,
+           const std::atomic<bool>& ended)
+        : store_(std::move(store)),
+          served_as_(std::move(served_as)),
+          doubt_(std::move(doubt)),
+          ended_(ended) {}
+    bool set(const std::string& name, const std::string& text, Instant until) override {
+        throw_if_ended();
+        return store_->set(name, text, until);
     }
     std::vector<std::optional<std::string>> get(const std::vector<std::string>& names,
                                                 Instant until) override {
-        look();
+        throw_if_ended();
         return store_->get(names, until);
     }
     void remove(const std::vector<std::string>& names, Instant until) noexcept override {
@@ -44,43 +48,30 @@ public:
     std::chrono::microseconds longest_pause() const override { return 4ms; }
     std::string text() const override { return "the store 'second'"; }
     const std::string& job() const override { return store_->job(); }
+    std::string served_as() const override { return served_as_; }
+    std::string ping(Instant) override { return {}; }
+    std::string doubt() override { return doubt_; }
 
 private:
-    void look() const {
+    void throw_if_ended() const {
         if (ended_) throw EngineFailure("its process has ended");
     }
     const std::shared_ptr<DyingStore> store_;
+    const std::string served_as_;
+    const std::string doubt_;
     const std::atomic<bool>& ended_;
 };
 
-/// The second store, which the process of one place serves.
-class Second final : public detail::Successor {
-public:
-    Second(std::shared_ptr<detail::Store> store, int place, int server, std::string doubt,
-           std::string identity)
-        : store_(std::move(store)),
-          server_(server),
-          serves_(place == server),
-          doubt_(std::move(doubt)),
-          identity_(std::move(identity)) {}
-    std::shared_ptr<detail::Store> store() override { return store_; }
-    bool is_served_here() const override { return serves_; }
-    std::string reached(std::chrono::steady_clock::time_point) override { return {}; }
-    std::string words() const override { return {}; }
-    std::string why_not_served() const override { return {}; }
-    std::string doubt() override { return doubt_; }
-    int place() const override { return server_; }
-    void set_place(int) override {}
-    const std::string& identity() const override { return identity_; }
-    std::string text() const override { return "the second store"; }
+/// The stores of one process: the first, and a second that the process at the place `server` serves.
+detail::FailoverStore stores_of(int place, int server, const std::shared_ptr<DyingStore>& second,
+                                const std::string& doubt, const std::atomic<bool>& ended) {
+    return {std::make_shared<Served>(second, "", doubt, ended),
+            {.store = std::make_shared<Served>(second, place == server ? "this process" : "", "", ended),
+             .name = "the second store",
+             .place = server}};
+}
 
-private:
-    const std::shared_ptr<detail::Store> store_;
-    const int server_;
-    const bool serves_;
-    const std::string doubt_;
-    const std::string identity_;
-};
+const auto first_is_lost = detail::ServerLost("the first is gone", "; go on");
 
 /// One process that goes over, or not.
 struct Process {
@@ -118,14 +109,14 @@ std::vector<Fate> fail_over(const std::vector<Process>& processes, int server,
             std::this_thread::sleep_for(*own.comes);
             const auto store =
                 std::make_shared<DyingStore>(entries, own.last, slow, static_cast<unsigned>(i));
-            auto second = Second(std::make_shared<SecondStore>(store, server_ended), own.place(), server,
-                                 doubt, "process " + std::to_string(i));
+            auto stores = stores_of(own.place(), server, store, doubt, server_ended);
             const auto begin = std::chrono::steady_clock::now();
             try {
-                auto going =
-                    detail::Failover(second, {own.places, own.rank, "about " + std::to_string(own.place())},
-                                     detail::ServerLost("the first is gone", "; go on"));
-                const auto world = going.world(grace, [&] { return own.ended; });
+                const auto world = stores
+                                       .fail_over(
+                                           {own.places, own.rank, "about " + std::to_string(own.place())},
+                                           grace, [&] { return own.ended; }, first_is_lost)
+                                       .world;
                 fate.places = world.places;
                 fate.rank = world.rank;
                 for (std::size_t r = 0; r < world.places.size(); ++r)
@@ -228,19 +219,21 @@ TEST(Failover, WhereRank0MayLiveNobodyGoesOn) {
 TEST(Failover, WhereOthersWentOnWithoutTheRankThatServesTheSecondNobodyGoesOver) {
     auto entries = Entries{};
     const auto store = std::make_shared<DyingStore>(entries, -1, 0ms, 0U);
-    auto second = Second(store, 1, 1, "", "process 1");
-    detail::forbid_failover(second);
-    auto going = detail::Failover(second, {.places = {0, 1, 2}, .rank = 1, .about = ""},
-                                  detail::ServerLost("the first is gone", "; go on"));
+    const auto ended = std::atomic<bool>(false);
+    auto stores = stores_of(1, 1, store, "", ended);
+    const auto said = stores_of(0, 1, store, "", ended).shrink({0, 1, 2}, {0, 2}, true, {});
+    EXPECT_EQ(said, "the second store is lost with the rank that serves it: the end of rank 0 ends the job");
     try {
-        going.world(10ms, [] { return std::vector<int>{}; });
+        stores.fail_over(
+            {.places = {0, 1, 2}, .rank = 1, .about = ""}, 10ms, [] { return std::vector<int>{}; },
+            first_is_lost);
         FAIL();
     } catch (const EngineFailure& error) {
         EXPECT_STREQ(error.what(),
                      "the first is gone; no rank goes over to the second store, since others went on without "
                      "the rank that serves it");
     }
-    EXPECT_FALSE(store->get({detail::opened}, {}).front());
+    EXPECT_FALSE(store->get({detail::failed_over}, {}).front());
 }
 
 TEST(Failover, WhereTheRankThatServesTheSecondDoesNotComeTheOthersSayItsNumber) {

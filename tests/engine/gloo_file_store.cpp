@@ -45,7 +45,7 @@ TEST(FileStore, NamesItsFilesByPlainCharactersOnly) {
                                           "23"};  // beside character 123
     for (int c = 0; c < 256; ++c)
         for (auto begin : {"", "a"}) names.push_back(std::string(begin) + static_cast<char>(c));
-    for (const auto& name : names) EXPECT_TRUE(store.put(name, "of " + name, {})) << name;
+    for (const auto& name : names) EXPECT_TRUE(store.set(name, "of " + name, {})) << name;
     for (const auto& name : names)
         EXPECT_EQ(store.get({name}, {}), (std::vector<std::optional<std::string>>{"of " + name}));
     auto files = std::size_t{0};
@@ -69,7 +69,7 @@ TEST(FileStore, ALinkIsRefusedHoweverItIsWritten) {
         EXPECT_EQ(text_of<UsageError>([&] { FileStore(link + end, "job"); }),
                   "the store '" + link + "' is no folder; name one that this user owns, or a new one")
             << end;
-        EXPECT_TRUE(FileStore(folder.path() + "/new" + end, "job").put("a", "text", {})) << end;
+        EXPECT_TRUE(FileStore(folder.path() + "/new" + end, "job").set("a", "text", {})) << end;
         std::filesystem::remove_all(folder.path() + "/new");
     }
 }
@@ -86,9 +86,9 @@ TEST(FileStore, WhatIsNoEntryIsRefusedWithoutWaiting) {
         EXPECT_EQ(text_of<EngineFailure>([&] { store.get({name}, {}); }),
                   "the store: the entry '" + path + name +
                       "' is no file, which no rank has written; give the job a folder of its own");
-        EXPECT_FALSE(store.put(name, "text", {})) << name;
+        EXPECT_FALSE(store.set(name, "text", {})) << name;
     }
-    ASSERT_TRUE(store.put("long", "", {}));
+    ASSERT_TRUE(store.set("long", "", {}));
     ASSERT_EQ(truncate((path + "long").c_str(), (off_t{1} << 29) + 1), 0);
     EXPECT_EQ(text_of<EngineFailure>([&] { store.get({"long"}, {}); }),
               "the store: the entry '" + path +

@@ -87,7 +87,7 @@ TEST_F(RedisStore, KeepsJobsAndDatabasesApart) {
         store(server.url(), "a"), store(server.url(), "b"), store(server.url() + "/1", "a"),
         store(server.url(), "a}:x"), store(server.url(), "")};
     for (std::size_t i = 0; i < stores.size(); ++i)
-        EXPECT_TRUE(stores[i]->put("x", std::to_string(i), soon())) << i;
+        EXPECT_TRUE(stores[i]->set("x", std::to_string(i), soon())) << i;
     for (std::size_t i = 0; i < stores.size(); ++i)
         EXPECT_EQ(stores[i]->get({"x"}, soon()), Texts{std::to_string(i)});
 }
@@ -95,7 +95,7 @@ TEST_F(RedisStore, KeepsJobsAndDatabasesApart) {
 TEST_F(RedisStore, IsReachedByANameAndByAnIpv6Address) {
     const auto server = support::RedisServer({"--bind", "127.0.0.1", "-::1"});
     const auto port = std::to_string(server.port());
-    EXPECT_TRUE(store("redis://localhost:" + port)->put("a", "", soon()));
+    EXPECT_TRUE(store("redis://localhost:" + port)->set("a", "", soon()));
     auto address = sockaddr_in6{};
     address.sin6_family = AF_INET6;
     address.sin6_addr = in6addr_loopback;
@@ -103,12 +103,12 @@ TEST_F(RedisStore, IsReachedByANameAndByAnIpv6Address) {
     const auto has_ipv6 = bind(own, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0;
     close(own);
     if (!has_ipv6) GTEST_SKIP() << "this host has no IPv6";
-    EXPECT_TRUE(store("redis://[::1]:" + port)->put("b", "", soon()));
+    EXPECT_TRUE(store("redis://[::1]:" + port)->set("b", "", soon()));
 }
 
 TEST_F(RedisStore, LetsEntriesGoAfterADay) {
     const auto server = support::RedisServer();
-    store(server.url(), "job")->put("claim.0", "", soon());
+    store(server.url(), "job")->set("claim.0", "", soon());
     const auto left = std::stoi(ask(server, {"TTL", "rankmesh:{job}:claim.0"}));
     EXPECT_GT(left, 86400 - 60);
     EXPECT_LE(left, 86400);
@@ -118,7 +118,7 @@ TEST_F(RedisStore, TakesThePasswordFromTheEnvironmentOrAFile) {
     const auto server = support::RedisServer({"--requirepass", "open sesame"});
     {
         const auto variables = support::Variables{{"RANKMESH_REDIS_PASSWORD", "open sesame"}};
-        EXPECT_TRUE(store(server.url())->put("a", "", soon()));
+        EXPECT_TRUE(store(server.url())->set("a", "", soon()));
     }
     const auto folder = support::Folder();
     const auto file = folder.path() + "/password";
@@ -126,22 +126,22 @@ TEST_F(RedisStore, TakesThePasswordFromTheEnvironmentOrAFile) {
     chmod(file.c_str(), 0600);
     {
         const auto variables = support::Variables{{"RANKMESH_REDIS_PASSWORD_FILE", file}};
-        EXPECT_TRUE(store(server.url())->put("b", "", soon()));
+        EXPECT_TRUE(store(server.url())->set("b", "", soon()));
     }
     const auto variables =
         support::Variables{{"RANKMESH_REDIS_USER", "default"}, {"RANKMESH_REDIS_PASSWORD", "open sesame"}};
-    EXPECT_TRUE(store(server.url())->put("c", "", soon()));
+    EXPECT_TRUE(store(server.url())->set("c", "", soon()));
 }
 
 TEST_F(RedisStore, SaysWhenAPasswordIsMissingOrWrongWithoutRepeatingIt) {
     const auto server = support::RedisServer({"--requirepass", "open sesame"});
-    const auto put = [&] { store(server.url())->put("a", "", soon()); };
-    EXPECT_EQ(text_of(put), "the store '" + server.url() +
+    const auto set = [&] { store(server.url())->set("a", "", soon()); };
+    EXPECT_EQ(text_of(set), "the store '" + server.url() +
                                 "' wants a password; set RANKMESH_REDIS_PASSWORD, or "
                                 "RANKMESH_REDIS_PASSWORD_FILE to a file that only you can read");
     {
         const auto variables = support::Variables{{"RANKMESH_REDIS_PASSWORD", "guess"}};
-        EXPECT_EQ(text_of(put),
+        EXPECT_EQ(text_of(set),
                   "the store '" + server.url() +
                       "' refuses the password of RANKMESH_REDIS_PASSWORD: it answered 'WRONGPASS invalid "
                       "username-password pair or user is disabled.'");
@@ -150,27 +150,27 @@ TEST_F(RedisStore, SaysWhenAPasswordIsMissingOrWrongWithoutRepeatingIt) {
         const auto variables =
             support::Variables{{"RANKMESH_REDIS_PASSWORD", "guess"}, {"RANKMESH_REDIS_USER", "somebody"}};
         EXPECT_EQ(
-            text_of(put),
+            text_of(set),
             "the store '" + server.url() +
                 "' refuses the password of RANKMESH_REDIS_PASSWORD for the user 'somebody': it answered "
                 "'WRONGPASS invalid username-password pair or user is disabled.'");
     }
     {
         const auto variables = support::Variables{{"RANKMESH_REDIS_USER", "somebody"}};
-        EXPECT_EQ(text_of(put),
+        EXPECT_EQ(text_of(set),
                   "the user 'somebody' (RANKMESH_REDIS_USER) has no password; set RANKMESH_REDIS_PASSWORD or "
                   "RANKMESH_REDIS_PASSWORD_FILE");
     }
     const auto open = support::RedisServer();
     const auto variables = support::Variables{{"RANKMESH_REDIS_PASSWORD", "guess"}};
-    EXPECT_TRUE(text_of([&] { store(open.url())->put("a", "", soon()); })
+    EXPECT_TRUE(text_of([&] { store(open.url())->set("a", "", soon()); })
                     .starts_with("the store '" + open.url() +
                                  "' refuses the password of RANKMESH_REDIS_PASSWORD: it answered 'ERR AUTH "
                                  "<password> called without any password configured"));
     const auto repeating =
         ScriptedServer({{"-ERR unknown command 'AUTH', with args beginning with: 'guess'\r\n"}});
     EXPECT_EQ(
-        text_of([&] { store(repeating.url())->put("a", "", soon()); }),
+        text_of([&] { store(repeating.url())->set("a", "", soon()); }),
         "the store '" + repeating.url() +
             "' refuses the password of RANKMESH_REDIS_PASSWORD: it answered '(an answer with the password)'");
 }
@@ -213,7 +213,7 @@ TEST(RedisPassword, AFileThatOthersCouldReadIsRefused) {
 
 TEST(RedisFailures, AServerThatIsNotThereIsSaidAtOnce) {
     const auto begin = Clock::now();
-    EXPECT_EQ(text_of<EngineFailure>([] { store("redis://127.0.0.1:1/2")->put("a", "", soon()); }),
+    EXPECT_EQ(text_of<EngineFailure>([] { store("redis://127.0.0.1:1/2")->set("a", "", soon()); }),
               "the store 'redis://127.0.0.1:1/2' cannot be asked: SET failed (Connection refused); see that "
               "a Redis "
               "server runs there");
@@ -228,7 +228,7 @@ TEST(RedisFailures, AServerThatIsNotThereIsSaidAtOnce) {
 TEST(RedisFailures, AServerThatNeverAnswersEndsTheCallAtItsTimeout) {
     const auto silent = support::Listener();
     const auto begin = Clock::now();
-    const auto text = text_of<Timeout>([&] { store(silent.url())->put("a", "", in(300)); });
+    const auto text = text_of<Timeout>([&] { store(silent.url())->set("a", "", in(300)); });
     const auto took = Clock::now() - begin;
     EXPECT_TRUE(
         text.starts_with("the timeout expired: the store '" + silent.url() + "' has not answered SET for "))
@@ -247,7 +247,7 @@ TEST(RedisFailures, AConnectionThatIsNeverTakenEndsTheCallAtItsTimeout) {
             connect(fillers.back(), reinterpret_cast<const sockaddr*>(&address), sizeof address));
     }
     const auto begin = Clock::now();
-    const auto text = text_of<Timeout>([&] { store(full.url())->put("a", "", in(300)); });
+    const auto text = text_of<Timeout>([&] { store(full.url())->set("a", "", in(300)); });
     const auto took = Clock::now() - begin;
     for (auto each : fillers) close(each);
     EXPECT_TRUE(text.starts_with("the timeout expired: the store '" + full.url() +
@@ -259,7 +259,7 @@ TEST(RedisFailures, AConnectionThatIsNeverTakenEndsTheCallAtItsTimeout) {
 
 TEST(RedisFailures, WhatIsNoRedisServerIsSaid) {
     const auto web = ScriptedServer({{"HTTP/1.1 400 Bad Request\r\n\r\n"}});
-    EXPECT_EQ(text_of<EngineFailure>([&] { store(web.url())->put("a", "", soon()); }),
+    EXPECT_EQ(text_of<EngineFailure>([&] { store(web.url())->set("a", "", soon()); }),
               "what answers at the store '" + web.url() +
                   "' is no Redis server: Protocol error, got \"H\" as reply type byte");
 }
@@ -268,7 +268,7 @@ TEST(RedisFailures, AListIsNoAnswerHoweverLongItSaysToBe) {
     for (const auto* list : {"*2147483647\r\n", "*0\r\n", "*1\r\n$1\r\nx\r\n"}) {
         const auto strange = ScriptedServer({{list}});
         EXPECT_EQ(
-            text_of<EngineFailure>([&] { store(strange.url())->put("a", "", in(5000)); }),
+            text_of<EngineFailure>([&] { store(strange.url())->set("a", "", in(5000)); }),
             "what answers at the store '" + strange.url() + "' is no Redis server: it answers with a list");
     }
 }
@@ -299,13 +299,13 @@ TEST(RedisFailures, AnEntryWhoseAnswerWasLostIsNotTakenForAnother) {
     // The answer to the second SET is lost; the third finds the entry, which is this rank's own.
     const auto own = ScriptedServer({{"+OK\r\n"}, {"$-1\r\n", "$4\r\nmine\r\n"}});
     auto first = store(own.url());
-    EXPECT_TRUE(first->put("a", "", soon()));
-    EXPECT_TRUE(first->put("b", "mine", soon()));
+    EXPECT_TRUE(first->set("a", "", soon()));
+    EXPECT_TRUE(first->set("b", "mine", soon()));
     first.reset();
     const auto another = ScriptedServer({{"+OK\r\n"}, {"$-1\r\n", "$5\r\nother\r\n"}});
     auto second = store(another.url());
-    EXPECT_TRUE(second->put("a", "", soon()));
-    EXPECT_FALSE(second->put("b", "mine", in(1000)));
+    EXPECT_TRUE(second->set("a", "", soon()));
+    EXPECT_FALSE(second->set("b", "mine", in(1000)));
 }
 
 TEST_F(RedisStore, TellsWhatIsNoText) {
@@ -325,11 +325,11 @@ TEST_F(RedisStore, TellsWhatIsNoText) {
 TEST_F(RedisStore, ComesBackOnceWithoutAWordWhenAConnectionEnds) {
     auto server = support::RedisServer();
     const auto entries = store(server.url());
-    EXPECT_TRUE(entries->put("a", "1", soon()));
+    EXPECT_TRUE(entries->set("a", "1", soon()));
     ask(server, {"CLIENT", "KILL", "TYPE", "normal"});
     EXPECT_EQ(entries->get({"a"}, soon()), Texts{"1"});
     ask(server, {"CLIENT", "KILL", "TYPE", "normal"});
-    EXPECT_TRUE(entries->put("b", "2", soon()));
+    EXPECT_TRUE(entries->set("b", "2", soon()));
     server.stop();
     ASSERT_TRUE(server.start());
     EXPECT_EQ(entries->get({"a"}, soon()), Texts{std::nullopt}) << "it keeps nothing";

@@ -35,8 +35,8 @@ public:
     CountingStore(std::shared_ptr<Entries> entries, bool patient)
         : entries_(std::move(entries)), patient_(patient) {}
 
-    bool put(const std::string& name, const std::string& text, Instant) override {
-        ++puts;
+    bool set(const std::string& name, const std::string& text, Instant) override {
+        ++sets;
         const auto lock = std::lock_guard(entries_->mutex);
         entries_->changed.notify_all();
         return entries_->by_name.emplace(name, text).second;
@@ -67,7 +67,7 @@ public:
     std::string text() const override { return "the store 'memory'"; }
     const std::string& job() const override { return job_; }
 
-    int puts = 0;
+    int sets = 0;
     int looks = 0;
     int removals = 0;
 
@@ -156,7 +156,7 @@ TEST(StoreRendezvous, AStepOfAllTakesTwoEntriesAndTwoLooksOfARankHoweverManyTher
             }
         });
         for (const auto& store : stores) {
-            EXPECT_LE(store->puts, 1 + 2 * steps) << size;  // the first says that the rank is here
+            EXPECT_LE(store->sets, 1 + 2 * steps) << size;  // the first says that the rank is here
             EXPECT_LE(store->looks, 2 * steps) << size;
             EXPECT_LE(store->removals, steps) << size;
         }

@@ -23,6 +23,7 @@
 
 #include "engine/hosts/host_addresses.hpp"
 #include "engine/membership/failover.hpp"
+#include "engine/membership/open_store.hpp"
 #include "engine/membership/rendezvous_config.hpp"
 #include "engine/membership/store_rendezvous.hpp"
 #include "engine/store/file_store.hpp"
@@ -204,52 +205,52 @@ TEST(TcpStore, AWaitEndsWhenAllButTheLastAreThereOrTheLastIsOrItsTimePasses) {
     const auto url = free_url();
     const auto host = tcp_store(url, "a job", 0, 2);
     const auto other = tcp_store(url, "a job", 1, 2);
-    ASSERT_TRUE(host->put("a", "1", soon()));
-    EXPECT_EQ(other->await({"a", "failed"}, soon(), soon()), (Texts{"1", std::nullopt}));
+    ASSERT_TRUE(host->set("a", "1", soon()));
+    EXPECT_EQ(other->wait({"a", "failed"}, soon(), soon()), (Texts{"1", std::nullopt}));
     auto later = std::thread([&] {
         std::this_thread::sleep_for(std::chrono::milliseconds(100));
-        host->put("b", "2", soon());
+        host->set("b", "2", soon());
         std::this_thread::sleep_for(std::chrono::milliseconds(100));
-        host->put("c", "3", soon());
+        host->set("c", "3", soon());
     });
-    EXPECT_EQ(other->await({"a", "b", "c", "b", "failed"}, soon(), soon()),
+    EXPECT_EQ(other->wait({"a", "b", "c", "b", "failed"}, soon(), soon()),
               (Texts{"1", "2", "3", "2", std::nullopt}));
     later.join();
     auto failing = std::thread([&] {
         std::this_thread::sleep_for(std::chrono::milliseconds(100));
-        host->put("failed", "why", soon());
+        host->set("failed", "why", soon());
     });
-    EXPECT_EQ(other->await({"d", "failed"}, soon(), soon()), (Texts{std::nullopt, "why"}));
+    EXPECT_EQ(other->wait({"d", "failed"}, soon(), soon()), (Texts{std::nullopt, "why"}));
     failing.join();
     const auto begin = Clock::now();
-    EXPECT_EQ(other->await({"d", "failed.1"}, in(200), soon()), (Texts{std::nullopt, std::nullopt}));
+    EXPECT_EQ(other->wait({"d", "failed.1"}, in(200), soon()), (Texts{std::nullopt, std::nullopt}));
     EXPECT_GE(Clock::now() - begin, std::chrono::milliseconds(200));
 }
 
 TEST(TcpStore, ThreadsOfARankAskWhileOneOfThemWaits) {
     const auto url = free_url();
     const auto store = tcp_store(url, "a job", 0, 1);
-    ASSERT_TRUE(store->put("a", "", soon()));
+    ASSERT_TRUE(store->set("a", "", soon()));
     auto threads = std::vector<std::jthread>{};
     for (int i = 0; i < 8; ++i)
         threads.emplace_back([&, i] {
             const auto own = "wanted." + std::to_string(i);
-            EXPECT_EQ(store->await({own, "failed"}, soon(), soon()).front(), own);
+            EXPECT_EQ(store->wait({own, "failed"}, soon(), soon()).front(), own);
         });
     for (int i = 7; i >= 0; --i) {
         const auto name = "wanted." + std::to_string(i);
-        EXPECT_TRUE(store->put(name, name, soon()));
+        EXPECT_TRUE(store->set(name, name, soon()));
         EXPECT_EQ(store->get({name}, soon()).front(), name);
     }
 }
 
 TEST(TcpStore, RanksComeBeforeAndAfterTheOneThatServes) {
     const auto url = free_url();
-    auto early = std::jthread([&] { EXPECT_TRUE(tcp_store(url, "a job", 1, 3)->put("early", "", soon())); });
+    auto early = std::jthread([&] { EXPECT_TRUE(tcp_store(url, "a job", 1, 3)->set("early", "", soon())); });
     std::this_thread::sleep_for(std::chrono::milliseconds(200));
     const auto host = tcp_store(url, "a job", 0, 3);
-    EXPECT_EQ(host->await({"early", "failed"}, soon(), soon()).front(), "");
-    EXPECT_TRUE(tcp_store(url, "a job", 2, 3)->put("late", "", soon()));
+    EXPECT_EQ(host->wait({"early", "failed"}, soon(), soon()).front(), "");
+    EXPECT_TRUE(tcp_store(url, "a job", 2, 3)->set("late", "", soon()));
 }
 
 TEST(TcpStore, ServesUntilTheLastRankHasGoneAndThenFreesItsPort) {
@@ -257,8 +258,8 @@ TEST(TcpStore, ServesUntilTheLastRankHasGoneAndThenFreesItsPort) {
     const auto before = open_descriptors();
     auto host = tcp_store(url, "a job", 0, 2);
     auto other = tcp_store(url, "a job", 1, 2);
-    ASSERT_TRUE(host->put("a", "text", soon()));
-    ASSERT_TRUE(other->put("b", "", soon()));
+    ASSERT_TRUE(host->set("a", "text", soon()));
+    ASSERT_TRUE(other->set("b", "", soon()));
     host.reset();
     EXPECT_EQ(other->get({"a"}, soon()), Texts{"text"});
     other.reset();
@@ -274,7 +275,7 @@ TEST(TcpStore, RankZeroThatNeverComesIsATimeoutInWordsWhereverItIsToBe) {
         url.host = host;
         const auto begin = Clock::now();
         try {
-            tcp_store(url, "a job", 3, 4)->put("a", "", in(300));
+            tcp_store(url, "a job", 3, 4)->set("a", "", in(300));
             FAIL();
         } catch (const Timeout& error) {
             EXPECT_EQ(error.missing, std::vector{0});
@@ -298,8 +299,8 @@ TEST(TcpStore, AServerThatSaysNothingOrSomethingElseEndsTheCallAtItsTimeout) {
     const auto listener = support::Listener();
     const auto port = ntohs(listener.address().sin_port);
     const auto url = TcpUrl{.host = "127.0.0.1", .first_port = port, .last_port = port};
-    const auto put = [&] { tcp_store(url, "a job", 1, 2)->put("a", "", in(300)); };
-    auto text = text_of<Timeout>(put);
+    const auto set = [&] { tcp_store(url, "a job", 1, 2)->set("a", "", in(300)); };
+    auto text = text_of<Timeout>(set);
     EXPECT_NE(text.find("port " + url.ports() + " is taken by something that says nothing; "), text.npos)
         << text;
     auto web = std::thread([&] {
@@ -310,7 +311,7 @@ TEST(TcpStore, AServerThatSaysNothingOrSomethingElseEndsTheCallAtItsTimeout) {
             if (peer.hear(1) == "!") return;
         }
     });
-    text = text_of<Timeout>(put);
+    text = text_of<Timeout>(set);
     EXPECT_NE(text.find("port " + url.ports() + " is taken by something that is no store of rankmesh"),
               text.npos)
         << text;
@@ -333,7 +334,7 @@ TEST(TcpStore, ASecondJobAtThePortIsToldApartInWords) {
     EXPECT_EQ(text_of([&] { tcp_store(url, "first", 0, 2); }), "") << "another world of this process";
     text = text_of([&] { tcp_store(url, "first", 0, 3); });
     EXPECT_TRUE(text.starts_with("the job 'first' is served at port " + url.ports() + " already: ")) << text;
-    text = text_of([&] { tcp_store(url, "second", 1, 2)->put("a", "", soon()); });
+    text = text_of([&] { tcp_store(url, "second", 1, 2)->set("a", "", soon()); });
     EXPECT_TRUE(text.starts_with("rank 1 of the job 'second' does not find its store: port " + url.ports() +
                                  " is taken by the store of another job of '127.0.0.1'; "))
         << text;
@@ -348,7 +349,7 @@ TEST(TcpStore, JobsWithThePortsOfOneMasterTakeOneAfterTheOther) {
     for (const auto* job : {"a", "b", "c"}) jobs.push_back(tcp_store(url, job, 0, 2));
     for (const auto* job : {"c", "a", "b"}) {
         const auto store = tcp_store(url, job, 1, 2);
-        EXPECT_TRUE(store->put("who", job, soon()));
+        EXPECT_TRUE(store->set("who", job, soon()));
     }
     for (std::size_t i = 0; i < jobs.size(); ++i)
         EXPECT_EQ(jobs[i]->get({"who"}, soon()), Texts{std::string(1, "abc"[i])});
@@ -362,7 +363,7 @@ TEST(TcpStore, ItListensWhereItsHostIsAndSaysOnStderrWhereOthersReachItWithoutAS
         testing::internal::CaptureStderr();
         const auto store = tcp_store(url, "a job", 0, 2);
         *said = testing::internal::GetCapturedStderr();
-        EXPECT_TRUE(store->put("a", "", soon()));
+        EXPECT_TRUE(store->set("a", "", soon()));
         const auto there = TcpGreeting::at("127.0.0.2", url.first_port, soon());
         if (there.socket >= 0) close(there.socket);
         return there.is_store();
@@ -397,7 +398,7 @@ TEST(TcpStore, ASecretThatIsSetAndEmptyIsRefused) {
     for (const auto* name : {"RANKMESH_SECRET", "RANKMESH_SECRET_FILE"}) {
         const auto empty = support::Variables{{name, ""}};
         for (auto rank : {0, 1})
-            EXPECT_EQ(text_of([&] { tcp_store(free_url(), "a job", rank, 2)->put("a", "", soon()); }),
+            EXPECT_EQ(text_of([&] { tcp_store(free_url(), "a job", rank, 2)->set("a", "", soon()); }),
                       cat(name, " is set and empty; give it the secret, or unset it"));
     }
 }
@@ -408,23 +409,23 @@ TEST(TcpStore, ARankWithAnotherSecretOrSizeIsRefusedInWords) {
     {
         const auto secret = support::Variables{{"RANKMESH_SECRET", "open sesame"}};
         host = tcp_store(url, "a job", 0, 2);
-        EXPECT_TRUE(tcp_store(url, "a job", 1, 2)->put("a", "", soon()));
-        const auto text = text_of([&] { tcp_store(url, "a job", 3, 4)->put("b", "", soon()); });
+        EXPECT_TRUE(tcp_store(url, "a job", 1, 2)->set("a", "", soon()));
+        const auto text = text_of([&] { tcp_store(url, "a job", 3, 4)->set("b", "", soon()); });
         EXPECT_NE(
             text.find(" serves a job of 2 ranks, and this is rank 3 of 4; give all ranks of a job the same"),
             text.npos)
             << text;
     }
-    const auto put = [&] { tcp_store(url, "a job", 1, 2)->put("c", "", soon()); };
-    EXPECT_NE(text_of(put).find(" has another RANKMESH_SECRET than this rank; give all ranks"),
+    const auto set = [&] { tcp_store(url, "a job", 1, 2)->set("c", "", soon()); };
+    EXPECT_NE(text_of(set).find(" has another RANKMESH_SECRET than this rank; give all ranks"),
               std::string::npos);
     const auto folder = support::Folder();
     std::ofstream(folder.path() + "/secret") << "open sesame\n";
     const auto file = support::Variables{{"RANKMESH_SECRET_FILE", folder.path() + "/secret"}};
-    EXPECT_NE(text_of(put).find("(RANKMESH_SECRET_FILE) can be read or written by others"),
+    EXPECT_NE(text_of(set).find("(RANKMESH_SECRET_FILE) can be read or written by others"),
               std::string::npos);
     std::filesystem::permissions(folder.path() + "/secret", std::filesystem::perms::owner_read);
-    EXPECT_EQ(text_of(put), "");
+    EXPECT_EQ(text_of(set), "");
 }
 
 TEST(TcpStore, NeitherTheJobNorTheSecretIsSentAndNoProofServesTwice) {
@@ -443,7 +444,7 @@ TEST(TcpStore, NeitherTheJobNorTheSecretIsSentAndNoProofServesTwice) {
         peer.hear(1);
     });
     const auto url = TcpUrl{.host = "127.0.0.1", .first_port = port, .last_port = port};
-    const auto text = text_of([&] { tcp_store(url, "a random id", 1, 2)->put("a", "", soon()); });
+    const auto text = text_of([&] { tcp_store(url, "a random id", 1, 2)->set("a", "", soon()); });
     server.join();
     EXPECT_EQ(text,
               "what answers at the store '" + url.text() +
@@ -493,7 +494,7 @@ TEST(TcpStore, StrangersAreHeldBoundedAndRanksComeThroughMeanwhile) {
             ranks.emplace_back([&, rank] {
                 for (int turn = 0; turn < 5; ++turn) {
                     const auto store = tcp_store(url, "a job", rank, 8);
-                    EXPECT_TRUE(store->put(cat("from ", rank, " ", turn), "", soon()));
+                    EXPECT_TRUE(store->set(cat("from ", rank, " ", turn), "", soon()));
                 }
             });
     }
@@ -524,7 +525,7 @@ TEST(TcpStore, TheLastDescriptorIsEnoughForARankThatTakesItsTime) {
 TEST(TcpStore, ARankThatSendsWhatIsNoRequestLosesItsConnectionAndNobodyElseDoes) {
     const auto url = free_url();
     const auto host = tcp_store(url, "a job", 0, 4);
-    ASSERT_TRUE(host->put("a", "text", soon()));
+    ASSERT_TRUE(host->set("a", "text", soon()));
     for (const auto& request : malformed_requests()) {
         const auto stranger = let_in(url, "a job", 4);
         stranger.say(request);
@@ -537,7 +538,7 @@ TEST(TcpStore, ARankThatAsksForMuchBeforeItReadsIsAnsweredAllTheSame) {
     const auto url = free_url();
     const auto host = tcp_store(url, "a job", 0, 2);
     const auto entry = std::string(2000, 'x');
-    ASSERT_TRUE(host->put("long", entry, soon()));
+    ASSERT_TRUE(host->set("long", entry, soon()));
     const auto rank = let_in(url, "a job", 2);
     constexpr auto requests = std::uint32_t{40};
     const auto names = std::vector<std::string>(200, "long");
@@ -562,16 +563,16 @@ TEST(TcpStore, TakesNoMoreThanItsLimitAndSaysSo) {
         TcpServer::start({.url = url, .job = "a job", .key = "job a job", .size = 2}, {.bytes = 500});
     {
         const auto store = tcp_store(url, "a job", 1, 2);
-        auto text = text_of<EngineFailure>([&] { store->put("long", std::string(300, 'x'), soon()); });
+        auto text = text_of<EngineFailure>([&] { store->set("long", std::string(300, 'x'), soon()); });
         EXPECT_EQ(text, "the store '" + url.text() +
                             "' is full: its 0 entries and unread requests take 317 bytes of 500");
-        for (const auto* name : {"a", "b", "c"}) EXPECT_TRUE(store->put(name, "", soon()));
-        text = text_of<EngineFailure>([&] { store->put("d", "", soon()); });
+        for (const auto* name : {"a", "b", "c"}) EXPECT_TRUE(store->set(name, "", soon()));
+        text = text_of<EngineFailure>([&] { store->set("d", "", soon()); });
         EXPECT_NE(text.find("is full: its 3 entries and "), text.npos) << text;
         store->remove({"a"}, soon());
-        EXPECT_TRUE(store->put("d", "", soon()));
+        EXPECT_TRUE(store->set("d", "", soon()));
         EXPECT_NE(text_of<EngineFailure>([&] {
-                      store->put("e", std::string(200'000, 'x'), soon());
+                      store->set("e", std::string(200'000, 'x'), soon());
                   }).find("', which rank 0 serves, is gone ("),
                   text.npos);
         const auto next = tcp_store(url, "a job", 1, 2);
@@ -585,18 +586,18 @@ TEST(TcpStore, RanksThatTheServerLeavesSayWhoServed) {
     const auto rank_0 = fork();
     if (rank_0 == 0) {
         const auto host = tcp_store(url, "a job", 0, 2);
-        host->put("a", "", soon());
+        host->set("a", "", soon());
         for (;;) pause();
     }
     const auto store = tcp_store(url, "a job", 1, 2);
-    ASSERT_EQ(store->await({"a", "failed"}, soon(), soon()).front(), "");
+    ASSERT_EQ(store->wait({"a", "failed"}, soon(), soon()).front(), "");
     auto killer = std::jthread([&] {
         std::this_thread::sleep_for(std::chrono::milliseconds(200));
         kill(rank_0, SIGKILL);
         waitpid(rank_0, nullptr, 0);
     });
     const auto begin = Clock::now();
-    const auto text = text_of<EngineFailure>([&] { store->await({"never", "failed"}, soon(), soon()); });
+    const auto text = text_of<EngineFailure>([&] { store->wait({"never", "failed"}, soon(), soon()); });
     EXPECT_LT(Clock::now() - begin, std::chrono::seconds(5)) << "at once, not at the timeout";
     EXPECT_TRUE(text.starts_with("the store '" + url.text() + "', which rank 0 serves, is gone (")) << text;
     EXPECT_NE(text.find(cat("): rank 0, process ", rank_0, " on ")), text.npos) << text;
@@ -648,14 +649,14 @@ TEST(TcpStore, RankZeroThatEndsStaysUntilTheOthersHaveReadWhatTheyWaitFor) {
     if (rank_0 == 0) {
         {
             const auto host = tcp_store(url, "a job", 0, 2);
-            host->await({"here", "failed"}, soon(), soon());
-            host->put("last", "word", soon());
+            host->wait({"here", "failed"}, soon(), soon());
+            host->set("last", "word", soon());
         }
         std::exit(0);
     }
     {
         const auto store = tcp_store(url, "a job", 1, 2);
-        ASSERT_TRUE(store->put("here", "", soon()));
+        ASSERT_TRUE(store->set("here", "", soon()));
         std::this_thread::sleep_for(std::chrono::milliseconds(300));
         EXPECT_EQ(store->get({"last"}, soon()), Texts{"word"});
     }
@@ -670,7 +671,7 @@ pid_t rank_0_until_another_is_here(const TcpUrl& url) {
     if (rank_0 == 0) {
         {
             const auto host = tcp_store(url, "a job", 0, 2);
-            host->await({"here", "failed"}, soon(), soon());
+            host->wait({"here", "failed"}, soon(), soon());
         }
         std::exit(0);
     }
@@ -682,7 +683,7 @@ TEST(TcpStore, RankZeroThatEndsDoesNotStayForAProcessThatOnlyWaitsToEnter) {
     const auto rank_0 = rank_0_until_another_is_here(url);
     const auto spare = tcp_store(url, "a job", 1, 0);
     const auto begin = Clock::now();
-    ASSERT_TRUE(spare->put("here", "", soon()));
+    ASSERT_TRUE(spare->set("here", "", soon()));
     EXPECT_THROW(
         for (;;) {
             spare->get({"offer"}, soon());
@@ -700,7 +701,7 @@ TEST(TcpStore, RankZeroThatEndsDoesNotStayForOthersThatLookWhoListensThere) {
     const auto rank_0 = rank_0_until_another_is_here(url);
     const auto silent = tcp_store(url, "a job", 1, 2);  // as a rank that is stopped keeps its connection
     const auto begin = Clock::now();
-    ASSERT_TRUE(silent->put("here", "", soon()));
+    ASSERT_TRUE(silent->set("here", "", soon()));
     // Those of other jobs, which look for their own store.
     while (waitpid(rank_0, nullptr, WNOHANG) == 0 && Clock::now() - begin < std::chrono::seconds(20))
         TcpGreeting::of("127.0.0.1", url.first_port, "127.0.0.1", in(100));
@@ -711,8 +712,8 @@ TEST(TcpStore, AChildOfRankZeroNeitherServesNorHoldsTheConnections) {
     const auto url = free_url();
     auto host = tcp_store(url, "a job", 0, 2);
     auto other = tcp_store(url, "a job", 1, 2);
-    ASSERT_TRUE(host->put("a", "", soon()));
-    ASSERT_TRUE(other->put("b", "", soon()));
+    ASSERT_TRUE(host->set("a", "", soon()));
+    ASSERT_TRUE(other->set("b", "", soon()));
     const auto child = fork();
     if (child == 0) {
         pause();
@@ -752,9 +753,9 @@ std::vector<std::string> told_of_second(const std::vector<TcpUrls>& urls, std::v
     for (int rank = 0; rank < size; ++rank)
         threads.emplace_back([&, rank] {
             const auto i = static_cast<std::size_t>(rank);
-            const auto store = std::shared_ptr<Store>(tcp_store(urls[i], "a job", rank, size, soon()));
+            const auto store = failover_store(urls[i], "a job", rank, size, soon());
             auto world = StoreRendezvous(store, rank, size, std::chrono::seconds(20));
-            (*errors)[i] = text_of([&] { said[i] = check_successor(world, store); });
+            (*errors)[i] = text_of([&] { said[i] = store->check(world); });
             all_made.arrive_and_wait();
         });
     return said;
@@ -816,12 +817,15 @@ TEST(TcpStore, ASecondThatCannotBeServedOrReachedIsTheSameErrorOnAll) {
 }
 
 TEST(TcpStore, ASecondHostCostsAListenerAndNoConnectionUntilItIsNeeded) {
-    auto stores = std::vector<std::unique_ptr<Store>>{};
+    auto stores = std::vector<std::shared_ptr<Store>>{};
     // Those that found the port taken have looked who is there, and what ran before this test may close more.
     const auto holds = [&](const TcpUrls& urls, const std::function<bool(std::size_t)>& expected) {
         const auto before = open_descriptors();
         for (int rank = 0; rank < 4; ++rank) {
-            stores.push_back(tcp_store(urls, "a job", rank, 4, soon()));
+            if (urls.second)
+                stores.push_back(failover_store(urls, "a job", rank, 4, soon()));
+            else
+                stores.push_back(tcp_store(urls.first, "a job", rank, 4));
             stores.back()->get({"a"}, soon());
         }
         for (int i = 0; i < 200; ++i, std::this_thread::sleep_for(std::chrono::milliseconds(5)))
@@ -837,10 +841,10 @@ TEST(TcpStore, ASecondHostCostsAListenerAndNoConnectionUntilItIsNeeded) {
 
 TEST(TcpStore, OneThatWaitsToEnterComesByTheSecondOnlyOnceRanksHaveGoneOverToIt) {
     const auto urls = TcpUrls{free_url(), free_url()};
-    auto rank_0 = tcp_store(urls, "a job", 0, 2, soon());
-    const auto rank_1 = tcp_store(urls, "a job", 1, 2, soon());
+    auto rank_0 = failover_store(urls, "a job", 0, 2, soon());
+    const auto rank_1 = failover_store(urls, "a job", 1, 2, soon());
     const auto url_of = [&](int milliseconds) {
-        return tcp_store_to_enter(urls, "a job", 1, in(milliseconds))->text();
+        return failover_store_to_enter(urls, "a job", 1, in(milliseconds))->text();
     };
     EXPECT_EQ(url_of(20'000), "the store '" + urls.first.text() + "'");
     rank_0.reset();
@@ -852,7 +856,7 @@ TEST(TcpStore, OneThatWaitsToEnterComesByTheSecondOnlyOnceRanksHaveGoneOverToIt)
                         "' is served, and no rank has gone over to it"),
               text.npos)
         << text;
-    rank_1->successor()->store()->put(opened, "", soon());
+    rank_1->second()->set(failed_over, "", soon());
     EXPECT_EQ(url_of(20'000), "the store '" + urls.second->text() + "'");
 }
 
@@ -874,12 +878,12 @@ void end(pid_t rank_0) {
 TEST(TcpStore, TheEndOfItsProcessIsCertainOnceTheConnectionIsClosedAndNobodyServesIt) {
     const auto urls = TcpUrls{free_url(), free_url()};
     const auto rank_0 = serving_rank_0(urls.first);
-    const auto store = tcp_store(urls, "a job", 1, 2, soon());
+    const auto store = failover_store(urls, "a job", 1, 2, soon());
     store->get({"a"}, soon());
     const auto answers = "the store '" + urls.first.text() + "' still answers this process";
-    EXPECT_EQ(store->successor()->doubt(), answers);
+    EXPECT_EQ(store->first()->doubt(), answers);
     kill(rank_0, SIGSTOP);
-    EXPECT_EQ(store->successor()->doubt(), answers);
+    EXPECT_EQ(store->first()->doubt(), answers);
     end(rank_0);
     const auto text = text_of<ServerLost>([&] { store->get({"a"}, soon()); });
     EXPECT_TRUE(
@@ -887,28 +891,28 @@ TEST(TcpStore, TheEndOfItsProcessIsCertainOnceTheConnectionIsClosedAndNobodyServ
                        "second store '" +
                        urls.second->text() + "'"))
         << text;
-    EXPECT_EQ(store->successor()->doubt(), "");
+    EXPECT_EQ(store->first()->doubt(), "");
 }
 
 TEST(TcpStore, TheEndOfItsProcessIsNotCertainWhereItOnlyClosesAConnection) {
     const auto urls = TcpUrls{free_url(), free_url()};
     const auto rank_0 = serving_rank_0(urls.first, {.bytes = 1 << 20});
-    const auto store = tcp_store(urls, "a job", 1, 2, soon());
-    EXPECT_THROW(store->put("a", std::string(std::size_t{8} << 20, 'a'), soon()), ServerLost);
-    EXPECT_EQ(store->successor()->doubt(),
+    const auto store = failover_store(urls, "a job", 1, 2, soon());
+    EXPECT_THROW(store->set("a", std::string(std::size_t{8} << 20, 'a'), soon()), ServerLost);
+    EXPECT_EQ(store->first()->doubt(),
               "the store '" + urls.first.text() + "' is still served, though not to this process");
     end(rank_0);
-    EXPECT_EQ(store->successor()->doubt(), "");
+    EXPECT_EQ(store->first()->doubt(), "");
 }
 
 TEST(TcpStore, AfterARequestThatWasCutOffNoOtherIsMadeAndTheEndOfItsProcessIsNotCertain) {
     const auto urls = TcpUrls{free_url(), free_url()};
     const auto rank_0 = serving_rank_0(urls.first);
-    const auto store = tcp_store(urls, "a job", 1, 2, soon());
+    const auto store = failover_store(urls, "a job", 1, 2, soon());
     store->get({"a"}, soon());
     kill(rank_0, SIGSTOP);
-    EXPECT_THROW(store->put("a", std::string(std::size_t{64} << 20, 'a'), in(100)), ServerSilent);
-    const auto doubt = store->successor()->doubt();
+    EXPECT_THROW(store->set("a", std::string(std::size_t{64} << 20, 'a'), in(100)), ServerSilent);
+    const auto doubt = store->first()->doubt();
     EXPECT_TRUE(doubt.starts_with("the connection to the store '" + urls.first.text() +
                                   "' has only become silent (it took no request for "))
         << doubt;
@@ -916,7 +920,7 @@ TEST(TcpStore, AfterARequestThatWasCutOffNoOtherIsMadeAndTheEndOfItsProcessIsNot
     const auto text = text_of<ServerLost>([&] { store->get({"a"}, soon()); });
     EXPECT_NE(text.find("is gone (it took no request for "), std::string::npos) << text;
     end(rank_0);
-    EXPECT_EQ(store->successor()->doubt(), "");
+    EXPECT_EQ(store->first()->doubt(), "");
 }
 
 void expect_to_come_up(int size) {

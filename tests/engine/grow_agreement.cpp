@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // How a world and those that enter it agree, over entries in memory: deaths and delays at every point.
 #include "engine/membership/grow_agreement.hpp"
+#include "engine/membership/candidacy.hpp"
 
 #include <gtest/gtest.h>
 

@@ -13,7 +13,7 @@ using namespace rankmesh;
 /// One process's memory.
 class MemoryStore final : public detail::Store {
 public:
-    bool put(const std::string& name, const std::string& text, Instant) override {
+    bool set(const std::string& name, const std::string& text, Instant) override {
         return entries.emplace(name, text).second;
     }
     std::vector<std::optional<std::string>> get(const std::vector<std::string>& names, Instant) override {
@@ -40,12 +40,12 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     const auto memory = std::make_shared<MemoryStore>();
     auto store = detail::SealedStore(memory);
     memory->entries["foreign"] = given;
-    store.put("own", given, {});
+    store.set("own", given, {});
     fuzz::require(store.get({"own"}, {}).front() == given, "what a rank writes is read again");
     fuzz::read_or_refuse<EngineFailure>([&] {
         const auto text = store.get({"foreign"}, {}).front();
         memory->entries.erase("foreign");
-        store.put("foreign", *text, {});
+        store.set("foreign", *text, {});
         fuzz::require(memory->entries["foreign"] == given, "only what a rank has written is read");
     });
     return 0;

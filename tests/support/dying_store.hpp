@@ -27,7 +27,7 @@ class DyingStore final : public rankmesh::detail::Store {
 public:
     DyingStore(Entries& entries, int last, std::chrono::milliseconds slow, unsigned seed)
         : entries_(entries), left_(last), slow_(slow), random_(seed) {}
-    bool put(const std::string& name, const std::string& text, Instant) override {
+    bool set(const std::string& name, const std::string& text, Instant) override {
         use();
         const auto lock = std::lock_guard(entries_.mutex);
         return entries_.texts.emplace(name, text).second;

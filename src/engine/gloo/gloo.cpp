@@ -17,13 +17,10 @@
 #include "engine/fork.hpp"
 #include "engine/gloo/world.hpp"
 #include "engine/membership/failover.hpp"
+#include "engine/membership/open_store.hpp"
 #include "engine/membership/pmix_rendezvous.hpp"
 #include "engine/membership/rendezvous_config.hpp"
 #include "engine/membership/store_rendezvous.hpp"
-#include "engine/store/file_store.hpp"
-#include "engine/store/redis_store.hpp"
-#include "engine/store/tcp_store.hpp"
-#include "engine/store/url.hpp"
 #include "engine/timeout.hpp"
 
 namespace rankmesh::detail {
@@ -48,35 +45,16 @@ int next_world(const detail::RendezvousConfig& config) {
     return (*made)[{config.store, config.job, config.rank}]++;
 }
 
-/// The store of a rank, or of a process that enters later, whose size is 0. What is looked for is looked for
-/// until then. Only the `first` world of a job has a successor of it.
-std::shared_ptr<detail::Store> store_of(const detail::RendezvousConfig& config, bool first,
-                                        Clock::time_point until) {
-    if (config.size == 1) return nullptr;
-    // A process that enters later is never the one that serves, whatever place it asks for.
-    if (config.store.starts_with("tcp:") && config.size == 0)
-        return detail::tcp_store_to_enter(detail::TcpUrls::parse(config.store), config.job,
-                                          std::max(config.rank, 1), until);
-    if (config.store.starts_with("tcp:")) {
-        auto urls = detail::TcpUrls::parse(config.store);
-        if (!first) urls.second = std::nullopt;
-        return detail::tcp_store(urls, config.job, config.rank, config.size, until);
-    }
-    if (detail::is_url(config.store))
-        return detail::redis_store(detail::RedisUrl::parse(config.store), config.job);
-    return std::make_shared<detail::FileStore>(config.store, config.job);
-}
-
 /// The rendezvous of all ranks, and what a user must know of it besides its configuration.
 std::pair<std::unique_ptr<detail::Rendezvous>, std::string> rendezvous_of(
     const detail::RendezvousConfig& config, detail::Duration timeout) {
     if (config.pmix) return {std::make_unique<detail::PmixRendezvous>(config.pmix, timeout), ""};
     const auto world = config.size > 1 ? next_world(config) : 0;
-    const auto store = store_of(config, world == 0, detail::from_now(timeout));
+    const auto store = detail::open_store(config, world == 0, detail::from_now(timeout));
     auto rendezvous =
         std::make_unique<detail::StoreRendezvous>(store, config.rank, config.size, timeout, world);
-    auto second = std::string{};
-    if (store && store->successor()) second = detail::check_successor(*rendezvous, store);
+    const auto failover = detail::FailoverStore::of(store);
+    auto second = failover ? failover->check(*rendezvous) : std::string{};
     return {std::move(rendezvous), std::move(second)};
 }
 
@@ -97,7 +75,7 @@ std::shared_ptr<detail::WorldState> whole_world(const RendezvousOptions& rendezv
 bool lacks_rank_zero(detail::Store& store) {
     try {
         const auto found =
-            store.get({"claim.0", detail::opened}, detail::from_now(std::chrono::milliseconds(500)));
+            store.get({"claim.0", detail::failed_over}, detail::from_now(std::chrono::milliseconds(500)));
         return !found[0] && !found[1];
     } catch (const Error&) {
         return false;
@@ -109,7 +87,7 @@ std::shared_ptr<detail::WorldState> entered_world(const RendezvousOptions& rende
     auto options = detail::settled(given);
     const auto config = detail::resolve_entering(rendezvous);
     const auto until = detail::from_now(options.timeout);
-    auto store = store_of(config, true, until);
+    auto store = detail::open_store_to_enter(config, until);
     auto left = options.timeout;
     auto grown = detail::Rendezvous::Grown{};
     while (!grown.rendezvous) {
@@ -118,10 +96,10 @@ std::shared_ptr<detail::WorldState> entered_world(const RendezvousOptions& rende
                 store, config.rank < 0 ? std::nullopt : std::optional(config.rank),
                 detail::GlooWorld::about_this_process(config.interface), left);
         } catch (const detail::ServerLost&) {
-            if (!store->successor()) throw;
+            if (!detail::FailoverStore::of(store)) throw;
             left = std::chrono::ceil<std::chrono::milliseconds>(until - Clock::now());
             if (left <= left.zero()) throw;
-            store = store_of(config, true, until);  // the second, once the ranks are there
+            store = detail::open_store_to_enter(config, until);  // the second, once the ranks are there
         } catch (const Timeout& timeout) {
             if (!lacks_rank_zero(*store)) throw;
             throw Timeout(detail::cat(timeout.what(),

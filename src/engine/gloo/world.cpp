@@ -13,7 +13,7 @@
 #include "engine/hosts/host_lines.hpp"
 #include "engine/hosts/hosts.hpp"
 #include "engine/membership/reduction.hpp"
-#include "engine/store/store.hpp"
+#include "engine/store/served_store.hpp"
 #include "engine/timeout.hpp"
 
 namespace rankmesh::detail {

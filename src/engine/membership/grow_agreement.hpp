@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -12,49 +13,16 @@
 
 #include "engine/channel.hpp"
 #include "engine/diagnosis/failure.hpp"
+#include "engine/membership/grown_world.hpp"
 #include "engine/store/store.hpp"
 
 namespace rankmesh::detail {
-
-/// The most processes that can wait to enter a job, and so enter at once.
-inline constexpr auto most_candidates = 256;
 
 /// Which candidates enter a world whose ranks have these places, at most `most`, and the place of each: the
 /// one that it wishes, -1 for any, which is then the lowest that is free. Of two that wish the same place the
 /// first enters; one whose place is taken does not.
 std::vector<std::pair<std::size_t, int>> choose(std::span<const int> places, std::span<const int> wishes,
                                                 int most);
-
-/// What a rank asks when its world grows.
-struct Growth {
-    int most = 1;  // processes that may enter
-    Duration timeout{};
-    std::string about = {};   // what the other ranks must know of this process
-    std::string common = {};  // what those that enter must know of the world, the same on all its ranks
-};
-
-/// A world of ranks that were there before and of those that have entered, as all of them know it.
-struct GrownWorld {
-    int rank = 0;                          // of this process
-    std::vector<int> places;               // by rank, ascending
-    std::vector<std::string> abouts = {};  // by rank
-    std::string common = {};
-    std::string scope = {};    // the prefix of its keys, which no other world has
-    std::string outcome = {};  // the entry that says all this
-};
-
-/// The number that is all of what another rank says.
-int read_number(const std::string& text);
-
-/// A world that is decided, and by which secret each process knows itself in it, by rank: "" where it knows
-/// its place.
-struct Listed {
-    GrownWorld world;
-    std::vector<std::string> secrets;
-};
-std::string to_text(const Listed& listed);
-/// Reads what `to_text` has written, the parts of an outcome under `scope`; nothing for any other outcome.
-std::optional<Listed> read_listed(const std::vector<std::string>& parts, const std::string& scope);
 
 /// The side of the ranks that are there: all of them call `grow`, at the point that they choose.
 ///
@@ -84,6 +52,11 @@ private:
         int wish = -1;
         std::string about;
     };
+    /// Who is asked whether it is there: a rank, or the candidate in a slot.
+    struct Asked {
+        int rank = 0;
+        int slot = -1;
+    };
     struct Leading;
     using Instant = Store::Instant;
     /// The ranks that have ended, given those that have not come.
@@ -91,10 +64,18 @@ private:
 
     std::string lead(const Growth& asked, const Lost& lost, const std::function<std::vector<int>()>& ended);
     std::string follow(const Growth& asked, const Lost& lost);
-    bool confirmed(Leading& leading, const std::vector<std::pair<std::size_t, int>>& chosen);
+    bool is_decided(Leading& leading);
+    void take_ranks(Leading& leading, std::span<const std::optional<std::string>> said);
+    void take_candidates(Leading& leading, std::span<const std::optional<std::string>> slots);
+    std::string refusal(const Leading& leading);
+    bool is_confirmed(Leading& leading);
+    bool have_answered(Leading& leading, std::map<std::string, Asked> asked);
     std::string decide(const std::string& outcome);
     std::string decide(const Failure& failure);
     std::string decide_lost(const std::vector<int>& lost);
+    std::string decide_late(const Leading& leading);
+    std::string decide_missing(Duration timeout, const std::vector<int>& missing, const std::string& seen);
+    std::string decide_larger(const Leading& leading);
     std::string key(const std::string& name) const { return cat(grow_scope_, name); }
     Instant soon() const { return std::chrono::steady_clock::now() + std::chrono::seconds(30); }
     std::string as_before() const;
@@ -108,9 +89,5 @@ private:
     int number_ = 0;          // how often the world was to grow
     std::string grow_scope_;  // of the last time
 };
-
-/// The side of a process that enters: waits until a world of the store's job grows, up to `timeout`, then
-/// throws Timeout. `place` is the one that it wishes; others get any.
-GrownWorld enter(Store& store, std::optional<int> place, const std::string& about, Duration timeout);
 
 }  // namespace rankmesh::detail

@@ -14,7 +14,7 @@
 #include <rankmesh/core/text.hpp>
 
 #include "engine/diagnosis/failure.hpp"
-#include "engine/membership/grow_agreement.hpp"
+#include "engine/membership/grown_world.hpp"
 
 namespace rankmesh::detail {
 

@@ -4,14 +4,15 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "engine/channel.hpp"
-#include "engine/membership/failure_note.hpp"
+#include "engine/membership/failover.hpp"
+#include "engine/membership/failure_board.hpp"
+#include "engine/membership/grow_agreement.hpp"
 #include "engine/membership/rendezvous.hpp"
 #include "engine/membership/survivor_agreement.hpp"
 #include "engine/store/store.hpp"
@@ -22,13 +23,12 @@ namespace rankmesh::detail {
 ///
 /// Collective steps run along a tree: a rank writes one or two entries a step, reads those of its eight
 /// children in one request and its parent's in another, so no rank reads as many entries as there are ranks.
-/// A rank that waits polls again after a quarter of the time that it has waited so far: it notices late by
-/// that at most, and a long wait takes few polls.
+/// A rank that waits polls as `pause_between_polls` says, unless the store waits itself.
 class StoreRendezvous final : public Rendezvous {
 public:
     /// Registers this rank; throws UsageError if a rank of that number is registered in this job already.
     /// `store` may be null in a world of one. `world`: how many worlds of the job this rank has made before.
-    StoreRendezvous(std::shared_ptr<Store> store, int rank, int size, Duration timeout, int world = 0);
+    StoreRendezvous(const std::shared_ptr<Store>& store, int rank, int size, Duration timeout, int world = 0);
     ~StoreRendezvous() override;
 
     std::string all(const std::string& phase, std::string text, const Combine& combine) override;
@@ -56,55 +56,78 @@ public:
     static std::unique_ptr<StoreRendezvous> of_part(std::shared_ptr<Store> store, std::string scope, int rank,
                                                     int size, Duration timeout);
     /// Enters a world of the store's job when its ranks call `grow`, as `enter` does.
-    static Grown rejoin(std::shared_ptr<Store> store, std::optional<int> place, const std::string& about,
-                        Duration timeout);
+    static Grown rejoin(const std::shared_ptr<Store>& store, std::optional<int> place,
+                        const std::string& about, Duration timeout);
     /// The prefix of this world's keys, which no other world of the job has.
     const std::string& scope() const { return scope_; }
 
 private:
-    Survivors fail_over(Duration grace, const std::function<std::vector<int>()>& ended,
-                        const std::string& about, const ServerLost& lost);
-    std::string leave_servers_behind(const std::vector<int>& ranks, bool writes);
-    /// `scope` is the prefix of this world's keys, which no other world of the job has.
-    /// `series`: the worlds of these ranks among which this is the next, null for others. `places`: of its
-    /// ranks, as GrowAgreement takes them; nothing: their numbers.
+    /// In the tree along which a step goes.
+    static constexpr auto children_of_a_rank = 8;
+
     struct Series;
+    /// `scope` is the prefix of this world's keys, which no other world of the job has. `series`: the worlds
+    /// of these ranks among which this is the next, null for others. `places`: of its ranks, as GrowAgreement
+    /// takes them; nothing: their numbers.
     StoreRendezvous(std::shared_ptr<Store> store, std::string scope, int rank, int size, Duration timeout,
                     std::shared_ptr<Series> series, std::optional<std::vector<int>> places);
+    /// Of a world that has grown, or gone on by another store, whose rank `server` serves the store.
+    StoreRendezvous(std::shared_ptr<Store> store, const GrownWorld& world, int server, Duration timeout);
 
-    /// Takes over what another world of this process knows of the store, which `server` serves here.
+    /// Takes over what another world of this process knows of the same store, which rank `server` serves
+    /// here.
     void follow(const StoreRendezvous& before, int server);
     GrowAgreement& growing();
+    Survivors on_second_store(FailoverStore::Outcome outcome);
     void remove_stale();
     std::string step(const std::string& phase, std::string text, const Combine& combine);
-    using Entries = std::function<std::string(int rank)>;
-    /// The ranks that hold a step up, once all have arrived at it.
-    using Stuck = std::function<std::vector<int>()>;
-    std::vector<std::string> wait(const std::string& phase, const std::vector<std::string>& names,
-                                  const std::vector<int>& ranks, const Entries& arrival_key,
-                                  const Entries& last_key, const Stuck& stuck, Instant until);
-    std::vector<std::string> wait_in_step(const std::string& phase, const std::vector<std::string>& names,
-                                          const std::vector<int>& ranks, const Entries& arrival_key,
-                                          const Entries& last_key, const Stuck& stuck, Instant until,
-                                          const std::string& where = {});
-    void throw_if_ended(const std::string& phase, const std::vector<int>& ranks, const Entries& last_key);
-    std::vector<int> missing(std::vector<int> ranks, const Entries& arrival_key);
+
+    using Key = std::function<std::string(int rank)>;
+    /// A wait for entries of a step.
+    struct Wait {
+        std::string phase;
+        std::vector<std::string> names;  // of the entries
+        Instant until;
+        Key arrival;                  // what each rank sets when it arrives
+        Key last;                     // what each rank sets last: it is not waited for any more
+        std::vector<int> ranks = {};  // that are waited for; empty: all
+        std::string where = {};       // the connections that others may be making meanwhile
+        std::function<std::vector<int>()> stuck = {};  // the ranks that hold the step up, if all have arrived
+    };
+    std::vector<std::string> wait(const Wait& wait);
+    std::vector<std::string> wait_in_step(const Wait& wait);
+    [[noreturn]] void throw_late(const Wait& wait, std::vector<int> late);
+    void throw_if_ended(const Wait& wait);
+    std::vector<int> ranks_of(const Wait& wait) const;
+    std::vector<int> missing(const Wait& wait);
+    std::vector<int> stuck_in(const Key& last);
     std::string made_fewer_worlds(const std::vector<int>& ranks);
-    /// The key of the next failure that this rank reads.
-    std::string next_failure() const;
-    /// True if `throw_relayed` may have something to throw.
-    bool has_failed() const;
-    bool read_failures();
-    const FailureNote* relayed_about(const std::vector<int>& ranks, bool of_this) const;
-    void throw_relayed(const std::string& phase, const std::vector<int>& ranks, bool of_this);
-    /// Runs a part of `phase`. Where a rank serves the store and is the reason why that is of no use, throws
-    /// what is true of this rank, PeerLost or Timeout.
+    /// Runs a part of `phase`. If a rank serves the store and is why the part fails, throws PeerLost or
+    /// Timeout with this rank.
     template <class Body>
-    auto served(const std::string& phase, Body&& body) const;
+    auto served(const std::string& phase, Body&& body) const {
+        const auto why = [&](const Error& error) {
+            return cat(error.what(), "; ", phase, " cannot be completed on rank ", rank());
+        };
+        try {
+            return body();
+        } catch (const ServerLost& lost) {
+            if (server_ >= 0) throw PeerLost(why(lost), {server_});
+            if (!failover_) throw;
+            throw PeerLost(why(lost), {});  // none of these, and they go on without it
+        } catch (const ServerSilent& silent) {
+            if (server_ < 0 || !silent.missing.empty()) throw;
+            throw ServerSilent(why(silent), {}, {server_});
+        }
+    }
+    /// The prefix of the keys of the world that all ranks make after so many others.
+    static std::string scope_of(int world) { return world == 0 ? "" : cat("world.", world, "."); }
+    static std::string claim_of(int rank) { return cat("claim.", rank); }
     std::string full(const std::string& name) const { return scope_ + name; }
     std::string own_entry(const std::string& name) const { return full(cat(name, ".", rank())); }
 
     const std::shared_ptr<Store> store_;
+    std::shared_ptr<FailoverStore> failover_;  // the same store, null if it has no second one
     const std::string scope_;
     const Duration timeout_;
     int server_ = -1;    // the rank whose process serves the store, if one does; -1: none of these
@@ -115,15 +138,10 @@ private:
     std::map<int, int> sent_;    // by receiver
     std::map<int, int> posted_;  // as `sent_`, of groups that are made at run time
     std::map<int, int> collected_;
-    std::map<int, int> received_;          // by sender
-    std::vector<std::string> stale_keys_;  // own entries since the last step
-    std::vector<std::string>
-        old_stale_keys_;  // and before it, which everybody has read once all take one more
-    // `leave` may be called by another thread than the one that waits.
-    mutable std::recursive_mutex failing_;
-    std::vector<FailureNote> failures_;  // read so far, in their order
-    std::optional<Failure> gave_up_;     // for which this rank has thrown, unless a later step was completed
-    std::optional<std::string> left_;    // why this rank has left
+    std::map<int, int> received_;              // by sender
+    std::vector<std::string> stale_keys_;      // own entries since the last step
+    std::vector<std::string> old_stale_keys_;  // before it: everybody has read them once all take one more
+    FailureBoard failures_;
     SurvivorAgreement survivor_agreement_;
     const std::optional<std::vector<int>> places_;
     std::optional<GrowAgreement> grow_agreement_;  // made when it is asked for: it lists all ranks

@@ -26,7 +26,7 @@ SurvivorAgreement::SurvivorAgreement(std::shared_ptr<Store> store, std::string s
 std::string SurvivorAgreement::gone(int rank) const { return cat(scope_, "gone.", rank); }
 
 void SurvivorAgreement::say_gone(int rank, Store::Instant until) {
-    if (store_ && said_gone_.insert(rank).second) store_->put(gone(rank), "", until);
+    if (store_ && said_gone_.insert(rank).second) store_->set(gone(rank), "", until);
 }
 
 std::vector<int> SurvivorAgreement::survivors(Duration grace,
@@ -56,7 +56,7 @@ std::vector<int> SurvivorAgreement::round(Duration grace, const std::function<st
     const auto number = rounds_++;
     const auto list = cat(scope_, "survivors.", number);
     const auto here = [&](int rank) { return cat(scope_, "here.", number, ".", rank); };
-    store_->put(here(rank_), "", from_now(timeout_));
+    store_->set(here(rank_), "", from_now(timeout_));
 
     const auto begin = std::chrono::steady_clock::now();
     const auto patience = from_now(grace) - begin;
@@ -88,7 +88,7 @@ std::vector<int> SurvivorAgreement::round(Duration grace, const std::function<st
         }
         if (gathers && (open.empty() || now >= until || (all_gone && now >= begin + moment))) {
             std::ranges::sort(came);
-            if (store_->put(list, ranks_to_string(came), from_now(timeout_))) continue;
+            if (store_->set(list, ranks_to_string(came), from_now(timeout_))) continue;
         }
         if (!gathers && (found[2] || (now >= until && (now >= replaced || !found[1])))) {
             ++leader;

@@ -20,7 +20,7 @@ public:
     SimulatedStore(Replay::Run& run, const StepCosts& costs, Tally& tally)
         : run_(run), costs_(costs), tally_(tally) {}
 
-    bool put(const std::string& name, const std::string& text, Instant) override {
+    bool set(const std::string& name, const std::string& text, Instant) override {
         if (run_.write(name, text, costs_.request, 0)) count(text.size());
         return true;
     }
@@ -28,8 +28,8 @@ public:
         // Nobody writes what is asked for without waiting: that is where ranks fail or leave.
         return std::vector<std::optional<std::string>>(names.size());
     }
-    std::vector<std::optional<std::string>> await(const std::vector<std::string>& names, Instant,
-                                                  Instant) override {
+    std::vector<std::optional<std::string>> wait(const std::vector<std::string>& names, Instant,
+                                                 Instant) override {
         auto texts = std::vector<std::string>{};
         const auto is_new = run_.read(std::span(names).first(names.size() - 1), texts, costs_.request);
         auto bytes = std::size_t{0};
@@ -42,7 +42,7 @@ public:
         if (is_new) count(bytes);
         return found;
     }
-    bool waits() const override { return true; }
+    bool can_wait() const override { return true; }
     void remove(const std::vector<std::string>&, Instant) noexcept override {
         if (run_.pass("remove", costs_.request)) count(0);
     }

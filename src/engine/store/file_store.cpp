@@ -85,7 +85,7 @@ FileStore::~FileStore() { close(directory_); }
 
 std::string FileStore::text() const { return cat("the store '", folder_, "'"); }
 
-bool FileStore::put(const std::string& name, const std::string& text, Instant) {
+bool FileStore::set(const std::string& name, const std::string& text, Instant) {
     const auto whole = file_name(name);
     const auto part = cat(".", whole, ".", getpid(), ".", temporary_++);
     const auto file =

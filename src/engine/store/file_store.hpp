@@ -19,7 +19,7 @@ public:
     FileStore(const FileStore&) = delete;
     FileStore& operator=(const FileStore&) = delete;
 
-    bool put(const std::string& name, const std::string& text, Instant until) override;
+    bool set(const std::string& name, const std::string& text, Instant until) override;
     std::vector<std::optional<std::string>> get(const std::vector<std::string>& names,
                                                 Instant until) override;
     void remove(const std::vector<std::string>& names, Instant until) noexcept override;

@@ -29,7 +29,7 @@ public:
                                  "RANKMESH_REDIS_PASSWORD_FILE"));
     }
 
-    bool put(const std::string& name, const std::string& entry, Instant until) override {
+    bool set(const std::string& name, const std::string& entry, Instant until) override {
         auto repeated = false;
         const auto replies = ask({{"SET", key(name), entry, "NX", "EX", lifetime}}, until, &repeated);
         if (replies.front().text) return true;

@@ -17,35 +17,33 @@
 
 namespace rankmesh::detail {
 
-/// A store that refuses entries which are not as a rank has written them: each begins with a hash of its name
-/// and text.
+/// A decorator of a store that detects damaged entries: each begins with a hash of its name and text.
 class SealedStore final : public Store {
 public:
     explicit SealedStore(std::shared_ptr<Store> store) : store_(std::move(store)) {}
 
-    bool put(const std::string& name, const std::string& text, Instant until) override {
-        return store_->put(name, seal(name, text) + text, until);
+    bool set(const std::string& name, const std::string& text, Instant until) override {
+        return store_->set(name, seal(name, text) + text, until);
     }
     std::vector<std::optional<std::string>> get(const std::vector<std::string>& names,
                                                 Instant until) override {
-        return opened(names, store_->get(names, until));
+        return unsealed(names, store_->get(names, until));
     }
-    std::vector<std::optional<std::string>> await(const std::vector<std::string>& names, Instant longest,
-                                                  Instant until) override {
-        return opened(names, store_->await(names, longest, until));
+    std::vector<std::optional<std::string>> wait(const std::vector<std::string>& names, Instant longest,
+                                                 Instant until) override {
+        return unsealed(names, store_->wait(names, longest, until));
     }
-    bool waits() const override { return store_->waits(); }
+    bool can_wait() const override { return store_->can_wait(); }
     void remove(const std::vector<std::string>& names, Instant until) noexcept override {
         store_->remove(names, until);
     }
     std::chrono::microseconds longest_pause() const override { return store_->longest_pause(); }
     std::string text() const override { return store_->text(); }
     const std::string& job() const override { return store_->job(); }
-    Successor* successor() override { return store_->successor(); }
 
 private:
-    std::vector<std::optional<std::string>> opened(const std::vector<std::string>& names,
-                                                   std::vector<std::optional<std::string>> entries) const {
+    std::vector<std::optional<std::string>> unsealed(const std::vector<std::string>& names,
+                                                     std::vector<std::optional<std::string>> entries) const {
         for (std::size_t i = 0; i < names.size(); ++i) {
             if (!entries[i]) continue;
             const auto end = std::min(entries[i]->find('\n'), entries[i]->size() - 1) + 1;

@@ -72,7 +72,7 @@ Request Request::from(std::string_view message) {
     request.id = reader.number();
     request.operation = static_cast<Operation>(reader.part(1).front());
     switch (request.operation) {
-        case Operation::put:
+        case Operation::set:
             add_name();
             request.text = reader.rest();
             return request;
@@ -96,7 +96,7 @@ std::string Request::bytes() const {
     add(message, id);
     message += static_cast<char>(operation);
     if (operation == Operation::get) add(message, milliseconds);
-    if (operation != Operation::put) add(message, static_cast<std::uint32_t>(names.size()));
+    if (operation != Operation::set) add(message, static_cast<std::uint32_t>(names.size()));
     for (const auto& name : names) add(message, name);
     message += text;
     auto framed = std::string{};

@@ -25,7 +25,7 @@ constexpr auto most_names = std::uint32_t{1} << 22;
 /// More bytes than the entry of a world of a million ranks has.
 constexpr auto longest_message = std::size_t{1} << 28;
 
-enum class Operation : unsigned char { put = 1, get = 2, remove = 3 };
+enum class Operation : unsigned char { set = 1, get = 2, remove = 3 };
 enum class Status : unsigned char { done = 0, refused = 1 };
 
 /// Thrown for what cannot be a message of this protocol.
@@ -94,8 +94,8 @@ struct Request {
     std::uint32_t id = 0;
     Operation operation = Operation::get;
     std::uint32_t milliseconds = 0;       // that a `get` waits
-    std::vector<std::string> names = {};  // one of a `put`
-    std::string_view text = {};           // of a `put`
+    std::vector<std::string> names = {};  // one of a `set`
+    std::string_view text = {};           // of a `set`
 
     static Request from(std::string_view message);
     /// The message with its length.

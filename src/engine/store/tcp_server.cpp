@@ -525,8 +525,8 @@ void TcpServer::take(Connection& connection, wire::Request request) {
     // One that waits to enter only looks, again and again; one that has entered writes as well.
     if (request.operation != wire::Operation::get) last_request_ = Clock::now();
     switch (request.operation) {
-        case wire::Operation::put:
-            return put(connection, request);
+        case wire::Operation::set:
+            return set(connection, request);
         case wire::Operation::get:
             return get(connection, std::move(request));
         case wire::Operation::remove:
@@ -534,7 +534,7 @@ void TcpServer::take(Connection& connection, wire::Request request) {
     }
 }
 
-void TcpServer::put(Connection& connection, const wire::Request& request) {
+void TcpServer::set(Connection& connection, const wire::Request& request) {
     const auto& name = request.names.front();
     if (entries_.contains(name))
         return reply(connection, request.id, wire::Status::done, std::string_view("\0", 1));

@@ -95,7 +95,7 @@ private:
     bool take_hello(Connection& connection);
     void take_requests(Connection& connection);
     void take(Connection& connection, tcp_protocol::Request request);
-    void put(Connection& connection, const tcp_protocol::Request& request);
+    void set(Connection& connection, const tcp_protocol::Request& request);
     void get(Connection& connection, tcp_protocol::Request request);
     void remove(const std::string& name);
     void answer(Connection& connection, std::uint32_t id, const std::vector<std::string>& names);

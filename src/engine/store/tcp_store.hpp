@@ -1,27 +1,36 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <chrono>
 #include <memory>
 #include <string>
 
-#include "engine/store/store.hpp"
+#include "engine/store/served_store.hpp"
+#include "engine/store/tcp_server.hpp"
 #include "engine/store/tcp_url.hpp"
 
 namespace rankmesh::detail {
 
-/// The store of `job` that rank 0 serves at `url`; on rank 0 it serves from now on. Throws UsageError where
-/// rank 0 cannot serve there. A process that enters the job later gives size 0, and a rank that is not 0.
+/// Which store of a job a process uses, and as which rank.
+struct TcpStoreOptions {
+    TcpUrl url;
+    std::string job;
+    int rank = 0;
+    int size = 0;                                 // 0: of a process that enters the job later
+    bool is_second = false;                       // the second store, to which ranks fail over
+    std::shared_ptr<TcpServer> server = nullptr;  // of this process, if it serves the store
+
+    /// By what a store's greeting differs from that of other stores.
+    std::string identity() const { return is_second ? job + ", the second store" : job; }
+    /// Serves the store in this process.
+    std::shared_ptr<TcpServer> serve() const;
+};
+
+/// The client of a store that a rank serves; releases the server if this process serves the store.
 ///
-/// Who connects must know RANKMESH_SECRET, or the job id where that is not set. Nothing is encrypted.
-std::unique_ptr<Store> tcp_store(const TcpUrl& url, const std::string& job, int rank, int size);
-/// The same with a successor, if a second is named: a rank other than 0 at whose host that is serves it from
-/// now on, of several the first that can. The host's address is looked up until then.
-std::unique_ptr<Store> tcp_store(const TcpUrls& urls, const std::string& job, int rank, int size,
-                                 std::chrono::steady_clock::time_point until);
-/// The store by which a process enters the job later: the first as long as it is served, else the second once
-/// ranks have gone over to it; throws Timeout where there is none until then.
-std::shared_ptr<Store> tcp_store_to_enter(const TcpUrls& urls, const std::string& job, int rank,
-                                          std::chrono::steady_clock::time_point until);
+/// Whoever connects must know RANKMESH_SECRET, or the job id if no secret is set. Nothing is encrypted.
+std::unique_ptr<ServedStore> tcp_store(const TcpStoreOptions& options);
+/// The store of `job` that rank 0 serves at `url`. Rank 0 serves it from this call on, and throws UsageError
+/// if it cannot.
+std::unique_ptr<ServedStore> tcp_store(const TcpUrl& url, const std::string& job, int rank, int size);
 
 }  // namespace rankmesh::detail

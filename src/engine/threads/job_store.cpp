@@ -5,7 +5,7 @@
 
 namespace rankmesh::detail {
 
-bool JobStore::put(const std::string& name, const std::string& text, Instant) {
+bool JobStore::set(const std::string& name, const std::string& text, Instant) {
     const auto lock = std::lock_guard(mutex_);
     return entries_.emplace(name, text).second;
 }

@@ -18,7 +18,7 @@ class Job;
 /// jobs that they make of them.
 class JobStore final : public Store {
 public:
-    bool put(const std::string& name, const std::string& text, Instant until) override;
+    bool set(const std::string& name, const std::string& text, Instant until) override;
     std::vector<std::optional<std::string>> get(const std::vector<std::string>& names,
                                                 Instant until) override;
     void remove(const std::vector<std::string>& names, Instant until) noexcept override;

@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/membership/failure_board.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <thread>
+#include <utility>
+
+#include "engine/channel.hpp"
+#include "engine/membership/rendezvous.hpp"
+#include "engine/timeout.hpp"
+
+namespace rankmesh::detail {
+namespace {
+
+/// The most failures of a world that are told: all ranks may fail, and the first tell why.
+constexpr auto most_failures = std::size_t{64};
+
+/// The ranks to which a failure is due.
+const std::vector<int>& blamed(const Failure& failure) {
+    return failure.kind == Failure::Kind::timeout ? failure.missing : failure.lost;
+}
+
+}  // namespace
+
+std::string FailureBoard::gave_up_key(const std::string& where, int rank) const {
+    return cat(scope_, "gave_up.", where, ".", rank);
+}
+
+void FailureBoard::tell(const std::string& where, const Failure& failure) noexcept {
+    if (size_ == 1) return;
+    try {
+        const auto lock = std::lock_guard(mutex_);
+        do read();
+        while (read_.size() < most_failures &&
+               !store_->set(next_key(), FailureNote{rank_, where, failure}.text(), from_now(request_grace)));
+        gave_up_ = failure;
+    } catch (const std::exception&) {  // the others wait until their timeout
+    }
+}
+
+void FailureBoard::leave(const Failure& why) noexcept {
+    const auto lock = std::lock_guard(mutex_);
+    left_ = why.why;
+    // If it leaves because of another rank, that one is the reason.
+    tell({}, gave_up_.value_or(why));
+}
+
+void FailureBoard::give_up(const std::string& where, const Failure& failure) noexcept {
+    try {
+        store_->set(gave_up_key(where, rank_), FailureNote{rank_, where, failure}.text(),
+                    from_now(request_grace));
+        const auto lock = std::lock_guard(mutex_);
+        gave_up_ = failure;
+    } catch (const std::exception&) {  // it is taken for the cause
+    }
+}
+
+std::optional<Failure> FailureBoard::cause(const std::string& where, const Failure& failure) const noexcept {
+    try {
+        auto found = std::optional<Failure>{};
+        auto asked = blamed(failure);
+        for (auto left = size_; left > 0 && !asked.empty(); --left) {
+            const auto each = asked.back();
+            asked.pop_back();
+            const auto text = store_->get({gave_up_key(where, each)}, from_now(request_grace)).front();
+            if (!text) continue;
+            auto told = FailureNote::from(*text, size_).failure;
+            // Two that wait for each other are no cause of each other's.
+            if (contains(blamed(told), each) || contains(blamed(told), rank_)) continue;
+            asked = blamed(told);
+            found = std::move(told);
+        }
+        return found;
+    } catch (const std::exception&) {  // then it is the failure that is known
+        return std::nullopt;
+    }
+}
+
+void FailureBoard::forget_cause() {
+    const auto lock = std::lock_guard(mutex_);
+    gave_up_ = std::nullopt;
+}
+
+std::string FailureBoard::next_key() const {
+    const auto lock = std::lock_guard(mutex_);
+    return cat(scope_, "failed.", read_.size());
+}
+
+bool FailureBoard::has_any() const {
+    const auto lock = std::lock_guard(mutex_);
+    return left_ || !read_.empty();
+}
+
+bool FailureBoard::read() {
+    const auto lock = std::lock_guard(mutex_);
+    for (auto any = false;; any = true) {
+        const auto text = store_->get({next_key()}, from_now(request_grace)).front();
+        if (!text) return any;
+        read_.push_back(FailureNote::from(*text, size_));
+    }
+}
+
+const FailureNote* FailureBoard::first_about(const std::vector<int>& ranks, bool of_this) const {
+    const auto concerns = [&](const FailureNote& told) {
+        if (told.rank == rank_ || (!of_this && contains(blamed(told.failure), rank_))) return false;
+        return std::ranges::any_of(
+            ranks, [&](int each) { return each == told.rank || contains(blamed(told.failure), each); });
+    };
+    const auto found = std::ranges::find_if(read_, concerns);
+    return found == read_.end() ? nullptr : &*found;
+}
+
+void FailureBoard::throw_if_about(const std::string& phase, const std::vector<int>& ranks, bool of_this) {
+    const auto lock = std::lock_guard(mutex_);
+    const auto step = cat(phase, " cannot be completed on rank ", rank_);
+    if (left_) throw PeerLost(cat(*left_, "; ", step), {rank_});
+    const auto* told = first_about(ranks, of_this);
+    if (!told) return;
+    auto failure = told->failure;
+    if (!told->where.empty()) {
+        if (auto caused = cause(told->where, failure)) failure = *std::move(caused);
+    }
+    gave_up_ = std::move(failure);
+    RelayedFailure::raise(*gave_up_, step);
+}
+
+void FailureBoard::throw_best_about(const std::string& phase, const std::vector<int>& ranks) {
+    const auto lock = std::lock_guard(mutex_);
+    const auto* told = first_about(ranks, false);
+    if (told && told->failure.kind == Failure::Kind::timeout) {
+        std::this_thread::sleep_for(Rendezvous::moment);
+        read();
+    }
+    throw_if_about(phase, ranks, false);
+}
+
+}  // namespace rankmesh::detail

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "engine/diagnosis/failure.hpp"
+#include "engine/membership/failure_note.hpp"
+#include "engine/store/store.hpp"
+
+namespace rankmesh::detail {
+
+/// The failures that the ranks of a world tell each other through its store.
+///
+/// Steps of all ranks end with the first failure on the board that concerns them. Connections end with the
+/// failure of the rank that gave up first. Another thread than the one that waits may call `leave`.
+class FailureBoard {
+public:
+    /// `scope` is the prefix of the world's keys.
+    FailureBoard(std::shared_ptr<Store> store, std::string scope, int rank, int size)
+        : store_(std::move(store)), scope_(std::move(scope)), rank_(rank), size_(size) {}
+
+    /// Tells all ranks that a step of this one has failed. `where` names the connections that the step makes,
+    /// "" for others.
+    void tell(const std::string& where, const Failure& failure) noexcept;
+    /// Tells all ranks that this one leaves: all its later steps fail.
+    void leave(const Failure& why) noexcept;
+    /// Notes that this rank gives up to make the connections `where`.
+    void give_up(const std::string& where, const Failure& failure) noexcept;
+    /// The failure for which the ranks that `failure` lacks have given up to make the connections `where`.
+    std::optional<Failure> cause(const std::string& where, const Failure& failure) const noexcept;
+    /// Forgets for what this rank gave up: it has completed a later step.
+    void forget_cause();
+
+    /// The key of the next failure that this rank reads.
+    std::string next_key() const;
+    /// Reads the failures that were told since; returns whether there were any.
+    bool read();
+    /// True if `throw_if_about` may have something to throw.
+    bool has_any() const;
+    /// Throws the first failure that was told by, or is due to, one of `ranks`, as a RelayedFailure error,
+    /// and PeerLost if this rank has left. `of_this`: also a failure that is due to this rank.
+    void throw_if_about(const std::string& phase, const std::vector<int>& ranks, bool of_this);
+    /// The same. Before a timeout it reads once more: the timeouts of ranks that wait for each other expire
+    /// together, and only one of these ranks knows who is missing.
+    void throw_best_about(const std::string& phase, const std::vector<int>& ranks);
+
+private:
+    const FailureNote* first_about(const std::vector<int>& ranks, bool of_this) const;
+    std::string gave_up_key(const std::string& where, int rank) const;
+
+    const std::shared_ptr<Store> store_;
+    const std::string scope_;
+    const int rank_;
+    const int size_;
+    mutable std::recursive_mutex mutex_;
+    std::vector<FailureNote> read_;    // in their order
+    std::optional<Failure> gave_up_;   // for which this rank has thrown
+    std::optional<std::string> left_;  // why this rank has left
+};
+
+}  // namespace rankmesh::detail

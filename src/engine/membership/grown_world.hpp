@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+// A world that has grown, or gone on by another store: as its ranks know it and as an entry says it.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "engine/channel.hpp"
+
+namespace rankmesh::detail {
+
+/// The most processes that can wait to enter a job, and so enter at once.
+inline constexpr auto most_candidates = 256;
+
+/// What a rank asks when its world grows.
+struct Growth {
+    int most = 1;  // processes that may enter
+    Duration timeout{};
+    std::string about = {};   // what the other ranks must know of this process
+    std::string common = {};  // what those that enter must know of the world, the same on all its ranks
+};
+
+/// A world of ranks that were there before and of ranks that have entered, as all of them know it. A rank's
+/// place is its number in the first world of the job, or that of the rank which it has replaced.
+struct GrownWorld {
+    int rank = 0;                          // of this process
+    std::vector<int> places;               // by rank, ascending
+    std::vector<std::string> abouts = {};  // by rank
+    std::string common = {};
+    std::string scope = {};    // the prefix of its keys, which no other world has
+    std::string outcome = {};  // the entry that says all this
+};
+
+/// A world that is decided, and the secret by which each process knows itself in it, by rank: "" if the
+/// process knows its place.
+struct Listed {
+    GrownWorld world;
+    std::vector<std::string> secrets;
+};
+/// The text of an entry that says the world; `read_listed` reads it.
+std::string to_text(const Listed& listed);
+/// Reads the parts of an outcome under `scope`; nothing for any outcome but a world.
+std::optional<Listed> read_listed(const std::vector<std::string>& parts, const std::string& scope);
+/// Reads a text of another rank that is a number.
+int read_number(const std::string& text);
+
+}  // namespace rankmesh::detail

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <set>
+#include <string>
+#include <string_view>
+
+#include "engine/fork.hpp"
+#include "engine/store/tcp_protocol.hpp"
+
+namespace rankmesh::detail {
+
+/// A connection to the server of a store. Any number of threads may ask at a time.
+class TcpConnection {
+public:
+    using Instant = std::chrono::steady_clock::time_point;
+    struct Answer {
+        tcp_protocol::Status status = tcp_protocol::Status::done;
+        std::string body;
+    };
+    /// Thrown if the connection has broken, by this and every later call.
+    struct Broken {
+        std::string why;
+    };
+    /// Thrown if the server does nothing until the instant that a call gives.
+    struct Silent {
+        std::string what;  // `has not answered`
+        std::chrono::steady_clock::time_point begin;
+    };
+
+    explicit TcpConnection(int socket) : socket_(socket) {}
+    ~TcpConnection();
+    TcpConnection(const TcpConnection&) = delete;
+    TcpConnection& operator=(const TcpConnection&) = delete;
+
+    /// Sends a request, to which it gives an id, and waits for the answer.
+    Answer ask(tcp_protocol::Request request, Instant until);
+    /// Sends a request that is not answered.
+    void tell(const tcp_protocol::Request& request, Instant until) { send(request.bytes(), until); }
+    /// Why the connection has broken, "" while it has not.
+    std::string broken();
+    /// True if the server has closed it, as only the end of its process does.
+    bool is_closed() const;
+
+private:
+    void send(std::string_view bytes, Instant until);
+    Answer receive(std::uint32_t id, Instant until);
+    std::string read_some(Instant until);
+    void take_answers();
+    void fail(const std::string& why);
+
+    int socket_;
+    const ClosedOnFork closed_in_children_{socket_};
+    std::atomic<bool> closed_ = false;
+
+    std::mutex sending_;
+    std::mutex mutex_;  // of what follows; `in_` belongs to the thread that reads
+    std::condition_variable changed_;
+    bool reading_ = false;
+    std::string in_;
+    std::string broken_;
+    std::set<std::uint32_t> asked_;
+    std::map<std::uint32_t, Answer> answers_;
+    std::uint32_t next_id_ = 1;
+};
+
+}  // namespace rankmesh::detail
