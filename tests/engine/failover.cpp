@@ -150,7 +150,7 @@ std::vector<Process> world_without_first(int size) {
 
 }  // namespace
 
-TEST(Failover, WhoGoesOnIsTheSameForAllThatGoOnWhateverHappens) {
+TEST(Failover, Survivors_WhateverHappens_HoldTheSameWorld) {
     for (unsigned seed = 0; seed < 40; ++seed) {
         auto random = std::mt19937(seed);
         const auto upto = [&](int n) { return static_cast<int>(random() % static_cast<unsigned>(n + 1)); };
@@ -182,7 +182,7 @@ TEST(Failover, WhoGoesOnIsTheSameForAllThatGoOnWhateverHappens) {
     }
 }
 
-TEST(Failover, NobodyWaitsForRanksThatAnybodyKnowsToHaveEnded) {
+TEST(Failover, Survivors_DoNotWaitForRanksKnownToHaveEnded) {
     auto processes = world_without_first(6);
     processes[1].comes = processes[3].comes = std::nullopt;
     processes[0].ended = {4};
@@ -194,7 +194,7 @@ TEST(Failover, NobodyWaitsForRanksThatAnybodyKnowsToHaveEnded) {
     }
 }
 
-TEST(Failover, RanksMeetWhoHaveHeardOfASmallerOrALargerWorldAndWhoHaveNot) {
+TEST(Failover, Survivors_OfDifferentWorlds_MeetInOne) {
     // Of 0..4 rank 2 was lost, which some know; two have entered, at places 2 and 5, which others know.
     auto processes = std::vector<Process>{{.places = {0, 1, 2, 3, 4}, .rank = 1},
                                           {.places = {0, 1, 3, 4}, .rank = 2},
@@ -206,7 +206,7 @@ TEST(Failover, RanksMeetWhoHaveHeardOfASmallerOrALargerWorldAndWhoHaveNot) {
             EXPECT_EQ(fate.places, (std::vector{1, 2, 3, 4, 5})) << fate.error;
 }
 
-TEST(Failover, WhereRank0MayLiveNobodyGoesOn) {
+TEST(Failover, Survivors_WhenRank0MayLive_DoNotGoOn) {
     for (const auto& fate : fail_over(world_without_first(4), 2, 20s, 0ms, "it is only silent")) {
         EXPECT_TRUE(fate.places.empty());
         EXPECT_EQ(
@@ -216,7 +216,7 @@ TEST(Failover, WhereRank0MayLiveNobodyGoesOn) {
     }
 }
 
-TEST(Failover, AfterOthersWentOnWithoutTheSecondsServerNobodyGoesOver) {
+TEST(Failover, Failover_WhenForbidden_IsRefused) {
     auto entries = Entries{};
     const auto store = std::make_shared<DyingStore>(entries, -1, 0ms, 0U);
     const auto ended = std::atomic<bool>(false);
@@ -236,7 +236,7 @@ TEST(Failover, AfterOthersWentOnWithoutTheSecondsServerNobodyGoesOver) {
     EXPECT_FALSE(store->get({detail::failed_over}, {}).front());
 }
 
-TEST(Failover, TheSecondsServerAbsentIsNamedByTheOthers) {
+TEST(Failover, Survivors_WhenTheSecondServerIsAbsent_NameIt) {
     auto processes = world_without_first(3);
     processes[0].comes = std::nullopt;
     const auto fates = fail_over(processes, 1, 10ms);
@@ -248,7 +248,7 @@ TEST(Failover, TheSecondsServerAbsentIsNamedByTheOthers) {
         << fates[1].error;
 }
 
-TEST(Failover, WhereTheSecondIsLostAsWellBothRanksAreNamed) {
+TEST(Failover, Survivors_WhenTheSecondIsLost_NameBothServers) {
     auto processes = world_without_first(4);
     processes[1].last = 3;  // in the middle of it
     const auto fates = fail_over(processes, 2, 20s);
@@ -261,7 +261,7 @@ TEST(Failover, WhereTheSecondIsLostAsWellBothRanksAreNamed) {
     }
 }
 
-TEST(Failover, OfTwoProcessesForOnePlaceTheFirstGoesOver) {
+TEST(Failover, Processes_ForOnePlace_OnlyTheFirstGoesOn) {
     auto processes = std::vector<Process>{{.places = {0, 1, 2}, .rank = 1},
                                           {.places = {0, 1, 2}, .rank = 2},
                                           {.places = {0, 2}, .rank = 1, .comes = 200ms}};

@@ -121,7 +121,7 @@ void lose_and_replace(const std::string& store, int lost, int place) {
 
 }  // namespace
 
-TEST(GlooGrow, ARankThatIsLostIsReplacedUnderTheSameCoordinate) {
+TEST(GlooGrow, Rank_WhenLost_IsReplacedAtTheSameCoordinate) {
     for (auto lost : {0, 1, 3}) lose_and_replace({}, lost, lost);
     lose_and_replace({}, 2, -1);
 }
@@ -131,7 +131,7 @@ TEST(GlooGrow, ByTheStoreThatRank0ServesAsWell) {
     lose_and_replace("tcp://127.0.0.1:" + std::to_string(port), 1, 1);
 }
 
-TEST(GlooGrow, WithoutTheRankThatServesTheStoreTheOthersSaySoAndDoNotGoOn) {
+TEST(GlooGrow, Survivors_WithoutTheStoresServer_DoNotGoOn) {
     const auto store = "tcp://127.0.0.1:" + std::to_string(support::Listener().port());
     auto job = Growing("sum lose:0 survivors grow:1:2000", 3, store);
     const auto outcome = job.end();
@@ -149,13 +149,13 @@ std::string two_hosts() {
     return "tcp://127.0.0.1:" + std::to_string(port) + ",127.0.0.1:" + std::to_string(port + 1);
 }
 
-TEST(GlooGrow, WhenRank0IsLostTheSecondHostsStoreServesAlsoNewcomers) {
+TEST(GlooGrow, Candidate_WhenRank0IsLost_EntersByTheSecond) {
     lose_and_replace(two_hosts(), 0, 0);
     lose_and_replace(two_hosts(), 0, -1);
     lose_and_replace(two_hosts(), 1, 1);
 }
 
-TEST(GlooGrow, Rank0MayEndBeforeAJoinWhereASecondHostIsNamed) {
+TEST(GlooGrow, Failover_WhenRank0EndsBeforeJoin_GoesOn) {
     auto job = Growing("sum die:0 sum survivors sum grow:1:20000 sum sum", 3, two_hosts());
     ASSERT_TRUE(job.ranks().all_say("of 3"));
     job.later("rejoin:20000 sum sum", 0);
@@ -167,7 +167,7 @@ TEST(GlooGrow, Rank0MayEndBeforeAJoinWhereASecondHostIsNamed) {
     expect_says(outcome, 1, "; 2 ranks go on by the store 'tcp://127.0.0.1:");
 }
 
-TEST(GlooGrow, Rank0MayEndInSurvivorsWhereASecondHostIsNamed) {
+TEST(GlooGrow, Failover_WhenRank0EndsInSurvivors_GoesOn) {
     for (auto after : {0, 20, 40, 60, 80}) {
         const auto steps =
             "sum lose:3 dies:0:" + std::to_string(after) + " survivors die:0 go_on grow:2:20000 sum";
@@ -179,10 +179,10 @@ TEST(GlooGrow, Rank0MayEndInSurvivorsWhereASecondHostIsNamed) {
     }
 }
 
-TEST(GlooGrow, Rank0MayEndInGrowWhereASecondHostIsNamed) {
+TEST(GlooGrow, Failover_WhenRank0EndsInGrow_GoesOn) {
     auto job = Growing("sum dies:0:500 grow:1:20000 survivors sum grow:1:20000 sum", 3, two_hosts());
     ASSERT_TRUE(job.ranks().all_say("of 3"));
-    std::this_thread::sleep_for(std::chrono::milliseconds(1000));
+    job.ranks().wait_for_end(0);
     job.later("rejoin:20000 sum", 0);
     const auto outcome = job.end();
     expect_all(outcome, {1, 2}, "grow:1:20000: PeerLost {0} after ");
@@ -190,7 +190,7 @@ TEST(GlooGrow, Rank0MayEndInGrowWhereASecondHostIsNamed) {
     expect_all(outcome, {1, 2, 3}, "of 3, with {0..2}");
 }
 
-TEST(GlooGrow, WhenRank0EndsInGrowNewcomersAndSurvivorsGoOnTogether) {
+TEST(GlooGrow, Failover_InGrow_KeepsOldAndNewRanksTogether) {
     for (auto after : {0, 5, 10, 20, 40}) {
         const auto steps = "sum told dies:0:" + std::to_string(after) + " grow:1:20000 die:0 go_on";
         auto job = Growing(steps, 3, two_hosts());
@@ -208,13 +208,13 @@ TEST(GlooGrow, WhenRank0EndsInGrowNewcomersAndSurvivorsGoOnTogether) {
     }
 }
 
-TEST(GlooGrow, WhereBothHostsOfTheStoreAreLostTheirRanksAreNamed) {
+TEST(GlooGrow, Failover_WhenBothServersAreLost_NamesThem) {
     for (auto first : {0, 1}) {
         auto job = Growing("mortal sum told go_on:500", 4, two_hosts());
         ASSERT_TRUE(job.ranks().all_say("of 4"));
         for (auto rank : {first, 1 - first}) {
             job.ranks().tell("kill." + std::to_string(rank));
-            std::this_thread::sleep_for(std::chrono::milliseconds(200));
+            job.ranks().wait_for_end(rank);
         }
         job.ranks().tell("told");
         const auto outcome = job.end();
@@ -223,7 +223,7 @@ TEST(GlooGrow, WhereBothHostsOfTheStoreAreLostTheirRanksAreNamed) {
     }
 }
 
-TEST(GlooGrow, TheLossOfTheSecondHostAloneIsSaidAndTheJobGoesOnByTheFirst) {
+TEST(GlooGrow, Failover_WhenOnlyTheSecondIsLost_GoesOnByTheFirst) {
     auto job = Growing("sum lose:1 survivors sum grow:1:20000 sum", 4, two_hosts());
     job.later("rejoin:20000 sum", 1);
     const auto outcome = job.end();
@@ -232,7 +232,7 @@ TEST(GlooGrow, TheLossOfTheSecondHostAloneIsSaidAndTheJobGoesOnByTheFirst) {
     expect_all(outcome, {0, 2, 3, 4}, "of 4, with {0..3}");
 }
 
-TEST(GlooGrow, ASecondHostAtWhichNoRankRunsIsAnErrorAtTheStart) {
+TEST(GlooGrow, Second_WithoutARankAtItsHost_IsRefused) {
     const auto first = "tcp://127.0.0.1:" + std::to_string(support::free_ports(1));
     auto job = Growing("", 3, first + ",192.0.2.1:29511");
     const auto outcome = job.end();
@@ -262,7 +262,7 @@ TEST(GlooGrow, NewRanksComeAfterThoseThatWereThere) {
     expect_says(outcome, 4, "is [dp=4] 4 of 5");
 }
 
-TEST(GlooGrow, WhereNobodyComesAllAreToldAndTheWorldGoesOnAndGrowsLater) {
+TEST(GlooGrow, Grow_WhenNobodyComes_ThrowsAndMayBeCalledAgain) {
     auto job = Growing("sum grow:1:300 sum told grow:1:20000 sum", 3);
     ASSERT_TRUE(job.ranks().all_say("grow:1:300: Timeout {0..2} {} after "));
     job.later("rejoin:20000 sum");
@@ -274,13 +274,13 @@ TEST(GlooGrow, WhereNobodyComesAllAreToldAndTheWorldGoesOnAndGrowsLater) {
     expect_all(outcome, {0, 1, 2, 3}, "of 4, with {0..2, 10}");
 }
 
-TEST(GlooGrow, AProcessThatDiesWhileItWaitsCostsOneTimeoutAndNoRank) {
+TEST(GlooGrow, Candidate_WhenItDiesWaiting_CostsOneTimeout) {
     auto job = Growing("sum told grow:1:1000 sum told grow:1:20000 sum", 3);
     ASSERT_TRUE(job.ranks().all_say("of 3"));
     job.later("dies:10:300 rejoin:20000");
     const auto dead = job.last().all_say("waits");
     ASSERT_TRUE(dead);
-    std::this_thread::sleep_for(std::chrono::milliseconds(400));
+    job.last().wait_for_end(0);
     job.ranks().tell("told");
     ASSERT_TRUE(job.ranks().all_say("grow:1:1000: Timeout {0..2} {} after "));
     job.later("rejoin:20000 sum");
@@ -291,7 +291,7 @@ TEST(GlooGrow, AProcessThatDiesWhileItWaitsCostsOneTimeoutAndNoRank) {
     expect_says(outcome, 4, "is [dp=1 tp=1] 3 of 4");
 }
 
-TEST(GlooGrow, ANewcomerThatDiesIsLostAndTheWorldBeforeGoesOn) {
+TEST(GlooGrow, Candidate_WhenItDiesAfterEntering_IsLostAsAnyRank) {
     auto job = Growing("sum grow:1:20000 lose:-1 back sum", 3);
     job.later("rejoin:20000 lose:10");
     const auto outcome = job.end();
@@ -350,10 +350,10 @@ TEST(GlooGrow, OfTwoForThePlaceOfOneRankOneEnters) {
                 "have let no process in that asks for place 1; they do when all of them call grow()");
 }
 
-TEST(GlooGrow, ARankThatEndsMeanwhileIsNamedOnAllAtOnce) {
+TEST(GlooGrow, Rank_WhenItEndsInGrow_IsNamedOnAll) {
     auto job = Growing("sum dies:1:500 grow:1:20000 survivors sum grow:1:20000 sum", 4);
     ASSERT_TRUE(job.ranks().all_say("of 4"));
-    std::this_thread::sleep_for(std::chrono::milliseconds(1000));
+    job.ranks().wait_for_end(1);
     job.later("rejoin:20000 sum", 1);
     const auto outcome = job.end();
     expect_all(outcome, {0, 2, 3}, "grow:1:20000: PeerLost {1} after ");
@@ -366,11 +366,11 @@ TEST(GlooGrow, ARankThatEndsMeanwhileIsNamedOnAllAtOnce) {
     expect_all(outcome, {0, 2, 3, 4}, "of 4, with {0..3}");
 }
 
-TEST(GlooGrow, ARankThatEndsInGrowBeforeTheOthersComeIsNamedAtOnce) {
+TEST(GlooGrow, Rank_WhenItEndsBeforeTheOthersCome_IsNamedSoon) {
     auto job = Growing(
         "sum dies:1:300 pause:$(( RANK == 1 ? 0 : 1500 )) grow:1:20000 survivors sum grow:1:20000 sum", 3);
     ASSERT_TRUE(job.ranks().all_say("of 3"));
-    std::this_thread::sleep_for(std::chrono::milliseconds(1000));
+    job.ranks().wait_for_end(1);
     job.later("rejoin:20000 sum", 1);
     const auto outcome = job.end();
     expect_all(outcome, {0, 2}, "grow:1:20000: PeerLost {1} after ");
@@ -405,10 +405,10 @@ TEST(GlooGrow, AProcessThatEndsBeforeTheLargerWorldIsConnectedIsNamedSoon) {
     }
 }
 
-TEST(GlooGrow, TheRankThatLeadsMayEndMeanwhileAsWell) {
+TEST(GlooGrow, Rank0_WhenItEndsInGrow_IsReplaced) {
     auto job = Growing("sum dies:0:500 grow:1:20000 survivors sum grow:1:20000 sum", 3);
     ASSERT_TRUE(job.ranks().all_say("of 3"));
-    std::this_thread::sleep_for(std::chrono::milliseconds(1000));
+    job.ranks().wait_for_end(0);
     job.later("rejoin:20000 sum", 0);
     const auto outcome = job.end();
     expect_all(outcome, {1, 2}, "grow:1:20000: PeerLost {0} after ");
@@ -427,7 +427,7 @@ TEST(GlooGrow, ARankThatDoesNotCallItIsMissingOnAll) {
     }
 }
 
-TEST(GlooGrow, WhatWasSaidToGrowIsRemovedFromTheStore) {
+TEST(GlooGrow, Grow_RemovesItsEntries) {
     auto job = Growing("sum grow:1:20000 sum sum sum grow:1:20000 sum sum sum", 2);
     job.later("rejoin:20000 sum sum sum grow:1:20000 sum sum sum");
     ASSERT_TRUE(job.ranks().all_say("of 3"));
@@ -436,7 +436,7 @@ TEST(GlooGrow, WhatWasSaidToGrowIsRemovedFromTheStore) {
     EXPECT_EQ(job.left_of_growing(), std::vector<std::string>{});
 }
 
-TEST(GlooGrow, SurvivorsRemoveTheEntriesOfTheWorldThatTheyLeave) {
+TEST(GlooGrow, Survivors_RemoveTheEntriesOfTheWorldTheyLeave) {
     auto job = Growing("sum lose:1 survivors sum", 3);
     job.end();
     auto names = job.left();

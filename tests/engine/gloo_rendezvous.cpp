@@ -146,7 +146,7 @@ Failure leaving(int rank, const char* why) {
 
 }  // namespace
 
-TEST(StoreRendezvous, AStepOfAllTakesTwoEntriesAndTwoLooksARankForAnySize) {
+TEST(StoreRendezvous, Step_TakesTwoEntriesAndTwoLooksOfARank) {
     constexpr auto steps = 3;
     for (auto size : {2, 8, 64, 100}) {
         const auto stores = on_ranks(size, true, [&](StoreRendezvous& world) {
@@ -163,7 +163,7 @@ TEST(StoreRendezvous, AStepOfAllTakesTwoEntriesAndTwoLooksARankForAnySize) {
     }
 }
 
-TEST(StoreRendezvous, TheEntriesOfAGroupAreReadInOneLook) {
+TEST(StoreRendezvous, Fetch_ReadsAGroupInOneLook) {
     const auto stores = on_ranks(8, true, [](StoreRendezvous& world) {
         world.publish("name", std::to_string(world.rank()));
         const auto all = std::vector{0, 1, 2, 3, 4, 5, 6, 7};
@@ -174,7 +174,7 @@ TEST(StoreRendezvous, TheEntriesOfAGroupAreReadInOneLook) {
     for (const auto& store : stores) EXPECT_EQ(store->looks, 1);
 }
 
-TEST(StoreRendezvous, WhoWaitsLooksAgainAfterAQuarterOfTheTimeWaited) {
+TEST(StoreRendezvous, Poll_PausesAQuarterOfTheTimeWaited) {
     auto waited = 0.0;  // seconds
     const auto stores = on_ranks(2, false, [&](StoreRendezvous& world) {
         if (world.rank() == 0) std::this_thread::sleep_for(std::chrono::milliseconds(400));
@@ -187,7 +187,7 @@ TEST(StoreRendezvous, WhoWaitsLooksAgainAfterAQuarterOfTheTimeWaited) {
     EXPECT_LE(stores[1]->looks, 5 + 1 + std::ceil(std::log(waited / 200e-6) / std::log(1.25)));
 }
 
-TEST(StoreRendezvous, WhoHasNotComeIsFoundInOneLook) {
+TEST(StoreRendezvous, MissingRanks_AreFoundInOneLook) {
     const auto stores = on_ranks(
         20, false,
         [](StoreRendezvous& world) {
@@ -204,7 +204,7 @@ TEST(StoreRendezvous, WhoHasNotComeIsFoundInOneLook) {
     for (const auto& store : stores) EXPECT_LE(store->looks, 2 * (6 + 33) + 1);
 }
 
-TEST(StoreRendezvous, WhoLeavesIsLostToAllThatWaitForItByItsNumberAndItsReason) {
+TEST(StoreRendezvous, Rank_WhenItLeaves_IsLostWithItsReason) {
     for (auto leaver : {0, 2, 11}) {
         on_ranks(12, false, [&](StoreRendezvous& world) {
             if (world.rank() == leaver) return world.leave(leaving(leaver, "has had enough"));
@@ -221,7 +221,7 @@ TEST(StoreRendezvous, WhoLeavesIsLostToAllThatWaitForItByItsNumberAndItsReason) 
     }
 }
 
-TEST(StoreRendezvous, AStepThatExpiresNamesTheAbsentRankOnAllRanks) {
+TEST(StoreRendezvous, Step_WhenItExpires_NamesTheAbsentOnAllRanks) {
     // Of 9 ranks the first child of rank 1 would be the first that is none, of 12 it has three.
     for (auto [size, absent] : {std::pair(9, 0), {9, 8}, {12, 0}, {12, 2}, {12, 11}}) {
         on_ranks(
@@ -243,7 +243,7 @@ TEST(StoreRendezvous, AStepThatExpiresNamesTheAbsentRankOnAllRanks) {
     }
 }
 
-TEST(StoreRendezvous, ARankThatArrivesAtAStepAndDoesNotGoOnIsNamed) {
+TEST(StoreRendezvous, Rank_WhenItArrivesAndStops_IsNamed) {
     for (auto stuck : {0, 1, 2})  // which have children
         on_ranks(
             20, false,
@@ -264,7 +264,7 @@ TEST(StoreRendezvous, ARankThatArrivesAtAStepAndDoesNotGoOnIsNamed) {
             std::chrono::milliseconds(400));
 }
 
-TEST(GlooWorld, ARankThatWaitsForTheMissingOneIsNotNamedItself) {
+TEST(GlooWorld, Rank_ThatWaitsForTheMissingOne_IsNotNamed) {
     const auto mesh = Mesh{{"dp", 2}, {"tp", 2}};
     auto waiting = std::latch(3);
     on_worlds(4, std::chrono::milliseconds(800), [&](GlooWorld& world, int rank) {
@@ -297,7 +297,7 @@ TEST(GlooWorld, ARankThatWaitsForTheMissingOneIsNotNamedItself) {
     });
 }
 
-TEST(GlooWorld, AFailedJoinEndsSoonThoughAConnectedRankDoesNotAnswer) {
+TEST(GlooWorld, Rank_ThatCannotJoin_EndsSoon) {
     auto waiting = std::latch(1);
     on_worlds(4, std::chrono::milliseconds(500), [&](GlooWorld& world, int rank) {
         auto arriving = Arriving(world.exchange(), waiting);
@@ -317,7 +317,7 @@ TEST(GlooWorld, AFailedJoinEndsSoonThoughAConnectedRankDoesNotAnswer) {
     });
 }
 
-TEST(StoreRendezvous, WaitingForARankThatWaitsNamesTheRankThatNeverComes) {
+TEST(StoreRendezvous, Receiver_OfAWaitingRank_NamesTheMissingOne) {
     auto waiting = std::latch(4);
     on_ranks(
         5, false,
@@ -344,7 +344,7 @@ TEST(StoreRendezvous, WaitingForARankThatWaitsNamesTheRankThatNeverComes) {
         std::chrono::milliseconds(300));
 }
 
-TEST(StoreRendezvous, ARankThatHearsWhyNoMessageComesIsNotTheCauseForItsPeers) {
+TEST(StoreRendezvous, Rank_ThatHearsOfAFailure_IsNotTheCause) {
     auto heard = std::latch(1);
     on_ranks(4, false, [&](StoreRendezvous& world) {
         if (world.rank() == 1)
@@ -363,7 +363,7 @@ TEST(StoreRendezvous, ARankThatHearsWhyNoMessageComesIsNotTheCauseForItsPeers) {
     });
 }
 
-TEST(StoreRendezvous, ARankThatLeavesBecauseOfAnotherBlamesEvenOneNotAwaited) {
+TEST(StoreRendezvous, Rank_ThatLeavesBecauseOfAnother_IsNotTheCause) {
     on_ranks(
         4, false,
         [](StoreRendezvous& world) {
@@ -390,7 +390,7 @@ TEST(StoreRendezvous, ARankThatLeavesBecauseOfAnotherBlamesEvenOneNotAwaited) {
         std::chrono::minutes(1));
 }
 
-TEST(StoreRendezvous, ARankThatEndsBecauseOfAnotherIsNotBlamedHoweverSoonItEnds) {
+TEST(StoreRendezvous, Rank_ThatEndsBecauseOfAnother_IsNotBlamed) {
     const auto entries = std::make_shared<Entries>();
     const auto of_rank = [&](int rank) {
         return StoreRendezvous(std::make_shared<CountingStore>(entries, false), rank, 3,
@@ -411,7 +411,7 @@ TEST(StoreRendezvous, ARankThatEndsBecauseOfAnotherIsNotBlamedHoweverSoonItEnds)
     }
 }
 
-TEST(StoreRendezvous, ARankThatArrivesAfterTheOthersGaveUpIsToldAtOnce) {
+TEST(StoreRendezvous, Rank_AfterTheOthersGaveUp_IsToldAtOnce) {
     on_ranks(
         3, false,
         [&](StoreRendezvous& world) {
@@ -431,7 +431,7 @@ TEST(StoreRendezvous, ARankThatArrivesAfterTheOthersGaveUpIsToldAtOnce) {
         std::chrono::milliseconds(300));
 }
 
-TEST(StoreRendezvous, WorldsOfTheSameRanksLeaveNoMoreEntriesHoweverManyThereWere) {
+TEST(StoreRendezvous, Worlds_OfTheSameRanks_LeaveFewEntries) {
     const auto entries = std::make_shared<Entries>();
     auto counts = std::vector<std::size_t>{};
     // A rank removes what it wrote after others may have gone on: it is counted when all are at the same
@@ -466,7 +466,7 @@ TEST(StoreRendezvous, WorldsOfTheSameRanksLeaveNoMoreEntriesHoweverManyThereWere
     EXPECT_LE(counts[39], counts[5]);
 }
 
-TEST(GlooWorld, SuspendingAndResumingOftenLeavesNoMoreEntries) {
+TEST(GlooWorld, Communicator_WhenResumedOften_LeavesFewEntries) {
     const auto entries = std::make_shared<Entries>();
     auto counts = std::vector<std::size_t>{};
     auto all_there = std::barrier(3);
@@ -486,7 +486,7 @@ TEST(GlooWorld, SuspendingAndResumingOftenLeavesNoMoreEntries) {
     EXPECT_EQ(counts, std::vector(6, counts.front()));
 }
 
-TEST(StoreRendezvous, AnEntryThatIsThereAlreadyIsNotTakenForThisRanksOwn) {
+TEST(StoreRendezvous, Publish_OfAnExistingEntry_Throws) {
     on_ranks(2, false, [](StoreRendezvous& world) {
         world.publish("name", "text");
         try {
@@ -503,7 +503,7 @@ TEST(StoreRendezvous, AnEntryThatIsThereAlreadyIsNotTakenForThisRanksOwn) {
     });
 }
 
-TEST(StoreRendezvous, ADamagedEntryIsRefusedByItsName) {
+TEST(StoreRendezvous, Entry_WhenDamaged_IsRefusedByName) {
     using Damage = std::function<void(std::string&)>;
     const auto damages = std::vector<Damage>{
         [](std::string& text) { text = ""; },       [](std::string& text) { text = "stoi"; },
@@ -555,7 +555,7 @@ TEST(RendezvousConfig, TheOnlyRankIsZeroWhereNobodySaysAndNeedsNoStore) {
     EXPECT_EQ(config.text(), "rank 0 (the only one) of 1 (the program)");
 }
 
-TEST(StoreRendezvous, AStoreThatWasEmptiedIsToldFromRanksThatDoNotCome) {
+TEST(StoreRendezvous, Store_WhenEmptied_IsNamed) {
     for (const auto in_part : {false, true}) {
         const auto entries = std::make_shared<Entries>();
         const auto store = std::make_shared<CountingStore>(entries, false);
@@ -577,7 +577,7 @@ TEST(StoreRendezvous, AStoreThatWasEmptiedIsToldFromRanksThatDoNotCome) {
     }
 }
 
-TEST(StoreRendezvous, ARankThatIsThereTwiceIsToldOfTheOther) {
+TEST(StoreRendezvous, Rank_WhenStartedTwice_IsToldOfTheOther) {
     const auto entries = std::make_shared<Entries>();
     const auto store = std::make_shared<CountingStore>(entries, false);
     const auto first = StoreRendezvous(store, 1, 2, std::chrono::seconds(1));

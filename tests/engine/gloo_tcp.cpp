@@ -201,7 +201,7 @@ TEST(TcpStore, KeepsEntriesAsAFolderDoes) {
     EXPECT_EQ(store->job(), "a job");
 }
 
-TEST(TcpStore, AWaitEndsWhenAllButTheLastAreThereOrTheLastIsOrItsTimePasses) {
+TEST(TcpStore, Wait_EndsByAllEntriesOrTheLastOrItsTime) {
     const auto url = free_url();
     const auto host = tcp_store(url, "a job", 0, 2);
     const auto other = tcp_store(url, "a job", 1, 2);
@@ -227,7 +227,7 @@ TEST(TcpStore, AWaitEndsWhenAllButTheLastAreThereOrTheLastIsOrItsTimePasses) {
     EXPECT_GE(Clock::now() - begin, std::chrono::milliseconds(200));
 }
 
-TEST(TcpStore, ThreadsOfARankAskWhileOneOfThemWaits) {
+TEST(TcpStore, Threads_OfARank_AskWhileOneWaits) {
     const auto url = free_url();
     const auto store = tcp_store(url, "a job", 0, 1);
     ASSERT_TRUE(store->set("a", "", soon()));
@@ -244,7 +244,7 @@ TEST(TcpStore, ThreadsOfARankAskWhileOneOfThemWaits) {
     }
 }
 
-TEST(TcpStore, RanksComeBeforeAndAfterTheOneThatServes) {
+TEST(TcpStore, Ranks_BeforeAndAfterTheServer_Connect) {
     const auto url = free_url();
     auto early = std::jthread([&] { EXPECT_TRUE(tcp_store(url, "a job", 1, 3)->set("early", "", soon())); });
     std::this_thread::sleep_for(std::chrono::milliseconds(200));
@@ -253,7 +253,7 @@ TEST(TcpStore, RanksComeBeforeAndAfterTheOneThatServes) {
     EXPECT_TRUE(tcp_store(url, "a job", 2, 3)->set("late", "", soon()));
 }
 
-TEST(TcpStore, ServesUntilTheLastRankHasGoneAndThenFreesItsPort) {
+TEST(TcpStore, Server_WhenTheLastRankGoes_FreesItsPort) {
     const auto url = free_url();
     const auto before = open_descriptors();
     auto host = tcp_store(url, "a job", 0, 2);
@@ -269,7 +269,7 @@ TEST(TcpStore, ServesUntilTheLastRankHasGoneAndThenFreesItsPort) {
     EXPECT_LE(open_descriptors(), before + 5) << "of the first job none is open";
 }
 
-TEST(TcpStore, RankZeroThatNeverComesIsATimeoutInWordsWhereverItIsToBe) {
+TEST(TcpStore, Rank_WhenRank0NeverComes_ThrowsTimeout) {
     for (const auto* host : {"127.0.0.1", "localhost"}) {
         auto url = free_url();
         url.host = host;
@@ -295,7 +295,7 @@ TEST(TcpStore, RankZeroThatNeverComesIsATimeoutInWordsWhereverItIsToBe) {
     }
 }
 
-TEST(TcpStore, AServerThatSaysNothingOrSomethingElseEndsTheCallAtItsTimeout) {
+TEST(TcpStore, Rank_WhenAnotherServiceListens_ThrowsTimeout) {
     const auto listener = support::Listener();
     const auto port = ntohs(listener.address().sin_port);
     const auto url = TcpUrl{.host = "127.0.0.1", .first_port = port, .last_port = port};
@@ -323,7 +323,7 @@ TEST(TcpStore, AServerThatSaysNothingOrSomethingElseEndsTheCallAtItsTimeout) {
     web.join();
 }
 
-TEST(TcpStore, ASecondJobAtThePortIsToldApartInWords) {
+TEST(TcpStore, Rank_WhenAnotherJobHasThePort_SaysSo) {
     const auto url = free_url();
     const auto first = tcp_store(url, "first", 0, 2);
     auto text = text_of([&] { tcp_store(url, "second", 0, 2); });
@@ -342,7 +342,7 @@ TEST(TcpStore, ASecondJobAtThePortIsToldApartInWords) {
         << text;
 }
 
-TEST(TcpStore, JobsWithThePortsOfOneMasterTakeOneAfterTheOther) {
+TEST(TcpStore, Jobs_WithTheSamePorts_TakeOneEach) {
     const auto url = free_url(4);
     const auto silent = support::Listener();  // what else a port may be taken by
     auto jobs = std::vector<std::unique_ptr<Store>>{};
@@ -355,7 +355,7 @@ TEST(TcpStore, JobsWithThePortsOfOneMasterTakeOneAfterTheOther) {
         EXPECT_EQ(jobs[i]->get({"who"}, soon()), Texts{std::string(1, "abc"[i])});
 }
 
-TEST(TcpStore, ListensAtItsHostAndWarnsIfReachableWithoutASecret) {
+TEST(TcpStore, Server_WhenOthersReachItWithoutASecret_Warns) {
     // What listens at 127.0.0.1 alone is not reached at 127.0.0.2, what listens at all interfaces is.
     const auto reached = [](const std::string& host, std::string* said) {
         auto url = free_url();
@@ -394,7 +394,7 @@ TEST(TcpStore, ListensAtItsHostAndWarnsIfReachableWithoutASecret) {
     }
 }
 
-TEST(TcpStore, ASecretThatIsSetAndEmptyIsRefused) {
+TEST(TcpStore, Secret_WhenEmpty_IsRefused) {
     for (const auto* name : {"RANKMESH_SECRET", "RANKMESH_SECRET_FILE"}) {
         const auto empty = support::Variables{{name, ""}};
         for (auto rank : {0, 1})
@@ -403,7 +403,7 @@ TEST(TcpStore, ASecretThatIsSetAndEmptyIsRefused) {
     }
 }
 
-TEST(TcpStore, ARankWithAnotherSecretOrSizeIsRefusedInWords) {
+TEST(TcpStore, Rank_WithAnotherSecretOrSize_IsRefused) {
     const auto url = free_url();
     auto host = std::unique_ptr<Store>();
     {
@@ -428,7 +428,7 @@ TEST(TcpStore, ARankWithAnotherSecretOrSizeIsRefusedInWords) {
     EXPECT_EQ(text_of(set), "");
 }
 
-TEST(TcpStore, NeitherTheJobNorTheSecretIsSentAndNoProofServesTwice) {
+TEST(TcpStore, Hello_HidesJobAndSecret_AndIsValidOnce) {
     const auto listener = support::Listener();
     const auto port = ntohs(listener.address().sin_port);
     const auto secret = support::Variables{{"RANKMESH_SECRET", "open sesame"}};
@@ -463,7 +463,7 @@ TEST(TcpStore, NeitherTheJobNorTheSecretIsSentAndNoProofServesTwice) {
     EXPECT_NE(heard.find("has another RANKMESH_SECRET"), heard.npos);
 }
 
-TEST(TcpStore, StrangersAreHeldBoundedAndRanksComeThroughMeanwhile) {
+TEST(TcpStore, Ranks_AmongManyStrangers_Connect) {
     const auto url = free_url();
     const auto server = TcpServer::start({.url = url, .job = "a job", .key = "job a job", .size = 8},
                                          {.strangers = 16, .patience = std::chrono::milliseconds(500)});
@@ -506,7 +506,7 @@ TEST(TcpStore, StrangersAreHeldBoundedAndRanksComeThroughMeanwhile) {
 }
 
 // Linux says that there is none also where nobody has called, which is no reason to throw anybody out.
-TEST(TcpStore, TheLastDescriptorIsEnoughForARankThatTakesItsTime) {
+TEST(TcpStore, Rank_WithTheLastDescriptor_Connects) {
     const auto url = free_url();
     const auto server = TcpServer::start({.url = url, .job = "a job", .key = "job a job", .size = 2});
     const auto serving = open_descriptors();
@@ -522,7 +522,7 @@ TEST(TcpStore, TheLastDescriptorIsEnoughForARankThatTakesItsTime) {
     EXPECT_TRUE(becomes([&] { return server->has_ended(); }));
 }
 
-TEST(TcpStore, AMalformedRequestClosesItsSendersConnectionOnly) {
+TEST(TcpStore, Rank_WithAMalformedRequest_LosesItsConnectionAlone) {
     const auto url = free_url();
     const auto host = tcp_store(url, "a job", 0, 4);
     ASSERT_TRUE(host->set("a", "text", soon()));
@@ -534,7 +534,7 @@ TEST(TcpStore, AMalformedRequestClosesItsSendersConnectionOnly) {
     }
 }
 
-TEST(TcpStore, ARankThatAsksForMuchBeforeItReadsIsAnsweredAllTheSame) {
+TEST(TcpStore, Rank_ThatReadsLate_IsAnswered) {
     const auto url = free_url();
     const auto host = tcp_store(url, "a job", 0, 2);
     const auto entry = std::string(2000, 'x');
@@ -557,7 +557,7 @@ TEST(TcpStore, ARankThatAsksForMuchBeforeItReadsIsAnsweredAllTheSame) {
     }
 }
 
-TEST(TcpStore, TakesNoMoreThanItsLimitAndSaysSo) {
+TEST(TcpStore, Server_WhenFull_SaysSo) {
     const auto url = free_url();
     const auto server =
         TcpServer::start({.url = url, .job = "a job", .key = "job a job", .size = 2}, {.bytes = 500});
@@ -581,7 +581,7 @@ TEST(TcpStore, TakesNoMoreThanItsLimitAndSaysSo) {
     server->release();
 }
 
-TEST(TcpStore, RanksThatTheServerLeavesSayWhoServed) {
+TEST(TcpStore, Ranks_WhenTheServerDies_SayWhoServed) {
     const auto url = free_url();
     const auto rank_0 = fork();
     if (rank_0 == 0) {
@@ -604,7 +604,7 @@ TEST(TcpStore, RanksThatTheServerLeavesSayWhoServed) {
     EXPECT_EQ(text_of<EngineFailure>([&] { store->get({"a"}, soon()); }), text);
 }
 
-TEST(TcpStore, AServerKilledOrStoppedIsNamedByItsRankInTheWorld) {
+TEST(TcpStore, Ranks_WhenTheServerStops_NameItsRankInTheirWorld) {
     for (const auto signal : {SIGKILL, SIGSTOP})
         for (const auto in_part : {false, true}) {
             const auto url = free_url();
@@ -643,7 +643,7 @@ TEST(TcpStore, AServerKilledOrStoppedIsNamedByItsRankInTheWorld) {
         }
 }
 
-TEST(TcpStore, RankZeroThatEndsStaysUntilTheOthersHaveReadWhatTheyWaitFor) {
+TEST(TcpStore, Rank0_WhenItEnds_WaitsForReaders) {
     const auto url = free_url();
     const auto rank_0 = fork();
     if (rank_0 == 0) {
@@ -678,7 +678,7 @@ pid_t rank_0_until_another_is_here(const TcpUrl& url) {
     return rank_0;
 }
 
-TEST(TcpStore, RankZeroThatEndsDoesNotStayForAProcessThatOnlyWaitsToEnter) {
+TEST(TcpStore, Rank0_WhenItEnds_IgnoresWaitingCandidates) {
     const auto url = free_url();
     const auto rank_0 = rank_0_until_another_is_here(url);
     const auto spare = tcp_store(url, "a job", 1, 0);
@@ -696,7 +696,7 @@ TEST(TcpStore, RankZeroThatEndsDoesNotStayForAProcessThatOnlyWaitsToEnter) {
     EXPECT_EQ(status, 0);
 }
 
-TEST(TcpStore, RankZeroThatEndsDoesNotStayForOthersThatLookWhoListensThere) {
+TEST(TcpStore, Rank0_WhenItEnds_IgnoresOtherJobs) {
     const auto url = free_url();
     const auto rank_0 = rank_0_until_another_is_here(url);
     const auto silent = tcp_store(url, "a job", 1, 2);  // as a rank that is stopped keeps its connection
@@ -708,7 +708,7 @@ TEST(TcpStore, RankZeroThatEndsDoesNotStayForOthersThatLookWhoListensThere) {
     EXPECT_LT(Clock::now() - begin, std::chrono::seconds(10)) << "not after the longest time, 30 s";
 }
 
-TEST(TcpStore, AChildOfRankZeroNeitherServesNorHoldsTheConnections) {
+TEST(TcpStore, Child_OfRank0_HoldsNoConnections) {
     const auto url = free_url();
     auto host = tcp_store(url, "a job", 0, 2);
     auto other = tcp_store(url, "a job", 1, 2);
@@ -761,7 +761,7 @@ std::vector<std::string> told_of_second(const std::vector<TcpUrls>& urls, std::v
     return said;
 }
 
-TEST(TcpStore, OneRankOtherThan0ServesTheSecondAndAllAreToldWhich) {
+TEST(TcpStore, Second_IsServedByOneRankAndAllKnowIt) {
     const auto urls = TcpUrls{free_url(), free_url()};
     auto errors = std::vector<std::string>{};
     const auto said = told_of_second(std::vector(5, urls), &errors);
@@ -773,7 +773,7 @@ TEST(TcpStore, OneRankOtherThan0ServesTheSecondAndAllAreToldWhich) {
     }
 }
 
-TEST(TcpStore, ASecondThatCannotBeServedOrReachedIsTheSameErrorOnAll) {
+TEST(TcpStore, Second_WhenNotServedOrReached_ThrowsTheSameOnAll) {
     const auto first = free_url();
     auto errors = std::vector<std::string>{};
     const auto expect_all = [&](const std::vector<TcpUrls>& urls, const std::string& part) {
@@ -816,7 +816,7 @@ TEST(TcpStore, ASecondThatCannotBeServedOrReachedIsTheSameErrorOnAll) {
     old->release();
 }
 
-TEST(TcpStore, ASecondHostCostsAListenerAndNoConnectionUntilItIsNeeded) {
+TEST(TcpStore, Second_UntilFailover_CostsOneListener) {
     auto stores = std::vector<std::shared_ptr<Store>>{};
     // Those that found the port taken have looked who is there, and what ran before this test may close more.
     const auto holds = [&](const TcpUrls& urls, const std::function<bool(std::size_t)>& expected) {
@@ -839,7 +839,7 @@ TEST(TcpStore, ASecondHostCostsAListenerAndNoConnectionUntilItIsNeeded) {
     }));
 }
 
-TEST(TcpStore, ANewcomerUsesTheSecondStoreOnlyOnceRanksHaveGoneOver) {
+TEST(TcpStore, Candidate_EntersByTheSecond_OnlyAfterFailover) {
     const auto urls = TcpUrls{free_url(), free_url()};
     auto rank_0 = failover_store(urls, "a job", 0, 2, soon());
     const auto rank_1 = failover_store(urls, "a job", 1, 2, soon());
@@ -875,7 +875,7 @@ void end(pid_t rank_0) {
     waitpid(rank_0, nullptr, 0);
 }
 
-TEST(TcpStore, TheServersEndIsCertainOnceItsConnectionIsClosed) {
+TEST(TcpStore, Doubt_WhenTheServerHasEnded_IsNone) {
     const auto urls = TcpUrls{free_url(), free_url()};
     const auto rank_0 = serving_rank_0(urls.first);
     const auto store = failover_store(urls, "a job", 1, 2, soon());
@@ -894,7 +894,7 @@ TEST(TcpStore, TheServersEndIsCertainOnceItsConnectionIsClosed) {
     EXPECT_EQ(store->first()->doubt(), "");
 }
 
-TEST(TcpStore, TheEndOfItsProcessIsNotCertainWhereItOnlyClosesAConnection) {
+TEST(TcpStore, Doubt_WhenOnlyTheConnectionClosed_Remains) {
     const auto urls = TcpUrls{free_url(), free_url()};
     const auto rank_0 = serving_rank_0(urls.first, {.bytes = 1 << 20});
     const auto store = failover_store(urls, "a job", 1, 2, soon());
@@ -905,7 +905,7 @@ TEST(TcpStore, TheEndOfItsProcessIsNotCertainWhereItOnlyClosesAConnection) {
     EXPECT_EQ(store->first()->doubt(), "");
 }
 
-TEST(TcpStore, AfterARequestCutOffNoOtherIsMadeAndTheServerMayBeAlive) {
+TEST(TcpStore, Doubt_AfterACutOffRequest_Remains) {
     const auto urls = TcpUrls{free_url(), free_url()};
     const auto rank_0 = serving_rank_0(urls.first);
     const auto store = failover_store(urls, "a job", 1, 2, soon());
@@ -945,10 +945,10 @@ void expect_to_come_up(int size) {
     EXPECT_EQ(sums, std::int64_t{size} * size * (size - 1));
 }
 
-TEST(TcpStore, RanksComeUpThroughOneHost) { expect_to_come_up(100); }
-TEST(TcpStore, FourThousandRanksComeUpThroughOneHost) { expect_to_come_up(4096); }
+TEST(TcpStore, Ranks_ComeUpThroughOneHost) { expect_to_come_up(100); }
+TEST(TcpStore, FourThousandRanks_ComeUpThroughOneHost) { expect_to_come_up(4096); }
 
-TEST(TcpStore, RankZeroThatMayNotOpenADescriptorForEachRankSaysSo) {
+TEST(TcpStore, Rank0_WithTooFewDescriptors_SaysSo) {
     const auto url = free_url();
     auto limit = rlimit{};
     getrlimit(RLIMIT_NOFILE, &limit);
@@ -964,7 +964,7 @@ TEST(TcpStore, RankZeroThatMayNotOpenADescriptorForEachRankSaysSo) {
         "server");
 }
 
-TEST(TcpStore, ARankThatDoesNotComeIsNamed) {
+TEST(TcpStore, Rank_WhenItDoesNotCome_IsNamed) {
     const auto url = free_url();
     auto threads = std::vector<std::jthread>{};
     for (auto rank : {0, 1, 3})

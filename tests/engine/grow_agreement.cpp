@@ -130,7 +130,7 @@ const auto outcome_alone = std::vector<std::string>{"grow.0.outcome"};
 
 }  // namespace
 
-TEST(GrowAgreement, PlacesThatAreWishedAreGivenFirstAndThenTheLowestThatAreFree) {
+TEST(GrowAgreement, Choose_GivesWishedPlacesFirst) {
     using Chosen = std::vector<std::pair<std::size_t, int>>;
     const auto lost_one = std::vector{0, 1, 3};
     EXPECT_EQ(choose(lost_one, std::vector{-1}, 1), (Chosen{{0, 2}}));
@@ -142,7 +142,7 @@ TEST(GrowAgreement, PlacesThatAreWishedAreGivenFirstAndThenTheLowestThatAreFree)
     EXPECT_EQ(choose(lost_one, std::vector<int>{}, 3), Chosen{});
 }
 
-TEST(GrowAgreement, AProcessTakesThePlaceThatIsFreeAndAllHoldTheSameWorld) {
+TEST(GrowAgreement, Candidate_TakesAFreePlace) {
     auto entries = Entries{};
     const auto fates = grow(entries, {{}, {}, {}}, {{}}, {0, 1, 3});
     for (const auto* each : {&fates.ranks[0], &fates.ranks[1], &fates.ranks[2], &fates.others[0]}) {
@@ -159,7 +159,7 @@ TEST(GrowAgreement, AProcessTakesThePlaceThatIsFreeAndAllHoldTheSameWorld) {
     EXPECT_EQ(left_in(entries), outcome_alone);
 }
 
-TEST(GrowAgreement, WhereNobodyComesTheWorldIsAsItWasAndGrowsTheNextTime) {
+TEST(GrowAgreement, World_WhenNobodyComes_GrowsTheNextTime) {
     auto entries = Entries{};
     auto worlds = std::vector<std::unique_ptr<GrowAgreement>>{};
     auto ranks = std::vector<One>(3, One{.most = 2, .timeout = 100ms});
@@ -177,7 +177,7 @@ TEST(GrowAgreement, WhereNobodyComesTheWorldIsAsItWasAndGrowsTheNextTime) {
     }
 }
 
-TEST(GrowAgreement, MoreThanAreAskedForWaitAndEnterTheNextWorld) {
+TEST(GrowAgreement, Candidates_MoreThanAsked_EnterTheNextWorld) {
     auto entries = Entries{};
     const auto fates =
         grow(entries, std::vector<One>(2, One{.most = 2}), std::vector<One>(5, One{.timeout = 2s}));
@@ -195,7 +195,7 @@ TEST(GrowAgreement, MoreThanAreAskedForWaitAndEnterTheNextWorld) {
     EXPECT_EQ(left_in(entries), outcome_alone);
 }
 
-TEST(GrowAgreement, OfTwoThatTakeThePlaceOfOneRankOneEnters) {
+TEST(GrowAgreement, Candidates_ForOnePlace_OneEnters) {
     auto entries = Entries{};
     const auto fates = grow(entries, std::vector<One>(2, One{.most = 2, .timeout = 1s}),
                             std::vector<One>(2, One{.timeout = 2s, .wish = 1}), {0, 2});
@@ -218,7 +218,7 @@ TEST(GrowAgreement, OfTwoThatTakeThePlaceOfOneRankOneEnters) {
             stays);
 }
 
-TEST(GrowAgreement, OneThatDiesWhileItWaitsIsLeftOutAndOneThatLivesEnters) {
+TEST(GrowAgreement, Candidate_WhenItDiesWaiting_IsLeftOut) {
     for (auto last = 2; last < 6; ++last) {
         auto entries = Entries{};
         const auto fates = grow(entries, std::vector<One>(3, One{.timeout = 400ms}),
@@ -236,7 +236,7 @@ TEST(GrowAgreement, OneThatDiesWhileItWaitsIsLeftOutAndOneThatLivesEnters) {
     }
 }
 
-TEST(GrowAgreement, OneThatGivesUpWhileARankStallsIsLeftOutAlsoIfItHadConfirmed) {
+TEST(GrowAgreement, Candidate_WhenItGivesUpAfterConfirming_IsLeftOut) {
     auto entries = Entries{};
     const auto fates = grow(entries, {{}, {.stalls = 4600ms}},
                             {{.comes = 50ms, .timeout = 300ms}, {.comes = 100ms, .timeout = 20s}});
@@ -247,7 +247,7 @@ TEST(GrowAgreement, OneThatGivesUpWhileARankStallsIsLeftOutAlsoIfItHadConfirmed)
     }
 }
 
-TEST(GrowAgreement, ARankThatIsLostOrDoesNotComeIsNamedOnAll) {
+TEST(GrowAgreement, Rank_WhenLostOrAbsent_IsNamedOnAll) {
     auto entries = Entries{};
     auto ranks = std::vector<One>(3, One{.timeout = 20s});
     ranks[1].ended = {2};
@@ -270,7 +270,7 @@ TEST(GrowAgreement, ARankThatIsLostOrDoesNotComeIsNamedOnAll) {
     }
 }
 
-TEST(GrowAgreement, WhatRanksAskIsComparedAndMustBePossible) {
+TEST(GrowAgreement, Calls_WhenTheyDifferOrAreInvalid_AreRefused) {
     auto entries = Entries{};
     auto ranks = std::vector<One>(3, One{});
     ranks[1].most = 2;
@@ -292,7 +292,7 @@ TEST(GrowAgreement, WhatRanksAskIsComparedAndMustBePossible) {
                    "that is");
 }
 
-TEST(GrowAgreement, AWorldOfSomeRanksOrWithoutAStoreDoesNotGrow) {
+TEST(GrowAgreement, World_OfSomeRanksOrWithoutAStore_DoesNotGrow) {
     auto entries = Entries{};
     auto part = GrowAgreement(std::make_shared<DyingStore>(entries, -1, 0ms, 0U), "", 1, 2, {});
     const auto text_of = [](GrowAgreement& world) {
@@ -313,7 +313,7 @@ TEST(GrowAgreement, AWorldOfSomeRanksOrWithoutAStoreDoesNotGrow) {
               "engine 'gloo', with RANKMESH_STORE and processes that are started one by one");
 }
 
-TEST(GrowAgreement, MembersAgreeOnTheOutcomeAndNewcomersHoldTheSame) {
+TEST(GrowAgreement, Ranks_WhateverHappens_EndAlike) {
     const auto check = [](unsigned seed) {
         auto random = std::mt19937(seed);
         const auto upto = [&](int n) { return static_cast<int>(random() % static_cast<unsigned>(n + 1)); };

@@ -67,7 +67,7 @@ std::vector<Fate> survivor_agreement(const std::vector<Rank>& ranks, std::chrono
 
 }  // namespace
 
-TEST(SurvivorAgreement, WhoGoesOnIsTheSameForAllThatGoOnWhateverHappens) {
+TEST(SurvivorAgreement, Survivors_WhateverHappens_HoldTheSameWorld) {
     for (unsigned seed = 0; seed < 40; ++seed) {
         auto random = std::mt19937(seed);
         const auto upto = [&](int n) { return static_cast<int>(random() % static_cast<unsigned>(n + 1)); };
@@ -106,7 +106,7 @@ TEST(SurvivorAgreement, WhoGoesOnIsTheSameForAllThatGoOnWhateverHappens) {
     }
 }
 
-TEST(SurvivorAgreement, OneThatDiesAfterItHasComeIsOnNoList) {
+TEST(SurvivorAgreement, Rank_WhenItDiesAfterArriving_IsOnNoList) {
     auto ranks = std::vector<Rank>(4);
     ranks[2].last = 3;
     ranks[3].comes = 200ms;
@@ -115,7 +115,7 @@ TEST(SurvivorAgreement, OneThatDiesAfterItHasComeIsOnNoList) {
     EXPECT_TRUE(fates[2].died);
 }
 
-TEST(SurvivorAgreement, NobodyWaitsForRanksThatAnybodyKnowsToHaveEnded) {
+TEST(SurvivorAgreement, Survivors_DoNotWaitForRanksKnownToHaveEnded) {
     auto ranks = std::vector<Rank>(8);
     ranks[0].comes = ranks[1].comes = ranks[5].comes = std::nullopt;
     ranks[7].ended = {0, 5};
@@ -127,7 +127,7 @@ TEST(SurvivorAgreement, NobodyWaitsForRanksThatAnybodyKnowsToHaveEnded) {
     }
 }
 
-TEST(SurvivorAgreement, OnlyTheLowestRankReadsTheEntriesOfAll) {
+TEST(SurvivorAgreement, Leader_AloneReadsTheEntriesOfAll) {
     auto ranks = std::vector<Rank>(200);
     ranks[150].comes = std::nullopt;
     ranks[3].ended = {150};
