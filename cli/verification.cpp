@@ -11,6 +11,7 @@
 namespace rankmesh::cli {
 namespace {
 
+using detail::Operation;
 using Clock = std::chrono::steady_clock;
 
 /// What the group contributes, summed up: member r gives r % 5 + i % 7 as element i, so every result is a
@@ -37,33 +38,30 @@ struct Facts {
     int high;
 };
 
-enum Which {
-    all_reduce_sum,
-    all_reduce_min,
-    all_reduce_max,
-    all_reduce_mean,
-    reduce,
-    scan,
-    reduce_scatter,
-    broadcast,
-    all_gather,
-    all_gather_v,
-    gather,
-    scatter,
-    all_to_all,
-    all_to_all_v,
-    shift,
-    send_recv,
-    barrier
+/// An operation, with the reduction by which an all_reduce is run.
+struct Tested {
+    Operation operation;
+    Reduction reduction = Reduction::sum;
+    bool is(Operation other) const { return operation == other; }
 };
 
-bool is_wide_in(Which which) {
-    return which == reduce_scatter || which == scatter || which == all_to_all || which == all_to_all_v;
-}
-bool is_wide_out(Which which) {
-    return which == all_gather || which == all_gather_v || which == gather || which == all_to_all ||
-           which == all_to_all_v;
-}
+constexpr Tested all_tested[] = {{Operation::all_reduce, Reduction::sum},
+                                 {Operation::all_reduce, Reduction::min},
+                                 {Operation::all_reduce, Reduction::max},
+                                 {Operation::all_reduce, Reduction::mean},
+                                 {Operation::reduce},
+                                 {Operation::scan},
+                                 {Operation::reduce_scatter},
+                                 {Operation::broadcast},
+                                 {Operation::all_gather},
+                                 {Operation::all_gather_v},
+                                 {Operation::gather},
+                                 {Operation::scatter},
+                                 {Operation::all_to_all},
+                                 {Operation::all_to_all_v},
+                                 {Operation::shift},
+                                 {Operation::send_recv},
+                                 {Operation::barrier}};
 
 /// Elements in the communicator's memory: on the host, or on a device with a copy on the host.
 template <class T>
@@ -93,13 +91,14 @@ private:
 template <class T>
 class Trial {
 public:
-    Trial(Communicator& on, const Facts& facts, Which which, std::size_t count, const nccl::World* devices)
+    Trial(Communicator& on, const Facts& facts, const Tested& tested, std::size_t count,
+          const nccl::World* devices)
         : on_(on),
           facts_(facts),
-          which_(which),
+          tested_(tested),
           count_(count),
-          in_(count * (is_wide_in(which) ? static_cast<std::size_t>(facts.size) : 1), devices),
-          out_(count * (is_wide_out(which) ? static_cast<std::size_t>(facts.size) : 1), devices),
+          in_(count * (traits(tested.operation).in_parts ? facts.parts.size() : 1), devices),
+          out_(count * (traits(tested.operation).out_parts ? facts.parts.size() : 1), devices),
           counts_(static_cast<std::size_t>(facts.size), count) {
         for (std::size_t i = 0; i < in_.here.size(); ++i)
             in_.here[i] = static_cast<T>(facts.from(facts.me) + Facts::at(i));
@@ -109,7 +108,7 @@ public:
     /// Fills the buffers before each run, so that no output is right before the call; a broadcast is in
     /// place.
     void prepare() {
-        if (which_ == broadcast)
+        if (tested_.is(Operation::broadcast))
             out_.here = in_.here;
         else
             std::ranges::fill(out_.here, static_cast<T>(-1));
@@ -121,81 +120,79 @@ public:
     std::int64_t wrong() {
         if (on_.space() == Space::device) on_.start_barrier().synchronize();  // throws errors of the device
         out_.get();
-        if (which_ == barrier || (which_ == all_reduce_mean && !std::is_floating_point_v<T>)) return 0;
+        if (tested_.is(Operation::barrier) || !is_defined()) return 0;
         auto wrong = std::int64_t{0};
         for (std::size_t i = 0; i < out_.here.size(); ++i) wrong += out_.here[i] == expected(i) ? 0 : 1;
         return wrong;
     }
     std::size_t bytes() const {
-        return which_ == barrier ? 0 : std::max(in_.here.size(), out_.here.size()) * sizeof(T);
+        return tested_.is(Operation::barrier) ? 0 : std::max(in_.here.size(), out_.here.size()) * sizeof(T);
     }
 
 private:
+    /// False for the mean of integers.
+    bool is_defined() const { return tested_.reduction != Reduction::mean || std::is_floating_point_v<T>; }
     Pending perform(bool start) {
         const auto in = in_.memory();
         const auto out = out_.memory();
-        switch (which_) {
-            case all_reduce_sum:
-                return reduced(rankmesh::sum, start);
-            case all_reduce_min:
-                return reduced(rankmesh::min, start);
-            case all_reduce_max:
-                return reduced(rankmesh::max, start);
-            case all_reduce_mean:
+        switch (tested_.operation) {
+            case Operation::all_reduce:
+                if (tested_.reduction == Reduction::min) return reduced(rankmesh::min, start);
+                if (tested_.reduction == Reduction::max) return reduced(rankmesh::max, start);
+                if (tested_.reduction == Reduction::sum) return reduced(rankmesh::sum, start);
                 if constexpr (std::is_floating_point_v<T>) return reduced(rankmesh::mean, start);
                 break;
-            case reduce:
+            case Operation::reduce:
                 if (start) return on_.start_reduce(in, out, rankmesh::sum, last());
                 on_.reduce(in, out, rankmesh::sum, last());
                 break;
-            case scan:
+            case Operation::scan:
                 if (start) return on_.start_scan(in, out);
                 on_.scan(in, out);
                 break;
-            case reduce_scatter:
+            case Operation::reduce_scatter:
                 if (start) return on_.start_reduce_scatter(in, out);
                 on_.reduce_scatter(in, out);
                 break;
-            case broadcast:
+            case Operation::broadcast:
                 if (start) return on_.start_broadcast(out, last());
                 on_.broadcast(out, last());
                 break;
-            case all_gather:
+            case Operation::all_gather:
                 if (start) return on_.start_all_gather(in, out);
                 on_.all_gather(in, out);
                 break;
-            case all_gather_v:
+            case Operation::all_gather_v:
                 if (start) return on_.start_all_gather_v(in, out, counts_);
                 on_.all_gather_v(in, out, counts_);
                 break;
-            case gather:
+            case Operation::gather:
                 if (start) return on_.start_gather(in, out, last());
                 on_.gather(in, out, last());
                 break;
-            case scatter:
+            case Operation::scatter:
                 if (start) return on_.start_scatter(in, out, last());
                 on_.scatter(in, out, last());
                 break;
-            case all_to_all:
+            case Operation::all_to_all:
                 if (start) return on_.start_all_to_all(in, out);
                 on_.all_to_all(in, out);
                 break;
-            case all_to_all_v:
+            case Operation::all_to_all_v:
                 if (start) return on_.start_all_to_all_v(in, counts_, out, counts_);
                 on_.all_to_all_v(in, counts_, out, counts_);
                 break;
-            case shift:
+            case Operation::shift:
                 if (start) return on_.start_shift(in, out);
                 on_.shift(in, out);
                 break;
-            case send_recv:
+            case Operation::send_recv:
                 if (start) return on_.start_send_recv(in, before(), out, after());
                 on_.send_recv(in, before(), out, after());
                 break;
-            case barrier:
+            default:  // barrier
                 if (start) return on_.start_barrier();
                 on_.barrier();
-                break;
         }
         return {};
     }
@@ -208,56 +205,56 @@ private:
     int last() const { return facts_.size - 1; }
     int before() const { return (facts_.me + facts_.size - 1) % facts_.size; }
     int after() const { return (facts_.me + 1) % facts_.size; }
-    /// True for the buffers that an operation with a root leaves as they were.
-    bool is_untouched() const { return (which_ == reduce || which_ == gather) && facts_.me != last(); }
+    /// True for the output of an operation that only its root writes.
+    bool is_untouched() const {
+        return traits(tested_.operation).writes == detail::Users::root && facts_.me != last();
+    }
 
     T expected(std::size_t i) const {
         const auto n = static_cast<std::int64_t>(facts_.size);
         const auto mine = static_cast<std::size_t>(facts_.me) * count_;
         const auto at = Facts::at(i);
         if (is_untouched()) return static_cast<T>(-1);
-        switch (which_) {
-            case all_reduce_sum:
-            case reduce:
+        switch (tested_.operation) {
+            case Operation::all_reduce:
+                if (tested_.reduction == Reduction::min) return static_cast<T>(facts_.low + at);
+                if (tested_.reduction == Reduction::max) return static_cast<T>(facts_.high + at);
+                if (tested_.reduction == Reduction::mean)
+                    return static_cast<T>(facts_.total + n * at) / static_cast<T>(n);
+                [[fallthrough]];
+            case Operation::reduce:
                 return static_cast<T>(facts_.total + n * at);
-            case scan: {
+            case Operation::scan: {
                 auto sum = std::int64_t{0};
                 for (int p = 0; p <= facts_.me; ++p) sum += facts_.from(p) + at;
                 return static_cast<T>(sum);
             }
-            case all_reduce_min:
-                return static_cast<T>(facts_.low + at);
-            case all_reduce_max:
-                return static_cast<T>(facts_.high + at);
-            case all_reduce_mean:
-                return static_cast<T>(facts_.total + n * at) / static_cast<T>(n);
-            case all_gather:
-            case all_gather_v:
-            case gather:
+            case Operation::all_gather:
+            case Operation::all_gather_v:
+            case Operation::gather:
                 return static_cast<T>(facts_.from(static_cast<int>(i / count_)) + Facts::at(i % count_));
-            case reduce_scatter:
+            case Operation::reduce_scatter:
                 return static_cast<T>(facts_.total + n * Facts::at(mine + i));
-            case broadcast:
+            case Operation::broadcast:
                 return static_cast<T>(facts_.from(facts_.size - 1) + at);
-            case scatter:
+            case Operation::scatter:
                 return static_cast<T>(facts_.from(last()) + Facts::at(mine + i));
-            case all_to_all:
-            case all_to_all_v:
+            case Operation::all_to_all:
+            case Operation::all_to_all_v:
                 return static_cast<T>(facts_.from(static_cast<int>(i / count_)) +
                                       Facts::at(mine + i % count_));
-            case shift:
+            case Operation::shift:
                 return static_cast<T>(facts_.from(before()) + at);
-            case send_recv:
+            case Operation::send_recv:
                 return static_cast<T>(facts_.from(after()) + at);
-            case barrier:
-                break;
+            default:  // barrier
+                return T{};
         }
-        return T{};
     }
 
     Communicator& on_;
     const Facts& facts_;
-    Which which_;
+    Tested tested_;
     std::size_t count_;
     Elements<T> in_;
     Elements<T> out_;
@@ -265,8 +262,8 @@ private:
 };
 
 template <class T>
-std::int64_t check(Communicator& on, const Facts& facts, Which which, const nccl::World* devices) {
-    auto trial = Trial<T>(on, facts, which, 5, devices);
+std::int64_t check(Communicator& on, const Facts& facts, const Tested& tested, const nccl::World* devices) {
+    auto trial = Trial<T>(on, facts, tested, 5, devices);
     trial.prepare();
     // Memory is allocated before any rank of the group calls: with peers in one process that waits for
     // kernels.
@@ -280,25 +277,29 @@ std::int64_t check(Communicator& on, const Facts& facts, Which which, const nccl
 
 }  // namespace
 
-const std::vector<std::string_view>& operation_names() {
-    static const auto names = std::vector<std::string_view>{
-        "all_reduce sum", "all_reduce min", "all_reduce max", "all_reduce mean", "reduce", "scan",
-        "reduce_scatter", "broadcast",      "all_gather",     "all_gather_v",    "gather", "scatter",
-        "all_to_all",     "all_to_all_v",   "shift",          "send_recv",       "barrier"};
+const std::vector<std::string>& operation_names() {
+    static const auto names = [] {
+        auto names = std::vector<std::string>{};
+        for (const auto& tested : all_tested)
+            names.push_back(detail::cat(to_string(tested.operation),
+                                        tested.is(Operation::all_reduce) ? " " : "",
+                                        tested.is(Operation::all_reduce) ? to_string(tested.reduction) : ""));
+        return names;
+    }();
     return names;
 }
 
 Verified verify(Communicator& on, int which, std::size_t bytes, const nccl::World* devices) {
-    const auto operation = static_cast<Which>(which);
+    const auto& tested = all_tested[which];
     const auto facts = Facts(on);
-    auto wrong = check<std::int32_t>(on, facts, operation, devices) +
-                 check<std::int64_t>(on, facts, operation, devices) +
-                 check<float>(on, facts, operation, devices) + check<double>(on, facts, operation, devices);
+    auto wrong = check<std::int32_t>(on, facts, tested, devices) +
+                 check<std::int64_t>(on, facts, tested, devices) + check<float>(on, facts, tested, devices) +
+                 check<double>(on, facts, tested, devices);
 
-    const auto wide = is_wide_in(operation) || is_wide_out(operation);
-    const auto parts = wide ? static_cast<std::size_t>(facts.size) : 1;
+    const auto& operation = traits(tested.operation);
+    const auto parts = operation.in_parts || operation.out_parts ? facts.parts.size() : 1;
     auto trial =
-        Trial<float>(on, facts, operation, std::max<std::size_t>(1, bytes / sizeof(float) / parts), devices);
+        Trial<float>(on, facts, tested, std::max<std::size_t>(1, bytes / sizeof(float) / parts), devices);
     auto host = on.host();
     // The first call, which also connects, is not timed.
     constexpr auto calls = 3;

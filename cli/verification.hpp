@@ -19,7 +19,7 @@ struct Verified {
 };
 
 /// The names of the operations, in the order of `verify`.
-const std::vector<std::string_view>& operation_names();
+const std::vector<std::string>& operation_names();
 
 /// Runs operation number `which` on `on` and compares every element with its expected value.
 ///

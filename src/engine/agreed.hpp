@@ -7,7 +7,7 @@
 
 #include <rankmesh/engine/detail/call.hpp>
 
-#include "engine/traits.hpp"
+#include "engine/roles.hpp"
 
 namespace rankmesh::detail {
 
@@ -23,14 +23,15 @@ struct Agreed {
     std::uint32_t tag = 0;     // of a message
 
     static Agreed of(const Call& call) {
-        auto agreed = Agreed{.operation = call.operation, .length = common_length(call)};
+        const auto& operation = traits(call.operation);
+        auto agreed =
+            Agreed{.operation = call.operation, .length = operation.counts ? 0 : common_length(call)};
         if (call.operation == Operation::barrier) return agreed;
         agreed.dtype = call.dtype;
         agreed.list = call.list;
-        if (reduces(call.operation)) agreed.reduction = call.reduction;
-        if (call.operation == Operation::shift) agreed.edge = call.edge;
-        if (traits(call.operation).rooted || call.operation == Operation::shift)
-            agreed.argument = call.argument;
+        if (operation.reduces) agreed.reduction = call.reduction;
+        if (operation.argument == Argument::distance) agreed.edge = call.edge;
+        if (operation.argument != Argument::none) agreed.argument = call.argument;
         return agreed;
     }
     std::string_view bytes() const { return {reinterpret_cast<const char*>(this), sizeof *this}; }

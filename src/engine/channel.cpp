@@ -7,6 +7,8 @@
 
 #include <rankmesh/core/text.hpp>
 
+#include "engine/roles.hpp"
+
 namespace rankmesh::detail {
 namespace {
 
@@ -41,33 +43,17 @@ bool contains(const std::vector<int>& ranks, int rank) {
 }
 
 std::string to_string(const Call& call) {
-    auto text = std::string(to_string(call.operation));
-    const auto in = elements_text(call.in_count, call.dtype, call.unit);
-    const auto out = elements_text(call.out_count, call.dtype, call.unit);
-    switch (call.operation) {
-        case Operation::barrier:
-        case Operation::monitored_barrier:
-            return text;
-        case Operation::recv:
-            return cat(text, " of ", out, " from ", call.argument, tag_text(call.tag));
-        case Operation::send_recv:
-            append(text, cat(" of ", in, " to ", call.argument));
-            if (call.source >= 0)
-                append(text, cat(" and ", call.out_count / call.unit, " from ", call.source));
-            return text + tag_text(call.tag);
-        case Operation::scatter:
-            return cat(text, " of ", out, " from ", call.argument);
-        default:
-            append(text, cat(" of ", in));
-    }
-    if (reduces(call.operation)) append(text, cat(" by ", to_string(call.reduction)));
-    if (call.operation == Operation::broadcast) append(text, cat(" from ", call.argument));
-    if (call.operation == Operation::reduce || call.operation == Operation::gather ||
-        call.operation == Operation::send)
-        append(text, cat(" to ", call.argument, tag_text(call.tag)));
-    if (call.operation == Operation::shift)
-        append(text, cat(" by ", call.argument, call.edge == Edge::open ? " with open edges" : ""));
-    return text;
+    const auto& operation = traits(call.operation);
+    auto text = std::string(operation.name);
+    if (!operation.has_in() && !operation.has_out()) return text;
+    append(text, cat(" of ", elements_text(common_length(call), call.dtype, call.unit)));
+    if (operation.reduces) append(text, cat(" by ", to_string(call.reduction)));
+    if (operation.argument != Argument::none)
+        append(text, cat(" ", operation.preposition, " ", call.argument));
+    if (operation.argument == Argument::distance && call.edge == Edge::open) append(text, " with open edges");
+    if (call.operation == Operation::send_recv && call.source >= 0)
+        append(text, cat(" and ", call.out_count / call.unit, " from ", call.source));
+    return operation.argument == Argument::peer ? text + tag_text(call.tag) : text;
 }
 
 std::vector<int> Ranks::list() const {

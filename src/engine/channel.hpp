@@ -233,11 +233,4 @@ struct CommunicatorState {
 /// Throws UsageError unless the buffers of `call` have the lengths that the operation requires.
 void check(const Call& call, const CommunicatorState& state);
 
-/// The group rank that sends to, or receives from, `rank` in a shift; -1 past an open edge.
-inline int shifted(int rank, std::int64_t by, int size, Edge edge) {
-    const auto at = rank + by;
-    if (edge == Edge::wrap) return static_cast<int>((at % size + size) % size);
-    return at < 0 || at >= size ? -1 : static_cast<int>(at);
-}
-
 }  // namespace rankmesh::detail

@@ -8,19 +8,24 @@
 #include <rankmesh/engine/detail/make_call.hpp>
 
 #include "engine/channel.hpp"
-#include "engine/traits.hpp"
+#include "engine/roles.hpp"
 
 namespace rankmesh::detail {
 namespace {
 
-// The texts are functions of their own, so that the checks are small enough to be inlined.
+// Texts and counts stay in functions of their own, so that a call without a fault takes few instructions.
 
-/// `number`, if given, ends the rule.
-[[noreturn]] void wrong_length(const Call& call, const CommunicatorState& state, std::string_view rule,
-                               std::optional<std::size_t> number = std::nullopt) {
-    throw UsageError(cat(to_string(call.operation), " on ", state.label->text(), " (", state.size,
-                         " ranks) was given ", call.in_count / call.unit, " elements in and ",
-                         call.out_count / call.unit, " out; ", rule, number ? std::to_string(*number) : ""));
+[[noreturn, gnu::noinline]] void wrong_length(const Call& call, const CommunicatorState& state) {
+    const auto& operation = traits(call.operation);
+    const auto in = call.in_count / call.unit;
+    const auto out = call.out_count / call.unit;
+    const auto n = static_cast<std::size_t>(state.size);
+    throw UsageError(
+        cat(operation.name, " on ", state.label->text(), " (", n, " ranks) was given ", in,
+            " elements in and ", out, " out; ", operation.is_rooted() ? "at the root " : "",
+            operation.in_parts != operation.out_parts
+                ? operation.in_parts ? cat("in must hold ", out * n) : cat("out must hold ", in * n)
+                : cat("both must be equal", operation.in_parts ? cat(", and a multiple of ", n) : "")));
 }
 
 bool overlap(const Call& call) {
@@ -30,13 +35,13 @@ bool overlap(const Call& call) {
     return in < out + call.out_bytes() && out < in + call.in_bytes();
 }
 
-[[noreturn]] void wrong_group_rank(const Call& call, const CommunicatorState& state, int group_rank,
-                                   std::string_view preposition) {
+[[noreturn, gnu::noinline]] void wrong_group_rank(const Call& call, const CommunicatorState& state,
+                                                  int group_rank, std::string_view preposition) {
     throw UsageError(cat(to_string(call.operation), " on ", state.label->text(), " ", preposition,
                          " group rank ", group_rank, "; group ranks are 0..", state.size - 1));
 }
 
-[[noreturn]] void wrong_space(const Call& call, const CommunicatorState& state) {
+[[noreturn, gnu::noinline]] void wrong_space(const Call& call, const CommunicatorState& state) {
     throw UsageError(cat(to_string(call.operation), " on ", state.label->text(), " was given ",
                          to_string(call.in_space != state.space ? call.in_space : call.out_space),
                          " memory; this communicator works on ", to_string(state.space), " memory",
@@ -44,16 +49,16 @@ bool overlap(const Call& call) {
                                                       : ": copy it there, or join a world with a device"));
 }
 
-[[noreturn]] void wrong_reduction(const Call& call, const CommunicatorState& state) {
+[[noreturn, gnu::noinline]] void wrong_reduction(const Call& call, const CommunicatorState& state) {
     throw UsageError(cat(to_string(call.operation), " on ", state.label->text(), ": ",
                          to_string(call.reduction), " makes no sense on ", to_string(call.dtype),
                          " elements"));
 }
 
-[[noreturn]] void wrong_overlap(const Call& call, const CommunicatorState& state, bool may_be_in_place) {
+[[noreturn, gnu::noinline]] void wrong_overlap(const Call& call, const CommunicatorState& state) {
     throw UsageError(cat(to_string(call.operation), " on ", state.label->text(),
                          " was given buffers that overlap; use two",
-                         may_be_in_place ? ", or one in place" : ""));
+                         traits(call.operation).in_place == InPlace::same ? ", or one in place" : ""));
 }
 
 void check_group_rank(const Call& call, const CommunicatorState& state, int group_rank,
@@ -83,27 +88,29 @@ std::string listed(const std::size_t* counts, int size) {
     return cat(text, size > most ? ", ..." : "", "}");
 }
 
-[[noreturn]] void wrong_sum(const Call& call, const CommunicatorState& state, std::string_view which,
-                            const std::size_t* counts, std::size_t given) {
+[[noreturn, gnu::noinline]] void wrong_sum(const Call& call, const CommunicatorState& state,
+                                           std::string_view which, const std::size_t* counts,
+                                           std::size_t given) {
     const auto sum = sum_of(counts, state.size, 1);
     throw UsageError(cat(to_string(call.operation), " on ", state.label->text(), " was given ",
                          given / call.unit, " elements ", which, "; the counts ", listed(counts, state.size),
                          " sum to ", sum ? std::to_string(*sum) : std::string("more than memory has")));
 }
 
-[[noreturn]] void wrong_own_count(const Call& call, const CommunicatorState& state, std::size_t own) {
+[[noreturn, gnu::noinline]] void wrong_own_count(const Call& call, const CommunicatorState& state,
+                                                 std::size_t own) {
     throw UsageError(cat("all_gather_v on ", state.label->text(), " was given ", call.in_count / call.unit,
                          " elements in; the counts ", listed(call.out_counts, state.size), " ask group rank ",
                          state.rank, " for ", own));
 }
 
-[[noreturn]] void wrong_own_counts(const Call& call, const CommunicatorState& state) {
+[[noreturn, gnu::noinline]] void wrong_own_counts(const Call& call, const CommunicatorState& state) {
     throw UsageError(cat("all_to_all_v on ", state.label->text(), " was given ", call.in_counts[state.rank],
                          " elements from group rank ", state.rank, " to itself and ",
                          call.out_counts[state.rank], " from itself; both must be equal"));
 }
 
-void check_counts(const Call& call, const CommunicatorState& state) {
+[[gnu::noinline]] void check_counts(const Call& call, const CommunicatorState& state) {
     if (sum_of(call.out_counts, state.size, call.unit) != call.out_count)
         wrong_sum(call, state, "out", call.out_counts, call.out_count);
     if (call.operation == Operation::all_to_all_v) {
@@ -116,13 +123,11 @@ void check_counts(const Call& call, const CommunicatorState& state) {
     if (call.in_count != own * call.unit) wrong_own_count(call, state, own);
 }
 
-/// True if the shorter buffer is this rank's part of the longer one.
-bool is_own_part(const Call& call, int rank) {
-    const auto* in = static_cast<const char*>(call.in);
-    const auto* out = static_cast<const char*>(call.out);
-    const auto r = static_cast<std::size_t>(rank);
-    if (call.operation == Operation::all_gather) return in == out + r * call.in_bytes();
-    return call.operation == Operation::reduce_scatter && out == in + r * call.out_bytes();
+/// True unless the buffers without counts have the lengths that the operation requires.
+bool has_wrong_length(const Call& call, const Traits& operation, std::size_t n) {
+    if (operation.in_parts == operation.out_parts)
+        return call.in_count != call.out_count || (operation.in_parts && call.in_count / call.unit % n != 0);
+    return operation.in_parts ? call.in_count != call.out_count * n : call.out_count != call.in_count * n;
 }
 
 }  // namespace
@@ -145,62 +150,25 @@ void two_types(Operation operation, DType in, DType out) {
 }
 
 void check(const Call& call, const CommunicatorState& state) {
-    if (call.operation == Operation::barrier || call.operation == Operation::monitored_barrier) return;
+    const auto& operation = traits(call.operation);
+    if (!operation.has_in() && !operation.has_out()) return;
     check_space(call, state);
-    if (reduces(call.operation) && !reduces(call.reduction, call.dtype)) wrong_reduction(call, state);
-    const auto n = static_cast<std::size_t>(state.size);
-    const auto is_root = call.argument == state.rank;
-    switch (call.operation) {
-        case Operation::broadcast:
-            return check_group_rank(call, state, call.argument, "from");
-        case Operation::send:
-            return check_group_rank(call, state, call.argument, "to");
-        case Operation::recv:
-            return check_group_rank(call, state, call.argument, "from");
-        case Operation::send_recv:
-            check_group_rank(call, state, call.argument, "to");
-            check_group_rank(call, state, call.source, "from");
-            break;
-        case Operation::reduce:
-            check_group_rank(call, state, call.argument, "to");
-            if (!is_root) return;
-            if (call.in_count != call.out_count) wrong_length(call, state, "at the root both must be equal");
-            break;
-        case Operation::gather:
-            check_group_rank(call, state, call.argument, "to");
-            if (!is_root) return;
-            if (call.out_count != call.in_count * n)
-                wrong_length(call, state, "at the root out must hold ", call.in_count / call.unit * n);
-            break;
-        case Operation::scatter:
-            check_group_rank(call, state, call.argument, "from");
-            if (!is_root) return;
-            if (call.in_count != call.out_count * n)
-                wrong_length(call, state, "at the root in must hold ", call.out_count / call.unit * n);
-            break;
-        case Operation::all_gather:
-            if (call.out_count != call.in_count * n)
-                wrong_length(call, state, "out must hold ", call.in_count / call.unit * n);
-            break;
-        case Operation::reduce_scatter:
-            if (call.in_count != call.out_count * n)
-                wrong_length(call, state, "in must hold ", call.out_count / call.unit * n);
-            break;
-        case Operation::all_to_all:
-            if (call.in_count != call.out_count || call.in_count / call.unit % n != 0)
-                wrong_length(call, state, "both must be equal, and a multiple of ", n);
-            break;
-        case Operation::all_gather_v:
-        case Operation::all_to_all_v:
-            check_counts(call, state);
-            break;
-        default:  // all_reduce, scan, shift
-            if (call.in_count != call.out_count) wrong_length(call, state, "both must be equal");
+    if (operation.reduces && !reduces(call.reduction, call.dtype)) wrong_reduction(call, state);
+    if (operation.argument == Argument::peer) {
+        check_group_rank(call, state, call.argument, operation.preposition);
+        if (call.operation != Operation::send_recv) return;
+        check_group_rank(call, state, call.source, "from");
+    } else if (operation.counts) {
+        check_counts(call, state);
+    } else {
+        if (operation.is_rooted()) {
+            check_group_rank(call, state, call.argument, operation.preposition);
+            if (call.argument != state.rank) return;  // which has one buffer
+        }
+        if (has_wrong_length(call, operation, static_cast<std::size_t>(state.size)))
+            wrong_length(call, state);
     }
-    if (!overlap(call)) return;
-    const auto in_place = traits(call.operation).in_place;
-    if ((in_place && call.in == call.out) || is_own_part(call, state.rank)) return;
-    wrong_overlap(call, state, in_place);
+    if (overlap(call) && !is_in_place(call, state.rank)) wrong_overlap(call, state);
 }
 
 }  // namespace rankmesh::detail

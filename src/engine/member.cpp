@@ -13,6 +13,7 @@
 #include "engine/join/member_state.hpp"
 #include "engine/join/settings.hpp"
 #include "engine/join/suspend.hpp"
+#include "engine/roles.hpp"
 #include "engine/timeout.hpp"
 #include "engine/world_state.hpp"
 

@@ -7,6 +7,7 @@
 #include <functional>
 
 #include "engine/record/recorded.hpp"
+#include "engine/roles.hpp"
 
 namespace rankmesh::detail {
 namespace {
@@ -24,11 +25,10 @@ Packed::Packed(const Call& like, const ConstBuffers& ins, const Buffers& outs, c
       most_kept_(2 * options.bucket_bytes),
       ins_(ListAccess::pieces(ins)),
       outs_(ListAccess::pieces(outs)) {
-    const auto is_root = like.argument == state.rank;
-    const auto size = static_cast<std::size_t>(state.size);
-    if (like.operation == Operation::all_gather) out_parts_ = size;
-    if (like.operation == Operation::reduce_scatter) in_parts_ = size;
-    if (like.operation == Operation::broadcast) sends_ = is_root, receives_ = !is_root;
+    if (traits(like.operation).in_parts) in_parts_ = static_cast<std::size_t>(state.size);
+    if (traits(like.operation).out_parts) out_parts_ = static_cast<std::size_t>(state.size);
+    sends_ = reads(like, state.rank);
+    receives_ = writes(like, state.rank);
     check(state);
     check_overlap();
     if (ins_.size() > 1) like_.list = layout();

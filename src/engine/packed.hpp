@@ -69,8 +69,8 @@ private:
     std::vector<Piece<void>> outs_;
     std::size_t in_parts_ = 1;   // of a buffer's length: the group's size where its parts are scattered
     std::size_t out_parts_ = 1;  // the same where they are gathered
-    bool sends_ = true;
-    bool receives_ = true;
+    bool sends_;
+    bool receives_;
     std::vector<Bucket> buckets_;
     Staging staging_;
 };

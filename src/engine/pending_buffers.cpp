@@ -3,39 +3,14 @@
 
 #include <functional>
 
+#include "engine/roles.hpp"
+
 namespace rankmesh::detail {
 namespace {
 
-bool reads(const Call& call, int group_rank) {
-    switch (call.operation) {
-        case Operation::barrier:
-        case Operation::monitored_barrier:
-        case Operation::recv:
-            return false;
-        case Operation::broadcast:
-        case Operation::scatter:
-            return call.argument == group_rank;
-        default:
-            return true;
-    }
-}
-
 bool writes(const Call& call, int group_rank, int size) {
-    switch (call.operation) {
-        case Operation::barrier:
-        case Operation::monitored_barrier:
-        case Operation::send:
-            return false;
-        case Operation::broadcast:
-            return call.argument != group_rank;
-        case Operation::reduce:
-        case Operation::gather:
-            return call.argument == group_rank;
-        case Operation::shift:
-            return shifted(group_rank, -std::int64_t{call.argument}, size, call.edge) >= 0;
-        default:
-            return true;
-    }
+    if (call.operation == Operation::shift) return peers_of(call, group_rank, size).from >= 0;
+    return writes(call, group_rank);
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include <rankmesh/core/error.hpp>
+#include <rankmesh/engine/detail/operation.hpp>
 
 namespace rankmesh::detail::explaining {
 
@@ -22,34 +23,42 @@ struct Rule {
     bool has_root = false;
 };
 
-// Those that are not listed have the same sizes in and out on all members.
-constexpr Rule rules[] = {{"barrier", Same::none},
-                          {"monitored_barrier", Same::none},
-                          {"all_reduce_barrier", Same::none},
-                          {"split", Same::none},
-                          {"new_window", Same::none},
-                          {"coalesced", Same::none},
-                          {"a call without an entry", Same::none},
-                          {"broadcast", Same::either, true},
-                          {"_broadcast_oop", Same::either, true},
-                          {"reduce", Same::in, true},
-                          {"_reduce_oop", Same::in, true},
-                          {"gather", Same::in, true},
-                          {"scatter", Same::out, true},
-                          {"shift", Same::both, true},
-                          {"all_gather_v", Same::none},
-                          {"reduce_scatter_v", Same::none},
-                          {"all_to_all_v", Same::none},
-                          {"all_to_all_v_single", Same::none},
-                          {"all_to_all_single", Same::none},
-                          {"alltoall_base", Same::none}};
+// PyTorch's names. Operations that are neither here nor rankmesh's have the same sizes in and out on all
+// members.
+constexpr Rule rules_of_torch[] = {{"all_reduce_barrier", Same::none},
+                                   {"split", Same::none},
+                                   {"new_window", Same::none},
+                                   {"coalesced", Same::none},
+                                   {"a call without an entry", Same::none},
+                                   {"_broadcast_oop", Same::either, true},
+                                   {"_reduce_oop", Same::in, true},
+                                   {"reduce_scatter_v", Same::none},
+                                   {"all_to_all_v_single", Same::none},
+                                   {"all_to_all_single", Same::none},
+                                   {"alltoall_base", Same::none}};
+
+/// The row of rankmesh's operation of that name; null where it is PyTorch's.
+const Traits* traits_of(const RecordedOperation& call) {
+    const auto known = std::ranges::find(operations, call.operation, &Traits::name);
+    return known == std::ranges::end(operations) ? nullptr : known;
+}
+
+Same same_in(const Traits& operation) {
+    if (operation.counts || (!operation.has_in() && !operation.has_out())) return Same::none;
+    if (operation.writes == Users::others) return Same::either;
+    if (operation.writes == Users::root) return Same::in;
+    return operation.reads == Users::root ? Same::out : Same::both;
+}
 
 Rule rule_of(const RecordedOperation& call) {
-    const auto known = std::ranges::find(rules, call.operation, &Rule::operation);
-    if (known != std::ranges::end(rules)) return *known;
+    const auto known = std::ranges::find(rules_of_torch, call.operation, &Rule::operation);
+    if (known != std::ranges::end(rules_of_torch)) return *known;
     // PyTorch's all_to_all takes lists of any sizes and does not say that they are uneven; ours has one size.
     const auto is_uneven = call.operation == "all_to_all" && call.input_sizes.size() != 1;
-    return {call.operation, is_uneven ? Same::none : Same::both};
+    const auto* ours = traits_of(call);
+    if (is_uneven || !ours) return {call.operation, is_uneven ? Same::none : Same::both};
+    const auto is_agreed = ours->argument == Argument::root || ours->argument == Argument::distance;
+    return {call.operation, same_in(*ours), is_agreed};
 }
 
 std::int64_t elements(const std::vector<std::int64_t>& sizes) {
@@ -141,15 +150,10 @@ std::string words_of(const RecordedOperation& call) {
         if (!dtypes.empty()) text += " " + types(dtypes);
     }
     if (!call.reduction.empty()) text += " by " + call.reduction;
-    if (call.argument) {
-        if (operation == "shift")
-            text += cat(" by ", *call.argument, call.has_open_edges ? " with open edges" : "");
-        else if (operation == "broadcast" || operation == "scatter" || operation == "recv")
-            text += cat(" from ", *call.argument);
-        else if (operation == "reduce" || operation == "gather" || operation == "send" ||
-                 operation == "send_recv")
-            text += cat(" to ", *call.argument);
-    }
+    const auto* ours = traits_of(call);
+    if (call.argument && ours && ours->argument != Argument::none)
+        text +=
+            cat(" ", ours->preposition, " ", *call.argument, call.has_open_edges ? " with open edges" : "");
     if (call.source) text += cat(" and from ", *call.source);
     return text;
 }

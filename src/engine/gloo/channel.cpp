@@ -5,6 +5,7 @@
 #include <exception>
 
 #include "engine/gloo/collectives.hpp"
+#include "engine/roles.hpp"
 
 namespace rankmesh::detail {
 namespace {
@@ -104,16 +105,8 @@ GlooChannel::Started& GlooChannel::add(Ticket& ticket, const Call& given) {
 void GlooChannel::post(Started& started) {
     auto& call = started.call;
     const auto shifts = call.operation == Operation::shift;
-    auto to = -1;
-    auto from = -1;
-    if (shifts) {
-        to = shifted(connections_->rank, call.argument, connections_->size, call.edge);
-        from = shifted(connections_->rank, -std::int64_t{call.argument}, connections_->size, call.edge);
-    } else {
-        if (call.operation != Operation::recv) to = call.argument;
-        if (call.operation == Operation::recv) from = call.argument;
-        if (call.operation == Operation::send_recv) from = call.source;
-    }
+    const auto to = peers_of(call, connections_->rank, connections_->size).to;
+    const auto from = peers_of(call, connections_->rank, connections_->size).from;
     if (call.in == call.out && to >= 0 && from >= 0) call.copy_input();
     const auto* in = static_cast<const char*>(call.in);
     if (to == connections_->rank && from == connections_->rank) {  // a shift by a multiple of the size

@@ -17,6 +17,7 @@
 
 #include "engine/arithmetic.hpp"
 #include "engine/gloo/fan_in.hpp"
+#include "engine/roles.hpp"
 
 namespace rankmesh::detail {
 namespace {
@@ -147,8 +148,7 @@ void broadcast(const Call& call, const std::shared_ptr<Connections>& connections
 
 void all_gather(const Call& call, const std::shared_ptr<Connections>& connections, std::uint32_t tag) {
     auto options = ::gloo::AllgatherOptions(connections);
-    const auto* own = bytes(call.out) + static_cast<std::size_t>(connections->rank) * call.in_bytes();
-    if (call.in != own) options.setInput(bytes(call.in), call.in_bytes());
+    if (!is_in_place(call, connections->rank)) options.setInput(bytes(call.in), call.in_bytes());
     options.setOutput(bytes(call.out), call.in_bytes() * static_cast<std::size_t>(connections->size));
     options.setTag(tag);
     ::gloo::allgather(options);
@@ -245,8 +245,7 @@ void run_collective(const Call& call, const std::shared_ptr<Connections>& connec
         default:
             return;
     }
-    if (call.reduction == Reduction::mean &&
-        (call.operation != Operation::reduce || call.argument == connections->rank))
+    if (call.reduction == Reduction::mean && writes(call, connections->rank))
         divide(call.dtype, call.out, call.out_count, connections->size);
 }
 

@@ -30,37 +30,15 @@ const char* offset(const void* data, std::size_t elements, DType dtype) {
 
 /// The elements that go from one rank to one other in one call.
 std::size_t part_of(const Call& call, int size) {
-    switch (call.operation) {
-        case Operation::all_to_all:
-            return call.in_count / static_cast<std::size_t>(size);
-        case Operation::reduce_scatter:
-        case Operation::broadcast:
-        case Operation::scatter:
-        case Operation::recv:
-            return call.out_count;
-        case Operation::send_recv:
-            return std::max(call.in_count, call.out_count);
-        default:
-            return call.in_count;
-    }
+    const auto& operation = traits(call.operation);
+    if (call.operation == Operation::send_recv) return std::max(call.in_count, call.out_count);
+    if (operation.in_parts && operation.out_parts) return call.in_count / static_cast<std::size_t>(size);
+    return operation.in_parts ? call.out_count : common_length(call);
 }
 
 /// The input of an operation: MPI_IN_PLACE where input and output are one buffer.
 const void* in_or_in_place(const Call& call, int rank) {
-    const auto r = static_cast<std::size_t>(rank);
-    switch (call.operation) {
-        case Operation::all_gather:
-            return call.in == offset(call.out, r * call.in_count, call.dtype) ? MPI_IN_PLACE : call.in;
-        case Operation::reduce:
-            return call.in == call.out && call.argument == rank ? MPI_IN_PLACE : call.in;
-        default:
-            return call.in == call.out ? MPI_IN_PLACE : call.in;
-    }
-}
-
-/// True if a reduce_scatter is in place: its output is this rank's part of its input.
-bool is_own_part(const Call& call, int rank) {
-    return call.out == offset(call.in, static_cast<std::size_t>(rank) * call.out_count, call.dtype);
+    return is_in_place(call, rank) && writes(call, rank) ? MPI_IN_PLACE : call.in;
 }
 
 /// The buffer of an in-place reduce_scatter, in whose first part MPI leaves the result.
@@ -234,7 +212,7 @@ void MpiChannel::run(const Call& call, const Label& label, Duration timeout) {
             MPI_Scan(in_or_in_place(call, rank_), call.out, count, type, op(), comm_);
             break;
         case Operation::reduce_scatter:
-            if (is_own_part(call, rank_))
+            if (is_in_place(call, rank_))
                 MPI_Reduce_scatter_block(MPI_IN_PLACE, whole(call), count, type, op(), comm_);
             else
                 MPI_Reduce_scatter_block(call.in, call.out, count, type, op(), comm_);
@@ -262,12 +240,13 @@ void MpiChannel::run(const Call& call, const Label& label, Duration timeout) {
         case Operation::shift: {
             const auto returns = ReturnsErrors();
             auto status = MPI_Status{};
+            const auto to = target_of(call);
             const auto from = source_of(call);
             const auto code = call.in == call.out
-                                  ? MPI_Sendrecv_replace(call.out, count, type, target_of(call), shift_tag,
-                                                         from, shift_tag, comm_, &status)
-                                  : MPI_Sendrecv(call.in, count, type, target_of(call), shift_tag, call.out,
-                                                 count, type, from, shift_tag, comm_, &status);
+                                  ? MPI_Sendrecv_replace(call.out, count, type, to, shift_tag, from,
+                                                         shift_tag, comm_, &status)
+                                  : MPI_Sendrecv(call.in, count, type, to, shift_tag, call.out, count, type,
+                                                 from, shift_tag, comm_, &status);
             check_length(call, number, label, status, code, part, from);
             break;
         }
@@ -407,7 +386,7 @@ void MpiChannel::post(Started& started, Slot& slot) {
             break;
         case Operation::reduce_scatter:
             if (part <= mpi_count_limit) {
-                const auto own = is_own_part(call, rank_);
+                const auto own = is_in_place(call, rank_);
                 MPI_Ireduce_scatter_block(own ? MPI_IN_PLACE : call.in, own ? whole(call) : call.out,
                                           static_cast<int>(part), element, op, comm_, next());
                 break;
@@ -468,9 +447,8 @@ void MpiChannel::post(Started& started, Slot& slot) {
         case Operation::send_recv:
             if (call.operation != Operation::send)
                 moves(call.out_count, [&](int count, MPI_Datatype type) {
-                    const auto from = call.operation == Operation::recv ? call.argument : call.source;
-                    expect(slot, call.out_count, from);
-                    MPI_Irecv(call.out, count, type, from, message_tag(call), comm_, next());
+                    expect(slot, call.out_count, source_of(call));
+                    MPI_Irecv(call.out, count, type, source_of(call), message_tag(call), comm_, next());
                 });
             if (call.operation != Operation::recv)
                 moves(call.in_count, [&](int count, MPI_Datatype type) {
@@ -675,12 +653,12 @@ void MpiChannel::leave() noexcept { runtime_->leave_by_exception(); }
 /// and makes logical values of a scan 0 or 1.
 void MpiChannel::finish(const Call& call) const {
     if (call.operation == Operation::reduce_scatter && call.out_count <= mpi_count_limit &&
-        is_own_part(call, rank_) && call.out_count > 0 && rank_ > 0)
+        is_in_place(call, rank_) && call.out_count > 0 && rank_ > 0)
         std::memmove(call.out, call.in, call.out_bytes());
     // A logical result is 0 or 1 also for a single rank.
     if (call.operation == Operation::scan && rank_ == 0 && call.reduction >= Reduction::logical_and)
         reduce_into(Reduction::logical_or, call.dtype, call.out, call.out, call.out_count);
-    if (call.reduction == Reduction::mean && (call.operation != Operation::reduce || call.argument == rank_))
+    if (call.reduction == Reduction::mean && writes(call, rank_))
         divide(call.dtype, call.out, call.out_count, size_);
 }
 

@@ -10,6 +10,7 @@
 #include "engine/mpi/comparison.hpp"
 #include "engine/mpi/limits.hpp"
 #include "engine/mpi/runtime.hpp"
+#include "engine/roles.hpp"
 
 namespace rankmesh::detail {
 
@@ -89,10 +90,8 @@ private:
     bool fits(const Call& call, std::size_t part) const;
     void fill(const Call& call, Parts& parts) const;
     int peer(int group_rank) const { return group_rank < 0 ? MPI_PROC_NULL : group_rank; }
-    int target_of(const Call& call) const { return peer(shifted(rank_, call.argument, size_, call.edge)); }
-    int source_of(const Call& call) const {
-        return peer(shifted(rank_, -std::int64_t{call.argument}, size_, call.edge));
-    }
+    int target_of(const Call& call) const { return peer(peers_of(call, rank_, size_).to); }
+    int source_of(const Call& call) const { return peer(peers_of(call, rank_, size_).from); }
     void compare(const Call& call, std::uint64_t number, const Label& label);
     void await_comparisons(Slot& slot, const Label& label);
     const void* in_of_reduce(const Call& call);

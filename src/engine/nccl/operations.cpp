@@ -2,6 +2,7 @@
 #include "engine/nccl/operations.hpp"
 
 #include "engine/nccl/reductions.hpp"
+#include "engine/roles.hpp"
 
 namespace rankmesh::detail {
 namespace {
@@ -81,15 +82,10 @@ public:
             case Operation::scan:
                 return scan(call);
             case Operation::shift:
-                return exchange(
-                    call, shifted(group_.group_rank, call.argument, group_.size, call.edge),
-                    shifted(group_.group_rank, -std::int64_t{call.argument}, group_.size, call.edge));
             case Operation::send_recv:
-                return exchange(call, call.argument, call.source);
             case Operation::send:
-                return exchange(call, call.argument, -1);
             case Operation::recv:
-                return exchange(call, -1, call.argument);
+                return exchange(call, peers_of(call, group_.group_rank, group_.size));
             default:  // a monitored barrier runs on the host
                 return ncclInvalidUsage;
         }
@@ -168,8 +164,8 @@ private:
         return nccl_.reduce_scatter(parts, call.out, call.in_count, type(call), ncclSum, group_.comm,
                                     stream_);
     }
-    /// Sends to one group rank and receives from another, -1 for none.
-    ncclResult_t exchange(const Call& call, int to, int from) const {
+    ncclResult_t exchange(const Call& call, const Peers& peers) const {
+        const auto [to, from] = peers;
         if (to == group_.group_rank && from == group_.group_rank) {
             copy(call.in, call.out, call.in_bytes());
             return ncclSuccess;
@@ -218,28 +214,8 @@ ncclResult_t enqueue(std::span<const Call> calls, const NcclGroup& nccl_group, c
 }
 
 UsedBuffers used_buffers(const Call& call, int group_rank) {
-    const auto is_root = call.argument == group_rank;
-    auto used = UsedBuffers{call.in_count > 0 ? call.in : nullptr, call.out_count > 0 ? call.out : nullptr};
-    switch (call.operation) {
-        case Operation::barrier:
-            return {};
-        case Operation::reduce:
-        case Operation::gather:
-            if (!is_root) used.out = nullptr;
-            break;
-        case Operation::scatter:
-            if (!is_root) used.in = nullptr;
-            break;
-        case Operation::send:
-            used.out = nullptr;
-            break;
-        case Operation::recv:
-            used.in = nullptr;
-            break;
-        default:
-            break;
-    }
-    return used;
+    return {call.in_count > 0 && reads(call, group_rank) ? call.in : nullptr,
+            call.out_count > 0 && writes(call, group_rank) ? call.out : nullptr};
 }
 
 }  // namespace rankmesh::detail

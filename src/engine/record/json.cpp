@@ -9,8 +9,6 @@
 
 #include <rankmesh/core/detail/quote.hpp>
 
-#include "engine/traits.hpp"
-
 namespace rankmesh::detail {
 namespace {
 
@@ -53,27 +51,16 @@ std::string sizes(bool used, std::size_t count, const Call& call) {
     return cat("[[", count / call.unit, ", ", call.unit, "]]");
 }
 
-bool has_input(Operation operation) {
-    return operation != Operation::recv && operation != Operation::barrier &&
-           operation != Operation::monitored_barrier;
-}
-bool has_output(Operation operation) {
-    return operation != Operation::send && operation != Operation::barrier &&
-           operation != Operation::monitored_barrier;
-}
-
 /// A call of the ring number `ring`.
 std::string entry(const RecordedCall& recorded, const CallRing& ring, std::size_t number,
                   const std::string& engine, std::int64_t to_unix) {
     const auto& call = recorded.call;
-    const auto operation = to_string(call.operation);
+    const auto& operation = traits(call.operation);
     const auto is_message = is_point_to_point(call.operation);
     const auto over = recorded.state == CallState::completed || recorded.state == CallState::failed;
     const auto time = [&](bool known, std::int64_t at) {
         return known ? cat(at + to_unix) : std::string("null");
     };
-    const auto in = has_input(call.operation);
-    const auto out = has_output(call.operation);
     const auto type = cat("[", json_string(to_string(call.dtype)), "]");
     const auto group = recorded.label ? recorded.label->text() : std::string{};
     auto object = Object{};
@@ -84,18 +71,18 @@ std::string entry(const RecordedCall& recorded, const CallRing& ring, std::size_
         .add("p2p_seq_id", is_message ? recorded.number : 0)
         .add("op_id", recorded.place + 1)
         .add("is_p2p", is_message)
-        .text("profiling_name", cat(engine, ":", operation))
-        .text("operation", operation);
-    if (reduces(call.operation)) object.text("reduction", to_string(call.reduction));
-    if (is_message || traits(call.operation).rooted || call.operation == Operation::shift)
-        object.add("argument", call.argument);
-    if (call.operation == Operation::shift) object.text("edge", call.edge == Edge::open ? "open" : "wrap");
+        .text("profiling_name", cat(engine, ":", operation.name))
+        .text("operation", operation.name);
+    if (operation.reduces) object.text("reduction", to_string(call.reduction));
+    if (operation.argument != Argument::none) object.add("argument", call.argument);
+    if (operation.argument == Argument::distance)
+        object.text("edge", call.edge == Edge::open ? "open" : "wrap");
     if (call.operation == Operation::send_recv) object.add("source", call.source);
     if (is_message) object.add("tag", call.tag);
-    object.add("input_sizes", sizes(in, call.in_count, call))
-        .add("input_dtypes", in ? type : "[]")
-        .add("output_sizes", sizes(out, call.out_count, call))
-        .add("output_dtypes", out ? type : "[]")
+    object.add("input_sizes", sizes(operation.has_in(), call.in_count, call))
+        .add("input_dtypes", operation.has_in() ? type : "[]")
+        .add("output_sizes", sizes(operation.has_out(), call.out_count, call))
+        .add("output_dtypes", operation.has_out() ? type : "[]")
         .add("blocking", recorded.blocking)
         .add("time_created_ns", recorded.created + to_unix)
         .add("time_discovered_started_ns", recorded.blocking

@@ -10,8 +10,8 @@
 #include "engine/agreed.hpp"
 #include "engine/arithmetic.hpp"
 #include "engine/record/recorder.hpp"
+#include "engine/roles.hpp"
 #include "engine/timeout.hpp"
-#include "engine/traits.hpp"
 
 namespace rankmesh::detail {
 namespace {
@@ -64,13 +64,13 @@ std::uint64_t SharedGroup::post(int group_rank, std::span<const Call> calls, con
 void SharedGroup::add(Entry& entry, const Label& label) {
     const auto& call = entry.call;
     if (is_point_to_point(call.operation)) {
-        entry.open = call.operation == Operation::send_recv ? 2 : 1;
-        if (call.operation != Operation::recv) {
-            lanes_[{entry.group_rank, call.argument}].sends.push_back(&entry);
-            match(entry.group_rank, call.argument, label);
+        const auto [to, from] = peers_of(call, entry.group_rank, static_cast<int>(ranks_.size()));
+        entry.open = (to >= 0 ? 1 : 0) + (from >= 0 ? 1 : 0);
+        if (to >= 0) {
+            lanes_[{entry.group_rank, to}].sends.push_back(&entry);
+            match(entry.group_rank, to, label);
         }
-        if (call.operation != Operation::send) {
-            const auto from = call.operation == Operation::recv ? call.argument : call.source;
+        if (from >= 0) {
             lanes_[{from, entry.group_rank}].receives.push_back(&entry);
             match(from, entry.group_rank, label);
         }
@@ -372,8 +372,7 @@ void SharedGroup::perform(const Round& round) const {
             break;
         case Operation::shift:
             for (std::size_t to = 0; to < n; ++to) {
-                const auto from = shifted(static_cast<int>(to), -std::int64_t{first.argument},
-                                          static_cast<int>(n), first.edge);
+                const auto from = peers_of(first, static_cast<int>(to), static_cast<int>(n)).from;
                 if (from >= 0) copy(call(to).out, call(static_cast<std::size_t>(from)).in, first.in_bytes());
             }
             break;

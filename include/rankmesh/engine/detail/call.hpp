@@ -4,46 +4,13 @@
 
 #include <cstddef>
 #include <string>
-#include <string_view>
 
 #include <rankmesh/core/axis.hpp>
 #include <rankmesh/engine/buffer.hpp>
+#include <rankmesh/engine/detail/operation.hpp>
 #include <rankmesh/engine/reduction.hpp>
 
 namespace rankmesh::detail {
-
-enum class Operation : std::uint8_t {
-    all_reduce,
-    reduce,
-    scan,
-    reduce_scatter,
-    broadcast,
-    all_gather,
-    all_gather_v,
-    gather,
-    scatter,
-    all_to_all,
-    all_to_all_v,
-    shift,
-    barrier,
-    monitored_barrier,
-    send,
-    recv,
-    send_recv
-};
-
-constexpr std::string_view to_string(Operation operation) {
-    constexpr std::string_view names[] = {
-        "all_reduce",   "reduce",       "scan",    "reduce_scatter",    "broadcast",
-        "all_gather",   "all_gather_v", "gather",  "scatter",           "all_to_all",
-        "all_to_all_v", "shift",        "barrier", "monitored_barrier", "send",
-        "recv",         "send_recv"};
-    return names[static_cast<std::size_t>(operation)];
-}
-
-constexpr bool reduces(Operation operation) { return operation <= Operation::reduce_scatter; }
-/// True for operations between two ranks, which the others of the group do not call.
-constexpr bool is_point_to_point(Operation operation) { return operation >= Operation::send; }
 
 /// The arguments of one operation; `in_count` and `out_count` are in elements of `dtype`. In place `in` and
 /// `out` are equal, or the shorter one is this rank's part of the longer one.
