@@ -72,21 +72,27 @@ std::size_t sum_of(std::span<const std::size_t> counts, DType dtype) {
     return sum;
 }
 
-/// An input or output buffer; NULL if the call has none.
+struct Buffers {
+    detail::AnyBuffer<const void> in;
+    detail::AnyBuffer<void> out;
+};
+/// An input or output, which is NULL if the call has none.
 template <class Void>
 struct Part {
     Void* data;
     std::size_t count;
 };
-
-/// The call that a Communicator makes of these buffers.
-detail::Call call_of(Op operation, const Communicator& on, Part<const void> in, Part<void> out, DType dtype,
-                     int argument = 0, Edge edge = {}) {
+Buffers buffers_of(const Communicator& on, Part<const void> in, Part<void> out, DType dtype) {
     if (out.count > 0) c::given(static_cast<const char*>(out.data), "out");
     if (in.count > 0) c::given(static_cast<const char*>(in.data), "in");
-    const auto reads = Memory(in.data, in.count, dtype, on.space());
-    const auto writes = Memory(out.data, out.count, dtype, on.space());
-    return detail::moving(operation, reads, writes, argument, edge);
+    return {{in.data, in.count, dtype, 1, on.space()}, {out.data, out.count, dtype, 1, on.space()}};
+}
+
+detail::Call call_of(Op operation, const Buffers& buffers, int argument = 0, Edge edge = {}) {
+    return detail::make_call(operation, buffers.in, buffers.out, argument, edge);
+}
+detail::Call reduction_of(Op operation, const Buffers& buffers, rankmesh_reduction reduction, int root = 0) {
+    return detail::make_reduction(operation, buffers.in, buffers.out, reduction_of(reduction), root);
 }
 
 /// Runs the call that `make_call` makes on a communicator, or starts it if the caller passes `pending`.
@@ -120,9 +126,8 @@ rankmesh_error rankmesh_all_reduce(rankmesh_communicator* communicator, const vo
                                    size_t count, rankmesh_dtype dtype, rankmesh_reduction reduction,
                                    rankmesh_pending** pending) {
     return perform(__func__, communicator, pending, [&](const Communicator& on) {
-        auto call = call_of(Op::all_reduce, on, {in, count}, {out, count}, type_of(dtype));
-        call.reduction = reduction_of(reduction);
-        return call;
+        const auto buffers = buffers_of(on, {in, count}, {out, count}, type_of(dtype));
+        return reduction_of(Op::all_reduce, buffers, reduction);
     });
 }
 
@@ -131,9 +136,8 @@ rankmesh_error rankmesh_reduce(rankmesh_communicator* communicator, const void* 
                                rankmesh_pending** pending) {
     return perform(__func__, communicator, pending, [&](const Communicator& on) {
         const auto out_count = out || on.rank() == root ? count : 0;
-        auto call = call_of(Op::reduce, on, {in, count}, {out, out_count}, type_of(dtype), root);
-        call.reduction = reduction_of(reduction);
-        return call;
+        const auto buffers = buffers_of(on, {in, count}, {out, out_count}, type_of(dtype));
+        return reduction_of(Op::reduce, buffers, reduction, root);
     });
 }
 
@@ -141,9 +145,8 @@ rankmesh_error rankmesh_scan(rankmesh_communicator* communicator, const void* in
                              rankmesh_dtype dtype, rankmesh_reduction reduction, rankmesh_pending** pending) {
     return perform(__func__, communicator, pending, [&](const Communicator& on) {
         if (reduction == RANKMESH_MEAN) throw Wrong{"was given RANKMESH_MEAN, which no scan has"};
-        auto call = call_of(Op::scan, on, {in, count}, {out, count}, type_of(dtype));
-        call.reduction = reduction_of(reduction);
-        return call;
+        const auto buffers = buffers_of(on, {in, count}, {out, count}, type_of(dtype));
+        return reduction_of(Op::scan, buffers, reduction);
     });
 }
 
@@ -153,9 +156,8 @@ rankmesh_error rankmesh_reduce_scatter(rankmesh_communicator* communicator, cons
     return perform(__func__, communicator, pending, [&](const Communicator& on) {
         const auto type = type_of(dtype);
         const auto in_count = times(out_count, on.size(), type);
-        auto call = call_of(Op::reduce_scatter, on, {in, in_count}, {out, out_count}, type);
-        call.reduction = reduction_of(reduction);
-        return call;
+        const auto buffers = buffers_of(on, {in, in_count}, {out, out_count}, type);
+        return reduction_of(Op::reduce_scatter, buffers, reduction);
     });
 }
 
@@ -163,7 +165,7 @@ rankmesh_error rankmesh_broadcast(rankmesh_communicator* communicator, void* buf
                                   rankmesh_dtype dtype, int root, rankmesh_pending** pending) {
     return perform(__func__, communicator, pending, [&](const Communicator& on) {
         if (count > 0) c::given(static_cast<char*>(buffer), "buffer");
-        return call_of(Op::broadcast, on, {buffer, count}, {buffer, count}, type_of(dtype), root);
+        return call_of(Op::broadcast, buffers_of(on, {buffer, count}, {buffer, count}, type_of(dtype)), root);
     });
 }
 
@@ -172,7 +174,7 @@ rankmesh_error rankmesh_all_gather(rankmesh_communicator* communicator, const vo
     return perform(__func__, communicator, pending, [&](const Communicator& on) {
         const auto type = type_of(dtype);
         const auto out_count = times(in_count, on.size(), type);
-        return call_of(Op::all_gather, on, {in, in_count}, {out, out_count}, type);
+        return call_of(Op::all_gather, buffers_of(on, {in, in_count}, {out, out_count}, type));
     });
 }
 
@@ -182,9 +184,8 @@ rankmesh_error rankmesh_all_gather_v(rankmesh_communicator* communicator, const 
         const auto type = type_of(dtype);
         const auto lengths = counts_of(on, counts, "counts");
         const auto own = lengths[static_cast<size_t>(on.rank())];
-        auto call = call_of(Op::all_gather_v, on, {in, own}, {out, sum_of(lengths, type)}, type);
-        call.in_counts = call.out_counts = counts;
-        return call;
+        const auto buffers = buffers_of(on, {in, own}, {out, sum_of(lengths, type)}, type);
+        return detail::Access::counted(on, call_of(Op::all_gather_v, buffers), lengths, lengths);
     });
 }
 
@@ -193,7 +194,7 @@ rankmesh_error rankmesh_gather(rankmesh_communicator* communicator, const void* 
     return perform(__func__, communicator, pending, [&](const Communicator& on) {
         const auto type = type_of(dtype);
         const auto out_count = out || on.rank() == root ? times(in_count, on.size(), type) : 0;
-        return call_of(Op::gather, on, {in, in_count}, {out, out_count}, type, root);
+        return call_of(Op::gather, buffers_of(on, {in, in_count}, {out, out_count}, type), root);
     });
 }
 
@@ -203,7 +204,7 @@ rankmesh_error rankmesh_scatter(rankmesh_communicator* communicator, const void*
     return perform(__func__, communicator, pending, [&](const Communicator& on) {
         const auto type = type_of(dtype);
         const auto in_count = in || on.rank() == root ? times(out_count, on.size(), type) : 0;
-        return call_of(Op::scatter, on, {in, in_count}, {out, out_count}, type, root);
+        return call_of(Op::scatter, buffers_of(on, {in, in_count}, {out, out_count}, type), root);
     });
 }
 
@@ -212,7 +213,7 @@ rankmesh_error rankmesh_all_to_all(rankmesh_communicator* communicator, const vo
     return perform(__func__, communicator, pending, [&](const Communicator& on) {
         const auto type = type_of(dtype);
         const auto count = times(part_count, on.size(), type);
-        return call_of(Op::all_to_all, on, {in, count}, {out, count}, type);
+        return call_of(Op::all_to_all, buffers_of(on, {in, count}, {out, count}, type));
     });
 }
 
@@ -221,19 +222,19 @@ rankmesh_error rankmesh_all_to_all_v(rankmesh_communicator* communicator, const 
                                      rankmesh_dtype dtype, rankmesh_pending** pending) {
     return perform(__func__, communicator, pending, [&](const Communicator& on) {
         const auto type = type_of(dtype);
-        const auto in_count = sum_of(counts_of(on, in_counts, "in_counts"), type);
-        const auto out_count = sum_of(counts_of(on, out_counts, "out_counts"), type);
-        auto call = call_of(Op::all_to_all_v, on, {in, in_count}, {out, out_count}, type);
-        call.in_counts = in_counts;
-        call.out_counts = out_counts;
-        return call;
+        const auto ins = counts_of(on, in_counts, "in_counts");
+        const auto in_count = sum_of(ins, type);
+        const auto outs = counts_of(on, out_counts, "out_counts");
+        const auto buffers = buffers_of(on, {in, in_count}, {out, sum_of(outs, type)}, type);
+        return detail::Access::counted(on, call_of(Op::all_to_all_v, buffers), ins, outs);
     });
 }
 
 rankmesh_error rankmesh_shift(rankmesh_communicator* communicator, const void* in, void* out, size_t count,
                               rankmesh_dtype dtype, int by, rankmesh_edge edge, rankmesh_pending** pending) {
     return perform(__func__, communicator, pending, [&](const Communicator& on) {
-        return call_of(Op::shift, on, {in, count}, {out, count}, type_of(dtype), by, c::edge_of(edge));
+        const auto buffers = buffers_of(on, {in, count}, {out, count}, type_of(dtype));
+        return call_of(Op::shift, buffers, by, c::edge_of(edge));
     });
 }
 
@@ -255,19 +256,14 @@ rankmesh_error rankmesh_monitored_barrier(rankmesh_communicator* communicator, r
 rankmesh_error rankmesh_send(rankmesh_communicator* communicator, const void* in, size_t count,
                              rankmesh_dtype dtype, int to, int tag, rankmesh_pending** pending) {
     return perform(__func__, communicator, pending, [&](const Communicator& on) {
-        auto call = call_of(Op::send, on, {in, count}, {nullptr, 0}, type_of(dtype), to);
-        call.out_count = count;  // one buffer is both, as in a recv
-        call.tag = Tag(tag).number();
-        return call;
+        return detail::make_send(buffers_of(on, {in, count}, {nullptr, 0}, type_of(dtype)).in, to, tag);
     });
 }
 
 rankmesh_error rankmesh_recv(rankmesh_communicator* communicator, void* out, size_t count,
                              rankmesh_dtype dtype, int from, int tag, rankmesh_pending** pending) {
     return perform(__func__, communicator, pending, [&](const Communicator& on) {
-        auto call = call_of(Op::recv, on, {out, count}, {out, count}, type_of(dtype), from);
-        call.tag = Tag(tag).number();
-        return call;
+        return detail::make_recv(buffers_of(on, {nullptr, 0}, {out, count}, type_of(dtype)).out, from, tag);
     });
 }
 
@@ -275,10 +271,8 @@ rankmesh_error rankmesh_send_recv(rankmesh_communicator* communicator, const voi
                                   int to, void* out, size_t out_count, int from, int tag,
                                   rankmesh_dtype dtype, rankmesh_pending** pending) {
     return perform(__func__, communicator, pending, [&](const Communicator& on) {
-        auto call = call_of(Op::send_recv, on, {in, in_count}, {out, out_count}, type_of(dtype), to);
-        call.source = from;
-        call.tag = Tag(tag).number();
-        return call;
+        const auto buffers = buffers_of(on, {in, in_count}, {out, out_count}, type_of(dtype));
+        return detail::make_send_recv(buffers.in, to, buffers.out, from, tag);
     });
 }
 

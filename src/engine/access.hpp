@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <span>
+#include <vector>
+
 #include <rankmesh/engine/communicator.hpp>
 #include <rankmesh/engine/world.hpp>
 
@@ -30,9 +33,24 @@ struct Access {
         } reset;
         pending.wait();
     }
-    /// What completes an operation in place whose input, or output, is this rank's own part of the buffer.
-    static void own_part_in(const Communicator& on, Call& call) { on.own_part_in(std::move(call)); }
-    static void own_part_out(const Communicator& on, Call& call) { on.own_part_out(std::move(call)); }
+    // They complete a call, with this rank's own part of a buffer in place, or with counts that outlive it.
+    static Call own_part(const Communicator& on, Call&& call) { return on.own_part(std::move(call)); }
+    static Call counted(const Communicator& on, Call&& call, std::span<const std::size_t> in_counts,
+                        std::span<const std::size_t> out_counts) {
+        return on.counted(std::move(call), in_counts, out_counts);
+    }
+};
+
+/// The buffers of a list.
+struct ListAccess {
+    template <class Void>
+    static std::vector<AnyBuffer<Void>>& pieces(BufferList<Void>& list) {
+        return list.pieces_;
+    }
+    template <class Void>
+    static const std::vector<AnyBuffer<Void>>& pieces(const BufferList<Void>& list) {
+        return list.pieces_;
+    }
 };
 
 }  // namespace rankmesh::detail

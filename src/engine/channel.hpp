@@ -231,6 +231,10 @@ struct CommunicatorState {
 };
 
 /// Throws UsageError unless the buffers of `call` have the lengths that the operation requires.
-void check(const Call& call, const CommunicatorState& state);
+void check_buffers(const Call& call, const CommunicatorState& state);
+inline void check(const Call& call, const CommunicatorState& state) {
+    const auto& operation = traits(call.operation);
+    if (operation.has_in() || operation.has_out()) check_buffers(call, state);
+}
 
 }  // namespace rankmesh::detail

@@ -3,10 +3,6 @@
 #include <optional>
 #include <string>
 
-#include <rankmesh/engine/buffers.hpp>
-#include <rankmesh/engine/detail/accept.hpp>
-#include <rankmesh/engine/detail/make_call.hpp>
-
 #include "engine/channel.hpp"
 #include "engine/roles.hpp"
 
@@ -20,12 +16,13 @@ namespace {
     const auto in = call.in_count / call.unit;
     const auto out = call.out_count / call.unit;
     const auto n = static_cast<std::size_t>(state.size);
-    throw UsageError(
-        cat(operation.name, " on ", state.label->text(), " (", n, " ranks) was given ", in,
-            " elements in and ", out, " out; ", operation.is_rooted() ? "at the root " : "",
-            operation.in_parts != operation.out_parts
-                ? operation.in_parts ? cat("in must hold ", out * n) : cat("out must hold ", in * n)
-                : cat("both must be equal", operation.in_parts ? cat(", and a multiple of ", n) : "")));
+    auto rule = std::string(operation.is_rooted() ? "at the root " : "");
+    if (operation.in_parts == operation.out_parts)
+        append(rule, cat("both must be equal", operation.in_parts ? cat(", and a multiple of ", n) : ""));
+    else
+        append(rule, operation.in_parts ? cat("in must hold ", out * n) : cat("out must hold ", in * n));
+    throw UsageError(cat(to_string(call.operation), " on ", state.label->text(), " (", n,
+                         " ranks) was given ", in, " elements in and ", out, " out; ", rule));
 }
 
 bool overlap(const Call& call) {
@@ -132,43 +129,25 @@ bool has_wrong_length(const Call& call, const Traits& operation, std::size_t n) 
 
 }  // namespace
 
-std::string buffer_of(Operation operation) { return cat("a buffer of ", to_string(operation)); }
-std::string buffer_of_list(std::size_t number) { return cat("buffer ", number, " of a list"); }
-
-void refuse(std::string_view what, std::string_view reason) {
-    throw UsageError(cat(what, " cannot be used as it lies in memory: ", reason,
-                         "; copy it to where its elements lie one after the other"));
-}
-
-void refuse_tag(int tag) {
-    throw UsageError(cat("a message was given tag ", tag, "; tags are 0..", Tag::most));
-}
-
-void two_types(Operation operation, DType in, DType out) {
-    throw UsageError(cat(to_string(operation), " was given ", to_string(in), " elements in and ",
-                         to_string(out), " out; both must be of one type"));
-}
-
-void check(const Call& call, const CommunicatorState& state) {
+void check_buffers(const Call& call, const CommunicatorState& state) {
     const auto& operation = traits(call.operation);
-    if (!operation.has_in() && !operation.has_out()) return;
     check_space(call, state);
     if (operation.reduces && !reduces(call.reduction, call.dtype)) wrong_reduction(call, state);
     if (operation.argument == Argument::peer) {
-        check_group_rank(call, state, call.argument, operation.preposition);
+        check_group_rank(call, state, call.argument, preposition(call.operation));
         if (call.operation != Operation::send_recv) return;
         check_group_rank(call, state, call.source, "from");
     } else if (operation.counts) {
         check_counts(call, state);
     } else {
         if (operation.is_rooted()) {
-            check_group_rank(call, state, call.argument, operation.preposition);
+            check_group_rank(call, state, call.argument, preposition(call.operation));
             if (call.argument != state.rank) return;  // which has one buffer
         }
         if (has_wrong_length(call, operation, static_cast<std::size_t>(state.size)))
             wrong_length(call, state);
     }
-    if (overlap(call) && !is_in_place(call, state.rank)) wrong_overlap(call, state);
+    if (!is_in_place(call, state.rank) && overlap(call)) wrong_overlap(call, state);
 }
 
 }  // namespace rankmesh::detail

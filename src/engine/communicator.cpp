@@ -149,21 +149,18 @@ const detail::Call& Communicator::counted(detail::Call&& call, std::span<const s
     return call;
 }
 
-const detail::Call& Communicator::own_part_in(detail::Call&& call) const {
+const detail::Call& Communicator::own_part(detail::Call&& call) const {
     const auto& state = this->state();
     const auto n = static_cast<std::size_t>(state.size);
-    if (call.out_count / call.unit % n != 0) throw_no_multiple(call, state, call.out_count / call.unit);
-    call.in_count = call.out_count / n;
-    call.in = static_cast<const char*>(call.in) + static_cast<std::size_t>(state.rank) * call.in_bytes();
-    return call;
-}
-
-const detail::Call& Communicator::own_part_out(detail::Call&& call) const {
-    const auto& state = this->state();
-    const auto n = static_cast<std::size_t>(state.size);
+    const auto r = static_cast<std::size_t>(state.rank);
     if (call.in_count / call.unit % n != 0) throw_no_multiple(call, state, call.in_count / call.unit);
-    call.out_count = call.in_count / n;
-    call.out = static_cast<char*>(call.out) + static_cast<std::size_t>(state.rank) * call.out_bytes();
+    if (traits(call.operation).out_parts) {
+        call.in_count /= n;
+        call.in = static_cast<const char*>(call.in) + r * call.in_bytes();
+    } else {
+        call.out_count /= n;
+        call.out = static_cast<char*>(call.out) + r * call.out_bytes();
+    }
     return call;
 }
 

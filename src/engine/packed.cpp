@@ -6,6 +6,7 @@
 #include <cstring>
 #include <functional>
 
+#include "engine/access.hpp"
 #include "engine/record/recorded.hpp"
 #include "engine/roles.hpp"
 
@@ -15,7 +16,7 @@ namespace {
 /// Copying more than this in and out again costs more than a call of its own.
 constexpr auto worth_copying = std::size_t{64} << 10;
 
-std::size_t bytes_of(const Piece<const void>& piece) { return piece.count * size_of(piece.dtype); }
+std::size_t bytes_of(const AnyBuffer<const void>& piece) { return piece.count * size_of(piece.dtype); }
 
 }  // namespace
 

@@ -10,14 +10,6 @@
 
 namespace rankmesh::detail {
 
-/// What a list holds.
-struct ListAccess {
-    template <class Void>
-    static const std::vector<Piece<Void>>& pieces(const BufferList<Void>& list) {
-        return list.pieces_;
-    }
-};
-
 /// A list of buffers as few calls: small ones are copied together into buckets, one element type a bucket
 /// where they are reduced, large ones and those of a device are passed as they are.
 class Packed {
@@ -65,8 +57,8 @@ private:
 
     Call like_;
     std::size_t most_kept_;
-    std::vector<Piece<const void>> ins_;
-    std::vector<Piece<void>> outs_;
+    std::vector<AnyBuffer<const void>> ins_;
+    std::vector<AnyBuffer<void>> outs_;
     std::size_t in_parts_ = 1;   // of a buffer's length: the group's size where its parts are scattered
     std::size_t out_parts_ = 1;  // the same where they are gathered
     bool sends_;

@@ -38,9 +38,9 @@ constexpr Rule rules_of_torch[] = {{"all_reduce_barrier", Same::none},
                                    {"alltoall_base", Same::none}};
 
 /// The row of rankmesh's operation of that name; null where it is PyTorch's.
-const Traits* traits_of(const RecordedOperation& call) {
-    const auto known = std::ranges::find(operations, call.operation, &Traits::name);
-    return known == std::ranges::end(operations) ? nullptr : known;
+const OperationRow* row_of(const RecordedOperation& call) {
+    const auto* known = std::ranges::find(operations, call.operation, &OperationRow::name);
+    return known == operations.end() ? nullptr : known;
 }
 
 Same same_in(const Traits& operation) {
@@ -55,10 +55,11 @@ Rule rule_of(const RecordedOperation& call) {
     if (known != std::ranges::end(rules_of_torch)) return *known;
     // PyTorch's all_to_all takes lists of any sizes and does not say that they are uneven; ours has one size.
     const auto is_uneven = call.operation == "all_to_all" && call.input_sizes.size() != 1;
-    const auto* ours = traits_of(call);
-    if (is_uneven || !ours) return {call.operation, is_uneven ? Same::none : Same::both};
-    const auto is_agreed = ours->argument == Argument::root || ours->argument == Argument::distance;
-    return {call.operation, same_in(*ours), is_agreed};
+    const auto* row = row_of(call);
+    if (is_uneven || !row) return {call.operation, is_uneven ? Same::none : Same::both};
+    const auto argument = row->traits.argument;
+    return {call.operation, same_in(row->traits),
+            argument == Argument::root || argument == Argument::distance};
 }
 
 std::int64_t elements(const std::vector<std::int64_t>& sizes) {
@@ -150,10 +151,10 @@ std::string words_of(const RecordedOperation& call) {
         if (!dtypes.empty()) text += " " + types(dtypes);
     }
     if (!call.reduction.empty()) text += " by " + call.reduction;
-    const auto* ours = traits_of(call);
-    if (call.argument && ours && ours->argument != Argument::none)
+    const auto* row = row_of(call);
+    if (call.argument && row && !row->preposition.empty())
         text +=
-            cat(" ", ours->preposition, " ", *call.argument, call.has_open_edges ? " with open edges" : "");
+            cat(" ", row->preposition, " ", *call.argument, call.has_open_edges ? " with open edges" : "");
     if (call.source) text += cat(" and from ", *call.source);
     return text;
 }

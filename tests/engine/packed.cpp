@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/packed.hpp"
+#include "engine/access.hpp"
 
 #include <gtest/gtest.h>
 

@@ -31,7 +31,9 @@ struct buffer_traits<Memory<T>> {
     static constexpr T* data(const Memory<T>& memory) { return memory.data(); }
     static constexpr std::size_t size(const Memory<T>& memory) { return memory.size(); }
     static constexpr Space space(const Memory<T>& memory) { return memory.space(); }
-    static constexpr DType dtype(const Memory<T>& memory) requires std::is_void_v<T> {
+    static constexpr DType dtype(const Memory<T>& memory)
+        requires std::is_void_v<T>
+    {
         return memory.dtype();
     }
 };
@@ -153,10 +155,34 @@ void check_refusal(const B& buffer, What&& what) {
             refuse(what(), reason);
 }
 
-template <class B>
-concept View = requires {
-    requires traits_of<B>::is_view;
+/// A buffer whose elements have a type that is known at run time; `Void` is const where they are only read.
+template <class Void>
+struct AnyBuffer {
+    Void* data = nullptr;
+    std::size_t count = 0;  // of dtype
+    DType dtype = DType::byte;
+    std::size_t unit = 1;  // elements of dtype in one of the caller's: two are a complex number
+    Space space = Space::host;
+    bool known = true;  // an engine can reduce its type
+
+    operator AnyBuffer<const void>() const
+        requires(!std::is_const_v<Void>)
+    {
+        return {data, count, dtype, unit, space, known};
+    }
 };
+
+/// The same buffer without its type; throws UsageError if buffer_traits refuse it, as `what()`.
+template <class Void, Buffer B, class What>
+AnyBuffer<Void> any_buffer(B&& buffer, What&& what) {
+    using T = element_t<B>;
+    check_refusal(buffer, what);
+    return {data_of(buffer), count_of(buffer), dtype_in(buffer),
+            unit_of<T>,      space_of(buffer), Known<T> || Complex<T> || std::is_void_v<T>};
+}
+
+template <class B>
+concept View = requires { requires traits_of<B>::is_view; };
 
 }  // namespace detail
 

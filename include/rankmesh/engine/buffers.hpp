@@ -25,17 +25,6 @@ struct ListAccess;
 template <class Void>
 inline constexpr bool is_list<BufferList<Void>> = true;
 
-/// One buffer of a list, its type erased.
-template <class Void>
-struct Piece {
-    Void* data;
-    std::size_t count;  // of dtype
-    DType dtype;
-    Space space;
-    bool known;        // an engine can reduce its type
-    std::size_t unit;  // elements of dtype in one of the caller's: two are a complex number
-};
-
 /// `buffer 3 of a list`.
 RANKMESH_EXPORT std::string buffer_of_list(std::size_t number);
 
@@ -77,8 +66,7 @@ public:
     /// Writable buffers may be read as well.
     template <detail::WritableOf<Void> Writable>
     BufferList(const BufferList<Writable>& writable) {
-        for (const auto& piece : writable.pieces_)
-            pieces_.push_back({piece.data, piece.count, piece.dtype, piece.space, piece.known, piece.unit});
+        pieces_.assign(writable.pieces_.begin(), writable.pieces_.end());
     }
 
     /// Adds a buffer, or a range of buffers, which must outlive the operation; throws UsageError for one that
@@ -101,15 +89,12 @@ private:
     void add_one(std::remove_reference_t<B>& buffer) {
         constexpr auto fault = std::is_const_v<Void> ? detail::fault_of_in<B>() : detail::fault_of_out<B>();
         if constexpr (detail::accept<fault>()) {
-            using T = element_t<B>;
-            detail::check_refusal(buffer, [&] { return detail::buffer_of_list(pieces_.size()); });
-            pieces_.push_back({detail::data_of(buffer), detail::count_of(buffer), detail::dtype_in(buffer),
-                               detail::space_of(buffer), Known<T> || std::is_void_v<T> || detail::Complex<T>,
-                               detail::unit_of<T>});
+            const auto what = [&] { return detail::buffer_of_list(pieces_.size()); };
+            pieces_.push_back(detail::any_buffer<Void>(buffer, what));
         }
     }
 
-    std::vector<detail::Piece<Void>> pieces_;
+    std::vector<detail::AnyBuffer<Void>> pieces_;
 };
 
 /// What a list operation writes, or reads and writes.

@@ -137,7 +137,7 @@ public:
     /// afterwards; the length is a multiple of size(), the same on all ranks.
     template <detail::Given B, detail::IsReduction R = decltype(sum)>
     void reduce_scatter(B&& buffer, R r = {}) {
-        run(own_part_out(detail::reducing(Op::reduce_scatter, buffer, std::forward<B>(buffer), r)));
+        run(own_part(detail::reducing(Op::reduce_scatter, buffer, std::forward<B>(buffer), r)));
     }
 
     /// Copies the buffer of group rank `root` into every rank's buffer; all have the same length. Throws
@@ -157,7 +157,7 @@ public:
     /// same on all ranks.
     template <detail::Given B>
     void all_gather(B&& buffer) {
-        run(own_part_in(detail::moving(Op::all_gather, buffer, std::forward<B>(buffer))));
+        run(own_part(detail::moving(Op::all_gather, buffer, std::forward<B>(buffer))));
     }
     /// all_gather of inputs of different lengths: `counts[i]` is the length of rank i's `in`, and the sum of
     /// the counts that of `out`; all ranks pass the same counts. Throws UsageError unless there are size()
@@ -382,7 +382,7 @@ public:
     /// Starts reduce_scatter in place.
     template <detail::Given B, detail::IsReduction R = decltype(sum)>
     Pending start_reduce_scatter(B&& buffer, R r = {}) {
-        return start(own_part_out(detail::reducing(Op::reduce_scatter, buffer, std::forward<B>(buffer), r)));
+        return start(own_part(detail::reducing(Op::reduce_scatter, buffer, std::forward<B>(buffer), r)));
     }
     /// Starts broadcast.
     template <detail::Given B>
@@ -397,7 +397,7 @@ public:
     /// Starts all_gather in place.
     template <detail::Given B>
     Pending start_all_gather(B&& buffer) {
-        return start(own_part_in(detail::moving(Op::all_gather, buffer, std::forward<B>(buffer))));
+        return start(own_part(detail::moving(Op::all_gather, buffer, std::forward<B>(buffer))));
     }
     /// Starts all_gather_v; the counts are read before it returns.
     template <detail::Given In, detail::Given Out>
@@ -524,8 +524,7 @@ private:
     // Each completes `call`, with counts or with this rank's own part as input or output, and returns it.
     const detail::Call& counted(detail::Call&& call, std::span<const std::size_t> in_counts,
                                 std::span<const std::size_t> out_counts) const;
-    const detail::Call& own_part_in(detail::Call&& call) const;
-    const detail::Call& own_part_out(detail::Call&& call) const;
+    const detail::Call& own_part(detail::Call&& call) const;
 
     /// The same group on the host engine; throws UsageError if `peer` is this rank itself.
     Communicator for_object(std::string_view call, int peer) const;

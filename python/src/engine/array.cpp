@@ -16,7 +16,6 @@ using detail::cat;
 struct Element {
     DType dtype;
     std::size_t unit = 1;
-    bool is_complex = false;
 };
 
 std::optional<Element> integer(bool is_signed, std::size_t bytes) {
@@ -36,7 +35,6 @@ std::optional<Element> complex(std::size_t bytes) {
     auto element = floating(bytes / 2);
     if (!element || bytes < 8) return std::nullopt;
     element->unit = 2;
-    element->is_complex = true;
     return element;
 }
 
@@ -181,13 +179,9 @@ std::optional<Array> from_buffer(nb::handle object, std::string_view what, bool 
             [&](std::size_t i) { return std::int64_t{buffer.shape[i]}; },
             [&](std::size_t i) { return std::int64_t{buffer.strides[i] / buffer.itemsize}; });
     if (written && buffer.readonly) throw_read_only(what);
-    auto array = Array{.data = buffer.buf,
-                       .count = static_cast<std::size_t>(buffer.len) / bytes * element->unit,
-                       .dtype = element->dtype,
-                       .unit = element->unit,
-                       .is_complex = element->is_complex};
-    array.keep = kept(std::move(lent));
-    return array;
+    const auto count = static_cast<std::size_t>(buffer.len) / bytes * element->unit;
+    auto* data = buffer.buf;
+    return Array{{data, count, element->dtype, element->unit}, kept(std::move(lent))};
 }
 
 Array from_dlpack(nb::handle object, std::string_view what, bool check_writable) {
@@ -221,13 +215,9 @@ Array from_dlpack(nb::handle object, std::string_view what, bool check_writable)
             throw_read_only(what);
         }
     }
-    auto array = Array{.data = const_cast<void*>(static_cast<const void*>(tensor->data())),
-                       .count = tensor->size() * element->unit,
-                       .dtype = element->dtype,
-                       .unit = element->unit,
-                       .is_complex = element->is_complex};
-    array.keep = kept(std::move(tensor));
-    return array;
+    auto* data = const_cast<void*>(static_cast<const void*>(tensor->data()));
+    const auto count = tensor->size() * element->unit;
+    return Array{{data, count, element->dtype, element->unit}, kept(std::move(tensor))};
 }
 
 }  // namespace

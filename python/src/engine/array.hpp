@@ -6,22 +6,15 @@
 #include <string_view>
 #include <vector>
 
-#include <rankmesh/engine/detail/call.hpp>
+#include <rankmesh/engine/buffer.hpp>
 
 #include "values/convert.hpp"
 
 namespace rankmesh::python {
 
 /// What an operation reads or writes: the elements of an array, which lives at least as long as this.
-struct Array {
-    void* data = nullptr;
-    std::size_t count = 0;  ///< of dtype
-    DType dtype = DType::byte;
-    std::size_t unit = 1;  ///< of dtype in one element: two are a complex number
-    bool is_complex = false;
+struct Array : detail::AnyBuffer<void> {
     std::shared_ptr<void> keep = nullptr;  ///< what holds the memory; released with the GIL held
-
-    std::size_t elements() const { return count / unit; }
 };
 
 /// The memory of a NumPy array, a CPU tensor, or what else has the buffer protocol or DLPack, whose elements

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <chrono>
-#include <complex>
 #include <deque>
 #include <optional>
 
@@ -38,146 +37,105 @@ struct Prepared {
     std::vector<std::size_t> in_counts = {};
     std::vector<std::size_t> out_counts = {};
     nb::object result = nb::none();  ///< what was written
-
-    /// Counts of elements as counts of what an engine moves.
-    void count() {
-        for (auto* counts : {&in_counts, &out_counts})
-            for (auto& count : *counts) count *= call.unit;
-        call.in_counts = in_counts.empty() ? nullptr : in_counts.data();
-        call.out_counts = out_counts.empty() ? nullptr : out_counts.data();
-    }
 };
 
 std::string named(Op operation, const char* part) {
     return cat("the ", part, " of ", detail::to_string(operation));
 }
 
-/// `complex f32`: the type of an array's elements.
-std::string type_of(const Array& array) {
-    return cat(array.is_complex ? "complex " : "", to_string(array.dtype));
-}
-
-void check_types(Op operation, const Array& in, const Array& out) {
-    if (in.dtype != out.dtype || in.unit != out.unit)
-        throw UsageError(cat(detail::to_string(operation), " was given ", type_of(in), " elements in and ",
-                             type_of(out), " out; both must be of one type"));
-}
-
-/// Throws UsageError for a reduction that makes no sense on complex numbers.
-void check_complex(const Array& array, Reduction reduction) {
-    if (array.is_complex && !reduces_complex(reduction))
-        throw UsageError(cat("a ", to_string(reduction), " of complex numbers; they have sum and mean"));
-}
-
-/// An operation from one array to another, or in place where there is no other.
-Prepared prepare(Op operation, nb::handle in, nb::handle out, int argument = 0) {
+/// The arrays of an operation, its output the same as its input where there is no other.
+Prepared arrays_of(Op operation, nb::handle in, nb::handle out) {
     const auto in_place = out.is_none();
-    auto prepared = Prepared{.call = {.operation = operation, .argument = argument}};
-    auto& call = prepared.call;
+    auto prepared = Prepared{};
     prepared.in = array_of(in, named(operation, in_place ? "buffer" : "input"), in_place);
-    if (!in_place) {
-        prepared.out = array_of(out, named(operation, "output"), true);
-        check_types(operation, prepared.in, prepared.out);
-    }
-    const auto& written = in_place ? prepared.in : prepared.out;
-    call.dtype = written.dtype;
-    call.unit = written.unit;
-    call.in = prepared.in.data;
-    call.in_count = prepared.in.count;
-    call.out = written.data;
-    call.out_count = written.count;
+    prepared.out = in_place ? prepared.in : array_of(out, named(operation, "output"), true);
     prepared.result = nb::borrow(in_place ? in : out);
     return prepared;
 }
 
-Prepared reducing(Op operation, nb::handle in, nb::handle out, nb::handle reduction, int root = 0) {
-    if (nb::isinstance<nb::str>(out))
-        throw TypeFault(cat(named(operation, "output"), " is ", described(out),
-                            "; a reduction is passed by its name: reduction=", nb::repr(out).c_str()));
-    auto prepared = prepare(operation, in, out, root);
-    prepared.call.reduction = reduction_of(reduction);
-    check_complex(prepared.in, prepared.call.reduction);
-    if (operation == Op::scan && prepared.call.reduction == Reduction::mean)
-        throw UsageError("a scan by mean; scans have every reduction but mean");
-    return prepared;
-}
-
-/// What one rank alone gives or gets: the others may pass None.
-Prepared rooted(Op operation, const Communicator& on, nb::handle in, nb::handle out, int root,
-                bool root_reads) {
-    auto prepared = Prepared{.call = {.operation = operation, .argument = root}};
-    auto& call = prepared.call;
+/// The same where one rank alone gives or gets an array: the others may pass None.
+Prepared rooted_arrays(Op operation, const Communicator& on, nb::handle in, nb::handle out, int root) {
+    auto prepared = Prepared{};
+    const auto root_reads = detail::traits(operation).reads == detail::Users::root;
     const auto mine = on.rank() == root;
     const auto needed = [&](nb::handle given, const char* part) {
         if (given.is_none())
             throw UsageError(cat("rank ", on.rank(), " of ", on.label(), " gives None as ",
                                  named(operation, part), "; only ranks other than the root ", root, " may"));
     };
-    if (!root_reads || mine || !in.is_none()) {
+    const auto is_given = [&](nb::handle given, bool is_of_root) {
+        return !is_of_root || mine || !given.is_none();
+    };
+    if (is_given(in, root_reads)) {
         needed(in, "input");
         prepared.in = array_of(in, named(operation, "input"), false);
-        call.in = prepared.in.data;
-        call.in_count = prepared.in.count;
     }
-    if (root_reads || mine || !out.is_none()) {
+    if (is_given(out, !root_reads)) {
         needed(out, "output");
         prepared.out = array_of(out, named(operation, "output"), true);
-        call.out = prepared.out.data;
-        call.out_count = prepared.out.count;
     }
-    const auto& known = root_reads ? prepared.out : prepared.in;
-    if (prepared.in.data && prepared.out.data) check_types(operation, prepared.in, prepared.out);
-    call.dtype = known.dtype;
-    call.unit = known.unit;
+    const auto none_like = [](const Array& other) { return Array{{nullptr, 0, other.dtype, other.unit}}; };
+    if (!is_given(in, root_reads)) prepared.in = none_like(prepared.out);
+    if (!is_given(out, !root_reads)) prepared.out = none_like(prepared.in);
     prepared.result = nb::borrow(out);
     return prepared;
 }
 
-std::vector<std::size_t> counts_of(nb::handle given, const char* what) {
+Prepared moving(Op operation, Prepared&& arrays, int argument = 0, Edge edge = {}) {
+    arrays.call = detail::make_call(operation, arrays.in, arrays.out, argument, edge);
+    return std::move(arrays);
+}
+
+Prepared reducing(Op operation, Prepared&& arrays, nb::handle reduction, int root = 0) {
+    arrays.call = detail::make_reduction(operation, arrays.in, arrays.out, reduction_of(reduction), root);
+    return std::move(arrays);
+}
+
+/// The arrays of a reduction, whose name is not passed in the place of an array.
+Prepared arrays_to_reduce(Op operation, nb::handle in, nb::handle out) {
+    if (nb::isinstance<nb::str>(out))
+        throw TypeFault(cat(named(operation, "output"), " is ", described(out),
+                            "; a reduction is passed by its name: reduction=", nb::repr(out).c_str()));
+    return arrays_of(operation, in, out);
+}
+
+/// One count for each rank.
+std::vector<std::size_t> counts_of(const Communicator& on, nb::handle given, const char* what) {
     auto counts = std::vector<std::size_t>{};
     for (auto count : ints_of(given, what)) {
         if (count < 0) throw UsageError(cat(what, " hold ", count, "; counts are 0 or more"));
         counts.push_back(static_cast<std::size_t>(count));
     }
-    return counts;
-}
-
-void check_count(const std::vector<std::size_t>& counts, const Communicator& on, const char* what) {
     if (counts.size() != static_cast<std::size_t>(on.size()))
         throw UsageError(cat(what, " are ", counts.size(), "; ", on.label(), " has ", on.size(),
                              " ranks, which need one each"));
+    return counts;
 }
 
-/// Several as one.
-struct List {
-    Buffers buffers;
-    ConstBuffers inputs;
-    std::vector<Array> keep;
-
-    Array add(nb::handle object, std::size_t number, bool written) {
-        auto array = array_of(object, detail::buffer_of_list(number), written);
-        keep.push_back(array);
-        return array;
-    }
-};
+Prepared counted(const Communicator& on, Prepared&& prepared, std::vector<std::size_t>&& in_counts,
+                 std::vector<std::size_t>&& out_counts) {
+    prepared.in_counts = std::move(in_counts);
+    prepared.out_counts = std::move(out_counts);
+    prepared.call =
+        detail::Access::counted(on, std::move(prepared.call), prepared.in_counts, prepared.out_counts);
+    return std::move(prepared);
+}
 
 bool is_list(nb::handle object) {
     return nb::isinstance<nb::list>(object) || nb::isinstance<nb::tuple>(object);
 }
 
+/// The arrays of a list, with what holds their memory.
+struct List {
+    Buffers buffers;
+    std::vector<Array> keep;
+};
+
 List list_of(nb::handle objects) {
     auto list = List{};
-    auto number = std::size_t{0};
     for (auto object : objects) {
-        const auto array = list.add(object, number++, true);
-        if (array.is_complex && array.dtype == DType::f32)
-            list.buffers.add(
-                Memory(static_cast<std::complex<float>*>(array.data), array.elements(), Space::host));
-        else if (array.is_complex)
-            list.buffers.add(
-                Memory(static_cast<std::complex<double>*>(array.data), array.elements(), Space::host));
-        else
-            list.buffers.add(Memory(array.data, array.count, array.dtype, Space::host));
+        list.keep.push_back(array_of(object, detail::buffer_of_list(list.keep.size()), true));
+        detail::ListAccess::pieces(list.buffers).push_back(list.keep.back());
     }
     return list;
 }
@@ -240,71 +198,72 @@ using Self = CommunicatorHandle;
 
 nb::object run(const Self& self, Prepared&& prepared) {
     auto& on = self.get();
-    prepared.count();
     without_gil(leaving(on), [&] { detail::Access::run(on, prepared.call); });
     return std::move(prepared.result);
 }
 
 Started start(const Self& self, Prepared&& prepared) {
     auto& on = self.get();
-    prepared.count();
     auto pending = detail::Access::start(on, prepared.call);
     return Started(std::move(pending), leaving(on), std::move(prepared), detail::Access::state(on).timeout);
 }
 
 Prepared all_gather(const Self& self, nb::handle in, nb::handle out) {
-    auto prepared = prepare(Op::all_gather, in, out);
-    if (out.is_none()) detail::Access::own_part_in(self.get(), prepared.call);
+    auto prepared = moving(Op::all_gather, arrays_of(Op::all_gather, in, out));
+    if (out.is_none()) prepared.call = detail::Access::own_part(self.get(), std::move(prepared.call));
     return prepared;
 }
 
 Prepared reduce_scatter(const Self& self, nb::handle in, nb::handle out, nb::handle reduction) {
-    auto prepared = reducing(Op::reduce_scatter, in, out, reduction);
-    if (out.is_none()) detail::Access::own_part_out(self.get(), prepared.call);
+    auto prepared = reducing(Op::reduce_scatter, arrays_to_reduce(Op::reduce_scatter, in, out), reduction);
+    if (out.is_none()) prepared.call = detail::Access::own_part(self.get(), std::move(prepared.call));
     return prepared;
 }
 
 Prepared all_gather_v(const Self& self, nb::handle in, nb::handle out, nb::handle counts) {
-    auto prepared = prepare(Op::all_gather_v, in, out);
-    prepared.in_counts = counts_of(counts, "the counts");
-    check_count(prepared.in_counts, self.get(), "the counts");
-    prepared.out_counts = prepared.in_counts;
-    return prepared;
+    auto& on = self.get();
+    auto prepared = moving(Op::all_gather_v, arrays_of(Op::all_gather_v, in, out));
+    auto lengths = counts_of(on, counts, "the counts");
+    return counted(on, std::move(prepared), std::vector(lengths), std::move(lengths));
 }
 
 Prepared all_to_all_v(const Self& self, nb::handle in, nb::handle in_counts, nb::handle out,
                       nb::handle out_counts) {
-    auto prepared = prepare(Op::all_to_all_v, in, out);
-    prepared.in_counts = counts_of(in_counts, "the counts of the input");
-    prepared.out_counts = counts_of(out_counts, "the counts of the output");
-    check_count(prepared.in_counts, self.get(), "the counts of the input");
-    check_count(prepared.out_counts, self.get(), "the counts of the output");
-    return prepared;
+    auto& on = self.get();
+    auto prepared = moving(Op::all_to_all_v, arrays_of(Op::all_to_all_v, in, out));
+    auto ins = counts_of(on, in_counts, "the counts of the input");
+    return counted(on, std::move(prepared), std::move(ins),
+                   counts_of(on, out_counts, "the counts of the output"));
 }
 
 Prepared shift(nb::handle in, nb::handle out, nb::handle by, nb::handle edge) {
-    auto prepared = prepare(Op::shift, in, out, int_of(by, "the distance"));
-    prepared.call.edge = edge_of(edge);
+    const auto distance = int_of(by, "the distance");
+    auto arrays = arrays_of(Op::shift, in, out);
+    return moving(Op::shift, std::move(arrays), distance, edge_of(edge));
+}
+
+Tag tag_of(nb::handle tag) { return int_of(tag, "the tag"); }
+
+Prepared send(nb::handle in, nb::handle to, nb::handle tag) {
+    const auto peer = int_of(to, "the peer");
+    auto prepared = Prepared{};
+    prepared.in = array_of(in, "the buffer of send", false);
+    prepared.call = detail::make_send(prepared.in, peer, tag_of(tag));
     return prepared;
 }
 
-std::uint16_t tag_of(nb::handle tag) { return Tag(int_of(tag, "the tag")).number(); }
-
-Prepared send(nb::handle in, nb::handle to, nb::handle tag) {
-    auto prepared = Prepared{.call = {.operation = Op::send, .argument = int_of(to, "the peer")}};
-    prepared.in = array_of(in, "the buffer of send", false);
-    prepared.call.dtype = prepared.in.dtype;
-    prepared.call.unit = prepared.in.unit;
-    prepared.call.in = prepared.in.data;
-    prepared.call.in_count = prepared.call.out_count = prepared.in.count;
-    prepared.call.tag = tag_of(tag);
+Prepared recv(nb::handle out, nb::handle from, nb::handle tag) {
+    const auto peer = int_of(from, "the peer");
+    auto prepared = arrays_of(Op::recv, out, nb::none());
+    prepared.call = detail::make_recv(prepared.out, peer, tag_of(tag));
     return prepared;
 }
 
 Prepared send_recv(nb::handle in, nb::handle to, nb::handle out, nb::handle from, nb::handle tag) {
-    auto prepared = prepare(Op::send_recv, in, out, int_of(to, "the peer"));
-    prepared.call.source = int_of(from, "the peer");
-    prepared.call.tag = tag_of(tag);
+    const auto peer = int_of(to, "the peer");
+    auto prepared = arrays_of(Op::send_recv, in, out);
+    const auto source = int_of(from, "the peer");
+    prepared.call = detail::make_send_recv(prepared.in, peer, prepared.out, source, tag_of(tag));
     return prepared;
 }
 
@@ -390,43 +349,30 @@ nb::object all_gather_object(const Self& self, nb::handle object) {
 /// Runs sends and receives as one.
 void batch(const Self& self, nb::handle sends, nb::handle recvs) {
     auto& on = self.get();
-    struct Message {
-        Array array;
-        int peer;
-        int tag;
-        bool is_send;
-    };
-    auto messages = std::vector<Message>{};
+    auto arrays = std::vector<Array>{};
+    auto calls = std::vector<Call>{};
     const auto add = [&](nb::handle pairs, bool is_send) {
         for (auto pair : pairs) {
             const auto parts = nb::hasattr(pair, "__len__") ? nb::len(pair) : 0;
             if (parts != 2 && parts != 3)
                 throw TypeFault(cat("a message of a batch is ", described(pair),
                                     "; it must be (array, peer) or (array, peer, tag)"));
-            messages.push_back(
-                {array_of(nb::object(pair[0]), is_send ? "a send of a batch" : "a recv of a batch", !is_send),
-                 int_of(nb::object(pair[1]), "the peer"),
-                 parts == 3 ? tag_of(nb::object(pair[2])) : std::uint16_t{0}, is_send});
+            const auto& array = arrays.emplace_back(
+                array_of(nb::object(pair[0]), is_send ? "a send of a batch" : "a recv of a batch", !is_send));
+            const auto peer = int_of(nb::object(pair[1]), "the peer");
+            const auto tag = parts == 3 ? tag_of(nb::object(pair[2])) : Tag(0);
+            calls.push_back(is_send ? detail::make_send(array, peer, tag)
+                                    : detail::make_recv(array, peer, tag));
         }
     };
     add(sends, true);
     add(recvs, false);
     without_gil(leaving(on), [&] {
         on.batch([&] {
-            for (const auto& [array, peer, tag, is_send] : messages) {
-                const auto memory = Memory(array.data, array.count, array.dtype, Space::host);
-                if (is_send)
-                    on.send(memory, peer, tag);
-                else
-                    on.recv(memory, peer, tag);
-            }
+            for (const auto& call : calls) detail::Access::run(on, call);
         });
     });
 }
-
-#define RANKMESH_REDUCTIONS                                                                               \
-    "typing.Literal['sum', 'prod', 'min', 'max', 'mean', 'bit_and', 'bit_or', 'bit_xor', 'logical_and', " \
-    "'logical_or', 'logical_xor']"
 
 constexpr auto reduction_type =
     "typing.Literal['sum', 'prod', 'min', 'max', 'mean', 'bit_and', 'bit_or', 'bit_xor', 'logical_and', "
@@ -571,7 +517,7 @@ void bind_communicator(nb::module_& m) {
                     throw UsageError("all_reduce of a list is in place; leave out the output");
                 return all_reduce_list(self, in, reduction_of(reduction));
             }
-            return run(self, reducing(Op::all_reduce, in, out, reduction));
+            return run(self, reducing(Op::all_reduce, arrays_to_reduce(Op::all_reduce, in, out), reduction));
         },
         nb::arg("buffer").none(), none, sum,
         nb::sig(kept(cat("def all_reduce(self, buffer: _T, out: _T | None = None, ", reduction, ") -> _T"))),
@@ -581,7 +527,8 @@ void bind_communicator(nb::module_& m) {
     c.def(
         "start_all_reduce",
         [](const Self& self, nb::handle in, nb::handle out, nb::handle reduction) {
-            return start(self, reducing(Op::all_reduce, in, out, reduction));
+            return start(self,
+                         reducing(Op::all_reduce, arrays_to_reduce(Op::all_reduce, in, out), reduction));
         },
         nb::arg("buffer").none(), none, sum,
         nb::sig(kept(cat("def start_all_reduce(self, buffer: _T, out: _T | None = None, ", reduction,
@@ -596,11 +543,8 @@ void bind_communicator(nb::module_& m) {
         +[](const Self& self, nb::handle in, nb::handle out, nb::handle reduction, nb::handle root) {
             const auto at = root_of(root);
             if (!out.is_none() || self.get().rank() == at)
-                return reducing(Op::reduce, in, out, reduction, at);
-            auto prepared = rooted(Op::reduce, self.get(), in, out, at, false);
-            prepared.call.reduction = reduction_of(reduction);
-            check_complex(prepared.in, prepared.call.reduction);
-            return prepared;
+                return reducing(Op::reduce, arrays_to_reduce(Op::reduce, in, out), reduction, at);
+            return reducing(Op::reduce, rooted_arrays(Op::reduce, self.get(), in, out, at), reduction, at);
         },
         nb::arg("buffer").none(), none, sum, nb::arg("root").none() = 0);
     both(
@@ -608,7 +552,7 @@ void bind_communicator(nb::module_& m) {
         "Rank i's `out` becomes the reduction of the `buffer` of ranks 0 to i, i included; without `out` in "
         "place. All are equally long; mean is no reduction here.",
         +[](const Self&, nb::handle in, nb::handle out, nb::handle reduction) {
-            return reducing(Op::scan, in, out, reduction);
+            return reducing(Op::scan, arrays_to_reduce(Op::scan, in, out), reduction);
         },
         nb::arg("buffer").none(), none, sum);
     both(c, "reduce_scatter", cat("buffer: _T, out: _T | None = None, ", reduction),
@@ -623,7 +567,7 @@ void bind_communicator(nb::module_& m) {
             if (is_list(buffer))
                 return run_list(self, buffer,
                                 [&](Communicator& on, const Buffers& all) { on.broadcast(all, from); });
-            return run(self, prepare(Op::broadcast, buffer, nb::none(), from));
+            return run(self, moving(Op::broadcast, arrays_of(Op::broadcast, buffer, nb::none()), from));
         },
         nb::arg("buffer").none(), nb::arg("root").none() = 0,
         nb::sig("def broadcast(self, buffer: _T, root: int = 0) -> _T"),
@@ -632,7 +576,8 @@ void bind_communicator(nb::module_& m) {
     c.def(
         "start_broadcast",
         [](const Self& self, nb::handle buffer, nb::handle root) {
-            return start(self, prepare(Op::broadcast, buffer, nb::none(), root_of(root)));
+            const auto from = root_of(root);
+            return start(self, moving(Op::broadcast, arrays_of(Op::broadcast, buffer, nb::none()), from));
         },
         nb::arg("buffer").none(), nb::arg("root").none() = 0,
         nb::sig("def start_broadcast(self, buffer: _T, root: int = 0) -> Pending[_T]"),
@@ -652,7 +597,8 @@ void bind_communicator(nb::module_& m) {
         "The root's `out`, `size` times as long as `buffer`, becomes all ranks' `buffer` one after the "
         "other; the others' `out` may be None.",
         +[](const Self& self, nb::handle in, nb::handle out, nb::handle root) {
-            return rooted(Op::gather, self.get(), in, out, root_of(root), false);
+            const auto at = root_of(root);
+            return moving(Op::gather, rooted_arrays(Op::gather, self.get(), in, out, at), at);
         },
         nb::arg("buffer").none(), none, nb::arg("root").none() = 0);
     both(
@@ -660,14 +606,17 @@ void bind_communicator(nb::module_& m) {
         "Rank i's `out` becomes part i of the root's `buffer`, which is `size` times as long; the others' "
         "`buffer` may be None.",
         +[](const Self& self, nb::handle in, nb::handle out, nb::handle root) {
-            return rooted(Op::scatter, self.get(), in, out, root_of(root), true);
+            const auto at = root_of(root);
+            return moving(Op::scatter, rooted_arrays(Op::scatter, self.get(), in, out, at), at);
         },
         nb::arg("buffer").none(), nb::arg("out").none(), nb::arg("root").none() = 0);
     both(
         c, "all_to_all", "buffer: _T, out: _T | None = None",
         "Part j of rank i's `buffer` becomes part i of rank j's `out`; both have the same length, a multiple "
         "of `size`. Without `out` in place.",
-        +[](const Self&, nb::handle in, nb::handle out) { return prepare(Op::all_to_all, in, out); },
+        +[](const Self&, nb::handle in, nb::handle out) {
+            return moving(Op::all_to_all, arrays_of(Op::all_to_all, in, out));
+        },
         nb::arg("buffer").none(), none);
     both(c, "all_to_all_v",
          "buffer: typing.Any, counts: collections.abc.Sequence[int], out: _T, out_counts: "
@@ -695,11 +644,7 @@ void bind_communicator(nb::module_& m) {
     both(
         c, "recv", "buffer: _T, source: int, tag: int = 0",
         "Receives into `buffer` what the group rank `source` sends, of the same length, type and tag.",
-        +[](const Self&, nb::handle out, nb::handle from, nb::handle tag) {
-            auto prepared = prepare(Op::recv, out, nb::none(), int_of(from, "the peer"));
-            prepared.call.tag = tag_of(tag);
-            return prepared;
-        },
+        +[](const Self&, nb::handle out, nb::handle from, nb::handle tag) { return recv(out, from, tag); },
         nb::arg("buffer").none(), nb::arg("source").none(), nb::arg("tag").none() = 0);
     both(
         c, "send_recv", "buffer: typing.Any, to: int, out: _T, source: int, tag: int = 0",

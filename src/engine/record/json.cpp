@@ -71,8 +71,8 @@ std::string entry(const RecordedCall& recorded, const CallRing& ring, std::size_
         .add("p2p_seq_id", is_message ? recorded.number : 0)
         .add("op_id", recorded.place + 1)
         .add("is_p2p", is_message)
-        .text("profiling_name", cat(engine, ":", operation.name))
-        .text("operation", operation.name);
+        .text("profiling_name", cat(engine, ":", to_string(call.operation)))
+        .text("operation", to_string(call.operation));
     if (operation.reduces) object.text("reduction", to_string(call.reduction));
     if (operation.argument != Argument::none) object.add("argument", call.argument);
     if (operation.argument == Argument::distance)

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// From typed buffers to the call that an engine gets.
+// From buffers to the call that an engine gets. `make_` functions take buffers whose types are known at run
+// time, which C and Python have. The others take those of C++, and fail to compile for what these would
+// refuse.
 #pragma once
 
 #include <string>
@@ -12,40 +14,69 @@
 
 namespace rankmesh::detail {
 
-[[noreturn]] RANKMESH_EXPORT void two_types(Operation operation, DType in, DType out);
 /// `a buffer of all_reduce`.
 RANKMESH_EXPORT std::string buffer_of(Operation operation);
+[[noreturn]] RANKMESH_EXPORT void two_types(Operation operation, const AnyBuffer<const void>& in,
+                                            const AnyBuffer<void>& out);
 
-/// The part of a call that says what is read.
-template <class In>
-Call reading(Operation operation, const In& in, int argument) {
-    check_refusal(in, [&] { return buffer_of(operation); });
-    auto call = Call{};
-    call.operation = operation;
-    call.dtype = dtype_in(in);
-    call.argument = argument;
-    call.in = data_of(in);
-    call.in_count = count_of(in);
-    call.in_space = space_of(in);
-    call.unit = unit_of<element_t<In>>;
+/// An operation that reads `in` and writes `out`, which may be one buffer; throws UsageError for two types.
+inline Call make_call(Operation operation, const AnyBuffer<const void>& in, const AnyBuffer<void>& out,
+                      int argument = 0, Edge edge = {}) {
+    if (in.dtype != out.dtype || in.unit != out.unit) two_types(operation, in, out);
+    return {.operation = operation,
+            .dtype = in.dtype,
+            .edge = edge,
+            .argument = argument,
+            .in = in.data,
+            .out = out.data,
+            .in_count = in.count,
+            .out_count = out.count,
+            .in_space = in.space,
+            .out_space = out.space,
+            .unit = in.unit};
+}
+
+/// An operation that reduces; throws UsageError for a reduction that it does not have for these elements.
+RANKMESH_EXPORT Call make_reduction(Operation operation, const AnyBuffer<const void>& in,
+                                    const AnyBuffer<void>& out, Reduction reduction, int root = 0);
+
+inline Call make_send(const AnyBuffer<const void>& in, int to, Tag tag) {
+    return {.operation = Operation::send,
+            .dtype = in.dtype,
+            .argument = to,
+            .in = in.data,
+            .in_count = in.count,
+            .out_count = in.count,
+            .in_space = in.space,
+            .out_space = in.space,
+            .tag = tag.number(),
+            .unit = in.unit};
+}
+inline Call make_recv(const AnyBuffer<void>& out, int from, Tag tag) {
+    auto call = make_call(Operation::recv, out, out, from);
+    call.tag = tag.number();
+    return call;
+}
+inline Call make_send_recv(const AnyBuffer<const void>& in, int to, const AnyBuffer<void>& out, int from,
+                           Tag tag) {
+    auto call = make_call(Operation::send_recv, in, out, to);
+    call.source = from;
+    call.tag = tag.number();
     return call;
 }
 
-/// An operation that moves the elements of `in`, or reads and writes one buffer given twice.
 template <class In, class Out>
 Call moving(Operation operation, In&& in, Out&& out, int argument = 0, Edge edge = {}) {
-    auto call = Call{};
     if constexpr (accept<fault_of<In, Out>()>()) {
-        call = reading(operation, in, argument);
+        const auto what = [&] { return buffer_of(operation); };
+        const auto read = any_buffer<const void>(in, what);
+        auto written = any_buffer<void>(out, what);
         if constexpr (std::is_void_v<element_t<In>> || std::is_void_v<element_t<Out>>)
-            if (call.dtype != dtype_in(out)) two_types(operation, call.dtype, dtype_in(out));
-        check_refusal(out, [&] { return buffer_of(operation); });
-        call.edge = edge;
-        call.out = data_of(out);
-        call.out_count = count_of(out);
-        call.out_space = space_of(out);
+            written.unit = read.unit;  // memory without a type may hold complex numbers
+        return make_call(operation, read, written, argument, edge);
+    } else {
+        return {};
     }
-    return call;
 }
 
 template <class In, class Out, class R>
@@ -76,23 +107,18 @@ consteval Reduction reduction_of() {
 
 template <class In>
 Call sending(In&& in, int to, Tag tag) {
-    auto call = Call{};
-    if constexpr (accept<fault_of_in<In>()>()) {
-        call = reading(Operation::send, in, to);
-        call.out_count = call.in_count;
-        call.out_space = call.in_space;
-        call.tag = tag.number();
-    }
-    return call;
+    if constexpr (accept<fault_of_in<In>()>())
+        return make_send(any_buffer<const void>(in, [] { return buffer_of(Operation::send); }), to, tag);
+    else
+        return {};
 }
-
 template <class Out>
 Call receiving(Out&& out, int from, Tag tag) {
-    auto call = moving(Operation::recv, out, std::forward<Out>(out), from);
-    call.tag = tag.number();
-    return call;
+    if constexpr (accept<fault_of<Out, Out>()>())
+        return make_recv(any_buffer<void>(out, [] { return buffer_of(Operation::recv); }), from, tag);
+    else
+        return {};
 }
-
 template <class In, class Out>
 Call exchanging(In&& in, int to, Out&& out, int from, Tag tag) {
     auto call = moving(Operation::send_recv, std::forward<In>(in), std::forward<Out>(out), to);

@@ -2,6 +2,7 @@
 // The operations of a communicator, one row each. Checks, records, texts and engines read their facts here.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
@@ -36,16 +37,15 @@ enum class Argument : std::uint8_t { none, root, peer, distance };
 /// `own_part` of the longer one.
 enum class InPlace : std::uint8_t { no, same, own_part };
 
+/// Eight bytes, so that a call finds a fact with one load.
 struct Traits {
-    std::string_view name;
     Users reads = Users::all;   ///< the ranks that read `in`
     Users writes = Users::all;  ///< the ranks that write `out`
     bool in_parts = false;      ///< `in` holds a part for each rank of the group
     bool out_parts = false;     ///< `out` holds a part for each rank of the group
-    bool counts = false;        ///< counts give the lengths of the parts; else all parts are as long
+    bool counts = false;        ///< counts give the lengths of the parts; else all parts have one length
     InPlace in_place = InPlace::no;
     Argument argument = Argument::none;
-    std::string_view preposition = {};  ///< stands before the argument in texts: `from 2`
     bool reduces = false;
 
     constexpr bool has_in() const { return reads != Users::none; }
@@ -53,49 +53,54 @@ struct Traits {
     constexpr bool is_rooted() const { return argument == Argument::root; }
 };
 
-/// By Operation.
-inline constexpr Traits operations[] = {
-    {.name = "all_reduce", .in_place = InPlace::same, .reduces = true},
-    {.name = "reduce",
-     .writes = Users::root,
-     .in_place = InPlace::same,
-     .argument = Argument::root,
-     .preposition = "to",
-     .reduces = true},
-    {.name = "scan", .in_place = InPlace::same, .reduces = true},
-    {.name = "reduce_scatter", .in_parts = true, .in_place = InPlace::own_part, .reduces = true},
-    {.name = "broadcast",
-     .reads = Users::root,
-     .writes = Users::others,
-     .in_place = InPlace::same,
-     .argument = Argument::root,
-     .preposition = "from"},
-    {.name = "all_gather", .out_parts = true, .in_place = InPlace::own_part},
-    {.name = "all_gather_v", .out_parts = true, .counts = true},
-    {.name = "gather",
-     .writes = Users::root,
-     .out_parts = true,
-     .argument = Argument::root,
-     .preposition = "to"},
-    {.name = "scatter",
-     .reads = Users::root,
-     .in_parts = true,
-     .argument = Argument::root,
-     .preposition = "from"},
-    {.name = "all_to_all", .in_parts = true, .out_parts = true, .in_place = InPlace::same},
-    {.name = "all_to_all_v", .in_parts = true, .out_parts = true, .counts = true},
-    {.name = "shift", .in_place = InPlace::same, .argument = Argument::distance, .preposition = "by"},
-    {.name = "barrier", .reads = Users::none, .writes = Users::none},
-    {.name = "monitored_barrier", .reads = Users::none, .writes = Users::none},
-    {.name = "send", .writes = Users::none, .argument = Argument::peer, .preposition = "to"},
-    {.name = "recv", .reads = Users::none, .argument = Argument::peer, .preposition = "from"},
-    {.name = "send_recv", .argument = Argument::peer, .preposition = "to"},
+struct OperationRow {
+    std::string_view name;
+    Traits traits = {};
+    std::string_view preposition = {};  ///< stands before the argument in texts: `from 2`
 };
 
+/// By Operation.
+inline constexpr auto operations = std::to_array<OperationRow>({
+    {"all_reduce", {.in_place = InPlace::same, .reduces = true}},
+    {"reduce",
+     {.writes = Users::root, .in_place = InPlace::same, .argument = Argument::root, .reduces = true},
+     "to"},
+    {"scan", {.in_place = InPlace::same, .reduces = true}},
+    {"reduce_scatter", {.in_parts = true, .in_place = InPlace::own_part, .reduces = true}},
+    {"broadcast",
+     {.reads = Users::root, .writes = Users::others, .in_place = InPlace::same, .argument = Argument::root},
+     "from"},
+    {"all_gather", {.out_parts = true, .in_place = InPlace::own_part}},
+    {"all_gather_v", {.out_parts = true, .counts = true}},
+    {"gather", {.writes = Users::root, .out_parts = true, .argument = Argument::root}, "to"},
+    {"scatter", {.reads = Users::root, .in_parts = true, .argument = Argument::root}, "from"},
+    {"all_to_all", {.in_parts = true, .out_parts = true, .in_place = InPlace::same}},
+    {"all_to_all_v", {.in_parts = true, .out_parts = true, .counts = true}},
+    {"shift", {.in_place = InPlace::same, .argument = Argument::distance}, "by"},
+    {"barrier", {.reads = Users::none, .writes = Users::none}},
+    {"monitored_barrier", {.reads = Users::none, .writes = Users::none}},
+    {"send", {.writes = Users::none, .argument = Argument::peer}, "to"},
+    {"recv", {.reads = Users::none, .argument = Argument::peer}, "from"},
+    {"send_recv", {.argument = Argument::peer}, "to"},
+});
+
+/// The traits alone, close together.
+inline constexpr auto operation_traits = [] {
+    auto all = std::array<Traits, operations.size()>{};
+    for (std::size_t i = 0; i < all.size(); ++i) all[i] = operations[i].traits;
+    return all;
+}();
+
 constexpr const Traits& traits(Operation operation) {
-    return operations[static_cast<std::size_t>(operation)];
+    return operation_traits[static_cast<std::size_t>(operation)];
 }
-constexpr std::string_view to_string(Operation operation) { return traits(operation).name; }
+constexpr std::string_view to_string(Operation operation) {
+    return operations[static_cast<std::size_t>(operation)].name;
+}
+/// The word before the argument in texts.
+constexpr std::string_view preposition(Operation operation) {
+    return operations[static_cast<std::size_t>(operation)].preposition;
+}
 constexpr bool reduces(Operation operation) { return traits(operation).reduces; }
 /// True for operations between two ranks, which the others of the group do not call.
 constexpr bool is_point_to_point(Operation operation) { return traits(operation).argument == Argument::peer; }
