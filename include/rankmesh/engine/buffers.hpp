@@ -26,7 +26,7 @@ struct ListAccess;
 template <class Void>
 inline constexpr bool is_list<BufferList<Void>> = true;
 
-/// Returns `buffer 3 of a list`.
+/// `buffer 3 of a list`.
 RANKMESH_EXPORT std::string buffer_of_list(std::size_t number);
 
 template <class T, class Void>

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <chrono>
-#include <complex>
 #include <deque>
 #include <optional>
 
@@ -100,12 +99,16 @@ Prepared arrays_to_reduce(Op operation, nb::handle in, nb::handle out) {
     return arrays_of(operation, in, out);
 }
 
-std::vector<std::size_t> counts_of(nb::handle given, const char* what) {
+/// One count for each rank.
+std::vector<std::size_t> counts_of(const Communicator& on, nb::handle given, const char* what) {
     auto counts = std::vector<std::size_t>{};
     for (auto count : ints_of(given, what)) {
         if (count < 0) throw UsageError(cat(what, " hold ", count, "; counts are 0 or more"));
         counts.push_back(static_cast<std::size_t>(count));
     }
+    if (counts.size() != static_cast<std::size_t>(on.size()))
+        throw UsageError(cat(what, " are ", counts.size(), "; ", on.label(), " has ", on.size(),
+                             " ranks, which need one each"));
     return counts;
 }
 
@@ -218,17 +221,19 @@ Prepared reduce_scatter(const Self& self, nb::handle in, nb::handle out, nb::han
 }
 
 Prepared all_gather_v(const Self& self, nb::handle in, nb::handle out, nb::handle counts) {
+    auto& on = self.get();
     auto prepared = moving(Op::all_gather_v, arrays_of(Op::all_gather_v, in, out));
-    auto lengths = counts_of(counts, "the counts");
-    return counted(self.get(), std::move(prepared), std::vector(lengths), std::move(lengths));
+    auto lengths = counts_of(on, counts, "the counts");
+    return counted(on, std::move(prepared), std::vector(lengths), std::move(lengths));
 }
 
 Prepared all_to_all_v(const Self& self, nb::handle in, nb::handle in_counts, nb::handle out,
                       nb::handle out_counts) {
+    auto& on = self.get();
     auto prepared = moving(Op::all_to_all_v, arrays_of(Op::all_to_all_v, in, out));
-    auto ins = counts_of(in_counts, "the counts of the input");
-    return counted(self.get(), std::move(prepared), std::move(ins),
-                   counts_of(out_counts, "the counts of the output"));
+    auto ins = counts_of(on, in_counts, "the counts of the input");
+    return counted(on, std::move(prepared), std::move(ins),
+                   counts_of(on, out_counts, "the counts of the output"));
 }
 
 Prepared shift(nb::handle in, nb::handle out, nb::handle by, nb::handle edge) {
