@@ -75,7 +75,7 @@ void keep(std::vector<EngineNeed>& needs, const std::string& engine) {
 std::vector<std::vector<std::string>> sets_of(const JoinCost& cost) {
     auto sets = std::vector<std::vector<std::string>>{};
     for (const auto& set : cost.sets)
-        if (set.group_size > 1) sets.push_back(axis_names(set.axes, "--over"));
+        if (set.group_size > 1) sets.push_back(set.axes);
     return sets;
 }
 
@@ -197,7 +197,7 @@ int run(const Arguments& arguments, Output& output) {
     }
     auto out = Json{{"mesh", mesh}, {"world", question.world}, {"fits", fits}, {"sets", Json::array()}};
     for (const auto& set : cost.sets)
-        out["sets"].push_back({{"axes", set.axes},
+        out["sets"].push_back({{"axes", set.text},
                                {"groups", set.groups},
                                {"group_size", set.group_size},
                                {"communicator", set.communicator ? Json(*set.communicator) : Json()}});

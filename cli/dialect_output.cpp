@@ -6,9 +6,12 @@
 
 #include <rankmesh/view/terms.hpp>
 
+#include "json_stream.hpp"
 #include "output.hpp"
 
 namespace rankmesh::cli {
+
+using detail::counted;
 
 namespace {
 
@@ -36,10 +39,6 @@ std::string plain(const Json& value) {
 }
 
 std::size_t size_of_first(const GroupKind& kind) { return kind.count > 0 ? kind.group(0).size() : 0; }
-
-std::string plural(std::size_t count, std::string_view of) {
-    return fmt::format("{} {}{}", count, of, count == 1 ? "" : "s");
-}
 
 }  // namespace
 
@@ -82,37 +81,29 @@ void print_rank(const Words& words, int rank, const std::optional<Cluster>& clus
 }
 
 void print_groups(const Words& words, const std::vector<GroupKind>& kinds, bool json, Output& output) {
-    if (json)
-        output.print("{{\"mesh\":{},\"as\":{},\"kinds\":[", Json(to_string(words.mesh)).dump(),
-                     Json(words.dialect).dump());
-    auto before_kind = "";
-    for (const auto& kind : kinds) {
-        if (json)
-            output.print("{}{{\"name\":{},\"groups\":[", before_kind, Json(kind.name).dump());
-        else
-            output.print("{}# {}: {} of {}\n", before_kind, kind.name,
-                         plural(static_cast<std::size_t>(kind.count), "group"),
-                         plural(size_of_first(kind), "rank"));
-        before_kind = json ? ",\n" : "";
-        auto before_group = "";
-        for (int i = 0; i < kind.count; ++i) {
-            const auto group = kind.group(i);
-            if (!json) {
-                output.print("{}\n", ranks_to_string(group));
-                continue;
-            }
-            output.write(before_group);
-            before_group = ",";
-            auto before_rank = "[";
-            for (auto rank : group) {
-                output.print("{}{}", before_rank, rank);
-                before_rank = ",";
-            }
-            output.write(group.empty() ? "[]" : "]");
+    if (!json) {
+        for (const auto& kind : kinds) {
+            output.print("# {}: {} of {}\n", kind.name, counted(kind.count, "group"),
+                         counted(size_of_first(kind), "rank"));
+            for (int i = 0; i < kind.count; ++i) output.print("{}\n", ranks_to_string(kind.group(i)));
         }
-        if (json) output.write("]}");
+        return;
     }
-    if (json) output.write("]}\n");
+    auto out = JsonStream(output);
+    out.object();
+    out.add("mesh", to_string(words.mesh));
+    out.add("as", words.dialect);
+    out.array("kinds", ",\n");
+    for (const auto& kind : kinds) {
+        out.object();
+        out.add("name", kind.name);
+        out.array("groups");
+        for (int i = 0; i < kind.count; ++i) out.list({}, kind.group(i));
+        out.end();
+        out.end();
+    }
+    out.end();
+    out.end();
 }
 
 void print_kinds(const Words& words, int rank, int width, Output& output) {

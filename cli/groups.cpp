@@ -5,6 +5,7 @@
 #include <rankmesh/view/terms.hpp>
 
 #include "dialect_output.hpp"
+#include "json_stream.hpp"
 #include "output.hpp"
 #include "subcommand.hpp"
 #include "topology.hpp"
@@ -64,20 +65,14 @@ void print_text(const auto& topology, AxisSet axes, Output& output) {
 }
 
 void print_json(const auto& topology, AxisSet axes, Output& output) {
-    output.print("{{\"mesh\":{},\"axes\":{},\"groups\":[", Json(to_string(topology)).dump(),
-                 Json(names_of(mesh_of(topology), axes)).dump());
-    auto before_group = "";
-    for_each_group(topology, axes, [&](const auto& group, std::ptrdiff_t) {
-        output.write(before_group);
-        before_group = ",\n";
-        auto before_rank = "[";
-        for (auto rank : group) {
-            output.print("{}{}", before_rank, rank);
-            before_rank = ",";
-        }
-        output.write("]");
-    });
-    output.write("]}\n");
+    auto json = JsonStream(output);
+    json.object();
+    json.add("mesh", to_string(topology));
+    json.add("axes", names_of(mesh_of(topology), axes));
+    json.array("groups", ",\n");
+    for_each_group(topology, axes, [&](const auto& group, std::ptrdiff_t) { json.list({}, group); });
+    json.end();
+    json.end();
 }
 
 int run(const Arguments& arguments, Output& output) {

@@ -18,8 +18,7 @@
 namespace rankmesh::cli {
 
 void Output::print_all(fmt::string_view format, fmt::format_args values) {
-    buffer_ += fmt::vformat(format, values);  // in the library, under a name on which g++ and clang agree
-    if (buffer_.size() >= piece) flush();
+    write(fmt::vformat(format, values));  // in the library, under a name on which g++ and clang agree
 }
 
 void Output::flush() {

@@ -22,7 +22,10 @@ public:
     void print(fmt::format_string<Values...> format, Values&&... values) {
         print_all(format, fmt::make_format_args(values...));
     }
-    void write(std::string_view text) { print("{}", text); }
+    void write(std::string_view text) {
+        buffer_ += text;
+        if (buffer_.size() >= piece) flush();
+    }
 
     /// Throws Unwanted, or Error if the system refuses: a full disk, a closed stream.
     void flush();

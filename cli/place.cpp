@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <memory>
 
 #include <rankmesh/cluster/place.hpp>
+#include <rankmesh/core/detail/number.hpp>
 #include <rankmesh/core/name.hpp>
 #include <rankmesh/report/text.hpp>
 
@@ -39,17 +39,16 @@ std::vector<AxisTraffic> traffic_of(const Mesh& mesh, const std::string& weights
     if (weights.empty()) return all;
     for (const auto& word : axis_names(weights, "--weights")) {
         const auto equals = word.find('=');
-        auto weight = 0.0;
-        const auto* const end = word.data() + word.size();
-        const auto* const begin = equals == std::string::npos ? end : word.data() + equals + 1;
-        const auto [stop, error] = std::from_chars(begin, end, weight);
-        if (error != std::errc{} || stop != end)
+        const auto weight = equals == std::string::npos
+                                ? std::nullopt
+                                : detail::number_in<double>(std::string_view(word).substr(equals + 1));
+        if (!weight)
             throw UsageError(
                 fmt::format("--weights has {}; each entry must be an axis and a number, such as tp=100",
                             detail::in_quotes(word)));
         const auto name = mesh.name(mesh.axis(std::string_view(word).substr(0, equals)));
         for (auto& of : all)
-            if (of.axis == name) of.weight = weight;
+            if (of.axis == name) of.weight = *weight;
     }
     return all;
 }

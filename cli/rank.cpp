@@ -5,6 +5,7 @@
 #include <rankmesh/view/terms.hpp>
 
 #include "dialect_output.hpp"
+#include "json_stream.hpp"
 #include "output.hpp"
 #include "subcommand.hpp"
 #include "topology.hpp"
@@ -18,8 +19,6 @@ struct Arguments : Common {
     std::optional<std::string> on;
     std::string as;
 };
-
-std::string json_string(std::string_view text) { return Json(text).dump(); }
 
 std::ptrdiff_t run_in(const Mesh& mesh, AxisSet axes) { return view::run_along(mesh, axes); }
 std::ptrdiff_t run_in(const Placement&, AxisSet) { return 0; }
@@ -72,35 +71,28 @@ void print_text(const auto& topology, int rank, const std::optional<Cluster>& cl
 
 void print_json(const auto& topology, int rank, const std::optional<Cluster>& cluster, Output& output) {
     const auto& mesh = mesh_of(topology);
-    const auto object = [&](std::string_view key, const auto& print_value) {
-        output.print(",{}:{{", json_string(key));
-        for (int a = 0; a < mesh.axis_count(); ++a) {
-            output.print("{}{}:", a > 0 ? "," : "", json_string(mesh.name(AxisId{a})));
-            print_value(a);
-        }
-        output.write("}");
+    auto json = JsonStream(output);
+    const auto for_each_axis = [&](std::string_view key, const auto& add) {
+        json.object(key);
+        for (int a = 0; a < mesh.axis_count(); ++a) add(mesh.name(AxisId{a}), AxisId{a});
+        json.end();
     };
-    output.print("{{\"mesh\":{},\"rank\":{}", json_string(to_string(topology)), rank);
-    object("coord", [&](int a) { output.print("{}", topology.index(rank, AxisId{a})); });
-    object("groups", [&](int a) {
-        auto separator = "[";
-        for (auto member : topology.group(rank, only(a))) {
-            output.print("{}{}", separator, member);
-            separator = ",";
-        }
-        output.write("]");
-    });
-    object("neighbors", [&](int a) {
+    json.object();
+    json.add("mesh", to_string(topology));
+    json.add("rank", rank);
+    for_each_axis("coord", [&](auto name, AxisId axis) { json.add(name, topology.index(rank, axis)); });
+    for_each_axis("groups",
+                  [&](auto name, AxisId axis) { json.list(name, topology.group(rank, only(axis.index))); });
+    for_each_axis("neighbors", [&](auto name, AxisId axis) {
         const auto step = [&](int by) {
-            const auto to = topology.neighbor(rank, AxisId{a}, by);
-            return to ? std::to_string(*to) : std::string("null");
+            const auto to = topology.neighbor(rank, axis, by);
+            return to ? Json(*to) : Json();
         };
-        output.print("{{\"prev\":{},\"next\":{}}}", step(-1), step(+1));
+        json.add(name, {{"prev", step(-1)}, {"next", step(+1)}});
     });
-    if (cluster) output.print(",\"host\":{}", json_of_host(*cluster, rank).dump());
-    if (const auto name = cluster ? host_name(*cluster, rank) : std::nullopt)
-        output.print(",\"host_name\":{}", Json(*name).dump());
-    output.write("}\n");
+    if (cluster) json.add("host", json_of_host(*cluster, rank));
+    if (const auto name = cluster ? host_name(*cluster, rank) : std::nullopt) json.add("host_name", *name);
+    json.end();
 }
 
 /// The mesh whose axes a rank's coordinate names: the user's, unless it has axes that only the framework has.

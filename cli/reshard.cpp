@@ -11,6 +11,7 @@
 #include <rankmesh/report/text.hpp>
 
 #include "bytes.hpp"
+#include "json_stream.hpp"
 #include "output.hpp"
 #include "progress.hpp"
 #include "subcommand.hpp"
@@ -159,66 +160,70 @@ Json json_of(const Slice& slice) {
     for (const auto& range : slice.ranges) ranges.push_back({range.begin, range.end});
     return ranges;
 }
-std::string json_of(const std::optional<Slice>& slice) { return slice ? json_of(*slice).dump() : "null"; }
-
-void print_json_heading(const Job& job, const std::optional<Cluster>& cluster, Output& output) {
-    const auto print = [&](std::string_view key, const Sharding& sharding) {
-        output.print(",\"{}\":{{\"mesh\":{},\"split\":{}}}", key, Json(to_string(sharding.mesh())).dump(),
-                     Json(to_string(sharding.split())).dump());
-    };
-    const auto shape = job.from.shape();
-    output.print("{{\"shape\":{},\"bytes\":{}", Json(std::vector(shape.begin(), shape.end())).dump(),
-                 job.bytes);
-    print("from", job.from);
-    print("to", job.to);
-    output.print(",\"on\":{},\"host\":{}", cluster ? Json(to_string(*cluster)).dump() : "null", job.host());
+Json json_of(const std::optional<Slice>& slice) { return slice ? json_of(*slice) : Json(); }
+Json json_of(const Sharding& sharding) {
+    return {{"mesh", to_string(sharding.mesh())}, {"split", to_string(sharding.split())}};
+}
+void add(const report::Traffic& traffic, std::int64_t bytes, JsonStream& json) {
+    json.add("keeps", traffic.keeps * bytes);
+    json.add("receives", traffic.receives * bytes);
+    json.add("from_other_hosts", traffic.between * bytes);
+    json.add("sends", traffic.sends * bytes);
+    json.add("not_there", traffic.bound * bytes);
 }
 
-void print_json(const Job& job, Output& output) {
-    const auto print = [&](const report::Traffic& traffic) {
-        output.print("\"keeps\":{},\"receives\":{},\"from_other_hosts\":{},\"sends\":{},\"not_there\":{}}}",
-                     traffic.keeps * job.bytes, traffic.receives * job.bytes, traffic.between * job.bytes,
-                     traffic.sends * job.bytes, traffic.bound * job.bytes);
-    };
-    output.write(",\"ranks\":[");
+/// Begins the object.
+void print_json_heading(const Job& job, const std::optional<Cluster>& cluster, JsonStream& json) {
+    const auto shape = job.from.shape();
+    json.object();
+    json.add("shape", std::vector(shape.begin(), shape.end()));
+    json.add("bytes", job.bytes);
+    json.add("from", json_of(job.from));
+    json.add("to", json_of(job.to));
+    json.add("on", cluster ? Json(to_string(*cluster)) : Json());
+    json.add("host", job.host());
+}
+
+void print_json(const Job& job, JsonStream& json) {
+    json.array("ranks", ",\n");
     auto all = report::Traffic{};
-    auto separator = "";
     auto progress = Progress(isatty(STDOUT_FILENO) == 0);  // else the rows are seen themselves
     for (int rank = 0; rank < job.extent(); ++rank) {
         progress.at([&] { return fmt::format("{} of {} ranks", rank, job.extent()); });
         if (!job.inside(rank)) continue;
         const auto traffic = job.traffic(rank);
         all += traffic;
-        output.print("{}{{\"rank\":{},\"had\":{},\"shall_have\":{},", separator, rank,
-                     json_of(held(job.from, rank)), json_of(held(job.to, rank)));
-        print(traffic);
-        separator = ",\n";
+        json.object();
+        json.add("rank", rank);
+        json.add("had", json_of(held(job.from, rank)));
+        json.add("shall_have", json_of(held(job.to, rank)));
+        add(traffic, job.bytes, json);
+        json.end();
     }
-    output.write("],\"total\":{");
-    print(all);
-    output.write("}\n");
+    json.end();
+    json.object("total");
+    add(all, job.bytes, json);
+    json.end();
+    json.end();
 }
 
-void print_json_of_rank(const Job& job, int rank, Output& output) {
-    output.print(",\"rank\":{},\"had\":{},\"shall_have\":{},\"keeps\":[", rank, json_of(held(job.from, rank)),
-                 json_of(held(job.to, rank)));
-    auto separator = "";
-    for (const auto& [part, slice] : job.keeps(rank)) {
-        output.print("{}{{\"part\":{},\"slice\":{}}}", separator, part, json_of(slice).dump());
-        separator = ",";
-    }
-    const auto print = [&](std::string_view key, const std::vector<Transfer>& transfers) {
-        output.print("],\"{}\":[", key);
-        separator = "";
-        for (const auto& [stage, peer, part, slice] : transfers) {
-            output.print("{}{{\"stage\":{},\"peer\":{},\"part\":{},\"slice\":{}}}", separator, stage, peer,
-                         part, json_of(slice).dump());
-            separator = ",";
-        }
+void print_json_of_rank(const Job& job, int rank, JsonStream& json) {
+    json.add("rank", rank);
+    json.add("had", json_of(held(job.from, rank)));
+    json.add("shall_have", json_of(held(job.to, rank)));
+    json.array("keeps");
+    for (const auto& [part, slice] : job.keeps(rank))
+        json.add(Json{{"part", part}, {"slice", json_of(slice)}});
+    json.end();
+    const auto add = [&](std::string_view key, const std::vector<Transfer>& transfers) {
+        json.array(key);
+        for (const auto& [stage, peer, part, slice] : transfers)
+            json.add(Json{{"stage", stage}, {"peer", peer}, {"part", part}, {"slice", json_of(slice)}});
+        json.end();
     };
-    print("receives", job.receives(rank));
-    print("sends", job.sends(rank));
-    output.write("]}\n");
+    add("receives", job.receives(rank));
+    add("sends", job.sends(rank));
+    json.end();
 }
 
 int run(const Arguments& arguments, Output& output) {
@@ -241,12 +246,13 @@ int run(const Arguments& arguments, Output& output) {
                         extent, arguments.shape, arguments.bytes.count));
     const auto job =
         Job{from, to, Reshard::steps(from, to, host), static_cast<std::int64_t>(arguments.bytes.count)};
+    auto json = JsonStream(output);
     if (arguments.json)
-        print_json_heading(job, cluster, output);
+        print_json_heading(job, cluster, json);
     else
         print_heading(job, cluster, arguments, output);
     if (arguments.rank.empty()) {
-        arguments.json ? print_json(job, output) : print_text(job, cluster.has_value(), output);
+        arguments.json ? print_json(job, json) : print_text(job, cluster.has_value(), output);
         return 0;
     }
     const auto rank = number_or_coordinate(Topology(from.mesh()), arguments.rank);
@@ -254,7 +260,7 @@ int run(const Arguments& arguments, Output& output) {
         throw UsageError(fmt::format("rank {} is in neither mesh: {} covers {}, and {} {}", rank,
                                      to_string(from.mesh()), to_string(from.mesh().ranks()),
                                      to_string(to.mesh()), to_string(to.mesh().ranks())));
-    arguments.json ? print_json_of_rank(job, rank, output) : print_text_of_rank(job, rank, output);
+    arguments.json ? print_json_of_rank(job, rank, json) : print_text_of_rank(job, rank, output);
     return 0;
 }
 

@@ -113,7 +113,7 @@ Expressed express(const Framework& to, const Arrangement& arrangement, bool call
 std::optional<int> world_of(Settings& settings, std::optional<int> world) {
     const auto said = settings.number("world_size");
     if (said && *said < 1)
-        throw UsageError(cat(settings.shown("world_size"), " is ", *said, "; it is 1 or more"));
+        throw UsageError(cat(settings.shown("world_size"), " is ", *said, "; it must be 1 or more"));
     if (said && world && *said != *world)
         throw UsageError(cat(detail::in_python("world", "--world"), " says ", *world, " ranks, ",
                              settings.shown("world_size"), " ", *said, "; say it once"));

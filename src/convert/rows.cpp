@@ -66,8 +66,8 @@ struct Read {
 Read groups_of(const frameworks::Framework& rows, Settings& settings, std::optional<int> world) {
     const auto known = world_of(settings, world);
     if (!rows.table.empty()) settings.enter(rows.table);
-    const auto others = frameworks::words_of(rows.let_be);
-    for (const auto name : others) settings.let_be({name});
+    const auto others = frameworks::words_of(rows.ignore);
+    for (const auto name : others) settings.ignore({name});
     auto values = frameworks::Values{};
     auto product = std::int64_t{1};
     for (const auto& row : rows.settings) {

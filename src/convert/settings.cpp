@@ -232,8 +232,8 @@ void Settings::refuse(std::string_view name, const Json& value, std::string_view
 
 bool Settings::has(std::string_view name) { return find(name) != nullptr; }
 
-void Settings::let_be(std::initializer_list<std::string_view> names) {
-    for (const auto name : names) let_be_.emplace(name);
+void Settings::ignore(std::initializer_list<std::string_view> names) {
+    for (const auto name : names) ignored_.emplace(name);
 }
 
 std::optional<int> Settings::number(std::string_view name) {
@@ -361,7 +361,7 @@ void Settings::finish() const {
     auto said = entered;
     for (const auto& [key, value] : values_.items()) {
         const auto name = plain_name(key);
-        if (let_be_.contains(name)) continue;
+        if (ignored_.contains(name)) continue;
         if (known_.contains(name)) {
             said = said || !value.is_null();
             continue;

@@ -40,7 +40,7 @@ public:
     const Json& values() const { return values_; }
     bool has(std::string_view name);
     /// Marks settings as known that do not affect the layout of ranks.
-    void let_be(std::initializer_list<std::string_view> names);
+    void ignore(std::initializer_list<std::string_view> names);
 
     /// The value of a setting, nothing where it is not given or null; throws UsageError for one of another
     /// kind.
@@ -86,7 +86,7 @@ private:
     bool whole_ = false;   // from a file, which may have other settings too
     std::set<std::string, std::less<>> known_;
     std::set<std::string, std::less<>> outer_known_;  // before the table was entered
-    std::set<std::string, std::less<>> let_be_;
+    std::set<std::string, std::less<>> ignored_;
     std::set<std::string, std::less<>> beside_;  // words after a file, all of which must be known
 };
 

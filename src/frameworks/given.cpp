@@ -77,14 +77,14 @@ Given::Given(std::string_view what, const std::vector<Setting>& known, const Val
                                               : near));
         }
         if (!is_of(value, *found))
-            throw UsageError(cat(name, " of ", what, " is ", shown(value), "; it is ", wanted(found->type)));
+            throw UsageError(cat(name, " of ", what, " is ", shown(value), "; it must be ", wanted(found->type)));
         const auto* word = std::get_if<std::string>(&value);
         if (word && !found->words.empty() && std::ranges::find(found->words, *word, [](const auto& each) {
                                                  return each.first;
                                              }) == found->words.end()) {
             auto words = std::string{};
             for (const auto& each : found->words) words += cat(words.empty() ? "" : " or ", each.first);
-            throw UsageError(cat(name, " is ", detail::in_quotes(*word), "; it is ", words));
+            throw UsageError(cat(name, " is ", detail::in_quotes(*word), "; it must be ", words));
         }
         values_[static_cast<std::size_t>(found - known.begin())].second = value;
     }

@@ -210,7 +210,7 @@ struct Framework {
     std::string base = {};
     std::string module = {};  ///< that of a package NAME in which the Python names are; empty: NAME itself
     std::string table = {};   ///< of a configuration, in which the settings stand
-    std::string let_be = {};  ///< settings there, by spaces, that do not say where ranks stand
+    std::string ignore = {};  ///< settings there, by spaces, that do not say where ranks stand
     Written written = Written::by_itself;
     std::string leaves = {};    ///< what is left over, where the world must be said unless `ranks` says it
     std::string variable = {};  ///< the variable that holds the object of the class which `maker` has made

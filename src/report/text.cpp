@@ -47,7 +47,7 @@ std::string note_on(const JoinCost& cost, std::size_t number) {
     if (!set.communicator) return "none: one rank per group";
     const auto first = std::ranges::find(cost.sets, set.communicator, &JoinCost::Set::communicator);
     const auto own = first == cost.sets.begin() + static_cast<std::ptrdiff_t>(number);
-    return own ? "own" : "shared with " + first->axes;
+    return own ? "own" : "shared with " + first->text;
 }
 
 std::string padded(std::string text, std::size_t width) {
@@ -64,7 +64,7 @@ std::string text_of(std::string_view mesh, const JoinCost& cost, const std::vect
     auto rows = std::vector<std::vector<std::string>>{{"axes", "groups x ranks", "communicator"}};
     for (std::size_t i = 0; i < cost.sets.size(); ++i)
         rows.push_back(
-            {cost.sets[i].axes, cat(cost.sets[i].groups, " x ", cost.sets[i].group_size), note_on(cost, i)});
+            {cost.sets[i].text, cat(cost.sets[i].groups, " x ", cost.sets[i].group_size), note_on(cost, i)});
     text += "\n\n" + table(rows, 1, 1);
     auto held = "each rank has " + counted(cost.communicators, "communicator");
     if (outside > 0) {

@@ -4,6 +4,8 @@
 #include <string_view>
 #include <utility>
 
+#include <rankmesh/core/detail/json_string.hpp>
+
 #include "view/colors.hpp"
 #include "view/either.hpp"
 #include "view/escaped.hpp"
@@ -15,24 +17,7 @@ namespace {
 
 using detail::append;
 using detail::cat;
-
-/// JSON that stands in a script element as well: it has no `<`.
-std::string quoted(std::string_view text) {
-    constexpr auto hex = std::string_view("0123456789abcdef");
-    auto out = std::string("\"");
-    for (auto c : text) {
-        const auto byte = static_cast<unsigned char>(c);
-        if (c == '"' || c == '\\') {
-            out += '\\';
-            out += c;
-        } else if (byte < 0x20 || c == '<') {
-            append(out, cat("\\u00", hex.substr(byte / 16, 1), hex.substr(byte % 16, 1)));
-        } else {
-            out += c;
-        }
-    }
-    return out + '"';
-}
+using detail::json_string;
 
 std::string list_of(const auto& values, const auto& text_of) {
     auto out = std::string("[");
@@ -43,7 +28,7 @@ std::string list_of(const auto& values, const auto& text_of) {
 std::string axes_of(const Mesh& mesh) {
     auto out = std::string("[");
     for (int a = 0; a < mesh.axis_count(); ++a) {
-        append(out, cat(a > 0 ? "," : "", "{\"name\":", quoted(mesh.name(AxisId{a})), ",\"digits\":["));
+        append(out, cat(a > 0 ? "," : "", "{\"name\":", json_string(mesh.name(AxisId{a})), ",\"digits\":["));
         const auto digits = mesh.layout(AxisId{a});
         for (int k = 0; k < digits.digit_count(); ++k)
             append(out, cat(k > 0 ? "," : "", "[", digits.digit(k).size, ",", digits.digit(k).stride, "]"));
@@ -60,14 +45,14 @@ std::string table_of(const Placement& placement) {
 std::string cluster_of(const std::optional<Cluster>& cluster) {
     if (!cluster) return "null";
     const auto units = [](const Cluster::Unit& unit) {
-        return cat("[", quoted(unit.name), ",", unit.count, "]");
+        return cat("[", json_string(unit.name), ",", unit.count, "]");
     };
     const auto levels = list_of(cluster->levels(), [&](const Cluster::Level& level) {
-        return cat("{\"name\":", quoted(level.name), ",\"count\":", level.count,
+        return cat("{\"name\":", json_string(level.name), ",\"count\":", level.count,
                    level.units.empty() ? std::string() : cat(",\"units\":", list_of(level.units, units)),
                    "}");
     });
-    return cat("{\"text\":", quoted(to_string(*cluster)), ",\"levels\":", levels, "}");
+    return cat("{\"text\":", json_string(to_string(*cluster)), ",\"levels\":", levels, "}");
 }
 
 /// The axis to colour by where none is said: one whose indices are seen apart on the whole page.
@@ -102,8 +87,8 @@ std::string page_of(const Topology& topology, const Subject& subject) {
     static_cast<void>(mesh.name(color_by));
 
     const auto heading = heading_of(topology);
-    const auto color = [](std::string_view text) { return quoted(text); };
-    const auto data = cat("{\"mesh\":", quoted(heading), ",\"axes\":", axes_of(mesh),
+    const auto color = [](std::string_view text) { return json_string(text); };
+    const auto data = cat("{\"mesh\":", json_string(heading), ",\"axes\":", axes_of(mesh),
                           ",\"offset\":", mesh.offset(), ",\"ranks\":", table_of(topology),
                           ",\"highest\":", last_rank(topology), ",\"cluster\":", cluster_of(subject.cluster),
                           ",\"focus\":", subject.focus ? std::to_string(*subject.focus) : std::string("null"),

@@ -49,7 +49,7 @@ TEST(Convert, RefusesWhatTheFrameworkRefuses) {
     const auto dense =
         std::string("tensor_parallel_degree=2 context_parallel_degree=2 data_parallel_shard_degree=4 ");
     EXPECT_EQ(rankmesh("convert --from picotron --to olmo pp_engine=zb tp_size=2").output,
-              "rankmesh: pp_engine is 'zb'; it is 1f1b or afab\n");
+              "rankmesh: pp_engine is 'zb'; it must be 1f1b or afab\n");
     EXPECT_EQ(rankmesh("convert --from torchtitan --to torch data_parallel_shard_degree=1 "
                        "tensor_parallel_degree=2147483647 context_parallel_degree=2147483647 --world 8")
                   .exit_code,

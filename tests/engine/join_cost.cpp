@@ -38,11 +38,12 @@ TEST(JoinCost, GivesEqualRanksOneCommunicatorAndGroupsOfOneNone) {
                                 8, 3);
     auto seen = std::vector<std::string>{};
     for (const auto& set : cost.sets)
-        seen.push_back(detail::cat(set.axes, " ", set.groups, " x ", set.group_size, " ",
+        seen.push_back(detail::cat(set.text, " ", set.groups, " x ", set.group_size, " ",
                                    set.communicator ? std::to_string(*set.communicator) : "-"));
     EXPECT_EQ(seen, (std::vector<std::string>{"pp 4 x 2 0", "dp 2 x 4 1", "cp 8 x 1 -", "dp,cp 2 x 4 1",
                                               "own 2 x 4 2", "half 2 x 2 -"}));
     EXPECT_EQ(cost.sets[3].label, "'dp,cp' of mesh pp=2 dp=4 cp=1");
+    EXPECT_EQ(cost.sets[3].axes, (std::vector<std::string>{"dp", "cp"}));
     EXPECT_EQ(cost.communicators, 3);
     EXPECT_EQ(cost.connections, 1 + 3 + 3);
     EXPECT_EQ(amount_of(cost, "nccl", "communicators"), 4);

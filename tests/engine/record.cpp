@@ -17,6 +17,7 @@
 #include <sstream>
 #include <thread>
 
+#include <rankmesh/core/detail/json_string.hpp>
 #include <rankmesh/engine/threads.hpp>
 
 #include "engine/record/json.hpp"
@@ -141,9 +142,10 @@ TEST(CallRing, AReaderNeverSeesHalfOfACall) {
 
 TEST(FlightRecord, AStringOfJsonReadsBackWhateverItHolds) {
     for (const auto* text :
-         {"", "plain", "a \"quote\" and a \\", "line\nend\ttab\x01\x7f", "gr\xc3\xbc\xc3\x9f"})
+         {"", "plain", "a \"quote\" and a \\", "line\nend\ttab\x01\x7f", "</script>", "gr\xc3\xbc\xc3\x9f"})
         EXPECT_EQ(Json::parse(detail::json_string(text)), text);
     EXPECT_EQ(Json::parse(detail::json_string("\xff|\xc3")), "\xef\xbf\xbd|\xef\xbf\xbd");
+    EXPECT_EQ(detail::json_string("<"), "\"\\u003c\"") << "the page of draw holds it in a script element";
 }
 
 TEST(FlightRecord, OnRequestItHoldsEveryCallOfThisRank) {

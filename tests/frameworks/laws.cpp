@@ -149,7 +149,7 @@ TEST(Frameworks, WrongNamesAreToldWithTheNearest) {
     EXPECT_EQ(text([] {
                   Groups("vllm", {{"tensor_model_parallel_size", true}}, 8);
               }),
-              "tensor_model_parallel_size of vllm is true; it is a whole number");
+              "tensor_model_parallel_size of vllm is true; it must be a whole number");
     EXPECT_EQ(text([] {
                   Groups("vllm", {{"tensor_model_parallel_size", 3}}, 8);
               }),

@@ -226,7 +226,7 @@ WRONG: list[tuple[Any, type[Exception], str]] = [
     (lambda: MESH.coord(True), TypeError, "a rank is True, which is bool; it must be an int"),
     (lambda: MESH.group(1, 3), TypeError, "an axis is 3, which is int; it must be the str of its name"),
     (lambda: MESH.rank(pp=1, zp=2), KeyError, "mesh pp=4 dp=8 tp=8 has no axis 'zp'; did you mean 'pp'?"),
-    (lambda: MESH.neighbor(0, "tp", 1, "around"), ValueError, "edge is 'around'; it is 'open' or 'wrap'"),
+    (lambda: MESH.neighbor(0, "tp", 1, "around"), ValueError, "edge is 'around'; it must be 'open' or 'wrap'"),
     (lambda: Mesh(pp=0), ValueError, "axis 'pp' has size 0; sizes are 1 or more"),
     (lambda: Mesh({"pp": True}), TypeError, "the size of axis 'pp' is True, which is bool; it must be an int"),
     (

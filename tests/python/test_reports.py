@@ -105,7 +105,7 @@ def test_wrong_questions_are_refused_in_words(tmp_path: Path) -> None:
     for wrong, text in (
         (lambda: diff("dp=4"), "one mesh on one cluster has nothing to differ from; pass another mesh, or on_b"),
         (lambda: diff("dp=4", on_b="node:4"), "on_b says where the second mesh runs, but not where the first does"),
-        (lambda: diff("dp=4", "tp=4", first=-1), "the number of ranks to list is -1; it is 0 or more"),
+        (lambda: diff("dp=4", "tp=4", first=-1), "the number of ranks to list is -1; it must be 0 or more"),
         (lambda: draw("dp=4", color_by="tp"), "mesh dp=4 has no axis 'tp'"),
         (lambda: draw("dp=4", "mesh.png"), "the path is 'mesh.png', which does not say what the picture is written as"),
         (lambda: diff("dp=4", "tp=4").write("a.html"), "it ends in .svg, .txt"),

@@ -25,11 +25,7 @@ struct NamedItem : detail::Item {
 
 std::vector<NamedItem> items_of(const MeshBlueprint& self) {
     auto items = std::vector<NamedItem>{};
-    for (const auto& item : self.items) {
-        auto& named = items.emplace_back(NamedItem{item, {}, self.axes_text(item)});
-        for (int a = 0; a < self.mesh.axis_count(); ++a)
-            if (item.axes.contains({a})) named.axis_names.emplace_back(self.mesh.name(AxisId{a}));
-    }
+    for (const auto& item : self.items) items.push_back({item, self.axis_names(item), self.axes_text(item)});
     return items;
 }
 

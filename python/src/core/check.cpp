@@ -120,7 +120,7 @@ Report check(nb::handle given, nb::handle over, nb::handle axes, nb::handle worl
 
 void bind_check(nb::module_& m) {
     nb::class_<JoinCost::Set>(m, "CheckedSet", "One declared set of axes, and its groups in the whole mesh.")
-        .def_ro("axes", &JoinCost::Set::axes, "The axes, as in 'dp,cp'.")
+        .def_ro("axes", &JoinCost::Set::text, "The axes, as in 'dp,cp'.")
         .def_ro("groups", &JoinCost::Set::groups, "The number of groups.")
         .def_ro("group_size", &JoinCost::Set::group_size, "The number of ranks in each.")
         .def_ro("communicator", &JoinCost::Set::communicator,
@@ -128,15 +128,16 @@ void bind_check(nb::module_& m) {
                 "ranks; None for groups of one.")
         .def("__repr__",
              [](const JoinCost::Set& self) {
-                 return detail::cat("<", self.axes, ": ", self.groups, " x ", self.group_size, ">");
+                 return detail::cat("<", self.text, ": ", self.groups, " x ", self.group_size, ">");
              })
         .def("__getstate__",
              [](const JoinCost::Set& self) {
-                 return std::tuple(self.axes, self.label, self.groups, self.group_size, self.communicator);
+                 return std::tuple(self.axes, self.text, self.label, self.groups, self.group_size,
+                                   self.communicator);
              })
         .def("__setstate__",
-             [](JoinCost::Set& self,
-                const std::tuple<std::string, std::string, int, int, std::optional<int>>& state) {
+             [](JoinCost::Set& self, const std::tuple<std::vector<std::string>, std::string, std::string, int,
+                                                      int, std::optional<int>>& state) {
                  new (&self) JoinCost::Set(std::make_from_tuple<JoinCost::Set>(state));
              });
     nb::class_<Report>(m, "Report",

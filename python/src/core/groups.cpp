@@ -81,33 +81,14 @@ std::string asked(const Groups& groups) {
     return text + ")";
 }
 
-}  // namespace
-
-void bind_groups(nb::module_& m) {
-    nb::class_<Iterator<Ranks>>(m, "_RankIterator")
-        .def("__iter__", [](nb::handle self) { return self; })
-        .def("__next__", [](Iterator<Ranks>& it) {
-            if (it.next == it.size) throw nb::stop_iteration();
-            return (*it.sequence)[it.next++];
-        });
-    nb::class_<Iterator<Groups>>(m, "_GroupIterator")
-        .def("__iter__", [](nb::handle self) { return self; })
-        .def("__next__", [](Iterator<Groups>& it) {
-            if (it.next == it.size) throw nb::stop_iteration();
-            return group_at(*it.sequence, it.next++);
-        });
-
-    auto group = nb::class_<Ranks>(
-        m, "Group", nb::sig("class Group(collections.abc.Sequence[int])"),
-        "An ordered list of ranks, a sequence of int. In closed form where its ranks follow from strides: "
-        "one of 2^30 ranks costs what one of 8 does.\n\n"
-        ">>> Mesh('pp=4 tp=2').group(1, 'pp')\nGroup('{1, 3, 5, 7}')")
-        .def(
-            "__init__", [](Ranks* self, nb::object ranks) { new (self) Ranks(ranks_from(ranks)); },
-            nb::arg("ranks").none(),
-            nb::sig("def __init__(self, ranks: str | collections.abc.Iterable[int]) -> None"),
-            "The group of these ranks, in this order: text such as '{0..7, 64..71}', or ints; UsageError if "
-            "one repeats.")
+/// What a sequence of ranks answers.
+void bind_sequence(nb::class_<Ranks>& c) {
+    c.def(
+         "__init__", [](Ranks* self, nb::object ranks) { new (self) Ranks(ranks_from(ranks)); },
+         nb::arg("ranks").none(),
+         nb::sig("def __init__(self, ranks: str | collections.abc.Iterable[int]) -> None"),
+         "The group of these ranks, in this order: text such as '{0..7, 64..71}', or ints; UsageError if "
+         "one repeats.")
         .def("__len__", &Ranks::size)
         .def(
             "__getitem__",
@@ -163,12 +144,16 @@ void bind_groups(nb::module_& m) {
             "The group rank of a rank; UsageError, a ValueError, if it is not in the group.")
         .def(
             "count", [](const Ranks& self, nb::object rank) { return contains(self, rank) ? 1 : 0; },
-            nb::arg("rank").none(), nb::sig("def count(self, rank: object, /) -> int"))
-        .def(
-            "group_rank",
-            [](const Ranks& self, nb::object rank) { return self.group_rank(int_of(rank, "a rank")); },
-            nb::arg("rank").none(), nb::sig("def group_rank(self, rank: int) -> int | None"),
-            "The group rank of a rank, None if it is not in the group.")
+            nb::arg("rank").none(), nb::sig("def count(self, rank: object, /) -> int"));
+}
+
+/// Ranks of the group by their places.
+void bind_parts(nb::class_<Ranks>& c) {
+    c.def(
+         "group_rank",
+         [](const Ranks& self, nb::object rank) { return self.group_rank(int_of(rank, "a rank")); },
+         nb::arg("rank").none(), nb::sig("def group_rank(self, rank: int) -> int | None"),
+         "The group rank of a rank, None if it is not in the group.")
         .def_prop_ro("step", &Ranks::step,
                      "The step from each rank to the next where it is one and the same, else None.")
         .def(
@@ -182,13 +167,17 @@ void bind_groups(nb::module_& m) {
         .def(
             "numpy", [](const Ranks& self) { return array_of(self); },
             nb::sig("def numpy(self) -> typing.Any"),
-            "The ranks as a new NumPy array of int32 of shape (len,).")
-        .def(
-            "__eq__",
-            [](const Ranks& self, nb::handle other) {
-                return nb::isinstance<Ranks>(other) && self == nb::cast<const Ranks&>(other);
-            },
-            nb::arg("other").none(), nb::sig("def __eq__(self, other: object, /) -> bool"))
+            "The ranks as a new NumPy array of int32 of shape (len,).");
+}
+
+/// Equality, hash, texts and pickles.
+void bind_value(nb::class_<Ranks>& c) {
+    c.def(
+         "__eq__",
+         [](const Ranks& self, nb::handle other) {
+             return nb::isinstance<Ranks>(other) && self == nb::cast<const Ranks&>(other);
+         },
+         nb::arg("other").none(), nb::sig("def __eq__(self, other: object, /) -> bool"))
         .def("__hash__", &Ranks::hash)
         .def("__str__", &Ranks::text)
         .def("__repr__", [](const Ranks& self) { return cat("Group('", self.text(), "')"); })
@@ -217,13 +206,11 @@ void bind_groups(nb::module_& m) {
                 return Ranks(Group(first, layout));
             },
             nb::arg("first").none(), nb::arg("step").none(), nb::arg("size").none());
-    bind_array(group);
+}
 
-    auto partition = nb::class_<Groups>(
-        m, "Partition", nb::sig("class Partition(collections.abc.Sequence[Group])"),
-        "All groups along one set of axes, in the order of their first ranks: a sequence of Group.\n\n"
-        ">>> [list(group) for group in Mesh('pp=2 tp=2').partition('tp')]\n[[0, 1], [2, 3]]")
-        .def("__len__", [](const Groups& self) { return self.groups.size(); })
+/// What a sequence of groups answers.
+void bind_sequence(nb::class_<Groups>& c) {
+    c.def("__len__", [](const Groups& self) { return self.groups.size(); })
         .def_prop_ro(
             "group_size", [](const Groups& self) { return self.groups.group_size(); },
             "The number of ranks in each group.")
@@ -252,18 +239,22 @@ void bind_groups(nb::module_& m) {
         .def(
             "numpy", [](const Groups& self) { return array_of(self); },
             nb::sig("def numpy(self) -> typing.Any"),
-            "The ranks as a new NumPy array of int32 of shape (len, group_size): a row for each group.")
-        .def(
-            "__eq__",
-            [](const Groups& self, nb::handle other) {
-                if (!nb::isinstance<Groups>(other)) return false;
-                const auto& theirs = nb::cast<const Groups&>(other);
-                if (self.groups.size() != theirs.groups.size()) return false;
-                for (int i = 0; i < self.groups.size(); ++i)
-                    if (!(self.groups[i] == theirs.groups[i])) return false;
-                return true;
-            },
-            nb::arg("other").none(), nb::sig("def __eq__(self, other: object, /) -> bool"))
+            "The ranks as a new NumPy array of int32 of shape (len, group_size): a row for each group.");
+}
+
+/// Equality, hash, texts and pickles.
+void bind_value(nb::class_<Groups>& c) {
+    c.def(
+         "__eq__",
+         [](const Groups& self, nb::handle other) {
+             if (!nb::isinstance<Groups>(other)) return false;
+             const auto& theirs = nb::cast<const Groups&>(other);
+             if (self.groups.size() != theirs.groups.size()) return false;
+             for (int i = 0; i < self.groups.size(); ++i)
+                 if (!(self.groups[i] == theirs.groups[i])) return false;
+             return true;
+         },
+         nb::arg("other").none(), nb::sig("def __eq__(self, other: object, /) -> bool"))
         .def("__hash__",
              [](const Groups& self) {
                  return Ranks(self.groups[0]).hash() * 31 + static_cast<std::size_t>(self.groups.size());
@@ -279,6 +270,40 @@ void bind_groups(nb::module_& m) {
                     nb::make_tuple(nb::cast(self.mesh)));
             },
             nb::sig("def __reduce__(self) -> tuple[typing.Any, ...]"));
+}
+
+}  // namespace
+
+void bind_groups(nb::module_& m) {
+    nb::class_<Iterator<Ranks>>(m, "_RankIterator")
+        .def("__iter__", [](nb::handle self) { return self; })
+        .def("__next__", [](Iterator<Ranks>& it) {
+            if (it.next == it.size) throw nb::stop_iteration();
+            return (*it.sequence)[it.next++];
+        });
+    nb::class_<Iterator<Groups>>(m, "_GroupIterator")
+        .def("__iter__", [](nb::handle self) { return self; })
+        .def("__next__", [](Iterator<Groups>& it) {
+            if (it.next == it.size) throw nb::stop_iteration();
+            return group_at(*it.sequence, it.next++);
+        });
+
+    auto group = nb::class_<Ranks>(
+        m, "Group", nb::sig("class Group(collections.abc.Sequence[int])"),
+        "An ordered list of ranks, a sequence of int. In closed form where its ranks follow from strides: "
+        "one of 2^30 ranks costs what one of 8 does.\n\n"
+        ">>> Mesh('pp=4 tp=2').group(1, 'pp')\nGroup('{1, 3, 5, 7}')");
+    bind_sequence(group);
+    bind_parts(group);
+    bind_value(group);
+    bind_array(group);
+
+    auto partition = nb::class_<Groups>(
+        m, "Partition", nb::sig("class Partition(collections.abc.Sequence[Group])"),
+        "All groups along one set of axes, in the order of their first ranks: a sequence of Group.\n\n"
+        ">>> [list(group) for group in Mesh('pp=2 tp=2').partition('tp')]\n[[0, 1], [2, 3]]");
+    bind_sequence(partition);
+    bind_value(partition);
     bind_array(partition);
     nb::module_::import_("collections.abc").attr("Sequence").attr("register")(m.attr("Group"));
     nb::module_::import_("collections.abc").attr("Sequence").attr("register")(m.attr("Partition"));

@@ -69,19 +69,16 @@ nb::dict dict_of(const Coordinate& coordinate) {
     return dict;
 }
 
-void bind_coordinate(nb::module_& m) {
-    nb::class_<Coordinate>(
-        m, "Coordinate", nb::sig("class Coordinate(collections.abc.Mapping[str, int])"),
-        "A rank's index on every axis: a read-only mapping from the axis's name, in mesh order.\n\n"
-        ">>> Mesh('pp=4 dp=8 tp=8').coord(67)['pp']\n1")
-        .def(
-            "__init__",
-            [](Coordinate* self, nb::args args, nb::kwargs kwargs) {
-                new (self) Coordinate(coordinate_of(args, kwargs));
-            },
-            nb::sig("def __init__(self, coordinate: str | collections.abc.Mapping[str, int] = ..., /, "
-                    "**index: int) -> None"),
-            "From text such as 'pp=1 tp=3', a mapping, or keywords.")
+/// What a read-only mapping answers.
+void bind_mapping(nb::class_<Coordinate>& c) {
+    c.def(
+         "__init__",
+         [](Coordinate* self, nb::args args, nb::kwargs kwargs) {
+             new (self) Coordinate(coordinate_of(args, kwargs));
+         },
+         nb::sig("def __init__(self, coordinate: str | collections.abc.Mapping[str, int] = ..., /, "
+                 "**index: int) -> None"),
+         "From text such as 'pp=1 tp=3', a mapping, or keywords.")
         .def(
             "__getitem__",
             [](const Coordinate& self, nb::handle name) {
@@ -126,7 +123,12 @@ void bind_coordinate(nb::module_& m) {
             nb::sig("def values(self) -> collections.abc.ValuesView[int]"))
         .def(
             "items", [](const Coordinate& self) { return dict_of(self).attr("items")(); },
-            nb::sig("def items(self) -> collections.abc.ItemsView[str, int]"))
+            nb::sig("def items(self) -> collections.abc.ItemsView[str, int]"));
+}
+
+/// Equality, hash, texts and pickles.
+void bind_value(nb::class_<Coordinate>& c) {
+    c
         .def(
             "__eq__",
             [](const Coordinate& self, nb::object other) -> bool {
@@ -153,30 +155,19 @@ void bind_coordinate(nb::module_& m) {
                 return nb::make_tuple(self.type(), nb::make_tuple(dict_of(nb::cast<Coordinate>(self))));
             },
             nb::sig("def __reduce__(self) -> tuple[typing.Any, ...]"));
-    nb::module_::import_("collections.abc").attr("Mapping").attr("register")(m.attr("Coordinate"));
 }
 
-}  // namespace
-
-void bind_mesh(nb::module_& m) {
-    bind_coordinate(m);
-    auto bound = nb::class_<Mesh>(
-        m, "Mesh",
-        "An ordered list of named axes laid over ranks by strides, outermost first: pp=4 dp=8 tp=8.\n\n"
-        "It is a value that holds no table: 8 ranks and 2^30 cost the same.\n\n"
-        ">>> mesh = Mesh('pp=4 dp=8 tp=8')\n>>> mesh.size, mesh.coord(67)['tp'], mesh.group(67, 'pp')\n"
-        "(256, 3, Group('{3, 67, 131, 195}'))");
-    bind_array(bound);
-    bound
-        .def(
-            "__init__",
-            [](Mesh* self, nb::args args, nb::kwargs axes) { new (self) Mesh(mesh_from(args, axes)); },
-            nb::sig("def __init__(self, mesh: str | Mesh | collections.abc.Mapping[str, int | str] | "
-                    "collections.abc.Iterable[tuple[str, int | str]] = ..., world: int | None = None, /, "
-                    "**axes: int) -> None"),
-            "From text, a mapping or pairs, or keywords, outermost axis first; one size may be '*' where the "
-            "number of ranks follows: Mesh('dp=* tp=8', 64). UsageError for sizes below 1, names that repeat, "
-            "and a mesh that does not fill the world.")
+/// The axes with their sizes, and the ranks.
+void bind_sizes(nb::class_<Mesh>& c) {
+    c.def(
+         "__init__",
+         [](Mesh* self, nb::args args, nb::kwargs axes) { new (self) Mesh(mesh_from(args, axes)); },
+         nb::sig("def __init__(self, mesh: str | Mesh | collections.abc.Mapping[str, int | str] | "
+                 "collections.abc.Iterable[tuple[str, int | str]] = ..., world: int | None = None, /, "
+                 "**axes: int) -> None"),
+         "From text, a mapping or pairs, or keywords, outermost axis first; one size may be '*' where the "
+         "number of ranks follows: Mesh('dp=* tp=8', 64). UsageError for sizes below 1, names that repeat, "
+         "and a mesh that does not fill the world.")
         .def_prop_ro(
             "size", [](const Mesh& self) { return self.size(); }, "The number of ranks.")
         .def_prop_ro("offset", &Mesh::offset, "The lowest rank.")
@@ -224,11 +215,15 @@ void bind_mesh(nb::module_& m) {
         .def(
             "numpy", [](const Mesh& self) { return array_of(self); },
             nb::sig("def numpy(self) -> typing.Any"),
-            "The ranks as a new NumPy array of int32 in the shape of the axes.")
-        .def(
-            "coord", [](const Mesh& self, nb::handle rank) { return self.coord(int_of(rank, "a rank")); },
-            nb::arg("rank").none(), nb::sig("def coord(self, rank: int) -> Coordinate"),
-            "The index of a rank on every axis; UsageError for a rank outside.")
+            "The ranks as a new NumPy array of int32 in the shape of the axes.");
+}
+
+/// Where ranks stand, and which ranks stand together.
+void bind_queries(nb::class_<Mesh>& c) {
+    c.def(
+         "coord", [](const Mesh& self, nb::handle rank) { return self.coord(int_of(rank, "a rank")); },
+         nb::arg("rank").none(), nb::sig("def coord(self, rank: int) -> Coordinate"),
+         "The index of a rank on every axis; UsageError for a rank outside.")
         .def(
             "rank",
             [](const Mesh& self, nb::args args, nb::kwargs kwargs) {
@@ -292,16 +287,20 @@ void bind_mesh(nb::module_& m) {
             },
             nb::sig("def slice(self, coordinate: Coordinate | collections.abc.Mapping[str, int] | str = ..., "
                     "/, **index: int) -> Mesh"),
-            "The mesh of the ranks at these indices, without these axes; UsageError if no axis is left.")
-        .def(
-            "flatten",
-            [](const Mesh& self, nb::args args, nb::handle as) {
-                const auto axes = axes_of(self, args);
-                return self.flatten(names_of(self, axes), text_of(as, "the flattened axis's name"));
-            },
-            nb::arg("axes").none(), nb::arg("into").none(),
-            nb::sig("def flatten(self, *axes: str, into: str) -> Mesh"),
-            "These axes as one axis named `into`, where the first of them stands; they need not be adjacent.")
+            "The mesh of the ranks at these indices, without these axes; UsageError if no axis is left.");
+}
+
+/// Meshes of the same ranks with other axes.
+void bind_rearranging(nb::class_<Mesh>& c) {
+    c.def(
+         "flatten",
+         [](const Mesh& self, nb::args args, nb::handle as) {
+             const auto axes = axes_of(self, args);
+             return self.flatten(names_of(self, axes), text_of(as, "the flattened axis's name"));
+         },
+         nb::arg("axes").none(), nb::arg("into").none(),
+         nb::sig("def flatten(self, *axes: str, into: str) -> Mesh"),
+         "These axes as one axis named `into`, where the first of them stands; they need not be adjacent.")
         .def(
             "split",
             [](const Mesh& self, nb::handle axis, nb::args args, nb::kwargs keywords) {
@@ -329,13 +328,17 @@ void bind_mesh(nb::module_& m) {
             "shifted",
             [](const Mesh& self, nb::handle by) { return self.shifted(int_of(by, "the distance")); },
             nb::arg("by").none(), nb::sig("def shifted(self, by: int) -> Mesh"),
-            "The same mesh with every rank higher by this number.")
-        .def(
-            "__eq__",
-            [](const Mesh& self, nb::handle other) {
-                return nb::isinstance<Mesh>(other) && self == nb::cast<const Mesh&>(other);
-            },
-            nb::arg("other").none(), nb::sig("def __eq__(self, other: object, /) -> bool"))
+            "The same mesh with every rank higher by this number.");
+}
+
+/// Equality, hash, texts and pickles.
+void bind_value(nb::class_<Mesh>& c) {
+    c.def(
+         "__eq__",
+         [](const Mesh& self, nb::handle other) {
+             return nb::isinstance<Mesh>(other) && self == nb::cast<const Mesh&>(other);
+         },
+         nb::arg("other").none(), nb::sig("def __eq__(self, other: object, /) -> bool"))
         .def("__hash__", [](const Mesh& self) { return hash_of(to_string(self)); })
         .def_prop_ro(
             "text", [](const Mesh& self) { return to_string(self); },
@@ -370,6 +373,33 @@ void bind_mesh(nb::module_& m) {
                 return nb::make_tuple(self.type(), nb::make_tuple(to_string(nb::cast<const Mesh&>(self))));
             },
             nb::sig("def __reduce__(self) -> tuple[typing.Any, ...]"));
+}
+
+}  // namespace
+
+static void bind_coordinate(nb::module_& m) {
+    auto bound = nb::class_<Coordinate>(
+        m, "Coordinate", nb::sig("class Coordinate(collections.abc.Mapping[str, int])"),
+        "A rank's index on every axis: a read-only mapping from the axis's name, in mesh order.\n\n"
+        ">>> Mesh('pp=4 dp=8 tp=8').coord(67)['pp']\n1");
+    bind_mapping(bound);
+    bind_value(bound);
+    nb::module_::import_("collections.abc").attr("Mapping").attr("register")(m.attr("Coordinate"));
+}
+
+void bind_mesh(nb::module_& m) {
+    bind_coordinate(m);
+    auto bound = nb::class_<Mesh>(
+        m, "Mesh",
+        "An ordered list of named axes laid over ranks by strides, outermost first: pp=4 dp=8 tp=8.\n\n"
+        "It is a value that holds no table: 8 ranks and 2^30 cost the same.\n\n"
+        ">>> mesh = Mesh('pp=4 dp=8 tp=8')\n>>> mesh.size, mesh.coord(67)['tp'], mesh.group(67, 'pp')\n"
+        "(256, 3, Group('{3, 67, 131, 195}'))");
+    bind_array(bound);
+    bind_sizes(bound);
+    bind_queries(bound);
+    bind_rearranging(bound);
+    bind_value(bound);
 }
 
 }  // namespace rankmesh::python

@@ -19,20 +19,17 @@ Topology topology_of(nb::handle given) {
     return Mesh::parse(text);
 }
 
-void bind_placement(nb::module_& m) {
-    auto bound = nb::class_<Placement>(
-        m, "Placement",
-        "Which rank stands at which place of a mesh, where strides do not say it.\n\n"
-        ">>> Placement('a=2 b=2 @[3,1,2,0]').coord(3)\nCoordinate('a=0 b=0')");
-    bind_array(bound);
-    bound
-        .def(
-            "__init__",
-            [](Placement* self, nb::object text) {
-                new (self) Placement(Placement::parse(text_of(text, "a placement")));
-            },
-            nb::arg("text").none(), nb::sig("def __init__(self, text: str, /) -> None"),
-            "From text such as 'a=2 b=2 @[3,1,2,0]'.")
+namespace {
+
+/// The mesh and its ranks.
+void bind_places(nb::class_<Placement>& c) {
+    c.def(
+         "__init__",
+         [](Placement* self, nb::object text) {
+             new (self) Placement(Placement::parse(text_of(text, "a placement")));
+         },
+         nb::arg("text").none(), nb::sig("def __init__(self, text: str, /) -> None"),
+         "From text such as 'a=2 b=2 @[3,1,2,0]'.")
         .def(
             "__init__",
             [](Placement* self, const Mesh& mesh, nb::object ranks) {
@@ -63,17 +60,21 @@ void bind_placement(nb::module_& m) {
             },
             nb::sig("def numpy(self) -> typing.Any"),
             "The table as a read-only NumPy array of int32 of the mesh's shape: a view, which keeps the "
-            "placement alive.")
-        .def(
-            "__contains__",
-            [](const Placement& self, nb::object rank) {
-                try {
-                    return PyIndex_Check(rank.ptr()) && self.contains(int_of(rank, "a rank"));
-                } catch (const Error&) {
-                    return false;  // no rank is that large, nor True
-                }
-            },
-            nb::arg("rank").none(), nb::sig("def __contains__(self, rank: object, /) -> bool"))
+            "placement alive.");
+}
+
+/// Where ranks stand, and which ranks stand together.
+void bind_queries(nb::class_<Placement>& c) {
+    c.def(
+         "__contains__",
+         [](const Placement& self, nb::object rank) {
+             try {
+                 return PyIndex_Check(rank.ptr()) && self.contains(int_of(rank, "a rank"));
+             } catch (const Error&) {
+                 return false;  // no rank is that large, nor True
+             }
+         },
+         nb::arg("rank").none(), nb::sig("def __contains__(self, rank: object, /) -> bool"))
         .def(
             "coord",
             [](const Placement& self, nb::handle rank) { return self.coord(int_of(rank, "a rank")); },
@@ -113,13 +114,17 @@ void bind_placement(nb::module_& m) {
             nb::sig("def neighbor(self, rank: int, axis: str, by: int, edge: typing.Literal['open', 'wrap'] "
                     "= 'open') -> int | None"),
             "The rank `by` steps along an axis, back where negative; past the end None, or with edge='wrap' "
-            "on from the other end.")
-        .def(
-            "__eq__",
-            [](const Placement& self, nb::handle other) {
-                return nb::isinstance<Placement>(other) && self == nb::cast<const Placement&>(other);
-            },
-            nb::arg("other").none(), nb::sig("def __eq__(self, other: object, /) -> bool"))
+            "on from the other end.");
+}
+
+/// Equality, hash, texts and pickles.
+void bind_value(nb::class_<Placement>& c) {
+    c.def(
+         "__eq__",
+         [](const Placement& self, nb::handle other) {
+             return nb::isinstance<Placement>(other) && self == nb::cast<const Placement&>(other);
+         },
+         nb::arg("other").none(), nb::sig("def __eq__(self, other: object, /) -> bool"))
         .def("__hash__", [](const Placement& self) { return std::hash<std::string>{}(to_string(self)); })
         .def_prop_ro(
             "text", [](const Placement& self) { return to_string(self); },
@@ -132,6 +137,19 @@ void bind_placement(nb::module_& m) {
                                       nb::make_tuple(to_string(nb::cast<const Placement&>(self))));
             },
             nb::sig("def __reduce__(self) -> tuple[typing.Any, ...]"));
+}
+
+}  // namespace
+
+void bind_placement(nb::module_& m) {
+    auto bound =
+        nb::class_<Placement>(m, "Placement",
+                              "Which rank stands at which place of a mesh, where strides do not say it.\n\n"
+                              ">>> Placement('a=2 b=2 @[3,1,2,0]').coord(3)\nCoordinate('a=0 b=0')");
+    bind_array(bound);
+    bind_places(bound);
+    bind_queries(bound);
+    bind_value(bound);
 }
 
 }  // namespace rankmesh::python

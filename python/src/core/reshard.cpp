@@ -42,9 +42,7 @@ Slice inside(const Slice& slice, const Slice& outer) {
     return moved;
 }
 
-}  // namespace
-
-void bind_reshard(nb::module_& m) {
+void bind_sharding(nb::module_& m) {
     nb::class_<Sharding>(m, "Sharding",
                          "An array of one shape, split over a mesh: which slice each rank holds.\n\n"
                          ">>> Sharding('dp=2 tp=4', (1000, 64), '0=tp').slices(7)\n"
@@ -103,7 +101,9 @@ void bind_reshard(nb::module_& m) {
                     self.type(), nb::make_tuple(self.attr("mesh"), self.attr("shape"), self.attr("split")));
             },
             nb::sig("def __reduce__(self) -> tuple[typing.Any, ...]"));
+}
 
+void bind_transfer(nb::module_& m) {
     nb::class_<Transfer>(m, "Transfer", "One message of a reshard, as one of its two ranks sees it.")
         .def_ro("stage", &Transfer::stage,
                 "0: from a rank that held it; 1: passed on inside a host, after stage 0.")
@@ -129,7 +129,9 @@ void bind_reshard(nb::module_& m) {
             return cat("<Transfer: stage ", self.stage, ", peer ", self.peer, ", part ", self.part, ", ",
                        to_string(self.slice), ">");
         });
+}
 
+void bind_steps(nb::module_& m) {
     nb::class_<Reshard>(m, "Reshard",
                         "What each rank sends and receives when an array goes over from one sharding to "
                         "another: each answer from the slices of that rank alone. Its text is what `rankmesh "
@@ -200,6 +202,14 @@ void bind_reshard(nb::module_& m) {
                                       nb::make_tuple(self.attr("from_"), self.attr("to"), self.attr("host")));
             },
             nb::sig("def __reduce__(self) -> tuple[typing.Any, ...]"));
+}
+
+}  // namespace
+
+void bind_reshard(nb::module_& m) {
+    bind_sharding(m);
+    bind_transfer(m);
+    bind_steps(m);
 }
 
 }  // namespace rankmesh::python

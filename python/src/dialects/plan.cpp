@@ -39,7 +39,7 @@ nb::object planned(nb::handle model, nb::handle on, nb::handle device, nb::handl
     if (!explain.is_none()) question.explain = text_of(explain, "the layout to explain");
     if (!devices_file.is_none()) question.devices_file = path_of(devices_file, "the file of devices");
     const auto most = int_of(count, "the count of layouts");
-    if (most < 1) throw UsageError(cat("the count of layouts is ", most, "; it is 1 or more"));
+    if (most < 1) throw UsageError(cat("the count of layouts is ", most, "; it must be 1 or more"));
     question.count = static_cast<std::size_t>(most);
     return nb::module_::import_("json").attr("loads")(nb::cast(plan::to_json(plan::answer(question))));
 }

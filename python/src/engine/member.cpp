@@ -95,26 +95,20 @@ void bind_usage(nb::module_& m) {
         });
 }
 
-}  // namespace
-
-void bind_member(nb::module_& m) {
-    bind_usage(m);
-    nb::class_<MemberHandle>(
-        m, "Member",
-        "This process in a plan, or in one of its meshes, with its communicators.\n\nOf a plan of one mesh "
-        "everything can be asked at once; of several, member['expert'] is this process in that mesh.")
-        .def(
-            "__getitem__",
-            [](const MemberHandle& self, nb::handle mesh) {
-                const auto name = text_of(mesh, "the name of a mesh");
-                const auto& member = self.get();
-                try {
-                    return std::make_unique<MemberHandle>(member[name], self.leave());
-                } catch (const UsageError& error) {
-                    throw UnknownName(error.what());
-                }
-            },
-            nb::arg("mesh").none(), nb::sig("def __getitem__(self, mesh: str, /) -> Member"))
+/// The process in the plan: its meshes, its rank and its host.
+void bind_process(nb::class_<MemberHandle>& c) {
+    c.def(
+         "__getitem__",
+         [](const MemberHandle& self, nb::handle mesh) {
+             const auto name = text_of(mesh, "the name of a mesh");
+             const auto& member = self.get();
+             try {
+                 return std::make_unique<MemberHandle>(member[name], self.leave());
+             } catch (const UsageError& error) {
+                 throw UnknownName(error.what());
+             }
+         },
+         nb::arg("mesh").none(), nb::sig("def __getitem__(self, mesh: str, /) -> Member"))
         .def_prop_ro(
             "meshes", [](const MemberHandle& self) { return self.get().meshes(); },
             "The names of the plan's meshes, in the order of the plan.")
@@ -144,15 +138,19 @@ void bind_member(nb::module_& m) {
             "This rank's index on every axis.")
         .def_prop_ro(
             "prefix", [](const MemberHandle& self) { return self.get().prefix(); },
-            "The prefix of this rank's log lines: '[pp=1 dp=0 tp=3]', or '[rank 5]' outside the mesh.")
-        .def(
-            "at",
-            [](const MemberHandle& self, nb::handle axis) {
-                const auto name = text_of(axis, "an axis");
-                return asked(self.get(), {name}, [&] { return self.get().at(name); });
-            },
-            nb::arg("axis").none(), nb::sig("def at(self, axis: str) -> int"),
-            "This rank's index on an axis, or among the declared local ranks.")
+            "The prefix of this rank's log lines: '[pp=1 dp=0 tp=3]', or '[rank 5]' outside the mesh.");
+}
+
+/// Where this rank stands, and which ranks stand beside it.
+void bind_queries(nb::class_<MemberHandle>& c) {
+    c.def(
+         "at",
+         [](const MemberHandle& self, nb::handle axis) {
+             const auto name = text_of(axis, "an axis");
+             return asked(self.get(), {name}, [&] { return self.get().at(name); });
+         },
+         nb::arg("axis").none(), nb::sig("def at(self, axis: str) -> int"),
+         "This rank's index on an axis, or among the declared local ranks.")
         .def(
             "is_first",
             [](const MemberHandle& self, nb::handle axis) {
@@ -191,7 +189,13 @@ void bind_member(nb::module_& m) {
             "ranks",
             [](const MemberHandle& self, nb::args axes) { return ranks_along(self.get(), names_of(axes)); },
             nb::sig("def ranks(self, *axes: str) -> rankmesh._core.Group"),
-            "The world ranks that differ from this one along these axes only, or declared ranks by their name.")
+            "The world ranks that differ from this one along these axes only, or declared ranks by their "
+            "name.");
+}
+
+/// The communicators of declared sets, and new ones.
+void bind_communicators(nb::class_<MemberHandle>& c) {
+    c
         .def(
             "on",
             [](const MemberHandle& self, nb::args axes) {
@@ -261,18 +265,22 @@ void bind_member(nb::module_& m) {
                 "def split(self, color: int | None, key: int = 0, *, over: Communicator | None = None, name: "
                 "str = '', timeout: float | datetime.timedelta | None = None) -> Communicator | None"),
             "The communicator of the ranks of `over`, or of the world, that give the same color, ordered by "
-            "key and then by rank; collective over all of them. None for a rank whose color is None.")
-        .def(
-            "suspend",
-            [](const MemberHandle& self, nb::args axes, const CommunicatorHandle* on) {
-                rest(self, axes, on, [](const Member& me, const auto&... what) { me.suspend(what...); });
-            },
-            nb::arg("axes"), nb::kw_only(), nb::arg("on").none() = nb::none(),
-            nb::sig("def suspend(self, *axes: str, on: Communicator | None = None) -> None"),
-            "Releases what the communicator of a declared set, or the communicator `on`, holds while it is "
-            "idle: on Gloo its connections; without arguments those of all. Collective over its ranks. Calls "
-            "on "
-            "it, and on all that share its connections, raise UsageError until resume().")
+            "key and then by rank; collective over all of them. None for a rank whose color is None.");
+}
+
+/// What the communicators hold.
+void bind_resources(nb::class_<MemberHandle>& c) {
+    c.def(
+         "suspend",
+         [](const MemberHandle& self, nb::args axes, const CommunicatorHandle* on) {
+             rest(self, axes, on, [](const Member& me, const auto&... what) { me.suspend(what...); });
+         },
+         nb::arg("axes"), nb::kw_only(), nb::arg("on").none() = nb::none(),
+         nb::sig("def suspend(self, *axes: str, on: Communicator | None = None) -> None"),
+         "Releases what the communicator of a declared set, or the communicator `on`, holds while it is "
+         "idle: on Gloo its connections; without arguments those of all. Collective over its ranks. Calls "
+         "on "
+         "it, and on all that share its connections, raise UsageError until resume().")
         .def(
             "resume",
             [](const MemberHandle& self, nb::args axes, const CommunicatorHandle* on) {
@@ -291,6 +299,20 @@ void bind_member(nb::module_& m) {
             if (self.ended()) return std::string("<Member, ended>");
             return detail::cat("<Member ", self.get().meshes().size() == 1 ? self.get().prefix() : "", ">");
         });
+}
+
+}  // namespace
+
+void bind_member(nb::module_& m) {
+    bind_usage(m);
+    auto member = nb::class_<MemberHandle>(
+        m, "Member",
+        "This process in a plan, or in one of its meshes, with its communicators.\n\nOf a plan of one mesh "
+        "everything can be asked at once; of several, member['expert'] is this process in that mesh.");
+    bind_process(member);
+    bind_queries(member);
+    bind_communicators(member);
+    bind_resources(member);
 }
 
 }  // namespace rankmesh::python

@@ -269,36 +269,58 @@ std::unique_ptr<MemberHandle> join(const WorldHandle& self, nb::args args, nb::k
     return std::make_unique<MemberHandle>(std::move(*member), leave);
 }
 
-}  // namespace
+/// The functions of the module.
+void bind_functions(nb::module_& m) {
+    m.def(
+        "run", &run, nb::arg("size"), nb::arg("program"), nb::kw_only(), nb::arg("timeout") = nb::none(),
+        nb::arg("checked") = nb::none(), nb::arg("record") = nb::none(),
+        nb::arg("record_signal") = nb::none(), nb::arg("log") = nb::none(),
+        nb::arg("args") = nb::make_tuple(),
+        nb::sig("def run(size: int, program: collections.abc.Callable[[World, "
+                "typing_extensions.Unpack[_Ts]], _T], *, timeout: float | datetime.timedelta | None = None, "
+                "checked: bool | None = None, record: str | os.PathLike[str] | None = None, record_signal: "
+                "int | None = None, log: collections.abc.Callable[[str], object] | logging.Logger | None = "
+                "None, args: tuple[typing_extensions.Unpack[_Ts]] = ...) -> list[_T]"),
+        "Runs `program(world, *args)` as `size` ranks of one world, each a thread of this process, and "
+        "returns what each returned, by rank. The first exception of a rank is raised here; the other "
+        "ranks' calls raise PeerLost. The options are as those of World.from_environment.\n\nWhat a handler "
+        "of a signal raises meanwhile, as Ctrl-C's does, is "
+        "raised "
+        "here once every rank has ended by KeyboardInterrupt; those that have not after two seconds, or "
+        "when it raises again, are given up.");
+    m.def(
+        "engines",
+        [] {
+            auto engines = nb::dict();
+            for (const auto& engine : built_engines()) engines[nb::cast(engine.name)] = engine.library;
+            return engines;
+        },
+        nb::sig("def engines() -> dict[str, str]"),
+        "The engines and stores of this build by name, each with the version of its library.");
+}
 
-void bind_world(nb::module_& m) {
-    nb::class_<WorldHandle>(
-        m, "World",
-        "The ranks of a job, and this process as one of them.\n\nAs a context manager it is closed at the "
-        "end; left by an exception, peers are told and never waited for.\n\nCtrl-C ends what the main thread "
-        "waits for, and peers raise PeerLost. Handlers of other signals, and one's own of Ctrl-C, run when "
-        "the call is over; during run() and from_environment() they run at once.")
-        .def_static(
-            "from_environment", &from_environment, nb::kw_only(), nb::arg("engine") = nb::none(),
-            nb::arg("timeout") = nb::none(), nb::arg("multithreaded") = false,
-            nb::arg("checked") = nb::none(), nb::arg("record") = nb::none(),
-            nb::arg("record_signal") = nb::none(), nb::arg("log") = nb::none(),
-            nb::sig("def from_environment(*, engine: typing.Literal['threads', 'mpi', 'gloo'] | None "
-                    "= None, timeout: "
-                    "float | datetime.timedelta | None = None, multithreaded: bool = False, checked: "
-                    "bool | None = "
-                    "None, record: str | os.PathLike[str] | None = None, record_signal: int | None = None, "
-                    "log: collections.abc.Callable[[str], object] | logging.Logger | None = None) -> World"),
-            "The world that this process was started in: MPI under mpirun, Gloo under srun, torchrun and "
-            "where "
-            "RANKMESH_STORE says how the processes find each other, a world of one without a launcher. "
-            "`engine`: the one to use, else RANKMESH_ENGINE's. `timeout`: seconds, 30 minutes unless said. "
-            "`multithreaded`: on MPI, any thread may call. `checked`: compares the ranks' calls before data "
-            "moves, as RANKMESH_CHECK=1 does. `record`: the folder that this rank's flight record is written "
-            "to when something goes wrong, else RANKMESH_RECORD's, '' for none. `record_signal`: a signal, "
-            "such as signal.SIGUSR1, that has it written too, else RANKMESH_RECORD_SIGNAL's, 0 for none; its "
-            "handler stays until the process ends. `log`: a logging.Logger, whose info() is called with lines "
-            "of text, or a function.")
+/// The start of a world, and this process in it.
+void bind_process(nb::class_<WorldHandle>& c) {
+    c.def_static(
+         "from_environment", &from_environment, nb::kw_only(), nb::arg("engine") = nb::none(),
+         nb::arg("timeout") = nb::none(), nb::arg("multithreaded") = false, nb::arg("checked") = nb::none(),
+         nb::arg("record") = nb::none(), nb::arg("record_signal") = nb::none(), nb::arg("log") = nb::none(),
+         nb::sig("def from_environment(*, engine: typing.Literal['threads', 'mpi', 'gloo'] | None "
+                 "= None, timeout: "
+                 "float | datetime.timedelta | None = None, multithreaded: bool = False, checked: "
+                 "bool | None = "
+                 "None, record: str | os.PathLike[str] | None = None, record_signal: int | None = None, "
+                 "log: collections.abc.Callable[[str], object] | logging.Logger | None = None) -> World"),
+         "The world that this process was started in: MPI under mpirun, Gloo under srun, torchrun and "
+         "where "
+         "RANKMESH_STORE says how the processes find each other, a world of one without a launcher. "
+         "`engine`: the one to use, else RANKMESH_ENGINE's. `timeout`: seconds, 30 minutes unless said. "
+         "`multithreaded`: on MPI, any thread may call. `checked`: compares the ranks' calls before data "
+         "moves, as RANKMESH_CHECK=1 does. `record`: the folder that this rank's flight record is written "
+         "to when something goes wrong, else RANKMESH_RECORD's, '' for none. `record_signal`: a signal, "
+         "such as signal.SIGUSR1, that has it written too, else RANKMESH_RECORD_SIGNAL's, 0 for none; its "
+         "handler stays until the process ends. `log`: a logging.Logger, whose info() is called with lines "
+         "of text, or a function.")
         .def_prop_ro(
             "rank", [](const WorldHandle& self) { return self.get().rank(); }, "This process's rank.")
         .def_prop_ro(
@@ -314,21 +336,24 @@ void bind_world(nb::module_& m) {
             "This rank's index among the ranks on its host.")
         .def_prop_ro(
             "local_size", [](const WorldHandle& self) { return self.get().local_size(); },
-            "The number of ranks on this host.")
-        .def(
-            "join", &join,
-            nb::sig("def join(self, *plan: str | rankmesh._core.Mesh | collections.abc.Mapping[str, int | "
-                    "str] | rankmesh._plan.Declaration, name: str = '', over: "
-                    "collections.abc.Iterable[str | collections.abc.Iterable[str] | rankmesh._plan.Axes] = "
-                    "(), picks: "
-                    "collections.abc.Iterable[rankmesh._plan.Pick] = (), local: str = '', axes: "
-                    "collections.abc.Iterable[str] | None = None, "
-                    "placed: collections.abc.Iterable[int] = (), partial: bool = False, lazy: bool = False, "
-                    "timeout: float | "
-                    "datetime.timedelta | None = None) -> Member"),
-            "Makes this process's communicators for a plan: one mesh with the options of a Declaration, or "
-            "several Declarations. Collective: every rank calls it with the same plan, and where plans "
-            "differ it raises Disagreement on every rank.")
+            "The number of ranks on this host.");
+}
+
+/// Calls that ranks make together.
+void bind_collectives(nb::class_<WorldHandle>& c) {
+    c.def("join", &join,
+          nb::sig("def join(self, *plan: str | rankmesh._core.Mesh | collections.abc.Mapping[str, int | "
+                  "str] | rankmesh._plan.Declaration, name: str = '', over: "
+                  "collections.abc.Iterable[str | collections.abc.Iterable[str] | rankmesh._plan.Axes] = "
+                  "(), picks: "
+                  "collections.abc.Iterable[rankmesh._plan.Pick] = (), local: str = '', axes: "
+                  "collections.abc.Iterable[str] | None = None, "
+                  "placed: collections.abc.Iterable[int] = (), partial: bool = False, lazy: bool = False, "
+                  "timeout: float | "
+                  "datetime.timedelta | None = None) -> Member"),
+          "Makes this process's communicators for a plan: one mesh with the options of a Declaration, or "
+          "several Declarations. Collective: every rank calls it with the same plan, and where plans "
+          "differ it raises Disagreement on every rank.")
         .def(
             "sub",
             [](const WorldHandle& self, nb::handle ranks) {
@@ -382,20 +407,24 @@ void bind_world(nb::module_& m) {
             "The world of a running job that this process enters when its ranks call grow(). The job is that "
             "of RANKMESH_STORE and RANKMESH_JOB; RANK, if it is set, is the rank of the first world whose "
             "place this process takes. Timeout if it is not let in. The options are as those of "
-            "from_environment.")
-        .def(
-            "write_record",
-            [](const WorldHandle& self, nb::handle path) {
-                const auto file = path_of(path, "the path");
-                const auto world = self.hold();
-                without_gil({}, [&] { world->write_record(file); });
-            },
-            nb::arg("path").none(), nb::sig("def write_record(self, path: str | os.PathLike[str]) -> None"),
-            "Writes this rank's flight record to a file: the last calls on each of its communicators, as "
-            "JSON, "
-            "which docs/flight-record.md describes and `rankmesh explain` reads. It waits for nobody, and "
-            "any "
-            "thread may call it.")
+            "from_environment.");
+}
+
+/// The flight record, and the end of a world.
+void bind_end(nb::class_<WorldHandle>& c) {
+    c.def(
+         "write_record",
+         [](const WorldHandle& self, nb::handle path) {
+             const auto file = path_of(path, "the path");
+             const auto world = self.hold();
+             without_gil({}, [&] { world->write_record(file); });
+         },
+         nb::arg("path").none(), nb::sig("def write_record(self, path: str | os.PathLike[str]) -> None"),
+         "Writes this rank's flight record to a file: the last calls on each of its communicators, as "
+         "JSON, "
+         "which docs/flight-record.md describes and `rankmesh explain` reads. It waits for nobody, and "
+         "any "
+         "thread may call it.")
         .def(
             "close", [](WorldHandle& self) { self.end(false); },
             "Ends this process's part in the world; the engine lives on as long as a member or communicator "
@@ -411,32 +440,21 @@ void bind_world(nb::module_& m) {
             const auto& world = self.get();
             return cat("<World: rank ", world.rank(), " of ", world.size(), " on ", world.engine(), ">");
         });
-    m.def(
-        "run", &run, nb::arg("size"), nb::arg("program"), nb::kw_only(), nb::arg("timeout") = nb::none(),
-        nb::arg("checked") = nb::none(), nb::arg("record") = nb::none(),
-        nb::arg("record_signal") = nb::none(), nb::arg("log") = nb::none(),
-        nb::arg("args") = nb::make_tuple(),
-        nb::sig("def run(size: int, program: collections.abc.Callable[[World, "
-                "typing_extensions.Unpack[_Ts]], _T], *, timeout: float | datetime.timedelta | None = None, "
-                "checked: bool | None = None, record: str | os.PathLike[str] | None = None, record_signal: "
-                "int | None = None, log: collections.abc.Callable[[str], object] | logging.Logger | None = "
-                "None, args: tuple[typing_extensions.Unpack[_Ts]] = ...) -> list[_T]"),
-        "Runs `program(world, *args)` as `size` ranks of one world, each a thread of this process, and "
-        "returns what each returned, by rank. The first exception of a rank is raised here; the other "
-        "ranks' calls raise PeerLost. The options are as those of World.from_environment.\n\nWhat a handler "
-        "of a signal raises meanwhile, as Ctrl-C's does, is "
-        "raised "
-        "here once every rank has ended by KeyboardInterrupt; those that have not after two seconds, or "
-        "when it raises again, are given up.");
-    m.def(
-        "engines",
-        [] {
-            auto engines = nb::dict();
-            for (const auto& engine : built_engines()) engines[nb::cast(engine.name)] = engine.library;
-            return engines;
-        },
-        nb::sig("def engines() -> dict[str, str]"),
-        "The engines and stores of this build by name, each with the version of its library.");
+}
+
+}  // namespace
+
+void bind_world(nb::module_& m) {
+    auto world = nb::class_<WorldHandle>(
+        m, "World",
+        "The ranks of a job, and this process as one of them.\n\nAs a context manager it is closed at the "
+        "end; left by an exception, peers are told and never waited for.\n\nCtrl-C ends what the main thread "
+        "waits for, and peers raise PeerLost. Handlers of other signals, and one's own of Ctrl-C, run when "
+        "the call is over; during run() and from_environment() they run at once.");
+    bind_process(world);
+    bind_collectives(world);
+    bind_end(world);
+    bind_functions(m);
 }
 
 }  // namespace rankmesh::python

@@ -191,7 +191,7 @@ Edge edge_of(nb::handle given) {
     const auto edge = text_of(given, "edge");
     if (edge == "open") return Edge::open;
     if (edge == "wrap") return Edge::wrap;
-    throw UsageError(cat("edge is ", detail::in_quotes(edge), "; it is 'open' or 'wrap'"));
+    throw UsageError(cat("edge is ", detail::in_quotes(edge), "; it must be 'open' or 'wrap'"));
 }
 
 void raise(const char* type, const char* text) {

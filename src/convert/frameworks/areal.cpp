@@ -98,7 +98,7 @@ private:
             const auto size = detail::number_in(number);
             if (!size || number[0] == '0' || number.size() > 9)
                 refuse(cat("the size of ", std::string_view(&letter, 1), " is ", in_quotes(number),
-                           "; it is a whole number from 1"));
+                           "; it must be a whole number of 1 or more"));
             all[letter] = *size;
         }
         if (all.empty())
@@ -188,7 +188,7 @@ Arrangement read(Settings& settings, std::optional<int> world) {
                 "num_pp, num_tp and num_dp are of two topologies; write PipeDataTensorParallelTopology(...) "
                 "or "
                 "DataPipeTensorParallelTopology(...) around them");
-        settings.let_be({"sequence_parallel", "gradient_checkpointing", "gradient_accumulation_fusion",
+        settings.ignore({"sequence_parallel", "gradient_checkpointing", "gradient_accumulation_fusion",
                          "max_prompt_len"});
         return topology_of_sizes(settings, pipe_first ? training : inference, world);
     }

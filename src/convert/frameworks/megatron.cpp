@@ -36,7 +36,7 @@ megatron::Sizes sizes_in(Settings& settings) {
         if (const auto stages = settings.number(name)) sizes.virtual_pipeline_model_parallel_size = stages;
     sizes.order = settings.word("order").value_or(sizes.order);
     if (settings.flag("use_tp_pp_dp_mapping").value_or(false)) sizes.order = mapped_order;
-    settings.let_be({"use_distributed_optimizer", "sequence_parallel", "pipeline_model_parallel_layout",
+    settings.ignore({"use_distributed_optimizer", "sequence_parallel", "pipeline_model_parallel_layout",
                      "pipeline_model_parallel_comm_backend"});
     if (settings.has("num_layers_per_virtual_pipeline_stage"))
         throw UsageError(cat(settings.shown("num_layers_per_virtual_pipeline_stage"),

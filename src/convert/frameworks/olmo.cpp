@@ -17,7 +17,7 @@ void in_table(Settings& settings, std::string_view name, std::initializer_list<s
     auto table = settings.table(name);
     if (!table) return;
     take(*table);
-    table->let_be(others);
+    table->ignore(others);
     table->finish();
 }
 
@@ -60,7 +60,7 @@ Arrangement read(Settings& settings, std::optional<int> world) {
     auto environment = olmo::Environment{.num_nodes = either("num_nodes", "NUM_NODES"),
                                          .local_world_size = either("local_world_size", "LOCAL_WORLD_SIZE")};
     settings.enter("train_module");
-    settings.let_be({"world_size", "num_nodes", "local_world_size", "NUM_NODES", "LOCAL_WORLD_SIZE"});
+    settings.ignore({"world_size", "num_nodes", "local_world_size", "NUM_NODES", "LOCAL_WORLD_SIZE"});
     auto extras = std::vector<Extra>{};
     const auto configs = configs_in(settings, extras);
     const auto& dp = configs.dp;

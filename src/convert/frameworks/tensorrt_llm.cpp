@@ -15,7 +15,7 @@ constexpr auto attention_dp = "attention data parallelism";
 template <bool cp_innermost>
 Arrangement read(Settings& settings, std::optional<int> world) {
     const auto known = world_of(settings, world);
-    settings.let_be({"rank", "gpus_per_node", "attn_tp_size", "attn_cp_size", "cp_config"});
+    settings.ignore({"rank", "gpus_per_node", "attn_tp_size", "attn_cp_size", "cp_config"});
     const auto tp = settings.size("tp_size");
     const auto pp = settings.size("pp_size");
     const auto cp = settings.size("cp_size");

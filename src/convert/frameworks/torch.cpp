@@ -8,7 +8,7 @@ using detail::cat;
 namespace of_torch {
 
 Arrangement read(Settings& settings, std::optional<int> world) {
-    settings.let_be({"device_type"});
+    settings.ignore({"device_type"});
     const auto shape = settings.numbers("mesh_shape");
     if (!shape || shape->empty())
         throw UsageError("torch needs mesh_shape: the sizes, outermost first, such as mesh_shape=(2,4)");

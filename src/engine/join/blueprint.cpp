@@ -66,11 +66,17 @@ AxisSet set_of(const Mesh& mesh, const std::vector<std::string>& names) {
     return set;
 }
 
+std::vector<std::string> names_of(const Mesh& mesh, const Item& item) {
+    auto names = std::vector<std::string>{};
+    for (int a = 0; a < mesh.axis_count(); ++a)
+        if (item.axes.contains({a})) names.emplace_back(mesh.name(AxisId{a}));
+    return names;
+}
+
 std::string text_of(const Mesh& mesh, const Item& item) {
     if (!item.name.empty()) return item.name;
     auto text = std::string{};
-    for (int a = 0; a < mesh.axis_count(); ++a)
-        if (item.axes.contains({a})) append(text, cat(text.empty() ? "" : ",", mesh.name(AxisId{a})));
+    for (const auto& name : names_of(mesh, item)) append(text, cat(text.empty() ? "" : ",", name));
     return text;
 }
 
@@ -143,6 +149,8 @@ std::vector<Item> items_of(const Mesh& mesh, const Declaration& declaration) {
 }
 
 }  // namespace
+
+std::vector<std::string> MeshBlueprint::axis_names(const Item& item) const { return names_of(mesh, item); }
 
 std::string MeshBlueprint::axes_text(const Item& item) const { return text_of(mesh, item); }
 

@@ -41,6 +41,8 @@ struct MeshBlueprint {
     bool lazy = false;
     Duration timeout;
 
+    /// The names of an item's axes, in the order of the mesh.
+    std::vector<std::string> axis_names(const Item& item) const;
     /// `dp,tp`, or the name of a pick or separate.
     std::string axes_text(const Item& item) const;
     /// The number of ranks in each group of an item, which is not that of one host.

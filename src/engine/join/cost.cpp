@@ -36,7 +36,8 @@ JoinCost join_cost(const Plan& plan, int world, int rank) {
         for (const auto& group_entry : mesh_entry->group_entries) {
             const auto& mesh = mesh_entry->mesh;
             auto& set = cost.sets.emplace_back(
-                JoinCost::Set{.axes = mesh.axes_text(group_entry.item),
+                JoinCost::Set{.axes = mesh.axis_names(group_entry.item),
+                              .text = mesh.axes_text(group_entry.item),
                               .label = mesh.item_text(group_entry.item),
                               .groups = mesh.mesh.partition(group_entry.item.axes).size(),
                               .group_size = mesh.group_size(group_entry.item)});

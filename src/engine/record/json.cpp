@@ -7,7 +7,7 @@
 #include <chrono>
 #include <utility>
 
-#include <rankmesh/core/detail/quote.hpp>
+#include <rankmesh/core/detail/json_string.hpp>
 
 namespace rankmesh::detail {
 namespace {
@@ -112,27 +112,6 @@ std::string status_of(const CallRing& ring, const std::vector<RecordedCall>& cal
 }
 
 }  // namespace
-
-std::string json_string(std::string_view text) {
-    auto out = std::string("\"");
-    while (!text.empty()) {
-        const auto character = first_character(text);
-        const auto first = static_cast<unsigned char>(character[0]);
-        if (character_size(text) == 0) {
-            out += "\\ufffd";
-        } else if (first < 0x20 || first == 0x7f) {
-            constexpr auto digits = "0123456789abcdef";
-            out += "\\u00";
-            out += digits[first >> 4U];
-            out += digits[first & 0xfU];
-        } else {
-            if (first == '"' || first == '\\') out += '\\';
-            out += character;
-        }
-        text.remove_prefix(character.size());
-    }
-    return out + "\"";
-}
 
 std::string record_json(const RecordContent& content) {
     const auto unix_now = std::chrono::duration_cast<std::chrono::nanoseconds>(

@@ -3,7 +3,6 @@
 
 #include <memory>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "engine/record/recorder.hpp"
@@ -19,8 +18,5 @@ struct RecordContent {
 
 /// The flight record as JSON, in the schema of docs/flight-record.md.
 std::string record_json(const RecordContent& content);
-
-/// The text as a JSON string, with its quotes; a byte that is no UTF-8 becomes U+FFFD.
-std::string json_string(std::string_view text);
 
 }  // namespace rankmesh::detail

@@ -128,7 +128,7 @@ Framework llamafactory() {
             .calls = calls,
             .base = "Answers",
             .table = "dist_config",
-            .let_be = "world_size name timeout dist_timeout cp_mode",
+            .ignore = "world_size name timeout dist_timeout cp_mode",
             .written = Written::json_without_table,
             .leaves = "LlamaFactory's mp_shard_size"};
 }

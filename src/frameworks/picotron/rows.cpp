@@ -121,7 +121,7 @@ Framework picotron() {
         .own = {.of_rank = of_rank},
         .module = "process_group_manager",
         .table = "distributed",
-        .let_be = "master_addr master_port backend use_cpu world_size",
+        .ignore = "master_addr master_port backend use_cpu world_size",
         .variable = "process_group_manager"};
 }
 

@@ -202,7 +202,7 @@ Framework torchtitan() {
         }},
         .base = "Answers",
         .table = "parallelism",
-        .let_be =
+        .ignore =
             "fsdp_reshard_after_forward disable_loss_parallel enable_async_tensor_parallel "
             "pipeline_parallel_schedule_csv pipeline_parallel_split_points pipeline_parallel_microbatch_size "
             "pipeline_parallel_layers_per_stage context_parallel_rotate_method enable_compiled_autograd "
