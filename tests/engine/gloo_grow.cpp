@@ -182,7 +182,7 @@ TEST(GlooGrow, Rank0MayEndInSurvivorsWhereASecondHostIsNamed) {
 TEST(GlooGrow, Rank0MayEndInGrowWhereASecondHostIsNamed) {
     auto job = Growing("sum dies:0:500 grow:1:20000 survivors sum grow:1:20000 sum", 3, two_hosts());
     ASSERT_TRUE(job.ranks().all_say("of 3"));
-    std::this_thread::sleep_for(std::chrono::milliseconds(1000));
+    job.ranks().wait_for_end(0);
     job.later("rejoin:20000 sum", 0);
     const auto outcome = job.end();
     expect_all(outcome, {1, 2}, "grow:1:20000: PeerLost {0} after ");
@@ -214,7 +214,7 @@ TEST(GlooGrow, WhereBothHostsOfTheStoreAreLostTheirRanksAreNamed) {
         ASSERT_TRUE(job.ranks().all_say("of 4"));
         for (auto rank : {first, 1 - first}) {
             job.ranks().tell("kill." + std::to_string(rank));
-            std::this_thread::sleep_for(std::chrono::milliseconds(200));
+            job.ranks().wait_for_end(rank);
         }
         job.ranks().tell("told");
         const auto outcome = job.end();
@@ -280,7 +280,7 @@ TEST(GlooGrow, AProcessThatDiesWhileItWaitsCostsOneTimeoutAndNoRank) {
     job.later("dies:10:300 rejoin:20000");
     const auto dead = job.last().all_say("waits");
     ASSERT_TRUE(dead);
-    std::this_thread::sleep_for(std::chrono::milliseconds(400));
+    job.last().wait_for_end(0);
     job.ranks().tell("told");
     ASSERT_TRUE(job.ranks().all_say("grow:1:1000: Timeout {0..2} {} after "));
     job.later("rejoin:20000 sum");
@@ -353,7 +353,7 @@ TEST(GlooGrow, OfTwoForThePlaceOfOneRankOneEnters) {
 TEST(GlooGrow, ARankThatEndsMeanwhileIsNamedOnAllAtOnce) {
     auto job = Growing("sum dies:1:500 grow:1:20000 survivors sum grow:1:20000 sum", 4);
     ASSERT_TRUE(job.ranks().all_say("of 4"));
-    std::this_thread::sleep_for(std::chrono::milliseconds(1000));
+    job.ranks().wait_for_end(1);
     job.later("rejoin:20000 sum", 1);
     const auto outcome = job.end();
     expect_all(outcome, {0, 2, 3}, "grow:1:20000: PeerLost {1} after ");
@@ -370,7 +370,7 @@ TEST(GlooGrow, ARankThatEndsInGrowBeforeTheOthersComeIsNamedAtOnce) {
     auto job = Growing(
         "sum dies:1:300 pause:$(( RANK == 1 ? 0 : 1500 )) grow:1:20000 survivors sum grow:1:20000 sum", 3);
     ASSERT_TRUE(job.ranks().all_say("of 3"));
-    std::this_thread::sleep_for(std::chrono::milliseconds(1000));
+    job.ranks().wait_for_end(1);
     job.later("rejoin:20000 sum", 1);
     const auto outcome = job.end();
     expect_all(outcome, {0, 2}, "grow:1:20000: PeerLost {1} after ");
@@ -408,7 +408,7 @@ TEST(GlooGrow, AProcessThatEndsBeforeTheLargerWorldIsConnectedIsNamedSoon) {
 TEST(GlooGrow, TheRankThatLeadsMayEndMeanwhileAsWell) {
     auto job = Growing("sum dies:0:500 grow:1:20000 survivors sum grow:1:20000 sum", 3);
     ASSERT_TRUE(job.ranks().all_say("of 3"));
-    std::this_thread::sleep_for(std::chrono::milliseconds(1000));
+    job.ranks().wait_for_end(0);
     job.later("rejoin:20000 sum", 0);
     const auto outcome = job.end();
     expect_all(outcome, {1, 2}, "grow:1:20000: PeerLost {0} after ");

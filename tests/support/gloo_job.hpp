@@ -2,6 +2,8 @@
 // Gloo jobs whose ranks are started one by one, and what each of them says.
 #pragma once
 
+#include <sys/wait.h>
+
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -85,6 +87,12 @@ public:
                 return false;
         }
         return true;
+    }
+    /// Waits until the process of a rank has ended.
+    void wait_for_end(int rank) const {
+        auto ended = siginfo_t{};
+        waitid(P_PID, static_cast<id_t>(processes_.at(static_cast<std::size_t>(rank))), &ended,
+               WEXITED | WNOWAIT);
     }
     /// Makes a file that the ranks may wait for.
     void tell(const std::string& name) const { std::ofstream(folder_.path() + "/" + name) << "told"; }

@@ -7,22 +7,20 @@
 
 namespace rankmesh::detail {
 
-/// What a rank tells of its host and process: processes of one network reach each other by loopback; the
-/// families, of 4 and 6, are those by which other hosts can reach it, or -; the process is that of
-/// `id_of_this_process`.
+/// What a rank tells of its host and process.
 struct HostLine {
     int rank = 0;
-    std::string network;
-    std::string families;
-    std::string process;
+    std::string network;   // processes of one network reach each other by loopback
+    std::string families;  // of 4 and 6, by which other hosts can reach it; - for none
+    std::string process;   // as `id_of_this_process` gives it
     std::string host;
 
-    /// `3 1234 46 effffffc.1a2b.3c4d host-a`, and the end of the line.
+    /// `3 1234 46 effffffc.1a2b.3c4d host-a`, and a newline.
     std::string text() const;
     bool operator==(const HostLine&) const = default;
 };
 
-/// The lines of all ranks, by rank; throws EngineFailure for a text that is none.
+/// Reads the lines of all ranks, and sorts them by rank; throws EngineFailure for any other text.
 std::vector<HostLine> read_host_lines(std::string_view text);
 
 }  // namespace rankmesh::detail

@@ -10,16 +10,16 @@ namespace rankmesh::detail {
 
 /// The hosts of a world's ranks, and the addresses by which the ranks reach each other.
 ///
-/// Each rank shares one line of text; from the lines of all ranks every rank makes the same decision.
+/// Each rank shares one line of text. From the lines of all ranks every rank decides the same.
 class Hosts {
 public:
-    /// Describes this process. `interface` is the interface that was asked for, "" if none was.
+    /// `interface` is the interface that was asked for, "" if none was.
     Hosts(int rank, std::string host, std::string interface);
 
-    /// What this process tells the others, as a HostLine.
+    /// The HostLine that this process sends to the others.
     const std::string& line() const { return line_; }
 
-    /// The ranks on a host of this one's name, in order; `lines` are those of all ranks.
+    /// The ranks on a host of the same name, in order. `lines` are the lines of all ranks.
     std::vector<int> local_ranks(const std::string& lines) const;
 
     /// The address at which this rank listens: a loopback address only where all ranks share a network.

@@ -15,12 +15,12 @@ struct Interface {
     bool outward = false;  // other hosts can reach it: neither loopback nor link-local
 };
 
-/// True if `wanted` selects it: the name of an interface, an address, or a subnet such as `10.0.0.0/8`; all
-/// of them where it is "".
+/// True if `wanted` selects it: the name of an interface, an address, or a subnet such as `10.0.0.0/8`. "" is
+/// all interfaces.
 bool is_selected(const Interface& interface, const std::string& wanted);
 
-/// The addresses of this host that `wanted` selects. Best first: the address towards MASTER_ADDR where that
-/// is an address, that of the default route, then those of interfaces with a link.
+/// The addresses of this host that `wanted` selects, the best first: the address towards MASTER_ADDR, if that
+/// is an address; the address of the default route; addresses of interfaces with a link.
 std::vector<Interface> interfaces(const std::string& wanted);
 
 /// `lo 127.0.0.1, eth0 10.1.2.3`, or `none`.

@@ -19,8 +19,8 @@ public:
 
     /// True if this build has PMIx.
     static bool is_built();
-    /// The connection of this process, null where there is no server; throws Timeout where one does not
-    /// answer until then.
+    /// The connection of this process, null if there is no server. Throws Timeout if a server does not
+    /// answer.
     ///
     /// It stays open until the process ends: Open MPI's launcher does not let a process reconnect.
     static std::shared_ptr<PmixClient> of_process(std::chrono::nanoseconds timeout);
@@ -40,19 +40,19 @@ public:
 
     /// Writes an entry, once for each key; other ranks read it after a fence that both take part in.
     virtual void put(const std::string& key, const std::string& text) = 0;
-    /// Gives what was written to the server of this host, so that others can `ask` for it without a fence.
+    /// Gives the written entries to the server of this host: others can `ask` for them without a fence.
     virtual void commit() = 0;
-    /// A fence: returns once all of these ranks have called it or have ended; false if `until` comes first,
-    /// and the fence then completes in the background before the next one of these ranks begins.
+    /// Returns once all of these ranks have called it or have ended. Returns false if `until` comes first:
+    /// the fence then completes in the background, before the next fence of these ranks begins.
     virtual bool fence(std::vector<int> ranks, Instant until) = 0;
     /// Begins a fence that this process does not wait for, unless one of these ranks is still in progress.
     virtual void begin_fence(std::vector<int> ranks) = 0;
 
     /// The name of an entry: the rank that wrote it, and its key.
     using Name = std::pair<int, std::string>;
-    /// The entries that fences have brought to this host or that were written on it, nothing for the others.
+    /// The entries that fences have brought to this host, or that were written on it; nothing for others.
     virtual std::vector<std::optional<std::string>> read(std::span<const Name> names, Instant until) = 0;
-    /// The same, but entries that are not on this host are fetched from the hosts of their ranks.
+    /// The same, but fetches other entries from the hosts of their ranks.
     virtual std::vector<std::optional<std::string>> ask(std::span<const Name> names, Instant until) = 0;
 
 private:

@@ -8,14 +8,14 @@
 
 namespace rankmesh::detail {
 
-/// What a rank writes into the store of a rendezvous about a failure.
+/// A failure as an entry of a store says it.
 struct FailureNote {
-    int rank = -1;      // that tells it
-    std::string where;  // the connections that it was making, "" otherwise
+    int rank = -1;      // the rank that tells it
+    std::string where;  // the connections that the rank was making, "" if none
     Failure failure;
 
-    /// `3 2 connections.join 1\n{}\n{0..3}\n{4}\nthe timeout of ...`: the rank that tells, the kind, where,
-    /// its lists and its reason.
+    /// `3 2 connections.join 1\n{}\n{0..3}\n{4}\nthe timeout of ...`: rank, kind, where, the failure's lists
+    /// and reason.
     std::string text() const;
     /// Reads such a text in a world of `size` ranks; throws EngineFailure for any other.
     static FailureNote from(std::string_view text, int size);

@@ -31,7 +31,7 @@ Duration patience(Duration timeout) {
 }
 /// The time that a rank known to have ended is waited for: perhaps only its connection has.
 constexpr auto ended_wait = std::chrono::milliseconds(50);
-/// How long a rank waits; where it may not say that, until all have heard so.
+/// How long a rank waits. An invalid timeout waits until every rank has the error.
 Duration wait_of(const Growth& asked) {
     constexpr auto longest = Duration(std::chrono::hours(87660));  // twice that is still a time
     return asked.timeout > Duration::zero() ? std::min(asked.timeout, longest) : longest_patience;
@@ -86,7 +86,7 @@ GrownWorld GrowAgreement::grow(const Growth& asked, const std::function<std::vec
                              " asks for more ranks of a world of one process, which has no store; ",
                              what_grows));
     grow_scope_ = cat(scope_, "grow.", number_++, ".");
-    // What was cut before may be a connection only, and its rank still come.
+    // Perhaps only a connection was cut, and its rank still comes.
     const auto before = ended();
     const auto given = Clock::now() + ended_wait;
     const auto lost = [&](const std::vector<int>& absent) {
@@ -125,7 +125,7 @@ GrownWorld GrowAgreement::grow(const Growth& asked, const std::function<std::vec
     std::rethrow_exception(FailureNote::from(parts[1], size_).failure.error());
 }
 
-/// Writes how it ends, unless that is decided; what was decided.
+/// Sets the outcome, unless it is set; returns the outcome that stands.
 std::string GrowAgreement::decide(const std::string& outcome) {
     if (store_->set(key("outcome"), outcome, soon())) return outcome;
     const auto first = store_->get({key("outcome")}, soon()).front();
@@ -246,7 +246,7 @@ bool GrowAgreement::is_decided(Leading& leading) {
     const auto all_came = leading.absent.empty();
     if (all_came) leading.outcome = refusal(leading);
     if (!leading.outcome.empty()) return true;
-    // One that had come before its connection was cut may have ended since.
+    // A rank that had come before its connection was cut may have ended since.
     if (all_came && !std::exchange(leading.has_looked, true) && !leading.ended().empty()) {
         leading.chosen.clear();
         return is_confirmed(leading);

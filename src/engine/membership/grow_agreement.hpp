@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How a world and the processes that wait to enter it agree on the larger one, before anything of it is made.
+// How a world and the processes that wait to enter it agree on the larger world.
 #pragma once
 
 #include <functional>
@@ -18,17 +18,17 @@
 
 namespace rankmesh::detail {
 
-/// Which candidates enter a world whose ranks have these places, at most `most`, and the place of each: the
-/// one that it wishes, -1 for any, which is then the lowest that is free. Of two that wish the same place the
-/// first enters; one whose place is taken does not.
+/// Chooses at most `most` candidates to enter a world whose ranks have these places: index and place of each.
+/// A candidate gets the place that it wishes; a wish of -1 gets the lowest free place. Of two that wish the
+/// same place the first enters. A candidate whose place is taken does not.
 std::vector<std::pair<std::size_t, int>> choose(std::span<const int> places, std::span<const int> wishes,
                                                 int most);
 
-/// The side of the ranks that are there: all of them call `grow`, at the point that they choose.
+/// The side of the ranks of the world, all of which call `grow` at a point that they choose.
 ///
-/// Rank 0 leads. All that is decided is one entry, the outcome, of which the first that is written stands:
-/// the larger world, or why there is none. Whoever loses a rank or waits too long writes the latter.
-/// Law: what one rank returns or throws, all do that are not ended; those that enter hold the same.
+/// Rank 0 leads. The outcome is one entry, and the first that is set stands: the larger world, or why there
+/// is none. A rank that loses another one or waits too long sets the latter. Law: all ranks that have not
+/// ended return or throw the same; processes that enter hold the same.
 class GrowAgreement {
 public:
     /// `scope` is the prefix of the world's keys; `places` are those of its ranks, empty for a world whose
@@ -36,13 +36,13 @@ public:
     GrowAgreement(std::shared_ptr<Store> store, std::string scope, int rank, int size,
                   std::vector<int> places);
 
-    /// Throws Timeout where a rank does not call this in time, or no process enters, PeerLost where one of
-    /// the ranks ends, which `ended` lists, Disagreement and UsageError, on all ranks. It takes at most twice
-    /// the timeout, and somewhat more where rank 0 is lost.
+    /// Throws on all ranks: Timeout if a rank does not call this in time, or no process enters; PeerLost if a
+    /// rank ends, which `ended` lists; Disagreement; UsageError. Takes at most twice the timeout, and a
+    /// little more if rank 0 is lost.
     GrownWorld grow(const Growth& asked, const std::function<std::vector<int>()>& ended);
 
     const std::vector<int>& places() const { return places_; }
-    /// The entries of calls that have failed, which nobody reads once its ranks have taken a step elsewhere.
+    /// The entries of failed calls. Nobody reads them once the ranks have taken a step elsewhere.
     std::vector<std::string> take_leftovers() { return std::exchange(leftovers_, {}); }
 
 private:
@@ -59,7 +59,7 @@ private:
     };
     struct Leading;
     using Instant = Store::Instant;
-    /// The ranks that have ended, given those that have not come.
+    /// Lists the ranks that have ended, given the ranks that have not come.
     using Lost = std::function<std::vector<int>(const std::vector<int>& absent)>;
 
     std::string lead(const Growth& asked, const Lost& lost, const std::function<std::vector<int>()>& ended);

@@ -16,8 +16,8 @@ namespace rankmesh::detail {
 
 /// Rendezvous through the PMIx server of the launcher.
 ///
-/// A collective step is one fence: it carries this rank's text, and everything that it has published since
-/// the last one. Entries stay with the server until the job ends.
+/// A collective step is one fence. The fence carries this rank's text and all entries that it has published
+/// since the last fence. Entries stay with the server until the job ends.
 class PmixRendezvous final : public Rendezvous {
 public:
     /// Of all processes that the launcher started together.
@@ -48,7 +48,7 @@ private:
     bool fence(std::span<const int> ranks, Instant until);
     std::vector<std::string> read(const std::string& phase, const std::string& key, std::span<const int> from,
                                   std::span<const int> ranks, bool all_came, Instant until);
-    /// Throws what a rank has told that left.
+    /// Throws the failure with which a rank has left.
     [[noreturn]] void throw_relayed(const std::string& phase, const std::string& left) const;
     std::vector<PmixClient::Name> names(std::span<const int> ranks, const std::string& key) const;
     std::string full(const std::string& name) const { return scope_ + name; }

@@ -29,13 +29,13 @@ inline Numbers unpacked(const std::string& text) {
     return numbers;
 }
 
-/// The larger of both at each place.
+/// The elementwise maximum.
 inline Numbers most_of(Numbers a, const Numbers& b) {
     for (std::size_t i = 0; i < a.size(); ++i) a[i] = std::max(a[i], b[i]);
     return a;
 }
 
-/// The largest that any rank gives, on all ranks.
+/// Collective: the elementwise maximum over all ranks.
 inline Numbers max_over(Rendezvous& rendezvous, const Numbers& own) {
     return unpacked(rendezvous.all("join", packed(own), [](const std::string& a, const std::string& b) {
         return packed(most_of(unpacked(a), unpacked(b)));

@@ -18,11 +18,11 @@
 
 namespace rankmesh::detail {
 
-/// The part of an error that is the same on all ranks: what another rank has told, or tells others.
+/// The part of an error that is the same on all ranks: a failure that one rank tells the others.
 struct RelayedFailure {
     Failure failure;
 
-    /// Throws it as an error of a step of this rank, which `step` names.
+    /// Throws the failure as an error of this rank; `step` is the end of its text.
     [[noreturn]] static void raise(const Failure& failure, const std::string& step);
 };
 
@@ -34,10 +34,10 @@ public:
     using Combine = std::function<std::string(const std::string&, const std::string&)>;
     using Instant = std::chrono::steady_clock::time_point;
 
-    /// The time that ranks whose timeouts expire together have to tell each other why.
+    /// The time in which ranks whose timeouts expire together tell each other why.
     static constexpr auto moment = std::chrono::milliseconds(50);
-    /// The time that a rank which is missing has to say whom it waits for itself: its timeout may have begun
-    /// a little later.
+    /// The time in which a missing rank says whom it waits for itself: its timeout may have begun a little
+    /// later.
     static constexpr auto patience = std::chrono::milliseconds(500);
 
     Rendezvous(int rank, int size) : rank_(rank), size_(size) {}
@@ -50,59 +50,58 @@ public:
     /// How the first step of the world is called in error texts.
     const std::string& start() const { return start_; }
 
-    /// Steps ask `ended` now and then while they wait: a rank that it lists, and that holds the step up, is
+    /// Steps that wait ask `ended` now and then. If a rank that it lists holds the step up, the step throws
     /// PeerLost at once.
     void watch(std::function<std::vector<int>()> ended) { ended_ = std::move(ended); }
 
-    /// An all_reduce of texts: those of all ranks combined, on all ranks; `phase` names the step in error
-    /// texts.
+    /// An all_reduce of texts by `combine`. `phase` names the step in errors.
     virtual std::string all(const std::string& phase, std::string text, const Combine& combine) = 0;
-    /// Publishes an entry of this rank; it is removed once all ranks have taken two more steps.
+    /// Publishes an entry of this rank, which is removed once all ranks have taken two more steps.
     virtual void publish(const std::string& name, const std::string& text) = 0;
-    /// Removes such an entry now, which all that fetch it have read; some have no way to do so.
+    /// Removes such an entry now, because all ranks have read it. A rendezvous may ignore this.
     virtual void withdraw(const std::string&) noexcept {}
-    /// The entries of that name that `from` published, a subset of `ranks`; all `ranks` publish one and
+    /// Fetches the entries `name` of the ranks `from`, a subset of `ranks`. All `ranks` publish one and
     /// fetch.
     virtual std::vector<std::string> fetch(const std::string& phase, std::span<const int> from,
                                            const std::string& name, std::span<const int> ranks,
                                            Instant until) = 0;
-    /// Messages from one rank to another, in order. `where`: the connections that others may be making
-    /// meanwhile, as `give_up` names them.
+    /// Messages from one rank to another, in order. `where` names the connections that others may be making
+    /// meanwhile, as in `give_up`.
     virtual void send(int to, const std::string& text) = 0;
     virtual std::string receive(int from, const std::string& where) = 0;
     /// The same between the ranks of a group that is made at run time, as Exchange says.
     virtual void post(int to, const std::string& text) = 0;
     virtual std::vector<std::pair<int, std::string>> collect(const std::string& phase,
                                                              std::span<const int> from, Instant until) = 0;
-    /// This rank leaves: waits of the other ranks throw this, where they can be told.
+    /// Tells the other ranks, if possible, that this one leaves: their waits throw `why`.
     virtual void leave(const Failure& why) noexcept = 0;
-    /// A step of all ranks has failed on this one: waits of the other ranks throw the same, where they can be
-    /// told. `where` names the connections that the step makes, "" for others.
+    /// Tells the other ranks, if possible, that a step of all has failed on this one: their waits throw the
+    /// same. `where` names the connections that the step makes, "" for others.
     virtual void fail(const std::string&, const Failure&) noexcept {}
-    /// This rank gives up to make the connections `where`, before it closes them: so it is not taken for the
-    /// cause.
+    /// Notes that this rank gives up to make the connections `where`. A rank calls it before it closes them,
+    /// so that it is not taken for the cause.
     virtual void give_up(const std::string&, const Failure&) noexcept {}
-    /// The failure for which the ranks that a failure lacks have given up to make the connections `where`,
-    /// nothing if they have not. Any thread may ask.
+    /// Why the ranks that a failure lacks have given up to make the connections `where`; nothing if they have
+    /// not. Any thread may ask.
     virtual std::optional<Failure> cause(const std::string&, const Failure&) const noexcept { return {}; }
-    /// Gives up to make the connections `where`, and returns that failure. After a timeout it waits for it:
-    /// those of ranks that wait for each other expire together.
+    /// Gives up to make the connections `where`, and returns their `cause`. After a timeout it waits for the
+    /// cause: the timeouts of ranks that wait for each other expire together.
     std::optional<Failure> give_up_for_cause(const std::string& where, const Failure& failure);
-    /// Throws what a rank has told by `fail` or `leave`, as a RelayedFailure error, if it concerns one of
-    /// `ranks`, which this rank waits for.
+    /// Throws, as a RelayedFailure error, what a rank has told by `fail` or `leave`, if it concerns one of
+    /// `ranks`, for which this rank waits.
     virtual void throw_if_failed(const std::string&, const std::vector<int>&) {}
-    /// A rendezvous of some of the ranks, this one among them, in that order; called by all of them.
+    /// Collective over `ranks`: a rendezvous of these ranks, in that order.
     virtual std::unique_ptr<Rendezvous> sub(const std::vector<int>& ranks) = 0;
 
     /// Some ranks of this rendezvous, and a rendezvous of their own.
     struct Survivors {
         std::vector<int> ranks;
         std::unique_ptr<Rendezvous> rendezvous;
-        std::optional<GrownWorld> moved = {};  // where they have gone over to another store: all of them
-        std::string said = {};                 // what a user must know of it, "" for nothing
+        std::optional<GrownWorld> moved = {};  // the whole world, if it has failed over to another store
+        std::string said = {};                 // what a user must know, "" for nothing
     };
-    /// The ranks that call this within `grace`, sooner if all others have left or are among those that some
-    /// rank knows to have `ended`. `about`: what others must know of this process if they go over.
+    /// The ranks that call this within `grace`; sooner if all others have left, or some rank knows that they
+    /// have `ended`. `about`: what others must know of this process if the world fails over.
     virtual Survivors survivors(std::chrono::nanoseconds grace,
                                 const std::function<std::vector<int>()>& ended,
                                 const std::function<std::string()>& about) = 0;
@@ -112,19 +111,19 @@ public:
         GrownWorld world;
         std::unique_ptr<Rendezvous> rendezvous;
     };
-    /// Lets processes in that wait to enter this job; throws as GrowAgreement does.
+    /// Lets processes enter that wait for it; throws as GrowAgreement does.
     virtual Grown grow(const Growth& asked, const std::function<std::vector<int>()>& ended) = 0;
 
 protected:
     [[noreturn]] void throw_timeout(const std::string& phase, std::chrono::nanoseconds timeout,
                                     const std::vector<int>& arrived, const std::vector<int>& missing,
                                     const std::string& seen = {}) const;
-    /// A prefix of keys for the next world of these ranks, which no other world has.
+    /// The prefix of the keys of the next world of these ranks, which no other world has.
     std::string scope_of_next(const std::vector<int>& ranks);
-    /// This is not the first world of the job that this process makes: that of the number, counted from 0.
+    /// Names the start in errors: this process has made `number` worlds of the job before.
     void start_later(int number) { start_ = cat("the start of world ", number + 1, " of this process"); }
     bool watches() const { return ended_ != nullptr; }
-    /// The ranks that `watch` knows to have ended.
+    /// The ranks that have ended, as far as `watch` was told.
     std::vector<int> ended() const { return ended_ ? ended_() : std::vector<int>{}; }
 
 private:

@@ -11,15 +11,15 @@ namespace rankmesh::detail {
 
 class PmixClient;
 
-/// Which rank this process is and which store it uses, and the source of each: a variable, or the program.
+/// Which rank this process is, which store it uses, and where each comes from: a variable or the program.
 struct RendezvousConfig {
     int rank = 0;
     int size = 1;
     std::string store;      // "" in a world of one, and by PMIx
     std::string job;        // "" in a world of one, and by PMIx
-    std::string interface;  // "" where it is to be found
+    std::string interface;  // "" if none was asked for
 
-    std::shared_ptr<PmixClient> pmix;  // null where it does not serve
+    std::shared_ptr<PmixClient> pmix;  // null if the rendezvous is not by PMIx
 
     std::string rank_from;
     std::string size_from;
@@ -34,12 +34,12 @@ struct RendezvousConfig {
 /// True if the environment names a store, or a PMIx launcher started this process; connects to nothing.
 bool has_rendezvous();
 
-/// Completes `given` from the environment; throws UsageError where something is unknown, and Timeout where
-/// the launcher's PMIx server does not answer in time.
+/// Completes `given` from the environment. Throws UsageError if something is unknown, and Timeout if the
+/// launcher's PMIx server does not answer in time.
 RendezvousConfig resolve(const gloo::RendezvousOptions& given, std::chrono::nanoseconds timeout);
 
-/// The same for a process that enters a running job, whose size is 0: the rank is that of the program or of
-/// RANK, -1 for any.
+/// The same for a process that enters a running job. The size is 0; the rank comes from the program or RANK,
+/// -1 for any.
 RendezvousConfig resolve_entering(const gloo::RendezvousOptions& given);
 
 }  // namespace rankmesh::detail

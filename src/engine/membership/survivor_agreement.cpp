@@ -14,7 +14,7 @@
 namespace rankmesh::detail {
 namespace {
 
-/// The time that a rank known to have ended is waited for: perhaps only its connection has.
+/// The time for which a rank known to have ended is waited for: perhaps only its connection has ended.
 constexpr auto moment = std::chrono::milliseconds(50);
 
 }  // namespace
@@ -44,7 +44,7 @@ std::vector<int> SurvivorAgreement::survivors(Duration grace,
             ranks_, {rank_});
     };
     next();
-    // A list whose ranks have all arrived at the next round is one that all of them have seen.
+    // If all ranks of a list arrive at the next round, all have seen the list.
     for (auto before = std::vector<int>{}; before != ranks_;) {
         before = ranks_;
         next();
@@ -62,7 +62,7 @@ std::vector<int> SurvivorAgreement::round(Duration grace, const std::function<st
     const auto patience = from_now(grace) - begin;
     const auto until = begin + patience;
     auto came = std::vector{rank_};
-    auto open = ranks_;  // the ranks that have not arrived, as far as this rank has seen
+    auto open = ranks_;  // ranks that have not arrived, as far as this rank has seen
     std::erase(open, rank_);
     auto leader = ranks_.begin();  // the lowest rank that is not known to be absent, which gathers
     auto replaced = until + patience;

@@ -14,20 +14,20 @@ namespace rankmesh::detail {
 
 /// Agreement of a world's surviving ranks on the list of survivors, through entries in a store.
 ///
-/// In each round every survivor registers, and the lowest of them, the leader, writes the list. A leader that
-/// does not write it in time is replaced by the next rank, and the first list that is written stands. Law: a
-/// list is returned once every rank on it has seen it, and on all of these ranks.
+/// In each round every survivor registers, and the lowest of them, the leader, sets the list. The next rank
+/// replaces a leader that does not set it in time. The first list that is set stands. Law: a rank returns a
+/// list once every rank on it has seen it, and all of these ranks return it.
 class SurvivorAgreement {
 public:
     /// `scope` is the prefix of the world's keys; the store has `timeout` for each request.
     SurvivorAgreement(std::shared_ptr<Store> store, std::string scope, int rank, int size, Duration timeout);
 
-    /// The ranks that call this within `grace`, in order; at once if the others are known not to call it.
-    /// `ended`: the ranks known to have ended. Throws Timeout if the others have agreed without this rank.
+    /// The ranks that call this within `grace`, in order; at once if it is known that no others will.
+    /// `ended` lists ranks known to have ended. Throws Timeout if the others have agreed without this rank.
     std::vector<int> survivors(Duration grace, const std::function<std::vector<int>()>& ended);
     /// Announces that this rank will not take part.
     void stay_away(Store::Instant until) { say_gone(rank_, until); }
-    /// The number of lists written so far, which distinguishes the worlds of survivors.
+    /// The number of lists so far, which distinguishes the worlds of survivors.
     int rounds() const { return rounds_; }
 
 private:

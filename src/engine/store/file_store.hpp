@@ -10,7 +10,7 @@ namespace rankmesh::detail {
 
 /// A store whose entries are files of a folder.
 ///
-/// The folder is made for this user only, and refused where another user owns it or could write to it.
+/// It makes the folder for this user only, and refuses a folder that another user owns or can write to.
 class FileStore final : public Store {
 public:
     /// Opens the store of `job` under `folder`, making either folder if it is missing.

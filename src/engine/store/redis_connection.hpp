@@ -14,15 +14,15 @@ struct redisContext;
 
 namespace rankmesh::detail {
 
-/// A connection to a Redis server, each of whose calls ends at a given instant.
+/// A connection to a Redis server. Each call ends at a given instant.
 ///
-/// After an exception it cannot be used any more, since a reply may still arrive.
+/// After an exception it cannot be used any more, because a reply may still arrive.
 class RedisConnection {
 public:
     using Instant = std::chrono::steady_clock::time_point;
     using Command = std::vector<std::string>;
 
-    /// The connection could not be made, or is gone.
+    /// Thrown if the connection cannot be made, or is gone.
     struct Broken : std::runtime_error {
         using std::runtime_error::runtime_error;
     };
@@ -33,7 +33,7 @@ public:
     RedisConnection(const RedisConnection&) = delete;
     RedisConnection& operator=(const RedisConnection&) = delete;
 
-    /// The replies to commands that go out together, in their order. Throws Broken, or Timeout at `until`.
+    /// Sends commands together; returns their replies in order. Throws Broken, or Timeout at `until`.
     std::vector<RedisReply> ask(const std::vector<Command>& commands, Instant until);
 
 private:

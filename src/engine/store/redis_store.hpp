@@ -11,8 +11,8 @@ namespace rankmesh::detail {
 
 /// A store whose entries are the keys `rankmesh:{JOB}:NAME` of a Redis server, which expire after a day.
 ///
-/// User and password are those of RANKMESH_REDIS_USER, and RANKMESH_REDIS_PASSWORD or the file
-/// RANKMESH_REDIS_PASSWORD_FILE. It connects at its first call, and reconnects once if the connection ends.
+/// RANKMESH_REDIS_USER names the user. RANKMESH_REDIS_PASSWORD, or the file RANKMESH_REDIS_PASSWORD_FILE, has
+/// the password. It connects at its first call, and reconnects once if the connection ends.
 /// Throws NotBuilt in a build without hiredis.
 std::unique_ptr<Store> redis_store(const RedisUrl& server, const std::string& job);
 

@@ -8,17 +8,17 @@
 
 namespace rankmesh::detail {
 
-/// What is said first by what listens at a port.
+/// The first bytes of whatever listens at a port, as a client hears them.
 struct TcpGreeting {
     using Instant = std::chrono::steady_clock::time_point;
 
-    int socket = -1;              // the connection, that of the caller's; less than 0 where there is none
-    std::string failure;          // why there is no connection, or why it is none to a store
-    tcp_protocol::Greeting said;  // by a store
+    int socket = -1;              // the connection, which the caller closes; less than 0 if there is none
+    std::string failure;          // why there is no connection to a store
+    tcp_protocol::Greeting said;  // what a store says
 
-    /// Connects to an address in numbers, and waits for the greeting.
+    /// Connects to a numeric address, and waits for the greeting.
     static TcpGreeting at(const std::string& address, int port, Instant until);
-    /// The same at `host` where that is an address in numbers, else at `address`; closes the connection.
+    /// The same at `host` if that is a numeric address, else at `address`. Closes the connection.
     static TcpGreeting of(const std::string& address, int port, const std::string& host, Instant until);
 
     bool is_store() const { return failure.empty(); }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a rank and the store that rank 0 serves write to each other; docs/design/0020-tcp-store.md has it in
-// words.
+// The protocol between a rank and the store that rank 0 serves, which docs/design/0020-tcp-store.md
+// describes.
 #pragma once
 
 #include <chrono>
@@ -28,7 +28,7 @@ constexpr auto longest_message = std::size_t{1} << 28;
 enum class Operation : unsigned char { set = 1, get = 2, remove = 3 };
 enum class Status : unsigned char { done = 0, refused = 1 };
 
-/// Thrown for what cannot be a message of this protocol.
+/// Thrown for bytes that cannot be a message of this protocol.
 struct Malformed {};
 
 /// Appends four bytes, the highest first.
@@ -41,7 +41,7 @@ inline void add(std::string& out, std::string_view text) {
     out += text;
 }
 
-/// Reads what `add` has written; throws Malformed where there is less.
+/// Reads what `add` has written; throws Malformed if there is less.
 class Unpacker {
 public:
     explicit Unpacker(std::string_view bytes) : bytes_(bytes) {}
@@ -64,21 +64,21 @@ private:
     std::string_view bytes_;
 };
 
-/// A message at the begin of what has come, without its length; nothing while it is not complete.
+/// The message at the begin of the bytes, without its length; nothing while it is incomplete.
 std::optional<std::string_view> message_in(std::string_view bytes);
 
-/// What a store says first, to anybody.
+/// The first message of a store, to anybody.
 struct Greeting {
     std::string server_nonce;
     std::string tag;  // of its job
 
-    /// How many bytes it has; throws Malformed where those that have come begin no greeting.
+    /// The size of a greeting; throws Malformed if these bytes do not begin one.
     static std::size_t size_of(std::string_view bytes);
     static Greeting from(std::string_view bytes);
     std::string bytes() const;
 };
 
-/// What a rank says first.
+/// The first message of a rank.
 struct Hello {
     std::uint32_t rank = 0;
     std::uint32_t size = 0;
@@ -89,7 +89,7 @@ struct Hello {
     std::string bytes() const;
 };
 
-/// What a rank asks of the store.
+/// A request of a rank to the store.
 struct Request {
     std::uint32_t id = 0;
     Operation operation = Operation::get;
@@ -107,9 +107,9 @@ std::vector<std::optional<std::string>> entries_in(std::string_view answer, std:
 
 /// 128 random bits.
 std::string nonce();
-/// By which a rank sees whether a store serves its job.
+/// Tells a rank whether a store serves its job.
 std::string tag_of(std::string_view job, std::string_view server_nonce);
-/// That who says `hello`, or `who` else, knows the key of the job.
+/// Proves that `who`, "rank" or "store", knows the key of the job in the conversation that `hello` begins.
 std::string proof_of(std::string_view key, std::string_view who, std::string_view job,
                      std::string_view server_nonce, const Hello& hello);
 

@@ -1,23 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/store/tcp_server.hpp"
 
-#include <arpa/inet.h>
-#include <netinet/in.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
-#include <sys/uio.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <list>
-#include <map>
 #include <mutex>
 #include <utility>
 
@@ -25,10 +19,8 @@
 
 #include "engine/accept_connection.hpp"
 #include "engine/host.hpp"
-#include "engine/hosts/host_addresses.hpp"
 #include "engine/shortage.hpp"
 #include "engine/store/sha256.hpp"
-#include "engine/store/tcp_greeting.hpp"
 #include "engine/thread_without_signals.hpp"
 
 namespace rankmesh::detail {
@@ -40,14 +32,10 @@ using std::chrono::milliseconds;
 
 constexpr auto listener_id = std::uint64_t{0};
 constexpr auto event_id = std::uint64_t{1};
-/// The descriptors that a process needs for what is not a rank of the job.
-constexpr auto other_descriptors = rlim_t{64};
 /// A rank that does not read so many texts is not read from meanwhile.
 constexpr auto most_texts = std::size_t{1024};
 /// More than the threads of a rank that wait at a time.
 constexpr auto most_waits = std::size_t{1024};
-/// What an entry takes beside its name and its text.
-constexpr auto bytes_an_entry = std::size_t{128};
 /// How long no connection is accepted where the system has no room for one.
 constexpr auto recess = milliseconds(50);
 
@@ -88,31 +76,11 @@ private:
     std::list<std::shared_ptr<TcpServer>> all_;
 };
 
-void check_descriptors_to_serve(const TcpServer::Options& options) {
-    const auto size = options.size;
-    auto limit = rlimit{};
-    if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return;
-    const auto needed = static_cast<rlim_t>(size) + other_descriptors;
-    if (limit.rlim_cur >= needed) return;
-    throw UsageError(cat("rank ", options.rank, " serves the store of ", size,
-                         " ranks, each of which is a connection, and its process may "
-                         "open ",
-                         limit.rlim_cur, " descriptors; let it open ", needed, " by ulimit -n ", needed,
-                         ", or set RANKMESH_STORE to a folder or a Redis server"));
-}
-
 }  // namespace
 
-struct TcpServer::Wait {
-    Connection* connection = nullptr;
-    std::uint32_t id = 0;
-    std::vector<std::string> names;
-    std::set<std::string_view> absent;  // of all but the last, which is enough alone
-    Instant until;
-};
-
 struct TcpServer::Connection {
-    Connection(int descriptor, std::uint64_t number) : socket(descriptor), id(number) {}
+    Connection(int descriptor, std::uint64_t number, std::size_t& unsent)
+        : socket(descriptor), id(number), out(unsent) {}
     ~Connection() { close(std::exchange(socket, -1)); }
 
     int socket;
@@ -126,22 +94,16 @@ struct TcpServer::Connection {
     std::uint32_t events = 0;
     std::string server_nonce = wire::nonce();
     std::string in;
-    struct Unsent {
-        Text text;
-        bool shared = false;  // with an entry
-    };
-    std::deque<Unsent> out;
-    std::size_t sent = 0;  // of the first text
-    std::map<Wait*, std::unique_ptr<Wait>> waits;
+    TcpOutbox out;
 };
 
 std::shared_ptr<TcpServer> TcpServer::start(const Options& options, const Limits& limits) {
     if (!options.second)
         if (auto running = Servers::of_process().retained(options)) return running;
-    check_descriptors_to_serve(options);
     auto server = std::shared_ptr<TcpServer>(new TcpServer(options, limits));
-    if (!server->listen()) return nullptr;
-    server->warn();
+    if (!server->listener_.open()) return nullptr;
+    server->listener_.warn();
+    server->watch_events();
     server->thread_ = thread_without_signals([&self = *server] { self.run(); });
     Servers::of_process().add(server);
     return server;
@@ -152,6 +114,7 @@ TcpServer::TcpServer(Options options, const Limits& limits)
       limits_(limits),
       words_(cat("process ", getpid(), " on ", host_name().substr(0, 255), ", a job of ", options_.size,
                  " ranks")),
+      listener_(options_),
       process_(getpid()) {}
 
 TcpServer::~TcpServer() {
@@ -160,141 +123,22 @@ TcpServer::~TcpServer() {
 }
 
 void TcpServer::close_all() noexcept {
-    listener_closed_in_children_.reset();
     const auto lock = std::lock_guard(waking_);
-    for (auto* each : {&listener_, &epoll_, &event_})
+    listener_.close();
+    for (auto* each : {&epoll_, &event_})
         if (*each >= 0) close(std::exchange(*each, -1));
 }
 
-/// False where another rank of the job serves the second store already.
-bool TcpServer::listen() {
-    find_addresses();
-    // A server that was there a moment ago may be about to end.
-    const auto until = Clock::now() + std::chrono::seconds(1);
-    auto taken = std::string{};
-    for (auto served = false;;) {
-        taken.clear();
-        served = false;
-        for (auto port = options_.url.first_port; port <= options_.url.last_port && !served; ++port) {
-            if (listen_at(port)) break;
-            const auto there = TcpGreeting::of(own_.empty() ? "127.0.0.1" : own_.front(), port,
-                                               options_.url.host, Clock::now() + milliseconds(300));
-            served = there.is_store() && there.serves(options_.job);
-            taken += cat(taken.empty() ? "" : "; ", "port ", port, " ", there.text());
-            if (served) taken = cat("the job '", options_.job, "' is served at port ", port, " already");
-        }
-        if (listener_ >= 0) break;
-        if (served && options_.second) return false;
-        if (Clock::now() >= until) {
-            if (served)
-                throw UsageError(
-                    cat(taken,
-                        ": an earlier start of it still runs, or another job has its id; end that "
-                        "one, or give every start a job id of its own, such as "
-                        "RANKMESH_JOB=$(uuidgen)"));
-            throw UsageError(cat("rank ", options_.rank, " cannot serve the ",
-                                 options_.second ? "second store '" : "store '", options_.url.text(),
-                                 "': ", taken, "; name a free port of its host, such as ",
-                                 options_.second ? "" : "RANKMESH_STORE=",
-                                 options_.url.text(std::min(options_.url.last_port + 10, 65535))));
-        }
-        std::this_thread::sleep_for(milliseconds(50));
-    }
+void TcpServer::watch_events() {
     epoll_ = epoll_create1(EPOLL_CLOEXEC);
     event_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     auto listening = epoll_event{.events = EPOLLIN, .data = {.u64 = listener_id}};
     auto waking = epoll_event{.events = EPOLLIN, .data = {.u64 = event_id}};
-    if (epoll_ < 0 || event_ < 0 || epoll_ctl(epoll_, EPOLL_CTL_ADD, listener_, &listening) != 0 ||
+    if (epoll_ < 0 || event_ < 0 || epoll_ctl(epoll_, EPOLL_CTL_ADD, listener_.socket(), &listening) != 0 ||
         epoll_ctl(epoll_, EPOLL_CTL_ADD, event_, &waking) != 0)
-        throw EngineFailure(cat("rank ", options_.rank, " cannot serve the store '", options_.url.text(port_),
-                                "': ", std::strerror(errno)));
+        throw EngineFailure(cat("rank ", options_.rank, " cannot serve the store '",
+                                options_.url.text(port()), "': ", std::strerror(errno)));
     last_request_ = finish_began_ = Clock::now();
-    return true;
-}
-
-/// Finds where to listen for the host: at none of its addresses, and so at all of this machine, where it has
-/// none here, as that of a Kubernetes service or behind NAT, or where only this machine knows it by loopback,
-/// as Debian its own name.
-void TcpServer::find_addresses() {
-    const auto is_loopback = [](const std::string& address) {
-        return address.starts_with("127.") || address == "::1";
-    };
-    auto found = std::vector<std::string>{};
-    try {
-        found = host_addresses(options_.url.host, Clock::now() + std::chrono::seconds(5));
-    } catch (const std::exception&) {  // the others may find it
-        return;
-    }
-    std::erase_if(found, [](const auto& each) { return !is_own_address(each); });
-    std::ranges::stable_partition(found, [](const auto& each) { return each.find(':') == each.npos; });
-    const auto means_loopback = is_loopback(options_.url.host) || options_.url.host == "localhost" ||
-                                options_.url.host.ends_with(".localhost");
-    if (!means_loopback) std::erase_if(found, is_loopback);
-    is_local_ = means_loopback && !found.empty();
-    own_ = std::move(found);
-}
-
-/// Says on stderr that others can reach a store without a secret.
-void TcpServer::warn() const {
-    if (options_.has_secret || is_local_) return;
-    std::fprintf(
-        stderr,
-        "rankmesh: rank %d serves a store at port %d of %s, without a secret; set RANKMESH_SECRET to "
-        "the same random text on all ranks\n",
-        options_.rank, port_, own_.empty() ? "all interfaces of its host" : cat("'", address_, "'").c_str());
-}
-
-/// True if it listens there now; false if the port is taken. At the host's first address that it can be, else
-/// at all of this machine.
-bool TcpServer::listen_at(int port) {
-    auto four = sockaddr_in{};
-    four.sin_family = AF_INET;
-    four.sin_port = htons(static_cast<std::uint16_t>(port));
-    auto six = sockaddr_in6{};
-    six.sin6_family = AF_INET6;
-    six.sin6_port = four.sin_port;
-    auto four_any = four;
-    const auto six_any = six;
-    auto error = 0;
-    const auto tried = [&](int family, const auto& address) {
-        const auto made = socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-        if (made < 0) {
-            error = errno;
-            return false;
-        }
-        const auto on = 1, off = 0;
-        setsockopt(made, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-        if (family == AF_INET6) setsockopt(made, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off);
-        if (bind(made, reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0 ||
-            ::listen(made, 4096) != 0) {
-            error = errno;
-            close(made);
-            return false;
-        }
-        listener_ = made;
-        listener_closed_in_children_.emplace(listener_);
-        port_ = port;
-        return true;
-    };
-    for (const auto& each : own_) {
-        address_ = each;
-        if (inet_pton(AF_INET, each.c_str(), &four.sin_addr) == 1) {
-            if (tried(AF_INET, four)) return true;
-        } else if (inet_pton(AF_INET6, each.c_str(), &six.sin6_addr) == 1) {
-            if (tried(AF_INET6, six)) return true;
-        }
-        if (error == EADDRINUSE) return false;
-    }
-    own_.clear();
-    is_local_ = false;
-    address_ = "127.0.0.1";
-    if (tried(AF_INET6, six_any)) return true;
-    if (error == EADDRINUSE) return false;
-    four_any.sin_addr.s_addr = htonl(INADDR_ANY);
-    if (tried(AF_INET, four_any)) return true;
-    if (error == EADDRINUSE) return false;
-    throw UsageError(cat("rank ", options_.rank, " cannot serve the store '", options_.url.text(port), "': ",
-                         std::strerror(error), "; name a port of its host that this user may listen at"));
 }
 
 void TcpServer::wake() noexcept {
@@ -341,8 +185,7 @@ bool TcpServer::is_over(Instant now) {
 }
 
 int TcpServer::milliseconds_to_wait(Instant now) const {
-    auto longest = Instant::duration(std::chrono::hours(1));
-    if (!waits_by_time_.empty()) longest = std::min(longest, waits_by_time_.begin()->first - now);
+    auto longest = entries_.next_expiry(now + std::chrono::hours(1)) - now;
     if (!strangers_.empty() || !watched_) longest = std::min<Instant::duration>(longest, milliseconds(50));
     if (finishing_) longest = std::min<Instant::duration>(longest, milliseconds(20));
     return static_cast<int>(std::max<long long>(std::chrono::ceil<milliseconds>(longest).count(), 0));
@@ -385,9 +228,7 @@ void TcpServer::run() {
         if (!watched_ && now >= listen_again_) watch_listener(true);
     }
     connections_.clear();
-    waits_by_name_.clear();
-    waits_by_time_.clear();
-    entries_.clear();
+    entries_ = {};
     close_all();
     ended_ = true;
 }
@@ -400,12 +241,12 @@ void TcpServer::pause_listening(Instant now) {
 void TcpServer::watch_listener(bool watched) {
     watched_ = watched;
     auto event = epoll_event{.events = watched ? std::uint32_t{EPOLLIN} : 0U, .data = {.u64 = listener_id}};
-    epoll_ctl(epoll_, EPOLL_CTL_MOD, listener_, &event);
+    epoll_ctl(epoll_, EPOLL_CTL_MOD, listener_.socket(), &event);
 }
 
 void TcpServer::accept_strangers(Instant now) {
     for (int i = 0; i < 64; ++i) {
-        const auto made = accept_connection(listener_);
+        const auto made = accept_connection(listener_.socket());
         if (made < 0) {
             if (!is_shortage(errno)) return;
             if (strangers_.empty()) return pause_listening(now);
@@ -414,7 +255,7 @@ void TcpServer::accept_strangers(Instant now) {
         }
         wire::prepare(made);
         const auto id = next_connection_++;
-        auto connection = std::make_unique<Connection>(made, id);
+        auto connection = std::make_unique<Connection>(made, id, unsent_);
         connection->events = EPOLLIN;
         auto event = epoll_event{.events = EPOLLIN, .data = {.u64 = id}};
         if (epoll_ctl(epoll_, EPOLL_CTL_ADD, made, &event) != 0) continue;
@@ -433,9 +274,9 @@ void TcpServer::close_oldest_stranger() {
 }
 
 void TcpServer::greet(Connection& connection) {
-    queue(connection, wire::Greeting{.server_nonce = connection.server_nonce,
-                                     .tag = wire::tag_of(options_.job, connection.server_nonce)}
-                          .bytes());
+    connection.out.push(wire::Greeting{.server_nonce = connection.server_nonce,
+                                       .tag = wire::tag_of(options_.job, connection.server_nonce)}
+                            .bytes());
     flush(connection);
     watch(connection);
 }
@@ -453,12 +294,12 @@ void TcpServer::read_from(Connection& connection, Instant now) {
         if (count <= 0) return close_later(connection);
         const auto bytes = static_cast<std::size_t>(count);
         connection.in.append(buffer.data(), bytes);
-        bytes_ += bytes;
+        unread_ += bytes;
         if (!connection.known && (connection.in.size() < wire::hello_size || !take_hello(connection)))
             continue;
         if (!connection.spare) last_request_ = now;
         take_requests(connection);
-        if (bytes_ > limits_.bytes && !connection.in.empty()) close_later(connection);
+        if (used_bytes() > limits_.bytes && !connection.in.empty()) close_later(connection);
         if (connection.stalled || connection.out.size() > most_texts) return;
     }
 }
@@ -469,7 +310,7 @@ bool TcpServer::take_hello(Connection& connection) {
     const auto proof = [&](std::string_view who) {
         return wire::proof_of(options_.key, who, options_.job, connection.server_nonce, hello);
     };
-    bytes_ -= connection.in.size();
+    unread_ -= connection.in.size();
     connection.in.clear();
     if (!equal_in_constant_time(hello.proof, proof("rank"))) {
         refuse(connection, "has another RANKMESH_SECRET than this rank");
@@ -484,22 +325,12 @@ bool TcpServer::take_hello(Connection& connection) {
     connection.known = true;
     connection.spare = hello.size == 0;
     strangers_.erase(connection.id);
-    auto text = std::string{};
-    wire::add(text, static_cast<std::uint32_t>(1 + wire::proof_size + words_.size()));
-    text += static_cast<char>(wire::Status::done);
-    text += proof("store") + words_;
-    queue(connection, std::move(text));
-    flush(connection);
+    send(connection, std::string(1, static_cast<char>(wire::Status::done)) + proof("store") + words_);
     return true;
 }
 
 void TcpServer::refuse(Connection& connection, std::string_view words) {
-    auto text = std::string{};
-    wire::add(text, static_cast<std::uint32_t>(1 + words.size()));
-    text += static_cast<char>(wire::Status::refused);
-    text += words;
-    queue(connection, std::move(text));
-    flush(connection);
+    send(connection, cat(std::string(1, static_cast<char>(wire::Status::refused)), words));
     close_later(connection);
 }
 
@@ -517,7 +348,7 @@ void TcpServer::take_requests(Connection& connection) {
         close_later(connection);
     }
     connection.in.erase(0, taken);
-    bytes_ -= taken;
+    unread_ -= taken;
     if (connection.in.empty() && connection.in.capacity() > (1U << 16)) connection.in.shrink_to_fit();
 }
 
@@ -530,80 +361,39 @@ void TcpServer::take(Connection& connection, wire::Request request) {
         case wire::Operation::get:
             return get(connection, std::move(request));
         case wire::Operation::remove:
-            for (const auto& name : request.names) remove(name);
+            for (const auto& name : request.names) entries_.remove(name);
     }
 }
 
 void TcpServer::set(Connection& connection, const wire::Request& request) {
     const auto& name = request.names.front();
-    if (entries_.contains(name))
+    if (entries_.find(name))
         return reply(connection, request.id, wire::Status::done, std::string_view("\0", 1));
-    const auto taken = bytes_an_entry + name.size() + request.text.size();
-    if (bytes_ + taken > limits_.bytes)
+    if (used_bytes() + TcpEntries::bytes_of(name, request.text) > limits_.bytes)
         return reply(connection, request.id, wire::Status::refused,
-                     cat("is full: its ", entries_.size(), " entries and unread requests take ", bytes_,
+                     cat("is full: its ", entries_.size(), " entries and unread requests take ", used_bytes(),
                          " bytes of ", limits_.bytes));
-    bytes_ += taken;
-    entries_.emplace(name, std::make_shared<const std::string>(request.text));
+    entries_.set(name, request.text);
     reply(connection, request.id, wire::Status::done, std::string_view("\1", 1));
-    woken_by(name);
-}
-
-void TcpServer::remove(const std::string& name) {
-    const auto found = entries_.find(name);
-    if (found == entries_.end()) return;
-    bytes_ -= bytes_an_entry + name.size() + found->second->size();
-    entries_.erase(found);
+    answer(entries_.take_completed_by(name));
 }
 
 void TcpServer::get(Connection& connection, wire::Request request) {
-    auto wait = std::make_unique<Wait>();
-    const auto& names = wait->names = std::move(request.names);
-    if (request.milliseconds > 0 && !names.empty() && !entries_.contains(names.back()))
-        for (std::size_t i = 0; i + 1 < names.size(); ++i)
-            if (!entries_.contains(names[i])) wait->absent.insert(names[i]);
-    if (wait->absent.empty()) return answer(connection, request.id, names);
-    if (connection.waits.size() >= most_waits) return close_later(connection);
-    wait->connection = &connection;
-    wait->id = request.id;
-    wait->until = Clock::now() + milliseconds(request.milliseconds);
-    auto* const key = wait.get();
-    for (const auto& each : wait->absent) waits_by_name_[std::string(each)].insert(key);
-    waits_by_name_[names.back()].insert(key);
-    waits_by_time_.emplace(wait->until, key);
-    connection.waits.emplace(key, std::move(wait));
+    if (request.milliseconds == 0) return answer(connection, request.id, request.names);
+    auto wait = TcpEntries::Wait{.connection = connection.id,
+                                 .id = request.id,
+                                 .names = std::move(request.names),
+                                 .until = Clock::now() + milliseconds(request.milliseconds)};
+    if (!entries_.keep(wait)) return answer(connection, wait.id, wait.names);
+    if (entries_.waits_of(connection.id) > most_waits) close_later(connection);
 }
 
-/// Answers the waits that an entry of this name completes.
-void TcpServer::woken_by(const std::string& name) {
-    const auto found = waits_by_name_.find(name);
-    if (found == waits_by_name_.end()) return;
-    const auto waits = std::vector<Wait*>(found->second.begin(), found->second.end());
-    for (auto* wait : waits) {
-        wait->absent.erase(name);
-        if (!wait->absent.empty() && wait->names.back() != name) continue;
-        answer(*wait->connection, wait->id, wait->names);
-        forget(*wait);
-    }
-}
-
-void TcpServer::forget(Wait& wait) {
-    for (const auto& each : wait.names) {
-        const auto found = waits_by_name_.find(each);
-        if (found == waits_by_name_.end()) continue;
-        found->second.erase(&wait);
-        if (found->second.empty()) waits_by_name_.erase(found);
-    }
-    waits_by_time_.erase({wait.until, &wait});
-    wait.connection->waits.erase(&wait);
+void TcpServer::answer(const std::vector<TcpEntries::Wait>& waits) {
+    for (const auto& each : waits) answer(*connections_.at(each.connection), each.id, each.names);
 }
 
 void TcpServer::expire(Instant now) {
-    while (!waits_by_time_.empty() && waits_by_time_.begin()->first <= now) {
-        auto& wait = *waits_by_time_.begin()->second;
-        answer(*wait.connection, wait.id, wait.names);
-        forget(wait);
-    }
+    answer(entries_.take_expired(now));
     for (auto id : strangers_) {
         auto& each = *connections_.at(id);
         if (now - each.since < limits_.patience) break;
@@ -615,27 +405,27 @@ void TcpServer::answer(Connection& connection, std::uint32_t id, const std::vect
     if (connection.closes) return;
     // Long texts are not copied: all connections share them.
     constexpr auto long_text = std::size_t{1024};
-    auto texts = std::vector<Connection::Unsent>{};
+    auto texts = std::vector<std::pair<Text, bool>>{};  // and whether an entry shares it
     auto length = std::size_t{5};
     auto small = std::string{};
     const auto cut = [&] {
-        if (!small.empty()) texts.push_back({std::make_shared<const std::string>(std::exchange(small, {}))});
+        if (small.empty()) return;
+        texts.emplace_back(std::make_shared<const std::string>(std::exchange(small, {})), false);
     };
     wire::add(small, id);
     small += static_cast<char>(wire::Status::done);
     for (const auto& name : names) {
-        const auto found = entries_.find(name);
-        small += found == entries_.end() ? '\0' : '\1';
+        const auto text = entries_.find(name);
+        small += text ? '\1' : '\0';
         ++length;
-        if (found == entries_.end()) continue;
-        const auto& text = found->second;
+        if (!text) continue;
         wire::add(small, static_cast<std::uint32_t>(text->size()));
         length += 4 + text->size();
         if (text->size() < long_text) {
             small += *text;
         } else {
             cut();
-            texts.push_back({text, true});
+            texts.emplace_back(text, true);
         }
     }
     cut();
@@ -644,57 +434,34 @@ void TcpServer::answer(Connection& connection, std::uint32_t id, const std::vect
                      cat("was asked for ", length, " bytes at once, and gives ", wire::longest_message));
     auto head = std::string{};
     wire::add(head, static_cast<std::uint32_t>(length));
-    queue(connection, std::move(head));
-    for (auto& each : texts) {
-        if (!each.shared) unsent_ += each.text->size();
-        connection.out.push_back(std::move(each));
-    }
+    connection.out.push(std::move(head));
+    for (auto& [text, is_shared] : texts) connection.out.push(std::move(text), is_shared);
     flush(connection);
     watch(connection);
 }
 
 void TcpServer::reply(Connection& connection, std::uint32_t id, wire::Status status, std::string_view body) {
-    auto text = std::string{};
-    wire::add(text, static_cast<std::uint32_t>(5 + body.size()));
-    wire::add(text, id);
-    text += static_cast<char>(status);
-    text += body;
-    queue(connection, std::move(text));
-    flush(connection);
+    auto message = std::string{};
+    wire::add(message, id);
+    message += static_cast<char>(status);
+    message += body;
+    send(connection, message);
     watch(connection);
 }
 
-void TcpServer::queue(Connection& connection, std::string text) {
-    unsent_ += text.size();
-    connection.out.push_back({std::make_shared<const std::string>(std::move(text))});
+void TcpServer::send(Connection& connection, std::string_view message) {
+    auto text = std::string{};
+    wire::add(text, message);
+    connection.out.push(std::move(text));
+    flush(connection);
 }
 
 /// Sends what the kernel takes.
 void TcpServer::flush(Connection& connection) {
-    while (!connection.out.empty() && !connection.closes) {
-        auto parts = std::array<iovec, 32>{};
-        auto count = std::size_t{0};
-        for (const auto& [text, shared] : connection.out) {
-            const auto skipped = count == 0 ? connection.sent : 0;
-            parts[count++] = {const_cast<char*>(text->data()) + skipped, text->size() - skipped};
-            if (count == parts.size()) break;
-        }
-        auto message = msghdr{};
-        message.msg_iov = parts.data();
-        message.msg_iovlen = count;
-        const auto sent = sendmsg(connection.socket, &message, MSG_NOSIGNAL);
-        if (sent < 0 && errno == EINTR) continue;
-        if (sent < 0 && errno == EAGAIN) return;
-        if (sent < 0) return close_later(connection);
-        connection.sent += static_cast<std::size_t>(sent);
-        while (!connection.out.empty() && connection.sent >= connection.out.front().text->size()) {
-            const auto& [text, shared] = connection.out.front();
-            connection.sent -= text->size();
-            if (!shared) unsent_ -= text->size();
-            connection.out.pop_front();
-        }
-        if (finishing_ && connection.known && !connection.spare) last_request_ = Clock::now();
-    }
+    if (connection.closes) return;
+    auto any = false;
+    if (!connection.out.flush(connection.socket, any)) close_later(connection);
+    if (any && finishing_ && connection.known && !connection.spare) last_request_ = Clock::now();
 }
 
 /// Asks for what the connection can go on with.
@@ -717,10 +484,8 @@ void TcpServer::close_later(Connection& connection) {
 void TcpServer::close_marked() {
     for (auto id : std::exchange(closing_, {})) {
         auto& connection = *connections_.at(id);
-        while (!connection.waits.empty()) forget(*connection.waits.begin()->first);
-        bytes_ -= connection.in.size();
-        for (const auto& [text, shared] : connection.out)
-            if (!shared) unsent_ -= text->size();
+        entries_.forget(id);
+        unread_ -= connection.in.size();
         strangers_.erase(id);
         connections_.erase(id);
     }

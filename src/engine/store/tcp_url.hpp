@@ -7,8 +7,8 @@
 
 namespace rankmesh::detail {
 
-/// Where rank 0 serves a store: `tcp://head:29511`, or `tcp://head:29511-29518` for the first of these ports
-/// that is free.
+/// Where rank 0 serves a store: `tcp://head:29511`, or `tcp://head:29511-29518` for the first free port of
+/// these.
 struct TcpUrl {
     std::string host;  // without the brackets of an IPv6 address
     int first_port = 0;
@@ -16,8 +16,8 @@ struct TcpUrl {
 
     /// Throws UsageError for anything else.
     static TcpUrl parse(std::string_view url);
-    /// The ports that are ours beside torch's MASTER_PORT: eight from the eleventh after it on, or before it
-    /// where there are none after it.
+    /// The store's ports beside torch's MASTER_PORT: eight from the eleventh port after it on; before it if
+    /// there are none after it.
     static TcpUrl beside(const std::string& master_address, int master_port);
     /// The URL of one of the ports.
     std::string text(int port) const;
@@ -27,13 +27,13 @@ struct TcpUrl {
     bool operator==(const TcpUrl&) const = default;
 };
 
-/// The same, and where another rank serves a second store, to which the ranks go over when rank 0 is lost:
+/// The same, and where another rank serves a second store, to which the ranks fail over if rank 0 is lost:
 /// `tcp://head:29511,other:29511`.
 struct TcpUrls {
     TcpUrl first;
     std::optional<TcpUrl> second = {};
 
-    /// Throws UsageError for anything else, and where both are the same.
+    /// Throws UsageError for anything else, and if both are the same.
     static TcpUrls parse(std::string_view urls);
     std::string text() const;
 };

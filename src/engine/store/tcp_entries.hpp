@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <unordered_set>
+#include <utility>
+#include <vector>
+
+namespace rankmesh::detail {
+
+/// The entries of a store that is served, and the requests that wait for some.
+class TcpEntries {
+public:
+    using Instant = std::chrono::steady_clock::time_point;
+    using Text = std::shared_ptr<const std::string>;
+    /// A request for entries.
+    struct Wait {
+        std::uint64_t connection = 0;
+        std::uint32_t id = 0;
+        std::vector<std::string> names;
+        Instant until;
+        std::set<std::string_view> absent = {};  // of all names but the last, which is enough alone
+    };
+
+    std::size_t size() const { return entries_.size(); }
+    /// What all entries take.
+    std::size_t bytes() const { return bytes_; }
+    static std::size_t bytes_of(std::string_view name, std::string_view text);
+
+    /// Null if there is none.
+    Text find(const std::string& name) const;
+    /// Sets an entry that does not exist.
+    void set(const std::string& name, std::string_view text);
+    void remove(const std::string& name);
+
+    /// Takes over a request whose entries do not exist yet; returns false if they do.
+    bool keep(Wait& given);
+    std::size_t waits_of(std::uint64_t connection) const;
+    /// Takes out the requests that an entry of this name completes.
+    std::vector<Wait> take_completed_by(const std::string& name);
+    /// Takes out the requests whose time has passed.
+    std::vector<Wait> take_expired(Instant now);
+    void forget(std::uint64_t connection);
+    /// When the next request expires; `latest` if none does before.
+    Instant next_expiry(Instant latest) const;
+
+private:
+    Wait take(Wait* wait);
+
+    std::unordered_map<std::string, Text> entries_;
+    std::size_t bytes_ = 0;
+    std::unordered_map<std::uint64_t, std::map<Wait*, std::unique_ptr<Wait>>> waits_;  // by connection
+    std::unordered_map<std::string, std::unordered_set<Wait*>> by_name_;
+    std::set<std::pair<Instant, Wait*>> by_time_;
+};
+
+}  // namespace rankmesh::detail

@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/store/tcp_listener.hpp"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cstdio>
+#include <cstring>
+#include <thread>
+#include <utility>
+
+#include <rankmesh/core/error.hpp>
+
+#include "engine/hosts/host_addresses.hpp"
+#include "engine/store/tcp_greeting.hpp"
+
+namespace rankmesh::detail {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using std::chrono::milliseconds;
+
+/// The descriptors that a process needs for what is not a rank of the job.
+constexpr auto other_descriptors = rlim_t{64};
+
+void check_descriptors_to_serve(const TcpServerOptions& options) {
+    const auto size = options.size;
+    auto limit = rlimit{};
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return;
+    const auto needed = static_cast<rlim_t>(size) + other_descriptors;
+    if (limit.rlim_cur >= needed) return;
+    throw UsageError(cat("rank ", options.rank, " serves the store of ", size,
+                         " ranks, each of which is a connection, and its process may "
+                         "open ",
+                         limit.rlim_cur, " descriptors; let it open ", needed, " by ulimit -n ", needed,
+                         ", or set RANKMESH_STORE to a folder or a Redis server"));
+}
+
+}  // namespace
+
+bool TcpListener::open() {
+    check_descriptors_to_serve(options_);
+    find_addresses();
+    // A server that was there a moment ago may be about to end.
+    const auto until = Clock::now() + std::chrono::seconds(1);
+    auto taken = std::string{};
+    for (auto served = false;;) {
+        taken.clear();
+        served = false;
+        for (auto port = options_.url.first_port; port <= options_.url.last_port && !served; ++port) {
+            if (listen_at(port)) break;
+            const auto there = TcpGreeting::of(own_.empty() ? "127.0.0.1" : own_.front(), port,
+                                               options_.url.host, Clock::now() + milliseconds(300));
+            served = there.is_store() && there.serves(options_.job);
+            taken += cat(taken.empty() ? "" : "; ", "port ", port, " ", there.text());
+            if (served) taken = cat("the job '", options_.job, "' is served at port ", port, " already");
+        }
+        if (socket_ >= 0) break;
+        if (served && options_.second) return false;
+        if (Clock::now() >= until) {
+            if (served)
+                throw UsageError(
+                    cat(taken,
+                        ": an earlier start of it still runs, or another job has its id; end that "
+                        "one, or give every start a job id of its own, such as "
+                        "RANKMESH_JOB=$(uuidgen)"));
+            throw UsageError(cat("rank ", options_.rank, " cannot serve the ",
+                                 options_.second ? "second store '" : "store '", options_.url.text(),
+                                 "': ", taken, "; name a free port of its host, such as ",
+                                 options_.second ? "" : "RANKMESH_STORE=",
+                                 options_.url.text(std::min(options_.url.last_port + 10, 65535))));
+        }
+        std::this_thread::sleep_for(milliseconds(50));
+    }
+    return true;
+}
+
+/// Finds where to listen for the host: at none of its addresses, and so at all of this machine, where it has
+/// none here, as that of a Kubernetes service or behind NAT, or where only this machine knows it by loopback,
+/// as Debian its own name.
+void TcpListener::find_addresses() {
+    const auto is_loopback = [](const std::string& address) {
+        return address.starts_with("127.") || address == "::1";
+    };
+    auto found = std::vector<std::string>{};
+    try {
+        found = host_addresses(options_.url.host, Clock::now() + std::chrono::seconds(5));
+    } catch (const std::exception&) {  // the others may find it
+        return;
+    }
+    std::erase_if(found, [](const auto& each) { return !is_own_address(each); });
+    std::ranges::stable_partition(found, [](const auto& each) { return each.find(':') == each.npos; });
+    const auto means_loopback = is_loopback(options_.url.host) || options_.url.host == "localhost" ||
+                                options_.url.host.ends_with(".localhost");
+    if (!means_loopback) std::erase_if(found, is_loopback);
+    is_local_ = means_loopback && !found.empty();
+    own_ = std::move(found);
+}
+
+void TcpListener::warn() const {
+    if (options_.has_secret || is_local_) return;
+    std::fprintf(
+        stderr,
+        "rankmesh: rank %d serves a store at port %d of %s, without a secret; set RANKMESH_SECRET to "
+        "the same random text on all ranks\n",
+        options_.rank, port_, own_.empty() ? "all interfaces of its host" : cat("'", address_, "'").c_str());
+}
+
+/// True if it listens there now; false if the port is taken. At the host's first address that it can be, else
+/// at all of this machine.
+bool TcpListener::listen_at(int port) {
+    auto four = sockaddr_in{};
+    four.sin_family = AF_INET;
+    four.sin_port = htons(static_cast<std::uint16_t>(port));
+    auto six = sockaddr_in6{};
+    six.sin6_family = AF_INET6;
+    six.sin6_port = four.sin_port;
+    auto four_any = four;
+    const auto six_any = six;
+    auto error = 0;
+    const auto tried = [&](int family, const auto& address) {
+        const auto made = ::socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+        if (made < 0) {
+            error = errno;
+            return false;
+        }
+        const auto on = 1, off = 0;
+        setsockopt(made, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+        if (family == AF_INET6) setsockopt(made, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off);
+        if (bind(made, reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0 ||
+            ::listen(made, 4096) != 0) {
+            error = errno;
+            ::close(made);
+            return false;
+        }
+        socket_ = made;
+        closed_in_children_.emplace(socket_);
+        port_ = port;
+        return true;
+    };
+    for (const auto& each : own_) {
+        address_ = each;
+        if (inet_pton(AF_INET, each.c_str(), &four.sin_addr) == 1) {
+            if (tried(AF_INET, four)) return true;
+        } else if (inet_pton(AF_INET6, each.c_str(), &six.sin6_addr) == 1) {
+            if (tried(AF_INET6, six)) return true;
+        }
+        if (error == EADDRINUSE) return false;
+    }
+    own_.clear();
+    is_local_ = false;
+    address_ = "127.0.0.1";
+    if (tried(AF_INET6, six_any)) return true;
+    if (error == EADDRINUSE) return false;
+    four_any.sin_addr.s_addr = htonl(INADDR_ANY);
+    if (tried(AF_INET, four_any)) return true;
+    if (error == EADDRINUSE) return false;
+    throw UsageError(cat("rank ", options_.rank, " cannot serve the store '", options_.url.text(port), "': ",
+                         std::strerror(error), "; name a port of its host that this user may listen at"));
+}
+
+void TcpListener::close() noexcept {
+    closed_in_children_.reset();
+    if (socket_ >= 0) ::close(std::exchange(socket_, -1));
+}
+
+}  // namespace rankmesh::detail

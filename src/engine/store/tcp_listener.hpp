@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "engine/fork.hpp"
+#include "engine/store/tcp_url.hpp"
+
+namespace rankmesh::detail {
+
+/// What a rank serves, and where.
+struct TcpServerOptions {
+    TcpUrl url;
+    std::string job;
+    std::string key;          // what only the ranks of the job know
+    bool has_secret = false;  // whether the key is a secret
+    int size = 1;
+    int rank = 0;         // that serves
+    bool second = false;  // the store to which ranks fail over; one of the ranks that can serve it does
+
+    bool operator==(const TcpServerOptions&) const = default;
+};
+
+/// The socket at which a store is served.
+class TcpListener {
+public:
+    explicit TcpListener(const TcpServerOptions& options) : options_(options) {}
+    ~TcpListener() { close(); }
+    TcpListener(const TcpListener&) = delete;
+    TcpListener& operator=(const TcpListener&) = delete;
+
+    /// Listens at the first of the URL's ports that is free. Returns false if another rank serves the second
+    /// store already. Throws UsageError if no port is free, or another process serves the same job.
+    bool open();
+    /// Prints a line on stderr if other hosts reach the store and it has no secret.
+    void warn() const;
+    void close() noexcept;
+    /// Less than 0 while it does not listen.
+    int socket() const { return socket_; }
+    int port() const { return port_; }
+    /// The address at which this process reaches it.
+    const std::string& address() const { return address_; }
+
+private:
+    void find_addresses();
+    bool listen_at(int port);
+
+    const TcpServerOptions& options_;
+    int socket_ = -1;
+    std::optional<ClosedOnFork> closed_in_children_;
+    int port_ = 0;
+    std::vector<std::string> own_;  // the addresses of the host that are this machine's, the preferred first
+    std::string address_;
+    bool is_local_ = false;  // only this machine reaches it
+};
+
+}  // namespace rankmesh::detail
