@@ -147,6 +147,7 @@ void check_buffers(const Call& call, const CommunicatorState& state) {
         if (has_wrong_length(call, operation, static_cast<std::size_t>(state.size)))
             wrong_length(call, state);
     }
+    if (operation.in_place == InPlace::same && call.in == call.out) return;
     if (overlap(call) && !is_in_place(call, state.rank)) wrong_overlap(call, state);
 }
 

@@ -116,6 +116,9 @@ def test_moving_operations_are_those_of_numpy(size: int, started: bool) -> None:
         counts = [i + 1 for i in range(size)]
         ragged = [np.full(n, float(i)) for i, n in enumerate(counts)]
         assert np.array_equal(call("all_gather_v", ragged[rank], np.zeros(sum(counts)), counts), np.concatenate(ragged))
+        turned = [part * 1j for part in ragged]
+        gathered = call("all_gather_v", turned[rank], np.zeros(sum(counts), complex), counts)
+        assert np.array_equal(gathered, np.concatenate(turned))
         sent = np.arange(float(size * (rank + 1)))
         out = call("all_to_all_v", sent, [rank + 1] * size, np.zeros(sum(counts)), counts)
         expected = [np.arange(float(size * (i + 1)))[rank * (i + 1) : (rank + 1) * (i + 1)] for i in range(size)]
