@@ -43,7 +43,7 @@ std::string named(Op operation, const char* part) {
     return cat("the ", part, " of ", detail::to_string(operation));
 }
 
-/// The arrays of an operation, its output the same as its input where there is no other.
+/// Returns the arrays of an operation; without an output the input is also the output.
 Prepared arrays_of(Op operation, nb::handle in, nb::handle out) {
     const auto in_place = out.is_none();
     auto prepared = Prepared{};
@@ -53,7 +53,7 @@ Prepared arrays_of(Op operation, nb::handle in, nb::handle out) {
     return prepared;
 }
 
-/// The same where one rank alone gives or gets an array: the others may pass None.
+/// Like arrays_of, for operations in which only the root needs an array; the others may pass None.
 Prepared rooted_arrays(Op operation, const Communicator& on, nb::handle in, nb::handle out, int root) {
     auto prepared = Prepared{};
     const auto root_reads = detail::traits(operation).reads == detail::Users::root;
