@@ -6,13 +6,13 @@
 
 namespace rankmesh::cli {
 
-/// The value of an option that takes bytes, such as `64MiB`.
+/// The value of an option in bytes, such as `64MiB`.
 struct Bytes {
     std::size_t count = 0;
 };
 
-/// Reads `4096`, `64MiB` or `1.5 GB`; throws UsageError that begins with `option` unless it is a whole number
-/// of bytes from `least` to `most`.
+/// Reads `4096`, `64MiB` or `1.5 GB`. Throws UsageError, which begins with `option`, unless it is a whole
+/// number of bytes from `least` to `most`.
 ///
 /// Law: `read_bytes(bytes_text(n), ...)` is n.
 Bytes read_bytes(std::string_view text, std::string_view option, std::size_t least, std::size_t most);

@@ -17,13 +17,13 @@ namespace rankmesh::cli {
 namespace {
 
 constexpr auto sizes = std::array<std::size_t, 5>{8, 4 << 10, 64 << 10, 512 << 10, 4 << 20};
-constexpr auto always = 3;          // sizes; of the others those that take longer than this are left out:
+constexpr auto always = 3;          // sizes measured always; others only if they take at most:
 constexpr auto longest_time = 0.1;  // seconds of a message
 constexpr auto rounds = 9;
-constexpr auto seconds_of_a_round = 2e-3;  // of each size, at least one message
+constexpr auto seconds_of_a_round = 2e-3;  // for each size, but at least one message
 constexpr auto most_messages = 200;
 
-/// The units that have the same parent as `unit`: the first, and their number.
+/// The units with the same parent as `unit`: the first, and their number.
 struct Siblings {
     int first = 0;
     int count = 1;
@@ -37,13 +37,13 @@ Siblings siblings_of(const Cluster& cluster, int unit, int level) {
     return {begin, cluster.unit(first + cluster.unit_size(parent, level - 1) - 1, level) - begin + 1};
 }
 
-/// The unit `by` steps further among those with the same parent, wrapping round.
+/// Returns the unit `by` steps further among units with the same parent, wrapping around.
 int next_of(const Cluster& cluster, int unit, int level, int by) {
     const auto [first, count] = siblings_of(cluster, unit, level);
     return first + (unit - first + by + count) % count;
 }
 
-/// Whom a rank sends to and receives from across a level: the same rank of the next and of the previous unit.
+/// The partners of a rank across a level: the same rank of the next unit, and of the previous unit.
 struct Partners {
     std::optional<int> to = std::nullopt;
     std::optional<int> from = std::nullopt;
@@ -61,7 +61,7 @@ Partners partners_of(const Cluster& cluster, int rank, int level) {
     return {partner(1), partner(-1)};
 }
 
-/// The most ranks that send over one link of a level in one direction; 0 if none does.
+/// Returns the most ranks that send over one link of a level in one direction; 0 if none does.
 int most_senders(const Cluster& cluster, int level) {
     auto most = 0;
     for (int unit = 0; unit < cluster.unit_count(level); ++unit)
@@ -71,8 +71,8 @@ int most_senders(const Cluster& cluster, int level) {
     return most;
 }
 
-/// The seconds of one message of each size across a level, by round, of the slowest rank; the largest sizes
-/// are missing where they would take long.
+/// Returns the seconds of one message of each size across a level, by round, on the slowest rank. The largest
+/// sizes are missing if they would take too long.
 std::vector<std::vector<double>> time_level(Communicator& all, const Partners& partners) {
     auto out = std::vector<std::uint8_t>(sizes.back());
     auto in = std::vector<std::uint8_t>(sizes.back());
@@ -93,7 +93,7 @@ std::vector<std::vector<double>> time_level(Communicator& all, const Partners& p
     };
     auto messages = std::vector<int>{};
     for (std::size_t i = 0; i < sizes.size(); ++i) {
-        time(sizes[i], 1);  // connections are made, pages touched
+        time(sizes[i], 1);  // makes connections and touches pages
         const auto seconds = time(sizes[i], 1);
         if (i >= always && seconds > longest_time) break;
         messages.push_back(
@@ -107,7 +107,7 @@ std::vector<std::vector<double>> time_level(Communicator& all, const Partners& p
     return timed;
 }
 
-/// In three digits: more are noise.
+/// Rounds to three digits, because more are noise.
 double rounded(double value) {
     return value == 0 ? 0 : std::strtod(fmt::format("{:.2e}", value).c_str(), nullptr);
 }

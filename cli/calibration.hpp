@@ -15,18 +15,17 @@
 
 namespace rankmesh::cli {
 
-/// What the ranks of a job have measured of the machines that they run on.
+/// The links that the ranks of a job have measured.
 struct Calibration {
-    Cluster cluster;                           ///< with the links that were measured
-    std::vector<std::optional<LinkFit>> fits;  ///< by level; nothing where no two units have a common parent
+    Cluster cluster;                           ///< with the measured links
+    std::vector<std::optional<LinkFit>> fits;  ///< by level; nullopt if no two units have a common parent
 };
 
-/// Times messages across each level of `given`, else of the hosts that the ranks run on, while all ranks send
-/// at once: each to the same rank of the next unit. Every rank of the world calls it, with a channel of all
-/// ranks.
+/// Times messages across each level of `given`, or of the ranks' hosts, while all ranks send at once, each to
+/// the same rank of the next unit. Collective over the world; `all` is a communicator of all ranks.
 ///
-/// The bandwidth of a level is that of the busiest link, over which the ranks of its unit send together.
-/// Throws UsageError if `given` has not as many devices as the world has ranks.
+/// The bandwidth of a level is that of its busiest link, which the ranks of a unit share. Throws UsageError
+/// unless `given` has as many devices as the world has ranks.
 Calibration calibrate(World& world, Communicator& all, const std::optional<Cluster>& given,
                       Progress& progress);
 
@@ -36,7 +35,7 @@ std::string gigabytes_text(const Estimate& bandwidth);
 std::string microseconds_text(const Estimate& latency);
 Json json_of(const Calibration& calibration);
 
-/// The cluster file: what was measured as comments, then the cluster.
+/// Returns the cluster file: the measurements as comments, then the cluster.
 std::string to_file(const Calibration& calibration, const World& world);
 
 }  // namespace rankmesh::cli

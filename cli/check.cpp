@@ -60,7 +60,7 @@ std::vector<std::string> engines() {
     return names;
 }
 
-/// Keeps what one engine needs.
+/// Keeps only the needs of one engine.
 void keep(std::vector<EngineNeed>& needs, const std::string& engine) {
     auto names = std::vector<std::string>{};
     for (const auto& need : needs) names.push_back(need.engine);
@@ -71,7 +71,7 @@ void keep(std::vector<EngineNeed>& needs, const std::string& engine) {
                                      did_you_mean(engine, {names.begin(), names.end()})));
 }
 
-/// The single axes of two ranks or more that are declared, then the declared sets.
+/// Returns the declared single axes of two or more ranks, then the declared sets.
 std::vector<std::vector<std::string>> sets_of(const JoinCost& cost) {
     auto sets = std::vector<std::vector<std::string>>{};
     for (const auto& set : cost.sets)
@@ -79,8 +79,8 @@ std::vector<std::vector<std::string>> sets_of(const JoinCost& cost) {
     return sets;
 }
 
-/// What a step takes on a cluster: besides what it takes inside a host, the links between the two devices
-/// that are furthest from each other.
+/// Returns the costs of a step on a cluster: the costs inside a host plus the links between the two most
+/// distant devices.
 StepCosts costs_on(const std::optional<Cluster>& cluster) {
     auto costs = StepCosts{};
     if (!cluster) return costs;
@@ -93,14 +93,14 @@ StepCosts costs_on(const std::optional<Cluster>& cluster) {
     return costs;
 }
 
-/// What a join takes on one engine.
+/// The simulated join of one engine.
 struct Simulation {
     std::string engine;
     JoinBy by = JoinBy::messages;
     SimulatedJoin join = {};
 };
 
-/// That of each of these whose ranks join by it.
+/// Returns the simulation for each engine by which ranks join.
 std::vector<Simulation> simulations(const Question& question, const std::vector<EngineNeed>& needs,
                                     const StepCosts& costs) {
     auto found = std::vector<Simulation>{};

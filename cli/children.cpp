@@ -25,7 +25,7 @@ namespace of_children {
 
 using Clock = std::chrono::steady_clock;
 
-/// What a child sends: kinds of messages, each a line.
+/// The kinds of messages that a child sends, one per line.
 constexpr auto at = 'a', returned = 'r', failed = 'f';
 
 struct Descriptor {
@@ -54,8 +54,8 @@ struct Pipe {
 struct Child {
     int number;
     pid_t process;
-    Descriptor out;  // its messages
-    Descriptor log;  // what it and its libraries print
+    Descriptor out;  // the child's messages
+    Descriptor log;  // output of the child and its libraries
     std::string messages = {};
     std::string printed = {};
     int status = 0;
@@ -85,7 +85,7 @@ void write_line(int to, char kind, std::string text) {
     _exit(0);
 }
 
-/// Reads what is there; false at the end.
+/// Reads available data. Returns false at the end.
 bool read_from(const Descriptor& from, std::string& to) {
     auto piece = std::array<char, 4096>{};
     const auto got = ::read(from.value, piece.data(), piece.size());
@@ -93,7 +93,7 @@ bool read_from(const Descriptor& from, std::string& to) {
     return got > 0 || (got < 0 && errno == EINTR);
 }
 
-/// The last message of a kind, or of any.
+/// Returns the last message of a kind, or of any kind.
 std::string last_of(const Child& child, char kind) {
     auto found = std::string{};
     for (auto left = std::string_view(child.messages); !left.empty();) {
@@ -109,7 +109,7 @@ bool has(const Child& child, char kind) {
            child.messages.find(std::string("\n") + kind) != std::string::npos;
 }
 
-/// Waits until all have closed their pipes, or until the end; true if all have.
+/// Waits until all children have closed their pipes, or until `end`. Returns true if all have.
 bool collect(std::vector<Child>& children, Clock::time_point end) {
     while (true) {
         auto polled = std::vector<pollfd>{};
@@ -133,7 +133,7 @@ bool collect(std::vector<Child>& children, Clock::time_point end) {
     }
 }
 
-/// What is wrong with a child; empty: nothing.
+/// Returns what is wrong with a child; "": nothing.
 std::string fault_of(const Child& child, bool in_time, std::chrono::milliseconds limit) {
     const auto where = last_of(child, at);
     const auto place = where.empty() ? "" : fmt::format(" in '{}'", where);
@@ -149,7 +149,7 @@ std::string fault_of(const Child& child, bool in_time, std::chrono::milliseconds
     return fmt::format("process {} exited with {}{}", child.number, WEXITSTATUS(child.status), place);
 }
 
-/// The last lines of a text.
+/// Returns the last lines of a text.
 std::string tail(const std::string& text, int lines) {
     auto from = text.size();
     if (from > 0 && text[from - 1] == '\n') --from;
@@ -188,7 +188,7 @@ Trial run_in_children(int count, std::chrono::milliseconds limit,
 
     auto trial = Trial{.ok = true, .seconds = std::chrono::duration<double>(Clock::now() - begin).count()};
     trial.text = last_of(children.front(), returned);
-    auto is_cause = false;  // the others fail because a child has crashed
+    auto is_cause = false;  // other children fail because this child has crashed
     for (const auto& child : children) {
         const auto fault = fault_of(child, in_time, limit);
         trial.log += tail(child.printed, 12);

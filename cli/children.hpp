@@ -7,21 +7,21 @@
 
 namespace rankmesh::cli {
 
-/// What a child says before it starts something: the last one names where it hangs or crashes.
+/// Called by a child before each action; the last text shows where it hangs or crashes.
 using Say = std::function<void(const std::string&)>;
 
-/// How one trial in child processes ended.
+/// The result of one trial in child processes.
 struct Trial {
     bool ok = false;
     double seconds = 0;
-    std::string text = {};  ///< what the first child returned or, if not ok, what went wrong and where
+    std::string text = {};  ///< the result of the first child or, if not ok, what went wrong and where
     std::string log = {};   ///< the last lines of the children's output
 };
 
-/// Runs `program(number, say)` in so many child processes, which share nothing with this one afterwards.
+/// Runs `program(number, say)` in `children` child processes, which share nothing with this process.
 ///
-/// A child fails if its program throws, or if its process ends before; `leaves` may end. Children that have
-/// not returned within `limit` are killed. This process must have no other thread.
+/// A child fails if its program throws or its process ends early, except child `leaves`. Kills children that
+/// have not returned within `limit`. This process must not have other threads.
 Trial run_in_children(int children, std::chrono::milliseconds limit,
                       const std::function<std::string(int, const Say&)>& program, int leaves = -1);
 

@@ -26,7 +26,7 @@ struct Span {
     Json json() const { return std::vector{least, most}; }
 };
 
-/// How many units of a level lie in one of the level outside.
+/// Returns the number of units of a level in one unit of the next outer level.
 Span count_of(const Cluster& cluster, std::size_t level) {
     const auto& count = cluster.levels()[level].count;
     if (level == 0 || cluster.levels()[level - 1].units.empty()) return {count, count};
@@ -34,10 +34,10 @@ Span count_of(const Cluster& cluster, std::size_t level) {
     return {std::ranges::min_element(units, {}, &Cluster::Unit::count)->count, count};
 }
 
-/// How many devices one unit of a level holds.
+/// Returns the number of devices in one unit of a level.
 Span devices_of(const Cluster& cluster, int level) {
     auto span = Span{cluster.unit_size(0, level), cluster.unit_size(0, level)};
-    // Units differ only where there are no more of them than names.
+    // Units can differ only if they are named.
     if (cluster.is_even() || cluster.unit_count(level) > Cluster::most_names) return span;
     for (int unit = 1; unit < cluster.unit_count(level); ++unit) {
         span.least = std::min(span.least, cluster.unit_size(unit, level));
@@ -46,7 +46,7 @@ Span devices_of(const Cluster& cluster, int level) {
     return span;
 }
 
-/// The link of a level in the notation, without its brackets.
+/// Returns the link of a level as text, without brackets.
 std::string link_of(const Cluster::Level& level) {
     if (!level.bandwidth && !level.latency) return "-";
     const auto alone =

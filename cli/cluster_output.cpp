@@ -14,7 +14,7 @@ const std::string& name_of(const Cluster& cluster, int level) {
     return cluster.levels()[static_cast<std::size_t>(level)].name;
 }
 
-/// `rank 0 in node 0, rank 8 in node 1, … 6 more`: the first rank in each unit.
+/// Returns the first rank in each unit: `rank 0 in node 0, rank 8 in node 1, … 6 more`.
 std::string places_text(const Cluster& cluster, const ClusterReport::Rule& rule) {
     constexpr auto most = std::size_t{3};
     const auto level = cluster.level(rule.keep.level);
@@ -47,7 +47,7 @@ std::string verdict_text(const Cluster& cluster, const ClusterReport::Rule& rule
     return text;
 }
 
-/// Why a rule holds or does not, and what to do.
+/// Returns why a rule holds or fails, and what to do.
 std::string why(const Mesh& mesh, const ClusterReport::Rule& rule) {
     const auto axes = joined(rule.keep.axes, ",");
     const auto& level = rule.keep.level;
@@ -86,7 +86,7 @@ std::string why(const Mesh& mesh, const ClusterReport::Rule& rule) {
 
 std::string time_text_of(const CollectiveCost& cost) { return cost.seconds ? time_text(*cost.seconds) : "-"; }
 
-/// The level whose link decides, else the outermost that carries anything.
+/// Returns the level of the slowest link, else the outermost level with traffic.
 std::optional<int> decisive(const CollectiveCost& cost) {
     if (cost.slowest) return cost.slowest;
     for (std::size_t l = 0; l < cost.links.size(); ++l)
@@ -94,7 +94,7 @@ std::optional<int> decisive(const CollectiveCost& cost) {
     return std::nullopt;
 }
 
-/// How an all_reduce along these axes comes to its time.
+/// Explains the time of an all_reduce along these axes.
 std::string why(const Cluster& cluster, const ClusterReport::Costs& costs, std::int64_t bytes) {
     const auto& cost = costs.together.front();
     auto text = fmt::format(

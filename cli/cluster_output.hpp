@@ -13,7 +13,7 @@
 
 namespace rankmesh::cli {
 
-/// What the subcommands that count costs on a cluster take besides a mesh.
+/// The options of subcommands that compute costs on a cluster.
 struct OnCluster {
     std::optional<std::string> on;
     std::vector<std::string> keep;
@@ -21,7 +21,8 @@ struct OnCluster {
     bool explain = false;
 
     std::vector<Option> options();
-    /// The cluster and the questions; nothing without `--on`. Throws UsageError for what then says nothing.
+    /// Returns the cluster and the questions; nullopt without `--on`. Throws UsageError for options that need
+    /// `--on`.
     std::optional<std::pair<Cluster, ClusterQuestions>> questions() const;
 };
 
@@ -29,7 +30,7 @@ void print_report(const Cluster& cluster, const Topology& topology, const Cluste
                   Output& output);
 Json json_of(const Cluster& cluster, const ClusterReport& report);
 
-/// `981.5 MB`: decimal, as bandwidths are.
+/// Returns `981.5 MB`, decimal like bandwidths.
 std::string megabytes_text(std::int64_t bytes);
 
 }  // namespace rankmesh::cli

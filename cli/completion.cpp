@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Completion in a shell, made of the table of subcommands: the script of each shell asks the command itself.
+// Shell completion, from the table of subcommands. The script of each shell calls the command itself.
 #include <algorithm>
 #include <array>
 #include <memory>
@@ -19,10 +19,10 @@ namespace of_completion {
 struct Shell {
     std::string_view name;
     std::string_view script;
-    std::string_view load;  ///< a line for the file that the shell reads at its start
+    std::string_view load;  ///< a line for the shell's startup file
 };
 
-// Where nothing of what the command offers fits, shells complete files.
+// If no candidate matches, shells complete files.
 constexpr auto shells = std::array<Shell, 3>{{
     {"bash", R"script(# Completion of rankmesh in bash.
 _rankmesh() {
@@ -71,7 +71,7 @@ struct Arguments {
     std::vector<std::string> words;
 };
 
-/// What may stand at a place, and what it means.
+/// A possible word, and its meaning.
 struct Candidate {
     std::string word;
     std::string help = {};
@@ -90,7 +90,7 @@ std::vector<Candidate> values_of(const Option& option, const std::vector<Subcomm
     return values;
 }
 
-/// What may stand behind `before`, words of a subcommand, where `word` has begun.
+/// Returns the candidates for `word` after the words `before` of a subcommand.
 std::vector<Candidate> candidates(const Subcommand& subcommand, const std::vector<Subcommand>& all,
                                   const std::vector<std::string>& before, const std::string& word) {
     const auto find = [&](std::string_view name) {
@@ -99,9 +99,9 @@ std::vector<Candidate> candidates(const Subcommand& subcommand, const std::vecto
         });
     };
     const auto end = subcommand.options.end();
-    auto place = std::size_t{0};  // of the next argument without dashes
-    auto waits = end;             // for its value
-    auto ended = false;           // by --
+    auto place = std::size_t{0};  // index of the next positional argument
+    auto waits = end;             // the option that waits for its value
+    auto ended = false;           // true after --
     for (const auto& one : before) {
         if (waits != end) {
             if (one != "=") waits = end;  // bash separates `--on=` into two words
@@ -133,11 +133,11 @@ std::vector<Candidate> candidates(const Subcommand& subcommand, const std::vecto
     return {};
 }
 
-/// What may stand for the last of these words, those behind `rankmesh`.
+/// Returns the candidates for the last of these words, which follow `rankmesh`.
 std::vector<Candidate> candidates(const std::vector<Subcommand>& all, std::vector<std::string> words) {
     auto word = words.back();
     words.pop_back();
-    if (word == "=") word.clear();  // of bash: `--on=` and nothing
+    if (word == "=") word.clear();  // bash passes `--on=` without a value like this
     auto found = std::vector<Candidate>{};
     if (!words.empty()) {
         const auto subcommand = std::ranges::find(all, words.front(), &Subcommand::name);
@@ -153,7 +153,7 @@ std::vector<Candidate> candidates(const std::vector<Subcommand>& all, std::vecto
     return found;
 }
 
-/// A candidate as a shell takes it.
+/// Returns a candidate in the format of a shell.
 std::string line_of(const Candidate& one, std::string_view shell) {
     if (shell == "bash") return one.word;
     if (shell == "fish") return one.help.empty() ? one.word : one.word + "\t" + one.help;

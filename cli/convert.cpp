@@ -34,7 +34,7 @@ std::string moves_of(const Conversion& conversion) {
     return text + (more > 0 ? fmt::format(", … {} more\n", more) : "\n");
 }
 
-/// The notes on a conversion: how ranks move, and what is lost.
+/// Returns the notes on a conversion: how ranks move, and what is lost.
 std::string notes_of(const Conversion& conversion) {
     auto text = std::string{};
     if (conversion.mesh_to) {
@@ -51,7 +51,7 @@ std::string notes_of(const Conversion& conversion) {
     return text;
 }
 
-/// The settings go to standard output, and nothing else, so that they can be piped and kept in a file.
+/// Prints only the settings to standard output, because users pipe them or store them in a file.
 void print_text(const Conversion& conversion, bool quiet, Output& output) {
     if (conversion.text) output.print("{}\n", *conversion.text);
     if (quiet && conversion.text) return;
@@ -72,7 +72,7 @@ void print_json(const Conversion& conversion, Output& output) {
     output.print("{}\n", out.dump());
 }
 
-/// Throws UsageError for an option of convert among the framework's flags, which would ignore it.
+/// Throws UsageError for an option of convert among the framework's flags, which would be ignored.
 void check_flags(const std::vector<std::string>& settings) {
     for (const auto& word : settings) {
         const auto flag = std::string_view(word).substr(0, word.find('='));

@@ -15,7 +15,8 @@ using detail::counted;
 
 namespace {
 
-/// Ranks in their notation; of many terms the first few, within `width` characters, and how many follow.
+/// Returns ranks as text of at most `width` characters; if there are many terms, the first few and the number
+/// of omitted ranks.
 std::string brief(const std::vector<int>& ranks, std::size_t width) {
     if (ranks.empty()) return "-";
     auto text = std::string("{");

@@ -12,15 +12,15 @@ using conversion::GroupKind;
 using conversion::in_words;
 using conversion::Words;
 
-/// The value of `--as`, with its help.
+/// Returns the option `--as`.
 Option as_option(std::string& as);
 
-/// One rank: the values of the accessors, and its group of each kind.
+/// Prints one rank: the values of the accessors, and its group of each kind.
 void print_rank(const Words& words, int rank, const std::optional<Cluster>& cluster, bool json,
                 Output& output);
-/// All groups of these kinds, one a line.
+/// Prints all groups of these kinds, one per line.
 void print_groups(const Words& words, const std::vector<GroupKind>& kinds, bool json, Output& output);
-/// The kinds of groups: how many, of how many ranks, and that of `rank`.
+/// Prints the kinds of groups: their number, their size, and the group of `rank`.
 void print_kinds(const Words& words, int rank, int width, Output& output);
 Json json_of_kinds(const Words& words, int rank);
 

@@ -33,7 +33,7 @@ namespace of_doctor {
 
 using namespace std::chrono_literals;
 
-/// Most ranks of the steps: what fails on more GPUs mostly fails on eight.
+/// The most ranks of a step, because most failures on more GPUs also occur on eight.
 constexpr auto most_ranks = 8;
 
 struct Arguments {
@@ -47,15 +47,15 @@ struct Fact {
     std::string text;
 };
 
-/// One thing that the engine does, as every rank of a world on devices does it.
+/// One test of the engine, run by every rank of a world on devices.
 struct Step {
     std::string name;
     std::string help;
     std::function<void(nccl::World&, const Say&)> run;
-    bool loses_a_rank = false;  ///< the last rank ends in it
+    bool loses_a_rank = false;  ///< the last rank ends during the step
 };
 
-/// How a step ended.
+/// The result of a step.
 struct Outcome {
     std::string step;
     std::string state;  ///< `ok`, `failed` or `not run`
@@ -88,7 +88,7 @@ std::string host_text() {
     return text;
 }
 
-/// The variables that steer NCCL, CUDA and rankmesh; secrets by name only.
+/// Returns the environment variables of NCCL, CUDA and rankmesh; secrets without values.
 std::vector<Fact> variables() {
     auto found = std::vector<Fact>{};
     for (auto** each = environ; *each != nullptr; ++each) {
@@ -107,7 +107,8 @@ std::vector<Fact> variables() {
     return found;
 }
 
-/// Why the ranks that a launcher starts here cannot each have a GPU; empty: they can, or nobody says.
+/// Returns why the ranks of the launcher on this host cannot each have a GPU; "": they can, or it is not
+/// known.
 std::string visible_problem(int devices) {
     for (const auto* name : {"OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS", "LOCAL_WORLD_SIZE"}) {
         const auto* text = std::getenv(name);
@@ -127,7 +128,7 @@ std::string visible_problem(int devices) {
 void all_reduce(nccl::World& world, Communicator& on) {
     auto ones = nccl::Array<float>(world, 1024);
     ones.copy_from(std::vector<float>(1024, 1.0f));
-    on.start_all_reduce(ones.memory()).synchronize();  // throws what becomes of it on the device
+    on.start_all_reduce(ones.memory()).synchronize();  // throws errors of the device
     auto sums = std::vector<float>(1024);
     ones.copy_to(sums);
     for (const auto sum : sums)
@@ -135,7 +136,7 @@ void all_reduce(nccl::World& world, Communicator& on) {
             throw EngineFailure(fmt::format("an all_reduce of ones over {} ranks gives {}", on.size(), sum));
 }
 
-/// The communicator of all ranks, which have made a first call on it.
+/// Returns a communicator of all ranks, after a first call on it.
 Communicator join_all(nccl::World& world, const Say& say) {
     say("join of dp=*");
     auto on = world.join({{"dp", rest}}).on("dp");
@@ -175,7 +176,7 @@ void run_operations(nccl::World& world, const Say& say) {
     }
 }
 
-/// A call that the last rank does not make ends at its timeout, by ncclCommRevoke.
+/// Makes a call without the last rank, which must end at its timeout by ncclCommRevoke.
 void time_out(nccl::World& world, const Say& say) {
     auto on = join_all(world, say);
     const auto last = world.size() - 1;
@@ -191,7 +192,7 @@ void time_out(nccl::World& world, const Say& say) {
     on.host().barrier();
 }
 
-/// The last rank ends, and the others make a smaller world.
+/// Ends the last rank; the others make a smaller world.
 void survive(nccl::World& world, const Say& say) {
     auto on = join_all(world, say);
     if (world.rank() == world.size() - 1) _exit(0);
@@ -229,7 +230,7 @@ std::vector<Step> steps() {
             {"survivors", "a smaller world after a rank has exited", survive, true}};
 }
 
-/// A step on one rank of `size`, or as all ranks where there is no Gloo; in a child process.
+/// Runs a step in a child process, on one rank of `size`, or on all ranks without Gloo.
 void run_step(const Step& step, int number, int size, double timeout, const std::string& store,
               const Say& say) {
     const auto options = WorldOptions{
@@ -248,7 +249,7 @@ void run_step(const Step& step, int number, int size, double timeout, const std:
     }
 }
 
-/// A folder that is removed with all that is in it.
+/// A folder that is removed with its content at the end.
 struct Folder {
     std::string path;
     Folder() : path((std::filesystem::temp_directory_path() / "rankmesh-doctor-XXXXXX").string()) {
@@ -269,7 +270,7 @@ Outcome run_in_ranks(const Step& step, int ranks, double timeout) {
     const auto trial = run_in_children(
         gloo::is_built() ? ranks : 1, limit,
         [&](int number, const Say& say) {
-            setenv("NCCL_DEBUG", "WARN", 0);  // what NCCL itself says of a failure
+            setenv("NCCL_DEBUG", "WARN", 0);  // prints NCCL's own messages about failures
             run_step(step, number, ranks, timeout, folder.path, say);
             return std::string{};
         },
@@ -277,7 +278,8 @@ Outcome run_in_ranks(const Step& step, int ranks, double timeout) {
     return {step.name, trial.ok ? "ok" : "failed", trial.seconds, trial.text, trial.ok ? "" : trial.log};
 }
 
-/// What this machine has of NCCL, found in a child, since a library that crashes must not end this process.
+/// Returns the NCCL software of this machine. Runs in a child, because a crashing library must not end this
+/// process.
 nccl::Software software_of(double timeout, std::string& crash) {
     const auto limit = std::chrono::milliseconds(static_cast<std::int64_t>(timeout * 1e3));
     const auto trial = run_in_children(1, limit, [](int, const Say& say) {
@@ -334,7 +336,7 @@ std::vector<Fact> facts(const nccl::Software& found, const std::string& crash) {
             const auto seen = cluster_files::see_here();
             if (seen.by != "hwloc") gpus += fmt::format("; {}, seen by {}", to_string(seen.cluster), seen.by);
         }
-    } catch (const Error&) {  // the machines cannot be described
+    } catch (const Error&) {  // the machine cannot be described
     }
     rows.push_back({"GPUs", gpus});
     for (auto& variable : variables()) rows.push_back(std::move(variable));
@@ -379,7 +381,7 @@ Json json_of(const std::vector<Fact>& facts, const std::vector<Outcome>& outcome
     return out;
 }
 
-/// Lines behind a column, each begun by so many blanks.
+/// Indents each line by so many blanks.
 std::string indented(const std::string& text, std::size_t by) {
     auto result = std::string{};
     for (const auto letter : text) {

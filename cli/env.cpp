@@ -18,7 +18,7 @@ struct Arguments : Common {
 /// Shell variables in the order in which they were set, each once.
 class Variables {
 public:
-    /// `owner` is what the variable is about, for the text of a collision.
+    /// `owner` describes the variable in the error about a collision.
     void set(const std::string& name, int value, const std::string& owner) {
         reserve(name, owner);
         values_.emplace_back(name, value);
@@ -53,7 +53,7 @@ struct Own {
     std::optional<Announced> world = {};
 };
 
-/// The values of --rank and --world, else the launcher's.
+/// Returns the values of --rank and --world, else the launcher's.
 Own own(const Arguments& arguments, const Topology& topology) {
     auto own = Own{};
     if (arguments.world) own.world = Announced{*arguments.world, "--world"};

@@ -15,7 +15,7 @@ namespace rankmesh::cli {
 namespace of_explain {
 
 constexpr std::size_t most_findings = 5;
-constexpr int cannot_tell = 3;  // the exit status; 2 is that of a wrong command line
+constexpr int cannot_tell = 3;  // exit status; 2 means a wrong command line
 
 struct Arguments {
     std::string folder;

@@ -20,7 +20,7 @@ std::string refusal(const fs::path& path, const std::string& why) {
     return detail::cat(detail::in_quotes(path.string()), " cannot be written: ", why);
 }
 
-/// A file that is gone at the end unless it was renamed.
+/// A temporary file that is removed unless it was renamed.
 class Temporary {
 public:
     Temporary(const fs::path& path, mode_t mode)
@@ -31,11 +31,11 @@ public:
     ~Temporary() {
         if (descriptor_ < 0) return;
         ::close(descriptor_);
-        ::unlink(path_.c_str());  // nothing is there once it was renamed
+        ::unlink(path_.c_str());  // does nothing after a rename
     }
 
     bool is_open() const { return descriptor_ >= 0; }
-    /// 0, or the error of the system.
+    /// Returns 0 or the system's error.
     int write(std::string_view text) const {
         while (!text.empty()) {
             const auto written = ::write(descriptor_, text.data(), text.size());
@@ -62,7 +62,7 @@ void write_file(const fs::path& path, std::string_view text) {
     const auto status = fs::status(path, error);
     if (fs::exists(status) && !fs::is_regular_file(status))
         throw UsageError(refusal(path, "it is not a regular file"));
-    // Behind a symbolic link the file is replaced, not the link; and it keeps who may read it.
+    // Replace the target of a symbolic link, not the link, and keep the file's permissions.
     const auto target = fs::exists(status) ? fs::canonical(path) : path;
     const auto mode = fs::exists(status) ? static_cast<mode_t>(status.permissions()) : mode_t{0666};
     const auto temporary = Temporary(target, mode);

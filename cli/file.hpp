@@ -6,11 +6,10 @@
 
 namespace rankmesh::cli {
 
-/// Writes a file whole or not at all: under another name, which then takes the place of what was there.
+/// Writes a file completely or not at all: writes a temporary file, then renames it.
 ///
-/// Leaves what was there as it is and throws UsageError where no file can be made, such as in a folder that
-/// does not exist, or where something other than a regular file is there; Error where the system refuses the
-/// text.
+/// On errors leaves an existing file unchanged. Throws UsageError if no file can be made, for example in a
+/// folder that does not exist, or if `path` is not a regular file. Throws Error if writing fails.
 void write_file(const std::filesystem::path& path, std::string_view text);
 
 }  // namespace rankmesh::cli

@@ -21,7 +21,7 @@ struct Arguments : Common {
     std::string as;
 };
 
-/// Reads `dp,tp`; throws UsageError for an empty or unknown name.
+/// Reads `dp,tp`. Throws UsageError for an empty or unknown name.
 AxisSet axes_of(const Mesh& mesh, std::string_view text) {
     auto set = AxisSet{};
     for (const auto& name : axis_names(text, "AXES")) set.insert(mesh.axis(name));

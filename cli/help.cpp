@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The help and the man pages, made of the table of subcommands.
+// The help and the man pages, from the table of subcommands.
 #include "help.hpp"
 
 #include <algorithm>
@@ -31,7 +31,7 @@ constexpr auto statuses = std::string_view(
     "0: success, or the answer is yes. 1: the answer is no, or the system failed. 2: the command line or a "
     "file is wrong.");
 
-/// A name and what it means: `--world N`, `ranks in the world`.
+/// A name and its meaning: `--world N`, `ranks in the world`.
 struct Entry {
     std::string name;
     std::string help;
@@ -89,7 +89,7 @@ std::vector<std::string> lines_of(std::string_view text) {
     return lines;
 }
 
-/// A text that begins in column `indent`, and goes on there.
+/// Returns a text that begins in column `indent` and continues there.
 std::string hung(std::string_view text, std::size_t indent, std::size_t width) {
     auto out = std::string{};
     for (const auto& line : lines_of(folded(text, 0, std::max(width, indent + 20) - indent)))
@@ -97,10 +97,10 @@ std::string hung(std::string_view text, std::size_t indent, std::size_t width) {
     return out;
 }
 
-/// Names in one column, and what they mean in another.
+/// Returns names in one column and their meanings in another.
 std::string table_of(std::string_view heading, const std::vector<Entry>& entries, std::size_t width) {
     if (entries.empty()) return {};
-    constexpr auto most = std::size_t{22};  // names, before they get a line of their own
+    constexpr auto most = std::size_t{22};  // longer names get their own line
     auto column = std::size_t{0};
     for (const auto& entry : entries) column = std::max(column, std::min(most, entry.name.size()));
     auto text = fmt::format("\n{}:\n", heading);
@@ -113,7 +113,7 @@ std::string table_of(std::string_view heading, const std::vector<Entry>& entries
     return text;
 }
 
-/// A row of a table in the notes: the text in its second column goes on below itself. Other rows are kept.
+/// Returns a row of a table in the notes, with its second column wrapped. Other rows are unchanged.
 std::string row_of(const std::string& line, std::size_t width) {
     const auto name = line.find_first_not_of(' ');
     const auto gap = line.find("  ", name);
@@ -140,7 +140,7 @@ std::string examples_of(const std::vector<std::string>& examples) {
     return text;
 }
 
-/// Text that troff prints as it is.
+/// Escapes text for troff.
 std::string troff(std::string_view text) {
     auto out = std::string{};
     for (const auto c : text) {

@@ -21,9 +21,9 @@ struct Flag {
 inline constexpr auto help_flag = Flag{"--help", "print this help; short form -h"};
 inline constexpr auto version_flag = Flag{"--version", "print the version and the engines of this build"};
 
-/// What `rankmesh --help` prints, in lines of at most `width` columns but for examples.
+/// Returns the output of `rankmesh --help`, in lines of at most `width` columns except for examples.
 std::string help_text(const std::vector<Subcommand>& all, int width);
-/// What `rankmesh NAME --help` prints.
+/// Returns the output of `rankmesh NAME --help`.
 std::string help_text(const Subcommand& subcommand, int width);
 
 /// `rankmesh(1)` as troff.
@@ -31,7 +31,7 @@ std::string man_page(const std::vector<Subcommand>& all);
 /// `rankmesh-NAME(1)`.
 std::string man_page(const Subcommand& subcommand);
 
-/// Throws UsageError that names the nearest subcommand.
+/// Returns the subcommand of that name. Throws UsageError, which suggests the nearest name, if there is none.
 const Subcommand& find_subcommand(const std::vector<Subcommand>& all, std::string_view name);
 
 }  // namespace rankmesh::cli

@@ -11,7 +11,7 @@ namespace rankmesh::cli {
 
 namespace {
 
-/// The level whose units are hosts; nothing where the devices are all that there is.
+/// Returns the level whose units are hosts; nullopt if the cluster has only devices.
 std::optional<int> level_of_hosts(const Cluster& cluster) {
     auto named = std::optional<int>{};
     for (int level = 0; level < cluster.level_count(); ++level) {
@@ -25,7 +25,7 @@ std::optional<int> level_of_hosts(const Cluster& cluster) {
 
 }  // namespace
 
-/// The name of each rank's host.
+/// Returns the name of each rank's host.
 std::vector<std::string> hosts_of(World& world, Communicator& all) {
     constexpr auto longest = Cluster::longest_name;
     auto own = std::vector<std::uint8_t>(longest);

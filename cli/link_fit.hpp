@@ -8,7 +8,7 @@
 
 namespace rankmesh::cli {
 
-/// A measured value: the median of its rounds, the lowest and the highest of them.
+/// A measured value: the median, lowest and highest of its rounds.
 struct Estimate {
     double value = 0;
     double low = 0;
@@ -26,12 +26,11 @@ struct LinkFit {
     Estimate bandwidth;  ///< bytes a second
 };
 
-/// Fits each round by itself, by least squares of the relative errors, so that small messages decide the
-/// latency and large ones the bandwidth; `seconds[round][i]` is what messages of `bytes[i]` took, more than
-/// 0.
+/// Fits each round separately by least squares of relative errors: small messages decide the latency, large
+/// messages the bandwidth. `seconds[round][i]` is the time of a message of `bytes[i]`, more than 0.
 ///
-/// A latency below 0 is 0; where larger messages take no longer the bandwidth is 10^18, the most a cluster
-/// can have.
+/// A negative latency becomes 0. If larger messages do not take longer, the bandwidth is 10^18, the maximum
+/// of a cluster.
 inline LinkFit fit_link(std::span<const double> bytes, const std::vector<std::vector<double>>& seconds) {
     auto latencies = std::vector<double>{};
     auto bandwidths = std::vector<double>{};

@@ -37,7 +37,7 @@ CLI::Option* added(CLI::App& app, const Option& option, Bytes& target) {
     return app.add_option_function<std::string>(option.name, read, option.help);
 }
 CLI::Option* added(CLI::App& app, const Option& option, std::vector<std::string>& target) {
-    // A positional argument takes all remaining words, an option one each time it is given.
+    // A positional argument takes all remaining words; an option takes one word each time.
     return app.add_option(option.name, target, option.help)->allow_extra_args(!option.name.starts_with('-'));
 }
 
@@ -65,7 +65,7 @@ void check_value(CLI::Option& one, const Option& option, std::size_t*) {
     check_number<std::size_t>(one, option);
 }
 void check_value(CLI::Option& one, const Option& option, double*) { check_number<double>(one, option); }
-void check_value(CLI::Option&, const Option&, Bytes*) {}  // checked as they are read
+void check_value(CLI::Option&, const Option&, Bytes*) {}  // checked when read
 void check_value(CLI::Option&, const Option& option, const void*) {
     if (option.range) throw std::logic_error("only numbers have a range");
 }
@@ -98,8 +98,7 @@ void check_subcommand(const std::vector<Subcommand>& subcommands, int argc, char
     if (const auto word = std::string_view(argv[1]); !is_option(word)) find_subcommand(subcommands, word);
 }
 
-/// The list that takes the words behind `--` as they are: all that follow it are the subcommand's, whatever
-/// stands before.
+/// Returns the list that takes the words after `--` unchanged; nullptr if the subcommand has none.
 std::vector<std::string>* rest_of(const Subcommand& subcommand) {
     for (const auto& option : subcommand.options)
         if (option.is_list()) return std::get<std::vector<std::string>*>(option.target);
@@ -137,7 +136,7 @@ void check_words(const CLI::App& app, const std::vector<std::string>& unknown,
                 fmt::format("missing argument {}: {}; see {} --help", option.name, option.help, full_name));
 }
 
-/// What is wrong in CLI11's `--width: 1 required N missing` or `--rank: At Most 1 required but received 2`.
+/// Explains CLI11's `--width: 1 required N missing` or `--rank: At Most 1 required but received 2`.
 std::string mismatch_text(const std::string& text) {
     const auto option = text.substr(0, text.find(':'));
     return option + (text.ends_with("missing") ? " has no value" : " is given more than once");
@@ -152,18 +151,18 @@ int run(int argc, char** argv, Output& output) {
     const auto all = subcommands();
     check_subcommand(all, argc, argv);
     auto words = std::vector<std::string>(argv + 1, argv + argc);
-    // CLI11 hears of the one subcommand alone: names of others are words like any.
+    // CLI11 knows only this subcommand; names of other subcommands are ordinary words.
     const auto asked = std::ranges::find(all, words.front(), &Subcommand::name);
     auto* app = asked == all.end() ? nullptr : command.add_subcommand(asked->name)->allow_extras();
     auto* rest = app ? rest_of(*asked) : nullptr;
     if (app)
         for (const auto& option : asked->options) add(*app, option);
 
-    // It would give words behind -- to the command where the list has some already.
+    // CLI11 would pass words after -- to the command if the list already has words.
     const auto mark = rest ? std::ranges::find(words, "--") : words.end();
     auto behind = std::vector<std::string>(mark == words.end() ? mark : mark + 1, words.end());
     words.erase(mark, words.end());
-    std::ranges::reverse(words);  // as it takes them
+    std::ranges::reverse(words);  // the order that CLI11 expects
     try {
         command.parse(std::move(words));
     } catch (const CLI::CallForHelp&) {

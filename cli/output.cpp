@@ -67,7 +67,7 @@ bool wants_color(std::string_view choice) {
     if (choice != "auto")
         throw UsageError(detail::cat("--color must be auto, always or never, not ", detail::in_quotes(choice),
                                      did_you_mean(choice, {"auto", "always", "never"})));
-    // A launcher may give its ranks a terminal of its own, whatever stands behind it.
+    // A launcher may give its ranks a pseudo-terminal even if its own output is not a terminal.
     if (announced_size()) return false;
     const auto* no_color = std::getenv("NO_COLOR");
     const auto* terminal = std::getenv("TERM");

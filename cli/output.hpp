@@ -12,10 +12,10 @@
 
 namespace rankmesh::cli {
 
-/// Standard output, written in large pieces; a failed write throws Error.
+/// Buffered standard output. A failed write throws Error.
 class Output {
 public:
-    /// Thrown when the reader of the pipe has closed it.
+    /// Thrown if the reader of the pipe has closed it.
     struct Unwanted {};
 
     template <class... Values>
@@ -27,7 +27,7 @@ public:
         if (buffer_.size() >= piece) flush();
     }
 
-    /// Throws Unwanted, or Error if the system refuses: a full disk, a closed stream.
+    /// Writes the buffer. Throws Unwanted, or Error if writing fails: a full disk, a closed stream.
     void flush();
 
 private:
@@ -37,10 +37,10 @@ private:
     std::string buffer_;
 };
 
-/// The engines and stores of this build: `gloo (Gloo 0.5.0)`.
+/// Returns the engines and stores of this build: `gloo (Gloo 0.5.0)`.
 std::string engines_text();
 
-/// The words with a separator between them.
+/// Returns the words with a separator between them.
 std::string joined(const std::vector<std::string>& words, std::string_view separator);
 
 using report::bytes_text;
@@ -48,13 +48,13 @@ using report::folded;
 using report::table;
 using report::time_text;
 
-/// The columns of the terminal behind standard output: its own answer, else COLUMNS.
+/// Returns the width of the terminal of standard output, else COLUMNS.
 std::optional<int> known_width();
-/// The same, else 80.
+/// Returns known_width(), else 80.
 int terminal_width();
 
-/// True if output is coloured by `--color`: auto, always or never; `auto` is colour on a terminal without
-/// NO_COLOR.
+/// Returns true if output shall be coloured, from `--color`: auto, always or never. `auto` means a terminal
+/// without NO_COLOR.
 bool wants_color(std::string_view choice);
 
 }  // namespace rankmesh::cli

@@ -7,11 +7,11 @@
 
 namespace rankmesh::cli {
 
-/// What a picture is written as.
+/// The format of a picture.
 enum class PictureFormat { html, svg, txt };
 
-/// What `--format` says, else the ending of `--out`; throws UsageError if neither says one of `known`, or if
-/// they differ.
+/// Returns the format of `--format`, else of the suffix of `--out`. Throws UsageError if neither is in
+/// `known`, or if they differ.
 PictureFormat picture_format(std::string_view out, std::string_view format,
                              const std::vector<std::string>& known);
 

@@ -33,7 +33,8 @@ void check_form(std::string_view form) {
                                  detail::in_quotes(form), did_you_mean(form, {forms.begin(), forms.end()})));
 }
 
-/// The typical traffic of a mesh with the weights of `tp=100,dp=2.5`; throws UsageError.
+/// Returns the typical traffic of a mesh with the weights of `tp=100,dp=2.5`. Throws UsageError for invalid
+/// weights.
 std::vector<AxisTraffic> traffic_of(const Mesh& mesh, const std::string& weights) {
     auto all = typical_traffic(mesh);
     if (weights.empty()) return all;
@@ -53,7 +54,7 @@ std::vector<AxisTraffic> traffic_of(const Mesh& mesh, const std::string& weights
     return all;
 }
 
-/// By rank of the mesh that was given, the device that it should have.
+/// Returns the new device of each rank of the given mesh.
 std::vector<int> devices_by_rank(const Topology& given, const Placed& placed) {
     const auto ranks = std::visit(
         [](const auto& known) {
@@ -71,7 +72,7 @@ std::vector<int> devices_by_rank(const Topology& given, const Placed& placed) {
     return by_rank;
 }
 
-/// The level whose units are hosts: `node` or `host`, else that around the devices.
+/// Returns the level whose units are hosts: `node` or `host`, else the level around the devices.
 int host_level(const Cluster& cluster) {
     for (int l = 0; l < cluster.level_count(); ++l)
         if (const auto& name = cluster.levels()[static_cast<std::size_t>(l)].name;
@@ -97,7 +98,7 @@ void print_for_launcher(const Cluster& cluster, const std::string& form, const s
     if (form == "hostfile")
         for (auto device : devices) output.print("{}\n", host(device));
     if (form != "torchrun") return;
-    // torchrun numbers the ranks of a node one after the other.
+    // torchrun gives consecutive ranks to a node.
     const auto unit = [&](std::size_t rank) { return cluster.unit(devices[rank], level); };
     auto lengths = std::vector<std::size_t>{};
     auto seen = std::vector<bool>(static_cast<std::size_t>(cluster.unit_count(level)));

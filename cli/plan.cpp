@@ -27,7 +27,7 @@ struct Arguments {
     bool json = false;
 };
 
-/// One of the parts that a step is made of.
+/// One part of a step.
 struct StepPart {
     std::string_view name;
     double plan::Step::*seconds;
@@ -48,7 +48,7 @@ constexpr auto parts = std::array<StepPart, 10>{
 
 std::string gib(std::int64_t bytes) { return fmt::format("{:.1f}", static_cast<double>(bytes) / (1 << 30)); }
 
-/// Three digits.
+/// Returns seconds with three digits.
 std::string seconds_text(double seconds) {
     if (seconds < 0.0995) return fmt::format("{:.2g}", seconds);
     return fmt::format("{:.{}f}", seconds, seconds < 9.995 ? 2 : seconds < 99.95 ? 1 : 0);
@@ -60,13 +60,13 @@ std::string range_text(const plan::Step& step) {
     return fmt::format("{}..{}", seconds_text(step.low), seconds_text(step.high));
 }
 
-/// The share of a part in a step.
+/// Returns the fraction of a part in a step.
 double share(const plan::Planned& one, const StepPart& part) {
     return one.step.*part.seconds / one.step.seconds;
 }
 
-/// What each row of the table says besides its mesh and settings, below a row of names; all parts but these
-/// are one column.
+/// Returns the numeric columns of the table, after a row of names. Parts that are not in `shown` share one
+/// column.
 std::vector<std::vector<std::string>> numbers_of(std::span<const plan::Planned> shown,
                                                  const std::vector<StepPart>& present, bool has_rest) {
     auto rows = std::vector<std::vector<std::string>>{{"step s", "range", "GiB"}};
@@ -94,8 +94,8 @@ std::size_t width_of(const std::string& text) {
     return widest;
 }
 
-/// One line for each layout; where the terminal is narrower, its mesh and settings stand below its numbers,
-/// and the smallest parts become one column.
+/// Prints one line for each layout. On a narrow terminal, mesh and settings are below the numbers, and the
+/// smallest parts share one column.
 void print_table(const plan::Answer& answer, std::size_t count, Output& output) {
     const auto shown = std::span(answer.found->best).first(std::min(count, answer.found->best.size()));
     const auto most = [&](const StepPart& part) {
@@ -132,7 +132,7 @@ void print_table(const plan::Answer& answer, std::size_t count, Output& output) 
     }
 }
 
-/// Where the time goes that the next layout takes longer.
+/// Returns in which parts the next layout is slower.
 std::string difference_text(const plan::Step& best, const plan::Step& next) {
     auto all = std::vector<std::pair<double, std::string_view>>{};
     for (const auto& part : parts) all.emplace_back(next.*part.seconds - best.*part.seconds, part.name);

@@ -9,13 +9,13 @@
 
 namespace rankmesh::cli {
 
-/// Says on standard error every two seconds how far a command is; on a terminal in one line that is
-/// overwritten, and is gone in the end.
+/// Reports the progress of a command on standard error every two seconds; on a terminal in one line that is
+/// overwritten, and removed at the end.
 class Progress {
 public:
-    /// One that says nothing unless a person watches standard error.
+    /// Returns a progress that is silent unless standard error is a terminal.
     static Progress on_terminal() { return Progress(isatty(STDERR_FILENO) != 0); }
-    /// Says nothing where `speaks` is false.
+    /// Silent if `speaks` is false.
     explicit Progress(bool speaks = true) : speaks_(speaks) {}
     ~Progress() {
         if (shown_ && terminal_) std::fputs("\r\033[K", stderr);
@@ -23,13 +23,13 @@ public:
     Progress(const Progress&) = delete;
     Progress& operator=(const Progress&) = delete;
 
-    /// `text()` is what is to be said, which is only asked for when it is time.
+    /// Reports `text()`, which is called only when a report is due.
     template <class Text>
     void at(const Text& text) {
         const auto elapsed = std::chrono::steady_clock::now() - last_;
         if (speaks_ && elapsed >= std::chrono::milliseconds(terminal_ && shown_ ? 100 : 2000)) now(text());
     }
-    /// Says it at once: something begins that takes long and says nothing itself.
+    /// Reports at once, before long work that does not report progress.
     void now(const std::string& text) {
         if (!speaks_) return;
         last_ = std::chrono::steady_clock::now();

@@ -29,7 +29,7 @@ AxisSet only(int axis) {
     return set;
 }
 
-/// The group in its notation; of a group that needs many terms the first few, and how many ranks follow.
+/// Returns the group as text; if it has many terms, the first few and the number of omitted ranks.
 std::string brief(const auto& topology, int rank, int axis) {
     constexpr auto most = 16;
     const auto group = topology.group(rank, only(axis));
@@ -95,7 +95,8 @@ void print_json(const auto& topology, int rank, const std::optional<Cluster>& cl
     json.end();
 }
 
-/// The mesh whose axes a rank's coordinate names: the user's, unless it has axes that only the framework has.
+/// Returns the mesh of a rank's coordinate: the user's mesh, unless the coordinate has axes that only the
+/// framework has.
 const Mesh& named_by(const Words& words, std::string_view rank) {
     if (rank.find('=') == std::string_view::npos) return words.mesh;
     const auto coordinate = Coordinate::parse(rank);

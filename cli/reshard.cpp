@@ -34,7 +34,7 @@ struct Arguments {
     bool json = false;
 };
 
-/// Reads `4096x4096`; throws UsageError.
+/// Reads `4096x4096`. Throws UsageError for any other text.
 std::vector<std::int64_t> shape_of(std::string_view text) {
     auto shape = std::vector<std::int64_t>{};
     for (auto left = text;;) {
@@ -59,8 +59,8 @@ Mesh mesh_of_text(const Arguments& arguments, const std::string& text) {
         detail::in_quotes(text)));
 }
 
-/// The devices of one unit of the level outside the innermost, 1 without machines; throws UsageError where a
-/// rank has no device, or where ranks share hosts in different numbers.
+/// Returns the number of ranks per host, 1 without a cluster. Throws UsageError if a rank has no device, or
+/// if hosts have different numbers of ranks.
 int ranks_of_a_host(const std::optional<Cluster>& cluster, int extent) {
     if (!cluster) return 1;
     if (extent > cluster->size())
@@ -81,7 +81,7 @@ int ranks_of_a_host(const std::optional<Cluster>& cluster, int extent) {
     return size;
 }
 
-/// A reshard whose elements have a size.
+/// A reshard and the size of its elements.
 struct Job {
     Sharding from;
     Sharding to;
@@ -94,7 +94,7 @@ struct Job {
     report::Traffic traffic(int rank) const { return report::traffic_of(steps, rank); }
     bool inside(int rank) const { return from.mesh().contains(rank) || to.mesh().contains(rank); }
 
-    /// The messages of one rank in all steps: two stages each.
+    /// Returns the messages of one rank in all steps; each step has two stages.
     std::vector<Transfer> transfers(int rank, std::vector<Transfer> (Reshard::*of)(int) const) const {
         auto all = std::vector<Transfer>{};
         for (std::size_t i = 0; i < steps.size(); ++i)
@@ -187,7 +187,7 @@ void print_json_heading(const Job& job, const std::optional<Cluster>& cluster, J
 void print_json(const Job& job, JsonStream& json) {
     json.array("ranks", ",\n");
     auto all = report::Traffic{};
-    auto progress = Progress(isatty(STDOUT_FILENO) == 0);  // else the rows are seen themselves
+    auto progress = Progress(isatty(STDOUT_FILENO) == 0);  // otherwise the user sees the rows
     for (int rank = 0; rank < job.extent(); ++rank) {
         progress.at([&] { return fmt::format("{} of {} ranks", rank, job.extent()); });
         if (!job.inside(rank)) continue;
@@ -235,9 +235,9 @@ int run(const Arguments& arguments, Output& output) {
     const auto cluster = cluster_of(arguments.on);
     const auto host = ranks_of_a_host(cluster, std::max(from.mesh().extent(), to.mesh().extent()));
     const auto extent = std::max(from.mesh().extent(), to.mesh().extent());
-    auto elements = std::int64_t{1};  // which the shardings have found not to be too many
+    auto elements = std::int64_t{1};  // checked by the shardings
     for (const auto size : shape) elements *= size;
-    // Every rank may hold them all.
+    // Every rank may hold all elements.
     if (elements >
         std::numeric_limits<std::int64_t>::max() / static_cast<std::int64_t>(arguments.bytes.count) / extent)
         throw UsageError(

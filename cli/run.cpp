@@ -35,8 +35,8 @@ struct Arguments : Common {
     std::string device;  // "nccl", or "" for buffers of the host
     Bytes bytes = {256 * 1024};
     double timeout = 60;
-    std::optional<std::string> on;         // the machines, or only their levels where they are measured
-    std::optional<std::string> calibrate;  // the file for what is measured
+    std::optional<std::string> on;         // the cluster, or only its levels if it is measured
+    std::optional<std::string> calibrate;  // the file for the measured cluster
 };
 
 /// Thrown on all ranks when a requested device is missing.
@@ -52,10 +52,10 @@ struct Row {
     int group_size = 0;
     Verified verified;
     std::optional<double> predicted =
-        std::nullopt;  ///< seconds, where the model knows the operation and the links
+        std::nullopt;  ///< seconds, if the model knows the operation and the links
 };
 
-/// What a job has found out.
+/// The results of a job.
 struct Findings {
     std::vector<Row> rows = {};
     std::optional<Cluster> machines = {};
@@ -64,7 +64,7 @@ struct Findings {
         {};  ///< why, and the exit status; the same on all ranks
 };
 
-/// What the model says that a call takes; nothing for operations that it does not know.
+/// Returns the predicted seconds of a call; nullopt for operations that the model does not know.
 std::optional<double> predict(const Traffic& traffic, const Verified& verified) {
     const auto operation = verified.operation.substr(0, verified.operation.find(' '));  // all_reduce sum
     const auto known =
@@ -84,7 +84,7 @@ std::string bandwidth_text(const Verified& verified) {
                             : fmt::format("{:.1f} MB/s", bandwidth / 1e6);
 }
 
-/// Every axis and every pair of axes, as names.
+/// Returns every axis and every pair of axes, as names.
 std::vector<std::vector<std::string>> sets_of(const Mesh& mesh) {
     auto sets = std::vector<std::vector<std::string>>{};
     for (int a = 0; a < mesh.axis_count(); ++a) sets.push_back({std::string(mesh.name(AxisId{a}))});
@@ -107,8 +107,8 @@ Plan plan_for(const Topology& topology, const std::vector<std::vector<std::strin
     return {mesh, {.name = "world"}};
 }
 
-/// Runs every operation on every set of axes, on devices where there are any; every rank of the world calls
-/// it, and all return the same rows; what is predicted is on rank 0 alone.
+/// Runs every operation on every set of axes, on devices if there are any. Collective over the world. All
+/// ranks return the same rows; only rank 0 has predictions.
 Findings verify_all(World& world, const nccl::World* devices, const Arguments& arguments,
                     const Topology& topology) {
     auto findings = Findings{.machines = cluster_of(arguments.on)};
@@ -116,11 +116,11 @@ Findings verify_all(World& world, const nccl::World* devices, const Arguments& a
     const auto sets = sets_of(mesh);
     auto member = world.join(plan_for(topology, sets));
     auto all = member["world"].on("world").host();
-    // Ranks that were started with other arguments would have buffers of other lengths.
+    // Ranks that were started with different arguments would have buffers of different lengths.
     auto bytes_range = std::array<std::int64_t, 2>{static_cast<std::int64_t>(arguments.bytes.count),
                                                    -static_cast<std::int64_t>(arguments.bytes.count)};
     all.all_reduce(bytes_range, rankmesh::max);
-    // What all ranks refuse alike ends without an exception, which would end the job in the middle.
+    // If all ranks find the same error, end without an exception, which would abort the job.
     const auto refuse = [&](std::string why, int status) {
         findings.refused = {std::move(why), status};
         return std::move(findings);
@@ -144,7 +144,7 @@ Findings verify_all(World& world, const nccl::World* devices, const Arguments& a
         }
         findings.machines = findings.calibration->cluster;
     }
-    try {  // a mesh that the machines have no room for is refused before anything runs
+    try {  // refuse a mesh that does not fit the cluster before anything runs
         if (findings.machines) traffic_of(*findings.machines, topology, {});
     } catch (const UsageError& error) {
         return refuse(error.what(), 2);
@@ -171,7 +171,7 @@ Findings verify_all(World& world, const nccl::World* devices, const Arguments& a
                     "buffers of {} bytes on every rank cannot be allocated; give a smaller --bytes",
                     arguments.bytes.count));
             }
-            // The slowest rank's time, everyone's errors; ranks outside the mesh have neither.
+            // Reduce to the slowest rank's time and the sum of errors; ranks outside the mesh have neither.
             all.all_reduce(verified.seconds, rankmesh::max);
             all.all_reduce(verified.wrong);
             auto bytes = static_cast<std::int64_t>(verified.bytes);
@@ -179,14 +179,14 @@ Findings verify_all(World& world, const nccl::World* devices, const Arguments& a
             verified.bytes = static_cast<std::size_t>(bytes);
             rows.push_back({label, partition.size(), partition.group_size(), verified});
         }
-        if (!findings.machines || world.rank() != 0) continue;  // rank 0 alone reports
+        if (!findings.machines || world.rank() != 0) continue;  // only rank 0 reports
         const auto traffic = traffic_of(*findings.machines, topology, axes);
         for (auto& row : std::span(rows).subspan(begin)) row.predicted = predict(traffic, row.verified);
     }
     return findings;
 }
 
-/// The columns of what the model says, and of how far that is from what was measured.
+/// Returns the columns of the prediction and its error.
 std::string prediction_text(const Row& row) {
     if (!row.predicted) return fmt::format("{:>10}  {:>6}  ", "-", "-");
     const auto measured = row.verified.seconds;
@@ -306,7 +306,7 @@ WorldOptions options_of(const Arguments& arguments) {
             .timeout = std::chrono::nanoseconds(static_cast<std::int64_t>(arguments.timeout * 1e9))};
 }
 
-/// One process of a job: all ranks get the same usage error, so one prints it.
+/// Runs one process of a job. All ranks get the same usage error; only one prints it.
 int run_launched(const Arguments& arguments, Output& output) {
     auto world = World::from_environment(options_of(arguments));
     try {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A subcommand as data: the one table that the command line, the help, the man pages and completion are made
-// of. main.cpp alone knows the library that reads a command line.
+// A subcommand as data. The command line, the help, the man pages and completion come from this table. Only
+// main.cpp includes the library that parses the command line.
 #pragma once
 
 #include <cstddef>
@@ -16,51 +16,51 @@ namespace rankmesh::cli {
 
 class Output;
 
-/// One argument: `--world N`, or `MESH` where the name has no dashes.
+/// One argument: `--world N`, or a positional argument such as `MESH`.
 struct Option {
-    /// Where its value goes. A bool makes it a flag; a list takes one value each time that it is given, and
-    /// without dashes all the words.
+    /// Where to store the value. A bool makes a flag. A list takes one value each time the option is given; a
+    /// positional list takes all words.
     using Target = std::variant<bool*, std::string*, std::optional<std::string>*, std::optional<int>*,
                                 std::size_t*, double*, Bytes*, std::vector<std::string>*>;
-    /// The numbers that are allowed, both ends too.
+    /// The allowed numbers, both ends included.
     struct Range {
         double least = 0;
         double most = 0;
-        bool shown = true;  ///< in the help
+        bool shown = true;  ///< shown in the help
     };
 
     std::string name;
     std::string help;
     Target target;
-    std::string type = {};  ///< what the help calls the value: `N`; empty: the type of the target
+    std::string type = {};  ///< the name of the value in the help: `N`; empty: from the type of the target
     std::optional<Range> range = {};
-    std::vector<std::string> values = {};  ///< what completion offers; else files
+    std::vector<std::string> values = {};  ///< candidates for completion; empty: files
 
     bool has_dashes() const { return name.starts_with('-'); }
     bool is_flag() const { return std::holds_alternative<bool*>(target); }
-    /// Whether it takes all the words that are left, those behind `--` too.
+    /// Returns true if the argument takes all remaining words, also those after `--`.
     bool is_list() const {
         return !has_dashes() && std::holds_alternative<std::vector<std::string>*>(target);
     }
 };
 
-/// What a subcommand is for; the help lists those of one group together.
+/// The group of a subcommand in the help.
 enum class Group { look, plan, run, command };
 
-/// One subcommand: its arguments, and what it does with them.
+/// One subcommand: its arguments and its function.
 struct Subcommand {
     std::string name;
     std::string help;
     std::vector<Option> options;      ///< in the order of the help
     std::function<int(Output&)> run;  ///< 0 yes, 1 no; throws UsageError
     Group group = Group::look;
-    std::vector<std::string> examples = {};  ///< the first stands in the list of subcommands
-    std::string notes = {};  ///< paragraphs, one a line; a line that begins with a blank is kept
+    std::vector<std::string> examples = {};  ///< the first is in the list of subcommands
+    std::string notes = {};  ///< paragraphs, one per line; a line that begins with a blank is not wrapped
     std::string unknown_option_hint = {};  ///< what an error about an unknown option adds
-    std::string optional_positional = {};  ///< the argument without dashes that may be left out
+    std::string optional_positional = {};  ///< the positional argument that is optional
 };
 
-/// All of them, in the order in which the help lists them.
+/// Returns all subcommands, in the order of the help.
 std::vector<Subcommand> subcommands();
 
 }  // namespace rankmesh::cli

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The list of the subcommands: a new one is a file of its own that defines its function, and a word in each
-// list here.
+// The list of subcommands. A new subcommand is a file that defines its function, and a word in each list
+// here.
 #include "subcommand.hpp"
 
 namespace rankmesh::cli {

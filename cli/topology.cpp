@@ -51,7 +51,7 @@ Topology Common::topology() const {
 
 namespace {
 
-/// The words of a text with commas between them.
+/// Returns the words of a text with commas between them.
 std::string with_commas(std::string_view text) {
     constexpr auto separators = std::string_view(" \t\n,");
     auto list = std::string{};

@@ -19,48 +19,48 @@ namespace rankmesh::cli {
 
 using formats::Json;
 
-/// The value of MESH on the command line: a mesh, or with `@[3,1,2,0]` a placement.
+/// The value of MESH on the command line: a mesh, or a placement with `@[3,1,2,0]`.
 using Topology = std::variant<Mesh, Placement>;
 
-/// The arguments that every subcommand about one mesh takes.
+/// The common arguments of all subcommands about one mesh.
 struct Common {
     std::string mesh;
     std::optional<int> world;
     bool json = false;
-    std::string world_source = "--world says";  ///< who gave `world`, for error texts
+    std::string world_source = "--world says";  ///< the source of `world`, for error texts
 
-    /// These arguments and then `more`; all write to members of this object.
+    /// Returns these arguments, then `more`; all write to members of this object.
     std::vector<Option> options(std::vector<Option> more);
-    /// Reads MESH; a size `*` takes --world, else what the launcher announced. Throws UsageError if neither
-    /// is known, or if the mesh reaches beyond --world.
+    /// Reads MESH. A size `*` is computed from --world, else from the launcher. Throws UsageError if neither
+    /// is known, or if the mesh does not fit in --world.
     Topology topology() const;
 };
 
 /// `--world N`.
 Option world_option(std::optional<int>& world, std::string help);
 
-/// The mesh whose axes and sizes a topology has.
+/// Returns the mesh of a topology.
 using detail::mesh_of;
 
-/// Reads `dp,tp`; throws UsageError for an empty name, and says that `what` has it.
+/// Reads `dp,tp`. Throws UsageError, which names `what`, for an empty name.
 std::vector<std::string> axis_names(std::string_view text, std::string_view what);
 
-/// Reads the value of `--on`, a cluster in the notation or a file; throws UsageError.
+/// Reads the value of `--on`: the notation of a cluster, or a file. Throws UsageError for an invalid cluster.
 std::optional<Cluster> cluster_of(const std::optional<std::string>& text);
-/// The position of a rank in the cluster, by level.
+/// Returns the position of a rank in the cluster, by level.
 Json json_of_host(const Cluster& cluster, int rank);
 using report::host_name;
 using report::host_text;
 
-/// Reads `67` or `pp=1,dp=0,tp=3`; throws UsageError if it is neither, or outside the mesh.
+/// Reads `67` or `pp=1,dp=0,tp=3`. Throws UsageError if it is neither, or if a coordinate is outside the
+/// mesh.
 int number_or_coordinate(const Topology& topology, const std::string& text);
-/// The same; throws UsageError too if the topology does not contain the rank.
+/// Like number_or_coordinate, but also throws UsageError if the topology does not contain the rank.
 int rank_of(const Topology& topology, const std::string& text);
 
 /// Throws UsageError if the topology does not contain `rank`.
 void check_rank(const Topology& topology, int rank);
-/// Throws UsageError if the topology reaches beyond the `world` ranks that `source` announces; `source` is a
-/// clause such as "--world says".
+/// Throws UsageError if the topology exceeds the `world` ranks of `source`, a clause such as "--world says".
 void check_within(const Topology& topology, int world, const std::string& source);
 
 }  // namespace rankmesh::cli

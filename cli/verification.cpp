@@ -14,8 +14,8 @@ namespace {
 using detail::Operation;
 using Clock = std::chrono::steady_clock;
 
-/// What the group contributes, summed up: member r gives r % 5 + i % 7 as element i, so every result is a
-/// closed form.
+/// Sums of the group's inputs. Member r contributes r % 5 + i % 7 as element i; every result has a closed
+/// form.
 struct Facts {
     explicit Facts(const Communicator& on) : size(on.size()), me(on.rank()) {
         low = high = part(on.world_rank(0));
@@ -32,7 +32,7 @@ struct Facts {
 
     int size;
     int me;
-    std::vector<int> parts;  // by position
+    std::vector<int> parts;  // the value r % 5 of each member, by position
     std::int64_t total = 0;
     int low;
     int high;
@@ -73,7 +73,7 @@ public:
     Memory<T> memory() {
         return there_ ? there_->memory() : Memory<T>(here.data(), here.size(), Space::host);
     }
-    /// Copies the elements to the device, or back.
+    /// Copies the elements to the device.
     void put() {
         if (there_) there_->copy_from(here);
     }
@@ -105,8 +105,7 @@ public:
         in_.put();
     }
 
-    /// Fills the buffers before each run, so that no output is right before the call; a broadcast is in
-    /// place.
+    /// Fills the buffers before each run with wrong outputs. A broadcast is in place.
     void prepare() {
         if (tested_.is(Operation::broadcast))
             out_.here = in_.here;
@@ -116,7 +115,7 @@ public:
     }
     void run() { perform(false).wait(); }
     void run_started() { perform(true).synchronize(); }
-    /// How many elements are wrong.
+    /// Returns the number of wrong elements.
     std::int64_t wrong() {
         if (on_.space() == Space::device) on_.start_barrier().synchronize();  // throws errors of the device
         out_.get();
@@ -265,8 +264,8 @@ template <class T>
 std::int64_t check(Communicator& on, const Facts& facts, const Tested& tested, const nccl::World* devices) {
     auto trial = Trial<T>(on, facts, tested, 5, devices);
     trial.prepare();
-    // Memory is allocated before any rank of the group calls: with peers in one process that waits for
-    // kernels.
+    // Allocate memory before any rank of the group calls, because allocation waits for kernels of peers in
+    // one process.
     if (devices) on.host().barrier();
     trial.run();
     const auto wrong = trial.wrong();
@@ -301,7 +300,7 @@ Verified verify(Communicator& on, int which, std::size_t bytes, const nccl::Worl
     auto trial =
         Trial<float>(on, facts, tested, std::max<std::size_t>(1, bytes / sizeof(float) / parts), devices);
     auto host = on.host();
-    // The first call, which also connects, is not timed.
+    // The first call is not timed, because it also connects.
     constexpr auto calls = 3;
     auto seconds = 0.0;
     for (int i = 0; i <= calls; ++i) {

@@ -10,21 +10,21 @@
 
 namespace rankmesh::cli {
 
-/// One operation on one communicator, as this rank saw it.
+/// The result of one operation on one communicator on this rank.
 struct Verified {
     std::string_view operation;
-    std::size_t bytes = 0;   // of the larger buffer of one rank
-    double seconds = 0;      // of one call
-    std::int64_t wrong = 0;  // elements that are wrong
+    std::size_t bytes = 0;   // size of the larger buffer of one rank
+    double seconds = 0;      // seconds of one call
+    std::int64_t wrong = 0;  // number of wrong elements
 };
 
-/// The names of the operations, in the order of `verify`.
+/// Returns the names of the operations, in the order of `verify`.
 const std::vector<std::string>& operation_names();
 
 /// Runs operation number `which` on `on` and compares every element with its expected value.
 ///
-/// Each type once blocking and once started with few elements, then f32 with about `bytes` bytes, timed. With
-/// `devices` the buffers are on this rank's device, and the time ends when the device is done.
+/// Runs each type once blocking and once started, with few elements; then f32 with about `bytes` bytes,
+/// timed. With `devices` the buffers are on this rank's device, and the time includes the work on the device.
 Verified verify(Communicator& on, int which, std::size_t bytes, const nccl::World* devices);
 
 }  // namespace rankmesh::cli

@@ -37,7 +37,7 @@ from rankmesh._errors import (
     UsageTypeError,
 )
 
-TYPE_CHECKING = False  # importing typing would take longer than all the rest
+TYPE_CHECKING = False  # importing typing would take longer than everything else
 if TYPE_CHECKING:
     from typing import Any
 
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from rankmesh._engine import Communicator, Member, Pending, Usage, World, engines, from_mpi4py, run, to_mpi4py
     from rankmesh._plan import Axes, Declaration, Pick
 
-# What needs the engines, and so loads MPI where it is built in, is loaded when it is first asked for.
+# These names need the engines, which load MPI if it is built in; therefore they load on first use.
 _LATER = {
     **dict.fromkeys(
         ("Communicator", "Member", "Pending", "Usage", "World", "engines", "from_mpi4py", "run", "to_mpi4py"),

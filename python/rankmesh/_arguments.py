@@ -1,4 +1,4 @@
-"""What is wrong with the arguments of a call that a function of the extension modules does not take."""
+"""Explains why a function of the extension modules does not accept the arguments of a call."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _NUMBERS = {"int": r"u?int\d*|bool", "float": r"float\d*|u?int\d*|bool", "bool":
 
 
 def in_a_sentence(text: str) -> str:
-    """One sentence of nanobind's error, which lists every signature and the types of the arguments."""
+    """Returns one sentence instead of nanobind's error, which lists every signature and the types of the arguments."""
     head, _, tail = text.partition("\nInvoked with types: ")
     name = head[: head.index("(")]
     given, keywords = _given(tail)
@@ -23,7 +23,7 @@ def in_a_sentence(text: str) -> str:
             name = given[0].rpartition(".")[2] if name == "__init__" else name
             calls, given = [_Call(call.args[1:], call.named, call.required, call.open) for call in calls], given[1:]
         return min((_fault(name, call, given, keywords) for call in calls), key=lambda fault: fault[0])[1]
-    except (SyntaxError, IndexError):  # a signature whose defaults are no expressions
+    except (SyntaxError, IndexError):  # the defaults in this signature are not expressions
         return f"{name} does not take these arguments: {', '.join([*given, *keywords])}; see help({name})"
 
 
@@ -36,7 +36,7 @@ class _Call:
 
 
 def _given(text: str) -> tuple[list[str], dict[str, str]]:
-    """The types of the arguments, and of those with names."""
+    """Returns the types of the positional and of the keyword arguments."""
     keywords: dict[str, str] = {}
     found = re.search(r"(?:, |^)kwargs = \{ (.*) \}$", text)
     if found:
@@ -56,7 +56,7 @@ def _parsed(signature: str) -> _Call:
 
 
 def _fault(name: str, call: _Call, given: Sequence[str], keywords: Mapping[str, str]) -> tuple[int, str]:
-    """What is wrong, after how far it is from what the function takes."""
+    """Returns how far the arguments are from a signature, and what is wrong."""
     names = [each.arg for each in call.args]
     known = [*names, *(each.arg for each in call.named)]
     if len(given) > len(names) and not call.open:
@@ -95,7 +95,7 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def _takes(wanted: str, kind: str) -> bool:
-    """True if an argument of a type may be what an annotation says."""
+    """Returns True if an argument of a type may match an annotation."""
     if kind == "NoneType":
         return bool(re.search(r"\b(None|Any|object)\b", wanted))
     if _VAGUE.search(wanted):

@@ -7,14 +7,14 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-SHORTEST, LONGEST = 0.00005, 0.01  # seconds between two questions
+SHORTEST, LONGEST = 0.00005, 0.01  # seconds between two polls
 
 
 async def completed(ask: Callable[[float], tuple[Any] | None]) -> Any:
-    """What an operation wrote, or its exception, while other tasks of the event loop run.
+    """Waits for an operation while other tasks of the event loop run, and returns or raises its result.
 
-    `ask` takes the seconds that have passed, and returns None where the operation goes on. It is asked again and again:
-    a thread that waited would keep all others from the communicator.
+    `ask` takes the seconds that have passed and returns None until the operation is complete. It is called
+    repeatedly, because a waiting thread would keep all others from the communicator.
     """
     begin = time.monotonic()
     pause = SHORTEST

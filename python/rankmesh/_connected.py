@@ -1,4 +1,4 @@
-"""Groups of one rank that modules of DeepSpeed and AReaL make one after the other, torch's or without a process."""
+"""The groups of one rank in the modules of DeepSpeed and AReaL: torch's groups, or ranks without a process."""
 
 from __future__ import annotations
 
@@ -18,26 +18,27 @@ T = TypeVar("T")
 
 
 def size_of(group: Handle) -> int:
-    """The number of ranks of a group, 1 without one."""
+    """Returns the number of ranks of a group; 1 without a group."""
     if group is None:
         return 1
     return len(group) if isinstance(group, Group) else int(group.size())
 
 
 def place_in(group: Handle, rank: int) -> int:
-    """The place of this rank in a group, 0 without one."""
+    """Returns this rank's group rank; 0 without a group."""
     if group is None:
         return 0
     return group.index(rank) if isinstance(group, Group) else int(group.rank())
 
 
 def of_mpu(mpu: Any, *names: str) -> int | None:
-    """What the first of these methods that a client's mpu has returns, None where there is none."""
+    """Calls the first of these methods that a client's mpu has and returns its result; None if it has none."""
     return next((int(getattr(mpu, name)()) for name in names if hasattr(mpu, name)), None)
 
 
 def group_named(name: str, what: str, doc: str) -> Callable[[Any], Handle]:
-    """A method of a class of groups: the group of this name; AssertionError that says `what` before it is made."""
+    """Makes a method that returns the group of this name. Before the group exists, it raises AssertionError with
+    `what`."""
 
     def ask(asked: Connected) -> Handle:
         return asked._group(name, what)
@@ -47,7 +48,7 @@ def group_named(name: str, what: str, doc: str) -> Callable[[Any], Handle]:
 
 
 def size_in(of: Callable[P, Handle], doc: str) -> Callable[P, int]:
-    """A method of a class of groups: the size of the group that its method `of` gives."""
+    """Makes a method that returns the size of the group that method `of` returns."""
 
     def ask(*args: P.args, **kwargs: P.kwargs) -> int:
         return size_of(of(*args, **kwargs))
@@ -56,7 +57,7 @@ def size_in(of: Callable[P, Handle], doc: str) -> Callable[P, int]:
 
 
 def rank_in(of: Callable[P, Handle], doc: str) -> Callable[P, int]:
-    """A method of a class of groups: this rank's place in the group that its method `of` gives."""
+    """Makes a method that returns this rank's group rank in the group that method `of` returns."""
 
     def ask(*args: P.args, **kwargs: P.kwargs) -> int:
         asked: Any = args[0]
@@ -72,7 +73,7 @@ def _described(ask: Callable[P, int], of: Callable[P, Handle], doc: str) -> Call
 
 
 class OfGroups:
-    """A class of groups, which gives the methods of `size_in` and `rank_in` their names."""
+    """Base class of groups; it names the methods of `size_in` and `rank_in`."""
 
     def __init_subclass__(cls) -> None:
         for name, method in vars(cls).items():
@@ -81,7 +82,7 @@ class OfGroups:
 
 
 class Connected(OfGroups):
-    """Groups of one rank by name, which torch.distributed makes where no `rank` and `world_size` are given."""
+    """Groups of one rank by name. torch.distributed makes them unless `rank` and `world_size` are given."""
 
     framework = "deepspeed"
 
@@ -91,11 +92,11 @@ class Connected(OfGroups):
         self._what = what
         self._given = rank, world_size
         self._ranks: dict[str, Group] = {}
-        self._live: dict[str, Any] = {}  # what has the group of that name
+        self._live: dict[str, Any] = {}  # the object that has the group of that name
         self.destroy()
 
     def destroy(self) -> None:
-        """Forgets every group, as in a process that starts; torch's are ended."""
+        """Forgets all groups, as in a new process, and destroys torch's groups."""
         for live in set(self._live.values()):
             live.destroy()
         self._live.clear()
@@ -108,7 +109,8 @@ class Connected(OfGroups):
         return self._given == (None, None) and of_torch() is not None
 
     def _connect(self, said: str, make: Callable[[], T], groups: Callable[[T], Any] = lambda made: made) -> T:
-        """What `make` gives, with its groups by name; in torch.distributed all ranks say the same and make them."""
+        """Returns the result of `make` and its groups by name. With torch.distributed all ranks call it with equal
+        arguments."""
         if not self._is_live():
             made = make()
             self._ranks.update(groups(made))
@@ -130,11 +132,11 @@ class Connected(OfGroups):
         return NamedGroups(said, [Named(*each) for each in wanted.items()])
 
     def _find(self, name: str) -> Handle | None:
-        """The group of this name as getters give it, None if it is not made."""
+        """Returns the group of this name as getters return it; None if it does not exist."""
         return self._live[name][name] if name in self._live else self._ranks.get(name)
 
     def _group(self, name: str, what: str) -> Handle:
-        """The same; AssertionError if it is not made."""
+        """Like `_find`, but raises AssertionError if the group does not exist."""
         if name not in self._ranks:
             raise original(AssertionError, f"{what} is not initialized", "not initialised")
         return self._find(name)

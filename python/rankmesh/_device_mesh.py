@@ -1,4 +1,4 @@
-"""As much of torch's DeviceMesh as frameworks ask of it, for any rank without a process."""
+"""The part of torch's DeviceMesh that frameworks use, for any rank and without processes."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from rankmesh._world import world_of
 
 
 def _kind(error: DialectError) -> type[Exception]:
-    """What torch raises, by fault and where one fault has several types by text."""
+    """Returns torch's exception type by fault, or by text if a fault has several types."""
     if error.fault == "unknown" or "ascending order" in str(error):
         return KeyError
     return RuntimeError
 
 
 class DeviceMesh:
-    """One rank's view of a mesh over the world, or of a part of it, with torch's names.
+    """One rank's view of a mesh over the world, or of a submesh, with torch's names.
 
-    Parts share one root, which flattening makes indexable by further names.
+    Submeshes share one root. Flattening adds names by which the root can be indexed.
 
     >>> mesh = init_device_mesh("cpu", (2, 4), mesh_dim_names=("pp", "dp"), rank=5, world_size=8)
     >>> mesh["dp"].get_group()
@@ -39,7 +39,7 @@ class DeviceMesh:
 
     @property
     def mesh_dim_names(self) -> tuple[str, ...] | None:
-        """The names of the dimensions; None where it has no names, or no dimensions."""
+        """The names of the dimensions; None without names or without dimensions."""
         names = self._of.mesh_dim_names
         return None if names is None else tuple(names)
 
@@ -55,20 +55,20 @@ class DeviceMesh:
 
     @property
     def mesh(self) -> Group:
-        """The ranks, row-major; torch has a tensor of them."""
+        """The ranks, row-major. In torch this is a tensor."""
         return self._of.ranks()
 
     @property
     def root(self) -> Mesh:
-        """The mesh of the world that this is a part of."""
+        """The mesh of the world, of which this is a submesh."""
         return self._of.root
 
     def size(self, mesh_dim: int | None = None) -> int:
-        """The number of ranks, of one dimension where it is given."""
+        """Returns the number of ranks, or the size of one dimension."""
         return self._of.size() if mesh_dim is None else self.shape[mesh_dim]
 
     def get_rank(self) -> int:
-        """This rank in the world."""
+        """Returns this rank's world rank."""
         return self._of.get_rank()
 
     def get_coordinate(self) -> list[int] | None:
@@ -85,21 +85,21 @@ class DeviceMesh:
 
     @raises(_kind)
     def get_group(self, mesh_dim: str | int | None = None) -> Group:
-        """The ranks along one dimension, which need not be said where there is only one."""
+        """Returns the ranks along one dimension, which is optional if there is only one."""
         return self._of.get_group(self._name_of(mesh_dim))
 
     @raises(_kind)
     def get_local_rank(self, mesh_dim: str | int | None = None) -> int:
-        """This rank's place in that group."""
+        """Returns this rank's index along one dimension."""
         return self._of.get_local_rank(self._name_of(mesh_dim))
 
     @raises(_kind)
     def _flatten(self, mesh_dim_name: str | None = None) -> DeviceMesh:
-        """All dimensions as one, by whose name the root is indexable afterwards."""
+        """Returns all dimensions as one. The root can be indexed by its name afterwards."""
         return self._like(self._of.flatten(mesh_dim_name))
 
     def new_groups(self) -> list[tuple[str, list[list[int]]]]:
-        """Every group that torch has made for the root, by its `group_desc`, in the order of creation."""
+        """Returns all groups that torch would create for the root, by `group_desc`, in the order of creation."""
         return self._of.new_groups()
 
     def __eq__(self, other: object) -> bool:
@@ -128,13 +128,13 @@ def init_device_mesh(
     rank: int | None = None,
     world_size: int | None = None,
 ) -> DeviceMesh:
-    """The mesh of this shape over the world as a rank sees it, row-major."""
+    """Returns one rank's view of a row-major mesh of this shape over the world."""
     rank, world_size = world_of("init_device_mesh", rank, world_size)
     return DeviceMesh(device_mesh.init_device_mesh(mesh_shape, mesh_dim_names, rank, world_size), device_type)
 
 
 def native_of(mesh: Any) -> device_mesh.DeviceMesh:
-    """What answers for a mesh; for torch's it has the same dimensions, and is rank 0's."""
+    """Returns the native mesh of a mesh. For torch's mesh, returns a mesh of rank 0 with the same dimensions."""
     if isinstance(mesh, DeviceMesh):
         return mesh._of
     return device_mesh.init_device_mesh(mesh.shape, mesh.mesh_dim_names, 0, mesh.size())

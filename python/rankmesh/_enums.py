@@ -1,4 +1,4 @@
-"""Names that are text, as the originals have them."""
+"""Enumerations of strings, as in the originals."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from enum import Enum
 
 
 class StrEnum(str, Enum):
-    """An enumeration whose members are their texts, as in Python's own library from 3.11 on."""
+    """An enumeration whose members are strings, like enum.StrEnum of Python 3.11."""
 
     def __str__(self) -> str:
         return str(self.value)

@@ -1,4 +1,4 @@
-"""What rankmesh raises: each is also an exception of Python's own of the natural kind."""
+"""The exceptions of rankmesh. Each is also a matching built-in exception."""
 
 from __future__ import annotations
 
@@ -6,25 +6,25 @@ from collections.abc import Iterable
 
 
 class Error(Exception):
-    """Everything that rankmesh raises is an Error; its text says what was asked, what is true, what would work."""
+    """The base class of all exceptions of rankmesh. The text says what was asked, what is true and what to do."""
 
-    def __init__(self, text: str = "") -> None:  # inspect.signature finds none of Exception's
+    def __init__(self, text: str = "") -> None:  # because inspect.signature finds no signature of Exception
         super().__init__(text)
 
-    def __str__(self) -> str:  # KeyError's own would put it in quotes, OSError's expects a number
+    def __str__(self) -> str:  # KeyError's would add quotes, OSError's expects a number
         return str(self.args[0]) if self.args else ""
 
 
 class UsageError(Error, ValueError):
-    """The call itself is wrong: a bad size, an index outside an axis, a buffer of the wrong length."""
+    """The arguments are wrong: a bad size, an index outside an axis, a buffer of the wrong length."""
 
 
 class UnknownName(UsageError, KeyError):
-    """No axis has that name, nor anything that was declared; the text names the nearest, if one is near."""
+    """No axis and nothing declared has that name. The text suggests the nearest name if one is near."""
 
 
 class UsageTypeError(Error, TypeError):
-    """An argument is of a type that cannot mean what is asked."""
+    """An argument has a type that the call does not accept."""
 
 
 class _WithRanks(Error):
@@ -39,15 +39,16 @@ class _WithRanks(Error):
 
 
 class Disagreement(_WithRanks, RuntimeError):
-    """Ranks that had to say the same thing said different things; `ranks` are those outside the largest class."""
+    """Ranks that must pass the same arguments passed different ones. `ranks` are outside the largest set that
+    agrees."""
 
 
 class PeerLost(_WithRanks, ConnectionError):
-    """Peers are gone: they left by an exception, or their process ended; `ranks` are their world ranks."""
+    """Peers are gone: an exception left their program, or their process ended. `ranks` are their world ranks."""
 
 
 class Timeout(Error, TimeoutError):
-    """A timeout expired; `arrived` and `missing` are world ranks, both empty where the engine cannot tell."""
+    """A timeout expired. `arrived` and `missing` are world ranks; both are empty if the engine does not know them."""
 
     arrived: list[int]
     missing: list[int]
@@ -62,11 +63,11 @@ class Timeout(Error, TimeoutError):
 
 
 class EngineFailure(Error, RuntimeError):
-    """The engine below reported an error of its own."""
+    """The engine (MPI, Gloo, NCCL, the system) reported an error."""
 
 
 class NotBuilt(Error, NotImplementedError):
-    """The engine asked for is not in this build; `rankmesh.engines()` says which are."""
+    """This build does not have the requested engine. `rankmesh.engines()` lists the engines of this build."""
 
 
 for _kind in (Error, UsageError, UnknownName, UsageTypeError, Disagreement, PeerLost, Timeout, EngineFailure, NotBuilt):

@@ -1,4 +1,4 @@
-"""Puts modules of this package under the names of the originals, so that the imports of a program find them."""
+"""Installs modules of this package under the names of the originals: a program's imports then find them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _ours: dict[str, str] = {}
 
 
 class _Loader(importlib.abc.Loader):
-    """Gives a module of ours, which stays what it is."""
+    """Loads a module of rankmesh without changing it."""
 
     def create_module(self, spec: importlib.machinery.ModuleSpec) -> ModuleType:
         module = importlib.import_module(_ours[spec.name])
@@ -24,11 +24,11 @@ class _Loader(importlib.abc.Loader):
         return module
 
     def exec_module(self, module: ModuleType) -> None:
-        module.__spec__ = self._spec  # the import has put the original's there
+        module.__spec__ = self._spec  # the import has set the original's
 
 
 class _Modules(importlib.abc.MetaPathFinder):
-    """Finds our modules before the originals."""
+    """Finds rankmesh's modules before the originals."""
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
@@ -37,7 +37,7 @@ class _Modules(importlib.abc.MetaPathFinder):
 
 
 class _Packages(importlib.abc.MetaPathFinder):
-    """Finds an empty package where nothing else has found one in which a module of ours is to stand."""
+    """Finds an empty package if the parent package of a module of rankmesh does not exist."""
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
@@ -51,7 +51,8 @@ _finders = _Modules(), _Packages()
 
 
 def installer(package: str, originals: Mapping[str, Sequence[str]]) -> Callable[[], None]:
-    """The function `install` of a package, some of whose modules stand in packages of the original; "" is itself."""
+    """Returns the function `install` of a package. Modules can belong to packages of the original; "" is the package
+    itself."""
     modules = {
         f"{original}.{module}".rstrip("."): f"{package}.{module}".rstrip(".")
         for original, names in originals.items()

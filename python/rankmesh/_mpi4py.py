@@ -1,4 +1,4 @@
-"""What to_mpi4py returns."""
+"""The return type of to_mpi4py."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from rankmesh._errors import UsageError
 
 
 class Intracomm(MPI.Intracomm):  # type: ignore[misc, unused-ignore]
-    """The MPI communicator of a Communicator, which it keeps; one that is made of it is the caller's."""
+    """The MPI communicator of a Communicator, which it keeps alive. The caller owns communicators made from it."""
 
     _rankmesh: Any = None
 
@@ -22,11 +22,11 @@ class Intracomm(MPI.Intracomm):  # type: ignore[misc, unused-ignore]
             )
 
     def Free(self) -> None:  # noqa: N802
-        """Refused: rankmesh frees it."""
+        """Raises UsageError, because rankmesh frees it."""
         self._refuse("Free")
         super().Free()
 
     def Disconnect(self) -> None:  # noqa: N802
-        """Refused: rankmesh frees it."""
+        """Raises UsageError, because rankmesh frees it."""
         self._refuse("Disconnect")
         super().Disconnect()

@@ -1,4 +1,4 @@
-"""Exceptions of the original frameworks' own types, which are errors of rankmesh too."""
+"""Exceptions that have an original framework's type and are also errors of rankmesh."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 
 class DialectError(UsageError):
-    """What a dialect refuses; `rule` names the row of docs/frameworks.md where the original goes on in silence."""
+    """An error of a dialect. `rule` names the row of docs/frameworks.md if the original silently continues."""
 
     fault: str
     rule: str
@@ -30,7 +30,7 @@ class DialectError(UsageError):
 
 
 def _kind_of(kind: type) -> type[Exception]:
-    """The original's type behind a class that `_class_of` has made."""
+    """Returns the original's type of a class made by `_class_of`."""
     return kind.__bases__[1] if len(kind.__bases__) > 1 else DialectError
 
 
@@ -47,16 +47,16 @@ def _class_of(kind: type[Exception]) -> type[DialectError]:
 
 
 def original(kind: type[Exception], text: str, fault: str = "", rule: str = "") -> DialectError:
-    """An exception of the original's type with this text, which is a rankmesh.Error too."""
+    """Returns an exception of the original's type with this text, which is also a rankmesh.Error."""
     return _class_of(kind)(text, fault, rule)
 
 
 def raises(
     default: type[Exception] | Callable[[DialectError], type[Exception]], **kinds: type[Exception]
 ) -> Callable[[Callable[P, T]], Callable[P, T]]:
-    """Makes a function raise the original's types, by fault, for what its dialect refuses.
+    """Makes a function raise the original's types, by fault, for errors of its dialect.
 
-    Where a fault is of several types in the original, `default` is a function that tells which.
+    If a fault has several types in the original, `default` is a function that returns the type.
 
     >>> @raises(AssertionError, unknown=KeyError)
     ... def get_dim(axis): ...
@@ -68,7 +68,7 @@ def raises(
             try:
                 return function(*args, **kwargs)
             except DialectError as error:
-                if type(error) is not DialectError:  # an inner function has said which
+                if type(error) is not DialectError:  # an inner function has chosen the type
                     raise
                 other = default if isinstance(default, type) else default(error)
                 kind = kinds.get(error.fault.replace(" ", "_"), other)
@@ -84,7 +84,7 @@ def raises(
 def raising(
     default: type[Exception] | Callable[[DialectError], type[Exception]], **kinds: type[Exception]
 ) -> Callable[[type[T]], type[T]]:
-    """Makes the public methods of a class, those of a native base too, raise the original's types, by fault."""
+    """Makes the public methods of a class and of its native base raise the original's types, by fault."""
     wrap = raises(default, **kinds)
 
     def decorate(kind: type[T]) -> type[T]:
@@ -102,7 +102,7 @@ def raising(
 
 
 def share(module: str, current: object, names: Iterable[str]) -> None:
-    """Makes variables of a module those of an object: programs set them in the module."""
+    """Redirects variables of a module to an object, because programs set them in the module."""
 
     def variable(name: str) -> property:
         return property(lambda _: getattr(current, name), lambda _, value: setattr(current, name, value))

@@ -1,4 +1,4 @@
-"""What a program declares before it joins a world."""
+"""The declarations of a plan: what a program passes to join."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ if TYPE_CHECKING:
 
 
 class Axes:
-    """A set of axes that gets a communicator, with what is its own; their order does not matter.
+    """A set of axes that gets a communicator, with its own options. The order of axes does not matter.
 
-    `separate` names a communicator of its own, found as `member.on(separate)`, for overlap with the one that other
-    sets of equal ranks share; `timeout`, in seconds, is for its blocking calls.
+    `separate` names a separate communicator, found as `member.on(separate)`, so that calls can overlap with the
+    communicator that sets with equal ranks share. `timeout`, in seconds, applies to its blocking calls.
     """
 
     def __init__(self, *axes: str, separate: str = "", timeout: float | datetime.timedelta | None = None) -> None:
@@ -32,7 +32,7 @@ class Axes:
 
 @dataclass(frozen=True)
 class Pick:
-    """A part of each group along the axis `of`, by index, negative ones from the end: found as `member.on(name)`."""
+    """Some ranks of each group along the axis `of`, by index (negative: from the end); found as `member.on(name)`."""
 
     of: str
     at: Iterable[int]
@@ -41,12 +41,13 @@ class Pick:
 
 @dataclass(frozen=True)
 class Declaration:
-    """One mesh of a plan, and which communicators it gets besides those of single axes.
+    """One mesh of a plan, and the communicators that it gets.
 
-    `over`: sets of axes; `picks`: parts of groups; `local`: the name under which the ranks on one host are found;
-    `axes`: the single axes that get a communicator, all of them unless said; `placed`: the world rank at each place,
-    where strides do not say it; `partial`: ranks of the world may be left out; `lazy`: nothing is connected before
-    `member.prepare`; `timeout`, in seconds, for every blocking call on this mesh.
+    `over`: sets of axes with a communicator, in addition to single axes. `picks`: parts of groups. `local`: a name
+    for the group of ranks on one host. `axes`: the single axes with a communicator; default: all. `placed`: the
+    world rank at each position, for layouts that strides cannot express. `partial`: the mesh may omit ranks of the
+    world. `lazy`: join connects nothing; `member.prepare` connects each set. `timeout`: seconds, for every blocking
+    call on this mesh.
     """
 
     mesh: str | Mesh | Mapping[str, int | str]

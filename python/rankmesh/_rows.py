@@ -1,4 +1,4 @@
-"""What the modules of frameworks that are described by rows are made of."""
+"""The common code of the modules of frameworks that are described by rows."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ T = TypeVar("T")
 
 
 class GroupCoordinator:
-    """A group of this rank under the names of vLLM's and SGLang's class of that name."""
+    """A group of this rank with the names of the class GroupCoordinator of vLLM and SGLang."""
 
     rank: int
     """This rank in the world."""
@@ -49,42 +49,42 @@ class GroupCoordinator:
 
     @property
     def device_group(self) -> Any:
-        """torch's group; raises UsageError where there is no process."""
+        """torch's group. Raises UsageError without a process."""
         return self._live(self._device)
 
     @property
     def cpu_group(self) -> Any:
-        """torch's group of the same ranks on the host; raises UsageError where there is no process."""
+        """torch's group of the same ranks on the host. Raises UsageError without a process."""
         return self._live(self._host)
 
     @property
     def first_rank(self) -> int:
-        """The first of the group's ranks."""
+        """The first rank of the group."""
         return self.ranks[0]
 
     @property
     def last_rank(self) -> int:
-        """The last of the group's ranks."""
+        """The last rank of the group."""
         return self.ranks[-1]
 
     @property
     def is_first_rank(self) -> bool:
-        """True on the first of the group's ranks."""
+        """True on the first rank of the group."""
         return self.rank == self.first_rank
 
     @property
     def is_last_rank(self) -> bool:
-        """True on the last of the group's ranks."""
+        """True on the last rank of the group."""
         return self.rank == self.last_rank
 
     @property
     def next_rank(self) -> int:
-        """The rank after this one, the first after the last."""
+        """The next rank of the group; the first follows the last."""
         return self.ranks[(self.rank_in_group + 1) % self.world_size]
 
     @property
     def prev_rank(self) -> int:
-        """The rank before this one, the last before the first."""
+        """The previous rank of the group; the last precedes the first."""
         return self.ranks[(self.rank_in_group - 1) % self.world_size]
 
     def __repr__(self) -> str:
@@ -92,7 +92,7 @@ class GroupCoordinator:
 
 
 def _shaped(row: dict[str, Any], answer: Any) -> Any:
-    """An answer in the type that the framework has for it."""
+    """Converts an answer to the framework's type."""
     return tuple(answer) if row["quantity"] == "size_and_rank" else answer
 
 
@@ -103,7 +103,7 @@ _HANDLES: dict[str, Callable[..., Any]] = {"GroupCoordinator": GroupCoordinator}
 
 
 class Current:
-    """What a framework's module knows in one process: nothing, or its groups of one rank."""
+    """The state of a framework's module in one process: empty, or the groups of one rank."""
 
     def __init__(self, framework: str, rank: int | None = None, world_size: int | None = None) -> None:
         self._rows = _rows_of(framework)
@@ -119,7 +119,7 @@ class Current:
             self._enter(*world_of(type(self).__name__, rank, world_size))
 
     def _raising(self, function: Callable[[], T], kind: str = "") -> T:
-        """What a function gives; raises the framework's own types, or that one, for what it refuses."""
+        """Returns the result of a function. Errors become the framework's types, or the given type."""
         try:
             return function()
         except DialectError as error:
@@ -135,23 +135,23 @@ class Current:
 
     @property
     def rank(self) -> int | None:
-        """The rank that this speaks for; None before any is known."""
+        """The rank whose groups these are; None before initialisation."""
         return self._world[0] if self._world else None
 
     @property
     def world_size(self) -> int | None:
-        """The size of its world; None before any is known."""
+        """The size of the world; None before initialisation."""
         return self._world[1] if self._world else None
 
     @property
     def groups(self) -> _native.Groups:
-        """Every group of the world by kind, each kind in the order in which the original makes its groups."""
+        """All groups of the world by kind, in the order in which the original creates them."""
         if self._state is None:
             raise self._not_initialized(self._rows["kinds"][0][0])
         return self._state.groups
 
     def _enter(self, rank: int, world_size: int) -> tuple[int, int]:
-        """Speaks for this rank of this world from now on."""
+        """Sets the rank and the size of the world."""
         if (native := self._object) is not None and self._world != (rank, world_size):
             try:
                 native.enter(rank, world_size)
@@ -162,7 +162,7 @@ class Current:
         return rank, world_size
 
     def _known_world(self, rank: int | None, world_size: int | None) -> tuple[int, int]:
-        """The world given, else torch's, else the one entered before."""
+        """Returns the given world, else torch's, else the world that was entered before."""
         if rank is None and world_size is None and self._world is not None and (self._pure or of_torch() is None):
             return self._world
         try:
@@ -175,7 +175,7 @@ class Current:
             raise self._error(str(error), "not initialised", kind=kind) from None
 
     def initialize(self, settings: dict[str, Any], rank: int | None, world_size: int | None) -> None:
-        """Makes the groups of these settings, torch's where torch.distributed is initialised and no rank is given."""
+        """Creates the groups of these settings: torch's if torch.distributed is initialised and no rank is given."""
         if self._object is None and self._state is not None:
             raise self._error(f"the groups of {self._rows['name']} are already initialized", "exists")
         self._pure = self._pure or rank is not None or world_size is not None
@@ -225,11 +225,11 @@ class Current:
         self._state = state
 
     def is_initialized(self) -> bool:
-        """True if the groups are made."""
+        """Returns True if the groups exist."""
         return self._state is not None
 
     def destroy(self) -> None:
-        """Forgets the groups; torch's are ended."""
+        """Forgets the groups and destroys torch's groups."""
         if self._live is not None:
             self._live.destroy()
         self._live, self._state = None, None
@@ -238,7 +238,7 @@ class Current:
             self._object.destroy()
 
     def ask(self, accessor: str, **options: Any) -> Any:
-        """The answer of an accessor: a number, or a group as the framework has it."""
+        """Returns the answer of an accessor: a number, or a group in the framework's type."""
         if accessor not in self.accessors:
             _native.require(self._rows["name"], accessor)
         row = self.accessors[accessor]
@@ -258,7 +258,7 @@ class Current:
         return None if ranks is None else self._handle(state.kind(accessor, options), ranks, state.rank)
 
     def _whole(self, ranks: Group) -> Any:
-        """The group of all ranks, torch's own where there is a process."""
+        """Returns the group of all ranks: torch's group if there is a process."""
         if self._live is None:
             return ranks
         import torch.distributed
@@ -266,7 +266,8 @@ class Current:
         return torch.distributed.group.WORLD
 
     def variable(self, name: str) -> Any:
-        """The framework's variable of that name: a group or an accessor's answer, None before there is one."""
+        """Returns the framework's variable of that name: a group or an accessor's answer; None before
+        initialisation."""
         if name not in self._missing and name not in self.accessors:
             raise AttributeError(f"module {self._rows['original']!r} has no attribute {name!r}")
         try:
@@ -277,7 +278,7 @@ class Current:
             return None
 
     def group(self, kind: str) -> Any:
-        """This rank's group of a kind as the framework has it: torch's where there is a process, else its ranks."""
+        """Returns this rank's group of a kind: torch's group if there is a process, else its ranks."""
         state = self._state
         if state is None:
             raise self._not_initialized(kind)

@@ -8,10 +8,10 @@ from typing import Any
 
 
 def signature_of(function: Any) -> inspect.Signature:
-    """The signature that a function of nanobind's shows in its documentation; without `self` if it is bound."""
+    """Returns the signature in the documentation of a nanobind function, without `self` if the function is bound."""
     signatures = [_parsed(text, defaults or ()) for text, _, defaults in function.__nb_signature__]
     signature = signatures[0]
-    if len(signatures) > 1:  # the first parameters are the same, the others are any
+    if len(signatures) > 1:  # overloads: the first parameters are the same, all others are any
         parameters = [*signature.parameters.values()][: "self" in signature.parameters]
         rest = [inspect.Parameter("args", inspect.Parameter.VAR_POSITIONAL)]
         rest.append(inspect.Parameter("kwargs", inspect.Parameter.VAR_KEYWORD))

@@ -1,4 +1,4 @@
-"""Why a tensor of torch is not plain memory; imported where torch is."""
+"""Explains why a torch tensor is not plain memory. Imported only if torch is imported."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ PLAIN: int = _keys.raw_repr()
 
 
 def fault(tensor: torch.Tensor) -> str:
-    """What is wrong with a tensor that is not plain memory, and what to pass instead."""
+    """Returns why a tensor is not plain memory, and what to pass instead."""
     kind = type(tensor)
     keys = torch._C._dispatch_keys(tensor)
     is_plain = keys.raw_repr() & ~PLAIN == 0

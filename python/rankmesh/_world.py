@@ -1,4 +1,4 @@
-"""Which rank asks, and of how large a world."""
+"""The rank and the size of the world."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from rankmesh._errors import UsageError
 
 
 def of_torch() -> tuple[int, int] | None:
-    """Rank and size of the world of torch.distributed where it is initialised; torch is not imported."""
+    """Returns rank and size of torch.distributed's world if it is initialised. Never imports torch."""
     distributed = sys.modules.get("torch.distributed")
     if distributed is None or not distributed.is_available() or not distributed.is_initialized():
         return None
@@ -16,7 +16,7 @@ def of_torch() -> tuple[int, int] | None:
 
 
 def world_of(what: str, rank: int | None, world_size: int | None) -> tuple[int, int]:
-    """The rank and the world's size as they are given, else those of torch.distributed where it is initialised."""
+    """Returns the given rank and size of the world, else those of torch.distributed if it is initialised."""
     if rank is not None and world_size is not None:
         return rank, world_size
     if rank is not None or world_size is not None:

@@ -1,4 +1,4 @@
-"""The frameworks that are described by rows: their groups and answers for any rank, without a process.
+"""The frameworks that are described by rows: their groups and answers for any rank, without processes.
 
 >>> state("vllm", rank=3, world_size=8, tensor_model_parallel_size=2).groups["tp"]
 [2, 3]
@@ -15,12 +15,12 @@ from rankmesh._errors import UsageError
 
 
 def names() -> list[str]:
-    """The names of these frameworks."""
+    """Returns the names of these frameworks."""
     return _rows.names()
 
 
 class State:
-    """What a framework's accessors answer on one rank; `state` makes it."""
+    """The answers of a framework's accessors on one rank, made by `state`."""
 
     def __init__(self, framework: str, rank: int, world_size: int, settings: dict[str, Any]) -> None:
         self._state = _rows.State(_rows.Groups(framework, settings, world_size), rank)
@@ -32,7 +32,7 @@ class State:
 
     @property
     def groups(self) -> dict[str, list[int] | None]:
-        """This rank's group of each kind, in the framework's order; None where it is in none."""
+        """This rank's group of each kind, in the framework's order; None if it is in no group."""
         return {kind: self._own(kind) for kind in self._state.groups.kinds()}
 
     def _own(self, kind: str) -> list[int] | None:
@@ -40,15 +40,16 @@ class State:
         return None if group is None else list(group)
 
     def partition(self, kind: str) -> list[list[int]]:
-        """All groups of a kind, in the order in which the framework makes them."""
+        """Returns all groups of a kind, in the order in which the framework creates them."""
         return self._state.groups.partition(kind)
 
     def ask(self, accessor: str, **options: Any) -> Any:
-        """The answer of an accessor; raises UsageError where the original raises."""
+        """Returns the answer of an accessor. Raises UsageError if the original raises."""
         return self._state.ask(accessor, options)
 
     def answers(self) -> dict[str, Any]:
-        """The answers of all accessors by name, without options; those that the original refuses are left out."""
+        """The answers of all accessors by name, without options. Accessors for which the original raises are
+        omitted."""
         found = {}
         for accessor in self._state.accessors():
             with contextlib.suppress(UsageError):
@@ -57,5 +58,6 @@ class State:
 
 
 def state(framework: str, *, rank: int, world_size: int, **settings: Any) -> State:
-    """The state of a rank of a world by the framework's settings; raises UsageError where it refuses them."""
+    """Returns the state of a rank for the framework's settings. Raises UsageError for settings that the framework
+    refuses."""
     return State(framework, rank, world_size, settings)

@@ -1,4 +1,4 @@
-"""JAX's Mesh of a rankmesh Mesh or Placement, and back: rank 5 is device 5 of `jax.devices()`.
+"""Converts a Mesh or Placement to JAX's Mesh and back. Rank 5 is device 5 of `jax.devices()`.
 
 >>> mesh = to_jax("dp=2 tp=4")  # doctest: +SKIP
 >>> from_jax(mesh)  # doctest: +SKIP
@@ -20,7 +20,7 @@ def _devices(given: Sequence[Any] | None) -> list[Any]:
 
 
 def to_jax(mesh: str | Mesh | Placement, devices: Sequence[Any] | None = None) -> Any:
-    """A jax.sharding.Mesh with these axes; rank i is `devices[i]`, else that of `jax.devices()`.
+    """Returns a jax.sharding.Mesh with these axes. Rank i is `devices[i]`; default: `jax.devices()[i]`.
 
     Raises UsageError for a rank without a device.
     """
@@ -42,9 +42,9 @@ def to_jax(mesh: str | Mesh | Placement, devices: Sequence[Any] | None = None) -
 
 
 def from_jax(mesh: Any, devices: Sequence[Any] | None = None) -> Mesh | Placement:
-    """The Mesh of a jax.sharding.Mesh, or a Placement where its devices stand in another order than `devices`.
+    """Returns the Mesh of a jax.sharding.Mesh, or a Placement if strides cannot express the order of its devices.
 
-    Raises UsageError for a device that is not among `devices`, which are `jax.devices()` where they are not given.
+    Raises UsageError for a device that is not in `devices`; default: `jax.devices()`.
     """
     rank_of = {device: rank for rank, device in enumerate(_devices(devices))}
     if missing := [device for device in mesh.devices.flat if device not in rank_of]:

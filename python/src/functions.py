@@ -20,13 +20,13 @@ from __future__ import annotations
 from rankmesh.{package}.{file} import {kind} as {kind}
 
 current = {kind}()
-"""The {kind} of this process, which the functions of this module ask."""
+"""The {kind} of this process, which the functions of this module use."""
 {variables}
 {functions}'''
 
 
 def native(package: str, classes: list[ast.ClassDef]) -> list[str]:
-    """The methods of the classes `_native.NAME` among the bases, which are in the package's extension module."""
+    """Returns the methods of the bases `_native.NAME`, which are classes of the package's extension module."""
     bases = [ast.unparse(base).partition("_native.")[2] for kind in classes for base in kind.bases]
     extension = importlib.import_module("rankmesh._dialects") if any(bases) else None
     found = [vars(getattr(getattr(extension, package), name)) for name in bases if name]
@@ -34,7 +34,7 @@ def native(package: str, classes: list[ast.ClassDef]) -> list[str]:
 
 
 def module(file: Path) -> str:
-    """The text of the module beside a file with a class."""
+    """Returns the text of the module for a file with a class."""
     tree = ast.parse(file.read_text())
     classes = [each for each in tree.body if isinstance(each, ast.ClassDef)]
     stated = [each for kind in classes for each in kind.body if isinstance(each, ast.AnnAssign)]

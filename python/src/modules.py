@@ -40,7 +40,7 @@ from rankmesh._core import Mesh as Mesh
 
 FUNCTIONS = '''
 current = Current("{name}")
-"""What the functions of this module ask."""
+"""The object that the functions of this module use."""
 
 
 def {initialize}(
@@ -48,24 +48,24 @@ def {initialize}(
     rank: int | None = None,
     world_size: int | None = None,
 ) -> None:
-    """Says who stands together; of rank `rank` of `world_size`, else of this process's in torch.distributed.{notes}
+    """Creates the groups of rank `rank` of `world_size`, else of this process in torch.distributed.{notes}
     """
     settings = locals()
     current.initialize(settings, settings.pop("rank"), settings.pop("world_size"))
 
 
 def model_parallel_is_initialized() -> bool:
-    """True if the groups are made."""
+    """Returns True if the groups exist."""
     return current.is_initialized()
 
 
 def destroy_model_parallel() -> None:
-    """Forgets the groups; torch's are ended."""
+    """Forgets the groups and destroys torch's groups."""
     current.destroy()
 
 
 def for_rank(rank: int, world_size: int, **settings: Any) -> Current:
-    """The groups of any rank, by the arguments of `{initialize}`: `for_rank(...).ask("{example}")`."""
+    """Returns the groups of any rank, by the arguments of `{initialize}`: `for_rank(...).ask("{example}")`."""
     other = Current("{name}")
     other.initialize(settings, rank, world_size)
     return other
@@ -74,7 +74,7 @@ def for_rank(rank: int, world_size: int, **settings: Any) -> Current:
 OWN_CLASS = '''
 
 class {own_class}(Current):
-    """What the module knows of one rank: every function of it as a method."""
+    """The state of the module for one rank. Every function of the module is a method."""
 
     def __init__(self, rank: int | None = None, world_size: int | None = None) -> None:
         Current.__init__(self, "{name}", rank, world_size)
@@ -85,25 +85,25 @@ class {own_class}(Current):
         rank: int | None = None,
         world_size: int | None = None,
     ) -> None:
-        """Says who stands together; of rank `rank` of `world_size`, else of this process's in torch.distributed.{notes}
+        """Creates the groups of rank `rank` of `world_size`, else of this process in torch.distributed.{notes}
         """
         settings = locals()
         del settings["self"]
         self.initialize(settings, settings.pop("rank"), settings.pop("world_size"))
 
     def model_parallel_is_initialized(self) -> bool:
-        """True if the groups are made."""
+        """Returns True if the groups exist."""
         return self.is_initialized()
 
     def destroy_model_parallel(self) -> None:
-        """Forgets the groups and what was set; torch's groups are ended."""
+        """Forgets the groups and settings, and destroys torch's groups."""
         self.destroy()
 '''
 
 OWN_FUNCTIONS = '''
 
 def for_rank(rank: int, world_size: int, **settings: Any) -> {own_class}:
-    """The state of any rank, by the arguments of `{initialize}`; the module's own stays."""
+    """Returns the state of any rank, by the arguments of `{initialize}`. Does not change the module's own state."""
     state = {own_class}(rank, world_size)
     state.{initialize}(**settings)
     return state
@@ -114,7 +114,7 @@ def __getattr__(name: str) -> Any:
 
 
 current = {own_class}()
-"""What the functions of this module ask."""
+"""The object that the functions of this module use."""
 
 '''
 

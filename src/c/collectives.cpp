@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The operations: each makes the same call as a Communicator, on memory whose type is known at run time.
+// The operations of the C interface. Each makes the same call as a Communicator, on memory whose type is
+// known only at run time.
 #include <rankmesh/engine/detail/make_call.hpp>
 
 #include "c/handles.hpp"
@@ -53,7 +54,7 @@ Reduction reduction_of(rankmesh_reduction reduction) {
     return static_cast<Reduction>(reduction);
 }
 
-/// `count` elements for each of `ranks`; throws where as many bytes cannot be addressed.
+/// Returns `count` elements for each of `ranks`. Throws if so many bytes cannot be addressed.
 std::size_t times(std::size_t count, int ranks, DType dtype) {
     auto bytes = std::size_t{};
     if (__builtin_mul_overflow(count, static_cast<std::size_t>(ranks), &count) ||
@@ -62,7 +63,7 @@ std::size_t times(std::size_t count, int ranks, DType dtype) {
     return count;
 }
 
-/// The sum of a count for each rank; throws where as many bytes cannot be addressed.
+/// Returns the sum of the counts of all ranks. Throws if so many bytes cannot be addressed.
 std::size_t sum_of(std::span<const std::size_t> counts, DType dtype) {
     auto sum = std::size_t{};
     for (auto count : counts)

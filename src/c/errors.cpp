@@ -26,7 +26,7 @@ void keep(rankmesh_error code, const std::exception& error) {
     last().text = error.what();
 }
 
-/// The exception in flight as the last error; may throw where memory runs out.
+/// Stores the exception in flight as the last error. May throw if out of memory.
 void keep_thrown() {
     try {
         throw;

@@ -11,10 +11,10 @@
 
 namespace rankmesh::c {
 
-/// Keeps what the exception in flight says as the last error of this thread, and returns its number.
+/// Stores the exception in flight as this thread's last error, and returns its code.
 rankmesh_error keep_error() noexcept;
 
-/// Throws the last error of this thread again if `code` is its number, else one that says that a rank's
+/// Rethrows this thread's last error if `code` is its code. Otherwise throws an error that says that a rank's
 /// program returned `code`.
 [[noreturn]] void throw_returned(int code, int rank);
 
@@ -23,7 +23,7 @@ struct Wrong {
     std::string what;
 };
 
-/// Runs `body`, the inside of a function of that name; the number of what it throws.
+/// Runs `body`, the body of a function of that name, and returns the code of its error.
 template <class Body>
 rankmesh_error guarded(std::string_view function, Body&& body) noexcept {
     try {
@@ -38,7 +38,7 @@ rankmesh_error guarded(std::string_view function, Body&& body) noexcept {
     }
 }
 
-/// What `pointer` points to; throws for NULL.
+/// Returns what `pointer` points to. Throws for NULL.
 template <class T>
 T& given(T* pointer, std::string_view argument) {
     if (!pointer) throw Wrong{detail::cat("was given NULL as '", argument, "', which it needs")};
@@ -47,5 +47,5 @@ T& given(T* pointer, std::string_view argument) {
 
 }  // namespace rankmesh::c
 
-/// The object behind an argument, named in errors as it is written here.
+/// Returns the object of an argument; errors name the argument as written here.
 #define RANKMESH_GIVEN(argument) ::rankmesh::c::given(argument, #argument)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The objects behind the handles of C, and how results are written into a caller's memory.
+// The objects behind C handles, and functions that write results to the caller's memory.
 #pragma once
 
 #include <chrono>
@@ -37,30 +37,30 @@ struct rankmesh_pending {
 
 namespace rankmesh::c {
 
-// They throw Wrong.
+// These throw Wrong.
 
-/// Sets the length of a result; throws unless only the length is requested, or the result fits into `size`
-/// places.
+/// Sets the length of a result. Throws unless only the length is requested or the result fits into `size`
+/// elements.
 void check_room(bool has_out, std::size_t size, std::size_t* needed, std::size_t count,
                 std::string_view of_what);
 
-/// Writes a text with its zero, or only how many bytes that takes.
+/// Writes a text with its terminating zero, or only its size in bytes.
 void write_text(std::string_view text, char* out, std::size_t size, std::size_t* needed);
 
-/// Writes a list of `count` numbers by `fill`, or only how long it is.
+/// Writes a list of `count` numbers with `fill`, or only its length.
 template <class Fill>
 void write_list(std::size_t count, int* out, std::size_t size, std::size_t* needed, Fill&& fill) {
     check_room(out, size, needed, count, "numbers");
     if (out) fill(std::span(out, count));
 }
 
-/// The names of a text such as "dp,cp"; "" has none.
+/// Returns the names in a text such as "dp,cp"; "" has none.
 std::vector<std::string_view> names_of(std::string_view text);
 
 std::chrono::nanoseconds duration_of(double seconds);
 Edge edge_of(rankmesh_edge edge);
 
-/// The inside of a function that makes an object: `*out` becomes what `make` returns, NULL where it throws.
+/// The body of a function that makes an object: sets `*out` to the result of `make`, or to NULL if it throws.
 template <class Handle, class Make>
 rankmesh_error made(std::string_view function, std::string_view argument, Handle** out,
                     Make&& make) noexcept {
@@ -71,7 +71,7 @@ rankmesh_error made(std::string_view function, std::string_view argument, Handle
     });
 }
 
-/// Frees the object behind a handle as an unwinding exception would: without waiting for peers.
+/// Frees the object of a handle without waiting for peers, like an unwinding exception.
 template <class Handle>
 void abandon(Handle* handle) noexcept {
     struct Owner {

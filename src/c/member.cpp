@@ -8,7 +8,7 @@ using c::guarded;
 
 namespace {
 
-/// A list of an argument; throws Wrong where it says that it has elements and is NULL.
+/// Returns a list argument. Throws Wrong if it is NULL but has elements.
 template <class T>
 std::span<const T> listed(const T* list, std::size_t count, std::string_view name) {
     if (count > 0) c::given(list, name);
@@ -67,7 +67,7 @@ rankmesh_usage sums_of(const Usage& usage) {
             .descriptors = usage.descriptors()};
 }
 
-/// The rank at these indices of the member's mesh.
+/// Returns the rank at these indices of the member's mesh.
 int rank_at(const Member& member, std::span<const int> indices) {
     const auto& mesh = member.mesh();
     return member.rank_at(mesh.coord(mesh.rank_at(indices)));

@@ -8,7 +8,7 @@ using c::guarded;
 
 namespace {
 
-/// The set of axes of a text such as "dp,cp".
+/// Returns the set of axes in a text such as "dp,cp".
 AxisSet axes_of(const Mesh& mesh, std::string_view text) {
     auto axes = AxisSet{};
     for (auto name : c::names_of(text)) axes.insert(mesh.axis(name));

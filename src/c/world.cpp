@@ -9,7 +9,7 @@ using c::guarded;
 
 namespace {
 
-/// The options from C, where 0 and NULL are the defaults.
+/// Converts options from C, in which 0 and NULL select defaults.
 WorldOptions options_of(const rankmesh_world_options* given) {
     auto options = WorldOptions{};
     if (!given) return options;

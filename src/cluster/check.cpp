@@ -15,7 +15,8 @@ AxisSet set_of(const Mesh& mesh, const std::vector<std::string>& axes) {
     return set;
 }
 
-/// How many units of a level there are that may differ: one stands for all on an even cluster.
+/// Returns the number of units of a level that may differ; 1 on an even cluster, where one unit represents
+/// all.
 int different_units(const Cluster& cluster, int level) {
     return cluster.is_even() ? 1 : cluster.unit_count(level);
 }
@@ -27,7 +28,7 @@ int largest_unit(const Cluster& cluster, int level) {
     return largest;
 }
 
-/// The ranks of one group of the partition along a set of axes.
+/// Returns the ranks of one group of the partition along a set of axes.
 std::vector<int> group_of(const Mesh& mesh, AxisSet set, int number) {
     const auto group = mesh.partition(set)[number];
     return {group.begin(), group.end()};
@@ -65,7 +66,7 @@ ClusterReport report_on(const Cluster& cluster, const auto& topology, const Clus
     auto sets = questions.sets;
     for (int a = 0; questions.sets.empty() && a < mesh.axis_count(); ++a)
         if (mesh.size(AxisId{a}) > 1) sets.push_back({std::string(mesh.name(AxisId{a}))});
-    // What names nothing is an error, also where nothing is counted.
+    // Unknown names are errors even if nothing is counted.
     for (const auto& set : sets) set_of(mesh, set);
     for (const auto& [axes, level] : questions.keep) set_of(mesh, axes), cluster.level(level);
     if (!report.fits()) return report;

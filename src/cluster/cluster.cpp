@@ -20,9 +20,9 @@ namespace {
 constexpr auto rates = "B/s, kB/s, MB/s, GB/s or TB/s (bytes: 8 Gb/s are 1 GB/s)";
 constexpr auto times = "s, ms, us or ns";
 
-constexpr auto device_level = std::string_view("device");  // of which nothing is said
+constexpr auto device_level = std::string_view("device");  // the name of an inner level that is missing
 
-/// Throws UsageError for names and links that no level may have.
+/// Throws UsageError for invalid names and links.
 void check(const std::vector<Cluster::Level>& levels) {
     if (levels.empty()) throw UsageError("a cluster without levels; name at least one, as in 'node:2 gpu:8'");
     if (levels.size() > max_axes)
@@ -52,7 +52,7 @@ void check(const std::vector<Cluster::Level>& levels) {
             "' lists its units by name, but no level is inside it; give only the number of devices"));
 }
 
-/// Throws UsageError unless each unit has a name of its own and holds something.
+/// Throws UsageError unless unit names are unique and each unit holds something.
 void check_units(const Cluster::Level& level) {
     if (level.units.size() > static_cast<std::size_t>(Cluster::most_names))
         throw UsageError(detail::cat("level '", level.name, "' lists ", level.units.size(),
@@ -74,7 +74,7 @@ void check_units(const Cluster::Level& level) {
     }
 }
 
-/// The count of a level, checked against what the `outside` units of the level outside hold.
+/// Returns the count of a level, checked against what the `outside` units of the next outer level hold.
 std::int64_t counted(Cluster::Level& level, const Cluster::Level* outer, std::int64_t outside) {
     const auto& name = level.name;
     const auto named = static_cast<std::int64_t>(level.units.size());
@@ -104,7 +104,7 @@ std::int64_t counted(Cluster::Level& level, const Cluster::Level* outer, std::in
     return outside * level.count;
 }
 
-/// The digits and the point that come next.
+/// Reads digits with an optional point.
 std::string read_digits(detail::Reader& reader) {
     auto digits = std::string{};
     for (auto c = reader.peek(); (c >= '0' && c <= '9') || (c == '.' && !digits.empty()); c = reader.peek()) {
@@ -115,7 +115,7 @@ std::string read_digits(detail::Reader& reader) {
     return digits;
 }
 
-/// The value of `digits` in the unit that comes next, nothing if that is none of `units`.
+/// Reads a unit and returns the value of `digits` in it; nullopt if it is not one of `units`.
 std::optional<double> read_unit(detail::Reader& reader, const std::string& digits,
                                 std::span<const detail::Unit> units) {
     for (const auto& unit : units)
@@ -127,7 +127,7 @@ std::optional<double> read_unit(detail::Reader& reader, const std::string& digit
     return std::nullopt;
 }
 
-/// Reads `(25GB/s,5us)`, of which either may be missing.
+/// Reads `(25GB/s,5us)`; either value may be missing.
 void read_link(detail::Reader& reader, Cluster::Level& level) {
     reader.blanks();
     const auto digits = read_digits(reader);
@@ -146,13 +146,13 @@ void read_link(detail::Reader& reader, Cluster::Level& level) {
     reader.expect(")");
 }
 
-/// A level as it is written: its count may be left out, and so may those of its units, which are then 0.
+/// A level as written. Its count, and the counts of its units, may be missing; they are then 0.
 struct Entry {
     Cluster::Level level;
     std::optional<int> count = {};
 };
 
-/// Reads `a01-a31]:8`, of which the count may be missing, into the units of the level.
+/// Reads `a01-a31]:8` into the units of the level; the count may be missing.
 void read_units(detail::Reader& reader, Cluster::Level& level) {
     auto list = std::string{};
     auto depth = 0;
@@ -192,7 +192,7 @@ std::vector<Entry> read_entries(std::string_view text) {
             entries.push_back(std::move(entry));
             continue;
         }
-        // More units of the same level, whose link stands once or is the same.
+        // More units of the same level; only one entry needs the link, or all links are equal.
         auto& same = entries.back().level;
         if (level.bandwidth || level.latency) {
             if ((same.bandwidth || same.latency) &&
@@ -208,7 +208,7 @@ std::vector<Entry> read_entries(std::string_view text) {
     return entries;
 }
 
-/// Gives each unit of a level by name its count, which it has or the level inside says.
+/// Sets the count of each named unit, from the unit itself or from the next inner level.
 void count_inside(Cluster::Level& level, const Entry& inside) {
     const auto& name = level.name;
     const auto share = inside.count ? *inside.count
@@ -228,10 +228,10 @@ void count_inside(Cluster::Level& level, const Entry& inside) {
     }
 }
 
-/// A cluster as an error repeats it.
+/// Returns a cluster as text for errors.
 std::string text_of(const Cluster& cluster) { return detail::excerpt(to_string(cluster), 400); }
 
-/// `node[a01-a31]:8(25GB/s) node[b01]:4`: a run of units that hold equally many is one entry.
+/// Returns `node[a01-a31]:8(25GB/s) node[b01]:4`: consecutive units of equal counts are one entry.
 std::string units_to_string(const Cluster::Level& level, const std::string& link) {
     auto out = std::string{};
     auto names = std::vector<std::string_view>{};
@@ -272,9 +272,9 @@ Cluster::Cluster(std::vector<Level> levels) : levels_(std::move(levels)) {
             shape.size = inside.size * (inside.count / shape.count);
             continue;
         }
-        // There are no more of these than of the units by name, at this level or further in.
+        // There are at most as many entries as named units at this level or at inner levels.
         even_ = false;
-        auto first = 0;  // of the units inside
+        auto first = 0;  // the first unit of the inner level
         for (int unit = 0; unit < shape.count; ++unit) {
             shape.starts.push_back(inside.first_device(first));
             first += same ? inside.count / shape.count : units[static_cast<std::size_t>(unit)].count;

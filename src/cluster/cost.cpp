@@ -8,7 +8,7 @@ namespace rankmesh {
 
 namespace {
 
-/// Throws UsageError if a rank stands on no device.
+/// Throws UsageError if a rank has no device.
 void check_devices(const Cluster& cluster, const std::string& mesh, int last) {
     if (last >= cluster.size())
         throw UsageError(detail::cat("mesh ", detail::excerpt(mesh), " reaches rank ", last, ", but cluster ",
@@ -24,15 +24,16 @@ std::int64_t product(std::int64_t a, std::int64_t b) {
     return result;
 }
 
-/// What the digits of a layout do inside one unit and beyond it.
+/// How the digits of a layout divide at the border of a unit.
 struct Division {
     std::int64_t inside = 1;  ///< the indices within a unit
     std::int64_t reach = 0;   ///< the largest offset within a unit
-    std::int64_t run = 1;     ///< how many indices, from any multiple of it on, stay in a unit
+    std::int64_t run = 1;     ///< so many indices, from any multiple of it on, stay in one unit
     bool leaves_units = false;
 };
 
-/// The division of the digits, outermost first, over units of `unit` devices; nothing where units differ.
+/// Returns the division of the digits, outermost first, over units of `unit` devices; nullopt if units
+/// differ.
 std::optional<Division> divided(const Layout& layout, std::int64_t unit) {
     auto division = Division{};
     for (int k = layout.digit_count(); k-- > 0;) {
@@ -94,12 +95,12 @@ Traffic::Traffic(const Cluster& cluster, const Placement& placement, AxisSet axe
     count_by_walking(cluster, ranks);
 }
 
-/// Where every unit that has ranks has the same ones, counted from its first device, one unit and one group
-/// speak for all.
+/// If all units with ranks hold the same ranks, counted from the unit's first device, one unit and one group
+/// represent all.
 bool Traffic::count_by_strides(const Cluster& cluster, const Partition& groups, int offset) {
     struct Level {
         Division along;
-        std::int64_t ranks = 1;  // of one unit
+        std::int64_t ranks = 1;  // ranks of one unit
     };
     auto divisions = std::vector<Level>{};
     if (!cluster.is_even()) return false;
@@ -125,13 +126,13 @@ bool Traffic::count_by_strides(const Cluster& cluster, const Partition& groups, 
 
 void Traffic::count_by_walking(const Cluster& cluster, const std::vector<int>& ranks) {
     struct Unit {
-        int members = 0;  // of the group that is counted
+        int members = 0;  // members of the counted group
         Crossings group;
         Crossings all;
     };
     const auto count = std::size_t{speeds_.size()};
     auto units = std::vector<std::vector<Unit>>(count);
-    auto unit_of = std::vector<std::vector<int>>(count);  // by level, of every entry of `ranks`
+    auto unit_of = std::vector<std::vector<int>>(count);  // by level, the unit of each entry of `ranks`
     for (std::size_t l = 0; l < count; ++l) {
         units[l].resize(at(cluster.unit_count(static_cast<int>(l))));
         for (auto rank : ranks) unit_of[l].push_back(cluster.unit(rank, static_cast<int>(l)));
@@ -157,7 +158,7 @@ void Traffic::count_by_walking(const Cluster& cluster, const std::vector<int>& r
             auto& most = alone_[outermost][l];
             for (std::size_t i = 0; i < size; ++i) {
                 auto& unit = units[l][at(of[i])];
-                if (unit.members == 0) continue;  // was counted
+                if (unit.members == 0) continue;  // already counted
                 unit.group.pairs = std::int64_t{unit.members} * (group_size_ - unit.members);
                 most.ring = std::max(most.ring, unit.group.ring);
                 most.pairs = std::max(most.pairs, unit.group.pairs);
@@ -220,7 +221,7 @@ CollectiveCost Traffic::cost(Collective collective, std::int64_t bytes, Busy bus
     }
     auto known = true;
     for (std::size_t l = 0; l < alone_.size(); ++l) {
-        if (alone_[l].back().pairs == 0) continue;  // no group crosses this level and none further out
+        if (alone_[l].back().pairs == 0) continue;  // no group crosses this level or an outer level
         const auto links = links_of(alone_[l]);
         for (std::size_t i = 0; i < links.size(); ++i) cost.links[i] = std::max(cost.links[i], links[i]);
         auto slowest = std::optional<int>{};

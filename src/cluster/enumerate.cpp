@@ -8,8 +8,8 @@ namespace rankmesh::detail {
 
 namespace {
 
-/// Every placement once, where units that are alike are not told apart: of two such units side by side, the
-/// one whose first device has the lower position comes first.
+/// Enumerates every placement once. Equal sibling units are interchangeable: the unit whose first device has
+/// the lower position comes first.
 class Enumeration {
 public:
     explicit Enumeration(const Objective& objective)
@@ -26,7 +26,7 @@ public:
         }
     }
 
-    /// True if there are at most `most`.
+    /// Returns true if there are at most `most` placements.
     bool count(int most) {
         left_ = most;
         counting_ = true;
@@ -53,7 +53,7 @@ private:
         return text + ")";
     }
 
-    /// Gives the devices from `device` on to the `open` positions that have none.
+    /// Assigns the devices from `device` on to the `open` positions without a device.
     void assign(int device, int open) {
         if (left_ < 0) return;
         const auto size = objective_.plain.size();
@@ -82,8 +82,8 @@ private:
 
     const Objective& objective_;
     const Cluster& cluster_;
-    std::vector<std::vector<int>> before_;  // by device, those whose positions are lower
-    std::vector<int> ranks_;                // by position
+    std::vector<std::vector<int>> before_;  // by device: the devices that must have lower positions
+    std::vector<int> ranks_;                // the rank at each position
     std::vector<int> position_ = std::vector<int>(at(cluster_.size()));
     std::vector<bool> taken_ = std::vector<bool>(ranks_.size());
     std::vector<int> best_;

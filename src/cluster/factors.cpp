@@ -10,7 +10,7 @@ namespace rankmesh::detail {
 
 namespace {
 
-/// The divisors of a size, falling.
+/// Returns the divisors of a size, descending.
 std::vector<int> divisors_of(int size) {
     auto divisors = std::vector<int>{};
     for (auto low = 1; low <= size / low; ++low) {
@@ -22,8 +22,8 @@ std::vector<int> divisors_of(int size) {
     return divisors;
 }
 
-/// A search by branch and bound, level by level from the devices outwards: what the links of a level carry
-/// depends on the factors of the levels inside only, so a part of the choices bounds the whole from below.
+/// Branch and bound, level by level from the devices outwards. The load of a level's links depends only on
+/// the factors of inner levels; therefore partial choices give a lower bound.
 class FactorSearch {
 public:
     FactorSearch(const Objective& objective, const std::vector<int>& fan_outs)
@@ -65,7 +65,7 @@ private:
 
     struct OneAxis {
         int size = 1;
-        std::vector<int> divisors = {};  // of the size, falling
+        std::vector<int> divisors = {};  // divisors of the size, descending
         double weight = 0.0;
         Collective operation = Collective::all_reduce;
         std::int64_t part = 0;
@@ -73,16 +73,16 @@ private:
         double sent = 0.0;
     };
     struct Time {
-        double start = 0.0;   // of one message
-        double moving = 0.0;  // of all bytes over the slowest link
+        double start = 0.0;   // seconds of one message
+        double moving = 0.0;  // seconds of all bytes over the slowest link
     };
     struct State {
-        std::vector<int> left;  // by axis, the factor that is not chosen yet
+        std::vector<int> left;  // by axis: the factor that is not chosen yet
         std::vector<Time> times;
-        std::int64_t ranks = 1;  // inside a unit of the next level
+        std::int64_t ranks = 1;  // ranks inside a unit of the next level
     };
 
-    /// Counts what crosses the links of level `outside - 1`, and chooses its factors.
+    /// Counts the load of the links of level `outside - 1`, and chooses its factors.
     void choose_level(std::size_t outside, State state) {
         const auto level = outside - 1;
         const auto& link = objective_.cluster.levels()[level];
@@ -107,7 +107,7 @@ private:
     }
 
     void choose_axis(std::size_t level, std::size_t place, int room, State& state, double sum) {
-        // What is left must fit into the rest of this unit and the units outside.
+        // The remaining factors must fit into the rest of this unit and the outer units.
         auto rest = std::int64_t{1};
         for (auto left : state.left) rest *= left;
         if (rest > room * room_outside_[level] || nodes_left_-- <= 0) return;
@@ -122,7 +122,7 @@ private:
         const auto a = order_[place];
         const auto left = state.left[a];
         for (auto factor : axes_[a].divisors) {
-            // The outermost level takes all that is left.
+            // The outermost level takes all remaining factors.
             if (factor > room || left % factor != 0 || (level == 0 && factor != left)) continue;
             chosen_[level][a] = factor;
             state.left[a] = left / factor;
@@ -137,8 +137,8 @@ private:
     const Objective& objective_;
     const std::vector<int>& fan_outs_;
     std::vector<OneAxis> axes_;
-    std::vector<std::size_t> order_;          // of the axes, the heaviest first
-    std::vector<std::int64_t> room_outside_;  // by level, the units of the level outside
+    std::vector<std::size_t> order_;          // axes, the heaviest first
+    std::vector<std::int64_t> room_outside_;  // by level: units of the outer levels
     Factors chosen_;
     std::optional<Factors> best_;
     double least_ = std::numeric_limits<double>::infinity();

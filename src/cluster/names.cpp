@@ -14,7 +14,7 @@ namespace rankmesh::detail {
 
 namespace {
 
-constexpr auto most_digits = std::size_t{18};  // of a number in a name: it fits into 64 bits
+constexpr auto most_digits = std::size_t{18};  // of a number in a name, because it must fit in 64 bits
 
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
@@ -24,14 +24,14 @@ std::int64_t value_of(std::string_view digits) {
     return value;
 }
 
-/// The number with zeros before it up to as many digits.
+/// Returns the number padded with zeros to `width` digits.
 std::string padded(std::int64_t number, std::size_t width) {
     auto digits = std::to_string(number);
     if (digits.size() < width) digits.insert(0, width - digits.size(), '0');
     return digits;
 }
 
-/// The digits at the end of a name.
+/// Returns the digits at the end of a name.
 std::string_view digits_at_end(std::string_view name) {
     auto begin = name.size();
     while (begin > 0 && is_digit(name[begin - 1])) --begin;
@@ -41,7 +41,7 @@ std::string_view digits_at_end(std::string_view name) {
 /// `a01-a31`: the first and the last name.
 using Ends = std::pair<std::string_view, std::string_view>;
 
-/// The ends of a text that reads as a range: two names that differ only in the number at their end.
+/// Returns the ends of a range: two names that differ only in the number at their end.
 std::optional<Ends> ends_of(std::string_view text) {
     for (auto dash = text.find('-'); dash != std::string_view::npos; dash = text.find('-', dash + 1)) {
         const auto first = text.substr(0, dash);
@@ -55,7 +55,7 @@ std::optional<Ends> ends_of(std::string_view text) {
     return std::nullopt;
 }
 
-/// Reads one list; each method reads what it is named after.
+/// Reads one list. Each method reads the part that it is named after.
 class ListReader {
 public:
     ListReader(std::string_view list, std::string_view what, int most)
@@ -130,7 +130,7 @@ private:
             fail(cat("have a name of ", length, " characters, more than ", Cluster::longest_name));
     }
 
-    /// Calls `add` with each number of a range, of which each makes `times` names.
+    /// Calls `add` with each number of a range; each number makes `times` names.
     template <class Add>
     void range(std::string_view text, std::string_view low, std::string_view high, std::size_t times,
                const Add& add) const {
@@ -144,7 +144,7 @@ private:
         for (auto number = first; number <= last; ++number) add(padded(number, low.size()));
     }
 
-    /// What is in brackets, `01-31,40]`, each number of which makes `times` names of the item from `begin`
+    /// Reads the content of brackets, `01-31,40]`. Each number makes `times` names of the item from `begin`
     /// on.
     std::vector<std::string> numbers(std::size_t begin, std::size_t times) {
         auto all = std::vector<std::string>{};
@@ -198,7 +198,7 @@ private:
     std::vector<std::string> names_;
 };
 
-/// A name around the last number in it; no digits where it has none that a range could count.
+/// A name, split at its last number. `digits` is empty if a range could not count the number.
 struct Numbered {
     explicit Numbered(std::string_view name) : before(name) {
         auto end = name.size();
@@ -219,14 +219,14 @@ struct Numbered {
     std::string_view after = {};
 };
 
-/// A run of names as one item.
+/// Returns consecutive names as one item.
 std::string item_of(std::string_view first, std::string_view last) {
     const auto numbered = Numbered(first);
     if (first == last) {
         if (!ends_of(first)) return std::string(first);
-        return cat(numbered.before, "[", numbered.digits, "]");  // else it would be read as a range
+        return cat(numbered.before, "[", numbered.digits, "]");  // otherwise it would be read as a range
     }
-    // With brackets where a dash inside a name makes the other form hard to read, or hard to write.
+    // Use brackets if a dash inside a name makes the other form ambiguous.
     if (numbered.after.empty() && numbered.before.find('-') == std::string_view::npos)
         return cat(first, "-", last);
     return cat(numbered.before, "[", numbered.digits, "-", Numbered(last).digits, "]", numbered.after);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What placements are compared by, and what looks for a good one.
+// The objective of placements, and the algorithms that search for a good placement.
 #pragma once
 
 #include <optional>
@@ -12,8 +12,8 @@ namespace rankmesh::detail {
 /// The sum over the axes of weight times seconds.
 struct Objective {
     const Cluster& cluster;
-    Mesh plain;                        ///< the mesh whose positions are placed
-    std::vector<AxisTraffic> traffic;  ///< of the axes of two ranks or more, in mesh order
+    Mesh plain;                        ///< the mesh whose positions get devices
+    std::vector<AxisTraffic> traffic;  ///< traffic of the axes of two or more ranks, in mesh order
     std::int64_t bytes;
 
     double seconds(const auto& topology, const AxisTraffic& of) const {
@@ -28,22 +28,22 @@ struct Objective {
     double of_ranks(std::vector<int> ranks) const { return (*this)(Placement(plain, std::move(ranks))); }
 };
 
-/// By level, outermost first, how many positions of each axis lie side by side in one unit of the level
-/// outside.
+/// For each level, outermost first: the number of adjacent positions of each axis in one unit of the next
+/// outer level.
 using Factors = std::vector<std::vector<int>>;
 
-/// The best factors where a unit of the level outside holds up to `fan_outs` units; nothing if the sizes do
-/// not factor so. `complete` is false if the search was cut short.
+/// Returns the best factors if a unit of the next outer level holds up to `fan_outs` units; nullopt if the
+/// sizes have no such factors. `complete` is false if the search stopped early.
 std::optional<Factors> best_factors(const Objective& objective, const std::vector<int>& fan_outs,
                                     bool& complete);
 
-/// The mesh that these factors are on an even cluster.
+/// Returns the mesh of these factors on an even cluster.
 Mesh mesh_of_factors(const Cluster& cluster, const Mesh& plain, const Factors& factors);
 
-/// The best of all placements, by position; nothing if there are too many to look at all.
+/// Returns the best of all placements, by position; nullopt if there are too many to compare.
 std::optional<std::vector<int>> best_of_all(const Objective& objective);
 
-/// A good placement on a cluster of any shape, by position.
+/// Returns a good placement on a cluster of any shape, by position.
 std::vector<int> packed(const Objective& objective);
 
 }  // namespace rankmesh::detail

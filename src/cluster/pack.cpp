@@ -19,7 +19,7 @@ struct Factor {
 
 std::size_t at(int i) { return static_cast<std::size_t>(i); }
 
-/// The prime factors of a size, the largest first.
+/// Returns the prime factors of a size, largest first.
 std::vector<int> primes_of(int size) {
     auto primes = std::vector<int>{};
     for (auto prime = 2; size > 1; ++prime) {
@@ -30,11 +30,11 @@ std::vector<int> primes_of(int size) {
     return primes;
 }
 
-/// Puts positions on devices in blocks: a block of the inner factors goes whole into the first and innermost
-/// unit that has room for it, and is taken apart only where there is none.
+/// Places positions in blocks. A block of inner factors goes into the first innermost unit that has room for
+/// all of it; it is split only if there is none.
 class Packing {
 public:
-    /// The factors are listed outermost first; together they make up the axes of the mesh.
+    /// `factors` are outermost first; their products are the axes of the mesh.
     Packing(const Cluster& cluster, const Mesh& plain, const std::vector<Factor>& factors)
         : cluster_(cluster), ranks_(at(plain.size())) {
         auto strides = std::vector<int>(at(plain.axis_count()));
@@ -72,7 +72,7 @@ private:
         int stride;  // of positions
     };
 
-    /// Puts the block of the `inner` innermost digits at `position` into a unit that has room for it.
+    /// Places the block of the `inner` innermost digits at `position` into a unit with room for it.
     void put(std::size_t inner, int position, int level, int unit) {
         const auto block = blocks_[inner];
         for (auto l = containers_ - 1; l > level; --l) {
@@ -83,7 +83,7 @@ private:
                           : cluster_.unit(
                                 cluster_.first_device(unit, level) + cluster_.unit_size(unit, level) - 1, l) +
                                 1;
-            // Rooms only shrink, so what had none before has none now.
+            // Free room only shrinks: a unit without room earlier has none now.
             auto& next = next_.try_emplace({l, level, unit, static_cast<int>(inner)}, begin).first->second;
             while (next < end && free_[at(l)][at(next)] < block) ++next;
             if (next < end) return put(inner, position, l, next);
@@ -102,15 +102,15 @@ private:
     const Cluster& cluster_;
     std::vector<int> ranks_;              // by position
     std::vector<Digit> digits_;           // innermost first
-    std::vector<int> blocks_ = {1};       // by how many digits, the positions
-    int containers_ = 0;                  // levels whose units hold several devices
-    std::vector<std::vector<int>> free_;  // by level and unit, devices
+    std::vector<int> blocks_ = {1};       // positions by number of digits
+    int containers_ = 0;                  // number of levels whose units hold several devices
+    std::vector<std::vector<int>> free_;  // free devices by level and unit
     std::vector<int> largest_;            // by level
-    std::vector<int> used_;               // by unit of the innermost container
+    std::vector<int> used_;               // used devices by unit of the innermost container
     std::map<std::array<int, 4>, int> next_;
 };
 
-/// How many units the units of the level outside hold, by level: most often, or least.
+/// Returns for each level how many units an outer unit holds: the most frequent number, or the least.
 std::vector<int> fan_outs_of(const Cluster& cluster, int ranks, bool least) {
     auto fan_outs = std::vector<int>{ranks};
     for (int l = 1; l < cluster.level_count(); ++l) {
@@ -126,7 +126,7 @@ std::vector<int> fan_outs_of(const Cluster& cluster, int ranks, bool least) {
     return fan_outs;
 }
 
-/// The axes, the heaviest innermost, so that all of one comes before the next.
+/// Returns the factors of all axes; the heaviest axis is innermost and complete before the next.
 std::vector<int> by_weight(const Objective& objective) {
     auto axes = std::vector<int>{};
     for (const auto& of : objective.traffic) axes.push_back(objective.plain.axis(of.axis).index);
@@ -145,7 +145,7 @@ void append_factors(std::vector<Factor>& factors, int axis, int size) {
     for (auto prime : primes_of(size)) factors.push_back({axis, prime});
 }
 
-/// The lists of factors that are tried, the most promising first.
+/// Returns the lists of factors to try, the most promising first.
 std::vector<std::vector<Factor>> lists_of(const Objective& objective, std::size_t most) {
     const auto& mesh = objective.plain;
     auto axes = by_weight(objective);
@@ -168,7 +168,7 @@ std::vector<std::vector<Factor>> lists_of(const Objective& objective, std::size_
     return lists;
 }
 
-/// Exchanges pairs of positions, and positions with idle devices, as long as that helps and the budget of
+/// Exchanges pairs of positions, and positions with idle devices, while that helps and the budget of
 /// evaluations lasts.
 void refine(const Objective& objective, std::vector<int>& ranks, double& seconds, int budget) {
     const auto& cluster = objective.cluster;
@@ -205,7 +205,7 @@ void refine(const Objective& objective, std::vector<int>& ranks, double& seconds
 }  // namespace
 
 std::vector<int> packed(const Objective& objective) {
-    // What an evaluation takes is in proportion to this, so that all take less than a second.
+    // The cost of an evaluation is proportional to this; the budget keeps all evaluations below one second.
     const auto work = std::int64_t{objective.plain.size()} * objective.cluster.level_count() *
                       static_cast<std::int64_t>(std::max<std::size_t>(objective.traffic.size(), 1));
     auto best = std::vector<int>{};

@@ -10,7 +10,7 @@ namespace rankmesh {
 
 namespace {
 
-/// The mesh with the same axes over positions 0, 1, 2, ...
+/// Returns the mesh with the same axes over positions 0, 1, 2, ...
 Mesh plain(const Mesh& mesh) {
     auto axes = std::vector<Axis>{};
     for (int a = 0; a < mesh.axis_count(); ++a) axes.push_back({mesh.name(AxisId{a}), mesh.size(AxisId{a})});
@@ -25,7 +25,7 @@ void check_speeds(const Cluster& cluster) {
                                          level.name, ":8(50GB/s,5us)"));
 }
 
-/// The typical traffic of the axes of two ranks or more, but where `given` says otherwise.
+/// Returns the traffic of the axes of two or more ranks: from `given`, else typical.
 std::vector<AxisTraffic> traffic_of(const Mesh& mesh, const std::vector<AxisTraffic>& given) {
     auto all = typical_traffic(mesh);
     for (const auto& one : given) {
@@ -39,10 +39,10 @@ std::vector<AxisTraffic> traffic_of(const Mesh& mesh, const std::vector<AxisTraf
     return all;
 }
 
-/// The ranks up to which other placements are tried as well where a mesh with strides is good.
+/// Up to so many ranks, placements are also tried if a mesh with strides is good.
 constexpr auto most_packed_too = 2048;
 
-/// True if `a` is less than `b` by more than rounding.
+/// Returns true if `a` is less than `b` by more than rounding errors.
 bool is_less(double a, double b) { return a < b * (1 - 1e-9); }
 
 Placed placed(const Cluster& cluster, const auto& given, const std::vector<AxisTraffic>& traffic,

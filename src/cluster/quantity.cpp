@@ -20,7 +20,7 @@ std::string quantity_to_string(double value, std::span<const Unit> units) {
     for (auto i = units.size(); i-- > 0;)
         if (value >= decimal("1", units[i].exponent)) unit = units[i];
 
-    // Scientific notation has the fewest digits; only its point moves, so nothing is rounded twice.
+    // Scientific notation has the fewest digits. Moving only its point avoids a second rounding.
     auto buffer = std::array<char, 64>{};
     const auto end =
         std::to_chars(buffer.data(), buffer.data() + buffer.size(), value, std::chars_format::scientific).ptr;

@@ -7,7 +7,7 @@
 
 namespace rankmesh::detail {
 
-/// A unit by its power of ten: `{"GB/s", 9}`.
+/// A unit and its power of ten: `{"GB/s", 9}`.
 struct Unit {
     std::string_view name;
     int exponent;
@@ -16,13 +16,14 @@ struct Unit {
 inline constexpr Unit bandwidth_units[] = {{"TB/s", 12}, {"GB/s", 9}, {"MB/s", 6}, {"kB/s", 3}, {"B/s", 0}};
 inline constexpr Unit latency_units[] = {{"s", 0}, {"ms", -3}, {"us", -6}, {"ns", -9}};
 
-/// The value in the largest of `units` in which it is 1 or more, in the fewest digits that read back exactly.
+/// Returns the value in the largest of `units` in which it is 1 or more, with the fewest digits that read
+/// back exactly.
 ///
-/// Law: `decimal(digits, exponent)` of the two parts of the text is the value.
+/// Law: `decimal(digits, exponent)` of the two parts of the text equals the value.
 std::string quantity_to_string(double value, std::span<const Unit> units);
 
-/// `digits` times ten to the `exponent`, rounded once; negative if `digits` is no number such as `25` or
-/// `2.5`.
+/// Returns `digits` times 10^`exponent`, rounded once; a negative number if `digits` is not a number such as
+/// `25` or `2.5`.
 double decimal(std::string_view digits, int exponent);
 
 }  // namespace rankmesh::detail

@@ -14,7 +14,7 @@ namespace {
 
 using Sizes = std::vector<std::vector<std::int64_t>>;
 
-/// Which buffers of an operation have the same size on all members, in rankmesh's words and in PyTorch's.
+/// The buffers of an operation whose sizes are equal on all members. Covers names of rankmesh and PyTorch.
 enum class Same : std::uint8_t { both, in, out, either, none };
 
 struct Rule {
@@ -53,7 +53,8 @@ Same same_in(const Traits& operation) {
 Rule rule_of(const RecordedOperation& call) {
     const auto known = std::ranges::find(rules_of_torch, call.operation, &Rule::operation);
     if (known != std::ranges::end(rules_of_torch)) return *known;
-    // PyTorch's all_to_all takes lists of any sizes and does not say that they are uneven; ours has one size.
+    // PyTorch's all_to_all takes lists of any sizes and does not record that they are uneven; rankmesh's has
+    // one size.
     const auto is_uneven = call.operation == "all_to_all" && call.input_sizes.size() != 1;
     const auto* row = row_of(call);
     if (is_uneven || !row) return {call.operation, is_uneven ? Same::none : Same::both};

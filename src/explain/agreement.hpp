@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the members of a group must agree on in one call.
+// The parts of a call on which the members of a group must agree.
 #pragma once
 
 #include <string>
@@ -9,12 +9,12 @@
 
 namespace rankmesh::detail::explaining {
 
-/// The parts of a call that must be the same on all members; empty where an operation has none, or where a
-/// record does not say it.
+/// The parts of a call that must be equal on all members. A part is empty if the operation does not have it
+/// or a record does not contain it.
 struct Agreement {
     std::string operation;
     std::string dtype;
-    std::string count;  ///< elements of each buffer that must match, in and out
+    std::string count;  ///< elements of each input and output buffer that must match
     std::string reduction;
     std::string argument;  ///< the root, or the distance of a shift
     bool has_open_edges = false;
@@ -23,16 +23,16 @@ struct Agreement {
 
 Agreement agreement_of(const RecordedOperation& call);
 
-/// True if its call can end on a member before all others have made it: it has a root.
+/// Returns true if the call can end on a member before all others have made it, because it has a root.
 bool ends_early(const RecordedOperation& call);
 
-/// What differs between two of them: `the operation`, `the number of elements`.
+/// Returns the parts that differ: `the operation`, `the number of elements`.
 std::vector<std::string> differences(const Agreement& a, const Agreement& b);
 
-/// `all_reduce of 4 f32 by sum`, as errors of the engines call it.
+/// Returns the call as text, like errors of the engines: `all_reduce of 4 f32 by sum`.
 std::string words_of(const RecordedOperation& call);
 
-/// The elements that a message has at the end of `call`: of a send those that it sends.
+/// Returns the number of elements of a message at this end; for a send, those that it sends.
 std::int64_t elements_sent(const RecordedOperation& call);
 std::int64_t elements_received(const RecordedOperation& call);
 

@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::size_t most_words = 3;
 
-/// The calls of one member from a number on, as what members must agree on.
+/// Returns the calls of one member from a number on, as agreement numbers.
 std::vector<std::vector<int>> calls_from(const Evidence& evidence, const Member& member, std::int64_t number,
                                          std::size_t most) {
     auto calls = std::vector<std::vector<int>>{};
@@ -26,7 +26,7 @@ std::vector<std::vector<int>> calls_from(const Evidence& evidence, const Member&
     return calls;
 }
 
-/// True if both lists say something, and the same, as far as both reach.
+/// Returns true if both lists are not empty and equal as far as both reach.
 bool overlap(const std::vector<std::vector<int>>& a, std::size_t from_a,
              const std::vector<std::vector<int>>& b, std::size_t from_b) {
     if (from_a >= a.size() || from_b >= b.size()) return false;
@@ -36,8 +36,8 @@ bool overlap(const std::vector<std::vector<int>>& a, std::size_t from_a,
                       b.begin() + static_cast<std::ptrdiff_t>(from_b));
 }
 
-/// How a list comes to differ from another: a call left out, made twice, or two of them swapped; empty: none
-/// of these.
+/// Returns how a list differs from another: a call omitted, made twice, or two calls swapped; "": none of
+/// these.
 std::string pattern_of(const Evidence& evidence, const Member& member, const Member& other,
                        std::int64_t number) {
     constexpr std::size_t most = 32;
@@ -65,7 +65,7 @@ std::string pattern_of(const Evidence& evidence, const Member& member, const Mem
     return {};
 }
 
-/// Those who made one and the same call, and who made it.
+/// A set of members that made the same call.
 struct Class {
     std::vector<int> agreements;
     std::vector<const Member*> members;
@@ -82,7 +82,7 @@ struct Difference {
     const Communicator* communicator = nullptr;
     std::int64_t number = 0;
     std::int64_t created_ns = 0;
-    std::vector<Class> classes;  ///< the largest first
+    std::vector<Class> classes;  ///< sorted by size, largest first
 };
 
 std::optional<Difference> difference_on(const Evidence& evidence, const Communicator& communicator) {
@@ -136,8 +136,8 @@ std::optional<Difference> difference_on(const Evidence& evidence, const Communic
     }
 }
 
-/// Puts the class to the front that other groups along the same axes agree with, where members are not enough
-/// to tell.
+/// If the members alone cannot decide, moves the class to the front with which other groups along the same
+/// axes agree.
 bool tells_who_is_right(const Evidence& evidence, Difference& difference) {
     auto& classes = difference.classes;
     if (classes[0].members.size() > classes[1].members.size()) return true;
@@ -214,7 +214,7 @@ Finding finding_of(const Evidence& evidence, Difference difference) {
     return finding;
 }
 
-/// Which neighbours a send_recv has, as a number that is the same at the same distances; 0: another message.
+/// Returns a number for the neighbours of a send_recv, equal for equal distances; 0: another message.
 std::int64_t neighbours(const RecordedEntry& entry, int rank) {
     const auto& group = entry.group->ranks;
     const auto me = std::ranges::find(group, rank) - group.begin();
@@ -238,7 +238,7 @@ std::vector<Finding> differing_calls(const Evidence& evidence) {
 
 std::optional<ListDifference> first_difference(const Evidence& evidence, const std::vector<int>& ranks,
                                                bool peers) {
-    // A ring keeps the last calls on each communicator: before `from` some are lost.
+    // A ring buffer keeps the last calls on each communicator; calls before `from` may be lost.
     auto from = std::int64_t{0};
     auto records = std::vector<const FlightRecord*>{};
     for (const auto rank : ranks) {
@@ -251,14 +251,15 @@ std::optional<ListDifference> first_difference(const Evidence& evidence, const s
             if (seen.insert({evidence.number_of(entry), entry.is_message}).second && entry.number > 1)
                 from = std::max(from, entry.id);
     }
-    if (records.size() < 3) return std::nullopt;  // of two none is fewer
+    if (records.size() < 3) return std::nullopt;  // two records cannot outvote each other
     auto at = std::vector<std::size_t>{};
     for (const auto* record : records)
         at.push_back(
             static_cast<std::size_t>(std::ranges::lower_bound(record->entries, from, {}, &RecordedEntry::id) -
                                      record->entries.begin()));
     const Communicator* checked = nullptr;
-    // Groups along the same axes are alike; of one whose axes are not known, all these ranks must be members.
+    // Groups along the same axes are equivalent. If the axes of a group are not known, all these ranks must
+    // be members.
     using Called = std::tuple<std::string, int, bool, std::int64_t>;
     while (true) {
         auto classes = std::map<Called, std::vector<std::size_t>>{};

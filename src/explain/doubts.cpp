@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::size_t most_doubts = 5;
 
-/// Calls that are not over on ranks that have made them.
+/// Adds calls that have not ended on ranks that have made them.
 void add_open_calls(const Evidence& evidence, std::vector<std::string>& doubts) {
     struct Open {
         const RecordedEntry* entry = nullptr;
@@ -45,7 +45,7 @@ void add_open_calls(const Evidence& evidence, std::vector<std::string>& doubts) 
     }
 }
 
-/// Calls that some members of a group have made and others have not, though nobody waits for them.
+/// Adds calls that only some members of a group have made, although no rank waits for them.
 void add_uneven_calls(const Evidence& evidence, const Messages& messages, std::vector<std::string>& doubts) {
     const auto& places = evidence.places();
     for (const auto& communicator : evidence.communicators()) {

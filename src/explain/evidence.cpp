@@ -11,9 +11,9 @@ namespace rankmesh::detail::explaining {
 
 namespace {
 
-constexpr int most_listed = 1 << 20;  // ranks that are looked at for a record
+constexpr int most_listed = 1 << 20;  // most ranks to check for a record
 constexpr std::string_view unrecorded = "a call without an entry";
-constexpr int most_added = 1 << 16;  // members of the group of all ranks that no record names
+constexpr int most_added = 1 << 16;  // most members to add to the group of all ranks
 
 std::string label_of(const RecordedGroup& group, const std::string& axes, const Places& places,
                      bool is_torch) {
@@ -24,10 +24,10 @@ std::string label_of(const RecordedGroup& group, const std::string& axes, const 
     return in_quotes(name);
 }
 
-/// The ranks of groups, each sorted once.
+/// The ranks of each group, sorted once.
 class Groups {
 public:
-    /// A group in which this record has calls though its rank is not in it; null: none.
+    /// Returns a group in which this record has calls although its rank is not a member; null: none.
     const RecordedGroup* of_others(const FlightRecord& record) {
         const RecordedGroup* checked = nullptr;
         for (const auto& entry : record.entries) {
@@ -120,7 +120,7 @@ Evidence::Evidence(std::span<const FlightRecord> records, std::span<const Unread
     for (const auto& [rank, record] : by_rank_) whereabouts_[rank] = find_whereabouts(*record);
 }
 
-/// PyTorch's Gloo does not say which ranks a group has; of that of all ranks it is known.
+/// PyTorch's Gloo does not record the ranks of a group, but those of the group of all ranks are known.
 void Evidence::add_members_of_world() {
     for (auto& communicator : communicators_) {
         const auto& group = *communicator.group;
@@ -139,7 +139,7 @@ void Evidence::add_members_of_world() {
     }
 }
 
-/// A group that is smaller than others of its name lacks some of the ranks without a record.
+/// A group that is smaller than others of its name lacks some ranks without a record.
 void Evidence::find_lacking() {
     if (absent().empty()) return;
     auto sizes = std::map<std::string, std::size_t>{};
@@ -158,8 +158,8 @@ void Evidence::find_lacking() {
     }
 }
 
-/// Communicators that share ranks are not alike though they are along the same axes, such as PyTorch's group
-/// of all ranks and one over a whole mesh.
+/// Communicators that share ranks are not equivalent even along the same axes, such as PyTorch's group of all
+/// ranks and a group over a whole mesh.
 void Evidence::tell_kinds_apart() {
     for (const auto by_description : {true, false}) {
         auto seen = std::set<std::pair<std::string, int>>{};
@@ -187,7 +187,7 @@ std::pair<std::string, int> Evidence::reported(int rank) const {
         const auto& error = record->error;
         if (std::ranges::find(record->missing, rank) == record->missing.end()) continue;
         for (auto at = error.find(name); at != std::string::npos; at = error.find(name, at + 1)) {
-            // A clause of its own: `; rank 3 [dp=1 tp=1] is in barrier, ...`.
+            // A separate clause: `; rank 3 [dp=1 tp=1] is in barrier, ...`.
             if (at < 2 || error[at - 2] != ';') continue;
             auto text = std::string_view(error).substr(at + name.size());
             if (const auto end = text.find("] "); text.starts_with('[') && end != std::string_view::npos)
@@ -297,8 +297,8 @@ bool Evidence::is_device(const RecordedEntry& entry) {
 
 bool Evidence::is_unrecorded(const RecordedEntry& entry) { return entry.call->operation == unrecorded; }
 
-/// True of a call that failed at once because others had given up, at a timeout that was not this rank's: it
-/// says nothing of where the rank was until then.
+/// Returns true for a call that failed at once because other ranks had timed out. Such a call does not show
+/// where the rank was before.
 bool Evidence::is_late(const FlightRecord& record, const RecordedEntry& entry) const {
     constexpr auto at_once_ns = 50'000'000;  // a few ticks of the clock of records
     if (entry.state != RecordedState::failed || entry.completed_ns == 0 ||
@@ -317,8 +317,8 @@ bool Evidence::left_by_consequence(int rank) const {
     return of && (of->reason == "timeout" || of->reason == "peer_lost");
 }
 
-/// PyTorch's Gloo notes a call that failed as one that is over: null, or the first that cannot be over, since
-/// a member with a record has not made it.
+/// PyTorch's Gloo records a failed call as completed. Returns the first call that cannot be complete because
+/// a member with a record has not made it; null: none.
 const RecordedEntry* Evidence::find_failed(const FlightRecord& record) const {
     for (const auto& entry : record.entries) {
         if (!notes_ends_late(record, entry) || entry.is_message || ends_early(*entry.call)) continue;
@@ -345,7 +345,7 @@ Whereabouts Evidence::find_whereabouts(const FlightRecord& record) {
     if (!result.entry) result.entry = failed;
     if (!record.is_torch) return result;
     if (!result.entry) result.entry = find_failed(record);
-    // What its status says alone: the entries are not in the record.
+    // The status is the only source if the record does not have the entries.
     for (const auto& status : record.statuses) {
         if (result.entry || !status.group || status.enqueued <= status.completed) continue;
         auto call = RecordedOperation{};

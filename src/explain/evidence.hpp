@@ -21,18 +21,18 @@
 
 namespace rankmesh::detail::explaining {
 
-/// One rank of a communicator. Its collectives are entries of the rank's record, by rising number.
+/// One rank of a communicator. Its collectives are entries of the rank's record, by ascending number.
 struct Member {
     int rank = 0;
-    const FlightRecord* record = nullptr;  ///< null: there is none
+    const FlightRecord* record = nullptr;  ///< null: no record
     std::vector<const RecordedEntry*> collectives;
     std::vector<const RecordedEntry*> messages;
-    std::int64_t last = 0;  ///< the number of its last collective, 0: none
+    std::int64_t last = 0;  ///< the number of its last collective; 0: none
     std::int64_t completed = 0;
 
-    /// The entry of a number; several may have it, of which this is the first. Null: none.
+    /// Returns the first entry with a number; null: none.
     const RecordedEntry* find(std::int64_t number) const;
-    /// True if its record has all its collectives and messages on this communicator.
+    /// Returns true if the record has all its collectives and messages on this communicator.
     bool is_whole() const;
 };
 
@@ -40,12 +40,11 @@ struct Communicator {
     std::shared_ptr<const RecordedGroup> group;
     std::string label;  ///< `'tp' of mesh dp=2 tp=2`
     std::string axes;
-    std::string kind;  ///< the same for all groups along the same axes; empty: not known
-    std::vector<int>
-        ranks;  ///< in the communicator's order; where no record has it, those that say they are in it
-    std::vector<Member> members;   ///< by rising rank
-    std::int64_t made_by_all = 0;  ///< the collectives that all members with a record have made
-    bool lacks_members = false;    ///< some of the ranks without a record are in it, which no record says
+    std::string kind;        ///< equal for all groups along the same axes; empty: not known
+    std::vector<int> ranks;  ///< in the communicator's order; if not recorded, the ranks with calls on it
+    std::vector<Member> members;   ///< by ascending rank
+    std::int64_t made_by_all = 0;  ///< collectives that all members with a record have made
+    bool lacks_members = false;    ///< has unknown members among the ranks without a record
 
     const Member* find(int rank) const;
     /// `'tp' of mesh dp=2 tp=2 {0, 1}`.
@@ -54,9 +53,9 @@ struct Communicator {
 
 /// Where a rank was when its record was written.
 struct Whereabouts {
-    const RecordedEntry* entry = nullptr;  ///< the call that it was in; null: outside any
-    const RecordedEntry* last = nullptr;   ///< the last call that it completed
-    const RecordedEntry* late = nullptr;   ///< the first to which it came when others had given up
+    const RecordedEntry* entry = nullptr;  ///< the call that the rank was in; null: none
+    const RecordedEntry* last = nullptr;   ///< the last completed call
+    const RecordedEntry* late = nullptr;   ///< the first call that it entered after others had timed out
 };
 
 class Evidence {
@@ -69,47 +68,48 @@ public:
     const std::vector<Communicator>& communicators() const { return communicators_; }
     const Communicator& communicator_of(const RecordedEntry& entry) const;
     int number_of(const RecordedEntry& entry) const { return numbers_.at(entry.group.get()); }
-    /// Null where there is none.
+    /// Returns the record of a rank; null: none.
     const FlightRecord* record(int rank) const;
     const std::map<int, const FlightRecord*>& records() const { return by_rank_; }
-    /// All ranks that have a record or are in a group, ascending.
+    /// Returns all ranks that have a record or are in a group, ascending.
     const std::vector<int>& ranks() const { return ranks_; }
-    /// The ranks of the world, as far as records say it.
+    /// Returns the number of ranks of the world, as far as the records know it.
     int world() const { return world_; }
-    /// True if a record or a mesh says how many they are.
+    /// Returns true if a record or a mesh contains the number of ranks.
     bool knows_world() const { return knows_world_; }
-    /// The ranks of the world that have no record, ascending.
+    /// Returns the ranks of the world without a record, ascending.
     std::vector<int> absent() const;
-    /// The number of a rank in `ranks()`.
+    /// Returns the index of a rank in `ranks()`.
     int place(int rank) const;
-    /// The files that hold no record, and those whose record cannot be that of its rank.
+    /// Returns the files without a record, and files whose record cannot belong to its rank.
     const std::vector<UnreadFile>& unread() const { return unread_; }
     const UnreadFile* unread(int rank) const;
     const std::vector<std::string>& notes() const { return notes_; }
 
-    /// True if a rank left because others did not come, or were lost: it is not the first.
+    /// Returns true if a rank left because other ranks were missing or lost; it is not the cause.
     bool left_by_consequence(int rank) const;
     const Whereabouts& whereabouts(int rank) const { return whereabouts_.at(rank); }
-    /// What the errors of other ranks say of a rank that did not come, such as `does not answer: it is
-    /// stopped, cut off or gone`, and whose error; an empty text: nothing.
+    /// Returns what another rank's error says about a missing rank, such as `does not answer: it is stopped,
+    /// cut off or gone`, and the rank with that error. "": nothing.
     std::pair<std::string, int> reported(int rank) const;
-    /// What members must agree on, as a number that is the same for calls that agree.
+    /// Returns a number that is equal for calls that agree.
     int agreement(const RecordedEntry& entry) const { return agreements_.at(entry.call.get()); }
     const Agreement& agreement(int number) const {
         return known_agreements_[static_cast<std::size_t>(number)];
     }
 
-    /// True where a rank's device runs calls of several communicators in order, as NCCL's.
+    /// Returns true if the rank's device runs calls of several communicators in order, like NCCL.
     static bool is_device(const RecordedEntry& entry);
-    /// True if a record has no entry of the call, and a status says that the call is not over.
+    /// Returns true if the record has no entry of the call but a status that says that the call has not
+    /// ended.
     static bool is_unrecorded(const RecordedEntry& entry);
-    /// True if a rank wrote its record because something was wrong there.
+    /// Returns true if a rank wrote its record because of an error there.
     static bool says_wrong(const FlightRecord& record) {
         return !record.reason.empty() && record.reason != "request" && record.reason != "signal";
     }
     static bool is_over(const RecordedEntry& entry) { return entry.state == RecordedState::completed; }
-    /// True where a record can miss the end of a call: PyTorch's Gloo notes it a moment after the call
-    /// returned.
+    /// Returns true if a record can miss the end of a call: PyTorch's Gloo records the end a moment after the
+    /// call returned.
     static bool notes_ends_late(const FlightRecord& record, const RecordedEntry& entry) {
         return record.is_torch && entry.call->backend == "gloo";
     }
@@ -130,7 +130,7 @@ private:
 
     Places places_;
     std::map<int, const FlightRecord*> by_rank_;
-    std::set<int> missed_;  // those that others missed when their timeouts expired
+    std::set<int> missed_;  // ranks that were missing when timeouts of others expired
     std::vector<int> ranks_;
     int world_ = 0;
     bool knows_world_ = false;
@@ -141,7 +141,7 @@ private:
     std::map<Agreement, int> agreement_numbers_;
     std::vector<Agreement> known_agreements_;
     std::map<int, Whereabouts> whereabouts_;
-    std::deque<RecordedEntry> unrecorded_;  // calls of which records say only that they are not over
+    std::deque<RecordedEntry> unrecorded_;  // calls for which records contain only that they have not ended
     std::vector<UnreadFile> unread_;
     std::map<int, const UnreadFile*> unread_of_;
     std::vector<std::string> notes_;

@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::size_t most_errors = 3;
 
-/// The mesh of the records over the most ranks.
+/// Returns the mesh of the records with the most ranks.
 Places places_of(std::span<const FlightRecord> records) {
     auto best = std::optional<std::variant<Mesh, Placement>>{};
     auto size = 0;
@@ -29,12 +29,12 @@ Places places_of(std::span<const FlightRecord> records) {
                     best = Placement(mesh, one.placed);
                 size = mesh.size();
             } catch (const UsageError&) {
-                continue;  // coordinates are left out
+                continue;  // then texts have no coordinates
             }
     return best ? Places(std::move(*best)) : Places();
 }
 
-/// What the ranks themselves say, the same texts together.
+/// Returns the ranks' own errors; equal texts are merged.
 std::vector<std::string> errors_of(const Evidence& evidence) {
     auto ranks_by_reason = std::map<std::string, std::pair<std::vector<int>, std::string>>{};
     for (const auto& [rank, record] : evidence.records())

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What `explain` looks for, each in a file.
+// The kinds of problems that `explain` finds; each is in its own file.
 #pragma once
 
 #include <vector>
@@ -11,21 +11,22 @@
 
 namespace rankmesh::detail::explaining {
 
-/// Members of a communicator that called something else than the others as the same call.
+/// Finds members of a communicator that made another call than the others.
 std::vector<Finding> differing_calls(const Evidence& evidence);
 
-/// Ranks that wait for one another, or for ranks that do not come; `differing` are those above.
+/// Finds ranks that wait for one another, or for ranks that do not arrive. `differing` is the result of the
+/// above.
 std::vector<Finding> waits(const Evidence& evidence, const Messages& messages,
                            const std::vector<Finding>& differing);
 
-/// Lists that block in another order of arrival.
+/// Finds lists of calls that deadlock in another order of arrival.
 std::vector<Finding> blocking_orders(const Evidence& evidence, const Messages& messages);
 
-/// Why records in which nothing is found do not show that all went well; empty: they do.
+/// Returns why records without findings do not prove that nothing is wrong; empty: they do.
 std::vector<std::string> doubts(const Evidence& evidence, const Messages& messages);
 
-/// Where the lists of these ranks first differ, over all communicators: a sentence, and the ranks that are
-/// fewer. With `peers`, calls of send_recv to and from other neighbours differ.
+/// Where the lists of these ranks first differ, over all communicators: a sentence, and the ranks in the
+/// minority. With `peers`, send_recv calls with other neighbours differ.
 struct ListDifference {
     std::string text;
     std::vector<int> ranks;
@@ -33,7 +34,7 @@ struct ListDifference {
 std::optional<ListDifference> first_difference(const Evidence& evidence, const std::vector<int>& ranks,
                                                bool peers = false);
 
-/// A finding of a kind about a communicator.
+/// Makes a finding about a communicator.
 inline Finding finding_on(Finding::Kind kind, const Communicator& communicator, std::int64_t call,
                           std::vector<int> ranks) {
     return {.kind = kind,

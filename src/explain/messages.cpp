@@ -104,7 +104,7 @@ std::vector<Finding> differing_messages(const Evidence& evidence, const Messages
             break;
         }
     }
-    // A send that nobody receives, and a receive that nobody sends to, which have a rank in common.
+    // Look for an unreceived send and an unsent receive that share a rank.
     struct Open {
         int rank;
         const RecordedEntry* entry;

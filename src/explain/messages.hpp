@@ -12,12 +12,12 @@
 
 namespace rankmesh::detail::explaining {
 
-/// The ends of all messages from one rank to another on one communicator, each in the order of its rank's
+/// The messages from one rank to another on one communicator: both ends, each in the order of its rank's
 /// calls.
 struct Stream {
     std::vector<const RecordedEntry*> sends;
     std::vector<const RecordedEntry*> receives;
-    bool is_whole = true;  ///< both ranks' records have them from the first on
+    bool is_whole = true;  ///< the records of both ranks have the messages from the first on
 };
 
 class Messages {
@@ -26,9 +26,9 @@ public:
 
     using Key = std::tuple<int, int, int>;  ///< the communicator's number, the sender, the receiver
     const std::map<Key, Stream>& streams() const { return streams_; }
-    /// The ranks that a message waits for: none, or its peers that have not come to their end of it.
+    /// Returns the ranks that a message waits for: its peers that have not reached their end.
     std::vector<int> missing(int rank, const RecordedEntry& entry) const;
-    /// The world ranks that it sends to, and receives from; -1: none.
+    /// Returns the world ranks that an entry sends to and receives from; -1: none.
     std::pair<int, int> peers(const RecordedEntry& entry) const;
 
 private:
@@ -38,7 +38,7 @@ private:
     std::map<Key, Stream> streams_;
 };
 
-/// Messages whose ends differ in length or type, or name other peers.
+/// Finds messages whose ends differ in length or type, or name other peers.
 std::vector<Finding> differing_messages(const Evidence& evidence, const Messages& messages);
 
 }  // namespace rankmesh::detail::explaining

@@ -121,7 +121,7 @@ void CallOrder::skip(int rank, int communicator, std::int64_t calls) {
 }
 void CallOrder::unknown(int rank) { list_of(rank).is_unknown = true; }
 
-/// One run of the program, as far as it goes.
+/// Runs the program until it ends or blocks.
 class OrderRun {
 public:
     explicit OrderRun(const CallOrder& order) : order_(order), states_(order.lists_.size()) {
@@ -155,7 +155,7 @@ public:
         auto ranks = graph.cycle();
         result.is_cycle = !ranks.empty();
         if (!result.is_cycle) ranks = graph.path(result.stuck.front());
-        // The last rank of a cycle waits for its first; the last of a path is not stuck.
+        // The last rank of a cycle waits for the first; the last rank of a path is not blocked.
         const auto links = result.is_cycle ? ranks.size() : ranks.size() - 1;
         for (std::size_t i = 0; i < links; ++i)
             result.chain.push_back(wait_of(ranks[i], ranks[(i + 1) % ranks.size()]));
@@ -163,7 +163,8 @@ public:
     }
 
 private:
-    // A collective by communicator and number, or a message by communicator, sender, receiver and number.
+    // Identifies a collective by communicator and number, or a message by communicator, sender, receiver and
+    // number.
     using Key = std::tuple<int, int, int, std::int64_t>;
     struct Instance {
         int here = 0;
@@ -234,7 +235,7 @@ private:
         }
     }
 
-    /// The ranks that a stuck rank waits for.
+    /// Returns the ranks that a blocked rank waits for.
     std::vector<int> missing(int rank) const {
         const auto& key = states_[at(rank)].held_by;
         const auto [communicator, from, to, number] = key;

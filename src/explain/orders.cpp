@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::size_t most_calls = 5'000'000;  // more than this takes minutes
 
-/// The lists of all ranks; nothing where records have gaps in them.
+/// Returns the lists of all ranks; nullopt if records have gaps.
 std::optional<CallOrder> lists_of(const Evidence& evidence, const Messages& messages) {
     auto calls = std::size_t{0};
     for (const auto& [rank, record] : evidence.records()) calls += record->entries.size();
@@ -49,7 +49,7 @@ std::optional<CallOrder> lists_of(const Evidence& evidence, const Messages& mess
         auto open = std::vector<Started>{};
         const RecordedEntry* last = nullptr;
         for (const auto& entry : record->entries) {
-            // What was started is waited for before the first call that began after it was over.
+            // Wait for a started call before the first call that began after the started call was complete.
             std::erase_if(open, [&](const Started& started) {
                 if (started.over_ns >= entry.created_ns) return false;
                 order.wait(place, started.number);
@@ -70,7 +70,7 @@ std::optional<CallOrder> lists_of(const Evidence& evidence, const Messages& mess
                 else
                     number = order.start_messages(place, communicator, name, parts);
             } else {
-                // Those of one number are one call.
+                // Entries with one number are one call.
                 if (last && last->group == entry.group && last->number == entry.number) continue;
                 last = &entry;
                 if (entry.blocking)
@@ -90,7 +90,7 @@ std::vector<Finding> blocking_orders(const Evidence& evidence, const Messages& m
     const auto order = lists_of(evidence, messages);
     if (!order) return {};
     auto deadlock = order->deadlock();
-    if (!deadlock || !deadlock->is_cycle) return {};  // a list that ends is a record that ends
+    if (!deadlock || !deadlock->is_cycle) return {};  // the end of a list is only the end of a record
     auto finding = Finding{};
     finding.kind = Finding::Kind::order;
     for (auto& link : deadlock->chain) {

@@ -62,7 +62,7 @@ std::vector<int> WaitGraph::cycle() const {
     return {};
 }
 
-/// Through a rank that is in one; it begins with its least rank.
+/// Returns the shortest cycle through `start`, beginning with its lowest rank.
 std::vector<int> WaitGraph::shortest_cycle(int start) const {
     auto before = std::map<int, int>{};
     auto queue = std::deque<int>{start};

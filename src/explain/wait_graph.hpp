@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which ranks wait for which, where no rank goes on.
+// The graph of ranks that wait for ranks when no rank continues.
 #pragma once
 
 #include <map>
@@ -9,25 +9,26 @@ namespace rankmesh::detail::explaining {
 
 inline std::size_t at(int i) { return static_cast<std::size_t>(i); }
 
-/// Ranks are held by calls, and a call by the ranks that have not made it.
+/// A rank is held by a call; a call waits for the ranks that have not made it.
 class WaitGraph {
 public:
     explicit WaitGraph(std::size_t ranks) : held_by_(ranks, free) {}
 
-    /// A call that these ranks have not made.
+    /// Adds a call that these ranks have not made, and returns its number.
     int call(std::vector<int> missing);
     void hold(int rank, int call) { held_by_[at(rank)] = call; }
 
     bool is_held(int rank) const { return held_by_[at(rank)] != free; }
-    /// The ranks that a held rank waits for.
+    /// Returns the ranks that a held rank waits for.
     const std::vector<int>& blockers(int rank) const { return missing_[at(held_by_[at(rank)])]; }
     std::vector<int> held() const;
-    /// Those that held ranks wait for, and that are not held, ascending.
+    /// Returns the ranks that are not held but for which held ranks wait, ascending.
     std::vector<int> roots() const;
 
-    /// Ranks each of which waits for the next, the last for the first; empty if there is no such circle.
+    /// Returns a cycle: each rank waits for the next, the last for the first; empty: none.
     std::vector<int> cycle() const;
-    /// From a held rank to one that is not, each of which waits for the next; there must be no cycle.
+    /// Returns a path from a held rank to a rank that is not held; each waits for the next. Requires a graph
+    /// without cycles.
     std::vector<int> path(int rank) const;
 
 private:

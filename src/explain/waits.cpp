@@ -15,7 +15,8 @@ namespace {
 
 constexpr std::size_t most_details = 3;
 
-/// Calls in which ranks were when their records were written, and who has not come to them.
+/// The calls in which ranks were when their records were written, and the ranks that have not made these
+/// calls.
 class Standing {
 public:
     Standing(const Evidence& evidence, const Messages& messages)
@@ -25,12 +26,12 @@ public:
 
     struct Waiting {
         const RecordedEntry* entry = nullptr;
-        std::vector<int> ranks;    ///< that wait in it, world ranks
+        std::vector<int> ranks;    ///< world ranks that wait in the call
         std::vector<int> missing;  ///< world ranks
     };
 
     const WaitGraph& graph() const { return graph_; }
-    /// Each call in which somebody waits for somebody, those for the fewest ranks first.
+    /// Returns each call in which ranks wait for other ranks; calls that wait for the fewest ranks first.
     std::vector<const Waiting*> waiting() const {
         auto all = std::vector<const Waiting*>{};
         for (const auto& one : waiting_) all.push_back(&one);
@@ -39,9 +40,9 @@ public:
         });
         return all;
     }
-    /// Each collective to which all have come, and that is not over on all.
+    /// Returns each collective that all members have made and that has not ended on all.
     const std::map<std::pair<int, std::int64_t>, std::vector<int>>& unfinished() const { return unfinished_; }
-    /// The call in which a held rank waits.
+    /// Returns the call in which a held rank waits.
     const RecordedEntry& entry(int rank) const { return *held_.at(rank); }
     std::vector<int> world_ranks(const std::vector<int>& places) const {
         auto ranks = std::vector<int>{};
@@ -50,7 +51,7 @@ public:
     }
 
 private:
-    /// The entries of which any holds the rank.
+    /// Returns the entries that may hold the rank.
     static std::vector<const RecordedEntry*> candidates(const FlightRecord& record,
                                                         const RecordedEntry& first) {
         auto all = std::vector<const RecordedEntry*>{&first};
@@ -96,7 +97,7 @@ private:
     }
     bool has_come(const Member& member, std::int64_t number) const {
         if (!member.record || member.last < number) return false;
-        // A device runs what was enqueued before first.
+        // A device first runs earlier enqueued calls.
         const auto* entry = member.find(number);
         const auto* doing = evidence_.whereabouts(member.rank).entry;
         return !entry || entry->state != RecordedState::scheduled || !Evidence::is_device(*entry) || !doing ||
@@ -106,14 +107,14 @@ private:
     const Evidence& evidence_;
     const Messages& messages_;
     WaitGraph graph_;
-    std::vector<Waiting> waiting_;  // by call of the graph
+    std::vector<Waiting> waiting_;  // index: call of the graph
     std::map<std::pair<int, std::int64_t>, int> calls_;
     std::map<std::pair<int, std::int64_t>, std::vector<int>> unfinished_;
     std::map<int, const RecordedEntry*> held_;
 };
 
-/// All members of the communicators in which these ranks wait, and of the others along the same axes if
-/// `alike`.
+/// Returns all members of the communicators in which these ranks wait; with `alike`, also of other
+/// communicators along the same axes.
 std::vector<int> concerned(const Evidence& evidence, const Standing& standing, const std::vector<int>& ranks,
                            bool alike = false) {
     auto communicators = std::set<const Communicator*>{};
@@ -130,13 +131,13 @@ std::vector<int> concerned(const Evidence& evidence, const Standing& standing, c
     return {all.begin(), all.end()};
 }
 
-/// Where the lists of calls of ranks that wait for one another first differ, if most ranks agree.
+/// Returns where the lists of calls of ranks that wait for one another first differ, if most ranks agree.
 std::optional<ListDifference> difference_of(const Evidence& evidence, const Standing& standing,
                                             const std::vector<int>& ranks) {
     const auto all = concerned(evidence, standing, ranks);
     for (const auto peers : {false, true})
         if (auto difference = first_difference(evidence, all, peers)) return difference;
-    // Of two ranks none is fewer, but others do along the same axes what one of them does.
+    // Two ranks cannot outvote each other, but groups along the same axes may agree with one of them.
     auto difference = first_difference(evidence, concerned(evidence, standing, ranks, true));
     if (difference && std::ranges::includes(all, difference->ranks)) return difference;
     return std::nullopt;
@@ -175,12 +176,13 @@ std::string waits_text(const Evidence& evidence, const Standing::Waiting& waitin
                evidence.text(*waiting.entry), ", for ", evidence.places().ranks(waiting.missing));
 }
 
-/// True if a rank left because others did not come, or were lost: it is not the first.
+/// Returns true if a rank left because other ranks were missing or lost; it is not the cause.
 bool is_consequence(const FlightRecord& record) {
     return record.reason == "timeout" || record.reason == "peer_lost";
 }
 
-/// True if most of a group did not make the call in which the others wait, and did not fail before it.
+/// Returns true if most members of a group did not make the call in which the others wait, and did not fail
+/// earlier.
 bool is_extra(const Evidence& evidence, const Standing::Waiting& waiting) {
     if (waiting.entry->is_message) return false;
     for (const auto rank : waiting.missing) {
@@ -213,7 +215,7 @@ Finding extra_finding(const Evidence& evidence, const Standing& standing, const 
     return finding;
 }
 
-/// What a rank that holds others up is doing.
+/// Returns what a rank is doing for which others wait.
 std::string doing(const Evidence& evidence, int rank) {
     const auto& [entry, last, late] = evidence.whereabouts(rank);
     if (entry) return cat("is in ", evidence.text(*entry));
@@ -222,7 +224,7 @@ std::string doing(const Evidence& evidence, int rank) {
                late ? cat(", and came to ", evidence.text(*late), " when others had given up") : "");
 }
 
-/// True if the records of these ranks would say that the call in which they are is over.
+/// Returns true if the records of these ranks would contain the end of their current call.
 bool note_ends(const Evidence& evidence, const std::vector<int>& ranks) {
     return std::ranges::all_of(ranks, [&](int rank) {
         const auto& record = *evidence.record(rank);
@@ -230,14 +232,14 @@ bool note_ends(const Evidence& evidence, const std::vector<int>& ranks) {
     });
 }
 
-/// True if a rank has called more since the call in which it is.
+/// Returns true if a rank has made further calls since its current call.
 bool has_called_more(const Evidence& evidence, int rank) {
     const auto& entries = evidence.record(rank)->entries;
     const auto& entry = *evidence.whereabouts(rank).entry;
     return !entries.empty() && (entries.back().group != entry.group || entries.back().number != entry.number);
 }
 
-/// Says of a call to which all have come that no program is to blame, and where to look.
+/// Adds details to a call that all members have made: no program is to blame, and where to look.
 void say_that_none_ends(const Evidence& evidence, const RecordedEntry& entry, Finding& finding) {
     const auto is_known = !Evidence::is_unrecorded(entry);
     finding.text = cat("all members have come to ", evidence.text(entry), ", and none has finished it",
@@ -257,7 +259,8 @@ void say_that_none_ends(const Evidence& evidence, const RecordedEntry& entry, Fi
         "the call has risen");
 }
 
-/// Collectives to which all have come, that are over on some or started on some; the ranks that are in them.
+/// Adds collectives that all members have made and that have ended or started on some. Returns the ranks in
+/// them.
 std::set<int> add_unfinished(const Evidence& evidence, const Standing& standing,
                              const std::vector<Finding>& differing, std::vector<Finding>& findings) {
     auto all = std::set<int>{};
@@ -271,7 +274,7 @@ std::set<int> add_unfinished(const Evidence& evidence, const Standing& standing,
             return other.group == communicator.ranks && other.communicator == communicator.label &&
                    other.call == number;
         });
-        if (differs) {  // calls that differ do not end
+        if (differs) {  // differing calls do not end
             all.insert(ranks.begin(), ranks.end());
             continue;
         }
@@ -289,7 +292,8 @@ std::set<int> add_unfinished(const Evidence& evidence, const Standing& standing,
                     .push_back(member.rank);
         }
         const auto& entry = *evidence.whereabouts(ranks.front()).entry;
-        // Where it is over on some, the others' records may be older, unless somebody needs these ranks.
+        // If the call has ended on some ranks, the records of the others may be older, unless ranks wait for
+        // these.
         const auto is_needed = [&](int rank) {
             return awaited.contains(rank) || has_called_more(evidence, rank);
         };
@@ -325,7 +329,7 @@ std::set<int> add_unfinished(const Evidence& evidence, const Standing& standing,
     return all;
 }
 
-/// The ranks that hold others up without being held themselves.
+/// Adds the ranks for which others wait and that do not wait themselves.
 void add_roots(const Evidence& evidence, const Standing& standing, const std::set<int>& unfinished,
                std::vector<Finding>& findings) {
     const auto waiting = standing.waiting();

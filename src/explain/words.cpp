@@ -37,7 +37,7 @@ std::string Places::axes_of(const std::vector<int>& ranks) const {
         for (int a = 0; a < other->size(); ++a)
             if ((*other)[AxisId{a}] != (*first)[AxisId{a}]) axes.insert(AxisId{a});
     }
-    // Different ranks that differ along these axes only: all of the group if there are as many as it has.
+    // Distinct ranks that differ only along these axes are the whole group if their number is its size.
     auto size = std::size_t{1};
     auto text = std::string{};
     for (int a = 0; a < mesh.axis_count(); ++a)
@@ -94,11 +94,11 @@ std::string few(std::vector<int> ranks) {
     std::ranges::sort(ranks);
     auto text = ranks_to_string(ranks);
     if (text.size() <= most_characters) return text;
-    // As many whole terms as fit, and how many ranks are in the others.
+    // Keep as many whole terms as fit, and count the ranks in the others.
     const auto end = text.rfind(',', most_characters);
     if (end == std::string::npos) return text;
     auto head = text.substr(0, end) + "}";
-    // A progression must not be cut: `0, 8, ...` says what follows.
+    // A progression must not be cut, because `0, 8, ...` implies what follows.
     if (const auto dots = head.rfind("...}"); dots != std::string::npos)
         head = head.substr(0, dots - 2) + "}";
     const auto shown = parse_ranks(head).size();

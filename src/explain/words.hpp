@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How texts name ranks, groups and chains of them.
+// Texts of ranks, groups and chains of ranks.
 #pragma once
 
 #include <optional>
@@ -13,39 +13,39 @@
 
 namespace rankmesh::detail::explaining {
 
-/// Where ranks stand, if a mesh is known.
+/// The coordinates of ranks, if a mesh is known.
 class Places {
 public:
     Places() = default;
     explicit Places(std::variant<Mesh, Placement> where) : where_(std::move(where)) {}
 
     std::optional<Coordinate> coord(int rank) const;
-    /// The axes along which these ranks are one group, `dp,tp`; empty where they are none.
+    /// Returns the axes along which these ranks are one group, `dp,tp`; "" if they are not a group.
     std::string axes_of(const std::vector<int>& ranks) const;
-    /// The ranks of a world that has all of these places; 0: no mesh is known.
+    /// Returns the number of ranks of the smallest world with the mesh; 0: no mesh is known.
     int world() const;
-    /// Nothing, or the mesh or placement as text.
+    /// Returns the mesh or placement as text; "" if none is known.
     std::string text() const;
 
-    /// `rank 3 (dp=1 tp=1)`.
+    /// Returns `rank 3 (dp=1 tp=1)`.
     std::string rank(int rank) const;
-    /// `rank 3 (dp=1 tp=1)`, `ranks {0, 3}` with coordinates where there are few, else what they have in
-    /// common: `ranks {0..7}, all at dp=0`.
+    /// Returns `rank 3 (dp=1 tp=1)`, or `ranks {0, 3}` with coordinates if there are few, else with common
+    /// coordinates: `ranks {0..7}, all at dp=0`.
     std::string ranks(const std::vector<int>& ranks) const;
-    /// `{0..7}, all at dp=0`; with coordinates where there are few.
+    /// Returns `{0..7}, all at dp=0`, or with coordinates if there are few.
     std::string named(const std::vector<int>& ranks) const;
 
 private:
     std::optional<std::variant<Mesh, Placement>> where_;
 };
 
-/// `{0..7, 9}`; of many runs the first, and how many ranks are left out.
+/// Returns `{0..7, 9}`; for many terms the first ones and the number of omitted ranks.
 std::string few(std::vector<int> ranks);
 
-/// `1 rank waits`, `2 ranks wait`.
+/// Returns `1 rank waits`, `2 ranks wait`.
 std::string ranks_that(std::size_t count, std::string_view one, std::string_view many);
 
-/// The chain, with coordinates.
+/// Returns the chain with coordinates.
 std::string text_of(const Deadlock& deadlock, const Places& places);
 
 }  // namespace rankmesh::detail::explaining

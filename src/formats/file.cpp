@@ -18,7 +18,7 @@ namespace {
 /// An open file, or standard input, which is left open.
 class File {
 public:
-    // Without O_NONBLOCK opening a pipe waits for a writer.
+    // Without O_NONBLOCK, opening a pipe waits for a writer.
     explicit File(const std::string& path)
         : descriptor_(path == "-" ? STDIN_FILENO : open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC)) {}
     File(const File&) = delete;
@@ -31,7 +31,7 @@ public:
         struct stat status {};
         return fstat(descriptor_, &status) == 0 && S_ISFIFO(status.st_mode);
     }
-    /// Appends the next bytes, at most `most`: their number, 0 at the end, below 0 for an error.
+    /// Appends at most `most` bytes. Returns their number, 0 at the end, a negative number for an error.
     ssize_t read_into(std::string& text, std::size_t most) const {
         const auto begin = text.size();
         text.resize(begin + most);
@@ -69,7 +69,7 @@ bool is_file_name(const std::string& text, std::string_view never,
     if (text.find('/') != std::string::npos ||
         std::ranges::any_of(endings, [&](auto end) { return text.ends_with(end); }))
         return true;
-    auto unknown = std::error_code{};  // a name that is too long for a file is none
+    auto unknown = std::error_code{};  // a name that is too long is not a file
     const auto found = std::filesystem::status(text, unknown);
     return std::filesystem::exists(found) && !std::filesystem::is_directory(found);
 }

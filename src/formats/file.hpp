@@ -10,13 +10,13 @@
 
 namespace rankmesh::formats {
 
-/// At most `most` bytes of a file, of standard input where `path` is `-`, and one more, so that whoever asked
-/// sees that there are too many; throws UsageError that begins with `name` where it cannot be read or is a
-/// pipe that nobody writes to.
+/// Returns at most `most` + 1 bytes of a file (`-`: standard input); the extra byte shows that the file is
+/// too large. Throws UsageError, which begins with `name`, if the file cannot be read or is a pipe without a
+/// writer.
 std::string content_of(const std::string& path, const std::string& name, std::size_t most = most_bytes);
 
-/// True for what can only be meant as a file: it has none of the characters `never`, and has a '/' or one of
-/// the endings, or is the name of a file that is there.
+/// Returns true for text that can only be a file name: it has none of the characters in `never`, and it
+/// contains a '/', has one of the suffixes, or names an existing file.
 bool is_file_name(const std::string& text, std::string_view never,
                   std::initializer_list<std::string_view> endings);
 

@@ -35,7 +35,7 @@ Library to_library(const Json& json) {
         json.value());
 }
 
-/// Builds a value of what the library reads.
+/// Builds a Json from the events of the library.
 class Builder final : public nlohmann::json_sax<Library> {
 public:
     explicit Builder(Limits* limits) : limits_(limits) {}
@@ -211,7 +211,7 @@ Json parse_json(std::string_view text, std::string_view source) {
 
 std::string excerpt(const Json& value) {
     if (value.is_string()) return detail::in_quotes(value.text());
-    // JSON cannot write this value, TOML can.
+    // TOML can have this value, but JSON cannot write it.
     if (value.is_number_float() && !std::isfinite(value.get<double>())) return "no finite number";
     return detail::excerpt(value.dump());
 }

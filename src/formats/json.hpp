@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// JSON as a value; json.cpp alone includes the library that reads and writes it, which takes seconds to
+// JSON as a value. Only json.cpp includes the library that reads and writes JSON, because it takes seconds to
 // compile.
 #pragma once
 
@@ -28,12 +28,12 @@ class Json {
 public:
     using Array = std::vector<Json>;
     using Object = std::vector<std::pair<std::string, Json>>;
-    /// Whole numbers are unsigned only where a signed one does not hold them.
+    /// Whole numbers are unsigned only if they do not fit in a signed number.
     using Value =
         std::variant<std::nullptr_t, bool, std::int64_t, std::uint64_t, double, std::string, Array, Object>;
 
-    /// The text is no JSON from byte number `byte` on, counted from 1; `number` is one that no double holds,
-    /// if that is why.
+    /// The text is not JSON from byte `byte` on, counted from 1. `number` is set if the reason is a number
+    /// that does not fit in a double.
     struct SyntaxError : std::runtime_error {
         SyntaxError(std::size_t byte, std::string number)
             : std::runtime_error("no JSON"), byte(byte), number(std::move(number)) {}
@@ -42,7 +42,7 @@ public:
     };
 
     Json(std::nullptr_t = nullptr);
-    template <std::integral Number>  // a template, so that no pointer becomes a bool
+    template <std::integral Number>  // a template, because a pointer must not convert to bool
     Json(Number number) : Json(scalar(number)) {}
     Json(double number);
     Json(const char* text);
@@ -55,7 +55,7 @@ public:
     template <class Element, std::size_t size>
     Json(const std::array<Element, size>& list) : Json(Array(list.begin(), list.end())) {}
     Json(Array list);
-    /// An object where every element is a pair whose first is a text, else an array.
+    /// Makes an object if every element is a pair that begins with a text, else an array.
     Json(std::initializer_list<Json> list);
 
     Json(const Json&);
@@ -66,10 +66,10 @@ public:
 
     static Json array(std::initializer_list<Json> list = {});
     static Json object();
-    /// Reads JSON, in which comments may stand; throws SyntaxError. Of a key that an object has twice the
-    /// last value stays; with limits it is a UsageError, as is more than they allow.
+    /// Reads JSON with optional comments. Throws SyntaxError for invalid JSON. A repeated key keeps its last
+    /// value; with limits, throws UsageError for a repeated key and for exceeded limits.
     static Json parse(std::string_view text, Limits* limits = nullptr);
-    /// The text: on one line, or with `indent` blanks a level. Throws where a text in it is no UTF-8.
+    /// Returns the text: on one line, or with `indent` blanks per level. Throws if a text is not UTF-8.
     std::string dump(int indent = -1) const;
 
     bool is_null() const;
@@ -82,7 +82,7 @@ public:
     bool is_object() const;
 
     const Value& value() const { return value_; }
-    /// The value, of an array as a vector; throws std::bad_variant_access for one of another kind.
+    /// Returns the value; an array as a vector. Throws std::bad_variant_access for another kind.
     template <class As>
     As get() const;
     const std::string& text() const;
@@ -92,24 +92,24 @@ public:
     /// Of an object: its keys and values.
     const Object& items() const;
 
-    /// How many elements an array has, or keys an object.
+    /// Returns the number of elements of an array, or of keys of an object.
     std::size_t size() const;
     bool contains(std::string_view key) const;
-    /// Of an object; null becomes one, and a key that is not there null.
+    /// Returns the value of a key of an object. null becomes an object, and a missing key becomes null.
     Json& operator[](std::string_view key);
-    /// Throws std::out_of_range for a key that is not there.
+    /// Returns the value of a key. Throws std::out_of_range for a missing key.
     const Json& operator[](std::string_view key) const;
-    /// Adds to an object a key that it lacks, which is not looked for: 10,000 of them would be looked for
-    /// 10^8 times.
+    /// Adds a new key to an object without searching for it, because adding 10,000 keys would take 10^8
+    /// comparisons.
     void add(std::string key, Json value);
-    /// To the end of an array; null becomes one.
+    /// Appends to an array; null becomes an array.
     void push_back(Json element);
     /// Sets every key of another object.
     void update(const Json& other);
     void erase(std::string_view key);
 
     bool operator==(const Json& other) const;
-    /// Unordered where this is no whole number.
+    /// Unordered if this is not a whole number.
     std::partial_ordering operator<=>(std::int64_t number) const;
 
 private:
@@ -141,11 +141,11 @@ As Json::get() const {
     }
 }
 
-/// An object in JSON; throws UsageError that begins with `source`, with the place of a syntax error, for a
-/// key that an object has twice, and for more than Limits allow.
+/// Reads a JSON object. Throws UsageError, which begins with `source`, for a syntax error (with its place), a
+/// repeated key, and exceeded Limits.
 Json parse_json(std::string_view text, std::string_view source);
 
-/// A value as an error repeats it.
+/// Returns a value as text for errors.
 std::string excerpt(const Json& value);
 
 }  // namespace rankmesh::formats

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How much of a text is read. More is an error before it costs time or memory.
+// Limits of texts that are read. Exceeding a limit is an error before it costs time or memory.
 #pragma once
 
 #include <cstddef>
@@ -11,10 +11,10 @@
 namespace rankmesh::formats {
 
 inline constexpr std::size_t most_bytes = std::size_t{1} << 20;  ///< of one text
-inline constexpr int most_levels = 100;                          ///< of tables and lists inside one another
+inline constexpr int most_levels = 100;                          ///< nested tables and lists
 inline constexpr int most_keys = 10'000;                         ///< of all tables together
 
-/// Counts the keys and levels of one text while it is read; throws UsageError where there are too many.
+/// Counts the keys and levels of one text while it is read. Throws UsageError if there are too many.
 class Limits {
 public:
     explicit Limits(std::string_view source) : source_(source) {}
@@ -29,7 +29,7 @@ public:
     }
     void leave(int levels = 1) { levels_ -= levels; }
 
-    /// Throws UsageError that says what there is too much of.
+    /// Throws UsageError, which names the exceeded limit.
     [[noreturn]] void refuse(std::string_view what) const {
         throw UsageError(
             detail::cat(source_, " ", what, ", the most that is read; leave out what is not needed"));

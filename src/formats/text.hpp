@@ -7,10 +7,10 @@
 
 namespace rankmesh::formats {
 
-/// The text without blanks and line ends around it.
+/// Returns the text without leading and trailing blanks and line ends.
 std::string_view trimmed(std::string_view text);
 
-/// The first byte, counted from 0, that is not UTF-8, or is 0; nothing where all are text.
+/// Returns the index of the first byte that is not UTF-8 or is 0; nullopt if there is none.
 std::optional<std::size_t> find_no_text(std::string_view text);
 
 }  // namespace rankmesh::formats

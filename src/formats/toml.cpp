@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// toml++ assumes what some texts break. Here that is an error, or, in its tables of characters, no character
-// of the kind that is asked for.
+// Some texts violate toml++'s assumptions. This file makes such an assumption an error, or in its character
+// tables a negative answer.
 namespace rankmesh::formats {
 struct BrokenAssumption {};
 [[noreturn]] inline void break_assumption() { throw BrokenAssumption{}; }
@@ -32,10 +32,10 @@ using detail::in_quotes;
 
 namespace {
 
-/// Throws UsageError where tables and lists are inside one another more than is read, or a key has too many
-/// dots: the parser would go as deep.
+/// Throws UsageError if tables and lists are nested too deeply, or a key has too many dots, because the
+/// parser recurses as deep.
 void check_nesting(std::string_view text, Limits& limits) {
-    auto dots = std::vector<int>{0};  // of the key that is read, in each open bracket
+    auto dots = std::vector<int>{0};  // dots of the current key, for each open bracket
     const auto end_key = [&] {
         limits.leave(dots.back());
         dots.back() = 0;

@@ -7,8 +7,8 @@
 
 namespace rankmesh::formats {
 
-/// The tables of a TOML text; throws UsageError that begins with `source`, with the line of a syntax error,
-/// and for more than Limits allow.
+/// Returns the tables of a TOML text. Throws UsageError, which begins with `source`, for a syntax error (with
+/// its line) and exceeded Limits.
 Json parse_toml(std::string_view text, std::string_view source);
 
 }  // namespace rankmesh::formats

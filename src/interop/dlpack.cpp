@@ -11,7 +11,7 @@
 namespace rankmesh::detail {
 namespace {
 
-// DLDataTypeCode. bool came with 0.8, the floats of eight bits with 1.1: an older header names neither.
+// Values of DLDataTypeCode. Older headers lack bool (added in 0.8) and 8-bit floats (added in 1.1).
 constexpr std::uint8_t int_code = 0;
 constexpr std::uint8_t uint_code = 1;
 constexpr std::uint8_t float_code = 2;
@@ -38,7 +38,7 @@ constexpr std::string_view code_names[] = {"int",
                                            "float6_e3m2fn",
                                            "float4_e2m1fn"};
 
-/// In the order of DType: a byte comes after u8, and comes back as one.
+/// In the order of DType. byte maps to u8, because u8 comes first.
 constexpr TensorType types[] = {{int_code, 8},    {int_code, 16},    {int_code, 32},   {int_code, 64},
                                 {uint_code, 8},   {uint_code, 16},   {uint_code, 32},  {uint_code, 64},
                                 {bool_code, 8},   {uint_code, 8},    {e4m3fn_code, 8}, {e5m2_code, 8},
@@ -76,7 +76,7 @@ Space space_of_tensor(int device_type) {
         case 3:  // kDLCUDAHost
             return Space::host;
         case 2:   // kDLCUDA
-        case 13:  // kDLCUDAManaged: what fills it is ordered on a stream, as on a device
+        case 13:  // kDLCUDAManaged: work that fills it is ordered on a stream, like device memory
             return Space::device;
         default:
             throw UsageError(cat("a tensor on device type ", device_type,
@@ -85,7 +85,7 @@ Space space_of_tensor(int device_type) {
     }
 }
 
-/// Throws UsageError if a length is negative, or the bytes are more than can be addressed.
+/// Throws UsageError if a length is negative or the bytes cannot be addressed.
 std::size_t size_of_shape(std::span<const std::int64_t> shape, std::size_t bytes_each) {
     for (auto length : shape)
         if (length < 0) throw UsageError(cat("the shape ", in_brackets(shape), " has a negative length"));
@@ -98,7 +98,7 @@ std::size_t size_of_shape(std::span<const std::int64_t> shape, std::size_t bytes
     return static_cast<std::size_t>(bytes) / bytes_each;
 }
 
-/// Its strides; those of an empty shape say nothing, and may be too large to be true.
+/// Returns the row-major strides. Strides of an empty shape have no meaning and may overflow.
 std::vector<std::int64_t> row_major(std::span<const std::int64_t> shape) {
     auto strides = std::vector<std::int64_t>(shape.size());
     auto next = std::int64_t{1};
@@ -109,7 +109,7 @@ std::vector<std::int64_t> row_major(std::span<const std::int64_t> shape) {
     return strides;
 }
 
-/// Elements of dimensions of length 1 are never stepped over.
+/// Strides of dimensions of length 1 are ignored.
 void check_strides(std::span<const std::int64_t> shape, const std::int64_t* given) {
     const auto wanted = row_major(shape);
     for (std::size_t i = 0; i < shape.size(); ++i)

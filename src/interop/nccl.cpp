@@ -14,7 +14,7 @@ public:
     explicit AdoptedWorld(std::shared_ptr<detail::WorldState> state) : World(std::move(state)) {}
 };
 
-/// The device of a communicator, or what is wrong with it.
+/// Returns the device of a communicator, or throws.
 int device_of(ncclComm_t comm, detail::WorldState& host) {
     const auto& nccl = detail::Libraries::get().nccl;
     auto size = 0;

@@ -28,7 +28,7 @@ bool is_legal(const Job& job, const Layout& layout) {
     }
 }
 
-/// The layouts that differ in one setting, and in dp where that is what makes room for it.
+/// Returns the layouts that differ in one setting, and in dp if dp must change to compensate.
 std::vector<Layout> changes_of(const Job& job, const Layout& layout) {
     auto all = std::vector<Layout>{};
     const auto add = [&](auto change) {

@@ -11,12 +11,12 @@ namespace rankmesh::plan {
 
 namespace of_bounds {
 
-/// The seconds of one micro-batch, forward and backward.
+/// Lower bounds of the seconds of one micro-batch, forward and backward.
 struct Times {
-    double layer = 0;  ///< at least, of any layer
-    double first = 0;  ///< of what else is on the first stage
+    double layer = 0;  ///< the fastest layer
+    double first = 0;  ///< other work on the first stage
     double last = 0;
-    double all = 0;  ///< of the whole model
+    double all = 0;  ///< the whole model
 
     Times(const Pieces& pieces, const Model& model, bool some_layers) {
         const auto of = [&](const Pieces::Layer& one) {
@@ -34,12 +34,12 @@ struct Times {
     }
 };
 
-/// `m * t_max + (sum - t_max) / vpp` of `m` micro-batches, and less by what rounding may take off.
+/// Returns `m * t_max + (sum - t_max) / vpp` for `m` micro-batches, minus possible rounding errors.
 double pipeline(double slowest, double all, int vpp, double micro_batches) {
     return (micro_batches * slowest + (all - slowest) / vpp) * (1 - 1e-9);
 }
 
-/// What all parts of a step are multiplied by.
+/// Returns the factor of all parts of a step.
 double factor(const Job& job) {
     const auto nodes = static_cast<double>(job.devices) / job.machine.node;
     return job.stack.scale * (1 + Constants{}.stragglers * std::log2(std::max(1.0, nodes)));

@@ -20,7 +20,7 @@ Csv::Csv(std::string_view text, std::string_view file) : file_(file) {
     auto fields = std::vector<std::string>{};
     auto field = std::string{};
     auto quoted = false;
-    auto any = false;  // of this line
+    auto any = false;  // in this line
     const auto end_line = [&] {
         if (!any) return;
         fields.push_back(std::move(field));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tables in text with commas, quotes and a first line of names.
+// CSV tables with quotes and a first line of column names.
 #pragma once
 
 #include <cstdint>
@@ -10,26 +10,28 @@
 
 namespace rankmesh::plan {
 
-/// A table whose every line has as many fields as the first has names; errors name `file` and line.
+/// A table in which every line has as many fields as the first line has names. Errors contain `file` and the
+/// line.
 class Csv {
 public:
-    /// Throws UsageError for text without a first line, a repeated name, a quote that does not end, or a line
-    /// with another number of fields.
+    /// Reads a table. Throws UsageError for text without a first line, a repeated name, an open quote, or a
+    /// line with another number of fields.
     Csv(std::string_view text, std::string_view file);
 
     std::size_t size() const { return lines_.size(); }
     bool has(std::string_view column) const { return find(column) >= 0; }
-    /// Throws UsageError that names the first of `columns` that is missing.
+    /// Throws UsageError, which names the column, if one of `columns` is missing.
     void require(const std::vector<std::string_view>& columns) const;
 
-    /// A field; "" where the column is missing.
+    /// Returns a field, or "" if the column is missing.
     std::string_view text(std::size_t row, std::string_view column) const;
-    /// A number of 0 or more, nothing where the field is empty or "?"; throws UsageError for another text.
+    /// Returns a number of 0 or more; nullopt if the field is empty or "?". Throws UsageError for any other
+    /// text.
     std::optional<double> number(std::size_t row, std::string_view column) const;
-    /// A whole number of 0 to `most`; as above.
+    /// Returns a whole number of 0 to `most`; otherwise like `number`.
     std::optional<std::int64_t> count(std::size_t row, std::string_view column,
                                       std::int64_t most = 2147483647) const;
-    /// `file:line`, as errors begin.
+    /// Returns `file:line`, with which errors begin.
     std::string place(std::size_t row) const;
 
 private:

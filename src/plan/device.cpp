@@ -45,7 +45,10 @@ bool is_named(const Device& device, std::string_view name) {
 
 namespace {
 
-/// The words of a field, which blanks separate.
+/// The assumed best matrix product as a fraction of the data sheet, see docs/plan-model.md.
+constexpr auto unmeasured_gemm = 0.8;
+
+/// Returns the words of a field, separated by blanks.
 std::vector<std::string> words_of(std::string_view field) {
     auto words = std::vector<std::string>{};
     while (!field.empty()) {
@@ -78,9 +81,8 @@ std::vector<Device> read_devices(std::string_view text, std::string_view file) {
                              .scale_up_bandwidth = value("scaleup_gb_s_per_dir") * 1e9,
                              .scale_out_bandwidth = value("scaleout_gb_s_per_gpu") * 1e9,
                              .source = std::string(csv.text(row, "source"))};
-        // What nobody has measured is assumed, as docs/plan-model.md says.
-        if (device.gemm_rate == 0) device.gemm_rate = 0.8 * device.dense_rate;
-        if (device.scale_up_bandwidth == 0) continue;  // its network is no tree of switches
+        if (device.gemm_rate == 0) device.gemm_rate = unmeasured_gemm * device.dense_rate;
+        if (device.scale_up_bandwidth == 0) continue;  // the network is not a tree of switches
         try {
             check(device);
         } catch (const UsageError& error) {

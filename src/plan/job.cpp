@@ -71,7 +71,7 @@ Machine machine(const Cluster& cluster, const Device& device) {
                            .node = levels.back().count,
                            .scale_up = levels.back().bandwidth.value_or(device.scale_up_bandwidth),
                            .scale_out = device.scale_out_bandwidth};
-    // A node's link is shared by its devices.
+    // The devices of a node share its link.
     if (levels.size() > 1)
         if (const auto& link = levels[levels.size() - 2].bandwidth)
             machine.scale_out = *link / levels.back().count;

@@ -8,11 +8,11 @@ namespace rankmesh::plan {
 
 namespace of_memory {
 
-/// Bytes that one layer keeps of one micro-batch for its backward pass.
+/// The bytes that one layer keeps for the backward pass of one micro-batch.
 struct Kept {
     double dense = 0;
     double expert = 0;
-    double input = 0;  ///< where all is computed again
+    double input = 0;  ///< if the whole layer is recomputed
 };
 
 Kept kept(const Job& job, const Layout& layout) {
@@ -32,7 +32,7 @@ Kept kept(const Job& job, const Layout& layout) {
     if (model.kv_rank > 0)
         projections = 2 * heads * (3 * head + 2 * model.rope_dim) +
                       4 * (model.q_rank + model.kv_rank + model.rope_dim) * split;
-    // Inputs and outputs of two norms; masks of dropout, which came with attention that keeps its scores.
+    // Inputs and outputs of two norms. Models whose attention keeps its scores also keep masks of dropout.
     const auto norms = (unfused ? 10 : 8) * hidden * split;
     auto scores = 0.0;
     if (unfused && layout.recompute != Recompute::selective)
@@ -103,7 +103,7 @@ Memory memory(const Job& job, const Layout& layout) {
             parameters = 4 * held;
             gradients = 4 * held;
             optimizer = 8 * held;
-            // Two layers gathered at a time; a pipeline gathers its stage once and reduces at the end.
+            // Two layers are gathered at a time. A pipeline gathers its stage once and reduces at the end.
             buffers =
                 layout.pp > 1
                     ? 6 * shared
@@ -118,7 +118,7 @@ Memory memory(const Job& job, const Layout& layout) {
             parameters = 2 * (shared + experts);
             gradients = stack.gradient_memory * (shared + experts);
             optimizer = 12 * (layout.zero == 1 ? shared / shards + experts / copies : shared + experts);
-            buffers = std::min(stack.gradient_memory, 4.0) * widest;  // a gradient before it is added up
+            buffers = std::min(stack.gradient_memory, 4.0) * widest;  // one gradient before accumulation
         }
         auto in_flight = std::min<double>(micro_batches, layout.pp - stage);
         if (layout.vpp > 1)

@@ -17,7 +17,7 @@ using detail::in_quotes;
 
 namespace of_model {
 
-/// Sizes above these are no shapes of models, and their products might not fit into 64 bits.
+/// Limits of sizes; products of larger sizes might not fit in 64 bits.
 constexpr int most_layers = 100000;
 constexpr int most_width = 1 << 24;
 constexpr int most_experts = 1 << 16;
@@ -93,7 +93,7 @@ Parameters parameters(const Model& model) {
     auto count = Parameters{};
     count.attention = heads * head * hidden;
     if (model.kv_rank > 0) {
-        // Without a rank of their own queries come straight from the hidden state.
+        // Without a query rank, queries are projected directly from the hidden state.
         const std::int64_t query = heads * (head + model.rope_dim);
         count.attention += model.q_rank > 0 ? (hidden + query) * model.q_rank : hidden * query;
         count.attention += hidden * (model.kv_rank + model.rope_dim) + heads * 2 * head * model.kv_rank;
@@ -105,7 +105,7 @@ Parameters parameters(const Model& model) {
     count.expert = matrices * hidden * model.expert_ffn;
     const auto router = hidden * model.experts;
     const auto shared = matrices * hidden * model.shared_ffn;
-    // What two sizes of 2^24 times 2^16 experts may have does not fit.
+    // The product of two sizes of 2^24 and 2^16 experts does not fit in 64 bits.
     const auto beside = count.attention + router + shared + norms;
     const auto all = static_cast<double>(count.expert) * model.experts;
     constexpr auto too_many = std::int64_t{1} << 52;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Names of devices and frameworks, in any case.
+// Compares names of devices and frameworks, ignoring case.
 #pragma once
 
 #include <algorithm>
@@ -7,7 +7,7 @@
 
 namespace rankmesh::plan {
 
-/// True if `text` begins with `name`, where ASCII letters are the same in either case.
+/// Returns true if `text` begins with `name`, ignoring the case of ASCII letters.
 inline bool begins_with(std::string_view text, std::string_view name) {
     const auto lower = [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; };
     return text.size() >= name.size() &&

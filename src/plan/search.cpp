@@ -36,7 +36,7 @@ constexpr auto names = std::array<Name, 8>{{{"tp", &Options::tp},
                                             {"zero", &Options::zero},
                                             {"mbs", &Options::micro_batch}}};
 
-/// Reads `tp=8`; `others` are what `option` takes beside these. Throws UsageError that names `option`.
+/// Reads `tp=8`. `others` lists what else `option` accepts. Throws UsageError, which names `option`.
 std::pair<Range Options::*, int> setting_of(std::string_view text, std::string_view option,
                                             const std::vector<std::string_view>& others) {
     const auto equals = std::min(text.find('='), text.size());
@@ -58,11 +58,11 @@ std::pair<Range Options::*, int> setting_of(std::string_view text, std::string_v
     return {known->range, *number};
 }
 
-/// All layouts on one mesh, with what they have in common.
+/// All layouts on one mesh, and their common values.
 struct Family {
     Layout mesh = {};     // tp, cp, ep, pp and dp
-    double bound = 0;     // no layout of it is faster
-    std::size_t set = 0;  // of pieces
+    double bound = 0;     // lower bound of the seconds of its layouts
+    std::size_t set = 0;  // index of its PieceSet
 };
 
 /// The pieces of all layouts with the same tp, cp and ep, by micro-batch and recomputation.
@@ -131,7 +131,7 @@ private:
         if (families_.empty()) refuse();
     }
 
-    /// Says why no layout is legal.
+    /// Throws UsageError that says why no layout is valid.
     [[noreturn]] void refuse() const {
         const auto what = cat("no layout of ", job_.devices, " devices is legal");
         if (least_dp_ == std::numeric_limits<int>::max())
@@ -179,7 +179,7 @@ private:
             if (options_.zero.has(zero)) each(zero);
     }
 
-    /// False where the mesh has no layout at all.
+    /// Returns false if the mesh has no layout.
     bool set_bound(Family& family) {
         auto any = false;
         family.bound = std::numeric_limits<double>::infinity();
@@ -198,7 +198,7 @@ private:
         return any;
     }
 
-    /// No layout of the family that takes as long changes what is found.
+    /// Returns the seconds from which on a layout of the family cannot change the result.
     double cutoff(const Family& family) const {
         for (const auto& one : found_.best)
             if (same_mesh(one.layout, family.mesh)) return one.step.seconds;
@@ -225,13 +225,13 @@ private:
         return step_.seconds < cutoff(family);
     }
 
-    /// The stage that does not fit; nothing where all do.
+    /// Returns a stage that does not fit; nullopt if all fit.
     std::optional<int> too_large(const Layout& layout) {
         memory_ = plan::memory(job_, layout);
         return memory_.estimate <= capacity_ ? std::nullopt : std::optional(memory_.stage);
     }
 
-    /// Keeps a layout if it is fast enough and fits; the stage that does not fit, where one was found.
+    /// Keeps a layout if it is fast enough and fits. Returns a stage that does not fit, if one was found.
     std::optional<int> consider(const Family& family, Layout layout, const Pieces& of) {
         if (options_.allows && !options_.allows(layout)) return std::nullopt;
         const auto partial = layout.recompute == Recompute::full && options_.some_layers;
@@ -242,14 +242,14 @@ private:
         return std::nullopt;
     }
 
-    /// The same of all numbers of layers that are computed again: the least that fits is the fastest.
+    /// Considers all numbers of recomputed layers. The smallest number that fits is the fastest.
     std::optional<int> consider_layers(const Family& family, Layout layout, const Pieces& of) {
         const auto largest = most_layers(layout, job_.model.layers);
         layout.recompute_layers = largest > 1 ? 1 : 0;
         if (!is_fast(family, layout, of)) return std::nullopt;
         layout.recompute_layers = 0;
         if (const auto stage = too_large(layout)) return stage;
-        auto low = 0;  // layers that do not fit
+        auto low = 0;  // a number of layers that does not fit
         auto high = largest;
         while (high - low > 1) {
             const auto middle = low + (high - low) / 2;
@@ -304,8 +304,8 @@ private:
                 layout.first_layers = first;
                 layout.last_layers = last;
                 const auto full = consider(family, layout, of);
-                // What the first stage needs grows with its layers alone, and so what the last one needs;
-                // what those between need grows with theirs where all layers are of one kind.
+                // The memory of the first stage grows only with its layers; likewise the last stage. The
+                // memory of the middle stages grows with their layers if all layers are of one kind.
                 if (!full) continue;
                 if (*full == 0) return;
                 if (*full == pp - 1) range.last_most = last - 1;
@@ -342,12 +342,12 @@ private:
     Steps steps_;
     std::int64_t capacity_;
     std::vector<int> micro_batches_;
-    std::vector<int> chunks_;  // those that stages may have
+    std::vector<int> chunks_;  // numbers of chunks that stages may have
     std::vector<Family> families_;
     std::vector<PieceSet> pieces_;
     int least_dp_ = std::numeric_limits<int>::max();
     Found found_;
-    Step step_;      // of the layout that was looked at last
+    Step step_;      // of the last considered layout
     Memory memory_;  // the same
 };
 
@@ -379,7 +379,7 @@ void limit(Options& options, std::string_view text) {
 
 Found search(const Job& job, const Options& options) {
     check(job);
-    // Splits of layers are tried in pairs.
+    // A limit, because splits of layers are tried in pairs.
     constexpr auto most_layers = 4096;
     if (job.model.layers > most_layers)
         throw UsageError(

@@ -12,7 +12,7 @@ namespace of_step {
 
 constexpr Constants fitted = {};
 
-/// Seconds forward and backward.
+/// Seconds of the forward and the backward pass.
 struct Both {
     double forward = 0;
     double backward = 0;
@@ -23,7 +23,7 @@ struct Both {
     }
 };
 
-/// The rates of a machine as the constants say it.
+/// The effective rates of a machine, from the constants.
 struct Rates {
     const Constants& c;
     const Machine& machine;
@@ -44,24 +44,25 @@ struct Rates {
         scale_out = c.scale_out * machine.scale_out;
     }
 
-    /// A product of M by K with K by N elements, `count` times.
+    /// Returns the seconds of `count` products of M x K and K x N elements.
     double product(double m, double n, double k, double count, double rate) const {
         const auto operations = 2 * m * n * k * count / rate * (1 + c.edge * (1 / m + 1 / n + 1 / k));
         return std::max(operations, 2 * (m * k + k * n + m * n) * count / memory);
     }
-    /// A linear layer of `tokens` from `in` to `out` elements, `count` of them.
+    /// Returns the seconds of `count` linear layers of `tokens` from `in` to `out` elements.
     Both layer(double tokens, double out, double in, double count = 1) const {
         return {product(tokens, out, in, count, linear),
                 product(tokens, in, out, count, linear) + product(in, out, tokens, count, linear)};
     }
-    /// One pass of a ring of `ranks`, of which `local` are on each node, that gathers or scatters `bytes`.
+    /// Returns the seconds in which a ring of `ranks`, `local` of them on each node, gathers or scatters
+    /// `bytes` once.
     double ring(double bytes, double ranks, double local, double hop) const {
         if (ranks <= 1 || bytes <= 0) return 0;
         const auto bandwidth =
             local >= ranks ? scale_up : std::min(scale_up, scale_out * std::max(1.0, local));
         return bytes * (ranks - 1) / ranks / bandwidth + (ranks - 1) * hop;
     }
-    /// What is left of `beside` that runs while the device computes for `seconds`.
+    /// Returns the visible part of `beside`, which runs while the device computes for `seconds`.
     double exposed(double beside, double seconds) const {
         return std::max(0.0, beside - seconds) + c.overlap * std::min(beside, seconds);
     }
@@ -105,7 +106,7 @@ Pieces Steps::pieces(const Layout& layout) const {
     }
     projections += rates.layer(tokens, hidden, heads * head);
 
-    // Its core.
+    // The core of attention.
     auto attention = of_step::Both{};
     if (stack.attention == Attention::unfused) {
         const auto scores = sequences * heads * sequence * sequence;
@@ -117,21 +118,23 @@ Pieces Steps::pieces(const Layout& layout) const {
         const auto efficiency = stack.attention == Attention::early_flash ? c.early_flash[recent]
                                 : stack.attention == Attention::flash     ? c.flash[recent]
                                                                           : c.newest[recent];
+        // Every other layer sees only the window.
         const auto seen = model.window > 0 && sequence > model.window ? 0.5 + model.window / sequence : 1.0;
         const auto operations =
             sequences * heads * (sequence / cp) * sequence * (2 * head + model.rope_dim) * seen;
         attention.forward = operations / (efficiency * sequence / (sequence + c.half) * rates.dense);
-        attention.backward = 2.5 * attention.forward;
+        attention.backward = c.flash_backward * attention.forward;
     }
 
-    // What is between them: bytes that pass through memory.
+    // Memory-bound operations: bytes that pass through memory.
     const auto state = 2 * tokens * hidden * (layout.sequence_parallel ? 1 / tp : 1.0) * c.norms;
     const auto between = state + 4 * tokens * (heads + 2 * kv_heads) * head;
     const auto per_byte = c.elementwise * stack.elementwise / rates.memory;
     const auto feed_forward = [&](double width) { return 2 * tokens * width * matrices; };
     const auto elementwise = (between + feed_forward(model.ffn / tp)) * per_byte;
 
-    // Communication: tensor parallelism passes the hidden state round four times a pass.
+    // Communication: tensor parallelism passes the hidden state around the ring four times per pass
+    // (Korthikanti et al., arXiv 2205.05198).
     const auto tp_seconds =
         c.tp * 4 * rates.ring(2 * tokens * hidden, tp, std::min(tp, node), stack.hop) * (1 - stack.tp_hidden);
     auto cp_seconds = of_step::Both{};
@@ -143,8 +146,8 @@ Pieces Steps::pieces(const Layout& layout) const {
                       c.cp * rates.exposed(2 * pass, attention.backward)};
     }
 
-    // One layer of the products `linear`, the bytes `between_seconds` and an all-to-all of `ep_seconds` a
-    // pass.
+    // Returns one layer with the products `linear`, `between_seconds` of memory-bound operations and an
+    // all-to-all of `ep_pass` seconds per pass.
     const auto layer = [&](const of_step::Both& linear, double between_seconds, double tp_pass,
                            double ep_pass, double floor) {
         auto one = Pieces::Layer{};
@@ -152,7 +155,8 @@ Pieces Steps::pieces(const Layout& layout) const {
                              cp_seconds.forward + ep_pass + c.launch;
         const auto backward = linear.backward + 2 * between_seconds + attention.backward + tp_pass +
                               cp_seconds.backward + ep_pass + c.launch;
-        const auto waits = std::max(0.0, floor - forward) + std::max(0.0, 1.5 * floor - backward);
+        const auto waits =
+            std::max(0.0, floor - forward) + std::max(0.0, c.expert_backward * floor - backward);
         auto& again = one.repeated;
         switch (layout.recompute) {
             case Recompute::none:
@@ -192,7 +196,7 @@ Pieces Steps::pieces(const Layout& layout) const {
     }
     if (model.experts > 0) {
         const auto received =
-            tokens * model.top_k / tp;  // tokens of a device, whose experts are equally busy
+            tokens * model.top_k / tp;  // tokens of a device if all experts are equally busy
         const auto local_experts = model.experts / ep;
         auto linear = projections;
         linear +=
@@ -220,6 +224,7 @@ Pieces Steps::pieces(const Layout& layout) const {
             }
             pass = c.ep * 2 * (pass + c.all_to_all);
         }
+        // Without a shared expert only attention, half of the layer, communicates over tp.
         pieces.expert = layer(linear, bytes * per_byte, tp_seconds * (model.shared_ffn > 0 ? 1 : 0.5), pass,
                               stack.expert_launch);
     }
@@ -230,7 +235,7 @@ Pieces Steps::pieces(const Layout& layout) const {
         c.head *
         (rates.product(tokens, logits, hidden, 1, bf16) + rates.product(tokens, hidden, logits, 1, bf16) +
          rates.product(logits, hidden, tokens, 1, bf16) + c.loss_bytes * tokens * logits / rates.memory +
-         c.tp * 1.5 * rates.ring(2 * tokens * hidden, tp, std::min(tp, node), stack.hop));
+         c.tp * c.head_passes * rates.ring(2 * tokens * hidden, tp, std::min(tp, node), stack.hop));
     pieces.embedding = c.head * c.embedding * tokens * hidden / rates.memory;
     return pieces;
 }
@@ -252,11 +257,11 @@ Step Steps::step(const Pieces& pieces, const Layout& layout) const {
         const auto stage = tp * layout.cp * layout.dp;
         const auto crosses = stage * layout.pp > node && stage >= node;
         send = c.pp * 2 *
-               (2 * tokens * model.hidden / tp / (crosses ? rates.scale_out : rates.scale_up) + 25e-6) *
+               (2 * tokens * model.hidden / tp / (crosses ? rates.scale_out : rates.scale_up) + c.send) *
                layout.vpp;
     }
 
-    // The stages: the slowest of them, and the sum of all.
+    // The slowest stage, and the sum of all stages.
     const auto saved = [&](int layers) {
         return layout.recompute == Recompute::full && layout.recompute_layers > 0
                    ? 1 - static_cast<double>(std::min(layout.recompute_layers, layers)) / std::max(1, layers)
@@ -304,7 +309,8 @@ Step Steps::step(const Pieces& pieces, const Layout& layout) const {
     const auto body = micro_batches * slowest;
     if (layout.pp > 1) step.bubble = c.bubble * (sum - slowest) / layout.vpp;
 
-    // Parameters of a device: those that all of dp and cp hold, and experts, which fewer hold.
+    // Parameters of a device: `shared` ones, which all of dp and cp hold, and experts, which fewer ranks
+    // hold.
     const auto& counts = parameters_;
     const auto share_of_experts = static_cast<double>(model.layers - front) / model.layers;
     const auto beside = static_cast<double>(counts.expert_layer - counts.expert * model.experts);
@@ -317,11 +323,11 @@ Step Steps::step(const Pieces& pieces, const Layout& layout) const {
                                             : static_cast<double>(counts.expert) * model.experts / layout.ep *
                                                   most * share_of_experts;
     const auto replicas = static_cast<double>(layout.dp) * layout.cp;
-    const auto copies = std::max(1.0, std::floor(tp * replicas / layout.ep));  // of an expert
+    const auto copies = std::max(1.0, std::floor(tp * replicas / layout.ep));  // copies of an expert
     const auto shards = static_cast<double>(layout.shards());
     const auto local = tp < node ? std::max(1.0, std::min(replicas, std::floor(node / tp))) : 1.0;
     const auto wire = stack.gradient_bytes;
-    auto held = layout.zero > 0 ? shards : 1.0;  // among how many the optimizer's state is divided
+    auto held = layout.zero > 0 ? shards : 1.0;  // the ranks that share the optimizer's state
     if (layout.zero == 3) {
         auto beside_compute =
             micro_batches * rates.ring(2 * 2 * shared + wire * shared, shards, std::min(local, shards), 0);

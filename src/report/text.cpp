@@ -16,7 +16,7 @@ using detail::counted;
 
 namespace {
 
-/// A number with so many significant digits, as `%g` writes it.
+/// Returns a number with so many significant digits, like `%g`.
 std::string brief_number(double number, int digits) {
     char text[64];
     std::snprintf(text, sizeof text, "%.*g", digits, number);
@@ -41,7 +41,7 @@ std::string host_text(const Cluster& cluster, int rank) {
 
 namespace {
 
-/// Whether a set has a communicator of its own, shares one, or has none, with the reason.
+/// Returns whether a set has its own communicator, shares one, or has none, with the reason.
 std::string note_on(const JoinCost& cost, std::size_t number) {
     const auto& set = cost.sets[number];
     if (!set.communicator) return "none: one rank per group";
@@ -115,7 +115,7 @@ std::string text_of(const Placed& placed, std::int64_t bytes) {
 
 namespace {
 
-/// `8`, or `8 -> 16` where the sides differ.
+/// Returns `8`, or `8 -> 16` if the sides differ.
 std::string text_of(const view::Both& both) {
     return both.a == both.b ? std::to_string(both.a) : cat(both.a, " -> ", both.b);
 }
@@ -147,7 +147,7 @@ std::string more(std::size_t shown, std::int64_t all, std::string_view what) {
     return left > 0 ? cat("  ... ", counted(left, cat("more ", what)), "\n") : "";
 }
 
-/// What the groups of one axis do, and how many more there are than are listed.
+/// Returns how the groups of each axis differ, and how many are not listed.
 std::string text_of_axes(const view::Side& a, const view::Side& b, const view::Difference& found) {
     auto rows = std::vector<std::vector<std::string>>{
         {"  axis", "size", "groups", "same", "other order", "other ranks"}};

@@ -8,7 +8,7 @@
 
 namespace rankmesh::view {
 
-/// How a character looks: a foreground colour of the terminal, and weight.
+/// The style of a character: a foreground colour of the terminal, and weight.
 struct Ink {
     int color = 0;  // SGR code, 0: the terminal's own
     bool bold = false;
@@ -17,21 +17,21 @@ struct Ink {
     friend bool operator==(const Ink&, const Ink&) = default;
 };
 
-/// The characters of an ASCII text.
+/// Returns the characters of an ASCII text.
 inline std::u32string wide(std::string_view ascii) { return {ascii.begin(), ascii.end()}; }
 
-/// One line of characters of one column each, painted from left to right and over each other.
+/// One line of characters of one column each. Text is appended, or written over earlier text.
 class Line {
 public:
     int width() const { return static_cast<int>(glyphs_.size()); }
     Line& put(std::u32string_view text, Ink ink = {});
     Line& put(char32_t character, Ink ink = {});
-    /// Blanks up to `column`.
+    /// Appends blanks up to `column`.
     Line& to(int column);
-    /// Replaces what stands from `column` on.
+    /// Overwrites the text from `column` on.
     void over(int column, std::u32string_view text, Ink ink);
 
-    /// The line in UTF-8 with a newline, without blanks at its end; with `color` the inks are escape
+    /// Returns the line in UTF-8 with a newline and without trailing blanks; with `color`, inks become escape
     /// sequences.
     std::string text(bool color) const;
 

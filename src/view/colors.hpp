@@ -9,12 +9,12 @@
 
 namespace rankmesh::view {
 
-/// Okabe and Ito's colours, which colour-blind people can tell apart.
+/// The palette of Okabe and Ito, which colour-blind people can distinguish.
 inline constexpr std::string_view palette[] = {"#0072b2", "#e69f00", "#cc79a7", "#009e73",
                                                "#d55e00", "#56b4e9", "#f0e442", "#999999"};
 
-/// From dark to light, evenly for all eyes: cividis (Nuñez, Anderton, Renslow, 2018) without its darkest
-/// tenth, which a dark page swallows.
+/// A ramp from dark to light, perceptually uniform also for colour-blind people: cividis (Nuñez, Anderton,
+/// Renslow, 2018) without its darkest tenth, which is not visible on a dark page.
 inline constexpr std::string_view ramp[] = {"#123570", "#3b496c", "#575d6d", "#707173", "#8a8678",
                                             "#a59c74", "#c3b369", "#e1cc55", "#fee838"};
 
@@ -27,8 +27,8 @@ inline Rgb rgb_of(std::string_view color) {
     return rgb;
 }
 
-/// The colour of an index on an axis: of the palette, or where that has not so many, between those of the
-/// ramp.
+/// Returns the colour of an index on an axis: from the palette, or interpolated from the ramp if the palette
+/// is too small.
 inline Rgb color_of(int index, int size) {
     if (size <= static_cast<int>(std::size(palette))) return rgb_of(palette[static_cast<std::size_t>(index)]);
     const auto at = static_cast<double>(index) / (size - 1) * (std::size(ramp) - 1);
@@ -41,7 +41,7 @@ inline Rgb color_of(int index, int size) {
     return rgb;
 }
 
-/// WCAG's relative luminance, from 0 for black to 1 for white.
+/// Returns WCAG's relative luminance, from 0 (black) to 1 (white).
 inline double luminance_of(const Rgb& rgb) {
     const auto linear = [](double channel) {
         const auto c = channel / 255;
@@ -50,10 +50,11 @@ inline double luminance_of(const Rgb& rgb) {
     return 0.2126 * linear(rgb[0]) + 0.7152 * linear(rgb[1]) + 0.0722 * linear(rgb[2]);
 }
 
-/// True if black text has more contrast with the colour than white text: the better of both is at least 4.58.
+/// Returns true if black text has more contrast with the colour than white text. The better contrast is at
+/// least 4.58.
 inline bool takes_black_text(const Rgb& rgb) { return luminance_of(rgb) > 0.179; }
 
-/// `#0072b2`.
+/// Returns `#0072b2`.
 inline std::string to_text(const Rgb& rgb) {
     auto text = std::string("#");
     for (const auto channel : rgb) {

@@ -14,7 +14,7 @@ namespace {
 
 using detail::cat;
 
-/// The rank that is number `i` in the order of the axes.
+/// Returns rank number `i` in the order of the axes.
 int rank_number(const Mesh& mesh, int i) { return mesh.ranks()[i]; }
 int rank_number(const Placement& placement, int i) { return placement.ranks()[static_cast<std::size_t>(i)]; }
 void indices_of(const Mesh& mesh, int rank, std::span<int> out) { mesh.indices(rank, out); }
@@ -22,7 +22,7 @@ void indices_of(const Placement& placement, int rank, std::span<int> out) {
     placement.mesh().indices(placement.position(rank), out);
 }
 
-/// One side with the axes of both: those that it has not are of size 1.
+/// One side with the axes of both sides; missing axes have size 1.
 class Half {
 public:
     using Indices = std::array<int, 2 * max_axes>;
@@ -46,7 +46,7 @@ public:
     bool contains(int rank) const {
         return std::visit([&](const auto& known) { return known.contains(rank); }, side_.topology);
     }
-    /// The indices of a rank on the axes of both sides.
+    /// Returns the indices of a rank on the axes of both sides.
     Indices indices(int rank) const {
         auto own = std::array<int, max_axes>{};
         std::visit(
@@ -96,10 +96,10 @@ public:
 
 private:
     const Side& side_;
-    std::vector<int> axis_;  // of the own mesh, by axis of both
+    std::vector<int> axis_;  // the own mesh's axis for each axis of both
 };
 
-/// The axes of a, then those that only b has.
+/// Returns the axes of a, then those that only b has.
 std::vector<std::string> axes_of(const Side& a, const Side& b) {
     auto names = std::vector<std::string>{};
     for (const auto* side : {&a, &b}) {
@@ -133,7 +133,7 @@ std::vector<Common> levels_of(const Side& a, const Side& b) {
     return levels;
 }
 
-/// Two sides that can be asked about one rank at a time.
+/// Compares two sides one rank at a time.
 class Comparison {
 public:
     Comparison(const Side& a, const Side& b)
@@ -146,7 +146,7 @@ public:
     bool has_moved(int rank, const Common& level) const {
         return a.cluster().unit(rank, level.in_a) != b.cluster().unit(rank, level.in_b);
     }
-    /// True if a picture of one side marks the rank.
+    /// Returns true if a picture of one side marks the rank.
     bool is_marked(int rank) const {
         return !a.contains(rank) || !b.contains(rank) || has_moved(rank) ||
                std::ranges::any_of(levels, [&](const Common& level) { return has_moved(rank, level); });
@@ -158,7 +158,7 @@ public:
     const Half b;
 };
 
-/// The lowest of many numbers.
+/// Keeps the lowest of many numbers.
 class Lowest {
 public:
     explicit Lowest(std::size_t most) : most_(most) {}
@@ -221,7 +221,8 @@ AxisDifference compare(const Comparison& sides, std::size_t axis, std::size_t fi
     return found;
 }
 
-/// The same ranks at the same coordinates, axes in the order of another mesh, where both have the same axes.
+/// Returns the same ranks at the same coordinates; if both have the same axes, with the axes in the order of
+/// `order`.
 std::variant<Mesh, Placement> in_order_of(const Mesh& order, const std::variant<Mesh, Placement>& topology) {
     const auto* mesh = std::get_if<Mesh>(&topology);
     if (!mesh || mesh->axis_count() != order.axis_count()) return topology;

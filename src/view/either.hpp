@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A mesh and a placement, asked alike.
+// A common interface for a mesh and a placement.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@ namespace rankmesh::view {
 using detail::last_rank;
 using detail::mesh_of;
 
-/// The rank at a position; a mesh says it by strides, a placement by its table.
+/// Returns the rank at a position.
 inline int rank_at(const Mesh& mesh, std::span<const int> indices) { return mesh.rank_at(indices); }
 inline int rank_at(const Placement& placement, std::span<const int> indices) {
     return placement.ranks()[static_cast<std::size_t>(placement.mesh().rank_at(indices))];

@@ -6,7 +6,7 @@
 
 namespace rankmesh::view {
 
-/// Text as it stands between the tags of SVG or HTML.
+/// Returns text, escaped for SVG and HTML.
 inline std::string escaped(std::string_view text) {
     auto out = std::string{};
     for (auto c : text) {

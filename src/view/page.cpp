@@ -55,7 +55,7 @@ std::string cluster_of(const std::optional<Cluster>& cluster) {
     return cat("{\"text\":", json_string(to_string(*cluster)), ",\"levels\":", levels, "}");
 }
 
-/// The axis to colour by where none is said: one whose indices are seen apart on the whole page.
+/// Returns the default axis to colour by: one whose indices can be distinguished on the whole page.
 AxisId telling_axis(const Mesh& mesh) {
     constexpr auto few = 1024;
     auto found = AxisId{0};
@@ -67,7 +67,7 @@ AxisId telling_axis(const Mesh& mesh) {
     return found;
 }
 
-/// The notation of a mesh, without the table of a placement: the page's heading.
+/// Returns the page's heading: the mesh as text, without the list of a placement.
 std::string heading_of(const Mesh& mesh) { return to_string(mesh); }
 std::string heading_of(const Placement& placement) {
     return placement.size() <= 64 ? to_string(placement) : cat(to_string(placement.mesh()), " @[…]");

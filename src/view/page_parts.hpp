@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The files of src/view/page, as CMake puts them into a source: the page with its places `@title@`,
-// `@style@`,
-// `@data@` and `@script@`, and what stands there for every mesh.
+// The files of src/view/page, which CMake compiles into a source: the page with the placeholders `@title@`,
+// `@style@`, `@data@` and `@script@`, and what stands there for every mesh.
 #pragma once
 
 #include <string_view>

@@ -16,13 +16,13 @@ constexpr auto max_terms = 8;
 std::ptrdiff_t run_in(const Mesh& mesh, AxisSet axes) { return run_along(mesh, axes); }
 std::ptrdiff_t run_in(const Placement&, AxisSet) { return 0; }
 
-/// The indices of an axis that are shown: the first and the last few, and some around that of the focus.
+/// The shown indices of an axis: the first and last few, and some shown indices around the focus.
 struct Shown {
     int size = 1;   // of the axis
     int count = 1;  // shown
     int focus = 0;  // the index that is always shown
 
-    /// Those that are shown, in ascending order.
+    /// Returns the shown indices, ascending.
     std::vector<int> indices() const {
         auto tail = count == size ? 0 : count == 2 ? 1 : count / 3;
         auto head = count - tail;
@@ -47,7 +47,7 @@ struct Shown {
         return all;
     }
 
-    // A fold takes a line of its own, so it has to leave out two at least.
+    // A fold takes its own line; therefore it must omit at least two indices.
     void shrink() { count = std::max(1, std::min(count - 1, size - 2)); }
 };
 
@@ -67,8 +67,8 @@ void shrink_to(std::vector<Shown>& shown, int room) {
     }
 }
 
-/// Visits every combination of shown indices, the last axis fastest, each with the folds passed since the
-/// last one; returns the folds after the last.
+/// Visits all combinations of shown indices, the last axis fastest, each with the folds since the previous
+/// one. Returns the folds after the last.
 template <class Visit>
 std::vector<Fold> for_each_shown(const std::vector<int>& axes, const std::vector<Shown>& shown,
                                  const Visit& visit) {
@@ -95,17 +95,17 @@ std::vector<Fold> for_each_shown(const std::vector<int>& axes, const std::vector
     return passed;
 }
 
-/// Which axes are columns, and which of their indices are shown.
+/// Which axes are columns and rows, and which of their indices are shown.
 struct Plan {
     std::vector<int> row_axes;
     std::vector<int> column_axes;
     std::vector<Shown> rows;
     std::vector<Shown> columns;
-    int wrap = 0;  // indices a row of the wrapped axis, the last row axis and first column axis; 0: none is
+    int wrap = 0;  // indices per row of the wrapped axis (last row and first column axis); 0: none
 };
 
-/// The indices a row of a wrapped axis: whole units of the cluster if they fit, else a divisor, else what
-/// fits.
+/// Returns the indices per row of a wrapped axis: whole units of the cluster if they fit, else a divisor,
+/// else as many as fit.
 int wrap_of(int size, int room, int unit) {
     room = std::min(room, size);
     if (unit > 1 && unit <= room) {
@@ -121,15 +121,15 @@ int wrap_of(int size, int room, int unit) {
     return 1;
 }
 
-/// `focus`: its index on each axis of the mesh.
+/// `focus` is the index of the focus on each axis of the mesh.
 Plan plan_of(const Mesh& mesh, const std::vector<int>& focus, const Limits& limits, int unit) {
-    auto axes = std::vector<int>{};  // those of more than one position
+    auto axes = std::vector<int>{};  // axes of size 2 or more
     for (int a = 0; a < mesh.axis_count(); ++a)
         if (mesh.size(AxisId{a}) > 1) axes.push_back(a);
     const auto size = [&](std::size_t i) { return mesh.size(AxisId{axes[i]}); };
 
-    // Innermost axes become columns while they fit and the picture is tall; one stays for the rows.
-    auto first = axes.size();  // of the columns
+    // Innermost axes become columns while they fit and the picture is tall; one axis remains for the rows.
+    auto first = axes.size();  // the first column axis
     auto columns = 1;
     auto rows = mesh.size();
     auto chunks = 0;  // rows of the wrapped axis
@@ -145,7 +145,7 @@ Plan plan_of(const Mesh& mesh, const std::vector<int>& focus, const Limits& limi
             --first;
             continue;
         }
-        // The next axis as both, if that shows all of a picture that is too tall or too wide.
+        // Wrap the next axis if that shows all of a picture that is too tall or too wide.
         if (!is_first && rows <= limits.tall_rows) break;
         const auto width = wrap_of(next, limits.columns / columns, unit % columns == 0 ? unit / columns : 0);
         chunks = (next - 1) / width + 1;
@@ -205,7 +205,7 @@ Scene draw_any(const Topology& topology, const Subject& subject, const Limits& l
     scene.focus = subject.focus.value_or(rank_at(topology, origin));
     scene.selects = subject.focus.has_value();
     if (subject.color_by) {
-        static_cast<void>(mesh.name(*subject.color_by));  // throws for an axis that the mesh has not
+        static_cast<void>(mesh.name(*subject.color_by));  // throws for an axis that the mesh does not have
         scene.color_by = subject.color_by->index;
     }
     for (int a = 0; a < mesh.axis_count(); ++a)
@@ -230,7 +230,7 @@ Scene draw_any(const Topology& topology, const Subject& subject, const Limits& l
     scene.wrapped = plan.wrap > 0;
     const auto fold_columns = [&](const std::vector<Fold>& folds) {
         if (!folds.empty()) scene.columns.push_back({.indices = {}, .folded = true});
-        for (const auto& fold : folds)  // of an inner axis they come again and again
+        for (const auto& fold : folds)  // folds of an inner axis repeat
             if (std::ranges::find(scene.folded_columns, fold) == scene.folded_columns.end())
                 scene.folded_columns.push_back(fold);
     };
@@ -268,7 +268,7 @@ Scene draw_any(const Topology& topology, const Subject& subject, const Limits& l
         }
         return made;
     };
-    // Folds of a wrapped axis count its rows until here; they become indices.
+    // Until here, folds of a wrapped axis count rows; convert them to indices.
     const auto unwrapped = [&](std::vector<Fold> folds) {
         for (auto& fold : folds)
             if (scene.wrapped && fold.axis == plan.row_axes.back()) {

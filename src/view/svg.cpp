@@ -21,25 +21,25 @@ namespace {
 using detail::append;
 using detail::cat;
 
-// In units of the document, which are the pixels of a page at its usual size.
+// In units of the document, which are pixels at the normal size.
 constexpr auto cell_height = 24;
 constexpr auto gap = 4;         // between cells of one box
 constexpr auto box_gap = 14;    // between columns of different boxes
-constexpr auto label_gap = 32;  // above a row where boxes begin: their labels stand there
+constexpr auto label_gap = 32;  // above a row where boxes begin, for their labels
 constexpr auto fold_height = 26;
 constexpr auto margin = 16;
 constexpr auto line_height = 20;
 constexpr auto glyph = 8;  // the width of a character of the font, rounded up
 
-constexpr auto axis_colors = std::size_t{6};   // of the palette, from the innermost axis outwards
+constexpr auto axis_colors = std::size_t{6};   // for axes, from the innermost axis outwards
 constexpr auto marked_color = std::size_t{1};  // of the palette
 constexpr auto most_swatches = 16;
 constexpr auto swatch_gap = 4;
-constexpr auto longest_title = 160;  // characters of a mesh and of a cluster
-constexpr auto band_inset = 3;       // of the band of colours in the focus
+constexpr auto longest_title = 160;  // most characters of the mesh and of the cluster
+constexpr auto band_inset = 3;       // inset of the band of colours in the focus
 
-/// The names of axes are in darker colours than their cells on a light page, in lighter ones on a dark page:
-/// text has a contrast of at least 4.5 on white and on #0d1117.
+/// Names of axes are darker than their cells on a light page, and lighter on a dark page. Text has a contrast
+/// of at least 4.5 on white and on #0d1117.
 constexpr std::string_view style =
     "<style>"
     "text{font:13px ui-monospace,SFMono-Regular,Menlo,Consolas,monospace;fill:#1f2328}"
@@ -57,7 +57,7 @@ constexpr std::string_view style =
 
 int width_of(std::string_view text) { return static_cast<int>(text.size()) * glyph; }
 
-/// The elements of a picture, and the room that they take.
+/// The elements of a picture, and their size.
 struct Picture {
     int width = 0;
     int height = 0;
@@ -99,14 +99,14 @@ public:
     }
 
 private:
-    /// True if axes have colours, those of the groups of the focus.
+    /// Returns true if colours show the groups of the focus.
     bool colors_axes() const { return scene_.color_by < 0 && scene_.mark.empty(); }
     /// The number of the axis' colour in the palette.
     std::size_t color_number(int axis) const {
         return (scene_.axes.size() - 1 - static_cast<std::size_t>(axis)) % axis_colors;
     }
     std::string_view color(int axis) const { return palette[color_number(axis)]; }
-    /// True if colours are indices of an axis, and a rank is selected besides.
+    /// Returns true if colours show indices of an axis and a rank is also selected.
     bool selects_in_colors() const { return scene_.color_by >= 0 && scene_.selects; }
     /// The colour of a cell, if it has one.
     std::optional<Rgb> color(const Cell& cell) const {
@@ -128,7 +128,7 @@ private:
         return row < scene_.rows.size() && column < scene_.columns.size() ? scene_.rows[row].cells[column].box
                                                                           : -1;
     }
-    /// True if cells of different boxes stand left and right of this column's begin in some row.
+    /// Returns true if some row has different boxes left and right of this column's start.
     bool is_divided(std::size_t column) const {
         for (std::size_t r = 0; r < scene_.rows.size(); ++r)
             if (box(r, column) != box(r, column - 1)) return true;
@@ -169,7 +169,7 @@ private:
     void paint_header() {
         for (std::size_t i = 0; i < scene_.column_axes.size(); ++i) {
             const auto axis = scene_.column_axes[i];
-            const auto* sign = scene_.wrapped && i == 0 ? "+" : "";  // counted from the row's own index
+            const auto* sign = scene_.wrapped && i == 0 ? "+" : "";  // relative to the row's index
             y_ += line_height;
             text(margin, y_, cat(name(axis), "="), inked(axis));
             for (std::size_t c = 0; c < scene_.columns.size(); ++c) {
@@ -218,7 +218,7 @@ private:
         const auto is_focus = colors_axes() && cell.rank == scene_.focus;
         append(body_, cat(rectangle(left_[c], y_), " class=\"cell", is_focus ? " focus" : "", '"',
                           fill ? cat(" style=\"fill:", to_text(*fill), '"') : std::string{}, "/>\n"));
-        if (cell.marked) {  // a corner, for who does not see the colour
+        if (cell.marked) {  // a corner, for readers who do not see the colour
             const auto right = left_[c] + cell_width_;
             append(body_,
                    cat("<path class=\"mark\" d=\"M", right - 9, " ", y_, "H", right, "V", y_ + 9, "Z\"/>\n"));
@@ -239,7 +239,8 @@ private:
         return cat("<rect x=\"", x, "\" y=\"", y, "\" width=\"", cell_width_, "\" height=\"", cell_height,
                    "\" rx=\"4\"");
     }
-    /// The focus is in all of its groups: a piece in the colour of each axis stands below its number.
+    /// Paints a piece in the colour of each axis below the focus's number, because the focus is in all its
+    /// groups.
     void paint_band(int x, int y) {
         auto axes = std::vector<int>{};
         for (std::size_t a = 0; a < scene_.axes.size(); ++a)
@@ -274,7 +275,7 @@ private:
                 append(body_, cat("<line class=\"frame\" x1=\"", ax, "\" y1=\"", ay, "\" x2=\"", bx,
                                   "\" y2=\"", by, "\"/>\n"));
             };
-            // Lines go on to the next cell of the box, whatever stands between.
+            // Lines continue to the next cell of the box, across anything between.
             const auto xa = left ? left_[c - 1] + cell_width_ + near : x0;
             const auto ya = above ? top_[r - 1] + cell_height + near : y0;
             if (!left) line(x0, ya, x0, y1);
@@ -291,8 +292,8 @@ private:
         }
     }
 
-    /// The label of the box that begins at a cell, or only its number where it would run into the next box's:
-    /// the last box of a row as those before it.
+    /// Returns the label of the box that begins at a cell, or only its number if the label would reach the
+    /// next box. The last box of a row follows the boxes before it.
     std::string fitting_label(const std::string& label, std::size_t r, std::size_t c) const {
         auto next = c + 1;
         while (next < scene_.columns.size() && (box(r, next) == box(r, c) || box(r, next) < 0)) ++next;
@@ -329,7 +330,7 @@ private:
         word(x, scene_.mark);
     }
 
-    /// The colours of the indices of the axis that is coloured by, of many the first and the last.
+    /// Paints the colours of the indices of `color_by`; if there are many, the first and the last ones.
     void paint_swatches() {
         const auto size = colored_size();
         auto others = std::string{};
@@ -404,7 +405,7 @@ std::string document(std::string_view title, const Picture& picture) {
                "</svg>\n");
 }
 
-/// The most cells of a picture that shows all ranks, and how wide it is for its height.
+/// The most cells of a picture that shows all ranks, and the ratio of its width to its height.
 constexpr auto most_cells = 2048;
 constexpr auto aspect = 1.4;
 

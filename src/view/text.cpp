@@ -16,7 +16,7 @@ constexpr auto dim = Ink{.dim = true};
 constexpr auto bold = Ink{.bold = true};
 constexpr auto focus_ink = Ink{.bold = true, .reverse = true};
 
-/// Innermost axes get the colours that differ most.
+/// Returns the colour of an axis. Innermost axes get the most distinct colours.
 Ink ink_of(const Scene& scene, int axis) {
     constexpr auto colors = std::array{36, 33, 35, 32, 34, 31, 96, 93, 95, 92, 94, 91};
     auto inner = std::size_t{0};
@@ -40,7 +40,7 @@ struct Word {
     Ink ink = {};
 };
 
-/// Words in lines of at most `width` columns; what is longer than a line is cut.
+/// Appends words in lines of at most `width` columns; longer words are cut.
 void flow(std::vector<Line>& lines, const std::vector<Word>& words, int indent, int width) {
     auto line = Line{}.to(indent);
     auto empty = true;
@@ -77,7 +77,7 @@ std::vector<Word> words_of(const Scene& scene, const std::vector<Fold>& folds) {
     return words;
 }
 
-/// Lays the grid of a scene out on lines.
+/// Lays out the grid of a scene as lines.
 class Grid {
 public:
     Grid(const Scene& scene, int width) : scene_(scene), width_(width) {
@@ -85,7 +85,7 @@ public:
         choose_borders();
     }
 
-    /// The column after the last one of the grid.
+    /// Returns the column after the grid.
     int end() const { return begin_[scene_.columns.size()] + (border_.back() ? 1 : 0); }
 
     std::vector<Line> paint() const {
@@ -118,7 +118,7 @@ private:
         const auto& cell = scene_.rows[row].cells[column];
         return cell.rank < 0 ? nobody : cell.box;
     }
-    /// True if there is a line left of `column` in `row`; `column` may be one past the last.
+    /// Returns true if there is a line left of `column` in `row`; `column` may be one past the last.
     bool divided(std::size_t row, std::size_t column) const {
         const auto left = column == 0 ? nobody : box(row, column - 1);
         const auto right = column == column_count() ? nobody : box(row, column);
@@ -129,8 +129,8 @@ private:
         return {indices.begin(), indices.begin() + static_cast<std::ptrdiff_t>(headed_)};
     }
 
-    /// The innermost row axes are labelled left of the rows while they take less than 2/5 of the width, the
-    /// others by a line above.
+    /// Labels the innermost row axes left of the rows while that takes less than 2/5 of the width, and the
+    /// others in a line above.
     void choose_gutter() {
         const auto count = scene_.row_axes.size();
         label_width_.resize(count);
@@ -222,7 +222,7 @@ private:
         flow(lines, words, 1, width_);
     }
 
-    /// Rows with nothing between them: a box that goes on elsewhere is closed at their edges.
+    /// Paints consecutive rows. Boxes that continue elsewhere are closed at their edges.
     void paint_band(std::vector<Line>& lines, std::size_t first, std::size_t end) const {
         for (auto r = first; r < end; ++r) {
             paint_border(lines, r, first, end);
@@ -235,7 +235,7 @@ private:
                 if (cell.rank < 0) continue;
                 put_right(line, edge_[c], number(cell.rank), ink_of_cell(cell));
                 if (!scene_.selects || cell.rank != scene_.focus) continue;
-                // A mark that needs no colour, on the blanks beside the number.
+                // A mark without colour, on the blanks beside the number.
                 line.over(edge_[c] - length(number(cell.rank)) - 1, U"[", bold);
                 line.put(U']', bold);
             }
@@ -263,7 +263,7 @@ private:
         }
     }
 
-    /// The line above `row` in the band of rows `first` to `end`, if boxes end or begin there.
+    /// Paints the line above `row` in the band of rows `first` to `end`, if boxes end or begin there.
     void paint_border(std::vector<Line>& lines, std::size_t row, std::size_t first, std::size_t end) const {
         const auto above = [&](std::size_t c) { return row > first ? box(row - 1, c) : nobody; };
         const auto below = [&](std::size_t c) { return row < end ? box(row, c) : nobody; };
@@ -272,7 +272,7 @@ private:
         for (std::size_t c = 0; c < column_count(); ++c) any = any || crossed(c);
         if (!any) return;
 
-        // By the arms of a crossing: up 8, down 4, left 2, right 1.
+        // Index: the arms of a crossing; up 8, down 4, left 2, right 1.
         constexpr auto crossings = std::u32string_view(U"   ─ ┌┐┬ └┘┴│├┤┼");
         auto line = Line{};
         for (std::size_t c = 0; c <= column_count(); ++c) {
@@ -292,7 +292,7 @@ private:
         lines.push_back(line);
     }
 
-    /// Writes the label of a box onto the border that begins at column `c`: all of it, its number, or
+    /// Writes the label of a box on the border that begins at column `c`: the full label, its number, or
     /// nothing.
     template <class Crossed>
     void paint_box_label(Line& line, std::size_t c, std::size_t row, std::size_t first,
@@ -318,15 +318,15 @@ private:
 
     const Scene& scene_;
     int width_;
-    std::size_t headed_ = 0;        // outer row axes that a line above the rows names
-    std::vector<int> label_width_;  // by row axis
-    int gutter_ = 1;                // where the first column begins
+    std::size_t headed_ = 0;        // outer row axes, named in a line above the rows
+    std::vector<int> label_width_;  // width of labels by row axis
+    int gutter_ = 1;                // where the first column of the grid begins
     std::vector<bool> border_;      // by column, and one past the last: some row is divided there
     std::vector<int> begin_;        // the border left of a column, or its first blank
     std::vector<int> edge_;         // one past its last digit
 };
 
-/// The group of the focus in at most `room` columns.
+/// Returns the group of the focus in at most `room` columns.
 std::u32string group_of(const LegendEntry& entry, int room) {
     auto text = std::u32string{};
     for (auto shown = entry.terms.size() + 1; shown-- > 0;) {

@@ -188,7 +188,7 @@ class ParallelState(_Made):
         rank: int | None = None,
         world_size: int | None = None,
     ) -> None:
-        """Says who stands together; of rank `rank` of `world_size`, else of this process's in torch.distributed."""
+        """Creates the groups of rank `rank` of `world_size`, else of this process in torch.distributed."""
         given = {key: value for key, value in locals().items() if key not in ("self", "rank", "world_size")}
         given["get_embedding_ranks"] = given["get_position_embedding_ranks"] = None  # their stages, once they are known
         self._pure = self._pure or rank is not None or world_size is not None

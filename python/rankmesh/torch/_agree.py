@@ -1,4 +1,4 @@
-"""How all ranks compare what they are about to make, over torch's store: each asks it four times, in whatever world."""
+"""Compares plans on all ranks over torch's store, with four requests per rank in a world of any size."""
 
 from __future__ import annotations
 
@@ -15,30 +15,30 @@ from torch._C._distributed_c10d import Store
 from rankmesh._core import Group
 from rankmesh._errors import Disagreement, EngineFailure, Timeout
 
-MOST_CLASSES = 8  # descriptions that an error lists
-LINGER = 5.0  # seconds that a rank stays after a failure, for those that still ask the store, which may be its own
+MOST_CLASSES = 8  # most descriptions in an error
+LINGER = 5.0  # seconds that a rank stays after a failure, because its process may serve the store to others
 
 Where = Callable[[Iterable[int]], str]
 
 
 def text_of(ranks: Iterable[int]) -> str:
-    """Ranks in the notation of groups."""
+    """Returns ranks in the notation of groups."""
     return str(Group(sorted(ranks)))
 
 
 def seconds(timeout: datetime.timedelta) -> str:
-    """A timeout as errors say it."""
+    """Returns a timeout as text for errors."""
     whole = timeout / datetime.timedelta(milliseconds=1)
     return f"{whole / 1000:g} s" if whole >= 1000 else f"{whole:g} ms"
 
 
 def note(store: Any, key: str, line: str) -> None:
-    """Adds a line to those of all ranks under one key, in one request."""
+    """Appends a line to the lines of all ranks under one key, in one request."""
     store.append(key, line + "\n")
 
 
 def arrive(store: Store, rank: int, size: int, description: str) -> None:
-    """Says that a rank is here, and with what; the last one to arrive says that all are."""
+    """Announces a rank and its plan. The last rank to arrive announces that all have arrived."""
     digest = hashlib.sha256(description.encode()).hexdigest()[:16]
     note(store, "arrived", f"{rank} {digest}")
     if store.add("count", 1) == size:
@@ -47,9 +47,9 @@ def arrive(store: Store, rank: int, size: int, description: str) -> None:
 
 
 def hear(store: Store, timeout: datetime.timedelta, meanwhile: Callable[[], None] | None = None) -> str:
-    """What became of the comparison, the same on every rank: the first rank to lose its patience says who was late.
+    """Returns the result of the comparison, equal on all ranks. The first rank to time out decides who was late.
 
-    `meanwhile` is called until it is known.
+    Calls `meanwhile` until the result is known.
     """
     begin = now = time.monotonic()
     end = begin + timeout.total_seconds()
@@ -61,7 +61,7 @@ def hear(store: Store, timeout: datetime.timedelta, meanwhile: Callable[[], None
         store.wait(["outcome"], datetime.timedelta(seconds=max(end - now, 0.001)))
     except dist.DistNetworkError as error:
         raise EngineFailure(f"torch's store is gone while the ranks compare their plans: {error}") from None
-    except RuntimeError:  # the timeout, of which each store has its own kind
+    except RuntimeError:  # the timeout; each store raises its own type
         store.compare_set("outcome", "", "late " + " ".join(line.split()[0] for line in _lines(store)))
     return str(store.get("outcome"), "utf-8")
 
@@ -69,7 +69,7 @@ def hear(store: Store, timeout: datetime.timedelta, meanwhile: Callable[[], None
 def late(
     timeout: datetime.timedelta, rank: int, arrived: list[int], missing: list[int], where: Where, why: str = ""
 ) -> Timeout:
-    """The Timeout of an init to which some ranks have not come in time."""
+    """Returns the Timeout of an init for which some ranks were late."""
     return Timeout(
         f"the timeout of {seconds(timeout)} expired in init on rank {rank}: {why}arrived {text_of(arrived)}, "
         f"missing {text_of(missing)}{where(missing)}",
@@ -88,10 +88,10 @@ def agree(
     meanwhile: Callable[[], None] | None = None,
     give_up: Callable[[list[int]], None] | None = None,
 ) -> None:
-    """Returns once all ranks have said the same; else raises Disagreement or Timeout, on every rank.
+    """Returns when all ranks have passed equal plans. Otherwise raises Disagreement or Timeout on every rank.
 
-    `where` gives the coordinates of ranks, in words. `meanwhile` is called while this rank waits, `give_up` with the
-    ranks that have come before it raises Timeout.
+    `where` returns the coordinates of ranks as text. Calls `meanwhile` while this rank waits, and `give_up` with the
+    arrived ranks before it raises Timeout.
     """
     arrive(store, rank, size, description)
     outcome = hear(store, timeout, meanwhile)
@@ -135,7 +135,7 @@ def _line(ranks: list[int], description: str) -> str:
 
 
 def _linger(store: Store, ranks: int) -> None:
-    """Stays until so many ranks have heard of a failure, since the store ends with the process that it is in."""
+    """Waits until so many ranks know about a failure, because the store ends with its process."""
     end = time.monotonic() + LINGER
     with contextlib.suppress(RuntimeError):
         store.add("heard", 1)

@@ -1,4 +1,4 @@
-"""A DeviceMesh of torch whose groups exist already, its parts and its flattened dimensions included."""
+"""Makes torch DeviceMeshes from existing groups, including submeshes and flattened dimensions."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ def device_mesh(
     names: tuple[str, ...],
     groups: Sequence[dist.ProcessGroup] | None,
 ) -> DeviceMesh:
-    """The mesh of these ranks, row by row, with one group a dimension; without groups on a rank outside it."""
+    """Returns the row-major mesh of these ranks with one group per dimension, or without groups on a rank outside
+    it."""
     places = torch.tensor(list(ranks), dtype=torch.int, device="cpu").reshape(tuple(shape))
     if groups:
         return DeviceMesh.from_group(list(groups), device_type, mesh=places, mesh_dim_names=names)
@@ -30,9 +31,9 @@ def device_mesh(
 def unflatten(
     root: DeviceMesh, shape: Sequence[int], names: tuple[str, ...], groups: Sequence[dist.ProcessGroup | str]
 ) -> DeviceMesh:
-    """The ranks of a mesh of one dimension in further dimensions: its `_unflatten`, but with these groups.
+    """Splits a mesh of one dimension into several, like `_unflatten`, but with these groups.
 
-    A text in the place of a group says why there is none; torch's error has it where the group is asked for.
+    A text in place of a group says why there is no group. torch's error contains it when a program gets that group.
     """
     mesh = DeviceMesh(
         root.device_type,
@@ -50,7 +51,7 @@ def unflatten(
 
 
 def flatten(mesh: DeviceMesh, flattened: Mapping[str, tuple[tuple[str, ...], dist.ProcessGroup | None]]) -> None:
-    """Has `mesh[axes]._flatten(name)` give this group for these axes, instead of making groups of its own."""
+    """Makes `mesh[axes]._flatten(name)` use this group for these axes instead of creating groups."""
     root = mesh._get_root_mesh()
     for name, (axes, group) in flattened.items():
         if name in root._flatten_mapping:

@@ -1,4 +1,4 @@
-"""DeviceMeshes of torch that another framework shapes, with the groups of this rank."""
+"""torch DeviceMeshes in the shape of another framework, with the groups of this rank."""
 
 from __future__ import annotations
 
@@ -24,10 +24,11 @@ def device_meshes(
     one_root: bool = False,
     missing: Mapping[str, str] | None = None,
 ) -> tuple[list[DeviceMesh], NamedGroups]:
-    """Meshes over the world, and their groups, after the ranks have compared `said`; axes of one name are the same.
+    """Returns meshes over the world and their groups, after the ranks have compared `said`. Axes with one name are
+    equal.
 
-    `flattened` are sets of axes of the first one, by the names under which its parts are flattened. With `one_root`
-    all are dimensions of one mesh, `world`. `missing` says why an axis has no group.
+    `flattened` maps names to sets of axes of the first mesh that are flattened under these names. With `one_root`
+    all meshes are dimensions of one mesh, `world`. `missing` says why an axis has no group.
     """
     rank, flattened, missing = dist.get_rank(), flattened or {}, missing or {}
     device, world = device_type or default_device_type(), Mesh([("world", meshes[0].size)])
@@ -57,7 +58,7 @@ def device_meshes(
 
 
 def flatten_alike(said: str, mesh: DeviceMesh, name: str | None) -> DeviceMesh:
-    """`mesh._flatten(name)`, which every rank of the world calls, but each makes its own group only."""
+    """Returns `mesh._flatten(name)`. Every rank of the world calls it, but each creates only its own group."""
     root, names = mesh._get_root_mesh(), mesh.mesh_dim_names or ()
     name = name or "_".join(names)
     fresh = name not in root._flatten_mapping and name not in (root.mesh_dim_names or ())

@@ -1,4 +1,4 @@
-"""One process group of torch, made by its members only, under a name that they all know."""
+"""Creates one torch process group, by its members only, under a name that they all know."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ _naming = threading.Lock()
 
 @contextlib.contextmanager
 def _named(name: str) -> Iterator[None]:
-    """Inside the context, torch gives a new group this name.
+    """A context in which torch gives a new group this name.
 
-    Torch's own name for a group that only its members make counts the groups of this rank. Members with different
-    counts would wait for each other under different names, and a name returns after its group was destroyed.
+    torch's default name contains the number of groups of this rank. Members with different numbers would wait for
+    each other under different names. A name would also be reused after its group was destroyed.
     """
     with _naming:
         of_torch = c10d._process_group_name
@@ -36,9 +36,9 @@ def _named(name: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _unbound(default: dist.ProcessGroup) -> Iterator[None]:
-    """Inside the context, the default group is bound to no device.
+    """A context in which the default group is not bound to a device.
 
-    `new_group` splits its groups from a bound default group, and NCCL requires every rank of that group for it.
+    `new_group` splits new groups from a bound default group, and then NCCL requires every rank of the default group.
     """
     device = default.bound_device_id
     if device is None:
@@ -52,7 +52,7 @@ def _unbound(default: dist.ProcessGroup) -> Iterator[None]:
 
 
 def can_split(backend: str | None) -> bool:
-    """True where `torch.distributed.init_device_mesh` splits groups of this backend from the default group.
+    """Returns True if `torch.distributed.init_device_mesh` splits groups of this backend from the default group.
 
     The default group is then bound to a device, and its communicator exists (torch 2.13, device_mesh.py,
     `_init_one_process_group`).
@@ -75,9 +75,9 @@ def split_group(
     timeout: datetime.timedelta | None = None,
     pg_options: Any = None,
 ) -> dist.ProcessGroup | None:
-    """This rank's group among these, split from the default group; None if it is in none of them.
+    """Splits these groups from the default group and returns this rank's group; None if it is in none of them.
 
-    Every rank of the world calls it with equal parts, in which ranks ascend.
+    Every rank of the world calls it with equal parts; ranks ascend in each part.
     """
     with _named(name):
         return dist.split_group(
@@ -94,7 +94,7 @@ def new_group(
     backend: str | None = None,
     pg_options: Any = None,
 ) -> dist.ProcessGroup:
-    """The group of these ranks in this order; each of them calls it, and no other rank does."""
+    """Creates the group of these ranks in this order. Exactly these ranks call it."""
     order: dict[str, Any] = {}
     if list(ranks) != sorted(ranks):
         if "sort_ranks" not in inspect.signature(dist.new_group).parameters:
@@ -118,15 +118,15 @@ def new_group(
 
 
 def is_made_with(group: dist.ProcessGroup, timeout: datetime.timedelta | None, backend: str | None) -> bool:
-    """True if a new group with this timeout and backend, where they are given, would be as this one."""
+    """Returns True if a new group with this timeout and backend (None: any) would equal this group."""
     if backend not in (None, dist.get_backend(group)):
         return False
     if timeout is None:
         return True
-    options = (group._get_backend(each).options for each in group._device_types)  # the fake backend has none
+    options = (group._get_backend(each).options for each in group._device_types)  # the fake backend has no options
     return all(getattr(each, "_timeout", None) == timeout for each in options)
 
 
 def is_on_host(group: dist.ProcessGroup) -> bool:
-    """True if a group takes tensors in the memory of the host."""
+    """Returns True if a group accepts tensors in host memory."""
     return any(device.type == "cpu" for device in group._device_types)

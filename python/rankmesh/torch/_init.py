@@ -1,4 +1,4 @@
-"""init: from a plan to process groups."""
+"""init: makes process groups from a plan."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ def init(
     world_size: int | None = None,
     store: Store | None = None,
 ) -> Member:
-    """Makes this process's process groups for a plan: one mesh with its options, or several Declarations.
+    """Creates this process's process groups for a plan: one mesh with its options, or several Declarations.
 
-    Every rank calls it. Plans are compared before anything is made: where they differ, every rank raises Disagreement,
-    and where a rank does not come before the timeout, Timeout names it on the others. torch.distributed is initialised
-    where it is not yet, by `init_method`, `rank`, `world_size` and `store`, which mean what they mean there. `backend`
-    is that of the groups, `timeout` their timeout, in seconds. `host` makes a group on the host beside each group that
-    is of devices alone. `device` is what a DeviceMesh works on; with an index torch binds it to this process.
+    Every rank calls it. First the ranks compare their plans. If plans differ, every rank raises Disagreement. If a
+    rank does not arrive before the timeout, all others raise Timeout, which names it. Initialises torch.distributed
+    unless it is initialised, with `init_method`, `rank`, `world_size` and `store` as in torch. `backend` and
+    `timeout` (seconds) are those of the groups. `host`: also create a host group beside each group that accepts only
+    device tensors. `device` is the device of a DeviceMesh; with an index, torch binds it to this process.
     """
     options: dict[str, Any] = {
         "name": name,
@@ -69,11 +69,11 @@ def init(
     try:
         plans = read(plan, options, start.size)
         said = " | ".join(sorted(mesh.text for mesh in plans))
-    except Error as error:  # it is compared like any other, so that no rank waits for one that has raised
+    except Error as error:  # the error is compared like a plan: no rank waits for a rank that has raised
         wrong, said = error, f"a wrong plan: {error}"
     said += (f", on {backend}" if backend else "") + (", beside it on the host" if host else "")
     has_local = any(item.local for mesh in plans for item in mesh.items)
-    alone = (dist.get_backend() if initialised else backend) == "fake"  # such a world is this process
+    alone = (dist.get_backend() if initialised else backend) == "fake"  # a world of one rank is this process
     if not alone:
         where: Where = plans[0].where if plans else lambda ranks: ""
         start.part_from_earlier(patience, where)

@@ -1,4 +1,4 @@
-"""This process's place in a plan, with torch's groups."""
+"""Member: this process's coordinate and process groups after init."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
 
 class Member:
-    """This process's place in a plan, or in one of its meshes, with its process groups.
+    """This process's view of a plan, or of one of its meshes, with its process groups.
 
-    A plan of one mesh answers at once; of several, member["expert"] is the place in that mesh.
+    In a plan of several meshes, member["expert"] is the view of one mesh.
     """
 
     def __init__(self, world: World, mesh: str | None) -> None:
@@ -53,7 +53,7 @@ class Member:
     def _entries(self) -> list[Entry]:
         return self._world.entries[self._plan.name]
 
-    # --- where this rank stands
+    # --- coordinates
 
     @property
     def meshes(self) -> list[str]:
@@ -72,12 +72,12 @@ class Member:
 
     @property
     def mesh(self) -> Mesh:
-        """The mesh, every size known."""
+        """The mesh, with every '*' resolved."""
         return self._plan.mesh
 
     @property
     def inside(self) -> bool:
-        """True if this rank stands in the mesh."""
+        """True if this rank is in the mesh."""
         return self.rank in self._plan.places
 
     @property
@@ -88,12 +88,12 @@ class Member:
 
     @property
     def prefix(self) -> str:
-        """'[pp=1 dp=0 tp=3]': what a line of this rank's log begins with."""
+        """The prefix of this rank's log lines: '[pp=1 dp=0 tp=3]'."""
         several = self._name is None and len(self._world.meshes) > 1
         return f"[rank {self.rank}]" if several or not self.inside else f"[{self.coord}]"
 
     def at(self, axis: str) -> int:
-        """This rank's index on an axis, or its group rank among declared ranks by their name."""
+        """Returns this rank's index on an axis, or its group rank in a declared group of that name."""
         named = self._named((axis,))
         if named is None:
             self._check_inside()
@@ -101,25 +101,26 @@ class Member:
         return self._ranks(named).index(self.rank)
 
     def is_first(self, axis: str) -> bool:
-        """True if no rank of this rank's group along the axis comes before it."""
+        """Returns True if this rank is the first of its group along the axis."""
         return self.at(axis) == 0
 
     def is_last(self, axis: str) -> bool:
-        """True if no rank of this rank's group along the axis comes after it."""
+        """Returns True if this rank is the last of its group along the axis."""
         named = self._named((axis,))
         return self.at(axis) == (self.mesh.size_of(axis) if named is None else len(self._ranks(named))) - 1
 
     def neighbor(self, axis: str, by: int, edge: Literal["open", "wrap"] = "open") -> int | None:
-        """The world rank `by` steps along an axis; past an open edge None."""
+        """Returns the world rank `by` steps along an axis; None past an open edge."""
         self._check_inside()
         return self._plan.places.neighbor(self.rank, axis, by, edge)
 
     def rank_at(self, coordinate: Coordinate | Mapping[str, int] | str = "", /, **index: int) -> int:
-        """The world rank that stands at a coordinate of the mesh."""
+        """Returns the world rank at a coordinate of the mesh."""
         return self._plan.places.rank(coordinate, **index) if coordinate else self._plan.places.rank(**index)
 
     def ranks(self, *axes: str) -> Group:
-        """The world ranks that differ from this one only along these axes, or declared ranks by their name."""
+        """Returns the world ranks that differ from this rank only along these axes, or the ranks of a declared
+        group."""
         named = self._named(axes)
         if named is not None:
             return self._ranks(named)
@@ -129,19 +130,19 @@ class Member:
     # --- groups
 
     def on(self, *axes: str) -> dist.ProcessGroup:
-        """The process group of a single axis, a declared set in any order, or declared ranks by their name."""
+        """Returns the process group of a single axis, of a declared set in any order, or of declared ranks by name."""
         return self._groups(axes)[0]
 
     def group(self, *axes: str) -> dist.ProcessGroup:
-        """The same as `on`, in torch's word."""
+        """Like `on`; the name that torch uses."""
         return self.on(*axes)
 
     def find(self, *axes: str) -> dist.ProcessGroup | None:
-        """Like `on`, but None where this rank is in no such group."""
+        """Like `on`, but returns None if this rank has no such group."""
         return None if self._entry(axes).ranks is None else self.on(*axes)
 
     def host_group(self, *axes: str) -> dist.ProcessGroup:
-        """The same ranks as a group for tensors in the memory of the host: `group` itself where that takes them."""
+        """Returns a group of the same ranks for tensors in host memory; `group` itself if it accepts them."""
         group, host = self._groups(axes)
         if host is not None:
             return host
@@ -152,15 +153,15 @@ class Member:
         )
 
     def prepare(self, *axes: str) -> None:
-        """Makes a group that a lazy declaration deferred; every rank of the mesh calls it with the same names."""
+        """Creates a group that a lazy declaration deferred. Every rank of the mesh calls it with the same names."""
         self._world.groups.check_open()
         self._world.make([self._entry(axes)])
 
     def device_mesh(self, mesh: str | None = None, *, flatten: Mapping[str, Iterable[str]] | None = None) -> DeviceMesh:
-        """The mesh as torch's DeviceMesh, whose groups are these, and no others are made.
+        """Returns the mesh as torch's DeviceMesh with these groups; creates no others.
 
-        Its parts `["dp", "cp"]._flatten()` have the group of that declared set, under the axes' names joined by '_' or
-        the names that `flatten` gives such sets: `flatten={"fsdp": ("dp", "cp")}`.
+        A submesh `["dp", "cp"]._flatten()` has the group of that declared set. Its name is the axes' names joined by
+        '_', or the name in `flatten`: `flatten={"fsdp": ("dp", "cp")}`.
         """
         if mesh is not None and mesh != self._name:
             return self[mesh].device_mesh(flatten=flatten)
@@ -182,10 +183,10 @@ class Member:
         )
         return self._device_mesh
 
-    # --- its end
+    # --- destruction
 
     def destroy(self) -> None:
-        """Ends the groups that init has made, and torch.distributed only if init has initialised it."""
+        """Destroys the groups that init created, and torch.distributed if init initialised it."""
         self._world.groups.destroy()
 
     def __enter__(self) -> Self:
@@ -197,7 +198,7 @@ class Member:
     def __repr__(self) -> str:
         return f"<Member {self.prefix}>"
 
-    # --- within
+    # --- internals
 
     def _check_inside(self) -> None:
         if not self.inside:
@@ -216,7 +217,7 @@ class Member:
         return entry.ranks
 
     def _entry(self, names: tuple[str, ...]) -> Entry:
-        """What was declared under these names; UsageError names the declaration to add."""
+        """Returns what was declared under these names. Raises UsageError, which names the declaration to add."""
         if (named := self._named(names)) is not None:
             return named
         mesh = self._plan.mesh

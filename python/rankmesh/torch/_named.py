@@ -18,10 +18,10 @@ from rankmesh.torch._world import Groups
 
 @dataclass(frozen=True)
 class Named:
-    """A group of this rank under the framework's name for it; `apart` from others of equal ranks.
+    """A group of this rank and its name in the framework. `apart`: not shared with groups of equal ranks.
 
-    `parts` are the groups of all ranks, where every rank of the world asks for its own: torch may split them. `made`
-    is called with the group before the next one is made.
+    `parts` are the groups of all ranks if every rank of the world creates its own; torch may then split them. `made`
+    is called with the group before the next group is created.
     """
 
     name: str
@@ -37,7 +37,7 @@ class Named:
 def errors_reach_peers(
     said: str, timeout: datetime.timedelta | None = None, *, compared: bool = True
 ) -> Iterator[None]:
-    """Compares an exception raised within like a call, before it goes on: no rank waits for the one that raises."""
+    """Compares an exception of the context with the other ranks before it propagates: no rank waits for this rank."""
     try:
         yield
     except Exception as error:
@@ -47,10 +47,10 @@ def errors_reach_peers(
 
 
 class NamedGroups:
-    """This rank's process groups of a framework on an initialised torch.distributed, compared before they are made.
+    """This rank's process groups of a framework, on an initialised torch.distributed; compared before creation.
 
-    `said` is equal on all ranks that mean the same, and each rank wants its groups in an order that they share. Where
-    only some ranks of the world make theirs, `compared` is false.
+    `said` must be equal on all ranks; each rank lists its groups in one common order. `compared` is false if only
+    some ranks of the world create groups.
     """
 
     def __init__(
@@ -84,7 +84,7 @@ class NamedGroups:
             raise
 
     def add(self, wanted: Named) -> dist.ProcessGroup:
-        """Makes one more, with all of its ranks."""
+        """Creates one more group. All its ranks call it."""
         label = wanted.name if len(wanted.ranks) > 1 else "alone"
         options: dict[str, Any] = {
             "own": wanted.name if wanted.apart else "",
@@ -105,14 +105,14 @@ class NamedGroups:
 
     @property
     def ended(self) -> bool:
-        """True after `destroy`, here or of all of torch.distributed."""
+        """True after `destroy`, or after torch.distributed was destroyed."""
         return self._groups.ended
 
     @property
     def groups(self) -> list[dist.ProcessGroup]:
-        """All of them, each once."""
+        """All groups, each once."""
         return list({id(group): group for group in self._named.values()}.values())
 
     def destroy(self) -> None:
-        """Ends the groups."""
+        """Destroys the groups."""
         self._groups.destroy()

@@ -1,11 +1,12 @@
-"""How ranks find those of their own start in a store that holds what the ranks of earlier starts wrote.
+"""How ranks of one start find each other in a store that still has the data of earlier starts.
 
-Where torchrun restarts ranks, its agent keeps its store, and no variable is new and equal on all ranks: each agent
-counts the restarts of its own ranks alone. So each rank writes a random text, and rank 0 answers it with the id of the
-start, which is random too. Only a rank 0 that lives after the text was written can have answered.
+When torchrun restarts ranks, its agent keeps the store. No environment variable is both new and equal on all ranks,
+because each agent counts only the restarts of its own ranks. Therefore each rank writes a random text, and rank 0
+answers it with the id of the start, which is also random. Only a rank 0 that is alive after the text was written can
+answer.
 
-Who gives up waiting leaves a note with the time. A rank that finds a note which is younger than its own process is the
-late one; an older note is of an earlier start.
+A rank that stops waiting leaves a note with the time. A rank that finds a note newer than its own process is late;
+an older note belongs to an earlier start.
 """
 
 from __future__ import annotations
@@ -26,17 +27,17 @@ from rankmesh.torch._agree import note
 
 
 def store_outlives_ranks() -> bool:
-    """True under a torchrun that has the ranks use the store of its agent."""
+    """Returns True under a torchrun whose ranks use the store of its agent."""
     return os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True"
 
 
 def give_up(store: Any, awaited: str, arrived: Iterable[int]) -> None:
-    """Leaves a note that these ranks have given up to wait for `awaited`, which is "rank 0" or "others"."""
+    """Leaves a note that these ranks have stopped waiting for `awaited`, which is "rank 0" or "others"."""
     note(store, f"gave up {awaited}", f"{time.time()} {' '.join(map(str, arrived))}")
 
 
 def given_up(store: Any, awaited: str) -> list[int]:
-    """The ranks that have given up `awaited` since this process began; each note is told once."""
+    """Returns the ranks that have stopped waiting for `awaited` since this process began; each note only once."""
     global _since
     key = f"gave up {awaited}"
     if not store.check([key]):
@@ -49,44 +50,44 @@ def given_up(store: Any, awaited: str) -> list[int]:
     return sorted({rank for _, ranks in notes for rank in ranks})
 
 
-_since: float | None = None  # when the last note was written that this process was told
+_since: float | None = None  # the time of the last note that this process has seen
 
 
 def _began() -> float:
-    """When this process began, as time.time() counts."""
+    """Returns when this process began, like time.time()."""
     ticks = int(Path("/proc/self/stat").read_text().rpartition(")")[2].split()[19])
     return time.time() - time.clock_gettime(time.CLOCK_BOOTTIME) + ticks / os.sysconf("SC_CLK_TCK")
 
 
 def lead(store: Any) -> tuple[str, Callable[[], None]]:
-    """On rank 0: the id of a new start, and what tells it to those that have asked, to be called again and again."""
+    """On rank 0: returns the id of a new start, and a function that answers waiting ranks; call it repeatedly."""
     start = secrets.token_hex(8)
-    store.append("asked", "")  # a get of nothing would wait
-    store.set("gave up others", "")  # those who come now are answered
+    store.append("asked", "")  # getting a missing key would wait
+    store.set("gave up others", "")  # ranks that arrive now are answered
 
     def answer() -> None:
         asked = store.get("asked").decode()
         if asked:
             keys = [f"start of {text}" for text in asked.split()]
             store.multi_set(keys, [start] * len(keys))
-            store.compare_set("asked", asked, "")  # not where another has asked meanwhile
+            store.compare_set("asked", asked, "")  # not if another rank has asked meanwhile
 
     return start, answer
 
 
 def ask(store: Store) -> str:
-    """On another rank: asks for the id of this start, by a text of its own."""
+    """On another rank: asks for the id of this start with a random text."""
     text = secrets.token_hex(8)
     note(store, "asked", text)
     return text
 
 
 def hear(store: Store, text: str, timeout: datetime.timedelta) -> str | None:
-    """The id of this start, which rank 0 answers to this text; None where it does not."""
+    """Returns rank 0's answer to this text, the id of this start; None if rank 0 does not answer."""
     try:
         store.wait([f"start of {text}"], timeout)
     except dist.DistNetworkError as error:
         raise EngineFailure(f"torch's store is gone while the ranks of a start look for each other: {error}") from None
-    except RuntimeError:  # the timeout, of which each store has its own kind
+    except RuntimeError:  # the timeout; each store raises its own type
         return None
     return str(store.get(f"start of {text}"), "utf-8")

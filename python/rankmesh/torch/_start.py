@@ -1,4 +1,4 @@
-"""torch.distributed as it is, or as init starts it, after the plans were compared."""
+"""Adopts an initialised torch.distributed, or initialises it after the plans were compared."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from rankmesh.torch._restarts import ask, give_up, given_up, hear, lead, store_o
 DEFAULT_TIMEOUT = c10d.default_pg_timeout
 
 _inits: weakref.WeakKeyDictionary[dist.ProcessGroup, int] = weakref.WeakKeyDictionary()
-_ids: weakref.WeakKeyDictionary[dist.ProcessGroup, str] = weakref.WeakKeyDictionary()  # of starts, in prefixes
+_ids: weakref.WeakKeyDictionary[dist.ProcessGroup, str] = weakref.WeakKeyDictionary()  # of starts, in prefixes of keys
 _starts = 0
 
 
 @dataclass
 class Start:
-    """This rank's number in a world of this size, and a store that all of them reach."""
+    """This rank, the size of the world, and a store that all ranks reach."""
 
     rank: int
     size: int
@@ -43,9 +43,9 @@ class Start:
     """What rank 0 calls with the ranks that have come when it gives up to wait for the others."""
 
     def part_from_earlier(self, timeout: datetime.timedelta, where: Where) -> None:
-        """Leaves behind what ranks of an earlier start have written, where the store may hold it; every rank calls it.
+        """Separates this start from data of earlier starts that the store may hold. Every rank calls it.
 
-        `where` gives the coordinates of ranks, in words.
+        `where` returns the coordinates of ranks as text.
         """
         default = dist.group.WORLD
         if not store_outlives_ranks() or (default is not None and default in _ids):
@@ -76,7 +76,7 @@ class Start:
 
 
 def adopt() -> Start:
-    """The world of torch.distributed, which is initialised; each call has a key of its own."""
+    """Returns the world of the initialised torch.distributed; each call uses its own key."""
     default = c10d._get_default_group()
     number = _inits[default] = _inits.get(default, 0) + 1
     start = _ids.get(default)
@@ -91,7 +91,7 @@ def begin(
     store: Store | None,
     timeout: datetime.timedelta,
 ) -> Start:
-    """The world that torch.distributed is to be initialised with: its numbers and its store, nothing else yet."""
+    """Returns the world with which to initialise torch.distributed: rank, size and store, but initialises nothing."""
     global _starts
     if store is not None:
         if rank is None or world_size is None:
@@ -106,7 +106,7 @@ def begin(
 def _rendezvous(
     url: str, rank: int | None, world_size: int | None, timeout: datetime.timedelta
 ) -> tuple[Store, int, int]:
-    """As torch's own, which waits inside the store until all ranks are there, without a word about who is not."""
+    """Like torch's rendezvous, which waits in the store for all ranks but does not say which ranks are missing."""
     parts = urlparse(url)
     if parts.scheme not in ("env", "tcp") or parts.query:
         numbers = (-1 if rank is None else rank, -1 if world_size is None else world_size)

@@ -1,4 +1,4 @@
-"""The process groups that one init has made on this rank."""
+"""The process groups that one init created on this rank."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from rankmesh.torch._plan import MeshPlan, Options
 
 
 class Groups:
-    """Process groups of this rank, each made once for equal ranks and options, and ended together."""
+    """Process groups of this rank. Groups with equal ranks and options are created once; all are destroyed together."""
 
     def __init__(
         self, key: str, size: int, store: Store | None, patience: datetime.timedelta, *, started: bool = False
@@ -43,9 +43,10 @@ class Groups:
         backend: str | None = None,
         pg_options: Any = None,
     ) -> None:
-        """Splits these groups from the default group where torch's DeviceMesh would; `get` then returns this rank's.
+        """Splits these groups from the default group if torch's DeviceMesh would; `get` then returns this rank's
+        group.
 
-        Every rank of the world calls it with equal arguments. Elsewhere it does nothing.
+        Every rank of the world calls it with equal arguments. Otherwise it does nothing.
         """
         if not _groups.can_split(backend):
             return
@@ -73,9 +74,10 @@ class Groups:
         backend: str | None = None,
         pg_options: Any = None,
     ) -> dist.ProcessGroup:
-        """The group of these ranks in this order, which all of them ask for; one apart where `own` is not empty.
+        """Returns the group of these ranks in this order; all of them call it. A separate group if `own` is not
+        empty.
 
-        Where torch's default group is just that, it is this one: another would connect every rank to every other.
+        Returns torch's default group if it has these ranks, because another would connect every rank to every other.
         """
         if not own and pg_options is None and list(ranks) == list(range(self.size)):
             default = self._default
@@ -96,41 +98,41 @@ class Groups:
         return self._shared[shares]
 
     def _name(self, label: str, first: int) -> str:
-        """A name that this rank has not used before, equal on the members of a group."""
+        """Returns a name that this rank has not used before; it is equal on all members of a group."""
         name = f"{self._key}/{label}/{first}"
         self._names[name] += 1
         return name if self._names[name] == 1 else f"{name}/{self._names[name]}"
 
     def connected(self) -> None:
-        """Says that this rank has made its groups: nobody ends theirs before all have."""
+        """Announces that this rank has created its groups; no rank destroys groups before all have."""
         if self._store is not None and self._store.add("connected", 1) == self.size:
             self._store.set("all connected", "")
 
     @property
     def ended(self) -> bool:
-        """True after destroy, here or of all of torch.distributed."""
+        """True after destroy, or after torch.distributed was destroyed."""
         return self.closed or self._default is not dist.group.WORLD
 
     def check_open(self) -> None:
-        """Raises UsageError after destroy, here or of all of torch.distributed."""
+        """Raises UsageError after destroy, or after torch.distributed was destroyed."""
         if self.ended:
             raise UsageError("this member was destroyed, or torch.distributed was; its groups are gone")
 
     def destroy(self, wait: bool = True) -> None:
-        """Ends the groups that were made here, and torch.distributed if it was initialised here.
+        """Destroys the groups created here, and torch.distributed if it was initialised here.
 
-        It waits for ranks that still connect to them, but not where an exception is on its way.
+        Waits for ranks that still connect to the groups, unless an exception is propagating.
         """
         if self.closed:
             return
         self.closed = True
         if self._default is not dist.group.WORLD:
-            return  # someone else has ended torch.distributed, and with it every group
+            return  # other code has destroyed torch.distributed with all groups
         if wait and self._store is not None:
-            with contextlib.suppress(RuntimeError):  # the timeout, or the store has ended with its process
+            with contextlib.suppress(RuntimeError):  # a timeout, or the store has ended with its process
                 self._store.wait(["all connected"], self._patience)
         for group in reversed(self._made):
-            with contextlib.suppress(ValueError):  # someone else has destroyed it
+            with contextlib.suppress(ValueError):  # other code has destroyed the group
                 dist.destroy_process_group(group)
         if self._started:
             dist.destroy_process_group()
@@ -138,7 +140,7 @@ class Groups:
 
 @dataclass
 class Entry:
-    """One item of a mesh on this rank, with its groups once they are made."""
+    """One declared set of a mesh on this rank, with its groups after creation."""
 
     item: Item
     options: Options
@@ -149,7 +151,7 @@ class Entry:
 
 
 class World:
-    """What one init holds: the meshes of its plan as this rank sees them, and their groups."""
+    """The state of one init: this rank's view of the plan's meshes, and their groups."""
 
     def __init__(
         self,
@@ -178,7 +180,7 @@ class World:
         }
 
     def connect(self) -> None:
-        """Makes the groups of all meshes that are not lazy, in one order on every rank."""
+        """Creates the groups of all meshes that are not lazy, in the same order on every rank."""
         try:
             for name, plan in sorted(self.meshes.items()):
                 if plan.lazy:
@@ -192,13 +194,13 @@ class World:
             raise
 
     def make(self, entries: Iterable[Entry]) -> None:
-        """Makes the groups of these entries that have two ranks or more."""
+        """Creates the groups of these entries with two or more ranks."""
         for entry in entries:
             if entry.ranks is not None and len(entry.ranks) > 1:
                 self._connect(entry, entry.label)
 
     def _split(self, plan: MeshPlan, entry: Entry) -> None:
-        """Splits the groups of an entry from torch's default group where torch would; every rank calls it."""
+        """Splits the groups of an entry from torch's default group if torch would. Every rank calls it."""
         self.groups.split(entry.label, lambda: plan.parts(entry.item, self._hosts), **self._options(entry))
 
     def _options(self, entry: Entry) -> dict[str, Any]:
@@ -210,7 +212,8 @@ class World:
         }
 
     def alone(self, entry: Entry) -> None:
-        """Makes the group of an entry of one rank, which only this rank needs: one for all such of one backend."""
+        """Creates the group of an entry of one rank, which only this rank needs. All such entries of one backend
+        share it."""
         self._connect(entry, "alone")
 
     def _connect(self, entry: Entry, label: str) -> None:
@@ -226,7 +229,7 @@ class World:
 
 
 def default_device_type() -> str:
-    """The accelerator that the default group works on, else the host."""
+    """Returns the accelerator of the default group, else the host."""
     if torch.accelerator.is_available():
         accelerator = torch.accelerator.current_accelerator()
         default = dist.group.WORLD

@@ -11,7 +11,7 @@ namespace rankmesh::python {
 
 namespace {
 
-/// An array that is handed to NumPy with its memory.
+/// An array whose memory NumPy takes over.
 template <class Fill>
 nb::object filled(const std::vector<std::size_t>& shape, Fill&& fill) {
     auto count = std::size_t{1};

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ranks as arrays of NumPy.
+// Ranks as NumPy arrays.
 #pragma once
 
 #include "core/core.hpp"
 
 namespace rankmesh::python {
 
-/// A new array of int32, of a mesh in the shape of its axes.
+/// Returns a new array of int32; for a mesh, with the shape of its axes.
 nb::object array_of(const Ranks& ranks);
 nb::object array_of(const Groups& groups);
 nb::object array_of(const Mesh& mesh);
 nb::object array_of(const Placement& placement);
 
-/// `array` as NumPy's `__array__` returns it; never a view, so that copy=False is refused.
+/// Returns `array` like NumPy's `__array__`. It is never a view; therefore copy=False is an error.
 nb::object converted(const nb::object& array, nb::handle dtype, nb::handle copy);
 
 /// Binds `__array__`.

@@ -17,7 +17,7 @@ namespace rankmesh::python {
 
 namespace {
 
-/// What `check` answers.
+/// The result of `check`.
 struct Report {
     std::string mesh;
     int world;
@@ -32,7 +32,7 @@ struct Report {
         return std::ranges::find(need(engine).amounts, of, &EngineNeed::Amount::of)->count;
     }
     bool fits() const { return std::ranges::all_of(needs, &EngineNeed::fits); }
-    /// What does not fit, in words.
+    /// Returns what does not fit, as text.
     std::string shortage() const {
         const auto found = std::ranges::find(needs, false, &EngineNeed::fits);
         return found == needs.end() ? "" : found->text;
@@ -119,13 +119,13 @@ Report check(nb::handle given, nb::handle over, nb::handle axes, nb::handle worl
 }  // namespace
 
 void bind_check(nb::module_& m) {
-    nb::class_<JoinCost::Set>(m, "CheckedSet", "One declared set of axes, and its groups in the whole mesh.")
+    nb::class_<JoinCost::Set>(m, "CheckedSet", "One declared set of axes and its groups.")
         .def_ro("axes", &JoinCost::Set::text, "The axes, as in 'dp,cp'.")
         .def_ro("groups", &JoinCost::Set::groups, "The number of groups.")
-        .def_ro("group_size", &JoinCost::Set::group_size, "The number of ranks in each.")
+        .def_ro("group_size", &JoinCost::Set::group_size, "The number of ranks in each group.")
         .def_ro("communicator", &JoinCost::Set::communicator,
-                "Which of a rank's communicators, from 0, these groups have, the same for sets of equal "
-                "ranks; None for groups of one.")
+                "The number of the rank's communicator, from 0. Sets with equal ranks share one. None for "
+                "groups of one.")
         .def("__repr__",
              [](const JoinCost::Set& self) {
                  return detail::cat("<", self.text, ": ", self.groups, " x ", self.group_size, ">");
@@ -141,34 +141,32 @@ void bind_check(nb::module_& m) {
                  new (&self) JoinCost::Set(std::make_from_tuple<JoinCost::Set>(state));
              });
     nb::class_<Report>(m, "Report",
-                       "What joining a mesh costs a rank, and whether it fits into the limits of this "
-                       "process. Its text is what "
-                       "`rankmesh check` prints.")
-        .def_ro("mesh", &Report::mesh, "The mesh in its notation.")
+                       "The cost of joining a mesh for one rank, and whether it fits into the limits of this "
+                       "process. str() is the output of `rankmesh check`.")
+        .def_ro("mesh", &Report::mesh, "The mesh as text.")
         .def_ro("world", &Report::world, "The number of ranks of the world.")
-        .def_ro("outside", &Report::outside, "The number of ranks that the mesh leaves out.")
+        .def_ro("outside", &Report::outside, "The number of ranks of the world that are not in the mesh.")
         .def_prop_ro(
             "sets", [](const Report& self) { return self.cost.sets; },
-            "Each declared set of axes once, in the order of creation.")
+            "The declared sets of axes, each once, in the order of creation.")
         .def_prop_ro(
             "communicators", [](const Report& self) { return self.cost.communicators; },
             "The number of communicators of two or more ranks that a rank of the mesh gets.")
         .def_prop_ro(
             "connections", [](const Report& self) { return self.cost.connections; },
-            "The number of connections that a rank makes on Gloo: one to each other rank of each "
-            "communicator.")
+            "The number of connections of a rank on Gloo: one to each peer in each communicator.")
         .def_prop_ro(
             "descriptor_limit", [](const Report& self) { return self.amount("gloo", "descriptor_limit"); },
-            "The file descriptors that this process may open, None for no limit.")
+            "The most file descriptors that this process may open; None: no limit.")
         .def_prop_ro(
             "nccl_communicators", [](const Report& self) { return self.amount("nccl", "communicators"); },
-            "The number of communicators on NCCL, one of all ranks included.")
+            "The number of communicators on NCCL, including one of all ranks.")
         .def_prop_ro(
             "nccl_ids", [](const Report& self) { return self.amount("nccl", "unique_ids"); },
             "The number of unique ids from which NCCL's communicator of all ranks is made.")
-        .def_prop_ro("shortage", &Report::shortage, "What does not fit, in words; '' if a join fits.")
+        .def_prop_ro("shortage", &Report::shortage, "What does not fit, as text; '' if a join fits.")
         .def_prop_ro("fits", &Report::fits,
-                     "True if a join fits into the limits of this process; a report is true then.")
+                     "True if a join fits into the limits of this process. bool(report) is the same.")
         .def("__bool__", &Report::fits)
         .def("__str__",
              [](const Report& self) {
@@ -190,9 +188,9 @@ void bind_check(nb::module_& m) {
           nb::sig("def check(mesh: str | Mesh | Placement, *, over: collections.abc.Iterable[str | "
                   "collections.abc.Iterable[str]] | None = None, "
                   "axes: collections.abc.Iterable[str] | None = None, world: int | None = None) -> Report"),
-          "What joining a mesh would cost a rank, by arithmetic. `over`: sets of axes to declare too, as in "
-          "[('dp', 'cp')]. `axes`: the single axes to declare, all of them unless said. `world`: the number "
-          "of ranks, of which a mesh may leave some out.");
+          "Computes the cost of joining a mesh for one rank, without joining. `over`: sets of axes to "
+          "declare, such as [('dp', 'cp')]. `axes`: the single axes to declare; default: all. `world`: the "
+          "number of ranks, which may exceed the ranks of the mesh.");
 }
 
 }  // namespace rankmesh::python

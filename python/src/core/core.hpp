@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is bound, each in the file of its name.
+// The bindings; each is in the file of its name.
 #pragma once
 
 #include <variant>
@@ -20,11 +20,11 @@ void bind_check(nb::module_& m);
 void bind_place(nb::module_& m);
 void add_signatures(nb::module_& m);
 
-/// What a picture or a cluster is asked about: a mesh, a placement, or the notation of either.
+/// The argument of pictures and clusters: a mesh, a placement, or the text of either.
 using Topology = std::variant<Mesh, Placement>;
 Topology topology_of(nb::handle given);
 
-/// The groups of a mesh along some axes, which it was asked for in this order.
+/// The groups of a mesh along some axes, in the order of the request.
 struct Groups {
     Mesh mesh;
     std::vector<AxisId> axes;

@@ -13,8 +13,7 @@ using detail::cat;
 
 namespace {
 
-
-/// A Python index as one from the front; throws nb::index_error.
+/// Converts a Python index to an index from the front. Throws nb::index_error.
 int position_of(nb::handle index, int size, const char* what) {
     const auto given = int_of(index, "an index");
     const auto position = given < 0 ? given + size : given;
@@ -23,7 +22,7 @@ int position_of(nb::handle index, int size, const char* what) {
     return position;
 }
 
-/// What `x[a:b]` gives of a sequence.
+/// Returns `x[a:b]` of a sequence.
 template <class At>
 nb::list items_of(const nb::slice& slice, int size, At&& at) {
     auto list = nb::list();
@@ -34,13 +33,13 @@ nb::list items_of(const nb::slice& slice, int size, At&& at) {
     return list;
 }
 
-/// What pickles as a call of a method: pickle knows no functions of an extension module.
+/// Returns a pickle as a call of a method, because pickle does not support functions of an extension module.
 nb::object method_caller(const char* name, nb::handle arguments) {
     return nb::module_::import_("operator")
         .attr("methodcaller")(name, *nb::borrow<nb::args>(nb::tuple(nb::borrow(arguments))));
 }
 
-/// Goes through a sequence that it keeps alive.
+/// An iterator that keeps its sequence alive.
 template <class Sequence>
 struct Iterator {
     nb::object owner;
@@ -67,7 +66,7 @@ bool contains(const Ranks& ranks, nb::handle rank) {
     try {
         return ranks.group_rank(int_of(rank, "a rank")).has_value();
     } catch (const Error&) {
-        return false;  // no rank is that large, nor True
+        return false;  // a rank is never that large, and True is not a rank
     }
 }
 
@@ -87,8 +86,8 @@ void bind_sequence(nb::class_<Ranks>& c) {
          "__init__", [](Ranks* self, nb::object ranks) { new (self) Ranks(ranks_from(ranks)); },
          nb::arg("ranks").none(),
          nb::sig("def __init__(self, ranks: str | collections.abc.Iterable[int]) -> None"),
-         "The group of these ranks, in this order: text such as '{0..7, 64..71}', or ints; UsageError if "
-         "one repeats.")
+         "Makes a group of these ranks in this order, from text such as '{0..7, 64..71}', or from ints. "
+         "Raises UsageError if a rank repeats.")
         .def("__len__", &Ranks::size)
         .def(
             "__getitem__",
@@ -141,7 +140,7 @@ void bind_sequence(nb::class_<Ranks>& c) {
             nb::arg("value").none(), nb::arg("start").none() = nb::none(),
             nb::arg("stop").none() = nb::none(),
             nb::sig("def index(self, value: typing.Any, start: int = 0, stop: int = ...) -> int"),
-            "The group rank of a rank; UsageError, a ValueError, if it is not in the group.")
+            "Returns the group rank of a rank. Raises UsageError, a ValueError, if it is not in the group.")
         .def(
             "count", [](const Ranks& self, nb::object rank) { return contains(self, rank) ? 1 : 0; },
             nb::arg("rank").none(), nb::sig("def count(self, rank: object, /) -> int"));
@@ -153,21 +152,20 @@ void bind_parts(nb::class_<Ranks>& c) {
          "group_rank",
          [](const Ranks& self, nb::object rank) { return self.group_rank(int_of(rank, "a rank")); },
          nb::arg("rank").none(), nb::sig("def group_rank(self, rank: int) -> int | None"),
-         "The group rank of a rank, None if it is not in the group.")
-        .def_prop_ro("step", &Ranks::step,
-                     "The step from each rank to the next where it is one and the same, else None.")
+         "Returns the group rank of a rank; None if it is not in the group.")
+        .def_prop_ro("step", &Ranks::step, "The step between neighbours if all steps are equal, else None.")
         .def(
             "pick",
             [](const Ranks& self, nb::args positions) {
                 return self.pick(ints_of(positions, "the positions"));
             },
             nb::sig("def pick(self, *positions: int) -> Group"),
-            "The ranks at these group ranks, negative ones counted from the end; in the group's order, at "
-            "most 16.")
+            "Returns the ranks at these group ranks, in the group's order. Negative ones count from the end. "
+            "At most 16.")
         .def(
             "numpy", [](const Ranks& self) { return array_of(self); },
             nb::sig("def numpy(self) -> typing.Any"),
-            "The ranks as a new NumPy array of int32 of shape (len,).");
+            "Returns the ranks as a new NumPy array of int32 with shape (len,).");
 }
 
 /// Equality, hash, texts and pickles.
@@ -239,7 +237,8 @@ void bind_sequence(nb::class_<Groups>& c) {
         .def(
             "numpy", [](const Groups& self) { return array_of(self); },
             nb::sig("def numpy(self) -> typing.Any"),
-            "The ranks as a new NumPy array of int32 of shape (len, group_size): a row for each group.");
+            "Returns the ranks as a new NumPy array of int32 with shape (len, group_size): one row for each "
+            "group.");
 }
 
 /// Equality, hash, texts and pickles.
@@ -290,9 +289,8 @@ void bind_groups(nb::module_& m) {
 
     auto group = nb::class_<Ranks>(
         m, "Group", nb::sig("class Group(collections.abc.Sequence[int])"),
-        "An ordered list of ranks, a sequence of int. In closed form where its ranks follow from strides: "
-        "one of 2^30 ranks costs what one of 8 does.\n\n"
-        ">>> Mesh('pp=4 tp=2').group(1, 'pp')\nGroup('{1, 3, 5, 7}')");
+        "An ordered list of ranks, a sequence of int. Groups from strides are stored in closed form: 2^30 "
+        "ranks cost the same as 8.\n\n>>> Mesh('pp=4 tp=2').group(1, 'pp')\nGroup('{1, 3, 5, 7}')");
     bind_sequence(group);
     bind_parts(group);
     bind_value(group);
@@ -300,8 +298,8 @@ void bind_groups(nb::module_& m) {
 
     auto partition = nb::class_<Groups>(
         m, "Partition", nb::sig("class Partition(collections.abc.Sequence[Group])"),
-        "All groups along one set of axes, in the order of their first ranks: a sequence of Group.\n\n"
-        ">>> [list(group) for group in Mesh('pp=2 tp=2').partition('tp')]\n[[0, 1], [2, 3]]");
+        "All groups along one set of axes, in the order of their first ranks. A sequence of Group.\n\n>>> "
+        "[list(group) for group in Mesh('pp=2 tp=2').partition('tp')]\n[[0, 1], [2, 3]]");
     bind_sequence(partition);
     bind_value(partition);
     bind_array(partition);

@@ -43,7 +43,7 @@ nb::tuple all_names(const Mesh& mesh) {
     return nb::tuple(names);
 }
 
-/// Calls that take a coordinate throw UnknownName for an axis that the mesh lacks.
+/// Calls with a coordinate throw UnknownName for an axis that the mesh does not have.
 void check_axes(const Mesh& mesh, const Coordinate& coordinate) {
     for (int i = 0; i < coordinate.size(); ++i)
         if (!mesh.find(coordinate.name(i))) axis_of(mesh, nb::cast(coordinate.name(i)));
@@ -57,7 +57,7 @@ nb::object value_of(const Coordinate& coordinate, nb::handle name, nb::object mi
     const auto* text = PyUnicode_AsUTF8AndSize(name.ptr(), &length);
     if (!text) {
         PyErr_Clear();
-        return missing;  // no name of an axis
+        return missing;  // not the name of an axis
     }
     const auto i = coordinate.find(std::string_view(text, static_cast<std::size_t>(length)));
     return i < 0 ? missing : nb::object(nb::int_(coordinate[AxisId{i}]));
@@ -78,7 +78,7 @@ void bind_mapping(nb::class_<Coordinate>& c) {
          },
          nb::sig("def __init__(self, coordinate: str | collections.abc.Mapping[str, int] = ..., /, "
                  "**index: int) -> None"),
-         "From text such as 'pp=1 tp=3', a mapping, or keywords.")
+         "Makes a coordinate from text such as 'pp=1 tp=3', a mapping, or keywords.")
         .def(
             "__getitem__",
             [](const Coordinate& self, nb::handle name) {
@@ -141,7 +141,7 @@ void bind_value(nb::class_<Coordinate>& c) {
             },
             nb::arg("other").none(), nb::sig("def __eq__(self, other: object, /) -> bool"))
         .def("__hash__",
-             [](const Coordinate& self) {  // of equal coordinates in any order
+             [](const Coordinate& self) {  // equal coordinates have equal hashes in any order of axes
                  auto hash = std::size_t{0};
                  for (int i = 0; i < self.size(); ++i)
                      hash += hash_of(self.name(i)) * (2 * static_cast<std::size_t>(self[AxisId{i}]) + 1);
@@ -165,14 +165,14 @@ void bind_sizes(nb::class_<Mesh>& c) {
          nb::sig("def __init__(self, mesh: str | Mesh | collections.abc.Mapping[str, int | str] | "
                  "collections.abc.Iterable[tuple[str, int | str]] = ..., world: int | None = None, /, "
                  "**axes: int) -> None"),
-         "From text, a mapping or pairs, or keywords, outermost axis first; one size may be '*' where the "
-         "number of ranks follows: Mesh('dp=* tp=8', 64). UsageError for sizes below 1, names that repeat, "
-         "and a mesh that does not fill the world.")
+         "Makes a mesh from text, a mapping, pairs or keywords, outermost axis first. One size may be '*' if "
+         "the number of ranks follows: Mesh('dp=* tp=8', 64). Raises UsageError for sizes below 1, repeated "
+         "names, and a mesh that does not fill the world.")
         .def_prop_ro(
             "size", [](const Mesh& self) { return self.size(); }, "The number of ranks.")
         .def_prop_ro("offset", &Mesh::offset, "The lowest rank.")
         .def_prop_ro("extent", &Mesh::extent,
-                     "One more than the highest rank: the smallest world in which the mesh fits.")
+                     "The highest rank plus 1: the size of the smallest world in which the mesh fits.")
         .def_prop_ro("is_plain", &Mesh::is_plain, "True if the ranks are 0..size-1 in the order of the axes.")
         .def_prop_ro("axes", &all_names, nb::sig("def axes(self) -> tuple[str, ...]"),
                      "The names of the axes, outermost first.")
@@ -197,7 +197,7 @@ void bind_sizes(nb::class_<Mesh>& c) {
         .def(
             "size_of", [](const Mesh& self, nb::handle axis) { return self.size(axis_of(self, axis)); },
             nb::arg("axis").none(), nb::sig("def size_of(self, axis: str) -> int"),
-            "The size of an axis; UnknownName if the mesh has none of that name.")
+            "Returns the size of an axis. Raises UnknownName if the mesh does not have that axis.")
         .def(
             "__contains__",
             [](const Mesh& self, nb::object rank) {
@@ -205,7 +205,7 @@ void bind_sizes(nb::class_<Mesh>& c) {
                 try {
                     return self.contains(int_of(rank, "a rank"));
                 } catch (const Error&) {
-                    return false;  // no rank is that large, nor True
+                    return false;  // a rank is never that large, and True is not a rank
                 }
             },
             nb::arg("rank").none(), nb::sig("def __contains__(self, rank: object, /) -> bool"))
@@ -215,7 +215,7 @@ void bind_sizes(nb::class_<Mesh>& c) {
         .def(
             "numpy", [](const Mesh& self) { return array_of(self); },
             nb::sig("def numpy(self) -> typing.Any"),
-            "The ranks as a new NumPy array of int32 in the shape of the axes.");
+            "Returns the ranks as a new NumPy array of int32 with the shape of the mesh.");
 }
 
 /// Where ranks stand, and which ranks stand together.
@@ -223,7 +223,7 @@ void bind_queries(nb::class_<Mesh>& c) {
     c.def(
          "coord", [](const Mesh& self, nb::handle rank) { return self.coord(int_of(rank, "a rank")); },
          nb::arg("rank").none(), nb::sig("def coord(self, rank: int) -> Coordinate"),
-         "The index of a rank on every axis; UsageError for a rank outside.")
+         "Returns the index of a rank on every axis. Raises UsageError for a rank outside the mesh.")
         .def(
             "rank",
             [](const Mesh& self, nb::args args, nb::kwargs kwargs) {
@@ -233,22 +233,24 @@ void bind_queries(nb::class_<Mesh>& c) {
             },
             nb::sig("def rank(self, coordinate: Coordinate | collections.abc.Mapping[str, int] | str = ..., "
                     "/, **index: int) -> int"),
-            "The rank at a coordinate that names every axis once, in any order; UsageError if an axis is "
-            "missing or an index outside it.")
+            "Returns the rank at a coordinate of all axes, in any order. Raises UsageError if an axis is "
+            "missing or an index is out of range.")
         .def(
             "index",
             [](const Mesh& self, nb::handle rank, nb::handle axis) {
                 return self.index(int_of(rank, "a rank"), axis_of(self, axis));
             },
             nb::arg("rank").none(), nb::arg("axis").none(),
-            nb::sig("def index(self, rank: int, axis: str) -> int"), "The index of a rank on one axis.")
+            nb::sig("def index(self, rank: int, axis: str) -> int"),
+            "Returns the index of a rank on one axis.")
         .def(
             "group",
             [](const Mesh& self, nb::handle rank, nb::args axes) {
                 return Ranks(self.group(int_of(rank, "a rank"), set_of(axes_of(self, axes))));
             },
             nb::sig("def group(self, rank: int, /, *axes: str) -> Group"),
-            "The ranks that differ from this one at most along these axes, itself included, in mesh order.")
+            "Returns the ranks that differ from `rank` only along these axes, including `rank`, in mesh "
+            "order.")
         .def(
             "partition",
             [](const Mesh& self, nb::args args) {
@@ -256,7 +258,7 @@ void bind_queries(nb::class_<Mesh>& c) {
                 return Groups{self, axes, false, self.partition(set_of(axes))};
             },
             nb::sig("def partition(self, *axes: str) -> Partition"),
-            "All groups along these axes, in the order of their first ranks.")
+            "Returns all groups along these axes, in the order of their first ranks.")
         .def(
             "partition_in_order",
             [](const Mesh& self, nb::args args) {
@@ -264,8 +266,8 @@ void bind_queries(nb::class_<Mesh>& c) {
                 return Groups{self, axes, true, self.partition_in_order(std::span<const AxisId>(axes))};
             },
             nb::sig("def partition_in_order(self, *axes: str) -> Partition"),
-            "All groups along these axes, each listed with the first named axis outermost, as some "
-            "frameworks do.")
+            "Returns all groups along these axes. The first named axis varies slowest inside each group, as "
+            "in some frameworks.")
         .def(
             "neighbor",
             [](const Mesh& self, nb::handle rank, nb::handle axis, nb::handle by, nb::handle edge) {
@@ -276,8 +278,8 @@ void bind_queries(nb::class_<Mesh>& c) {
             nb::arg("edge").none() = "open",
             nb::sig("def neighbor(self, rank: int, axis: str, by: int, edge: typing.Literal['open', 'wrap'] "
                     "= 'open') -> int | None"),
-            "The rank `by` steps along an axis, back where negative; past the end None, or with edge='wrap' "
-            "on from the other end.")
+            "Returns the rank `by` steps along an axis; negative steps go back. Past the end returns None, "
+            "or with edge='wrap' continues at the other end.")
         .def(
             "slice",
             [](const Mesh& self, nb::args args, nb::kwargs kwargs) {
@@ -287,7 +289,8 @@ void bind_queries(nb::class_<Mesh>& c) {
             },
             nb::sig("def slice(self, coordinate: Coordinate | collections.abc.Mapping[str, int] | str = ..., "
                     "/, **index: int) -> Mesh"),
-            "The mesh of the ranks at these indices, without these axes; UsageError if no axis is left.");
+            "Returns the mesh of the ranks at these indices, without these axes. Raises UsageError if no "
+            "axis remains.");
 }
 
 /// Meshes of the same ranks with other axes.
@@ -300,7 +303,8 @@ void bind_rearranging(nb::class_<Mesh>& c) {
          },
          nb::arg("axes").none(), nb::arg("into").none(),
          nb::sig("def flatten(self, *axes: str, into: str) -> Mesh"),
-         "These axes as one axis named `into`, where the first of them stands; they need not be adjacent.")
+         "Returns a mesh in which one axis `into`, at the place of the first of these axes, replaces them. "
+         "The axes need not be adjacent.")
         .def(
             "split",
             [](const Mesh& self, nb::handle axis, nb::args args, nb::kwargs keywords) {
@@ -312,23 +316,23 @@ void bind_rearranging(nb::class_<Mesh>& c) {
             },
             nb::sig("def split(self, axis: str, into: collections.abc.Mapping[str, int | str] | "
                     "collections.abc.Iterable[tuple[str, int | str]] = ..., /, **sizes: int | str) -> Mesh"),
-            "One axis as several, outermost first; one size may be '*'; UsageError unless they multiply to "
-            "its size.")
+            "Returns a mesh in which several axes, outermost first, replace one axis. One size may be '*'. "
+            "Raises UsageError unless the product of the sizes is the size of the axis.")
         .def(
             "permuted",
             [](const Mesh& self, nb::args args) {
                 return self.permuted(names_of(self, axes_of(self, args)));
             },
             nb::sig("def permuted(self, *axes: str) -> Mesh"),
-            "The same ranks at the same coordinates, all axes listed in another order.")
+            "Returns a mesh with the same ranks at the same coordinates and the axes in this order.")
         .def("concatenate", &Mesh::concatenate, nb::arg("other").none(),
-             "The axes of this mesh, then those of another that starts at the same rank; UsageError if they "
-             "share a name or their strides overlap.")
+             "Returns a mesh with the axes of this mesh, then those of `other`, which must start at the same "
+             "rank. Raises UsageError if they share a name or their strides overlap.")
         .def(
             "shifted",
             [](const Mesh& self, nb::handle by) { return self.shifted(int_of(by, "the distance")); },
             nb::arg("by").none(), nb::sig("def shifted(self, by: int) -> Mesh"),
-            "The same mesh with every rank higher by this number.");
+            "Returns the same mesh with `by` added to every rank.");
 }
 
 /// Equality, hash, texts and pickles.
@@ -342,7 +346,7 @@ void bind_value(nb::class_<Mesh>& c) {
         .def("__hash__", [](const Mesh& self) { return hash_of(to_string(self)); })
         .def_prop_ro(
             "text", [](const Mesh& self) { return to_string(self); },
-            "The mesh in the notation that Mesh reads.")
+            "Returns the mesh as text that Mesh reads.")
         .def(
             "__str__",
             [](nb::object self) -> nb::object {
@@ -355,7 +359,7 @@ void bind_value(nb::class_<Mesh>& c) {
                 return nb::module_::import_("rankmesh").attr("show")(self).attr("text")(columns);
             },
             nb::sig("def __str__(self) -> str"),
-            "The picture of the mesh where standard output is a terminal, else its text.")
+            "Returns the picture of the mesh if standard output is a terminal, else its text.")
         .def(
             "_repr_html_",
             [](nb::object self) { return nb::module_::import_("rankmesh").attr("show")(self).attr("svg")(); },
@@ -380,8 +384,8 @@ void bind_value(nb::class_<Mesh>& c) {
 static void bind_coordinate(nb::module_& m) {
     auto bound = nb::class_<Coordinate>(
         m, "Coordinate", nb::sig("class Coordinate(collections.abc.Mapping[str, int])"),
-        "A rank's index on every axis: a read-only mapping from the axis's name, in mesh order.\n\n"
-        ">>> Mesh('pp=4 dp=8 tp=8').coord(67)['pp']\n1");
+        "The index of a rank on every axis: a read-only mapping from axis names, in mesh order.\n\n>>> "
+        "Mesh('pp=4 dp=8 tp=8').coord(67)['pp']\n1");
     bind_mapping(bound);
     bind_value(bound);
     nb::module_::import_("collections.abc").attr("Mapping").attr("register")(m.attr("Coordinate"));
@@ -389,12 +393,12 @@ static void bind_coordinate(nb::module_& m) {
 
 void bind_mesh(nb::module_& m) {
     bind_coordinate(m);
-    auto bound = nb::class_<Mesh>(
-        m, "Mesh",
-        "An ordered list of named axes laid over ranks by strides, outermost first: pp=4 dp=8 tp=8.\n\n"
-        "It is a value that holds no table: 8 ranks and 2^30 cost the same.\n\n"
-        ">>> mesh = Mesh('pp=4 dp=8 tp=8')\n>>> mesh.size, mesh.coord(67)['tp'], mesh.group(67, 'pp')\n"
-        "(256, 3, Group('{3, 67, 131, 195}'))");
+    auto bound =
+        nb::class_<Mesh>(m, "Mesh",
+                         "An ordered list of named axes, outermost first, whose strides map coordinates to "
+                         "ranks: pp=4 dp=8 tp=8.\n\nA mesh stores no list of ranks: 8 and 2^30 ranks cost "
+                         "the same.\n\n>>> mesh = Mesh('pp=4 dp=8 tp=8')\n>>> mesh.size, "
+                         "mesh.coord(67)['tp'], mesh.group(67, 'pp')\n(256, 3, Group('{3, 67, 131, 195}'))");
     bind_array(bound);
     bind_sizes(bound);
     bind_queries(bound);

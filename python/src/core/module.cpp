@@ -6,7 +6,7 @@ NB_MODULE(_core, m) {
     using namespace rankmesh::python;
     m.doc() = "The core of rankmesh: meshes, groups, placements, their pictures.";
     m.attr("version") = RANKMESH_VERSION;
-    // What a thread or a traceback holds at the end is no business of its user.
+    // Do not report objects that a thread or traceback still holds at exit; users cannot change that.
     nanobind::set_leak_warnings(false);
     register_errors();
     bind_groups(m);
@@ -21,8 +21,8 @@ NB_MODULE(_core, m) {
 }
 #undef PyInit__core
 
-// What nanobind keeps is of one interpreter, and a second one would overwrite it. CPython itself refuses only
-// from 3.12 on, and only subinterpreters that have a GIL of their own.
+// nanobind's state belongs to one interpreter, and a second one would overwrite it. CPython refuses only
+// subinterpreters with their own GIL, and only from 3.12 on.
 namespace {
 
 using Execute = int (*)(PyObject*);

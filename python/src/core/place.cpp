@@ -16,7 +16,7 @@ namespace rankmesh::python {
 
 namespace {
 
-/// What `place` answers, of operations of so many bytes.
+/// The result of `place`, for operations of so many bytes.
 struct PlacedBytes : Placed {
     std::int64_t bytes;
 };
@@ -64,18 +64,18 @@ PlacedBytes place_on(nb::handle given, nb::handle on, nb::handle weights, nb::ha
 
 void bind_place(nb::module_& m) {
     nb::class_<Placed::Axis>(m, "PlacedAxis",
-                             "What one operation of all groups along an axis takes, before and after.")
+                             "The time of one operation of all groups along an axis, before and after.")
         .def_prop_ro(
             "axis", [](const Placed::Axis& self) { return self.traffic.axis; }, "The name of the axis.")
         .def_prop_ro(
             "operation",
             [](const Placed::Axis& self) { return std::string(to_string(self.traffic.operation)); },
-            "The operation, as 'all_reduce'.")
+            "The operation, such as 'all_reduce'.")
         .def_prop_ro(
             "weight", [](const Placed::Axis& self) { return self.traffic.weight; },
-            "How often it happens beside those of other axes.")
-        .def_ro("before", &Placed::Axis::before, "The seconds in the order that was given.")
-        .def_ro("after", &Placed::Axis::after, "The seconds in the order that was found.")
+            "How often the operation runs relative to those of other axes.")
+        .def_ro("before", &Placed::Axis::before, "The seconds in the given order.")
+        .def_ro("after", &Placed::Axis::after, "The seconds in the new order.")
         .def("__repr__",
              [](const Placed::Axis& self) {
                  return detail::cat("<", self.traffic.axis, ": ", to_string(self.traffic.operation), ">");
@@ -90,20 +90,21 @@ void bind_place(nb::module_& m) {
             new (&self) Placed::Axis{{axis, static_cast<Collective>(operation), weight}, before, after};
         });
     nb::class_<PlacedBytes>(m, "Placed",
-                            "Where the ranks of a mesh should be: rank r runs on device r. Its text is what "
-                            "`rankmesh place` prints.")
+                            "The best placement found for a mesh; rank r runs on device r. str() is the "
+                            "output of `rankmesh place`.")
         .def_ro("order", &Placed::order,
-                "The mesh to use: the given one, or one of other strides or a placement.")
-        .def_ro("axes", &Placed::axes, "Each axis of two ranks or more.")
-        .def_ro("before", &Placed::before, "The seconds of all axes by weight, in the order that was given.")
-        .def_ro("after", &Placed::after, "The same in the order that was found, never more.")
+                "The mesh to use: the given mesh, a mesh with other strides, or a placement.")
+        .def_ro("axes", &Placed::axes, "The axes of two or more ranks.")
+        .def_ro("before", &Placed::before,
+                "The sum of weight times seconds over all axes, in the given order.")
+        .def_ro("after", &Placed::after, "The same in the new order; at most `before`.")
         .def_prop_ro(
             "devices", [](const PlacedBytes& self) { return self.devices(); },
-            "The device of each position, the last axis fastest.")
+            "The device of each position; the last axis varies fastest.")
         .def_prop_ro(
             "search", [](const PlacedBytes& self) { return std::string(to_string(self.search)); },
-            "What is known of it: 'all', no placement is better; 'strided', no mesh whose strides fit the "
-            "units is better; 'some', the best of some that were tried.")
+            "Which placements were compared: 'all': no placement is better; 'strided': no mesh whose strides "
+            "fit the units is better; 'some': the best of some placements.")
         .def("__str__",
              [](const PlacedBytes& self) {
                  auto text = report::text_of(self, self.bytes);
@@ -125,13 +126,12 @@ void bind_place(nb::module_& m) {
             const auto& [order, axes, before, after, search, bytes] = state;
             new (&self) PlacedBytes{{order, axes, before, after, static_cast<Placed::Search>(search)}, bytes};
         });
-    m.def(
-        "place", &place_on, nb::arg("mesh").none(), nb::kw_only(), nb::arg("on").none(),
-        nb::arg("weights").none() = nb::none(), nb::arg("bytes").none() = 64 << 20,
-        nb::sig("def place(mesh: str | Mesh | Placement, *, on: str, weights: collections.abc.Mapping[str, "
-                "float] | None = None, bytes: int = 67108864) -> Placed"),
-        "The order of a mesh's ranks on the machines `on`, such as 'node:4(25GB/s) gpu:8(450GB/s)', in which "
-        "its axes' operations, of `bytes` bytes a rank, take the least time by `weights`.");
+    m.def("place", &place_on, nb::arg("mesh").none(), nb::kw_only(), nb::arg("on").none(),
+          nb::arg("weights").none() = nb::none(), nb::arg("bytes").none() = 64 << 20,
+          nb::sig("def place(mesh: str | Mesh | Placement, *, on: str, weights: collections.abc.Mapping[str, "
+                  "float] | None = None, bytes: int = 67108864) -> Placed"),
+          "Finds the order of a mesh's ranks on the machines `on`, such as 'node:4(25GB/s) gpu:8(450GB/s)', "
+          "with the least weighted time of its axes' operations. `bytes`: buffer size per rank.");
 }
 
 }  // namespace rankmesh::python

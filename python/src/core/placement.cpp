@@ -29,7 +29,7 @@ void bind_places(nb::class_<Placement>& c) {
              new (self) Placement(Placement::parse(text_of(text, "a placement")));
          },
          nb::arg("text").none(), nb::sig("def __init__(self, text: str, /) -> None"),
-         "From text such as 'a=2 b=2 @[3,1,2,0]'.")
+         "Makes a placement from text such as 'a=2 b=2 @[3,1,2,0]'.")
         .def(
             "__init__",
             [](Placement* self, const Mesh& mesh, nb::object ranks) {
@@ -37,15 +37,17 @@ void bind_places(nb::class_<Placement>& c) {
             },
             nb::arg("mesh").none(), nb::arg("ranks").none(),
             nb::sig("def __init__(self, mesh: Mesh, ranks: collections.abc.Iterable[int]) -> None"),
-            "From the rank at each place of a mesh of plain strides, row by row, the last axis fastest.")
-        .def_prop_ro("mesh", &Placement::mesh, nb::rv_policy::copy, "The mesh of the places.")
+            "Makes a placement from a mesh of plain strides and the rank at each position, row by row; the "
+            "last axis varies fastest.")
+        .def_prop_ro("mesh", &Placement::mesh, nb::rv_policy::copy,
+                     "The mesh whose positions hold the ranks.")
         .def_prop_ro("size", &Placement::size, "The number of ranks.")
         .def_prop_ro(
             "ranks",
             [](const Placement& self) {
                 return Ranks(std::vector<int>(self.ranks().begin(), self.ranks().end()));
             },
-            "The ranks by place.")
+            "The rank at each position.")
         .def(
             "numpy",
             [](nb::object self) {
@@ -59,8 +61,8 @@ void bind_places(nb::class_<Placement>& c) {
                     .cast();
             },
             nb::sig("def numpy(self) -> typing.Any"),
-            "The table as a read-only NumPy array of int32 of the mesh's shape: a view, which keeps the "
-            "placement alive.");
+            "Returns the ranks as a read-only NumPy array of int32 with the shape of the mesh. The array is "
+            "a view, which keeps the placement alive.");
 }
 
 /// Where ranks stand, and which ranks stand together.
@@ -71,7 +73,7 @@ void bind_queries(nb::class_<Placement>& c) {
              try {
                  return PyIndex_Check(rank.ptr()) && self.contains(int_of(rank, "a rank"));
              } catch (const Error&) {
-                 return false;  // no rank is that large, nor True
+                 return false;  // a rank is never that large, and True is not a rank
              }
          },
          nb::arg("rank").none(), nb::sig("def __contains__(self, rank: object, /) -> bool"))
@@ -79,7 +81,7 @@ void bind_queries(nb::class_<Placement>& c) {
             "coord",
             [](const Placement& self, nb::handle rank) { return self.coord(int_of(rank, "a rank")); },
             nb::arg("rank").none(), nb::sig("def coord(self, rank: int) -> Coordinate"),
-            "The index of a rank on every axis; UsageError for a rank outside.")
+            "Returns the index of a rank on every axis. Raises UsageError for a rank that is not placed.")
         .def(
             "rank",
             [](const Placement& self, nb::args args, nb::kwargs kwargs) {
@@ -87,22 +89,24 @@ void bind_queries(nb::class_<Placement>& c) {
             },
             nb::sig("def rank(self, coordinate: Coordinate | collections.abc.Mapping[str, int] | str = ..., "
                     "/, **index: int) -> int"),
-            "The rank at a coordinate that names every axis once, in any order; UsageError if an axis is "
-            "missing or an index outside it.")
+            "Returns the rank at a coordinate of all axes, in any order. Raises UsageError if an axis is "
+            "missing or an index is out of range.")
         .def(
             "index",
             [](const Placement& self, nb::handle rank, nb::handle axis) {
                 return self.index(int_of(rank, "a rank"), axis_of(self.mesh(), axis));
             },
             nb::arg("rank").none(), nb::arg("axis").none(),
-            nb::sig("def index(self, rank: int, axis: str) -> int"), "The index of a rank on one axis.")
+            nb::sig("def index(self, rank: int, axis: str) -> int"),
+            "Returns the index of a rank on one axis.")
         .def(
             "group",
             [](const Placement& self, nb::handle rank, nb::args axes) {
                 return Ranks(self.group(int_of(rank, "a rank"), set_of(axes_of(self.mesh(), axes))));
             },
             nb::sig("def group(self, rank: int, /, *axes: str) -> Group"),
-            "The ranks that differ from this one at most along these axes, itself included, in mesh order.")
+            "Returns the ranks that differ from `rank` only along these axes, including `rank`, in mesh "
+            "order.")
         .def(
             "neighbor",
             [](const Placement& self, nb::handle rank, nb::handle axis, nb::handle by, nb::handle edge) {
@@ -113,8 +117,8 @@ void bind_queries(nb::class_<Placement>& c) {
             nb::arg("edge").none() = "open",
             nb::sig("def neighbor(self, rank: int, axis: str, by: int, edge: typing.Literal['open', 'wrap'] "
                     "= 'open') -> int | None"),
-            "The rank `by` steps along an axis, back where negative; past the end None, or with edge='wrap' "
-            "on from the other end.");
+            "Returns the rank `by` steps along an axis; negative steps go back. Past the end returns None, "
+            "or with edge='wrap' continues at the other end.");
 }
 
 /// Equality, hash, texts and pickles.
@@ -128,7 +132,7 @@ void bind_value(nb::class_<Placement>& c) {
         .def("__hash__", [](const Placement& self) { return std::hash<std::string>{}(to_string(self)); })
         .def_prop_ro(
             "text", [](const Placement& self) { return to_string(self); },
-            "The placement in the notation that Placement reads.")
+            "Returns the placement as text that Placement reads.")
         .def("__repr__", [](const Placement& self) { return cat("Placement('", to_string(self), "')"); })
         .def(
             "__reduce__",
@@ -142,10 +146,10 @@ void bind_value(nb::class_<Placement>& c) {
 }  // namespace
 
 void bind_placement(nb::module_& m) {
-    auto bound =
-        nb::class_<Placement>(m, "Placement",
-                              "Which rank stands at which place of a mesh, where strides do not say it.\n\n"
-                              ">>> Placement('a=2 b=2 @[3,1,2,0]').coord(3)\nCoordinate('a=0 b=0')");
+    auto bound = nb::class_<Placement>(
+        m, "Placement",
+        "A mesh with a list of the rank at each position, for layouts that strides cannot express.\n\n>>> "
+        "Placement('a=2 b=2 @[3,1,2,0]').coord(3)\nCoordinate('a=0 b=0')");
     bind_array(bound);
     bind_places(bound);
     bind_queries(bound);

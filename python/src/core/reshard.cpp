@@ -19,7 +19,9 @@ std::vector<std::int64_t> shape_of(nb::handle given) {
     for (auto size : given) {
         if (!PyIndex_Check(size.ptr()))
             throw TypeFault(cat("a size of the shape is ", described(size), "; it must be an int"));
-        shape.push_back(PyNumber_AsSsize_t(size.ptr(), nullptr));  // a Sharding refuses the largest
+        shape.push_back(PyNumber_AsSsize_t(
+            size.ptr(),
+            nullptr));  // for an int that is too large this returns the largest size, which Sharding refuses
         if (PyErr_Occurred()) throw nb::python_error();
     }
     return shape;
@@ -43,10 +45,10 @@ Slice inside(const Slice& slice, const Slice& outer) {
 }
 
 void bind_sharding(nb::module_& m) {
-    nb::class_<Sharding>(m, "Sharding",
-                         "An array of one shape, split over a mesh: which slice each rank holds.\n\n"
-                         ">>> Sharding('dp=2 tp=4', (1000, 64), '0=tp').slices(7)\n"
-                         "(slice(750, 1000, None), slice(0, 64, None))")
+    nb::class_<Sharding>(
+        m, "Sharding",
+        "An array of one shape, sharded over a mesh: knows the slice of each rank.\n\n>>> Sharding('dp=2 "
+        "tp=4', (1000, 64), '0=tp').slices(7)\n(slice(750, 1000, None), slice(0, 64, None))")
         .def(
             "__init__",
             [](Sharding* self, nb::handle mesh, nb::handle shape, nb::handle split) {
@@ -57,9 +59,9 @@ void bind_sharding(nb::module_& m) {
             nb::arg("mesh").none(), nb::arg("shape").none(), nb::arg("split").none() = "replicated",
             nb::sig("def __init__(self, mesh: str | Mesh, shape: collections.abc.Iterable[int], split: str = "
                     "'replicated') -> None"),
-            "`split` says which axes split which dimension, the first named first, and which hold partial "
-            "sums: '0=dp,tp 1=cp sum=pp'; along all others the array is replicated. Sizes that do not divide "
-            "are split as torch's DTensor does, with '0=tp:megatron' as Megatron pads its vocabulary.")
+            "`split` names the axes that split each dimension, in order, and the axes with partial sums: "
+            "'0=dp,tp 1=cp sum=pp'. The array is replicated along all other axes. Uneven sizes follow "
+            "torch's DTensor; '0=tp:megatron' pads like Megatron's vocabulary.")
         .def_prop_ro("mesh", &Sharding::mesh, nb::rv_policy::copy, "The mesh.")
         .def_prop_ro(
             "shape",
@@ -68,27 +70,27 @@ void bind_sharding(nb::module_& m) {
                 for (auto size : self.shape()) sizes.append(size);
                 return nb::tuple(sizes);
             },
-            nb::sig("def shape(self) -> tuple[int, ...]"), "The sizes of the array.")
+            nb::sig("def shape(self) -> tuple[int, ...]"), "The shape of the array.")
         .def_prop_ro(
-            "split", [](const Sharding& self) { return to_string(self.split()); },
-            "The split in its notation.")
-        .def_prop_ro("parts", &Sharding::parts, "The number of partial sums, 1 where there are none.")
+            "split", [](const Sharding& self) { return to_string(self.split()); }, "The split as text.")
+        .def_prop_ro("parts", &Sharding::parts, "The number of partial sums; 1 without partial sums.")
         .def(
             "slices",
             [](const Sharding& self, nb::handle rank) {
                 return slices_of(self.slice(int_of(rank, "a rank")));
             },
             nb::arg("rank").none(), nb::sig("def slices(self, rank: int) -> tuple[slice, ...]"),
-            "What a rank holds of the array; UsageError for a rank outside the mesh.")
+            "Returns the slice of a rank. Raises UsageError for a rank outside the mesh.")
         .def(
             "part",
             [](const Sharding& self, nb::handle rank) {
                 const auto number = int_of(rank, "a rank");
-                static_cast<void>(self.mesh().coord(number));  // throws for one outside
+                static_cast<void>(self.mesh().coord(number));  // throws for a rank outside the mesh
                 return self.part(number);
             },
             nb::arg("rank").none(), nb::sig("def part(self, rank: int) -> int"),
-            "Which of the partial sums a rank holds; UsageError for a rank outside the mesh.")
+            "Returns the number of the partial sum that a rank holds. Raises UsageError for a rank outside "
+            "the mesh.")
         .def("__repr__",
              [](const Sharding& self) {
                  return cat("<Sharding of ", detail::text_of_shape(self.shape()), " over ",
@@ -106,12 +108,12 @@ void bind_sharding(nb::module_& m) {
 void bind_transfer(nb::module_& m) {
     nb::class_<Transfer>(m, "Transfer", "One message of a reshard, as one of its two ranks sees it.")
         .def_ro("stage", &Transfer::stage,
-                "0: from a rank that held it; 1: passed on inside a host, after stage 0.")
+                "0: from a rank that holds the data; 1: inside a host, after stage 0.")
         .def_ro("peer", &Transfer::peer, "The other rank.")
-        .def_ro("part", &Transfer::part, "Which of the partial sums it is; the receiver adds them up.")
+        .def_ro("part", &Transfer::part, "The number of the partial sum; the receiver adds them.")
         .def_prop_ro(
             "slices", [](const Transfer& self) { return slices_of(self.slice); },
-            nb::sig("def slices(self) -> tuple[slice, ...]"), "The slice of the whole array.")
+            nb::sig("def slices(self) -> tuple[slice, ...]"), "The slice, in indices of the whole array.")
         .def(
             "within",
             [](const Transfer& self, const Sharding& sharding, nb::handle rank) {
@@ -124,7 +126,8 @@ void bind_transfer(nb::module_& m) {
             },
             nb::arg("sharding").none(), nb::arg("rank").none(),
             nb::sig("def within(self, sharding: Sharding, rank: int) -> tuple[slice, ...]"),
-            "The slice of what a rank holds: an index of its NumPy array; UsageError where it holds less.")
+            "Returns the slice relative to what a rank holds, as an index of its NumPy array. Raises "
+            "UsageError if the rank does not hold all of it.")
         .def("__repr__", [](const Transfer& self) {
             return cat("<Transfer: stage ", self.stage, ", peer ", self.peer, ", part ", self.part, ", ",
                        to_string(self.slice), ">");
@@ -132,12 +135,12 @@ void bind_transfer(nb::module_& m) {
 }
 
 void bind_steps(nb::module_& m) {
-    nb::class_<Reshard>(m, "Reshard",
-                        "What each rank sends and receives when an array goes over from one sharding to "
-                        "another: each answer from the slices of that rank alone. Its text is what `rankmesh "
-                        "reshard` prints, in elements.\n\n"
-                        ">>> plan = Reshard(Sharding('tp=2', (8,), '0=tp'), Sharding('tp=4', (8,), '0=tp'))\n"
-                        ">>> plan.receives(1)\n[<Transfer: stage 0, peer 0, part 0, [2:4]>]")
+    nb::class_<Reshard>(
+        m, "Reshard",
+        "The plan for moving an array from one sharding to another: what each rank sends, receives and "
+        "keeps. Queries need no communication. str() is the output of `rankmesh reshard`, in "
+        "elements.\n\n>>> plan = Reshard(Sharding('tp=2', (8,), '0=tp'), Sharding('tp=4', (8,), "
+        "'0=tp'))\n>>> plan.receives(1)\n[<Transfer: stage 0, peer 0, part 0, [2:4]>]")
         .def(
             "__init__",
             [](Reshard* self, const Sharding& from, const Sharding& to, nb::handle host) {
@@ -145,8 +148,8 @@ void bind_steps(nb::module_& m) {
             },
             nb::arg("from_").none(), nb::arg("to").none(), nb::arg("host").none() = 1,
             nb::sig("def __init__(self, from_: Sharding, to: Sharding, host: int = 1) -> None"),
-            "`host`: so many ranks in a row share a host, to which each slice comes once. Both have the same "
-            "shape, and ranks of one world.")
+            "`host`: the number of consecutive ranks that share a host; each slice is sent to a host only "
+            "once. Both shardings must have the same shape, and ranks of one world.")
         .def_static(
             "steps",
             [](const Sharding& from, const Sharding& to, nb::handle host) {
@@ -154,20 +157,20 @@ void bind_steps(nb::module_& m) {
             },
             nb::arg("from_").none(), nb::arg("to").none(), nb::arg("host").none() = 1,
             nb::sig("def steps(from_: Sharding, to: Sharding, host: int = 1) -> list[Reshard]"),
-            "The reshards to do one after the other for the fewest bytes between hosts: two where partial "
-            "sums of one host are added there first, else one.")
+            "Returns the reshards that, one after another, send the fewest bytes between hosts: two if "
+            "partial sums of one host are first added there, else one.")
         .def_prop_ro("from_", &Reshard::from, nb::rv_policy::copy, "The sharding before.")
         .def_prop_ro("to", &Reshard::to, nb::rv_policy::copy, "The sharding after.")
-        .def_prop_ro("host", &Reshard::host, "The number of ranks of a host.")
+        .def_prop_ro("host", &Reshard::host, "The number of ranks per host.")
         .def(
             "receives",
             [](const Reshard& self, nb::handle rank) { return self.receives(int_of(rank, "a rank")); },
             nb::arg("rank").none(), nb::sig("def receives(self, rank: int) -> list[Transfer]"),
-            "What a rank receives, by stage, then by peer.")
+            "Returns what a rank receives, sorted by stage, then by peer.")
         .def(
             "sends", [](const Reshard& self, nb::handle rank) { return self.sends(int_of(rank, "a rank")); },
             nb::arg("rank").none(), nb::sig("def sends(self, rank: int) -> list[Transfer]"),
-            "What a rank sends, in the same order.")
+            "Returns what a rank sends, in the same order.")
         .def(
             "keeps",
             [](const Reshard& self, nb::handle given) {
@@ -177,7 +180,7 @@ void bind_steps(nb::module_& m) {
                 return kept;
             },
             nb::arg("rank").none(), nb::sig("def keeps(self, rank: int) -> list[Transfer]"),
-            "What a rank has of its new slice without a message, as one to itself.")
+            "Returns the parts of its new slice that a rank already holds, as messages to itself.")
         .def("__str__",
              [](const Reshard& self) {
                  const auto text = report::ReshardText{.unit = "elements", .hosts = self.host() > 1};

@@ -3,9 +3,9 @@
 
 namespace rankmesh::python {
 
-/// Gives the types of nanobind's functions and methods a `__signature__`, which `inspect.signature` asks for.
+/// Gives nanobind's types of functions and methods a `__signature__`, which `inspect.signature` reads.
 ///
-/// The types refuse new attributes, so it goes into the dictionary behind the proxy that Python shows.
+/// The types refuse new attributes; therefore this writes to the dictionary behind their read-only proxy.
 void add_signatures(nb::module_& m) {
     const auto signature = nb::cpp_function([](nb::handle function) {
         return nb::module_::import_("rankmesh._signatures").attr("signature_of")(function);

@@ -20,7 +20,7 @@ namespace rankmesh::python {
 
 namespace {
 
-/// What `show` draws: a scene is made anew for each width, from what was asked.
+/// The picture of `show`. Makes a new scene for each width.
 struct Picture {
     Topology topology;
     view::Subject subject;
@@ -45,7 +45,7 @@ struct Picture {
 
 constexpr auto default_width = 80;
 
-/// Writes the form that the ending of the path names, such as "svg"; throws UsageError for others.
+/// Writes the format of the path's suffix, such as "svg". Throws UsageError for other suffixes.
 void write(nb::handle path, const std::map<std::string, std::function<std::string()>>& forms) {
     const auto name = path_of(path, "the path");
     const auto dot = name.rfind('.');
@@ -72,7 +72,7 @@ Picture picture_of(nb::handle mesh, nb::handle on, nb::handle rank) {
     auto picture = Picture{topology_of(mesh), {}};
     if (!on.is_none()) picture.subject.cluster = Cluster::parse(text_of(on, "the cluster"));
     if (!rank.is_none()) picture.subject.focus = int_of(rank, "a rank");
-    (void)picture.scene(default_width);  // what cannot be drawn is said now
+    (void)picture.scene(default_width);  // throws now if it cannot be drawn
     return picture;
 }
 
@@ -85,7 +85,7 @@ Picture drawn(nb::handle mesh, nb::handle out, nb::handle on, nb::handle rank, n
     return picture;
 }
 
-/// What `diff` answers.
+/// The result of `diff`.
 struct Difference {
     view::Side a;
     view::Side b;
@@ -129,36 +129,34 @@ std::pair<int, int> pair_of(const view::Both& both) { return {both.a, both.b}; }
 
 void bind_difference(nb::module_& m) {
     using Axis = view::AxisDifference;
-    nb::class_<Axis>(m, "AxisDifference", "What happens to the groups along one axis.")
+    nb::class_<Axis>(m, "AxisDifference", "How the groups along one axis differ.")
         .def_ro("axis", &Axis::axis, "The name of the axis.")
         .def_prop_ro(
             "size", [](const Axis& self) { return pair_of(self.size); },
-            "Its size before and after; 1 where a side does not have it.")
+            "The size of the axis on both sides; 1 on a side without the axis.")
         .def_prop_ro(
             "groups", [](const Axis& self) { return pair_of(self.groups); },
-            "The number of groups before and after.")
-        .def_ro("same", &Axis::same, "The groups of the same ranks in the same order.")
-        .def_ro("reordered", &Axis::reordered, "The groups of the same ranks in another order.")
-        .def_ro("changed", &Axis::changed, "The first ranks of the first groups that are not the same.")
+            "The number of groups on both sides.")
+        .def_ro("same", &Axis::same, "The number of groups with the same ranks in the same order.")
+        .def_ro("reordered", &Axis::reordered, "The number of groups with the same ranks in another order.")
+        .def_ro("changed", &Axis::changed, "The first rank of each of the first groups that differ.")
         .def("__repr__", [](const Axis& self) {
             return detail::cat("<", self.axis, ": ", self.same, " of ", self.groups.a, " groups the same>");
         });
-    nb::class_<Difference>(
-        m, "Difference",
-        "What differs between two meshes, or one mesh on two clusters; true if anything does. "
-        "Its text is what `rankmesh diff` prints.")
+    nb::class_<Difference>(m, "Difference",
+                           "The differences between two meshes, or one mesh on two clusters; true if "
+                           "anything differs. str() is the output of `rankmesh diff`.")
         .def_prop_ro(
             "ranks", [](const Difference& self) { return pair_of(self.found.ranks); },
-            "The number of ranks before and after.")
+            "The number of ranks on both sides.")
         .def_prop_ro(
-            "common", [](const Difference& self) { return self.found.common; },
-            "The number of ranks that both have.")
+            "common", [](const Difference& self) { return self.found.common; }, "The number of common ranks.")
         .def_prop_ro(
             "moved", [](const Difference& self) { return self.found.moved; },
-            "The number of those at another coordinate.")
+            "The number of common ranks at another coordinate.")
         .def_prop_ro(
             "first", [](const Difference& self) { return self.found.first; },
-            "The lowest ranks that differ in anything.")
+            "The lowest ranks with any difference.")
         .def_prop_ro(
             "levels",
             [](const Difference& self) {
@@ -167,12 +165,12 @@ void bind_difference(nb::module_& m) {
                 return levels;
             },
             nb::sig("def levels(self) -> dict[str, int]"),
-            "How many ranks run in another unit of each level that both clusters have.")
+            "For each level that both clusters have: the number of ranks that run in another unit.")
         .def_prop_ro(
             "axes", [](const Difference& self) { return self.found.axes; },
-            "The axes before, then those that are new.")
+            "The axes of the first side, then those that only the second has.")
         .def("svg", &Difference::svg, nb::sig("def svg(self) -> str"),
-             "Both side by side as one SVG document, with the ranks marked that differ.")
+             "Returns both sides as one SVG document that marks the differing ranks.")
         .def(
             "write",
             [](const Difference& self, nb::handle path) {
@@ -195,9 +193,8 @@ void bind_difference(nb::module_& m) {
         nb::sig(
             "def diff(a: str | Mesh | Placement, b: str | Mesh | Placement | None = None, *, on: str | None "
             "= None, on_b: str | None = None, first: int = 8) -> Difference"),
-        "What differs between two meshes, or between two clusters under one. `on`: the machines; `on_b`: "
-        "those "
-        "of `b` where they are others. `first`: how many ranks, and groups of each axis, are listed.");
+        "Compares two meshes, or one mesh on two clusters. `on`: the machines; `on_b`: the machines of `b` "
+        "if they differ. `first`: the most ranks, and groups of each axis, to list.");
 }
 
 int width_of(nb::handle width) {
@@ -216,7 +213,7 @@ nb::object names_of(const view::Scene& scene, const std::vector<int>& axes) {
 }  // namespace
 
 void bind_view(nb::module_& m) {
-    nb::class_<Picture>(m, "Picture", "A picture of a mesh: text where it is printed, SVG in a notebook.")
+    nb::class_<Picture>(m, "Picture", "A picture of a mesh: text when printed, SVG in a notebook.")
         .def(
             "text",
             [](const Picture& self, nb::handle width, bool color) {
@@ -224,8 +221,8 @@ void bind_view(nb::module_& m) {
             },
             nb::arg("width").none() = default_width, nb::arg("color").none() = false,
             nb::sig("def text(self, width: int = 80, color: bool = False) -> str"),
-            "The picture as lines of text of at most `width` columns, 40 to 10000, with the colours of a "
-            "terminal if asked.")
+            "Returns the picture as lines of text of at most `width` columns, 40 to 10000, optionally with "
+            "terminal colours.")
         .def(
             "svg",
             [](const Picture& self, nb::handle width) {
@@ -235,11 +232,12 @@ void bind_view(nb::module_& m) {
             "The picture as one SVG document in the shape of a screen, or as wide as text of `width` "
             "columns.")
         .def("page", &Picture::page, nb::sig("def page(self) -> str"),
-             "One HTML document to look around in: zoom, search, groups that light up. It loads nothing.")
+             "Returns an interactive HTML document: zoom, search, highlighted groups. The document loads "
+             "nothing.")
         .def(
             "write", [](const Picture& self, nb::handle path) { write(self, path); }, nb::arg("path").none(),
             nb::sig("def write(self, path: str | os.PathLike[str]) -> None"),
-            "Writes it to a file whose name ends in .html, .svg or .txt.")
+            "Writes the picture to a file whose name ends in .html, .svg or .txt.")
         .def(
             "rows",
             [](const Picture& self) {
@@ -253,7 +251,7 @@ void bind_view(nb::module_& m) {
                 return rows;
             },
             nb::sig("def rows(self) -> list[list[int | None]]"),
-            "The ranks that are drawn, row by row; None where a place is empty.")
+            "Returns the drawn ranks, row by row; None for an empty cell.")
         .def_prop_ro(
             "row_axes",
             [](const Picture& self) {
@@ -279,16 +277,15 @@ void bind_view(nb::module_& m) {
         nb::sig(
             "def draw(mesh: str | Mesh | Placement, out: str | os.PathLike[str] | None = None, *, on: str | "
             "None = None, rank: int | None = None, color_by: str | None = None) -> Picture"),
-        "The picture of a mesh as `rankmesh draw` writes it, to the file `out` where that is given, whose "
-        "name "
+        "Returns the picture of a mesh, like `rankmesh draw`, and writes it to `out` if given, whose name "
         "ends in .html, .svg or .txt. `color_by`: the axis whose index is a rank's colour, in HTML and SVG; "
-        "else as `show` colours.");
+        "default: colours like `show`.");
     m.def("show", &picture_of, nb::arg("mesh").none(), nb::kw_only(), nb::arg("on").none() = nb::none(),
           nb::arg("rank").none() = nb::none(),
           nb::sig("def show(mesh: str | Mesh | Placement, *, on: str | None = None, rank: int | None = None) "
                   "-> Picture"),
-          "The picture of a mesh as a grid. `on`: the machines, such as 'node:32 gpu:8', each of which gets "
-          "a box. `rank`: whose groups are listed and coloured, the first rank's unless said.");
+          "Returns the picture of a mesh as a grid. `on`: the machines, such as 'node:32 gpu:8'; each gets a "
+          "box. `rank`: the rank whose groups are listed and coloured; default: the first rank.");
 }
 
 }  // namespace rankmesh::python

@@ -15,7 +15,7 @@ namespace {
 
 using detail::cat;
 
-/// What a pickle of a Conversion holds.
+/// The pickled state of a Conversion.
 using State =
     std::tuple<std::string, std::string, int, std::optional<std::string>, std::optional<std::string>,
                std::string, std::optional<std::string>, std::optional<int>, std::vector<std::pair<int, int>>,
@@ -25,7 +25,7 @@ nb::object json(const char* function, nb::handle value) {
     return nb::module_::import_("json").attr(function)(value);
 }
 
-/// A str is settings in any form that the command reads; a mapping is the settings by name.
+/// A str is settings in any format that the command reads; a mapping is settings by name.
 Conversion converted(nb::handle settings, nb::handle from, nb::handle to, nb::handle world) {
     const auto ranks = world.is_none() ? std::nullopt : std::optional(int_of(world, "the size of the world"));
     if (ranks && *ranks < 1)
@@ -48,18 +48,18 @@ Conversion converted(nb::handle settings, nb::handle from, nb::handle to, nb::ha
 }  // namespace
 
 void bind_convert(nb::module_& m) {
-    nb::class_<Loss>(m, "Loss", "Something that a framework cannot say, and why.")
-        .def_ro("what", &Loss::what, "What is lost, as in 'dp=2'.")
-        .def_ro("why", &Loss::why, "Why, in a sentence.")
+    nb::class_<Loss>(m, "Loss", "Something that a framework cannot express, and why.")
+        .def_ro("what", &Loss::what, "What is lost, such as 'dp=2'.")
+        .def_ro("why", &Loss::why, "The reason, one sentence.")
         .def("__repr__", [](const Loss& self) { return cat("<Loss ", self.what, ": ", self.why, ">"); })
         .def("__getstate__", [](const Loss& self) { return std::pair(self.what, self.why); })
         .def("__setstate__", [](Loss& self, const std::pair<std::string, std::string>& state) {
             new (&self) Loss{state.first, state.second};
         });
     nb::class_<Conversion>(m, "Conversion",
-                           "One framework's settings in another's words; true if nothing is lost.")
-        .def_ro("source", &Conversion::from, "The framework whose settings were given.")
-        .def_ro("to", &Conversion::to, "The framework whose settings these are.")
+                           "The result of converting settings between frameworks; true if nothing is lost.")
+        .def_ro("source", &Conversion::from, "The framework of the given settings.")
+        .def_ro("to", &Conversion::to, "The framework to which the settings were converted.")
         .def_ro("ranks", &Conversion::ranks, "The number of ranks.")
         .def_prop_ro(
             "settings",
@@ -67,23 +67,23 @@ void bind_convert(nb::module_& m) {
                 return self.settings ? json("loads", nb::cast(*self.settings)) : nb::object(nb::none());
             },
             nb::sig("def settings(self) -> dict[str, typing.Any] | None"),
-            "The other framework's settings by name; None where it has none for these sizes.")
+            "The other framework's settings by name; None if it has none for these sizes.")
         .def_ro("text", &Conversion::text,
                 "The settings in the framework's own syntax, to be pasted; None where it has none for these "
                 "sizes.")
         .def_ro("mesh_from", &Conversion::mesh_from,
-                "The mesh of the settings given; the experts' after ';'.")
+                "The mesh of the given settings; the experts' mesh follows a ';'.")
         .def_ro("mesh_to", &Conversion::mesh_to,
-                "The mesh of the other framework's settings; None where it has none for these sizes.")
+                "The mesh of the other framework's settings; None if it has none for these sizes.")
         .def_ro("moved", &Conversion::moved,
-                "How many processes get another rank; None where there are no settings.")
+                "The number of processes that get another rank; None without settings.")
         .def_ro("first_moves", &Conversion::first_moves,
-                "The first eight of them, as pairs of the old rank and the new one.")
-        .def_ro("lost", &Conversion::lost, "What the other framework cannot say.")
+                "The first eight moved processes, as pairs of old and new rank.")
+        .def_ro("lost", &Conversion::lost, "What the other framework cannot express.")
         .def_prop_ro(
             "call",
             [](const Conversion& self) { return self.call ? std::optional(self.call->text) : std::nullopt; },
-            "A call of the other framework's function with which fewer ranks move, if there is one.")
+            "A call of the other framework's function that moves fewer ranks, if there is one.")
         .def("__bool__", [](const Conversion& self) { return self.text && self.lost.empty(); })
         .def("__str__", [](const Conversion& self) { return self.text.value_or(""); })
         .def("__repr__",
@@ -111,9 +111,9 @@ void bind_convert(nb::module_& m) {
           nb::sig("def convert(settings: str | collections.abc.Mapping[str, typing.Any], *, from_: str, to: "
                   "str, world: int "
                   "| None = None) -> Conversion"),
-          "Says the settings of one framework in another's words: a mapping, or text such as flags, JSON, "
-          "TOML or key=value words. `world`: the number of ranks, where the settings do not say it. "
-          "UsageError for settings that cannot be read.");
+          "Converts settings from one framework to another. The settings are a mapping, or text such as "
+          "flags, JSON, TOML or key=value words. `world`: the number of ranks if the settings do not contain "
+          "it. Raises UsageError for settings that cannot be read.");
     m.def(
         "frameworks",
         [] {
@@ -121,7 +121,8 @@ void bind_convert(nb::module_& m) {
             for (const auto& framework : known_frameworks()) names.append(nb::cast(framework.name));
             return names;
         },
-        nb::sig("def frameworks() -> list[str]"), "The frameworks whose settings convert reads and writes.");
+        nb::sig("def frameworks() -> list[str]"),
+        "Returns the frameworks whose settings convert reads and writes.");
 }
 
 }  // namespace rankmesh::python

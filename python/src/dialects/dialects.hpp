@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Each dialect is a submodule, bound in the file of its name.
+// The bindings of dialects. Each dialect is a submodule, in the file of its name.
 #pragma once
 
 #include <array>
@@ -27,12 +27,12 @@ void bind_plan(nb::module_& m);
 void bind_rows(nb::module_& m);
 void bind_topology(nb::module_& m);
 
-/// None as nothing.
+/// Converts None to nullopt.
 inline std::optional<int> optional_int(nb::handle value, const char* what) {
     return value.is_none() ? std::nullopt : std::optional(int_of(value, what));
 }
 
-/// What Python gives for a parameter of this type, whose name an error says.
+/// The Python type of a parameter of this type; errors contain its name.
 template <typename T>
 auto argument(nb::handle value, const char* name) {
     if constexpr (std::is_same_v<T, int>)
@@ -67,7 +67,7 @@ void def_named(nb::module_& m, const char* name, Result (*function)(Of...),
     }(std::index_sequence_for<Of...>());
 }
 
-/// A group as Python has it: in closed form where it has one.
+/// Returns a group as a Python object, in closed form if there is one.
 inline Ranks handle_of(const dialect::GroupPart& part) {
     const auto closed = part.group();
     return closed ? Ranks(*closed) : Ranks(std::vector<int>(part.begin(), part.end()));
@@ -85,14 +85,14 @@ IntList list_of(const auto& ranks) {
     for (auto rank : ranks) list.append(rank);
     return list;
 }
-/// Groups of ranks as the originals have them.
+/// Returns groups of ranks as in the originals.
 IntLists lists_of(const auto& groups) {
     auto lists = IntLists(nb::list());
     for (const auto& group : groups) lists.append(list_of(group));
     return lists;
 }
 
-/// A parameter, and what an error calls it.
+/// A parameter, and its name in errors.
 struct Parameter {
     Parameter(const char* of) : Parameter(of, of) {}
     Parameter(const char* of, const char* in_errors) : name(of), said(in_errors) {}
@@ -100,7 +100,7 @@ struct Parameter {
     const char* said;
 };
 
-/// Any object, shown in signatures as what a parameter of this type takes.
+/// Any object; signatures show what a parameter of this type accepts.
 template <typename T>
 using Shown = nb::typed<nb::object, std::conditional_t<std::is_constructible_v<T, std::vector<std::string>>,
                                                        std::vector<std::string>, T>>;
@@ -113,11 +113,11 @@ auto arg_of(const char* name) {
         return nb::arg(name);
 }
 
-/// The names of as many parameters as there are types.
+/// The names of the parameters, one for each type.
 template <typename... Of>
 using Parameters = std::array<Parameter, sizeof...(Of)>;
 
-/// Binds what `call` does with numbers, words and lists of them; partitions are lists in Python.
+/// Binds `call` with numbers, words and lists of them. Partitions are lists in Python.
 template <typename Self, typename... Of, typename Class, typename Call>
 void def_called(nb::class_<Class>& to, const char* name, const Call& call,
                 const Parameters<Of...>& parameters, const char* doc) {
@@ -154,7 +154,7 @@ void def_method(nb::class_<Class>& to, const char* name, Result (*function)(Self
                 const Parameters<Of...>& parameters, const char* doc = "") {
     def_called<Self, Of...>(to, name, function, parameters, doc);
 }
-/// Binds the constructor of these arguments, or of one structure of them.
+/// Binds a constructor with these arguments, or with one structure of them.
 template <typename... Of, typename Class>
 void def_constructor(nb::class_<Class>& to, const Parameters<Of...>& parameters) {
     const auto make = [](Class* self, Of... values) { new (self) Class({std::move(values)...}); };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the grids of DeepSpeed and AReaL have in Python.
+// The common bindings of the grids of DeepSpeed and AReaL.
 #pragma once
 
 #include <rankmesh/dialect/topology.hpp>
@@ -8,7 +8,7 @@
 
 namespace rankmesh::python {
 
-/// Each rank of a grid with the one at the next stage.
+/// Pairs of each rank of a grid and the rank at the next stage.
 template <class Grid>
 IntLists all_p2p_groups(const Grid& grid) {
     auto pairs = IntLists(nb::list());
@@ -16,7 +16,7 @@ IntLists all_p2p_groups(const Grid& grid) {
     return pairs;
 }
 
-/// A group of a grid: its attribute and the methods that give it, by default and, as `NAME_gloo`, on the
+/// A group of a grid: its attribute and the methods that return it, by default and, as `NAME_gloo`, on the
 /// host.
 template <class Grid>
 struct HandleRow {
@@ -28,8 +28,8 @@ struct HandleRow {
     std::string host_getter = {};
 };
 
-/// The attributes and methods of these rows, which give what the object's `_groups` has: torch's group, or
-/// the ranks that `handles()` says of all of them.
+/// Binds the attributes and methods of these rows. They return the entry of the object's `_groups`: torch's
+/// group, or ranks from `handles()`.
 template <class Grid, class Base>
 void def_handles(nb::class_<Grid, Base>& grid, const std::vector<HandleRow<Grid>>& rows,
                  Ranks (*ranks)(const Grid&, const Group&)) {

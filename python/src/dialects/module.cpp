@@ -4,7 +4,7 @@
 namespace rankmesh::python {
 namespace {
 
-/// Raises rankmesh._originals.DialectError, from which the Python modules make the originals' own exceptions.
+/// Raises rankmesh._originals.DialectError. The Python modules convert it to the originals' exceptions.
 void register_dialect_errors() {
     nb::register_exception_translator([](const std::exception_ptr& thrown, void*) {
         try {

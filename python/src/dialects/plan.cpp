@@ -62,9 +62,9 @@ void bind_plan(nb::module_& m) {
             "collections.abc.Mapping[str, int | str] | None = None, as_: str | None = None, measured: str | "
             "None = None, explain: "
             "str | None = None, devices_file: str | None = None, count: int = 10) -> dict[str, typing.Any]"),
-        "Finds the fastest layouts of a training job that fit, and says why: what `rankmesh plan --json` "
-        "prints. `model`: a name, a "
-        "file or a line of sizes; `on`: the cluster. UsageError for what is missing or impossible.");
+        "Finds the fastest layouts of a training job that fit, and explains them. Returns the output of "
+        "`rankmesh plan --json`. `model`: a name, a file or a line of sizes; `on`: the cluster. Raises "
+        "UsageError if an argument is missing or impossible.");
 }
 
 }  // namespace rankmesh::python

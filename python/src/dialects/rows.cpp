@@ -104,7 +104,7 @@ nb::list settings_of(const std::vector<frameworks::Setting>& settings) {
     return list;
 }
 
-// What a function is given, as its signature shows it.
+// The type of a parameter, as signatures show it.
 using Text = nb::typed<nb::object, nb::str>;
 using Integer = nb::typed<nb::object, int>;
 using Named = nb::typed<nb::dict, nb::str, nb::any>;
@@ -164,7 +164,7 @@ Named rows_of(const Text& name) {
     return rows;
 }
 
-/// A method that gives what `ask` does about an accessor and its options.
+/// Makes a method that returns what `ask` returns for an accessor and its options.
 template <class Self, class Ask>
 auto about_accessor(const Ask& ask) {
     return [ask](const Self& self, const Text& accessor, const Named& options) {

@@ -38,13 +38,13 @@ std::optional<Element> complex(std::size_t bytes) {
     return element;
 }
 
-/// The type of a format of the struct module, as the buffer protocol has it.
+/// Returns the type of a format of the struct module, which the buffer protocol uses.
 std::optional<Element> element_of(std::string_view format, std::size_t bytes) {
     if (format.empty()) format = "B";
     if (format.front() == '@' || format.front() == '=' || format.front() == '<') format.remove_prefix(1);
     if (format.size() == 2 && format[0] == 'Z') return complex(bytes);
     if (format.size() != 1) return std::nullopt;
-    // ctypes gives the format of a byte to what it cannot describe.
+    // ctypes uses the format of a byte for types that it cannot describe.
     const auto is = [&](std::size_t least, std::size_t most) { return bytes == least || bytes == most; };
     switch (format[0]) {
         case '?':
@@ -79,7 +79,7 @@ std::optional<Element> element_of(std::string_view format, std::size_t bytes) {
     }
 }
 
-/// The type of an element as DLPack has it.
+/// Returns the type of a DLPack element.
 std::optional<Element> element_of(const nb::dlpack::dtype& type) {
     const auto bytes = std::size_t{type.bits} / 8;
     if (type.lanes != 1 || bytes == 0) return std::nullopt;
@@ -116,14 +116,14 @@ std::string type_named(nb::handle object) {
     return text_with(name, PyObject_Str, "a type without a name");
 }
 
-/// Throws UsageError unless the strides, in elements, are those of elements one after the other.
+/// Throws UsageError unless the strides, in elements, are contiguous and row-major.
 template <class Shape, class Strides>
 void check_contiguous(std::string_view what, std::size_t dimensions, const Shape& shape,
                       const Strides& strides) {
     auto plain = std::int64_t{1};
     auto fits = true;
     for (auto i = dimensions; i-- > 0;) {
-        if (shape(i) == 0) return;  // no element lies anywhere
+        if (shape(i) == 0) return;  // an array without elements is contiguous
         fits = fits && (shape(i) == 1 || strides(i) == plain);
         plain *= shape(i);
     }
@@ -145,7 +145,7 @@ void check_contiguous(std::string_view what, std::size_t dimensions, const Shape
             "the machine's byte order: view it as one of these"));
 }
 
-/// What holds a Python object until it is destroyed, on any thread.
+/// Keeps a Python object alive until it is destroyed, on any thread.
 template <class T>
 std::shared_ptr<void> kept(std::unique_ptr<T> held) {
     return std::shared_ptr<void>(held.release(), [](void* held) {
@@ -166,14 +166,14 @@ std::optional<Array> from_buffer(nb::handle object, std::string_view what, bool 
     if (PyObject_GetBuffer(object.ptr(), &lent->buffer, PyBUF_FORMAT | PyBUF_STRIDES) != 0) {
         auto error = nb::python_error();
         if (!error.matches(PyExc_Exception)) throw error;
-        if (nb::hasattr(object, "dtype")) return std::nullopt;  // perhaps DLPack knows its type
+        if (nb::hasattr(object, "dtype")) return std::nullopt;  // DLPack may know its type
         throw UsageError(cat(what, " lends no memory: ", text_with(error.value(), PyObject_Str, "")));
     }
     const auto& buffer = lent->buffer;
     const auto bytes = static_cast<std::size_t>(buffer.itemsize);
     const auto element = element_of(buffer.format ? buffer.format : "", bytes);
     if (!element) throw_type(what, object);
-    if (buffer.shape && buffer.strides)  // else its elements lie one after the other
+    if (buffer.shape && buffer.strides)  // otherwise the buffer is contiguous
         check_contiguous(
             what, static_cast<std::size_t>(buffer.ndim),
             [&](std::size_t i) { return std::int64_t{buffer.shape[i]}; },

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The memory behind a Python object, as collectives take it.
+// The memory of a Python object, as a buffer for collectives.
 #pragma once
 
 #include <memory>
@@ -12,17 +12,17 @@
 
 namespace rankmesh::python {
 
-/// What an operation reads or writes: the elements of an array, which lives at least as long as this.
+/// An input or output of an operation: the elements of an array, which lives at least as long as this.
 struct Array : detail::AnyBuffer<void> {
-    std::shared_ptr<void> keep = nullptr;  ///< what holds the memory; released with the GIL held
+    std::shared_ptr<void> keep = nullptr;  ///< keeps the memory alive; released with the GIL held
 };
 
-/// The memory of a NumPy array, a CPU tensor, or what else has the buffer protocol or DLPack, whose elements
-/// lie one after the other in row-major order.
+/// Returns the memory of a NumPy array, a CPU tensor, or another object with the buffer protocol or DLPack.
+/// It must be contiguous and row-major.
 ///
-/// Throws TypeFault for what is no array, UsageError for memory of another device, other strides, types that
-/// no engine moves, and for read-only memory that would be written; `what` is it in the operation, such as
-/// "the output of all_reduce".
+/// Throws TypeFault for other objects. Throws UsageError for memory of another device, other strides, types
+/// that no engine moves, and for an output in read-only memory. `what` names the argument, such as "the
+/// output of all_reduce".
 Array array_of(nb::handle object, std::string_view what, bool written);
 
 }  // namespace rankmesh::python

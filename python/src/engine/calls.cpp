@@ -27,7 +27,7 @@ namespace {
 
 constexpr auto patience_at_end = std::chrono::seconds(1);
 
-/// All calls; the GIL is never waited for while the mutex is held.
+/// All calls. Never waits for the GIL while the mutex is held.
 struct Calls {
     std::mutex mutex;
     std::condition_variable changed;
@@ -38,10 +38,10 @@ struct Calls {
 
 Calls* calls = new Calls;  // outlives what ends after main
 
-/// True if this thread must not hold the GIL again, since the interpreter ends.
+/// True if this thread must not take the GIL again, because the interpreter ends.
 bool must_stay() { return calls->ending && !is_main_thread(); }
 
-/// Takes the GIL, which end_calls waits for; false where this thread must not.
+/// Takes the GIL; end_calls waits for that. Returns false if this thread must not take the GIL.
 template <class Take>
 bool attach(const Take& take) {
     {
@@ -137,7 +137,7 @@ nb::object call_python(nb::handle function, const nb::tuple& args) {
     try {
         result = PyObject_Call(function.ptr(), args.ptr(), nullptr);
     } catch (const abi::__forced_unwind&) {
-        stay();  // Python ends threads that ask for the GIL too late, by unwinding them
+        stay();  // Python unwinds and ends threads that request the GIL too late
     }
     stay_if_ending();
     if (!result) throw nb::python_error();

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The calls that threads make without the GIL: how they are interrupted, and how they end before the
-// interpreter does.
+// Calls of threads without the GIL: how they are interrupted, and how they end before the interpreter.
 #pragma once
 
 #include <functional>
@@ -11,17 +10,17 @@
 
 namespace rankmesh::python {
 
-/// Makes a call throw soon, for a reason such as "was interrupted by a signal"; empty where nothing can.
+/// Makes a call throw soon, for a reason such as "was interrupted by a signal"; empty if that is impossible.
 using Leave = std::function<void(const char* why)>;
 
 inline constexpr auto interrupted_by_signal = "was interrupted by a signal";
 
-/// What a call waits for: threads that run Python end in their own time.
+/// What a call waits for; threads that run Python are not interrupted.
 enum class Waits : bool { for_peers, for_threads };
 
 struct Call;
 
-/// A call of this thread; made and destroyed with the GIL held.
+/// A call of this thread. Made and destroyed with the GIL held.
 class InFlight {
 public:
     explicit InFlight(Leave leave = {}, Waits waits = Waits::for_peers);
@@ -29,8 +28,8 @@ public:
     InFlight(const InFlight&) = delete;
     InFlight& operator=(const InFlight&) = delete;
 
-    /// Runs `body` without the GIL. Once the interpreter ends, threads other than its main one stay here for
-    /// ever.
+    /// Runs `body` without the GIL. After the interpreter has ended, threads other than the main thread never
+    /// return.
     void run(const std::function<void()>& body) const;
     /// True if interrupt() has made the call throw.
     bool interrupted() const;
@@ -39,17 +38,17 @@ private:
     const std::shared_ptr<Call> call_;
 };
 
-/// Makes the calls of a thread throw; false if it is in none that can. With the GIL held the answer stays
-/// true.
+/// Makes the calls of a thread throw. Returns false if no call of the thread can throw. The answer stays
+/// valid while the GIL is held.
 bool interrupt(unsigned long thread, const char* why);
 
-/// What end_calls has found on other threads: none, some that have ended, some that have not.
+/// The calls that end_calls found on other threads: none, all ended, some not ended.
 enum class Others : unsigned char { none, ended, remain };
-/// Called by the main thread as the interpreter ends: no other thread comes back to Python from a call any
-/// more. Those that wait for peers leave their worlds, and are waited for a short while.
+/// Called by the main thread when the interpreter ends. Afterwards no other thread returns to Python from a
+/// call. Threads that wait for peers leave their worlds; this waits for them for a short time.
 Others end_calls();
 
-/// The GIL for a thread of C++'s own; not `valid()` once the interpreter ends.
+/// The GIL for a C++ thread; not `valid()` after the interpreter has ended.
 class Attached {
 public:
     Attached();
@@ -61,15 +60,15 @@ private:
     std::optional<nb::gil_scoped_acquire> gil_;
 };
 
-/// Calls a function of Python's on such a thread, which stays there for ever once the interpreter ends.
+/// Calls a Python function on a C++ thread, which never returns after the interpreter has ended.
 nb::object call_python(nb::handle function, const nb::tuple& args);
 
-/// Stays here for ever.
+/// Never returns.
 [[noreturn]] void stay();
-/// Called with the GIL held: once the interpreter ends, threads other than its main one go no further.
+/// Requires the GIL. After the interpreter has ended, threads other than the main thread stop here.
 void stay_if_ending();
 
-/// Forgets the calls of the process that this one was forked off.
+/// Forgets the calls of the parent process after a fork.
 void forget_calls() noexcept;
 
 }  // namespace rankmesh::python

@@ -29,21 +29,21 @@ Reduction reduction_of(nb::handle given) {
                          "logical_or and logical_xor"));
 }
 
-/// An operation with what it reads and writes, whose memory it holds.
+/// An operation with its arrays, whose memory it keeps alive.
 struct Prepared {
     Call call;
     Array in = {};
     Array out = {};
     std::vector<std::size_t> in_counts = {};
     std::vector<std::size_t> out_counts = {};
-    nb::object result = nb::none();  ///< what was written
+    nb::object result = nb::none();  ///< the array that was written
 };
 
 std::string named(Op operation, const char* part) {
     return cat("the ", part, " of ", detail::to_string(operation));
 }
 
-/// The arrays of an operation, its output the same as its input where there is no other.
+/// Returns the arrays of an operation; without an output the input is also the output.
 Prepared arrays_of(Op operation, nb::handle in, nb::handle out) {
     const auto in_place = out.is_none();
     auto prepared = Prepared{.call = {.operation = operation}};
@@ -53,7 +53,7 @@ Prepared arrays_of(Op operation, nb::handle in, nb::handle out) {
     return prepared;
 }
 
-/// The same where one rank alone gives or gets an array: the others may pass None.
+/// Like arrays_of, for operations in which only the root needs an array; the others may pass None.
 Prepared rooted_arrays(Op operation, const Communicator& on, nb::handle in, nb::handle out, int root) {
     auto prepared = Prepared{.call = {.operation = operation}};
     const auto root_reads = detail::traits(operation).reads == detail::Users::root;
@@ -141,7 +141,7 @@ List list_of(nb::handle objects) {
     return list;
 }
 
-/// An operation that was started: what it reads and writes is its own until it was waited for.
+/// A started operation. It owns its arrays until it was waited for.
 class Started {
 public:
     Started(Pending&& pending, Leave leave, Prepared&& prepared, std::chrono::nanoseconds timeout)
@@ -160,7 +160,7 @@ public:
     }
 
     nb::object wait() { return wait_after({}); }
-    /// The same where so much of the timeout has passed.
+    /// Waits when so much of the timeout has already passed.
     nb::object wait_after(std::chrono::nanoseconds passed) {
         const auto pending = handle_->hold();
         without_gil(handle_->leave(), [&] { detail::Access::wait(*pending, passed); });
@@ -174,7 +174,8 @@ public:
         without_gil({}, [&] { done = pending->done(); });
         return done;
     }
-    /// Nothing unless it is done or so much has passed as its timeout, else what `wait` returns or throws.
+    /// Returns None while the operation is running and its timeout has not expired; else returns or throws
+    /// like `wait`.
     std::optional<nb::object> ask(std::chrono::nanoseconds passed) {
         if (passed < timeout_ && !done()) return std::nullopt;
         return wait_after(passed);
@@ -188,11 +189,11 @@ public:
 private:
     std::chrono::nanoseconds timeout_;
     nb::object result_ = nb::none();
-    std::unique_ptr<Prepared> prepared_;  // which outlives the operation; null: it was waited for
+    std::unique_ptr<Prepared> prepared_;  // outlives the operation; null: it was waited for
     std::unique_ptr<PendingHandle> handle_;
 };
 
-/// The world that a communicator is of, as without_gil leaves it.
+/// The world of a communicator; without_gil makes calls leave it.
 Leave leaving(const Communicator& on) { return python::leaving(detail::Access::state(on).world); }
 
 using Self = CommunicatorHandle;
@@ -347,7 +348,7 @@ nb::object all_gather_object(const Self& self, nb::handle object) {
     return objects;
 }
 
-/// Runs sends and receives as one.
+/// Runs sends and receives as one operation.
 void batch(const Self& self, nb::handle sends, nb::handle recvs) {
     auto& on = self.get();
     auto arrays = std::vector<Array>{};
@@ -379,14 +380,13 @@ constexpr auto reduction_type =
     "typing.Literal['sum', 'prod', 'min', 'max', 'mean', 'bit_and', 'bit_or', 'bit_xor', 'logical_and', "
     "'logical_or', 'logical_xor']";
 
-/// Text that lives as long as the module.
+/// Returns text that lives as long as the module.
 const char* kept(std::string text) {
     static auto& all = *new std::deque<std::string>;
     return all.emplace_back(std::move(text)).c_str();
 }
 
-/// An operation, and the same started. What it returns is of the type `_T`, unless `parameters` end with
-/// another.
+/// Binds an operation and its start_ variant. The return type is `_T` unless `parameters` end with another.
 template <class... Args, class... Extra>
 void both(nb::class_<Self>& bound, const std::string& name, const std::string& parameters, const char* text,
           Prepared (*make)(const Self&, Args...), const Extra&... extra) {
@@ -401,27 +401,26 @@ void both(nb::class_<Self>& bound, const std::string& name, const std::string& p
         [make](const Self& self, Args... args) { return start(self, make(self, args...)); }, extra...,
         nb::sig(kept(cat("def start_", name, "(self, ", given, ") -> Pending[", result, "]"))),
         kept(cat("Starts ", name,
-                 " and returns at once; the arrays must not be used until its Pending's wait() returns.")));
+                 " and returns at once. The arrays must not be used until the Pending's wait() returns.")));
 }
 
-/// An operation without arrays, and the same started.
+/// Binds an operation without arrays and its start_ variant.
 Prepared of_nothing(Op operation) { return {.call = {.operation = operation}}; }
 
 void bind_pending(nb::module_& m) {
     nb::class_<Started>(
         m, "Pending", nb::sig("class Pending(typing.Generic[_T_co])"),
-        "An operation that was started; its arrays must not be used until wait() "
-        "returns.\n\nOne that is dropped without wait() waits, until the timeout at "
-        "most, also where an exception drops it; Ctrl-C ends that. As a context manager it is "
-        "waited for at the end; left by an exception, it is not, and its peers raise PeerLost. `await` "
-        "waits without blocking asyncio's event loop; cancelled, the operation goes on, and can be awaited "
-        "or waited for again. "
-        "When the interpreter ends, nothing pending is waited for.")
-        .def(
-            "wait", &Started::wait, nb::sig("def wait(self) -> _T_co"),
-            "Waits until the operation is complete and returns what it wrote; a second call returns the "
-            "same.\n\nRaises Timeout when the communicator's timeout expires, PeerLost when a peer has left.")
-        .def("result", &Started::wait, nb::sig("def result(self) -> _T_co"), "The same as wait().")
+        "A started operation. Its arrays must not be used until wait() returns.\n\nIf it is dropped without "
+        "wait(), even by an exception, it waits, at most until the timeout; Ctrl-C ends the wait. As a "
+        "context manager it waits at the end. If an exception leaves the block, it does not wait, and its "
+        "peers raise PeerLost. `await` waits without blocking asyncio's event loop. If the await is "
+        "cancelled, the operation continues and can be awaited or waited for again. When the interpreter "
+        "ends, it does not wait.")
+        .def("wait", &Started::wait, nb::sig("def wait(self) -> _T_co"),
+             "Waits until the operation is complete and returns the array that was written. A second call "
+             "returns the same.\n\nRaises Timeout if the communicator's timeout expires, and PeerLost if a "
+             "peer has left.")
+        .def("result", &Started::wait, nb::sig("def result(self) -> _T_co"), "Like wait().")
         .def(
             "__await__",
             [](nb::object self) {
@@ -449,7 +448,7 @@ void bind_pending(nb::module_& m) {
             [](Started& self, nb::handle type, nb::handle, nb::handle) { self.exit(!type.is_none()); },
             nb::arg("type").none(), nb::arg("value").none(), nb::arg("traceback").none(),
             nb::sig("def __exit__(self, type: typing.Any, value: typing.Any, traceback: typing.Any) -> None"))
-        .def("done", &Started::done, "True if wait() would return at once.");
+        .def("done", &Started::done, "Returns True if wait() would return at once.");
 }
 
 nb::object all_reduce_list(const Self& self, nb::handle arrays, Reduction reduction) {
@@ -465,18 +464,17 @@ void bind_communicator(nb::module_& m) {
     auto c = nb::class_<Self>(
         m, "Communicator",
         "The communicator of one group. Every rank of the group calls the same operations in the same "
-        "order.\n\nArrays are NumPy arrays, CPU tensors, and what else has the buffer protocol or DLPack, "
-        "with elements one after the other; lengths are in elements. Calls return the array that was "
-        "written. Blocking calls release the GIL; they raise UsageError for arrays of a wrong length, type "
-        "or layout, Timeout, PeerLost, and on threads and in checked mode Disagreement where the ranks' "
-        "calls differ.");
+        "order.\n\nArrays are NumPy arrays, CPU tensors, and other objects with the buffer protocol or "
+        "DLPack. They must be contiguous; lengths are in elements. Calls return the array that was written. "
+        "Blocking calls release the GIL. They raise UsageError for arrays of a wrong length, type or layout, "
+        "Timeout, PeerLost, and on threads and in checked mode Disagreement if the ranks' calls differ.");
     c.def_prop_ro(
          "rank", [](const Self& self) { return self.get().rank(); }, "This process's rank in the group.")
         .def_prop_ro(
             "size", [](const Self& self) { return self.get().size(); }, "The number of ranks of the group.")
         .def_prop_ro(
             "label", [](const Self& self) { return self.get().label(); },
-            "Its name and mesh, as errors have it: \"'dp' of mesh dp=2 tp=2\".")
+            "The name and mesh, as in error texts: \"'dp' of mesh dp=2 tp=2\".")
         .def_prop_ro(
             "world_ranks", [](const Self& self) { return Ranks(self.get().world_ranks()); },
             "The world ranks of the group, in order.")
@@ -486,14 +484,14 @@ void bind_communicator(nb::module_& m) {
                 return self.get().world_rank(int_of(rank, "a group rank"));
             },
             nb::arg("group_rank").none(), nb::sig("def world_rank(self, group_rank: int) -> int"),
-            "The world rank of a rank of the group.")
+            "Returns the world rank of a group rank.")
         .def(
             "group_rank_of",
             [](const Self& self, nb::handle rank) {
                 return self.get().group_rank_of(int_of(rank, "a rank"));
             },
             nb::arg("world_rank").none(), nb::sig("def group_rank_of(self, world_rank: int) -> int | None"),
-            "The group rank of a world rank, None if it is not in the group.")
+            "Returns the group rank of a world rank; None if it is not in the group.")
         .def(
             "within",
             [](const Self& self, nb::handle timeout) {
@@ -501,7 +499,7 @@ void bind_communicator(nb::module_& m) {
             },
             nb::arg("timeout").none(),
             nb::sig("def within(self, timeout: float | datetime.timedelta) -> Communicator"),
-            "The same communicator with another timeout, in seconds, for its blocking calls.")
+            "Returns the same communicator with another timeout, in seconds, for its blocking calls.")
         .def("__repr__", [](const Self& self) {
             return self.ended() ? std::string("<Communicator, ended>")
                                 : cat("<Communicator ", self.get().label(), ">");
@@ -522,9 +520,9 @@ void bind_communicator(nb::module_& m) {
         },
         nb::arg("buffer").none(), none, sum,
         nb::sig(kept(cat("def all_reduce(self, buffer: _T, out: _T | None = None, ", reduction, ") -> _T"))),
-        "Every rank's `out` becomes the reduction of all ranks' `buffer`, element by element; without `out` "
-        "in place. All are equally long and of one type. A list of arrays of any lengths and types is "
-        "reduced in place, in few engine calls.");
+        "Reduces all ranks' `buffer` element by element into every rank's `out`; without `out` in place. All "
+        "arrays have the same length and type. A list of arrays of any lengths and types is reduced in "
+        "place, in few engine calls.");
     c.def(
         "start_all_reduce",
         [](const Self& self, nb::handle in, nb::handle out, nb::handle reduction) {
@@ -533,13 +531,13 @@ void bind_communicator(nb::module_& m) {
         nb::arg("buffer").none(), none, sum,
         nb::sig(kept(cat("def start_all_reduce(self, buffer: _T, out: _T | None = None, ", reduction,
                          ") -> Pending[_T]"))),
-        "Starts all_reduce of one array, not a list, and returns at once; the arrays must not be used until "
-        "its Pending's wait() returns.");
+        "Starts all_reduce of one array (not a list) and returns at once. The arrays must not be used until "
+        "the Pending's wait() returns.");
     both(
         c, "reduce", cat("buffer: _T, out: _T | None = None, ", reduction, ", root: int = 0 -> _T | None"),
-        "The root's `out` becomes the reduction of all ranks' `buffer`, equally long; the others' `out` may "
-        "be None. Where the root has none it is in place: the root's `buffer` becomes the reduction, the "
-        "others' stay.",
+        "Reduces all ranks' `buffer` into the root's `out`; all have the same length. The other ranks' `out` "
+        "may be None. If the root's `out` is None, the root's `buffer` becomes the result; the other ranks' "
+        "`buffer` is unchanged.",
         +[](const Self& self, nb::handle in, nb::handle out, nb::handle reduction, nb::handle root) {
             const auto at = root_of(root);
             if (!out.is_none() || self.get().rank() == at)
@@ -549,16 +547,16 @@ void bind_communicator(nb::module_& m) {
         nb::arg("buffer").none(), none, sum, nb::arg("root").none() = 0);
     both(
         c, "scan", cat("buffer: _T, out: _T | None = None, ", reduction),
-        "Rank i's `out` becomes the reduction of the `buffer` of ranks 0 to i, i included; without `out` in "
-        "place. All are equally long; mean is no reduction here.",
+        "Inclusive prefix reduction: reduces the `buffer` of ranks 0 to i into rank i's `out`; without `out` "
+        "in place. All arrays have the same length. Does not support mean.",
         +[](const Self&, nb::handle in, nb::handle out, nb::handle reduction) {
             return reducing(arrays_to_reduce(Op::scan, in, out), reduction);
         },
         nb::arg("buffer").none(), none, sum);
     both(c, "reduce_scatter", cat("buffer: _T, out: _T | None = None, ", reduction),
-         "Rank i's `out` becomes part i of the reduction of all ranks' `buffer`, which is `size` times as "
-         "long. Without `out` in place: part i of rank i's `buffer` becomes the result, its other parts are "
-         "undefined.",
+         "Reduces all ranks' `buffer` and writes part i of the result into rank i's `out`; `buffer` is "
+         "`size` times as long as `out`. Without `out` in place: part i of rank i's `buffer` becomes the "
+         "result; its other parts are undefined.",
          &reduce_scatter, nb::arg("buffer").none(), none, sum);
     c.def(
         "broadcast",
@@ -571,8 +569,8 @@ void bind_communicator(nb::module_& m) {
         },
         nb::arg("buffer").none(), nb::arg("root").none() = 0,
         nb::sig("def broadcast(self, buffer: _T, root: int = 0) -> _T"),
-        "Every rank's `buffer` becomes the root's; all are equally long. A list of arrays is sent in few "
-        "engine calls.");
+        "Copies the root's `buffer` into every rank's `buffer`; all have the same length. A list of arrays "
+        "is sent in few engine calls.");
     c.def(
         "start_broadcast",
         [](const Self& self, nb::handle buffer, nb::handle root) {
@@ -581,21 +579,21 @@ void bind_communicator(nb::module_& m) {
         },
         nb::arg("buffer").none(), nb::arg("root").none() = 0,
         nb::sig("def start_broadcast(self, buffer: _T, root: int = 0) -> Pending[_T]"),
-        "Starts broadcast of one array, not a list, and returns at once; it must not be used until its "
-        "Pending's wait() returns.");
+        "Starts broadcast of one array (not a list) and returns at once. The array must not be used until "
+        "the Pending's wait() returns.");
     both(c, "all_gather", "buffer: _T, out: _T | None = None",
-         "Every rank's `out`, `size` times as long as `buffer`, becomes all ranks' `buffer` one after the "
-         "other; these are equally long. Without `out` in place: `buffer` is as long as the result, and rank "
-         "i gives its part i.",
+         "Concatenates all ranks' `buffer` into every rank's `out`. All `buffer` have the same length; `out` "
+         "is `size` times as long. Without `out` in place: `buffer` has the length of the result, and rank i "
+         "contributes part i.",
          &all_gather, nb::arg("buffer").none(), none);
     both(c, "all_gather_v", "buffer: typing.Any, out: _T, counts: collections.abc.Sequence[int]",
-         "all_gather of arrays of different lengths: `counts[i]`, the same on all ranks, is the length of "
-         "rank i's `buffer`, their sum that of `out`.",
+         "all_gather of arrays of different lengths: `counts[i]` is the length of rank i's `buffer`; the sum "
+         "of `counts` is the length of `out`. All ranks pass the same counts.",
          &all_gather_v, nb::arg("buffer").none(), nb::arg("out").none(), nb::arg("counts").none());
     both(
         c, "gather", "buffer: typing.Any, out: _T = ..., root: int = 0",
-        "The root's `out`, `size` times as long as `buffer`, becomes all ranks' `buffer` one after the "
-        "other; the others' `out` may be None.",
+        "Concatenates all ranks' `buffer` into the root's `out`, which is `size` times as long. The other "
+        "ranks' `out` may be None.",
         +[](const Self& self, nb::handle in, nb::handle out, nb::handle root) {
             const auto at = root_of(root);
             return moving(rooted_arrays(Op::gather, self.get(), in, out, at), at);
@@ -603,8 +601,8 @@ void bind_communicator(nb::module_& m) {
         nb::arg("buffer").none(), none, nb::arg("root").none() = 0);
     both(
         c, "scatter", "buffer: typing.Any, out: _T, root: int = 0",
-        "Rank i's `out` becomes part i of the root's `buffer`, which is `size` times as long; the others' "
-        "`buffer` may be None.",
+        "Copies part i of the root's `buffer` into rank i's `out`; `buffer` is `size` times as long as "
+        "`out`. The other ranks' `buffer` may be None.",
         +[](const Self& self, nb::handle in, nb::handle out, nb::handle root) {
             const auto at = root_of(root);
             return moving(rooted_arrays(Op::scatter, self.get(), in, out, at), at);
@@ -612,8 +610,8 @@ void bind_communicator(nb::module_& m) {
         nb::arg("buffer").none(), nb::arg("out").none(), nb::arg("root").none() = 0);
     both(
         c, "all_to_all", "buffer: _T, out: _T | None = None",
-        "Part j of rank i's `buffer` becomes part i of rank j's `out`; both have the same length, a multiple "
-        "of `size`. Without `out` in place.",
+        "Copies part j of rank i's `buffer` into part i of rank j's `out`; both have the same length, a "
+        "multiple of `size`. Without `out` in place.",
         +[](const Self&, nb::handle in, nb::handle out) {
             return moving(arrays_of(Op::all_to_all, in, out));
         },
@@ -621,7 +619,7 @@ void bind_communicator(nb::module_& m) {
     both(c, "all_to_all_v",
          "buffer: typing.Any, counts: collections.abc.Sequence[int], out: _T, out_counts: "
          "collections.abc.Sequence[int]",
-         "all_to_all with parts of different lengths: `counts[j]` elements of `buffer` go to rank j, "
+         "all_to_all with parts of different lengths: `counts[j]` elements of `buffer` go to rank j, and "
          "`out_counts[i]` elements of `out` come from rank i.",
          &all_to_all_v, nb::arg("buffer").none(), nb::arg("counts").none(), nb::arg("out").none(),
          nb::arg("out_counts").none());
@@ -629,27 +627,28 @@ void bind_communicator(nb::module_& m) {
         c, "shift",
         "buffer: _T, out: _T | None = None, by: int = 1, edge: typing.Literal['open', 'wrap'] = "
         "'wrap'",
-        "Rank i's `out` becomes the `buffer` of group rank i - `by`; with edge='open' it stays as it is "
-        "where there is none. Without `out` in place.",
+        "Copies the `buffer` of group rank i - `by` into rank i's `out`. With edge='open' a rank without a "
+        "sender leaves `out` unchanged. Without `out` in place.",
         +[](const Self&, nb::handle in, nb::handle out, nb::handle by, nb::handle edge) {
             return shift(in, out, by, edge);
         },
         nb::arg("buffer").none(), none, nb::arg("by").none() = 1, nb::arg("edge").none() = "wrap");
     both(
         c, "send", "buffer: typing.Any, to: int, tag: int = 0 -> None",
-        "Sends to the group rank `to`, which calls recv with an array of the same length and type and the "
-        "same tag, from 0 to 16383; may return before that.",
+        "Sends `buffer` to group rank `to`, which must call recv with the same length, type and tag. Tags "
+        "are 0 to 16383. May return before `to` has received the message.",
         +[](const Self&, nb::handle in, nb::handle to, nb::handle tag) { return send(in, to, tag); },
         nb::arg("buffer").none(), nb::arg("to").none(), nb::arg("tag").none() = 0);
     both(
         c, "recv", "buffer: _T, source: int, tag: int = 0",
-        "Receives into `buffer` what the group rank `source` sends, of the same length, type and tag.",
+        "Receives a message of group rank `source` into `buffer`. The message must have the same length, "
+        "type and tag.",
         +[](const Self&, nb::handle out, nb::handle from, nb::handle tag) { return recv(out, from, tag); },
         nb::arg("buffer").none(), nb::arg("source").none(), nb::arg("tag").none() = 0);
     both(
         c, "send_recv", "buffer: typing.Any, to: int, out: _T, source: int, tag: int = 0",
-        "Sends `buffer` to the group rank `to` while receiving `out` from `source`, both with one tag; the "
-        "arrays may differ in length, not in type.",
+        "Sends `buffer` to group rank `to` and receives `out` from `source` at the same time, with one tag. "
+        "The arrays may differ in length, but not in type.",
         +[](const Self&, nb::handle in, nb::handle to, nb::handle out, nb::handle from, nb::handle tag) {
             return send_recv(in, to, out, from, tag);
         },
@@ -661,11 +660,12 @@ void bind_communicator(nb::module_& m) {
         nb::sig("def batch(self, sends: collections.abc.Iterable[tuple[typing.Any, int] | tuple[typing.Any, "
                 "int, int]] = (), recvs: collections.abc.Iterable[tuple[typing.Any, int] | "
                 "tuple[typing.Any, int, int]] = ()) -> None"),
-        "Runs sends and receives, tuples of an array, a group rank and perhaps a tag, as one operation, "
-        "whose order cannot deadlock; messages between two ranks match in the order of their tags.");
+        "Runs sends and receives as one operation; their order cannot deadlock. Each is a tuple (array, "
+        "group rank) or (array, group rank, tag). Messages between two ranks match in the order of their "
+        "tags.");
     c.def(
         "barrier", [](const Self& self) { run(self, of_nothing(Op::barrier)); },
-        "Returns once every rank of the group has called it.");
+        "Returns when every rank of the group has called it.");
     c.def(
         "start_barrier", [](const Self& self) { return start(self, of_nothing(Op::barrier)); },
         nb::sig("def start_barrier(self) -> Pending[None]"), "Starts barrier and returns at once.");
@@ -676,20 +676,20 @@ void bind_communicator(nb::module_& m) {
             without_gil(leaving(on), [&] { on.monitored_barrier(); });
         },
         "Like barrier(), but an expired timeout raises Timeout with `arrived` and `missing` on every engine, "
-        "MPI included.");
+        "also on MPI.");
     c.def("broadcast_object", &broadcast_object, nb::arg("object").none(), nb::arg("root").none() = 0,
           nb::sig("def broadcast_object(self, object: typing.Any, root: int = 0) -> typing.Any"),
-          "Returns the root's object, which is pickled; the others' argument is ignored. Ranks trust each "
-          "other: unpickling runs code.");
+          "Returns the root's object, sent by pickle. The other ranks' argument is ignored. Ranks must trust "
+          "each other, because unpickling runs code.");
     c.def("send_object", &send_object, nb::arg("object").none(), nb::arg("to").none(),
           nb::sig("def send_object(self, object: typing.Any, to: int) -> None"),
-          "Sends an object, pickled, to the group rank `to`, which calls recv_object.");
+          "Sends an object by pickle to group rank `to`, which must call recv_object.");
     c.def("recv_object", &recv_object, nb::arg("source").none(),
           nb::sig("def recv_object(self, source: int) -> typing.Any"),
-          "Returns the object that the group rank `source` sends by send_object.");
+          "Returns the object that group rank `source` sends with send_object.");
     c.def("all_gather_object", &all_gather_object, nb::arg("object").none(),
           nb::sig("def all_gather_object(self, object: _T) -> list[_T]"),
-          "Returns the objects of all ranks of the group, in order, which are pickled.");
+          "Returns the objects of all ranks of the group, in order, sent by pickle.");
 }
 
 }  // namespace rankmesh::python

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is bound, each in the file of its name.
+// The bindings; each is in the file of its name.
 #pragma once
 
 #include "engine/handle.hpp"
@@ -11,9 +11,9 @@ struct RecordReason;
 
 namespace rankmesh::python {
 
-/// Leaves a world, whose peers hear why; it does not keep the world.
+/// Returns a function that leaves a world and tells its peers why. It does not keep the world alive.
 Leave leaving(const std::shared_ptr<detail::WorldState>& world);
-/// Why a flight record is written that an exception of Python ends: `KeyError: 'x'`.
+/// Returns the reason of a flight record when a Python exception ends a world: `KeyError: 'x'`.
 detail::RecordReason reason_of(nb::handle exception);
 
 void bind_world(nb::module_& m);

@@ -11,16 +11,16 @@ namespace {
 
 std::atomic<unsigned> forked = 0;
 
-/// What has not ended, by order and age.
+/// All objects that have not ended, by order and age.
 std::map<std::pair<int, std::uint64_t>, Ending*>& endings() {
     static auto& all =
-        *new std::map<std::pair<int, std::uint64_t>, Ending*>;  // outlives what ends after main
+        *new std::map<std::pair<int, std::uint64_t>, Ending*>;  // outlives objects that end after main
     return all;
 }
 
 std::uint64_t made = 0;
 
-/// Calls `end` for each in order, also for those that others make or destroy meanwhile.
+/// Calls `end` for each object in order, even if others are made or destroyed meanwhile.
 template <class End>
 void for_all(const End& end) {
     while (!endings().empty()) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What Python objects own of the engine: it ends in order when the interpreter does, and never in a forked
+// Engine objects that Python objects own. They end in order when the interpreter ends, and never in a forked
 // child.
 #pragma once
 
@@ -16,26 +16,26 @@
 
 namespace rankmesh::python {
 
-/// How often this process was forked off since the module was loaded.
+/// The number of forks between loading the module and this process.
 unsigned forks();
 
-/// Something that must end before the interpreter does; made and destroyed with the GIL held.
+/// An object that must end before the interpreter. Made and destroyed with the GIL held.
 class Ending {
 public:
-    /// Those of a lower order end first, those of one order as they were made.
+    /// Objects of lower order end first; objects of one order end in the order of creation.
     explicit Ending(int order);
     virtual ~Ending();
     Ending(const Ending&) = delete;
     Ending& operator=(const Ending&) = delete;
 
-    /// Ends it; by an exception, nobody waits for peers.
+    /// Ends the object. If an exception ends it, it does not wait for peers.
     virtual void end(bool by_exception) noexcept = 0;
-    /// Leaves it as it is, for ever.
+    /// Abandons the object without ending it.
     virtual void forget() noexcept = 0;
 
-    /// Ends all that there are, in order; nothing that is pending is waited for.
+    /// Ends all objects in order, without waiting for pending operations.
     static void end_all(bool by_exception) noexcept;
-    /// Forgets all, since threads may be inside; what is pending lets go of its arrays.
+    /// Forgets all objects, because threads may be inside; pending operations release their arrays.
     static void forget_all() noexcept;
 
 private:
@@ -46,14 +46,14 @@ private:
 template <class T, int order>
 class Handle final : public Ending {
 public:
-    /// `leave` makes calls of its world throw.
+    /// `leave` makes calls of the object's world throw.
     explicit Handle(T&& own, Leave leave = {})
         : Ending(order), own_(std::make_shared<T>(std::move(own))), leave_(std::move(leave)) {}
     ~Handle() override { end(false); }
 
-    /// Throws UsageError where it has ended, or belongs to the process that this one was forked off.
+    /// Throws UsageError if the object has ended, or belongs to the parent process of a fork.
     T& get() const { return *hold(); }
-    /// The same, which lives until the call is over that holds it.
+    /// Returns a reference that keeps the object alive until the call is over.
     std::shared_ptr<T> hold() const {
         stay_if_ending();
         if (forks_ != forks())
@@ -70,15 +70,15 @@ public:
 
     void end(bool by_exception) noexcept override {
         if (!own_) return;
-        // What a forked child has is its parent's too: only the parent may close connections.
+        // A forked child shares the objects with its parent; only the parent may close connections.
         if (forks_ != forks()) return forget();
-        auto gone = std::move(own_);  // from here on this object may be gone with what holds it
+        auto gone = std::move(own_);  // from here on this object may be destroyed with its owner
         const auto in_flight = InFlight();
         in_flight.run([&] { drop(std::move(gone), by_exception); });
     }
     void forget() noexcept override { static_cast<void>(new std::shared_ptr<T>(std::move(own_))); }
 
-    /// Ends it and waits for it; what a handler of a signal raises meanwhile ends the wait, and is thrown.
+    /// Ends the object and waits for it. An exception of a signal handler ends the wait and is thrown.
     void finish() {
         if (!own_ || forks_ != forks()) return end(false);
         auto gone = std::move(own_);
@@ -95,14 +95,14 @@ private:
     static void drop(std::shared_ptr<T>&& it, bool by_exception) noexcept {
         if (!by_exception) return it.reset();
         try {
-            // An operation that is over needs nobody to leave.
+            // A complete operation does not need to leave the world.
             if constexpr (std::is_same_v<T, Pending>)
                 if (it->done()) it->wait();
-        } catch (const std::exception&) {  // it has failed: nobody hears of it
+        } catch (const std::exception&) {  // the operation has failed; ignore the error
         }
         try {
             const auto gone = std::move(it);
-            throw 0;  // what it unwinds leaves without waiting
+            throw 0;  // unwinding makes destructors leave without waiting
         } catch (int) {
         }
     }

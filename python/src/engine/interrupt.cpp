@@ -29,7 +29,7 @@ public:
         if (!only) only = new Interrupts;  // its thread outlives main
         return *only;
     }
-    /// In a forked child, where the thread is gone.
+    /// Starts again in a forked child, which does not have the thread.
     static void restart() noexcept { only = nullptr; }
 
     void begin() {
@@ -40,7 +40,7 @@ public:
 private:
     Interrupts() { sem_init(&arrived_, 0, 0); }
 
-    /// Puts our handler before Python's, which any signal.signal() puts back to the front.
+    /// Installs rankmesh's handler before Python's; any signal.signal() reinstalls Python's.
     void wrap() {
         struct sigaction now;
         if (sigaction(SIGINT, nullptr, &now) != 0) return;
@@ -65,7 +65,8 @@ private:
             if (sem_wait(&arrived_) == 0 && raises()) interrupt(main_thread, interrupted_by_signal);
     }
 
-    /// True if Python's handler raises KeyboardInterrupt; another's may do anything, and runs after the call.
+    /// True if Python's own handler is installed, which raises KeyboardInterrupt. Other handlers run after
+    /// the call.
     static bool raises() {
         const auto gil = Attached();
         if (!gil.valid()) return false;
@@ -101,7 +102,7 @@ void without_gil(Leave leave, const std::function<void()>& call, Waits waits) {
     auto error = std::exception_ptr{};
     {
         const auto in_flight = InFlight(std::move(leave), waits);
-        // What arrived before is seen here, what arrives from now on by the thread that watches.
+        // Signals that arrived before are seen here; later signals by the watching thread.
         if (main && PyErr_CheckSignals() != 0) throw nb::python_error();
         try {
             in_flight.run(call);
@@ -120,7 +121,7 @@ void without_gil(Leave leave, const std::function<void()>& call, Waits waits) {
 
 namespace {
 
-/// A call on a thread of its own.
+/// A call on its own thread.
 struct Apart {
     std::mutex mutex;
     std::condition_variable over;

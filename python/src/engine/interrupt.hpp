@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ctrl-C, and what other handlers of signals raise, while a thread waits in the engine for peers.
+// Ctrl-C, and exceptions of other signal handlers, while a thread waits for peers in the engine.
 #pragma once
 
 #include <functional>
@@ -8,34 +8,34 @@
 
 namespace rankmesh::python {
 
-/// Notes which thread runs Python's handlers of signals, when the module is loaded.
+/// Records which thread runs Python's signal handlers. Called when the module is loaded.
 void note_main_thread();
 bool is_main_thread();
 
-/// Runs `call` without the GIL. On the main thread, where a SIGINT arrives meanwhile whose handler is
-/// Python's own, `leave` is called; then KeyboardInterrupt is thrown instead of what `call` throws. Handlers
-/// of other signals run after the call.
+/// Runs `call` without the GIL. If SIGINT arrives on the main thread with Python's own handler, calls
+/// `leave`, then throws KeyboardInterrupt instead of the exception of `call`. Handlers of other signals run
+/// after the call.
 ///
-/// On any thread, interrupt() does the same.
+/// On any thread, interrupt() has the same effect.
 void without_gil(Leave leave, const std::function<void()>& call, Waits waits = Waits::for_peers);
 
-/// The same, on the main thread for a call on a thread of its own, while Python's handlers of all signals
-/// run: where one raises, `leave` is called, and what was raised is thrown once `call` has returned. After
-/// two seconds, when a handler raises again, and where nothing can leave, the thread is given up: `call` must
-/// own all that it uses.
+/// On the main thread, runs `call` on its own thread while Python's handlers of all signals run. If a handler
+/// raises, calls `leave`, and throws the handler's exception after `call` has returned. Abandons the thread
+/// after 2 s, when a handler raises again, or if leaving is impossible; therefore `call` must own all data
+/// that it uses.
 void without_gil_or_given_up(Leave leave, std::function<void()> call);
 
-/// True if a thread was given up that still runs.
+/// True if an abandoned thread is still running.
 bool any_given_up();
-/// Counts one more such thread.
+/// Counts one more abandoned thread.
 void give_up();
-/// What such threads use is not destroyed beneath them: when the process exits, it ends before.
+/// Ends the process before objects that abandoned threads use are destroyed at exit.
 void end_at_once_if_given_up();
 
-/// Raises an error of a destructor's as soon as this thread runs Python.
+/// Raises the error of a destructor as soon as this thread runs Python.
 void raise_later(const nb::python_error& error) noexcept;
 
-/// Makes Ctrl-C work in a process that was forked off.
+/// Makes Ctrl-C work in a forked child.
 void restart_interrupts() noexcept;
 
 }  // namespace rankmesh::python

@@ -10,8 +10,8 @@ namespace rankmesh::python {
 
 namespace {
 
-/// What `ask` returns; throws UnknownName instead of UsageError where the mesh has no axis of one of these
-/// names.
+/// Returns the result of `ask`. Throws UnknownName instead of UsageError if the mesh does not have one of
+/// these axes.
 template <class Ask>
 auto asked(const Member& member, const std::vector<std::string>& names, Ask&& ask) {
     try {
@@ -35,7 +35,8 @@ GroupOptions options_of(nb::handle name, nb::handle timeout) {
     return options;
 }
 
-/// The world ranks along some axes of the mesh, declared or not, or those of a communicator with that name.
+/// Returns the world ranks along some axes of the mesh, declared or not, or of the communicator with that
+/// name.
 Ranks ranks_along(const Member& member, const std::vector<std::string>& names) {
     const auto& mesh = member.mesh();
     if (names.size() == 1 && !mesh.find(names.front()))
@@ -48,7 +49,7 @@ Ranks ranks_along(const Member& member, const std::vector<std::string>& names) {
     return Ranks(std::move(ranks));
 }
 
-/// Calls `call` with what is to rest or to come back: a set of axes, a communicator, or nothing for all.
+/// Calls `call` with what to suspend or resume: a set of axes, a communicator, or nothing for all.
 template <class Call>
 void rest(const MemberHandle& self, const nb::args& axes, const CommunicatorHandle* on, const Call& call) {
     const auto names = names_of(axes);
@@ -70,13 +71,13 @@ void rest(const MemberHandle& self, const nb::args& axes, const CommunicatorHand
 }
 
 void bind_usage(nb::module_& m) {
-    auto usage = nb::class_<Usage>(m, "Usage", "What the communicators of one rank hold of its process.");
+    auto usage = nb::class_<Usage>(m, "Usage",
+                                   "The resources that the communicators of one rank hold in its process.");
     nb::class_<Usage::Communicator>(usage, "Communicator",
-                                    "What one holds; sets of axes that share it are not listed again.")
-        .def_ro("axes", &Usage::Communicator::axes,
-                "'dp,tp', or the name of a pick, of a separate one or of a group.")
-        .def_ro("label", &Usage::Communicator::label, "Its name in errors.")
-        .def_ro("size", &Usage::Communicator::size, "The number of its ranks.")
+                                    "One communicator. Other sets of axes that share it are not listed.")
+        .def_ro("axes", &Usage::Communicator::axes, "'dp,tp', or the name of a pick, separate set or group.")
+        .def_ro("label", &Usage::Communicator::label, "The name in error texts.")
+        .def_ro("size", &Usage::Communicator::size, "The number of ranks.")
         .def_ro("connections", &Usage::Communicator::connections, "Connections to other processes.")
         .def_ro("descriptors", &Usage::Communicator::descriptors, "Open files of this process.")
         .def_ro("suspended", &Usage::Communicator::suspended, "True between suspend() and resume().")
@@ -86,7 +87,7 @@ void bind_usage(nb::module_& m) {
         });
     usage
         .def_ro("communicators", &Usage::communicators,
-                "Those of two or more ranks, in the order in which they were made.")
+                "The communicators of two or more ranks, in the order of creation.")
         .def_prop_ro("connections", &Usage::connections, "The sum over all of them.")
         .def_prop_ro("descriptors", &Usage::descriptors, "The sum over all of them.")
         .def("__repr__", [](const Usage& self) {
@@ -129,10 +130,10 @@ void bind_process(nb::class_<MemberHandle>& c) {
             "The number of the world's ranks on this host.")
         .def_prop_ro(
             "mesh", [](const MemberHandle& self) { return self.get().mesh(); }, nb::rv_policy::move,
-            "The mesh, every '*' resolved.")
+            "The mesh, with every '*' resolved.")
         .def_prop_ro(
             "inside", [](const MemberHandle& self) { return self.get().inside(); },
-            "True if this rank is in the mesh; what asks for its coordinate raises UsageError if it is not.")
+            "True if this rank is in the mesh. If not, calls that need a coordinate raise UsageError.")
         .def_prop_ro(
             "coord", [](const MemberHandle& self) { return self.get().coord(); },
             "This rank's index on every axis.")
@@ -150,21 +151,21 @@ void bind_queries(nb::class_<MemberHandle>& c) {
              return asked(self.get(), {name}, [&] { return self.get().at(name); });
          },
          nb::arg("axis").none(), nb::sig("def at(self, axis: str) -> int"),
-         "This rank's index on an axis, or among the declared local ranks.")
+         "Returns this rank's index on an axis, or among the declared local ranks.")
         .def(
             "is_first",
             [](const MemberHandle& self, nb::handle axis) {
                 return self.get().is_first(text_of(axis, "an axis"));
             },
             nb::arg("axis").none(), nb::sig("def is_first(self, axis: str) -> bool"),
-            "True if at(axis) is 0.")
+            "Returns True if at(axis) is 0.")
         .def(
             "is_last",
             [](const MemberHandle& self, nb::handle axis) {
                 return self.get().is_last(text_of(axis, "an axis"));
             },
             nb::arg("axis").none(), nb::sig("def is_last(self, axis: str) -> bool"),
-            "True if at(axis) is the highest index of the axis, or of the declared local ranks.")
+            "Returns True if at(axis) is the highest index of the axis, or of the declared local ranks.")
         .def(
             "neighbor",
             [](const MemberHandle& self, nb::handle axis, nb::handle by, nb::handle edge) {
@@ -174,8 +175,8 @@ void bind_queries(nb::class_<MemberHandle>& c) {
             nb::arg("axis").none(), nb::arg("by").none(), nb::arg("edge").none() = "open",
             nb::sig("def neighbor(self, axis: str, by: int, edge: typing.Literal['open', 'wrap'] = 'open') "
                     "-> int | None"),
-            "The world rank `by` steps along an axis, back where negative; past the end None, or with "
-            "edge='wrap' on from the other end.")
+            "Returns the world rank `by` steps along an axis; negative steps go back. Past the end returns "
+            "None, or with edge='wrap' continues at the other end.")
         .def(
             "rank_at",
             [](const MemberHandle& self, nb::args args, nb::kwargs kwargs) {
@@ -184,31 +185,28 @@ void bind_queries(nb::class_<MemberHandle>& c) {
             nb::sig("def rank_at(self, coordinate: rankmesh._core.Coordinate | collections.abc.Mapping[str, "
                     "int] | str = "
                     "..., /, **index: int) -> int"),
-            "The world rank at a coordinate of the mesh, also for ranks outside it.")
+            "Returns the world rank at a coordinate of the mesh. Also for ranks outside the mesh.")
         .def(
             "ranks",
             [](const MemberHandle& self, nb::args axes) { return ranks_along(self.get(), names_of(axes)); },
             nb::sig("def ranks(self, *axes: str) -> rankmesh._core.Group"),
-            "The world ranks that differ from this one along these axes only, or declared ranks by their "
-            "name.");
+            "Returns the world ranks that differ from this rank only along these axes, or the ranks of a "
+            "declared group.");
 }
 
 /// The communicators of declared sets, and new ones.
 void bind_communicators(nb::class_<MemberHandle>& c) {
-    c
-        .def(
-            "on",
-            [](const MemberHandle& self, nb::args axes) {
-                const auto names = names_of(axes);
-                const auto& member = self.get();
-                return asked(member, names, [&] {
-                    return std::make_unique<CommunicatorHandle>(member.on(views_of(names)));
-                });
-            },
-            nb::sig("def on(self, *axes: str) -> Communicator"),
-            "The communicator of a single axis, of a declared set of axes in any order, or by its name of a "
-            "pick, of a separate communicator or of the ranks on this host. UsageError if it was not "
-            "declared or this rank is not in it.")
+    c.def(
+         "on",
+         [](const MemberHandle& self, nb::args axes) {
+             const auto names = names_of(axes);
+             const auto& member = self.get();
+             return asked(member, names,
+                          [&] { return std::make_unique<CommunicatorHandle>(member.on(views_of(names))); });
+         },
+         nb::sig("def on(self, *axes: str) -> Communicator"),
+         "Returns the communicator of a single axis, of a declared set in any order, or of a pick, separate "
+         "set or local ranks by name. Raises UsageError if it was not declared or this rank is not in it.")
         .def(
             "find",
             [](const MemberHandle& self, nb::args axes) -> std::unique_ptr<CommunicatorHandle> {
@@ -217,7 +215,7 @@ void bind_communicators(nb::class_<MemberHandle>& c) {
                 return found ? std::make_unique<CommunicatorHandle>(std::move(*found)) : nullptr;
             },
             nb::sig("def find(self, *axes: str) -> Communicator | None"),
-            "Like on(), but None where this rank is not in what was declared.")
+            "Like on(), but returns None if this rank is not in it.")
         .def(
             "prepare",
             [](const MemberHandle& self, nb::args axes) {
@@ -226,7 +224,7 @@ void bind_communicators(nb::class_<MemberHandle>& c) {
                 without_gil(self.leave(), [&] { member.prepare(views_of(names)); });
             },
             nb::sig("def prepare(self, *axes: str) -> None"),
-            "Connects a set that a lazy declaration deferred; collective: every rank of the mesh calls it "
+            "Connects a set that a lazy declaration deferred. Collective: every rank of the mesh calls it "
             "with the same names.")
         .def(
             "group",
@@ -242,8 +240,8 @@ void bind_communicators(nb::class_<MemberHandle>& c) {
             nb::sig(
                 "def group(self, ranks: collections.abc.Iterable[int], *, name: str = '', timeout: float | "
                 "datetime.timedelta | None = None) -> Communicator"),
-            "A communicator of these ranks of the world, in that order; called by exactly those ranks, which "
-            "compare their lists first.")
+            "Returns a communicator of these world ranks, in that order. Exactly these ranks call it; they "
+            "first compare their lists.")
         .def(
             "split",
             [](const MemberHandle& self, nb::handle color, nb::handle key, const CommunicatorHandle* over,
@@ -264,8 +262,9 @@ void bind_communicators(nb::class_<MemberHandle>& c) {
             nb::sig(
                 "def split(self, color: int | None, key: int = 0, *, over: Communicator | None = None, name: "
                 "str = '', timeout: float | datetime.timedelta | None = None) -> Communicator | None"),
-            "The communicator of the ranks of `over`, or of the world, that give the same color, ordered by "
-            "key and then by rank; collective over all of them. None for a rank whose color is None.");
+            "Returns the communicator of the ranks of `over`, or of the world, with the same color, ordered "
+            "by key, then by rank; like MPI_Comm_split. Collective over all of them. Returns None for a rank "
+            "whose color is None.");
 }
 
 /// What the communicators hold.
@@ -277,10 +276,9 @@ void bind_resources(nb::class_<MemberHandle>& c) {
          },
          nb::arg("axes"), nb::kw_only(), nb::arg("on").none() = nb::none(),
          nb::sig("def suspend(self, *axes: str, on: Communicator | None = None) -> None"),
-         "Releases what the communicator of a declared set, or the communicator `on`, holds while it is "
-         "idle: on Gloo its connections; without arguments those of all. Collective over its ranks. Calls "
-         "on "
-         "it, and on all that share its connections, raise UsageError until resume().")
+         "Releases the resources of an idle communicator, such as Gloo's connections: of a declared set, of "
+         "`on`, or of all without arguments. Collective over its ranks. Until resume(), calls on it, and on "
+         "communicators that share its connections, raise UsageError.")
         .def(
             "resume",
             [](const MemberHandle& self, nb::args axes, const CommunicatorHandle* on) {
@@ -288,13 +286,13 @@ void bind_resources(nb::class_<MemberHandle>& c) {
             },
             nb::arg("axes"), nb::kw_only(), nb::arg("on").none() = nb::none(),
             nb::sig("def resume(self, *axes: str, on: Communicator | None = None) -> None"),
-            "Brings back what suspend() released; called as that was.")
+            "Restores what suspend() released. Must be called with the same arguments.")
         .def(
             "usage", [](const MemberHandle& self) { return self.get().usage(); },
-            "What this process's communicators hold now; asks nobody.")
+            "Returns the resources that this process's communicators hold now. Does not communicate.")
         .def_prop_ro(
             "communicator_count", [](const MemberHandle& self) { return self.get().channel_count(); },
-            "How many communicators of two or more ranks this process holds.")
+            "The number of communicators of two or more ranks of this process.")
         .def("__repr__", [](const MemberHandle& self) {
             if (self.ended()) return std::string("<Member, ended>");
             return detail::cat("<Member ", self.get().meshes().size() == 1 ? self.get().prefix() : "", ">");
@@ -307,8 +305,8 @@ void bind_member(nb::module_& m) {
     bind_usage(m);
     auto member = nb::class_<MemberHandle>(
         m, "Member",
-        "This process in a plan, or in one of its meshes, with its communicators.\n\nOf a plan of one mesh "
-        "everything can be asked at once; of several, member['expert'] is this process in that mesh.");
+        "This process's view of a plan, or of one of its meshes, with its communicators.\n\nIn a plan of "
+        "several meshes, member['expert'] is the view of one mesh.");
     bind_process(member);
     bind_queries(member);
     bind_communicators(member);

@@ -14,11 +14,11 @@ nb::object noting(nb::object hook, bool& seen) {
     });
 }
 
-/// Ends what Python objects own, by an exception if one ends the interpreter.
+/// Ends the engine objects of Python, as by an exception if an exception ends the interpreter.
 void end_interpreter(bool by_exception) {
     end_at_once_if_given_up();
     const auto others = end_calls();
-    // Threads that never come back hold objects for ever.
+    // Threads that never return hold objects forever.
     if (others != Others::none || any_given_up()) nb::set_leak_warnings(false);
     if (others == Others::remain) give_up();
     if (any_given_up())
@@ -49,7 +49,7 @@ NB_MODULE(_engine, m) {
         const nanobind::object now = sys.attr("excepthook");
         const auto replaced = !now.is(hook);
         if (!replaced) sys.attr("excepthook") = before;
-        // At a prompt the interpreter goes on after an exception, and ends in order.
+        // At a prompt the interpreter continues after an exception and ends normally.
         const auto by_exception =
             !nanobind::hasattr(sys, "ps1") && (uncaught || (replaced && nanobind::hasattr(sys, "last_type")));
         if (by_exception) {

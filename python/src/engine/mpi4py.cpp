@@ -20,14 +20,14 @@ std::string library_version() {
     return {text, static_cast<std::size_t>(length)};
 }
 
-/// mpi4py's module; throws UsageError unless it works on the MPI that this build does.
+/// Returns mpi4py's module. Throws UsageError unless mpi4py uses the same MPI as this build.
 nb::object checked_mpi4py() {
     const nb::object module = nb::module_::import_("mpi4py.MPI");
     const nb::object given = module.attr("Get_library_version")();
     const auto theirs = text_of(given, "the version of mpi4py's MPI");
     const auto ours = library_version();
     const auto line = [](const std::string& text) { return text.substr(0, text.find_first_of(",\n")); };
-    // Older versions of mpi4py cut the text short.
+    // Older versions of mpi4py truncate the text.
     if (theirs.empty() || ours.substr(0, theirs.size()) != theirs)
         throw UsageError(cat("mpi4py works on ", line(theirs), " and this build on ", line(ours),
                              "; communicators cross only between the same MPI"));
@@ -55,10 +55,9 @@ void bind_mpi4py(nb::module_& m) {
             return std::make_unique<WorldHandle>(std::move(*world));
         },
         nb::arg("comm").none(), nb::sig("def from_mpi4py(comm: typing.Any) -> World"),
-        "The ranks of an mpi4py communicator as a world, in its order; all of them call it. The communicator "
-        "stays the caller's. Ctrl-C takes effect when all have called it. UsageError if mpi4py works on "
-        "another "
-        "MPI than this build.");
+        "Returns a world of the ranks of an mpi4py communicator, in its order. Collective. The caller still "
+        "owns the communicator. Ctrl-C takes effect when all ranks have called it. Raises UsageError if "
+        "mpi4py uses another MPI than this build.");
     m.def(
         "to_mpi4py",
         [](const nb::object& communicator) {
@@ -73,9 +72,9 @@ void bind_mpi4py(nb::module_& m) {
             return made;
         },
         nb::arg("communicator").none(), nb::sig("def to_mpi4py(communicator: Communicator) -> typing.Any"),
-        "The MPI communicator behind one of rankmesh's, as mpi4py's, which keeps it; it stays rankmesh's, "
-        "and "
-        "cannot be freed. UsageError if there is none, or mpi4py works on another MPI.");
+        "Returns the MPI communicator behind a rankmesh communicator, as an mpi4py communicator that keeps "
+        "it alive. rankmesh still owns it, and it cannot be freed. Raises UsageError if there is none, or if "
+        "mpi4py uses another MPI.");
 }
 
 }  // namespace rankmesh::python

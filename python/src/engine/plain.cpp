@@ -8,7 +8,7 @@ namespace {
 
 using detail::cat;
 
-/// A type of a module that this process may have imported.
+/// A type of a module that may or may not be imported.
 class Imported {
 public:
     Imported(const char* module, const char* name)
@@ -25,7 +25,7 @@ private:
         auto* module = PyDict_GetItemWithError(PyImport_GetModuleDict(), module_);
         if (!module) return false;
         const nb::object found = nb::getattr(module, nb::handle(name_), nb::none());
-        if (!PyType_Check(found.ptr())) return false;  // the import is not over
+        if (!PyType_Check(found.ptr())) return false;  // the import is not complete
         type_ = reinterpret_cast<PyTypeObject*>(nb::object(found).release().ptr());
         return true;
     }
@@ -35,7 +35,7 @@ private:
     PyTypeObject* type_ = nullptr;
 };
 
-/// What is asked of every tensor.
+/// The attributes that are read from every tensor.
 struct Torch {
     const nb::object keys = nb::module_::import_("torch").attr("_C").attr("_dispatch_keys");
     const nb::object note_write = nb::module_::import_("torch.autograd.graph").attr("increment_version");
@@ -52,7 +52,7 @@ struct Torch {
 }  // namespace
 
 bool is_plain_tensor(nb::handle object, std::string_view what, bool written) {
-    // All of these live as long as the process.
+    // All of these live until the process ends.
     static auto& masked = *new Imported("numpy.ma", "MaskedArray");
     static auto& tensor = *new Imported("torch", "Tensor");
     static auto& parameter = *new Imported("torch.nn.parameter", "Parameter");
@@ -62,8 +62,9 @@ bool is_plain_tensor(nb::handle object, std::string_view what, bool written) {
                              "x.filled(value), or x.data and x.mask"));
     if (!tensor.holds(object)) return false;
     static const Torch* torch = nullptr;
-    if (!torch) torch = new Torch;  // without a guard, which a thread would wait for while it holds the GIL
-    // A subclass may hold its elements elsewhere, and what a key stands for may give them another meaning.
+    if (!torch)
+        torch = new Torch;  // without a static's guard, for which a thread would wait while it holds the GIL
+    // A subclass may store its elements elsewhere, and a dispatch key may give them another meaning.
     if (!tensor.is_type_of(object) && !(parameter.holds(object) && parameter.is_type_of(object)))
         refuse(object, what);
     const auto keys = nb::cast<std::uint64_t>(torch->keys(object).attr("raw_repr")());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Arrays whose memory is not their elements: they hand it out all the same.
+// Checks for arrays whose memory is not their elements, although they expose it.
 #pragma once
 
 #include <string_view>
@@ -8,10 +8,10 @@
 
 namespace rankmesh::python {
 
-/// True for a tensor of torch, which is then dense memory of the host; counts a write of it for autograd if
-/// it is `written`. Imports nothing: a process without torch has no tensors.
+/// Returns true for a torch tensor, which is then dense host memory. If it is `written`, counts the write for
+/// autograd. Imports nothing, because a process without torch has no tensors.
 ///
-/// Throws UsageError for other tensors of torch and for masked arrays of NumPy.
+/// Throws UsageError for other torch tensors, and for masked arrays of NumPy.
 bool is_plain_tensor(nb::handle object, std::string_view what, bool written);
 
 }  // namespace rankmesh::python

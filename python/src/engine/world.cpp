@@ -41,7 +41,7 @@ namespace {
 
 Leave leaving(const World& world) { return python::leaving(detail::Access::checked_state(world)); }
 
-/// Calls a Python function with each line of the log, on whichever thread the engine is.
+/// Calls a Python function with each log line, on any thread of the engine.
 class Log {
 public:
     explicit Log(nb::object function) : function_(new nb::object(std::move(function)), &Log::release) {}
@@ -88,7 +88,7 @@ std::unique_ptr<WorldHandle> from_environment(nb::handle engine, nb::handle time
                                               std::optional<bool> checked, nb::handle record,
                                               nb::handle record_signal, nb::handle log) {
     const auto options = options_of(engine, timeout, multithreaded, checked, record, record_signal, log);
-    // MPI belongs to the thread that starts it.
+    // MPI must be used by the thread that starts it.
     if (detail::engine_of(options) == "mpi") {
         auto world = std::optional<World>{};
         without_gil({}, [&] { world.emplace(World::from_environment(options)); });
@@ -112,17 +112,17 @@ void exit_block(WorldHandle& self, nb::handle type, nb::handle value, nb::handle
     const auto by_exception = !type.is_none();
     try {
         if (by_exception) detail::Access::checked_state(self.get())->recorder()->failed(reason_of(value));
-    } catch (const UsageError&) {  // it has ended, or is the parent's
+    } catch (const UsageError&) {  // the world has ended, or belongs to the parent process
     }
     self.end(by_exception);
 }
 
 // --- threads
 
-/// The ranks of one run; used with the GIL held.
+/// The ranks of one run. Requires the GIL.
 class Run {
 public:
-    /// Throws KeyboardInterrupt in a rank that begins too late to be interrupted.
+    /// Throws KeyboardInterrupt in a rank that starts after the interrupt.
     void begin(const World& world, unsigned long thread) {
         if (interrupted_) {
             PyErr_SetNone(PyExc_KeyboardInterrupt);
@@ -133,7 +133,7 @@ public:
     void end(unsigned long thread) {
         std::erase_if(ranks_, [&](const Rank& rank) { return rank.thread == thread; });
     }
-    /// Makes every rank raise KeyboardInterrupt, those that wait for peers or for a run of their own at once.
+    /// Makes every rank raise KeyboardInterrupt; ranks that wait for peers, or for an inner run, at once.
     void interrupt(const char* why) {
         interrupted_ = true;
         const auto ranks = ranks_;
@@ -151,7 +151,7 @@ private:
     bool interrupted_ = false;
 };
 
-/// What the threads of a run use, also where they are given up.
+/// The data of a run's threads; outlives abandoned threads.
 struct Program {
     nb::object function;
     nb::tuple args;
@@ -159,8 +159,8 @@ struct Program {
     Run run = {};
 };
 
-/// In a process that a rank has forked off: ends it as the rank's program has ended, since nothing that
-/// started the rank is in this process.
+/// Ends a process that a rank forked, with the result of the rank's program, because the code that started
+/// the rank is not in this process.
 [[noreturn]] void end_child(std::optional<nb::python_error>& error) {
     auto status = 0;
     if (error && error->matches(PyExc_SystemExit)) {
@@ -188,7 +188,7 @@ struct Program {
     _exit(status);
 }
 
-/// Runs the program of one rank, on its thread.
+/// Runs the program of one rank on its thread.
 void run_rank(Program& program, World& world) {
     const auto gil = Attached();
     if (!gil.valid()) stay();
@@ -282,12 +282,11 @@ void bind_functions(nb::module_& m) {
                 "int | None = None, log: collections.abc.Callable[[str], object] | logging.Logger | None = "
                 "None, args: tuple[typing_extensions.Unpack[_Ts]] = ...) -> list[_T]"),
         "Runs `program(world, *args)` as `size` ranks of one world, each a thread of this process, and "
-        "returns what each returned, by rank. The first exception of a rank is raised here; the other "
-        "ranks' calls raise PeerLost. The options are as those of World.from_environment.\n\nWhat a handler "
-        "of a signal raises meanwhile, as Ctrl-C's does, is "
-        "raised "
-        "here once every rank has ended by KeyboardInterrupt; those that have not after two seconds, or "
-        "when it raises again, are given up.");
+        "returns the results by rank. Raises the first exception of a rank; the other ranks' calls raise "
+        "PeerLost. The options are as in World.from_environment.\n\nIf a signal handler raises, such as that "
+        "of Ctrl-C, every rank raises KeyboardInterrupt; when all have ended, run raises the handler's "
+        "exception. After two seconds, or when the handler raises again, run abandons the ranks that have "
+        "not ended.");
     m.def(
         "engines",
         [] {
@@ -296,7 +295,7 @@ void bind_functions(nb::module_& m) {
             return engines;
         },
         nb::sig("def engines() -> dict[str, str]"),
-        "The engines and stores of this build by name, each with the version of its library.");
+        "Returns the engines and stores of this build, each with the version of its library.");
 }
 
 /// The start of a world, and this process in it.
@@ -311,16 +310,14 @@ void bind_process(nb::class_<WorldHandle>& c) {
                  "bool | None = "
                  "None, record: str | os.PathLike[str] | None = None, record_signal: int | None = None, "
                  "log: collections.abc.Callable[[str], object] | logging.Logger | None = None) -> World"),
-         "The world that this process was started in: MPI under mpirun, Gloo under srun, torchrun and "
-         "where "
-         "RANKMESH_STORE says how the processes find each other, a world of one without a launcher. "
-         "`engine`: the one to use, else RANKMESH_ENGINE's. `timeout`: seconds, 30 minutes unless said. "
-         "`multithreaded`: on MPI, any thread may call. `checked`: compares the ranks' calls before data "
-         "moves, as RANKMESH_CHECK=1 does. `record`: the folder that this rank's flight record is written "
-         "to when something goes wrong, else RANKMESH_RECORD's, '' for none. `record_signal`: a signal, "
-         "such as signal.SIGUSR1, that has it written too, else RANKMESH_RECORD_SIGNAL's, 0 for none; its "
-         "handler stays until the process ends. `log`: a logging.Logger, whose info() is called with lines "
-         "of text, or a function.")
+         "Returns the world in which this process was started: MPI under mpirun; Gloo under srun, torchrun, "
+         "or with RANKMESH_STORE; a world of one rank without a launcher. `engine`: default: "
+         "RANKMESH_ENGINE. `timeout`: seconds; default: 30 minutes. `multithreaded`: on MPI, any thread may "
+         "call. `checked`: compare the ranks' calls before data moves, like RANKMESH_CHECK=1. `record`: the "
+         "folder for this rank's flight record, which is written on errors; default: RANKMESH_RECORD; '': "
+         "none. `record_signal`: a signal, such as signal.SIGUSR1, that also writes the record; default: "
+         "RANKMESH_RECORD_SIGNAL; 0: none. Its handler stays installed until the process ends. `log`: a "
+         "logging.Logger, whose info() gets each line, or a function.")
         .def_prop_ro(
             "rank", [](const WorldHandle& self) { return self.get().rank(); }, "This process's rank.")
         .def_prop_ro(
@@ -351,9 +348,9 @@ void bind_collectives(nb::class_<WorldHandle>& c) {
                   "placed: collections.abc.Iterable[int] = (), partial: bool = False, lazy: bool = False, "
                   "timeout: float | "
                   "datetime.timedelta | None = None) -> Member"),
-          "Makes this process's communicators for a plan: one mesh with the options of a Declaration, or "
-          "several Declarations. Collective: every rank calls it with the same plan, and where plans "
-          "differ it raises Disagreement on every rank.")
+          "Creates this process's communicators for a plan: one mesh with the options of a Declaration, or "
+          "several Declarations. Collective: every rank calls it with the same plan. If plans differ, every "
+          "rank raises Disagreement.")
         .def(
             "sub",
             [](const WorldHandle& self, nb::handle ranks) {
@@ -364,8 +361,8 @@ void bind_collectives(nb::class_<WorldHandle>& c) {
                 return std::make_unique<WorldHandle>(std::move(*sub));
             },
             nb::arg("ranks"), nb::sig("def sub(self, ranks: collections.abc.Iterable[int]) -> World"),
-            "A new world of these ranks, in that order; called by exactly those ranks, which wait for each "
-            "other.")
+            "Returns a new world of these ranks, in that order. Exactly these ranks call it, and they wait "
+            "for each other.")
         .def(
             "survivors",
             [](const WorldHandle& self, nb::handle grace) {
@@ -377,8 +374,8 @@ void bind_collectives(nb::class_<WorldHandle>& c) {
             },
             nb::arg("grace") = 1.0,
             nb::sig("def survivors(self, grace: float | datetime.timedelta = 1.0) -> World"),
-            "A new world of the ranks that call this within `grace` seconds of each other after PeerLost, in "
-            "their order; on Gloo only.")
+            "Returns a new world of the ranks that call this within `grace` seconds of each other after "
+            "PeerLost, in their old order. Only on Gloo.")
         .def(
             "grow",
             [](const WorldHandle& self, nb::handle most, nb::handle timeout) {
@@ -391,11 +388,10 @@ void bind_collectives(nb::class_<WorldHandle>& c) {
             },
             nb::arg("most").none(), nb::arg("timeout").none(),
             nb::sig("def grow(self, most: int, timeout: float | datetime.timedelta) -> World"),
-            "A new world of these ranks and of up to `most` processes that wait in rejoin(), as soon as they "
-            "have come, or of those that have come when the timeout expires; on Gloo with a store only. "
-            "Collective: every rank calls it, and what it raises it raises on all of them, whose world goes "
-            "on. "
-            "Each process that enters takes the place of a rank that is gone, or comes after the last.")
+            "Returns a new world of these ranks and of up to `most` processes that wait in rejoin(): when "
+            "all have arrived, or when the timeout expires with those that have arrived. Only on Gloo with a "
+            "store. Collective: every rank calls it. Errors are raised on all ranks, and this world stays "
+            "usable. Each new process replaces a lost rank, or becomes a new last rank.")
         .def_static(
             "rejoin", &rejoin, nb::kw_only(), nb::arg("engine") = nb::none(), nb::arg("timeout") = nb::none(),
             nb::arg("record") = nb::none(), nb::arg("record_signal") = nb::none(),
@@ -404,10 +400,10 @@ void bind_collectives(nb::class_<WorldHandle>& c) {
                     "datetime.timedelta | None = None, record: str | os.PathLike[str] | None = None, "
                     "record_signal: int | None = None, log: collections.abc.Callable[[str], object] | "
                     "logging.Logger | None = None) -> World"),
-            "The world of a running job that this process enters when its ranks call grow(). The job is that "
-            "of RANKMESH_STORE and RANKMESH_JOB; RANK, if it is set, is the rank of the first world whose "
-            "place this process takes. Timeout if it is not let in. The options are as those of "
-            "from_environment.");
+            "Waits until the ranks of a running job call grow(), and returns the world that this process "
+            "enters. RANKMESH_STORE and RANKMESH_JOB identify the job. RANK, if set, is the rank of the "
+            "first world to replace. Raises Timeout if the job does not accept this process. The options are "
+            "as in from_environment.");
 }
 
 /// The flight record, and the end of a world.
@@ -420,15 +416,13 @@ void bind_end(nb::class_<WorldHandle>& c) {
              without_gil({}, [&] { world->write_record(file); });
          },
          nb::arg("path").none(), nb::sig("def write_record(self, path: str | os.PathLike[str]) -> None"),
-         "Writes this rank's flight record to a file: the last calls on each of its communicators, as "
-         "JSON, "
-         "which docs/flight-record.md describes and `rankmesh explain` reads. It waits for nobody, and "
-         "any "
-         "thread may call it.")
+         "Writes this rank's flight record to a file: the last calls on each of its communicators, as JSON. "
+         "docs/flight-record.md describes the format, which `rankmesh explain` reads. Does not communicate; "
+         "any thread may call it.")
         .def(
             "close", [](WorldHandle& self) { self.end(false); },
-            "Ends this process's part in the world; the engine lives on as long as a member or communicator "
-            "of it.")
+            "Ends this process's part in the world. The engine lives as long as a member or communicator of "
+            "the world.")
         .def(
             "__enter__", [](nb::object self) { return self; }, nb::sig("def __enter__(self) -> World"))
         .def(
@@ -447,10 +441,10 @@ void bind_end(nb::class_<WorldHandle>& c) {
 void bind_world(nb::module_& m) {
     auto world = nb::class_<WorldHandle>(
         m, "World",
-        "The ranks of a job, and this process as one of them.\n\nAs a context manager it is closed at the "
-        "end; left by an exception, peers are told and never waited for.\n\nCtrl-C ends what the main thread "
-        "waits for, and peers raise PeerLost. Handlers of other signals, and one's own of Ctrl-C, run when "
-        "the call is over; during run() and from_environment() they run at once.");
+        "The ranks of a job, and this process's access to them.\n\nAs a context manager it is closed at the "
+        "end. If an exception leaves the block, it does not wait for peers, which raise PeerLost.\n\nCtrl-C "
+        "ends a wait of the main thread, and peers raise PeerLost. Handlers of other signals, and your own "
+        "handler of Ctrl-C, run after the call; during run() and from_environment() they run at once.");
     bind_process(world);
     bind_collectives(world);
     bind_end(world);

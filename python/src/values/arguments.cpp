@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The linker sends nanobind's calls of PyErr_SetString here (--wrap in python/CMakeLists.txt): of arguments
-// that a function does not take it would list every signature, and has no hook for another text.
+// The linker redirects nanobind's calls of PyErr_SetString to this file (--wrap in python/CMakeLists.txt).
+// For wrong arguments nanobind would list every signature, and it has no hook for another text.
 #include <string_view>
 
 #include "values/convert.hpp"

@@ -15,7 +15,7 @@ namespace {
 
 [[maybe_unused]] const auto said_to_the_library = detail::caller_is_python = true;
 
-/// The str of Python as UTF-8, where a lone surrogate becomes its escape.
+/// Returns a str as UTF-8; a lone surrogate becomes its escape sequence.
 std::string utf8_of(nb::handle text) {
     const auto bytes = nb::steal(PyUnicode_AsEncodedString(text.ptr(), "utf-8", "backslashreplace"));
     if (!bytes.is_valid()) throw nb::python_error();
@@ -242,7 +242,7 @@ void register_errors() {
     nb::register_exception_translator([](const std::exception_ptr& thrown, void*) {
         try {
             translate(thrown);
-        } catch (nb::python_error& error) {  // one that came while the exception was made: Ctrl-C, no memory
+        } catch (nb::python_error& error) {  // raised while the exception was made: Ctrl-C, out of memory
             error.restore();
         }
     });

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Between Python's values and those of the core.
+// Converts between Python's values and the core's.
 #pragma once
 
 #include <chrono>
@@ -20,60 +20,60 @@ namespace rankmesh::python {
 
 namespace nb = nanobind;
 
-/// A name that nothing has: rankmesh.UnknownName, which is a KeyError too.
+/// An unknown name: rankmesh.UnknownName, which is also a KeyError.
 class UnknownName : public UsageError {
 public:
     using UsageError::UsageError;
 };
 
-/// An argument of the wrong type: rankmesh.UsageTypeError, which is a TypeError too.
+/// An argument of the wrong type: rankmesh.UsageTypeError, which is also a TypeError.
 class TypeFault : public Error {
 public:
     using Error::Error;
 };
 
-/// `'x', which is str`: what a value is, for an error; long ones are cut.
+/// Returns a value for an error text: `'x', which is str`. Long values are cut.
 std::string described(nb::handle value);
-/// What PyObject_Str or PyObject_Repr says, as UTF-8; `otherwise` where that raises an Exception.
+/// Returns the result of PyObject_Str or PyObject_Repr as UTF-8, or `otherwise` if that raises an Exception.
 std::string text_with(nb::handle value, PyObject* (*function)(PyObject*), std::string_view otherwise);
 
-/// A Python integer, or what has `__index__`, as an int; throws TypeFault for others, and UsageError where
-/// an int cannot hold it.
+/// Converts a Python integer, or an object with `__index__`, to an int. Throws TypeFault for others, and
+/// UsageError if it does not fit in an int.
 int int_from(nb::handle value, const std::function<std::string()>& what);
 inline int int_of(nb::handle value, const char* what) {
-    // In practice it is an int of one machine word, and the query that it is for takes some nanoseconds.
+    // Fast path for small ints, because the query takes only some nanoseconds.
     if (PyLong_CheckExact(value.ptr()))
         if (const auto number = PyLong_AsLong(value.ptr()); number >= 0 && number <= Mesh::max_size)
             return static_cast<int>(number);
     PyErr_Clear();
     return int_from(value, [what] { return std::string(what); });
 }
-/// The integers of any iterable of them.
+/// Converts an iterable of integers.
 std::vector<int> ints_of(nb::handle values, std::string_view what);
-/// A str; throws TypeFault for others, and UsageError where it is no valid Unicode.
+/// Converts a str. Throws TypeFault for others, and UsageError for invalid Unicode.
 std::string text_of(nb::handle value, std::string_view what);
-/// A path of the filesystem, from a str, bytes or os.PathLike; throws TypeFault for others, and UsageError
-/// where the filesystem has no such name.
+/// Converts a str, bytes or os.PathLike to a path. Throws TypeFault for others, and UsageError for a name
+/// that the filesystem cannot have.
 std::string path_of(nb::handle value, std::string_view what);
 /// A duration from a number of seconds, or a timedelta; throws UsageError for one that is not positive.
 std::chrono::nanoseconds duration_of(nb::handle seconds, std::string_view what);
-/// The str of any iterable of them; one str alone is a list of one.
+/// Converts an iterable of str. A single str is a list of one.
 std::vector<std::string> texts_of(nb::handle values, std::string_view what);
 
-/// The axis of that name; throws UnknownName that names the nearest.
+/// Returns the axis of that name. Throws UnknownName, which suggests the nearest name.
 AxisId axis_of(const Mesh& mesh, nb::handle name);
-/// The axes that the arguments name, at least one.
+/// Returns the axes that the arguments name; at least one.
 std::vector<AxisId> axes_of(const Mesh& mesh, const nb::args& names);
 AxisSet set_of(const std::vector<AxisId>& axes);
 
-/// A coordinate from one mapping, text or Coordinate, or from keywords.
+/// Makes a coordinate from one mapping, text or Coordinate, or from keywords.
 Coordinate coordinate_of(const nb::args& args, const nb::kwargs& kwargs);
-/// What its name says: `open` or `wrap`.
+/// Converts `open` or `wrap`.
 Edge edge_of(nb::handle edge);
 
-/// Sets the exception of rankmesh's of that name as Python's current one.
+/// Sets rankmesh's exception of that name as Python's current exception.
 void raise(const char* type, const char* text);
-/// Makes Python exceptions of rankmesh's.
+/// Translates C++ exceptions of rankmesh to Python exceptions.
 void register_errors();
 
 }  // namespace rankmesh::python

@@ -7,7 +7,7 @@ using detail::cat;
 
 namespace {
 
-/// A size of an axis: an int, or "*" where the rest of something is allowed.
+/// Returns the size of an axis: an int, or "*" if that is allowed.
 Extent extent_of(nb::handle size, std::string_view axis) {
     if (nb::isinstance<nb::str>(size) && text_of(size, "a size") == "*") return rest;
     return int_from(size, [&] { return cat("the size of axis ", detail::in_quotes(axis)); });

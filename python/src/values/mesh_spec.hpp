@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A mesh as Python gives it: text, a Mesh, or axes with their sizes.
+// Converts a mesh from Python: text, a Mesh, or axes with their sizes.
 #pragma once
 
 #include <string>
@@ -18,10 +18,10 @@ struct NamedSizes {
     std::vector<Axis> all() const;
 };
 
-/// Axes from a mapping or pairs, if anything is given, and from keywords.
+/// Converts axes from a mapping or pairs, if given, and from keywords.
 NamedSizes axes_from(nb::handle given, const nb::kwargs& keywords);
 
-/// A mesh from text, a mapping or pairs, or a Mesh; throws TypeFault for others.
+/// Converts a mesh from text, a mapping, pairs or a Mesh. Throws TypeFault for others.
 MeshSpec mesh_spec_of(nb::handle given);
 
 }  // namespace rankmesh::python

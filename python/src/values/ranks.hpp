@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A group as Python has it.
+// A group as a Python object.
 #pragma once
 
 #include <memory>
@@ -14,11 +14,11 @@
 
 namespace rankmesh::python {
 
-/// A group: in closed form where the core gives one, else a list of ranks, as of a placement.
+/// A group in closed form if the core has one, else a list of ranks, such as of a placement.
 class Ranks {
 public:
     Ranks(const Group& group) : ranks_(group) {}
-    /// The same in closed form where the ranks rise by one step.
+    /// Returns the group in closed form if the ranks ascend by one step.
     explicit Ranks(std::vector<int> ranks);
 
     int size() const;

@@ -73,7 +73,7 @@ void Once::add(const std::string& name, int line) {
 
 Levels levels_of(const Text& text, const std::vector<Division>& divisions, const std::string& device,
                  int devices) {
-    // What is kept: in each unit of the last division more than one, and fewer than devices.
+    // Keep a division if it splits the units of the last kept division, but not down to devices.
     auto kept = std::vector<Division>{};
     auto last = std::vector<int>(static_cast<std::size_t>(devices));  // the unit of each device, renumbered
     auto count = 1;

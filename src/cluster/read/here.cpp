@@ -12,7 +12,7 @@ namespace rankmesh::cluster_files {
 
 namespace {
 
-/// The variables of Slurm as a text that says how many tasks the nodes have, nothing where they are not set.
+/// Returns Slurm's variables for the tasks of each node as text; nullopt if they are not set.
 std::optional<std::string> slurm_variables() {
     auto text = std::string{};
     auto nodes = false;

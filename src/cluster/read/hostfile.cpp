@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Hosts as MPI launchers list them.
+// Hostfiles and rankfiles of MPI launchers.
 #include <algorithm>
 
 #include "cluster/read/formats.hpp"

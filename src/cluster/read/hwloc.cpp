@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// This machine as hwloc sees it, by way of the XML that hwloc makes of it.
+// This machine from hwloc, through hwloc's XML export.
 #include <hwloc.h>
 
 #include "cluster/read/formats.hpp"

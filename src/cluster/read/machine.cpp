@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Descriptions of one machine in XML: hwloc's, and NCCL's.
+// Descriptions of one machine in XML, from hwloc and NCCL.
 #include <algorithm>
 #include <array>
 #include <map>
@@ -15,13 +15,13 @@ using detail::in_quotes;
 
 namespace of_machine {
 
-/// In which package and NUMA node something is, -1 for none.
+/// The package and NUMA node of a device; -1: none.
 struct Place {
     int package = -1;
     int numa = -1;
 };
 
-/// Finds cores and GPUs in what hwloc exports.
+/// Finds cores and GPUs in hwloc's XML.
 class Hwloc {
 public:
     void visit(const Element& element, Place place) {
@@ -41,7 +41,7 @@ public:
     std::vector<Place> gpus;
 
 private:
-    /// True for a device on which programs run: CUDA, ROCm, Level Zero or OpenCL know it.
+    /// Returns true for a device that CUDA, ROCm, Level Zero or OpenCL can use.
     static bool is_gpu(const Element& device) {
         return std::ranges::any_of(device.inside, [](const Element& inside) {
             constexpr auto names = std::array<std::string_view, 5>{"cuda", "nvml", "rsmi", "ze", "opencl"};
@@ -81,7 +81,7 @@ Levels read_hwloc(const Text& text) {
 
 namespace of_machine {
 
-/// Finds GPUs in a file of NCCL, each with its number and where it is.
+/// Finds GPUs in NCCL's XML, each with its number and place.
 struct Nccl {
     struct Gpu {
         int host = 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What `nvidia-smi topo -m` prints: how near each GPU of a machine is to each other.
+// Reads the output of `nvidia-smi topo -m`: the connection between each two GPUs of a machine.
 #include <algorithm>
 #include <array>
 #include <cctype>
@@ -16,7 +16,8 @@ using detail::in_quotes;
 
 namespace of_nvidia_smi {
 
-/// From near to far: what the path between two GPUs crosses, and the level of those that are no farther.
+/// Connections from near to far: what the path between two GPUs crosses, and the level that contains such
+/// GPUs.
 struct Distance {
     std::string_view word;
     std::string_view level;
@@ -31,7 +32,7 @@ bool is_gpu(std::string_view word) {
            std::ranges::all_of(word.substr(3), [](unsigned char c) { return std::isdigit(c) != 0; });
 }
 
-/// Without the escapes that underline a heading on a terminal.
+/// Removes the escape sequences that underline the heading on a terminal.
 std::string without_escapes(std::string_view text) {
     auto out = std::string{};
     for (std::size_t at = 0; at < text.size(); ++at) {
@@ -108,7 +109,7 @@ Levels read_nvidia_smi(const Text& text) {
 
 Levels levels_of_gpus(const Text& text, const std::vector<std::vector<int>>& matrix) {
     using namespace of_nvidia_smi;
-    // Of each distance, from far to near: which GPUs a way of no more connects.
+    // For each distance, from far to near: which GPUs are connected by paths of at most this distance.
     auto divisions = std::vector<Division>{};
     for (auto most = static_cast<int>(distances.size()) - 1; most >= 0; --most) {
         auto units = std::vector<int>(matrix.size());
@@ -117,7 +118,8 @@ Levels levels_of_gpus(const Text& text, const std::vector<std::vector<int>>& mat
             for (std::size_t j = 0; j < i; ++j)
                 if (matrix[i][j] <= most && units[i] != units[j])
                     std::ranges::replace(units, std::max(units[i], units[j]), std::min(units[i], units[j]));
-        // Of several that divide alike the nearest says best what the GPUs share.
+        // If several distances give equal divisions, keep the nearest, which describes best what the GPUs
+        // share.
         if (!divisions.empty() && divisions.back().units == units) divisions.pop_back();
         divisions.push_back({std::string(distances[static_cast<std::size_t>(most)].level), std::move(units)});
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The GPUs of this machine from NVIDIA's driver, whose library is loaded where it is there.
+// The GPUs of this machine from NVIDIA's driver. Loads the driver's library if it exists.
 #include <dlfcn.h>
 
 #include <algorithm>
@@ -12,7 +12,7 @@ namespace of_nvml {
 
 using Device = void*;
 
-/// The library, initialised while this lives.
+/// The library; initialised as long as this object lives.
 class Nvml {
 public:
     Nvml() : library_(dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL)) {
@@ -27,7 +27,8 @@ public:
 
     bool is_started() const { return started_; }
 
-    /// What a function of the library returns, 0 for success; nothing where it is not there.
+    /// Calls a function of the library and returns its result, 0 for success; nullopt if the function does
+    /// not exist.
     template <class Function, class... Values>
     std::optional<int> call(const char* name, Values... values) const {
         if (library_ == nullptr) return std::nullopt;

@@ -27,17 +27,18 @@ bool begins(std::string_view line, std::string_view word) {
                               [](char a, char b) { return (a >= 'A' && a <= 'Z' ? a - 'A' + 'a' : a) == b; });
 }
 
-/// The element that an XML text begins with, behind what it says of itself.
+/// Returns true if an XML text begins with this element, after declarations and comments.
 bool is_xml_of(std::string_view text, std::string_view element) {
     const auto first = text.find_first_not_of(" \t\r\n");
     if (first == std::string_view::npos || text[first] != '<') return false;
     for (auto at = first; at != std::string_view::npos; at = text.find('<', at + 1))
         if (text.substr(at + 1, 1) != "?" && text.substr(at + 1, 1) != "!")
             return text.substr(at + 1).starts_with(element);
-    return element == "topology";  // no element yet: a reader says what is wrong
+    return element == "topology";  // no element yet: let a reader report the error
 }
 
-/// True for what is no hostfile: several levels on a line, brackets, or one level alone.
+/// Returns true for the cluster notation, not a hostfile: several levels on a line, brackets, or a single
+/// level.
 bool is_notation(std::string_view text) {
     const auto lines = lines_of(text);
     if (lines.size() == 1 && lines.front().words().size() == 1 &&
@@ -100,7 +101,7 @@ constexpr auto readers = std::array{
            [](std::string_view) { return true; },
            read_hostfile}};
 
-/// Gives nodes what they hold, and makes levels a cluster.
+/// Adds the content of nodes, and makes a cluster from levels.
 Cluster cluster_of(const Text& text, Levels levels, std::string_view inside) {
     auto& last = levels.back();
     const auto open = !last.units.empty() && last.units.front().count == 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Clusters from files: our own notation and TOML, and what sites have.
+// Reads clusters from files: rankmesh's notation and TOML, hostfiles, Slurm, and descriptions of machines.
 #pragma once
 
 #include <cstddef>
@@ -13,41 +13,41 @@ namespace rankmesh::cluster_files {
 
 inline constexpr std::size_t most_bytes = std::size_t{8} << 20;  ///< of one file
 
-/// A kind of file, by the name that chooses it.
+/// A file format, by the name that selects it.
 struct Format {
     std::string_view name;
     std::string_view help;
 };
 
-/// All that are read.
+/// Returns all formats.
 std::vector<Format> formats();
 
-/// Reads a text of the format of that name, or of the one that its content shows where that is empty.
+/// Reads a text in the named format; if `format` is empty, detects the format from the content.
 ///
-/// `inside` lists the levels inside a node, `gpu:8(450GB/s)`, for a text that does not say how many devices a
-/// node has. Throws UsageError that begins with `source`, and has the line where one is wrong.
+/// `inside` lists the levels inside a node, `gpu:8(450GB/s)`, for a text that does not give the devices of a
+/// node. Throws UsageError, which begins with `source` and contains the line.
 Cluster read(const std::string& text, const std::string& source, std::string_view format = {},
              std::string_view inside = {});
 
-/// The same of the file at `path`, of standard input where that is `-`.
+/// Reads the file at `path`; `-`: standard input.
 Cluster read_file(const std::string& path, std::string_view format = {}, std::string_view inside = {});
 
-/// True for what can only be meant as a file, since it is no notation of a cluster: `@FILE LEVELS`, `-`, a
-/// path, or the name of a file that is there.
+/// Returns true for text that can only be a file, because it is not the notation of a cluster: `@FILE
+/// LEVELS`, `-`, a path, or the name of an existing file.
 bool is_file(const std::string& text);
 
-/// Reads CLUSTER as a command takes it: the notation, or a file, behind which the levels inside a node may
-/// stand: `@hosts gpu:8`.
+/// Reads the argument CLUSTER of commands: the notation, or a file, optionally followed by the levels inside
+/// a node: `@hosts gpu:8`.
 Cluster read_argument(const std::string& text, std::string_view format = {});
 
-/// What this process sees of the machines that it is on.
+/// The machines that this process can see, and the source of that information.
 struct Seen {
     Cluster cluster;
     std::string by;  ///< `SLURM_JOB_NODELIST`, `NVML` or `hwloc`
 };
 
-/// The nodes and tasks of a job of Slurm, else the GPUs of this machine, else its cores; throws UsageError
-/// where nothing of them is known.
+/// Returns the nodes and tasks of a Slurm job, else the GPUs of this machine, else its cores. Throws
+/// UsageError if nothing is known.
 Seen see_here();
 
 }  // namespace rankmesh::cluster_files

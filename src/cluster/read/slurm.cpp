@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What Slurm says of a cluster: topology.conf, of its plugins topology/tree and topology/block, and the
-// variables of a job.
+// Reads clusters from Slurm: topology.conf of the plugins topology/tree and topology/block, and the variables
+// of a job.
 #include <algorithm>
 #include <array>
 #include <cctype>
@@ -26,7 +26,7 @@ std::string small(std::string_view word) {
     return out;
 }
 
-/// The settings of a line by their names in small letters.
+/// Returns the settings of a line by their names in lower case.
 std::map<std::string, std::string_view, std::less<>> settings_of(const Text& text, const Line& line) {
     auto settings = std::map<std::string, std::string_view, std::less<>>{};
     for (const auto word : line.words()) {
@@ -92,7 +92,7 @@ public:
             row = std::move(next);
             if (leaves) break;
         }
-        // One switch above all says nothing.
+        // Drop a single switch above all others.
         while (levels.size() > 1 && levels.front().units.size() == 1) levels.erase(levels.begin());
         for (std::size_t i = 0; i + 1 < levels.size(); ++i) levels[i].name = cat("switch", levels.size() - i);
         auto nodes = Cluster::Level{.name = "node"};
@@ -140,7 +140,7 @@ private:
             seen.insert(name);
             for (const auto& inside : switches_.at(name).switches) open.push_back(inside);
         }
-        if (reached < order_.size())  // each has one parent, so what no top reaches goes round
+        if (reached < order_.size())  // each switch has one parent; switches that no top reaches form a cycle
             for (const auto& name : order_)
                 if (!seen.contains(name))
                     text_.fail(switches_.at(name).line,
@@ -154,7 +154,7 @@ private:
     std::vector<std::string> order_;
 };
 
-/// `8(x3),4`: for each node in turn.
+/// Reads `8(x3),4` as one number for each node.
 std::vector<int> repeated(const Text& text, int line, std::string_view list) {
     auto all = std::vector<int>{};
     while (true) {
@@ -238,7 +238,7 @@ Levels read_slurm(const Text& text) {
             text.fail(block_lines[i],
                       cat("block ", in_quotes(block.units[i].name), " has ", block.units[i].count,
                           " nodes, fewer than the ", sizes.front(), " of BlockSizes"));
-    // Blocks together, as many as the sizes say, in the order of the file.
+    // Groups blocks by the sizes, in the order of the file.
     auto outer = Levels{};
     auto inside = static_cast<int>(block.units.size());
     for (std::size_t i = 1; i < sizes.size(); ++i) {
@@ -256,7 +256,7 @@ Levels read_slurm(const Text& text) {
     return outer;
 }
 
-/// The lines `NAME=value` that `env` prints, of which other variables are passed over.
+/// Reads lines `NAME=value`, as printed by `env`; ignores other variables.
 Levels read_slurm_variables(const Text& text) {
     auto variables = std::map<std::string, std::pair<std::string, int>, std::less<>>{};
     for (const auto& line : lines_of(text.content)) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Our own file: the levels as tables, outermost first.
+// Reads rankmesh's TOML: the levels as tables, outermost first.
 #include <optional>
 
 #include "cluster/read/formats.hpp"
@@ -16,7 +16,7 @@ using formats::Json;
 
 namespace of_toml {
 
-/// The lines in which the tables of levels begin, none where they are written otherwise.
+/// Returns the lines in which the tables of levels begin; empty if they use another syntax.
 std::vector<int> lines_of_levels(std::string_view content) {
     auto lines = std::vector<int>{};
     for (const auto& line : lines_of(content))
@@ -24,7 +24,7 @@ std::vector<int> lines_of_levels(std::string_view content) {
     return lines;
 }
 
-/// One table: says where it is in each error.
+/// One table; errors contain its place.
 struct Table {
     const Text& text;
     const Json& json;
@@ -57,7 +57,7 @@ struct Table {
     }
 };
 
-/// Reads a link as the notation does: `50GB/s` and `5us`.
+/// Reads a link like the notation: `50GB/s` and `5us`.
 void read_link(const Table& table, Cluster::Level& level) {
     for (const auto* key : {"bandwidth", "latency"}) {
         const auto value = table.word(key);

@@ -15,7 +15,7 @@ namespace {
 
 constexpr auto most_levels = 100;
 
-/// Turns the library's tree into ours, in one pass over the text for the lines.
+/// Copies the library's tree to Elements, and counts lines in one pass over the text.
 class Copy {
 public:
     explicit Copy(const Text& text) : text_(text) {}
@@ -31,7 +31,7 @@ public:
         return element;
     }
 
-    /// The line of an offset, which is never below the last one.
+    /// Returns the line of an offset; offsets must not decrease.
     int line(std::ptrdiff_t offset) {
         const auto end =
             std::min(static_cast<std::size_t>(std::max<std::ptrdiff_t>(offset, 0)), text_.content.size());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// XML as a tree of elements; xml.cpp alone includes the library that reads it.
+// XML as a tree of elements. Only xml.cpp includes the library that reads XML.
 #pragma once
 
 #include <string>
@@ -17,7 +17,7 @@ struct Element {
     std::vector<std::pair<std::string, std::string>> attributes = {};
     std::vector<Element> inside = {};
 
-    /// The value of an attribute, "" where there is none.
+    /// Returns the value of an attribute, or "" if it is missing.
     std::string_view operator[](std::string_view attribute) const {
         for (const auto& [name_of, value] : attributes)
             if (name_of == attribute) return value;
@@ -25,9 +25,8 @@ struct Element {
     }
 };
 
-/// The element that holds all others. No entity but those of XML itself is replaced, and nothing is fetched.
-/// Throws UsageError with the line where this is no XML or nests more than 100 levels deep, and where no
-/// library for XML was built in.
+/// Returns the root element. Replaces only XML's own entities and fetches nothing. Throws UsageError, with
+/// the line, for invalid XML or more than 100 nested levels, and if no XML library is built in.
 Element parse_xml(const Text& text);
 
 }  // namespace rankmesh::cluster_files

@@ -6,8 +6,8 @@
 
 namespace rankmesh::detail::explaining {
 
-/// The rank in a file's name: what follows the last `rank-` or `rank_`, else the last number before the
-/// endings.
+/// Returns the rank in a file name: the number after the last `rank-` or `rank_`, else the last number before
+/// the suffixes.
 ///
 ///     rank_in_name("rank-3.json") == 3
 ///     rank_in_name("nccl_trace_rank_12") == 12

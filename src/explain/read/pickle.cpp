@@ -21,8 +21,7 @@ using formats::Json;
 namespace {
 
 constexpr auto most_levels = 64;
-/// How many values a pickle may become for each of its bytes: those that it names twice are written out
-/// twice.
+/// The most values per byte of a pickle; a value that is referenced twice is copied.
 constexpr auto most_values_a_byte = std::size_t{16};
 
 /// The instructions that name code, or run it.
@@ -89,7 +88,7 @@ private:
         return node;
     }
     std::size_t floor() const { return marks_.empty() ? 0 : marks_.back(); }
-    /// The values above the last mark, which goes.
+    /// Removes the last mark and returns the values above it.
     List pop_mark() {
         if (marks_.empty()) fail("takes values where there are none");
         const auto from = stack_.begin() + static_cast<std::ptrdiff_t>(marks_.back());
@@ -126,7 +125,7 @@ private:
         push(std::move(values));
     }
 
-    /// Runs one instruction; true at the last one.
+    /// Runs one instruction. Returns true for the last one.
     bool step() {
         const auto code = byte();
         for (const auto& one : refused)
@@ -290,7 +289,7 @@ private:
             return out;
         }
         if (const auto* text = std::get_if<std::string>(&node->value)) {
-            // A text that is named often is as many copies.
+            // A text is copied for each reference.
             const auto cost = text->size() / 16;
             if (cost > left_) fail("expands to far more values than it has bytes");
             left_ -= cost;
@@ -304,8 +303,8 @@ private:
 
     std::string_view bytes_;
     std::size_t at_ = 0;
-    std::size_t left_ = 0;    // values that it may still become
-    std::deque<Node> nodes_;  // owns them, whoever names whom
+    std::size_t left_ = 0;    // remaining limit of values
+    std::deque<Node> nodes_;  // owns all values, whatever references them
     std::vector<Node*> stack_;
     std::vector<std::size_t> marks_;
     std::unordered_map<std::uint64_t, Node*> memo_;

@@ -7,10 +7,11 @@
 
 namespace rankmesh::detail::explaining {
 
-/// The value of a pickle of plain data: numbers, texts, lists, tuples, dictionaries. Keys become texts.
+/// Returns the value of a pickle of plain data: numbers, texts, lists, tuples, dictionaries. Keys become
+/// texts.
 ///
-/// Nothing is imported or executed: throws UsageError at an instruction that would do so, and where the
-/// pickle is cut off, not well formed, or expands to far more than it has bytes.
+/// Imports and executes nothing. Throws UsageError for an instruction that would, and for a pickle that is
+/// truncated, malformed, or expands to much more than its size.
 formats::Json read_pickle(std::string_view bytes);
 
 }  // namespace rankmesh::detail::explaining

@@ -27,7 +27,7 @@ constexpr auto most_keys = 10'000;    // of one object
 constexpr auto most_world = 1 << 24;  // ranks
 constexpr auto most_size = std::int64_t{1} << 40;
 
-/// Throws UsageError where JSON would take more stack or time than its length explains.
+/// Throws UsageError if JSON would use too much stack or time for its length.
 void check_nesting(std::string_view text) {
     struct Open {
         bool is_object;
@@ -65,7 +65,7 @@ Json parsed(std::string_view bytes) {
     }
 }
 
-/// Null where the key is not there, or there is null.
+/// Returns nullptr if the key is missing or its value is null.
 const Json* find(const Json& object, std::string_view key) {
     if (!object.contains(key)) return nullptr;
     const auto& value = object[key];
@@ -78,7 +78,7 @@ const Json* find(const Json& object, std::string_view key) {
 
 std::int64_t whole(const Json& value, std::string_view key) {
     if (const auto* number = std::get_if<std::int64_t>(&value.value())) return *number;
-    if (value.is_string())  // PyTorch's JSON writes numbers of some objects so
+    if (value.is_string())  // PyTorch's JSON writes some numbers as texts
         if (const auto number = detail::number_in<std::int64_t>(value.text())) return *number;
     wrong(key, "whole number");
 }
@@ -120,7 +120,7 @@ const Json::Object& object(const Json& value, std::string_view key) {
     return value.items();
 }
 
-/// `[0, 1]`, or that as a text.
+/// Reads `[0, 1]`, also as a text.
 std::vector<int> ranks_of(const Json& value, std::string_view key) {
     auto ranks = std::vector<int>{};
     if (value.is_string()) {
@@ -183,7 +183,7 @@ RecordedState state_of(const std::string& text) {
     wrong("state", "state, which are scheduled, started, completed and failed");
 }
 
-/// `nccl:send 0->1`: the backend, the operation, and the peer as a group rank.
+/// Reads `nccl:send 0->1`: backend, operation, and the peer as a group rank.
 void read_name(const std::string& name, RecordedOperation& call) {
     const auto colon = name.find(':');
     call.backend = colon == std::string::npos ? std::string{} : name.substr(0, colon);
@@ -197,11 +197,11 @@ void read_name(const std::string& name, RecordedOperation& call) {
                 call.argument = peer;
 }
 
-/// True of PyTorch's group of all ranks.
+/// Returns true for PyTorch's group of all ranks.
 bool is_world(const RecordedGroup& group) { return group.name == "0" && group.description == "default_pg"; }
 
-/// PyTorch ends a batch with an entry of its own. It alone says how far the batch has come, and of messages
-/// it says nothing else.
+/// PyTorch adds one more entry at the end of a batch. Only this entry has the progress of the batch, and it
+/// contains nothing else about the messages.
 void end_batches(std::vector<RecordedEntry>& entries) {
     auto ends = std::map<std::tuple<const RecordedGroup*, bool, std::int64_t>, const RecordedEntry*>{};
     const auto key = [](const RecordedEntry& entry) {
@@ -219,7 +219,7 @@ void end_batches(std::vector<RecordedEntry>& entries) {
     });
 }
 
-/// A text by which equal operations are found.
+/// Returns a text that is equal for equal operations.
 std::string key_of(const RecordedOperation& call) {
     auto key = call.backend + '\n' + call.operation + '\n' + call.reduction + '\n';
     const auto number = [&](const std::optional<std::int64_t>& value) {
@@ -244,7 +244,7 @@ std::string key_of(const RecordedOperation& call) {
 
 }  // namespace of_record
 
-/// What was read once and is kept for all records.
+/// Data that is read once and shared by all records.
 struct RecordReader::Known {
     template <class Value>
     using ByText = std::map<std::string, std::shared_ptr<const Value>>;
@@ -317,7 +317,7 @@ FlightRecord RecordReader::Known::read(std::string_view bytes, const std::string
         for (const auto& [name, value] : object(*config, "pg_config")) {
             object(value, "pg_config");
             const auto* ranks = find(value, "ranks");
-            if (name.empty()) {  // PyTorch's Gloo writes down one group, and not which
+            if (name.empty()) {  // PyTorch's Gloo records a group without its name
                 for (const auto rank : ranks ? ranks_of(*ranks, "ranks") : std::vector<int>{})
                     record.least_world_size = std::max(record.least_world_size, rank + 1);
                 continue;
@@ -326,7 +326,7 @@ FlightRecord RecordReader::Known::read(std::string_view bytes, const std::string
                                        .description = text_or(value, "desc"),
                                        .axes = text_or(value, "axes"),
                                        .ranks = ranks ? ranks_of(*ranks, "ranks") : std::vector<int>{}};
-            // PyTorch numbers the ranks of a group in rising order.
+            // PyTorch numbers the ranks of a group in ascending order.
             if (record.is_torch) std::ranges::sort(group.ranks);
             if (record.is_torch && is_world(group) && !group.ranks.empty())
                 record.world_size = group.ranks.back() + 1;
@@ -336,7 +336,7 @@ FlightRecord RecordReader::Known::read(std::string_view bytes, const std::string
         }
 
     auto group_of_id = std::map<std::string, std::shared_ptr<const RecordedGroup>>{};
-    auto newest = std::map<std::string, std::int64_t>{};  // by the same, as PyTorch's status counts
+    auto newest = std::map<std::string, std::int64_t>{};  // by group, counted like PyTorch's status
     if (const auto* entries = find(json, "entries"))
         for (const auto& value : list(*entries, "entries")) {
             object(value, "entries");
@@ -393,7 +393,7 @@ FlightRecord RecordReader::Known::read(std::string_view bytes, const std::string
             auto status = RecordedStatus{.group = nullptr,
                                          .enqueued = whole_or(value, "last_enqueued_collective", 0),
                                          .completed = whole_or(value, "last_completed_collective", 0)};
-            // PyTorch's counts messages too: it is taken where entries do not say the same.
+            // PyTorch's status also counts messages; use it only if entries do not reach as far.
             if (record.is_torch && newest[name] >= status.enqueued) continue;
             const auto& by = record.is_torch ? group_of_id : groups;
             if (const auto known = by.find(name); known != by.end())

@@ -7,8 +7,8 @@
 
 namespace rankmesh::plan {
 
-/// Leaves out the layouts that a framework cannot run, of the frameworks whose settings beside the mesh are
-/// written; of others nothing is known.
+/// Excludes the layouts that a framework cannot run. Knows only the frameworks for which plan writes settings
+/// besides the mesh.
 void restrict_to(std::string_view framework, Options& options);
 
 }  // namespace rankmesh::plan

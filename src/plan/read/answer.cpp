@@ -30,7 +30,7 @@ std::string file(const std::string& path) {
     return text;
 }
 
-/// The constants of a framework that convert has another name for.
+/// Returns the constants of a framework, which may have another name in convert.
 Stack stack_of(std::string_view framework) {
     if (framework == "megatron") return stack("Megatron-Core");
     if (framework == "megatron2022") return stack("Megatron-LM");
@@ -38,7 +38,7 @@ Stack stack_of(std::string_view framework) {
     return stack(framework);
 }
 
-/// The device of that name among the user's own and those that the library knows.
+/// Returns the device of that name, from the user's file or the built-in devices.
 Device device_of(const Question& question, const Cluster& cluster) {
     auto own = std::vector<Device>{};
     if (!question.devices_file.empty())
@@ -94,7 +94,7 @@ void set_size(Job& job, const Question& question, std::vector<std::string>& assu
                           ": 4 Mi tokens or more, and one for every eight devices or more"));
 }
 
-/// What links carry where the cluster does not say it.
+/// Adds the assumed bandwidths of links that the cluster does not give.
 void say_links(const Cluster& cluster, const Machine& machine, std::vector<std::string>& assumed) {
     const auto levels = cluster.levels();
     if (!cluster.is_even())

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Hugging Face's config.json, of Llama, Qwen, Mixtral, DeepSeek and what names its sizes as they do.
+// Reads Hugging Face's config.json of Llama, Qwen, Mixtral, DeepSeek and models with the same names of sizes.
 #include <algorithm>
 #include <array>
 
@@ -9,7 +9,7 @@ namespace rankmesh::plan::of_read {
 
 namespace of_config_file {
 
-/// The types of models whose feed-forward network has two matrices.
+/// The model types whose feed-forward network has two matrices.
 constexpr auto two_matrices = std::array<std::string_view, 9>{
     "gpt2", "gpt_neo", "gpt_neox", "gptj", "opt", "bloom", "falcon", "mpt", "starcoder2"};
 
@@ -17,7 +17,7 @@ void read_experts(const Fields& fields, std::string_view type, Model& model) {
     model.experts = fields.number({"n_routed_experts", "num_local_experts", "num_experts"}, 0).value_or(0);
     if (model.experts == 0) return;
     model.top_k = fields.needed({"num_experts_per_tok", "experts_per_token"}, "the experts of each token");
-    // Mixtral and gpt-oss have no size beside that of their experts.
+    // Mixtral and gpt-oss have only the size of their experts.
     model.expert_ffn = fields.number({"moe_intermediate_size"}).value_or(model.ffn);
     if (const auto shared = fields.number({"n_shared_experts"}, 0))
         model.shared_ffn = *shared * model.expert_ffn;

@@ -7,7 +7,7 @@ namespace rankmesh::plan::of_read {
 
 namespace {
 
-/// The first of these names that the values have, and not as null.
+/// Returns the first of these names whose value exists and is not null.
 std::string_view name_in(const Json& values, std::initializer_list<std::string_view> names) {
     for (const auto name : names)
         if (values.contains(name) && !values[name].is_null()) return name;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Values of a model by the names that a file has for them.
+// The values of a model, by their names in a file.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,7 @@ using detail::cat;
 using detail::in_quotes;
 using formats::Json;
 
-/// The fields of one text, which are asked for by name; errors begin with the source and name the field.
+/// The fields of one text by name. Errors begin with the source and name the field.
 class Fields {
 public:
     Fields(std::string source, Json values) : source_(std::move(source)), values_(std::move(values)) {}
@@ -31,11 +31,11 @@ public:
 
     [[noreturn]] void fail(std::string_view why) const { throw UsageError(cat(source_, ": ", why)); }
 
-    /// The first of these fields that is there and not null.
+    /// Returns the first of these fields that exists and is not null.
     const Json* find(std::initializer_list<std::string_view> names) const;
-    /// A whole number from `least` on, up to the largest int.
+    /// Returns a whole number from `least` to the largest int.
     std::optional<int> number(std::initializer_list<std::string_view> names, int least = 1) const;
-    /// The same of a field that must be there; `what` says in words what it is.
+    /// Returns the number of a required field; errors call it `what`.
     int needed(std::initializer_list<std::string_view> names, std::string_view what) const;
     std::optional<bool> flag(std::initializer_list<std::string_view> names) const;
     std::optional<std::string> word(std::initializer_list<std::string_view> names) const;
@@ -49,12 +49,12 @@ private:
 
 /// Hugging Face's config.json.
 Model of_config(const Fields& fields);
-/// Megatron's flags in a text, which may be a shell script.
+/// Reads Megatron's flags from a text, which may be a shell script.
 Model of_flags(const std::string& text, const std::string& source);
 /// `layers=32 hidden=4096 heads=32 ...`.
 Model of_line(std::string_view text, const std::string& source);
 
-/// `a / b`; throws UsageError where that is no whole number.
+/// Returns `a / b`. Throws UsageError unless it is a whole number.
 int divided(const Fields& fields, std::string_view what, int a, std::string_view by, int b);
 
 }  // namespace rankmesh::plan::of_read

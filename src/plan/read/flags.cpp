@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Megatron's flags, on a line or in a shell script that sets its own variables.
+// Reads Megatron's flags from a line, or from a shell script that sets variables.
 #include <algorithm>
 #include <charconv>
 #include <map>
@@ -13,7 +13,7 @@ namespace rankmesh::plan::of_read {
 
 namespace of_flags_text {
 
-/// The words of a shell's text, without quotes, comments and the brackets of its lists.
+/// Returns the words of a shell text, without quotes, comments and the brackets of lists.
 std::vector<std::string> words_of(std::string_view text) {
     auto words = std::vector<std::string>{};
     auto word = std::string{};
@@ -21,7 +21,7 @@ std::vector<std::string> words_of(std::string_view text) {
         if (!word.empty()) words.push_back(std::move(word));
         word.clear();
     };
-    auto round = 0;  // brackets inside a quoted word, as those of --moe-layer-freq
+    auto round = 0;  // open brackets inside a quoted word, as in --moe-layer-freq
     auto quote = '\0';
     for (std::size_t i = 0; i < text.size(); ++i) {
         const auto c = text[i];
@@ -32,7 +32,7 @@ std::vector<std::string> words_of(std::string_view text) {
         } else if (quote == '\0' && c == '#' && word.empty()) {
             while (i + 1 < text.size() && text[i + 1] != '\n') ++i;
         } else if (c == ' ' || c == '\t' || c == '\n' || c == '\r' || (c == '\\' && quote == '\0')) {
-            // Flags in one quoted text, as in ARGS="--num-layers 24 ...", are words too.
+            // Flags in one quoted text, as in ARGS="--num-layers 24 ...", are also words.
             end();
             round = 0;
         } else if (quote == '\0' && c == '(' && (word.empty() || word.back() == '=')) {
@@ -59,7 +59,7 @@ Json value_of(std::string_view word) {
     return std::string(word);
 }
 
-/// Flags by name without dashes: true where no value follows.
+/// Returns flags by name without dashes; true if no value follows.
 Json flags_in(std::string_view text, const std::string& source) {
     auto variables = std::map<std::string, std::string, std::less<>>{};
     auto all = Json::object();
@@ -96,7 +96,7 @@ Json flags_in(std::string_view text, const std::string& source) {
     return all;
 }
 
-/// The number of dense layers in front, from `--moe-layer-freq ([0]*3+[1]*58)`.
+/// Returns the number of dense layers at the front, from `--moe-layer-freq ([0]*3+[1]*58)`.
 int dense_layers(const Fields& fields, int layers) {
     const auto* value = fields.find({"moe-layer-freq"});
     if (value == nullptr || *value == Json(1)) return 0;

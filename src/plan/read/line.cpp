@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A line of sizes, which is what a model prints as.
+// Reads and writes a model as a line of sizes.
 #include <algorithm>
 #include <array>
 #include <map>
@@ -43,7 +43,7 @@ constexpr auto sizes = std::array<Size, 17>{{{"layers", &Model::layers},
 constexpr auto flags = std::array<std::pair<std::string_view, bool Model::*>, 2>{
     {{"gated", &Model::gated}, {"tied", &Model::tied}}};
 
-/// A size by its name, or by the name that others give it.
+/// Returns the name of a size in rankmesh, for its name or a common alias.
 std::string_view plain(std::string_view name) {
     static const auto others = std::map<std::string_view, std::string_view>{
         {"kv_heads", "kv"},        {"vocabulary", "vocab"}, {"top_k", "topk"},   {"shared_ffn", "shared"},

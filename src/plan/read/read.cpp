@@ -13,7 +13,7 @@ namespace of_read {
 
 namespace of_read_model {
 
-/// True for what can only be meant as a file, whether or not it is there.
+/// Returns true for text that can only be a file name, even if the file does not exist.
 bool is_file(const std::string& text) {
     return text == "-" ||
            (!text.starts_with("--") && formats::is_file_name(text, "={\n", {".json", ".sh", ".txt"}));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A layout in the words of a framework: its mesh through convert, and beside it what is no matter of ranks.
+// The settings of a layout for a framework: the mesh through convert, and settings that do not concern ranks.
 #include <algorithm>
 #include <array>
 
@@ -25,7 +25,7 @@ bool has_all_bandwidths(const Cluster& cluster) {
                                [](const auto& level) { return level.bandwidth.has_value(); });
 }
 
-/// The mesh as it should stand on the cluster, and that of the experts behind it.
+/// Returns the mesh placed on the cluster, followed by the mesh of the experts.
 std::string mesh_text(const Layout& layout, const Cluster& cluster, std::vector<std::string>& notes) {
     const auto plain = mesh(layout);
     auto text = to_string(plain);
@@ -33,7 +33,7 @@ std::string mesh_text(const Layout& layout, const Cluster& cluster, std::vector<
         const auto placed = place(cluster, plain);
         const auto* order = std::get_if<Mesh>(&placed.order);
         if (placed.after >= placed.before) {
-            // The order that is given is the best one.
+            // The given order is the best.
         } else if (order != nullptr && layout.ep == 1) {
             text = to_string(*order);
         } else {
@@ -145,18 +145,19 @@ FrameworkSettings settings(const Job& job, const Layout& layout, std::string_vie
 
 void restrict_to(std::string_view framework, Options& options) {
     if (framework == "megatron") {
-        // Its distributed optimizer shards the optimizer alone.
+        // Its distributed optimizer shards only the optimizer.
         options.zero.most = std::min(options.zero.most, 1);
         // It counts the layers of each chunk.
         options.allows = [](const Layout& l) { return l.recompute_layers % l.vpp == 0; };
     } else if (framework == "torchtitan") {
-        // Its FSDP shards all; interleaved schedules have two stages a rank unless it is told more.
+        // Its FSDP shards everything. Interleaved schedules have two stages per rank by default.
         options.zero.least = std::max(options.zero.least, 2);
         options.vpp.most = std::min(options.vpp.most, 2);
         options.recompute = {Recompute::none, Recompute::operations, Recompute::full};
         options.uneven = options.some_layers = false;
     } else if (framework == "olmo") {
-        // The same; in a pipeline parameters stay gathered, and experts exclude tensor parallelism.
+        // Its FSDP shards everything. In a pipeline, parameters stay gathered. Experts exclude tensor
+        // parallelism.
         options.zero.least = std::max(options.zero.least, 2);
         options.vpp.most = 1;
         options.recompute = {Recompute::none, Recompute::full};
