@@ -22,7 +22,7 @@ public:
     /// The ranks on a host of the same name, in order. `lines` are the lines of all ranks.
     std::vector<int> local_ranks(const std::string& lines) const;
 
-    /// The address at which this rank listens: a loopback address only where all ranks share a network.
+    /// The address at which this rank listens: a loopback address only if all ranks share a network.
     /// Throws UsageError on every rank if one of them has no address, or if they have no family in common.
     std::string address(const std::string& lines) const;
 

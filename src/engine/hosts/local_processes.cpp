@@ -25,7 +25,7 @@ std::string hexadecimal(unsigned long long number) {
     return {digits.begin(), std::to_chars(digits.begin(), digits.end(), number, 16).ptr};
 }
 
-/// `effffffc`, of this process's PID namespace; "" where the system does not say.
+/// `effffffc`, of this process's PID namespace; "" if the system does not say.
 std::string own_namespace() {
     auto text = std::array<char, 64>{};  // `pid:[4026531836]`
     const auto size = readlink("/proc/self/ns/pid", text.data(), text.size());
@@ -44,7 +44,7 @@ struct Seen {
     unsigned long long start;  // in ticks since boot
 };
 std::optional<Seen> look_at(const std::string& process) {
-    // Not by a stream: reading fails where the process ends meanwhile.
+    // Not by a stream: reading fails if the process ends meanwhile.
     const auto file = ::open(cat("/proc/", process, "/stat").c_str(), O_RDONLY | O_CLOEXEC);
     if (file < 0) return std::nullopt;
     auto bytes = std::array<char, 1024>{};

@@ -202,7 +202,7 @@ std::shared_ptr<PmixClient> PmixClient::of_process(std::chrono::nanoseconds time
     auto connecting = [&] {
         const auto lock = std::lock_guard(mutex);
         if (connection.valid()) return connection;
-        // PMIx would print that this folder is missing where the launcher has ended.
+        // PMIx would print that this folder is missing if the launcher has ended.
         const auto* folder = std::getenv("PMIX_SERVER_TMPDIR");
         if (!name || (folder && access(folder, F_OK) != 0)) return connection;
         // PMIx waits for its server without end: a thread waits for PMIx.

@@ -170,7 +170,7 @@ std::string FailoverStore::shrink(const std::vector<int>& before, const std::vec
     return cat(second_.name, " is lost with the rank that serves it: the end of rank 0 ends the job");
 }
 
-/// Lets no rank fail over any more: ranks go on without the one that serves the second store, which may live.
+/// Forbids failover. The rank that serves the second store may live, and ranks go on without it.
 void FailoverStore::forbid() noexcept {
     constexpr auto longest = std::chrono::milliseconds(500);
     try {
@@ -262,7 +262,7 @@ GrownWorld FailoverStore::Agreement::world() {
     return std::move(listed->world);
 }
 
-/// Sets the entry of this rank, of which there is one for each place.
+/// Sets the entry of this rank's place.
 void FailoverStore::Agreement::announce() {
     const auto own = pack_texts({stores_.identity_, ranks_to_string(member_.places), member_.about});
     const auto name = here_key(member_.place());
@@ -329,7 +329,7 @@ std::string FailoverStore::Agreement::decide() {
         note_ended();
         auto places = std::vector<int>{};
         auto names = std::vector<std::string>{};
-        // Also of processes that have entered a larger world of which this rank has not heard.
+        // Also places of processes that have entered a larger world, unknown to this rank.
         for (int place = 0; place <= *expected.rbegin() + most_candidates; ++place) {
             if (here.contains(place)) continue;
             places.push_back(place);

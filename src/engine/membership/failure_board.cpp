@@ -13,7 +13,7 @@
 namespace rankmesh::detail {
 namespace {
 
-/// The most failures of a world that are told: all ranks may fail, and the first tell why.
+/// The most failures on a board. All ranks may fail, and the first tell why.
 constexpr auto most_failures = std::size_t{64};
 
 /// The ranks to which a failure is due.

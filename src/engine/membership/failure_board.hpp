@@ -16,7 +16,7 @@ namespace rankmesh::detail {
 /// The failures that the ranks of a world tell each other through its store.
 ///
 /// Steps of all ranks end with the first failure on the board that concerns them. Connections end with the
-/// failure of the rank that gave up first. Another thread than the one that waits may call `leave`.
+/// failure of the rank that gave up first. Any thread may call `leave`.
 class FailureBoard {
 public:
     /// `scope` is the prefix of the world's keys.
@@ -37,11 +37,11 @@ public:
 
     /// The key of the next failure that this rank reads.
     std::string next_key() const;
-    /// Reads the failures that were told since; returns whether there were any.
+    /// Reads new failures; returns whether there were any.
     bool read();
     /// True if `throw_if_about` may have something to throw.
     bool has_any() const;
-    /// Throws the first failure that was told by, or is due to, one of `ranks`, as a RelayedFailure error,
+    /// Throws the first failure that one of `ranks` has told or has caused, as a RelayedFailure error,
     /// and PeerLost if this rank has left. `of_this`: also a failure that is due to this rank.
     void throw_if_about(const std::string& phase, const std::vector<int>& ranks, bool of_this);
     /// The same. Before a timeout it reads once more: the timeouts of ranks that wait for each other expire

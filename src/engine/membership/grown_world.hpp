@@ -18,11 +18,11 @@ struct Growth {
     int most = 1;  // processes that may enter
     Duration timeout{};
     std::string about = {};   // what the other ranks must know of this process
-    std::string common = {};  // what those that enter must know of the world, the same on all its ranks
+    std::string common = {};  // what new ranks must know of the world, the same on all its ranks
 };
 
-/// A world of ranks that were there before and of ranks that have entered, as all of them know it. A rank's
-/// place is its number in the first world of the job, or that of the rank which it has replaced.
+/// A world of old ranks and of ranks that have entered, as all of them know it. A rank's place is its number
+/// in the first world of the job, or the place of the rank that it has replaced.
 struct GrownWorld {
     int rank = 0;                          // of this process
     std::vector<int> places;               // by rank, ascending

@@ -106,7 +106,7 @@ std::shared_ptr<Store> failover_store_to_enter(const TcpUrls& urls, const std::s
                          seen_of_second.empty() ? " is served, and no rank has gone over to it"
                                                 : cat(": ", seen_of_second)));
         const auto now = Clock::now();
-        // An attempt that the timeout has cut short says less than the one before.
+        // If the timeout cut this attempt short, the attempt before says more.
         if (now < until || why.empty()) why = std::move(seen);
         if (now >= until)
             throw Timeout(cat("the timeout expired: this process has found no store of the job '", job,

@@ -112,7 +112,7 @@ void PmixRendezvous::leave(const Failure& why) noexcept {
     if (size() == 1) return;
     try {
         client_->put(full("left"), FailureNote{rank(), {}, why}.text());
-        client_->begin_fence(members_);  // so that ranks that wait for this one are told
+        client_->begin_fence(members_);  // tells ranks that wait for this one
     } catch (const std::exception&) {    // they notice when the process ends
     }
 }

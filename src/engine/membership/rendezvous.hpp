@@ -106,7 +106,7 @@ public:
                                 const std::function<std::vector<int>()>& ended,
                                 const std::function<std::string()>& about) = 0;
 
-    /// The ranks of this rendezvous and those that have entered, and a rendezvous of theirs.
+    /// The ranks of this rendezvous and ranks that have entered, and a rendezvous of all.
     struct Grown {
         GrownWorld world;
         std::unique_ptr<Rendezvous> rendezvous;
@@ -123,7 +123,7 @@ protected:
     /// Names the start in errors: this process has made `number` worlds of the job before.
     void start_later(int number) { start_ = cat("the start of world ", number + 1, " of this process"); }
     bool watches() const { return ended_ != nullptr; }
-    /// The ranks that have ended, as far as `watch` was told.
+    /// The ranks that have ended, as far as the function of `watch` knows.
     std::vector<int> ended() const { return ended_ ? ended_() : std::vector<int>{}; }
 
 private:

@@ -38,7 +38,7 @@ std::string start_of_torchrun(bool by_tcp) {
 /// The job id that the launcher gives, and the variables that hold it.
 std::pair<std::string, std::string> announced_job(bool by_tcp) {
     if (const auto own = environment("RANKMESH_JOB"); !own.empty()) return {own, "RANKMESH_JOB"};
-    // torchrun's id is 'none' where none was given.
+    // torchrun's id is 'none' if the user gave none.
     if (const auto run = environment("TORCHELASTIC_RUN_ID"); !run.empty() && run != "none")
         return {cat(run, start_of_torchrun(by_tcp)), "TORCHELASTIC_RUN_ID"};
     if (const auto job = environment("SLURM_JOB_ID"); !job.empty() && !environment("SLURM_STEP_ID").empty())

@@ -112,8 +112,8 @@ StoreRendezvous::StoreRendezvous(const std::shared_ptr<Store>& store, int rank, 
 std::string StoreRendezvous::all(const std::string& phase, std::string text, const Combine& combine) {
     if (size() == 1) return text;
     if (!series_) return served(phase, [&] { return step(phase, std::move(text), combine); });
-    // Each says as well which of the earlier worlds of these ranks it still uses: the entries of those that
-    // nobody does can go.
+    // Each rank also says which earlier world of these ranks it still uses. If no rank uses a world, its
+    // entries can go.
     const auto split = [](const std::string& said) {
         auto fields = Fields(said, "what the ranks of a world tell each other");
         const auto world = fields.number();
@@ -264,19 +264,6 @@ void StoreRendezvous::leave(const Failure& why) noexcept {
     }
 }
 
-void StoreRendezvous::fail(const std::string& where, const Failure& failure) noexcept {
-    failures_.tell(where, failure);
-}
-
-void StoreRendezvous::give_up(const std::string& where, const Failure& failure) noexcept {
-    failures_.give_up(where, failure);
-}
-
-std::optional<Failure> StoreRendezvous::cause(const std::string& where,
-                                              const Failure& failure) const noexcept {
-    return failures_.cause(where, failure);
-}
-
 void StoreRendezvous::throw_if_failed(const std::string& phase, const std::vector<int>& ranks) {
     if (size() == 1) return;
     try {
@@ -333,8 +320,7 @@ Rendezvous::Survivors StoreRendezvous::survivors(Duration longest,
     return {std::move(ranks), std::move(rest), std::nullopt, std::move(said)};
 }
 
-/// The survivors by the second store: also ranks of a smaller or larger world than this one, of which this
-/// rank had not heard.
+/// The survivors by the second store. Some may come from a smaller or larger world, unknown to this rank.
 Rendezvous::Survivors StoreRendezvous::on_second_store(FailoverStore::Outcome outcome) {
     const auto& places = growing().places();
     auto rest = Survivors{};

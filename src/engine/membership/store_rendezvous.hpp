@@ -44,9 +44,15 @@ public:
     std::vector<std::pair<int, std::string>> collect(const std::string& phase, std::span<const int> from,
                                                      Instant until) override;
     void leave(const Failure& why) noexcept override;
-    void fail(const std::string& where, const Failure& failure) noexcept override;
-    void give_up(const std::string& where, const Failure& failure) noexcept override;
-    std::optional<Failure> cause(const std::string& where, const Failure& failure) const noexcept override;
+    void fail(const std::string& where, const Failure& failure) noexcept override {
+        failures_.tell(where, failure);
+    }
+    void give_up(const std::string& where, const Failure& failure) noexcept override {
+        failures_.give_up(where, failure);
+    }
+    std::optional<Failure> cause(const std::string& where, const Failure& failure) const noexcept override {
+        return failures_.cause(where, failure);
+    }
     void throw_if_failed(const std::string& phase, const std::vector<int>& ranks) override;
     std::unique_ptr<Rendezvous> sub(const std::vector<int>& ranks) override;
     Survivors survivors(Duration grace, const std::function<std::vector<int>()>& ended,
@@ -130,9 +136,9 @@ private:
     std::shared_ptr<FailoverStore> failover_;  // the same store, null if it has no second one
     const std::string scope_;
     const Duration timeout_;
-    int server_ = -1;    // the rank whose process serves the store, if one does; -1: none of these
-    int world_ = 0;      // how many worlds of the job this rank has made before; of those of all ranks
-    std::string claim_;  // the entry that this process wrote when it started; "" where it entered later
+    int server_ = -1;    // the rank whose process serves the store, -1 if none of these does
+    int world_ = 0;      // how many worlds of all ranks this rank has made before
+    std::string claim_;  // the entry that this process wrote when it started; "" if it entered later
     Instant claimed_;
     int steps_ = 0;
     std::map<int, int> sent_;    // by receiver

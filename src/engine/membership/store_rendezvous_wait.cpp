@@ -124,7 +124,7 @@ void StoreRendezvous::throw_if_ended(const Wait& wait) {
     for (auto each : lost) keys.push_back(full(wait.last(each)));
     keys.push_back(failures_.next_key());
     const auto found = store_->get(keys, from_now(request_grace));
-    // A rank that ended because of another one told so before.
+    // A rank that ends because of another one tells so first.
     if (found.back() && failures_.read()) return failures_.throw_if_about(wait.phase, ranks, true);
     auto next = found.begin();
     std::erase_if(lost, [&](int) { return (next++)->has_value(); });

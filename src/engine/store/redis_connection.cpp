@@ -127,7 +127,7 @@ std::vector<RedisReply> RedisConnection::ask(const std::vector<Command>& command
         if (replies.size() < commands.size() && Clock::now() >= until) throw_late();
         if (context_->reader->len > longest_reply) throw_no_server("its answer does not end");
         if (sent == out.size()) continue;
-        // Not by hiredis, which would raise SIGPIPE where the server is gone.
+        // Not by hiredis, which would raise SIGPIPE if the server is gone.
         const auto count = send(context_->fd, out.data() + sent, out.size() - sent, MSG_NOSIGNAL);
         if (count >= 0)
             sent += static_cast<std::size_t>(count);

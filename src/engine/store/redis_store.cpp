@@ -64,7 +64,7 @@ public:
 private:
     std::string key(const std::string& name) const { return cat("rankmesh:{", job_, "}:", name); }
 
-    /// The replies to commands, none of which is an error; `repeated` is set if they were sent twice.
+    /// Asks, and throws for a reply that is an error. Sets `repeated` if it sent the commands twice.
     std::vector<Reply> ask(const std::vector<Command>& commands, Instant until, bool* repeated = nullptr) {
         const auto lock = std::lock_guard(mutex_);
         // The server may have closed an idle connection, or may have been restarted: reconnects once.

@@ -23,12 +23,12 @@ namespace {
 
 namespace wire = tcp_protocol;
 
-/// Thrown where nobody greets.
+/// Thrown if nobody greets.
 struct Silent {
     std::string why;
 };
 
-/// What is said at a connection; throws Malformed where that is no greeting.
+/// Reads the greeting of a connection; throws Malformed for anything else.
 wire::Greeting heard(int socket, TcpGreeting::Instant until) {
     auto text = std::string{};
     for (;;) {

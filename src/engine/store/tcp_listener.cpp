@@ -81,9 +81,9 @@ bool TcpListener::open() {
     return true;
 }
 
-/// Finds where to listen for the host: at none of its addresses, and so at all of this machine, where it has
-/// none here, as that of a Kubernetes service or behind NAT, or where only this machine knows it by loopback,
-/// as Debian its own name.
+/// Finds the addresses of the URL's host that are this machine's. If there are none, the store listens at all
+/// interfaces: the host is a Kubernetes service, or behind NAT. A loopback address that only this machine
+/// gives the host does not count: Debian gives one to its own name.
 void TcpListener::find_addresses() {
     const auto is_loopback = [](const std::string& address) {
         return address.starts_with("127.") || address == "::1";

@@ -112,7 +112,7 @@ TcpSearch::Found TcpSearch::find(Instant until) const {
                 }
                 if (greeting.socket >= 0) close(greeting.socket);
                 other = other || greeting.is_store();
-                // An attempt that the timeout has cut short says less than the one before.
+                // If the timeout cut this attempt short, the attempt before says more.
                 if (Clock::now() < until || !reasons.contains(port)) reasons[port] = greeting.text();
             }
         const auto now = Clock::now();

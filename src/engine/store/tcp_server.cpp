@@ -36,7 +36,7 @@ constexpr auto event_id = std::uint64_t{1};
 constexpr auto most_texts = std::size_t{1024};
 /// More than the threads of a rank that wait at a time.
 constexpr auto most_waits = std::size_t{1024};
-/// How long no connection is accepted where the system has no room for one.
+/// How long the server accepts no connection after the system has had no room for one.
 constexpr auto recess = milliseconds(50);
 
 /// The servers of this process, for which its end waits.

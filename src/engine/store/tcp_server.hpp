@@ -54,7 +54,7 @@ public:
     /// The process ends: waits until no rank needs it.
     void finish() noexcept;
     bool has_ended() const { return ended_; }
-    /// False in a child that the process has forked, where no thread serves.
+    /// False in a forked child, in which no thread serves.
     bool is_of_this_process() const;
 
 private:

@@ -19,7 +19,7 @@ struct TcpStoreOptions {
     bool is_second = false;                       // the second store, to which ranks fail over
     std::shared_ptr<TcpServer> server = nullptr;  // of this process, if it serves the store
 
-    /// By what a store's greeting differs from that of other stores.
+    /// The text by which greetings of different stores differ.
     std::string identity() const { return is_second ? job + ", the second store" : job; }
     /// Serves the store in this process.
     std::shared_ptr<TcpServer> serve() const;
