@@ -76,16 +76,12 @@ struct Buffers {
     detail::AnyBuffer<const void> in;
     detail::AnyBuffer<void> out;
 };
-/// An input or output, which is NULL if the call has none.
-template <class Void>
-struct Part {
-    Void* data;
-    std::size_t count;
-};
-Buffers buffers_of(const Communicator& on, Part<const void> in, Part<void> out, DType dtype) {
-    if (out.count > 0) c::given(static_cast<const char*>(out.data), "out");
-    if (in.count > 0) c::given(static_cast<const char*>(in.data), "in");
-    return {{in.data, in.count, dtype, 1, on.space()}, {out.data, out.count, dtype, 1, on.space()}};
+/// The buffers of a call; one that the call does not have is NULL.
+Buffers buffers_of(const Communicator& on, const void* in, std::size_t in_count, void* out,
+                   std::size_t out_count, DType dtype) {
+    if (out_count > 0) c::given(static_cast<const char*>(out), "out");
+    if (in_count > 0) c::given(static_cast<const char*>(in), "in");
+    return {{in, in_count, dtype, 1, on.space()}, {out, out_count, dtype, 1, on.space()}};
 }
 
 detail::Call call_of(Op operation, const Buffers& buffers, int argument = 0, Edge edge = {}) {
@@ -126,7 +122,7 @@ rankmesh_error rankmesh_all_reduce(rankmesh_communicator* communicator, const vo
                                    size_t count, rankmesh_dtype dtype, rankmesh_reduction reduction,
                                    rankmesh_pending** pending) {
     return perform(__func__, communicator, pending, [&](const Communicator& on) {
-        const auto buffers = buffers_of(on, {in, count}, {out, count}, type_of(dtype));
+        const auto buffers = buffers_of(on, in, count, out, count, type_of(dtype));
         return reduction_of(Op::all_reduce, buffers, reduction);
     });
 }
@@ -136,7 +132,7 @@ rankmesh_error rankmesh_reduce(rankmesh_communicator* communicator, const void* 
                                rankmesh_pending** pending) {
     return perform(__func__, communicator, pending, [&](const Communicator& on) {
         const auto out_count = out || on.rank() == root ? count : 0;
-        const auto buffers = buffers_of(on, {in, count}, {out, out_count}, type_of(dtype));
+        const auto buffers = buffers_of(on, in, count, out, out_count, type_of(dtype));
         return reduction_of(Op::reduce, buffers, reduction, root);
     });
 }
@@ -145,7 +141,7 @@ rankmesh_error rankmesh_scan(rankmesh_communicator* communicator, const void* in
                              rankmesh_dtype dtype, rankmesh_reduction reduction, rankmesh_pending** pending) {
     return perform(__func__, communicator, pending, [&](const Communicator& on) {
         if (reduction == RANKMESH_MEAN) throw Wrong{"was given RANKMESH_MEAN, which no scan has"};
-        const auto buffers = buffers_of(on, {in, count}, {out, count}, type_of(dtype));
+        const auto buffers = buffers_of(on, in, count, out, count, type_of(dtype));
         return reduction_of(Op::scan, buffers, reduction);
     });
 }
@@ -156,7 +152,7 @@ rankmesh_error rankmesh_reduce_scatter(rankmesh_communicator* communicator, cons
     return perform(__func__, communicator, pending, [&](const Communicator& on) {
         const auto type = type_of(dtype);
         const auto in_count = times(out_count, on.size(), type);
-        const auto buffers = buffers_of(on, {in, in_count}, {out, out_count}, type);
+        const auto buffers = buffers_of(on, in, in_count, out, out_count, type);
         return reduction_of(Op::reduce_scatter, buffers, reduction);
     });
 }
@@ -165,7 +161,7 @@ rankmesh_error rankmesh_broadcast(rankmesh_communicator* communicator, void* buf
                                   rankmesh_dtype dtype, int root, rankmesh_pending** pending) {
     return perform(__func__, communicator, pending, [&](const Communicator& on) {
         if (count > 0) c::given(static_cast<char*>(buffer), "buffer");
-        return call_of(Op::broadcast, buffers_of(on, {buffer, count}, {buffer, count}, type_of(dtype)), root);
+        return call_of(Op::broadcast, buffers_of(on, buffer, count, buffer, count, type_of(dtype)), root);
     });
 }
 
@@ -174,7 +170,7 @@ rankmesh_error rankmesh_all_gather(rankmesh_communicator* communicator, const vo
     return perform(__func__, communicator, pending, [&](const Communicator& on) {
         const auto type = type_of(dtype);
         const auto out_count = times(in_count, on.size(), type);
-        return call_of(Op::all_gather, buffers_of(on, {in, in_count}, {out, out_count}, type));
+        return call_of(Op::all_gather, buffers_of(on, in, in_count, out, out_count, type));
     });
 }
 
@@ -184,7 +180,7 @@ rankmesh_error rankmesh_all_gather_v(rankmesh_communicator* communicator, const 
         const auto type = type_of(dtype);
         const auto lengths = counts_of(on, counts, "counts");
         const auto own = lengths[static_cast<size_t>(on.rank())];
-        const auto buffers = buffers_of(on, {in, own}, {out, sum_of(lengths, type)}, type);
+        const auto buffers = buffers_of(on, in, own, out, sum_of(lengths, type), type);
         return detail::Access::counted(on, call_of(Op::all_gather_v, buffers), lengths, lengths);
     });
 }
@@ -194,7 +190,7 @@ rankmesh_error rankmesh_gather(rankmesh_communicator* communicator, const void* 
     return perform(__func__, communicator, pending, [&](const Communicator& on) {
         const auto type = type_of(dtype);
         const auto out_count = out || on.rank() == root ? times(in_count, on.size(), type) : 0;
-        return call_of(Op::gather, buffers_of(on, {in, in_count}, {out, out_count}, type), root);
+        return call_of(Op::gather, buffers_of(on, in, in_count, out, out_count, type), root);
     });
 }
 
@@ -204,7 +200,7 @@ rankmesh_error rankmesh_scatter(rankmesh_communicator* communicator, const void*
     return perform(__func__, communicator, pending, [&](const Communicator& on) {
         const auto type = type_of(dtype);
         const auto in_count = in || on.rank() == root ? times(out_count, on.size(), type) : 0;
-        return call_of(Op::scatter, buffers_of(on, {in, in_count}, {out, out_count}, type), root);
+        return call_of(Op::scatter, buffers_of(on, in, in_count, out, out_count, type), root);
     });
 }
 
@@ -213,7 +209,7 @@ rankmesh_error rankmesh_all_to_all(rankmesh_communicator* communicator, const vo
     return perform(__func__, communicator, pending, [&](const Communicator& on) {
         const auto type = type_of(dtype);
         const auto count = times(part_count, on.size(), type);
-        return call_of(Op::all_to_all, buffers_of(on, {in, count}, {out, count}, type));
+        return call_of(Op::all_to_all, buffers_of(on, in, count, out, count, type));
     });
 }
 
@@ -225,7 +221,7 @@ rankmesh_error rankmesh_all_to_all_v(rankmesh_communicator* communicator, const 
         const auto ins = counts_of(on, in_counts, "in_counts");
         const auto in_count = sum_of(ins, type);
         const auto outs = counts_of(on, out_counts, "out_counts");
-        const auto buffers = buffers_of(on, {in, in_count}, {out, sum_of(outs, type)}, type);
+        const auto buffers = buffers_of(on, in, in_count, out, sum_of(outs, type), type);
         return detail::Access::counted(on, call_of(Op::all_to_all_v, buffers), ins, outs);
     });
 }
@@ -233,7 +229,7 @@ rankmesh_error rankmesh_all_to_all_v(rankmesh_communicator* communicator, const 
 rankmesh_error rankmesh_shift(rankmesh_communicator* communicator, const void* in, void* out, size_t count,
                               rankmesh_dtype dtype, int by, rankmesh_edge edge, rankmesh_pending** pending) {
     return perform(__func__, communicator, pending, [&](const Communicator& on) {
-        const auto buffers = buffers_of(on, {in, count}, {out, count}, type_of(dtype));
+        const auto buffers = buffers_of(on, in, count, out, count, type_of(dtype));
         return call_of(Op::shift, buffers, by, c::edge_of(edge));
     });
 }
@@ -256,14 +252,14 @@ rankmesh_error rankmesh_monitored_barrier(rankmesh_communicator* communicator, r
 rankmesh_error rankmesh_send(rankmesh_communicator* communicator, const void* in, size_t count,
                              rankmesh_dtype dtype, int to, int tag, rankmesh_pending** pending) {
     return perform(__func__, communicator, pending, [&](const Communicator& on) {
-        return detail::make_send(buffers_of(on, {in, count}, {nullptr, 0}, type_of(dtype)).in, to, tag);
+        return detail::make_send(buffers_of(on, in, count, nullptr, 0, type_of(dtype)).in, to, tag);
     });
 }
 
 rankmesh_error rankmesh_recv(rankmesh_communicator* communicator, void* out, size_t count,
                              rankmesh_dtype dtype, int from, int tag, rankmesh_pending** pending) {
     return perform(__func__, communicator, pending, [&](const Communicator& on) {
-        return detail::make_recv(buffers_of(on, {nullptr, 0}, {out, count}, type_of(dtype)).out, from, tag);
+        return detail::make_recv(buffers_of(on, nullptr, 0, out, count, type_of(dtype)).out, from, tag);
     });
 }
 
@@ -271,7 +267,7 @@ rankmesh_error rankmesh_send_recv(rankmesh_communicator* communicator, const voi
                                   int to, void* out, size_t out_count, int from, int tag,
                                   rankmesh_dtype dtype, rankmesh_pending** pending) {
     return perform(__func__, communicator, pending, [&](const Communicator& on) {
-        const auto buffers = buffers_of(on, {in, in_count}, {out, out_count}, type_of(dtype));
+        const auto buffers = buffers_of(on, in, in_count, out, out_count, type_of(dtype));
         return detail::make_send_recv(buffers.in, to, buffers.out, from, tag);
     });
 }

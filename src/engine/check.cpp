@@ -147,7 +147,8 @@ void check_buffers(const Call& call, const CommunicatorState& state) {
         if (has_wrong_length(call, operation, static_cast<std::size_t>(state.size)))
             wrong_length(call, state);
     }
-    if (!is_in_place(call, state.rank) && overlap(call)) wrong_overlap(call, state);
+    if (operation.in_place == InPlace::same && call.in == call.out) return;
+    if (overlap(call) && !is_in_place(call, state.rank)) wrong_overlap(call, state);
 }
 
 }  // namespace rankmesh::detail

@@ -46,7 +46,7 @@ std::string named(Op operation, const char* part) {
 /// The arrays of an operation, its output the same as its input where there is no other.
 Prepared arrays_of(Op operation, nb::handle in, nb::handle out) {
     const auto in_place = out.is_none();
-    auto prepared = Prepared{};
+    auto prepared = Prepared{.call = {.operation = operation}};
     prepared.in = array_of(in, named(operation, in_place ? "buffer" : "input"), in_place);
     prepared.out = in_place ? prepared.in : array_of(out, named(operation, "output"), true);
     prepared.result = nb::borrow(in_place ? in : out);
@@ -55,7 +55,7 @@ Prepared arrays_of(Op operation, nb::handle in, nb::handle out) {
 
 /// The same where one rank alone gives or gets an array: the others may pass None.
 Prepared rooted_arrays(Op operation, const Communicator& on, nb::handle in, nb::handle out, int root) {
-    auto prepared = Prepared{};
+    auto prepared = Prepared{.call = {.operation = operation}};
     const auto root_reads = detail::traits(operation).reads == detail::Users::root;
     const auto mine = on.rank() == root;
     const auto needed = [&](nb::handle given, const char* part) {
@@ -81,13 +81,14 @@ Prepared rooted_arrays(Op operation, const Communicator& on, nb::handle in, nb::
     return prepared;
 }
 
-Prepared moving(Op operation, Prepared&& arrays, int argument = 0, Edge edge = {}) {
-    arrays.call = detail::make_call(operation, arrays.in, arrays.out, argument, edge);
+Prepared moving(Prepared&& arrays, int argument = 0, Edge edge = {}) {
+    arrays.call = detail::make_call(arrays.call.operation, arrays.in, arrays.out, argument, edge);
     return std::move(arrays);
 }
 
-Prepared reducing(Op operation, Prepared&& arrays, nb::handle reduction, int root = 0) {
-    arrays.call = detail::make_reduction(operation, arrays.in, arrays.out, reduction_of(reduction), root);
+Prepared reducing(Prepared&& arrays, nb::handle reduction, int root = 0) {
+    arrays.call =
+        detail::make_reduction(arrays.call.operation, arrays.in, arrays.out, reduction_of(reduction), root);
     return std::move(arrays);
 }
 
@@ -209,20 +210,20 @@ Started start(const Self& self, Prepared&& prepared) {
 }
 
 Prepared all_gather(const Self& self, nb::handle in, nb::handle out) {
-    auto prepared = moving(Op::all_gather, arrays_of(Op::all_gather, in, out));
+    auto prepared = moving(arrays_of(Op::all_gather, in, out));
     if (out.is_none()) prepared.call = detail::Access::own_part(self.get(), std::move(prepared.call));
     return prepared;
 }
 
 Prepared reduce_scatter(const Self& self, nb::handle in, nb::handle out, nb::handle reduction) {
-    auto prepared = reducing(Op::reduce_scatter, arrays_to_reduce(Op::reduce_scatter, in, out), reduction);
+    auto prepared = reducing(arrays_to_reduce(Op::reduce_scatter, in, out), reduction);
     if (out.is_none()) prepared.call = detail::Access::own_part(self.get(), std::move(prepared.call));
     return prepared;
 }
 
 Prepared all_gather_v(const Self& self, nb::handle in, nb::handle out, nb::handle counts) {
     auto& on = self.get();
-    auto prepared = moving(Op::all_gather_v, arrays_of(Op::all_gather_v, in, out));
+    auto prepared = moving(arrays_of(Op::all_gather_v, in, out));
     auto lengths = counts_of(on, counts, "the counts");
     return counted(on, std::move(prepared), std::vector(lengths), std::move(lengths));
 }
@@ -230,7 +231,7 @@ Prepared all_gather_v(const Self& self, nb::handle in, nb::handle out, nb::handl
 Prepared all_to_all_v(const Self& self, nb::handle in, nb::handle in_counts, nb::handle out,
                       nb::handle out_counts) {
     auto& on = self.get();
-    auto prepared = moving(Op::all_to_all_v, arrays_of(Op::all_to_all_v, in, out));
+    auto prepared = moving(arrays_of(Op::all_to_all_v, in, out));
     auto ins = counts_of(on, in_counts, "the counts of the input");
     return counted(on, std::move(prepared), std::move(ins),
                    counts_of(on, out_counts, "the counts of the output"));
@@ -239,7 +240,7 @@ Prepared all_to_all_v(const Self& self, nb::handle in, nb::handle in_counts, nb:
 Prepared shift(nb::handle in, nb::handle out, nb::handle by, nb::handle edge) {
     const auto distance = int_of(by, "the distance");
     auto arrays = arrays_of(Op::shift, in, out);
-    return moving(Op::shift, std::move(arrays), distance, edge_of(edge));
+    return moving(std::move(arrays), distance, edge_of(edge));
 }
 
 Tag tag_of(nb::handle tag) { return int_of(tag, "the tag"); }
@@ -517,7 +518,7 @@ void bind_communicator(nb::module_& m) {
                     throw UsageError("all_reduce of a list is in place; leave out the output");
                 return all_reduce_list(self, in, reduction_of(reduction));
             }
-            return run(self, reducing(Op::all_reduce, arrays_to_reduce(Op::all_reduce, in, out), reduction));
+            return run(self, reducing(arrays_to_reduce(Op::all_reduce, in, out), reduction));
         },
         nb::arg("buffer").none(), none, sum,
         nb::sig(kept(cat("def all_reduce(self, buffer: _T, out: _T | None = None, ", reduction, ") -> _T"))),
@@ -527,8 +528,7 @@ void bind_communicator(nb::module_& m) {
     c.def(
         "start_all_reduce",
         [](const Self& self, nb::handle in, nb::handle out, nb::handle reduction) {
-            return start(self,
-                         reducing(Op::all_reduce, arrays_to_reduce(Op::all_reduce, in, out), reduction));
+            return start(self, reducing(arrays_to_reduce(Op::all_reduce, in, out), reduction));
         },
         nb::arg("buffer").none(), none, sum,
         nb::sig(kept(cat("def start_all_reduce(self, buffer: _T, out: _T | None = None, ", reduction,
@@ -543,8 +543,8 @@ void bind_communicator(nb::module_& m) {
         +[](const Self& self, nb::handle in, nb::handle out, nb::handle reduction, nb::handle root) {
             const auto at = root_of(root);
             if (!out.is_none() || self.get().rank() == at)
-                return reducing(Op::reduce, arrays_to_reduce(Op::reduce, in, out), reduction, at);
-            return reducing(Op::reduce, rooted_arrays(Op::reduce, self.get(), in, out, at), reduction, at);
+                return reducing(arrays_to_reduce(Op::reduce, in, out), reduction, at);
+            return reducing(rooted_arrays(Op::reduce, self.get(), in, out, at), reduction, at);
         },
         nb::arg("buffer").none(), none, sum, nb::arg("root").none() = 0);
     both(
@@ -552,7 +552,7 @@ void bind_communicator(nb::module_& m) {
         "Rank i's `out` becomes the reduction of the `buffer` of ranks 0 to i, i included; without `out` in "
         "place. All are equally long; mean is no reduction here.",
         +[](const Self&, nb::handle in, nb::handle out, nb::handle reduction) {
-            return reducing(Op::scan, arrays_to_reduce(Op::scan, in, out), reduction);
+            return reducing(arrays_to_reduce(Op::scan, in, out), reduction);
         },
         nb::arg("buffer").none(), none, sum);
     both(c, "reduce_scatter", cat("buffer: _T, out: _T | None = None, ", reduction),
@@ -567,7 +567,7 @@ void bind_communicator(nb::module_& m) {
             if (is_list(buffer))
                 return run_list(self, buffer,
                                 [&](Communicator& on, const Buffers& all) { on.broadcast(all, from); });
-            return run(self, moving(Op::broadcast, arrays_of(Op::broadcast, buffer, nb::none()), from));
+            return run(self, moving(arrays_of(Op::broadcast, buffer, nb::none()), from));
         },
         nb::arg("buffer").none(), nb::arg("root").none() = 0,
         nb::sig("def broadcast(self, buffer: _T, root: int = 0) -> _T"),
@@ -577,7 +577,7 @@ void bind_communicator(nb::module_& m) {
         "start_broadcast",
         [](const Self& self, nb::handle buffer, nb::handle root) {
             const auto from = root_of(root);
-            return start(self, moving(Op::broadcast, arrays_of(Op::broadcast, buffer, nb::none()), from));
+            return start(self, moving(arrays_of(Op::broadcast, buffer, nb::none()), from));
         },
         nb::arg("buffer").none(), nb::arg("root").none() = 0,
         nb::sig("def start_broadcast(self, buffer: _T, root: int = 0) -> Pending[_T]"),
@@ -598,7 +598,7 @@ void bind_communicator(nb::module_& m) {
         "other; the others' `out` may be None.",
         +[](const Self& self, nb::handle in, nb::handle out, nb::handle root) {
             const auto at = root_of(root);
-            return moving(Op::gather, rooted_arrays(Op::gather, self.get(), in, out, at), at);
+            return moving(rooted_arrays(Op::gather, self.get(), in, out, at), at);
         },
         nb::arg("buffer").none(), none, nb::arg("root").none() = 0);
     both(
@@ -607,7 +607,7 @@ void bind_communicator(nb::module_& m) {
         "`buffer` may be None.",
         +[](const Self& self, nb::handle in, nb::handle out, nb::handle root) {
             const auto at = root_of(root);
-            return moving(Op::scatter, rooted_arrays(Op::scatter, self.get(), in, out, at), at);
+            return moving(rooted_arrays(Op::scatter, self.get(), in, out, at), at);
         },
         nb::arg("buffer").none(), nb::arg("out").none(), nb::arg("root").none() = 0);
     both(
@@ -615,7 +615,7 @@ void bind_communicator(nb::module_& m) {
         "Part j of rank i's `buffer` becomes part i of rank j's `out`; both have the same length, a multiple "
         "of `size`. Without `out` in place.",
         +[](const Self&, nb::handle in, nb::handle out) {
-            return moving(Op::all_to_all, arrays_of(Op::all_to_all, in, out));
+            return moving(arrays_of(Op::all_to_all, in, out));
         },
         nb::arg("buffer").none(), none);
     both(c, "all_to_all_v",
