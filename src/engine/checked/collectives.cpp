@@ -4,8 +4,10 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstring>
+#include <span>
 
 #include <rankmesh/core/text.hpp>
+#include <rankmesh/engine/detail/make_call.hpp>
 
 #include "engine/hash.hpp"
 
@@ -111,13 +113,7 @@ void Collectives::begin() {
 void Collectives::compare_hashes(Step step) {
     const auto own = static_cast<std::int64_t>(hash(compared(fingerprints_)));
     extremes_ = {own, ~own};
-    start(step, {.operation = Operation::all_reduce,
-                 .dtype = DType::i64,
-                 .reduction = Reduction::max,
-                 .in = extremes_.data(),
-                 .out = extremes_.data(),
-                 .in_count = extremes_.size(),
-                 .out_count = extremes_.size()});
+    start(step, reducing(Operation::all_reduce, extremes_, extremes_, rankmesh::max));
 }
 
 void Collectives::exchange_counts() {
@@ -132,12 +128,7 @@ void Collectives::exchange_counts() {
     expected_ = scaled(call.out_counts);
     giving_ = gathers ? std::vector<std::uint64_t>{call.in_count} : scaled(call.in_counts);
     given_.resize(n);
-    start(Step::counts, {.operation = gathers ? Operation::all_gather : Operation::all_to_all,
-                         .dtype = DType::u64,
-                         .in = giving_.data(),
-                         .out = given_.data(),
-                         .in_count = giving_.size(),
-                         .out_count = n});
+    start(Step::counts, moving(gathers ? Operation::all_gather : Operation::all_to_all, giving_, given_));
 }
 
 void Collectives::complain() {
@@ -153,12 +144,8 @@ void Collectives::complain() {
 
 void Collectives::gather_details() {
     all_.resize(static_cast<std::size_t>(ranks_.size()));
-    start(Step::details, {.operation = Operation::all_gather,
-                          .dtype = DType::byte,
-                          .in = &fingerprints_,
-                          .out = all_.data(),
-                          .in_count = sizeof fingerprints_,
-                          .out_count = sizeof fingerprints_ * all_.size()});
+    start(Step::details, moving(Operation::all_gather, std::as_bytes(std::span(&fingerprints_, 1)),
+                                std::as_writable_bytes(std::span(all_))));
 }
 
 /// No rank throws, and then perhaps leaves, before all have the details.

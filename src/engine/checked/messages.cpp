@@ -3,18 +3,14 @@
 
 #include <utility>
 
+#include <rankmesh/engine/detail/make_call.hpp>
+
 #include "engine/diagnosis/difference.hpp"
 
 namespace rankmesh::detail {
 namespace {
 
-/// A notice in flight: `peer` is its receiver or sender.
-Call carrying(Operation operation, Notice& notice, int peer) {
-    auto call = Call{.operation = operation, .dtype = DType::byte, .argument = peer};
-    call.in = call.out = &notice;
-    call.in_count = call.out_count = sizeof notice;
-    return call;
-}
+AnyBuffer<void> bytes_of(Notice& notice) { return {&notice, sizeof notice}; }
 
 }  // namespace
 
@@ -31,7 +27,7 @@ void Messages::add(CheckedCall& part) {
                    .count = receives ? call.out_count : call.in_count,
                    .unit = call.unit,
                    .member = MemberText::of(*part.label)};
-    const auto notice = carrying(Operation::send, part.notice, call.argument);
+    const auto notice = make_send(bytes_of(part.notice), call.argument, Tag(0));
     part.notice_ticket = channel_.start({&notice, 1}, *part.label);
     auto& lane = lanes_[call.argument];
     auto& early = lane.early[receives ? 0 : 1];
@@ -54,7 +50,7 @@ void Messages::clear() {
 /// At most one receive of a notice is posted, and only while a notice is awaited: every one posted completes.
 void Messages::listen(int peer, Lane& lane, const Label& label) {
     if (lane.ticket) return;
-    const auto call = carrying(Operation::recv, lane.incoming, peer);
+    const auto call = make_recv(bytes_of(lane.incoming), peer, Tag(0));
     lane.ticket = channel_.start({&call, 1}, label);
 }
 

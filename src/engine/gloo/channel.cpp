@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <exception>
 
-#include "engine/gloo/collectives.hpp"
+#include "engine/gloo/operations.hpp"
 #include "engine/roles.hpp"
 
 namespace rankmesh::detail {

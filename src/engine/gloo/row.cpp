@@ -15,7 +15,7 @@
 
 namespace rankmesh::detail {
 
-/// The Gloo that this build was compiled with; gloo.cpp has it, or not_built.cpp.
+/// The Gloo that this build was compiled with; gloo.cpp has it, or absent/gloo.cpp.
 std::string gloo_library();
 
 namespace {

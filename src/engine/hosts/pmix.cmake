@@ -15,5 +15,5 @@ if(RANKMESH_HAS_PMIX)
     # An installed package goes to machines on which it lies elsewhere.
     rankmesh_link_engines(-lpmix $<BUILD_INTERFACE:${RANKMESH_PMIX_LIBRARY}> $<INSTALL_INTERFACE:-lpmix>)
 else()
-    target_sources(rankmesh_engines PRIVATE ../hosts/pmix_not_built.cpp)
+    target_sources(rankmesh_engines PRIVATE ../absent/pmix.cpp)
 endif()

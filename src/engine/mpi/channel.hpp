@@ -14,6 +14,21 @@
 
 namespace rankmesh::detail {
 
+/// During its lifetime errors of messages are returned to the call that this thread makes. MPICH raises those
+/// of started messages on MPI_COMM_WORLD.
+class ReturnsErrors {
+public:
+    explicit ReturnsErrors(bool messages = true) { in_effect_ = messages; }
+    ~ReturnsErrors() { in_effect_ = false; }
+    ReturnsErrors(const ReturnsErrors&) = delete;
+    ReturnsErrors& operator=(const ReturnsErrors&) = delete;
+
+    static bool in_effect() { return in_effect_; }
+
+private:
+    static inline thread_local bool in_effect_ = false;
+};
+
 /// One MPI communicator.
 class MpiChannel final : public Channel {
 public:

@@ -8,7 +8,7 @@
 
 namespace rankmesh::detail {
 
-/// The MPI that this process works with; mpi.cpp has it, or not_built.cpp.
+/// The MPI that this process works with; mpi.cpp has it, or absent/mpi.cpp.
 std::string mpi_library();
 
 Engine mpi_engine() {

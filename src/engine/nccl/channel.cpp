@@ -7,8 +7,9 @@
 #include <utility>
 
 #include <rankmesh/core/text.hpp>
+#include <rankmesh/engine/detail/make_call.hpp>
 
-#include "engine/nccl/reductions.hpp"
+#include "engine/nccl/types.hpp"
 #include "engine/timeout.hpp"
 
 namespace rankmesh::detail {
@@ -70,14 +71,7 @@ void NcclChannel::release() {
 /// True if all ranks of the group say so.
 bool NcclChannel::all_say(bool it) {
     auto all = it ? 1 : 0;
-    parts_.host->run({.operation = Operation::all_reduce,
-                      .dtype = DType::i32,
-                      .reduction = Reduction::min,
-                      .in = &all,
-                      .out = &all,
-                      .in_count = 1,
-                      .out_count = 1},
-                     *parts_.label, parts_.timeout);
+    parts_.host->run(reducing(Operation::all_reduce, all, all, rankmesh::min), *parts_.label, parts_.timeout);
     return all == 1;
 }
 

@@ -178,6 +178,4 @@ std::string nccl_version_text(int code) { return cat(code / 10000, ".", code / 1
 
 std::string cuda_version_text(int code) { return cat(code / 1000, ".", code / 10 % 100); }
 
-std::string nccl_library() { return cat("NCCL ", nccl_version_text(NCCL_VERSION_CODE)); }
-
 }  // namespace rankmesh::detail

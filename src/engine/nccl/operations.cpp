@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/nccl/operations.hpp"
 
-#include "engine/nccl/reductions.hpp"
+#include "engine/nccl/types.hpp"
 #include "engine/roles.hpp"
 
 namespace rankmesh::detail {
@@ -214,8 +214,9 @@ ncclResult_t enqueue(std::span<const Call> calls, const NcclGroup& nccl_group, c
 }
 
 UsedBuffers used_buffers(const Call& call, int group_rank) {
-    return {call.in_count > 0 && reads(call, group_rank) ? call.in : nullptr,
-            call.out_count > 0 && writes(call, group_rank) ? call.out : nullptr};
+    const auto is_one = call.in == call.out;  // which is used either way
+    return {call.in_count > 0 && (is_one || reads(call, group_rank)) ? call.in : nullptr,
+            call.out_count > 0 && (is_one || writes(call, group_rank)) ? call.out : nullptr};
 }
 
 }  // namespace rankmesh::detail

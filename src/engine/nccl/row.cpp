@@ -7,7 +7,7 @@
 
 namespace rankmesh::detail {
 
-/// The NCCL whose header this build was compiled with; library.cpp has it, or not_built.cpp.
+/// The NCCL whose header this build was compiled with; nccl.cpp has it, or absent/nccl.cpp.
 std::string nccl_library();
 
 namespace {

@@ -16,5 +16,5 @@ if(RANKMESH_HAS_REDIS)
     # An installed package goes to machines on which it lies elsewhere.
     rankmesh_link_engines(-lhiredis $<BUILD_INTERFACE:${RANKMESH_HIREDIS_LIBRARY}> $<INSTALL_INTERFACE:-lhiredis>)
 else()
-    target_sources(rankmesh_engines PRIVATE ../store/redis_not_built.cpp)
+    target_sources(rankmesh_engines PRIVATE ../absent/redis.cpp)
 endif()

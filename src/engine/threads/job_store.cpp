@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/threads/job_store.hpp"
 
-#include "engine/threads/world.hpp"
+#include "engine/threads/job.hpp"
 
 namespace rankmesh::detail {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engine/nccl/reductions.hpp"
+#include "engine/nccl/types.hpp"
 
 #include <rankmesh/core/error.hpp>
 

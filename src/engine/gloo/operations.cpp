@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engine/gloo/collectives.hpp"
+#include "engine/gloo/operations.hpp"
 
 #include <gloo/allgather.h>
 #include <gloo/allgatherv.h>

@@ -1,0 +1,274 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/threads/job.hpp"
+
+#include <algorithm>
+#include <exception>
+
+#include <rankmesh/core/ranks.hpp>
+#include <rankmesh/core/text.hpp>
+
+#include "engine/diagnosis/attendance.hpp"
+#include "engine/timeout.hpp"
+
+namespace rankmesh::detail {
+
+Job::Job(int size, const std::shared_ptr<Job>& parent, std::vector<int> members)
+    : size(size),
+      world(group_of(first_ranks(size))),
+      mailboxes(static_cast<std::size_t>(size)),
+      parent_(parent),
+      members_(std::move(members)),
+      recorders_(static_cast<std::size_t>(size)),
+      alive_(static_cast<std::size_t>(size)),
+      returned_(static_cast<std::size_t>(size), false) {}
+
+/// This job outlives its groups' calls: the channels that make them hold both.
+std::shared_ptr<SharedGroup> Job::group_of(std::vector<int> ranks) {
+    return std::make_shared<SharedGroup>(
+        std::move(ranks),
+        [this](const std::vector<int>& missing, const Label& label) { return seen(missing, label); });
+}
+
+void Job::record(int rank, const std::shared_ptr<Recorder>& recorder) {
+    const auto lock = std::lock_guard(recording_);
+    recorders_[static_cast<std::size_t>(rank)] = recorder;
+}
+
+std::shared_ptr<Recorder> Job::recorder(int rank) const {
+    const auto lock = std::lock_guard(recording_);
+    const auto& known = recorders_[static_cast<std::size_t>(rank)];
+    return known ? known->lock() : nullptr;
+}
+
+std::string Job::doing(int rank) const {
+    if (const auto known = recorder(rank)) return cat("is ", known->doing());
+    const auto lock = std::lock_guard(recording_);
+    return recorders_[static_cast<std::size_t>(rank)] ? "is gone: it has left the world" : "has not begun";
+}
+
+std::vector<int> Job::awaited(int rank) {
+    auto lock = std::unique_lock(mutex_);
+    const auto groups = alive_[static_cast<std::size_t>(rank)];
+    lock.unlock();
+    for (const auto& weak : groups)
+        if (const auto group = weak.lock())
+            if (auto ranks = group->awaited(rank); !ranks.empty()) return ranks;
+    return {};
+}
+
+std::string Job::seen(const std::vector<int>& missing, const Label& label) {
+    auto ranks = missing;
+    auto waits = std::map<int, std::vector<int>>{};
+    for (std::size_t i = 0; i < std::min(ranks.size(), most_described); ++i) {
+        const auto rank = ranks[i];
+        waits[rank] = awaited(rank);
+        for (const auto each : waits[rank])
+            if (ranks.size() < most_described && !contains(ranks, each)) ranks.push_back(each);
+    }
+    return last_seen(ranks, label, [&](int rank) {
+        const auto& for_whom = waits[rank];
+        if (for_whom.empty()) return doing(rank);
+        return cat(
+            doing(rank), ", waiting for ",
+            for_whom.size() == 1 ? cat("rank ", for_whom.front()) : cat("ranks ", ranks_to_string(for_whom)));
+    });
+}
+
+int Job::number_of(int parents_rank) const {
+    const auto found = std::ranges::find(members_, parents_rank);
+    return found == members_.end() ? -1 : static_cast<int>(found - members_.begin());
+}
+
+std::shared_ptr<SharedGroup> Job::group(int rank, const std::string& key, const std::vector<int>& ranks) {
+    const auto lock = std::lock_guard(mutex_);
+    if (failed_) {
+        auto group = group_of(ranks);
+        group->fail(failed_->second);
+        return group;
+    }
+    const auto name = std::pair(key, ranks.front());
+    auto& entry = groups_[name];
+    if (!entry.object) {
+        entry.object = group_of(ranks);
+        for (auto gone : ended_) entry.object->end(gone, how_ended(gone));
+    }
+    auto group = entry.object;
+    // A group is kept until all its ranks have it, so that a rank that leaves early still leaves a failed
+    // group for the others.
+    entry.taken.push_back(rank);
+    if (entry.taken.size() == ranks.size()) {
+        for (const auto member : ranks) {
+            auto& own = alive_[static_cast<std::size_t>(member)];
+            std::erase_if(own, [](const auto& weak) { return weak.expired(); });
+            own.push_back(group);
+        }
+        groups_.erase(name);
+    }
+    return group;
+}
+
+std::shared_ptr<Job> Job::sub(int rank, const std::vector<int>& ranks, int turn) {
+    const auto lock = std::lock_guard(mutex_);
+    const auto name = std::pair(ranks, turn);
+    auto& entry = making_[name];
+    if (!entry.object) {
+        entry.object = std::make_shared<Job>(static_cast<int>(ranks.size()), shared_from_this(), ranks);
+        std::erase_if(subs_, [](const auto& weak) { return weak.expired(); });
+        subs_.push_back(entry.object);
+        if (failed_)
+            entry.object->fail(entry.object->number_of(failed_->first),
+                               entry.object->of_parent(failed_->first, failed_->second));
+        for (auto gone : ended_)  // before it made its own
+            if (const auto number = entry.object->number_of(gone); number >= 0) entry.object->end(number);
+    }
+    auto job = entry.object;
+    entry.taken.push_back(rank);
+    if (entry.taken.size() == ranks.size()) making_.erase(name);
+    return job;
+}
+
+Failure Job::of_parent(int rank, Failure failure) const {
+    for (auto* ranks : {&failure.lost, &failure.arrived, &failure.missing}) {
+        for (auto& each : *ranks) each = number_of(each);
+        std::erase(*ranks, -1);
+    }
+    const auto names_none = failure.lost.empty() && failure.missing.empty();
+    if (const auto number = number_of(rank); names_none && number >= 0)
+        failure = {.kind = Failure::Kind::left, .why = failure.why, .lost = {number}};
+    return failure;
+}
+
+void Job::fail(int rank, const Failure& why) noexcept {
+    const auto lock = std::lock_guard(mutex_);
+    depart(rank, why);
+    if (failed_) return;
+    failed_ = std::pair(rank, why);
+    world->fail(why);
+    for (auto& [name, entry] : groups_) entry.object->fail(why);
+    for (auto& own : alive_)
+        for (auto& weak : own)
+            if (auto group = weak.lock()) group->fail(why);
+    for (auto& weak : subs_)
+        if (auto sub = weak.lock()) sub->fail(sub->number_of(rank), sub->of_parent(rank, why));
+}
+
+void Job::depart(int rank, const Failure& why) {
+    departures.add(rank, why);
+    for (auto& box : mailboxes) box.look();
+}
+
+void Job::returned(int rank) noexcept {
+    const auto lock = std::lock_guard(mutex_);
+    returned_[static_cast<std::size_t>(rank)] = true;
+}
+
+std::string Job::how_ended(int rank) const {
+    return returned_[static_cast<std::size_t>(rank)] ? "has returned" : "has destroyed its world";
+}
+
+void Job::end(int rank) noexcept {
+    const auto lock = std::lock_guard(mutex_);
+    ended_.push_back(rank);
+    const auto how = how_ended(rank);
+    world->end(rank, how);
+    for (auto& [name, entry] : groups_) entry.object->end(rank, how);
+    for (auto& weak : alive_[static_cast<std::size_t>(rank)])
+        if (auto group = weak.lock()) group->end(rank, how);
+    depart(rank, {.kind = Failure::Kind::left, .why = cat("rank ", rank, " ", how), .lost = {rank}});
+    // A job of some ranks that this one has joined outlives its world here.
+    for (auto& [name, entry] : making_)
+        if (const auto number = entry.object->number_of(rank);
+            number >= 0 && std::ranges::find(entry.taken, rank) == entry.taken.end())
+            entry.object->end(number);
+}
+
+std::vector<int> Job::ended() {
+    const auto lock = std::lock_guard(mutex_);
+    auto ranks = ended_;
+    if (failed_ && failed_->first >= 0) ranks.push_back(failed_->first);
+    return ranks;
+}
+
+void Job::left(int rank) noexcept {
+    auto nobody = -1;
+    first_left_.compare_exchange_strong(nobody, rank);
+    if (const auto parent = parent_.lock()) parent->left(members_[static_cast<std::size_t>(rank)]);
+}
+
+void Departures::add(int rank, const Failure& why) {
+    const auto lock = std::lock_guard(mutex_);
+    left_.emplace(rank, why);
+}
+
+std::optional<Failure> Departures::why(int rank) const {
+    const auto lock = std::lock_guard(mutex_);
+    const auto found = left_.find(rank);
+    return found == left_.end() ? std::nullopt : std::optional(found->second);
+}
+
+void Mailbox::put(int from, const std::string& message) {
+    const auto lock = std::lock_guard(mutex_);
+    messages_.emplace_back(from, message);
+    arrived_.notify_all();
+}
+
+std::string Mailbox::take(const Departures& left, int from, Duration timeout) {
+    auto lock = std::unique_lock(mutex_);
+    const auto next = [&] { return std::ranges::find(messages_, from, &std::pair<int, std::string>::first); };
+    const auto until = from_now(timeout);
+    auto gone = std::optional<Failure>{};
+    ++waiting_;
+    const auto in_time = arrived_.wait_until(lock, until, [&] {
+        gone = left.why(from);
+        return gone || next() != messages_.end();
+    });
+    --waiting_;
+    if (!in_time)
+        throw Timeout(cat("the timeout of ", to_text(timeout), " expired in join, waiting for rank ", from),
+                      {}, {from});
+    if (next() == messages_.end()) std::rethrow_exception(gone->error());
+    auto message = std::move(next()->second);
+    messages_.erase(next());
+    return message;
+}
+
+void Mailbox::post(int from, const std::string& message) {
+    const auto lock = std::lock_guard(mutex_);
+    posts_[from].push_back(message);
+    arrived_.notify_all();
+}
+
+std::vector<std::pair<int, std::string>> Mailbox::collect(const Departures& left, const std::string& phase,
+                                                          std::span<const int> from,
+                                                          std::chrono::steady_clock::time_point until) {
+    auto lock = std::unique_lock(mutex_);
+    auto heard = std::vector<std::pair<int, std::string>>{};
+    const auto has_left = [&](int each) { return left.why(each).has_value(); };
+    ++waiting_;
+    arrived_.wait_until(lock, until, [&] {
+        for (const auto each : from) {
+            const auto next = posts_.find(each);
+            if (next == posts_.end()) continue;
+            heard.emplace_back(each, std::move(next->second.front()));
+            next->second.pop_front();
+            if (next->second.empty()) posts_.erase(next);
+        }
+        return !heard.empty() || std::ranges::any_of(from, has_left);
+    });
+    --waiting_;
+    if (!heard.empty()) return heard;
+    for (const auto each : from)
+        if (auto why = left.why(each)) {
+            append(why->why, cat("; ", phase, " cannot be completed"));
+            std::rethrow_exception(why->error());
+        }
+    return {};
+}
+
+void Mailbox::look() noexcept {
+    if (waiting_ == 0) return;  // who begins to wait later reads the departures then
+    const auto lock = std::lock_guard(mutex_);
+    arrived_.notify_all();
+}
+
+}  // namespace rankmesh::detail

@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <deque>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "engine/record/recorder.hpp"
+#include "engine/threads/shared_group.hpp"
+
+namespace rankmesh::detail {
+
+/// The ranks of a job that send no more, and why: kept once for all its mailboxes, of which each has its own
+/// lock, since every rank leaves at last.
+class Departures {
+public:
+    /// The first reason of a rank stays.
+    void add(int rank, const Failure& why);
+    /// Why a rank has left; nothing if it has not.
+    std::optional<Failure> why(int rank) const;
+
+private:
+    mutable std::mutex mutex_;
+    std::map<int, Failure> left_;  // why, by rank
+};
+
+/// The messages to one rank: those of join, which sends some only when plans differ, and those of groups that
+/// are made at run time.
+class Mailbox {
+public:
+    void put(int from, const std::string& message);
+    void post(int from, const std::string& message);
+    /// The next that each of `from` has told, at least one; none once `until` has come. Throws PeerLost if
+    /// one of them has left without.
+    std::vector<std::pair<int, std::string>> collect(const Departures& left, const std::string& phase,
+                                                     std::span<const int> from,
+                                                     std::chrono::steady_clock::time_point until);
+    /// Throws PeerLost if `from` has left without a message. That others have left says nothing: a rank that
+    /// knows how plans differ leaves before those that are still told.
+    std::string take(const Departures& left, int from, Duration timeout);
+    /// Lets who waits look again, after an addition to the departures.
+    void look() noexcept;
+
+private:
+    std::mutex mutex_;
+    std::condition_variable arrived_;
+    std::atomic<int> waiting_ = 0;  // raised before the departures are read, which `look` counts on
+    std::deque<std::pair<int, std::string>> messages_;
+    std::map<int, std::deque<std::string>> posts_;  // by rank
+};
+
+/// The shared state of the ranks of one threads::run.
+class Job : public std::enable_shared_from_this<Job> {
+public:
+    /// `members`: the ranks in the parent job of one that is a part of it.
+    explicit Job(int size, const std::shared_ptr<Job>& parent = nullptr, std::vector<int> members = {});
+
+    /// The rank here of a rank of the parent, -1 if it has none.
+    int number_of(int parents_rank) const;
+
+    /// The shared group with this key; each of its ranks calls this once, as `rank`.
+    std::shared_ptr<SharedGroup> group(int rank, const std::string& key, const std::vector<int>& ranks);
+    /// The job of these ranks, the `turn`-th that they make; each of them calls this as `rank`.
+    std::shared_ptr<Job> sub(int rank, const std::vector<int>& ranks, int turn);
+    /// Fails every group, existing and later ones, since a rank leaves; the first call decides the error.
+    void fail(int rank, const Failure& why) noexcept;
+
+    /// Records that the program of a rank has returned, which says how it ends.
+    void returned(int rank) noexcept;
+    /// Records that nothing is left of a rank's world: every present and later call that needs it throws
+    /// PeerLost.
+    void end(int rank) noexcept;
+
+    /// The ranks of whose world nothing is left, and the one that left it by an exception.
+    std::vector<int> ended();
+
+    /// Records that a rank fails by an exception, before its peers can notice.
+    void left(int rank) noexcept;
+    /// The rank that failed first, -1 if none has.
+    int first_left() const { return first_left_; }
+
+    /// Sets the record of a rank.
+    void record(int rank, const std::shared_ptr<Recorder>& recorder);
+    /// The record of a rank; null while it has not begun, and once it has ended.
+    std::shared_ptr<Recorder> recorder(int rank) const;
+    /// `is in barrier, ...`.
+    std::string doing(int rank) const;
+    /// What the missing ranks do, and those that they wait for in turn.
+    std::string seen(const std::vector<int>& missing, const Label& label);
+
+    const int size;
+    const std::shared_ptr<SharedGroup> world;
+    Departures departures;
+    std::vector<Mailbox> mailboxes;  // by rank
+
+private:
+    std::shared_ptr<SharedGroup> group_of(std::vector<int> ranks);
+    /// The ranks that a rank waits for in a call.
+    std::vector<int> awaited(int rank);
+
+    template <class T>
+    struct Shared {
+        std::shared_ptr<T> object;
+        std::vector<int> taken;  // by these ranks
+    };
+    std::string how_ended(int rank) const;
+    void depart(int rank, const Failure& why);
+    /// The failure of a job that this one is a part of, for which a rank of that one leaves, with the numbers
+    /// of its ranks here.
+    Failure of_parent(int rank, Failure failure) const;
+
+    using Entry = Shared<SharedGroup>;
+    const std::weak_ptr<Job> parent_;  // the parent job, which outlives this one
+    const std::vector<int> members_;
+    std::atomic<int> first_left_ = -1;
+    std::mutex mutex_;
+    mutable std::mutex recording_;
+    std::vector<std::optional<std::weak_ptr<Recorder>>> recorders_;  // by rank, once it has begun
+    std::map<std::pair<std::string, int>, Entry> groups_;  // by key and first rank, until every member has it
+    std::vector<std::vector<std::weak_ptr<SharedGroup>>> alive_;  // by rank: those that it is in
+    std::map<std::pair<std::vector<int>, int>, Shared<Job>>
+        making_;  // sub-jobs, until every rank has its own
+    std::vector<std::weak_ptr<Job>> subs_;
+    std::optional<std::pair<int, Failure>> failed_;  // the rank that left first, and why
+    std::vector<bool> returned_;                     // by rank: its program
+    std::vector<int> ended_;                         // ranks of whose world nothing is left
+};
+
+}  // namespace rankmesh::detail
