@@ -7,12 +7,13 @@
 #include <filesystem>
 #include <functional>
 #include <numeric>
-#include <thread>
+#include <utility>
 
 #include <rankmesh/core/text.hpp>
 
 #include "conformance.hpp"
 #include "operations.hpp"
+#include "support/eventually.hpp"
 
 using namespace rankmesh;
 using operations::check_all;
@@ -30,8 +31,8 @@ int open_descriptors() {
 
 /// The descriptors of this process once they are `wanted`, as closing may take a moment, or after a while.
 int descriptors_once(int wanted) {
-    for (int i = 0; i < 200 && open_descriptors() != wanted; ++i)
-        std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    static_cast<void>(
+        support::eventually([&] { return open_descriptors() == wanted; }, std::chrono::seconds(2)));
     return open_descriptors();
 }
 
@@ -39,12 +40,14 @@ int descriptors_once(int wanted) {
 /// for a while.
 int settled_descriptors() {
     auto number = open_descriptors();
-    for (int same = 0, i = 0; same < 15 && i < 200; ++i) {
-        std::this_thread::sleep_for(std::chrono::milliseconds(10));
-        const auto now = open_descriptors();
-        same = now == number ? same + 1 : 0;
-        number = now;
-    }
+    auto since = std::chrono::steady_clock::now();
+    static_cast<void>(support::eventually(
+        [&] {
+            const auto now = std::chrono::steady_clock::now();
+            if (std::exchange(number, open_descriptors()) != number) since = now;
+            return now - since > std::chrono::milliseconds(150);
+        },
+        std::chrono::seconds(2)));
     return number;
 }
 

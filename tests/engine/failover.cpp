@@ -106,7 +106,7 @@ std::vector<Fate> fail_over(const std::vector<Process>& processes, int server,
             const auto& own = processes[i];
             auto& fate = fates[i];
             if (!own.comes) return;
-            std::this_thread::sleep_for(*own.comes);
+            std::this_thread::sleep_for(*own.comes);  // the laws hold for any times
             const auto store =
                 std::make_shared<DyingStore>(entries, own.last, slow, static_cast<unsigned>(i));
             auto stores = stores_of(own.place(), server, store, doubt, server_ended);

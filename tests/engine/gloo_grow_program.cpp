@@ -10,6 +10,7 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <stdexcept>
 #include <string>
 #include <thread>
 #include <utility>
@@ -18,6 +19,7 @@
 #include <rankmesh/core/text.hpp>
 #include <rankmesh/engine/gloo.hpp>
 
+#include "support/eventually.hpp"
 #include "support/ports.hpp"
 #include "survivors_program.hpp"
 
@@ -41,6 +43,16 @@ struct Step {
         return std::chrono::milliseconds(numbers.at(i));
     }
 };
+
+bool is_told(const std::string& word) {
+    return std::filesystem::exists(std::filesystem::path(std::getenv("RANKMESH_TEST_FOLDER")) / word);
+}
+
+/// Waits for a condition, which a test that goes wrong may never fulfil.
+template <class Condition>
+void wait_until(Condition&& condition) {
+    if (!support::eventually(condition)) throw std::runtime_error("waited in vain");
+}
 
 /// Of a rank: the world that it is in, and those that it was in.
 struct Rank {
@@ -66,7 +78,7 @@ struct Rank {
         if (step.word == "second" && number != step.numbers.at(0)) {  // the others come once it serves
             const auto store = std::string(std::getenv("RANKMESH_STORE"));
             const auto port = std::stoi(store.substr(store.rfind(':') + 1));
-            while (!support::listens_at(port)) std::this_thread::sleep_for(5ms);
+            wait_until([&] { return support::listens_at(port); });
         }
         if (step.word == "start")
             world.emplace(
@@ -86,9 +98,7 @@ struct Rank {
         }
         if (step.word == "mortal")  // dies when the test says so
             std::thread([] {
-                const auto file =
-                    std::string(std::getenv("RANKMESH_TEST_FOLDER")) + "/kill." + std::to_string(number);
-                while (!std::filesystem::exists(file)) std::this_thread::sleep_for(1ms);
+                wait_until([] { return is_told("kill." + std::to_string(number)); });
                 raise(SIGKILL);
             }).detach();
         if (step.word == "lose") {  // calls until a rank is lost
@@ -125,10 +135,7 @@ struct Rank {
         if (step.word == "back") world = std::move(before);
         if (step.word == "plan") world->join({{"tp", rest}});
         if (step.word == "pause") std::this_thread::sleep_for(step.milliseconds(0));
-        if (step.word == "told") {
-            const auto file = std::string(std::getenv("RANKMESH_TEST_FOLDER")) + "/told";
-            while (!std::filesystem::exists(file)) std::this_thread::sleep_for(1ms);
-        }
+        if (step.word == "told") wait_until([] { return is_told("told"); });
     }
 };
 
@@ -161,5 +168,5 @@ int main(int argc, char** argv) {
         const auto took = std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - begin);
         say(argv[i], ": ", kind, " after ", took.count(), " ms: ", text);
     }
-    std::this_thread::sleep_for(300ms);
+    std::this_thread::sleep_for(300ms);  // others may still be in a call that this rank has ended
 }

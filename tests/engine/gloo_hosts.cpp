@@ -176,8 +176,7 @@ TEST_F(GlooHosts, ALinkThatIsCutInACallEndsItAtTheTimeoutWithTheRanksBehindIt) {
          {std::pair{"10.77.0.1/24", "10.77.0.2/24"}, std::pair{"fd77::1/64", "fd77::2/64"}}) {
         const auto hosts = TwoHosts({a}, {b});
         auto job = Job(on(hosts, RANKMESH_GLOO_PROGRAM " timeout-cut-call"));
-        ASSERT_TRUE(job.all_say("joined"));
-        std::this_thread::sleep_for(std::chrono::milliseconds(100));
+        ASSERT_TRUE(job.all_say(", all: went well"));
         hosts.cut();
         const auto outcome = job.end();
         for (std::size_t rank = 0; rank < 4; ++rank) {
@@ -228,11 +227,12 @@ TEST_F(GlooHosts, ALinkThatIsCutForAMomentDelaysCallsAndJoinsOnly) {
     ASSERT_TRUE(job.all_say("joined the rendezvous"));
     hosts.cut();
     job.tell("go");
-    std::this_thread::sleep_for(std::chrono::milliseconds(300));
+    const auto moment = std::chrono::milliseconds(300);  // for which the link is cut
+    std::this_thread::sleep_for(moment);
     hosts.restore();
     ASSERT_TRUE(job.all_say("join: went well"));
     hosts.cut();
-    std::this_thread::sleep_for(std::chrono::milliseconds(300));
+    std::this_thread::sleep_for(moment);
     hosts.restore();
     job.tell("enough");
     const auto outcome = job.end();

@@ -2,6 +2,7 @@
 // Jobs as launchers start them: with torchrun's variables, by a folder or by a Redis server.
 #include <gtest/gtest.h>
 
+#include "support/eventually.hpp"
 #include "support/gloo_job.hpp"
 #include "support/listener.hpp"
 #include "support/ports.hpp"
@@ -188,16 +189,13 @@ TEST(GlooMaster, ASecondJobWithTheSameVariablesIsToldOfTheFirst) {
     const auto variables = master();
     auto first = support::Job(
         {.command = nothing_of_ours + program("kill-in-join"), .size = 2, .come = 1, .variables = variables});
-    const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(10);
-    const auto listens = [&] {
+    EXPECT_TRUE(support::eventually([&] {
         const auto address = support::Listener::loopback(std::stoi(variables.at("MASTER_PORT")) + 11);
         const auto made = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
         const auto is = connect(made, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0;
         close(made);
         return is;
-    };
-    while (!listens() && std::chrono::steady_clock::now() < until)
-        std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }));
     const auto second = gloo_job(nothing_of_ours + program("well"), 2, 1, {}, variables);
     // The first waits for its other rank for three seconds.
     expect_says(second, 0, "main caught: the job 'tcp:" + ports_of(variables) + "' is served at port ");
@@ -273,7 +271,7 @@ TEST_F(GlooRedis, AServerThatDiesWhileRanksMeetIsSaidByAllOfThem) {
     auto server = support::RedisServer();
     auto killer = std::jthread([&] {
         // All three wait once there are a claim of each, that rank 0 is here, and what the two others say.
-        while (server.keys() < 6) std::this_thread::sleep_for(std::chrono::milliseconds(20));
+        EXPECT_TRUE(support::eventually([&] { return server.keys() >= 6; }));
         server.stop();
     });
     const auto outcome = gloo_job(program("well"), 4, 3, server.url());

@@ -51,6 +51,7 @@ TEST(PeerMonitor, RanksThatLeaveAtTheSameTimeDoNotTakeEachOtherForLost) {
             const auto ended = std::make_shared<Ended>(std::make_shared<LocalProcesses>());
             auto monitor = std::make_unique<PeerMonitor>(connections, first_ranks(size), ended, nullptr);
             together.arrive_and_wait();
+            // Ranks leave at different times: the law holds for any.
             std::this_thread::sleep_for(std::chrono::microseconds(50 * ((turn * rank) % size)));
             monitor.reset();
             connections.reset();

@@ -10,8 +10,9 @@
 #include <array>
 #include <chrono>
 #include <string>
-#include <thread>
 #include <vector>
+
+#include "support/eventually.hpp"
 
 using namespace rankmesh::detail;
 
@@ -93,9 +94,7 @@ TEST(LocalProcesses, OfAWorldThoseOfThisNetworkAreLookedAt) {
     auto before = all.among({1, 3, 4});
     EXPECT_EQ(all.ended(), std::vector<int>{});
     child.end();
-    const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(20);
-    while (all.ended().empty() && std::chrono::steady_clock::now() < until)
-        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    EXPECT_TRUE(support::eventually([&] { return !all.ended().empty(); }));
     EXPECT_EQ(all.ended(), (std::vector{0, 4}));
     EXPECT_EQ(all.among({4, 1}).ended(), std::vector{0}) << "also one that has ended by then";
     EXPECT_EQ(before.ended(), std::vector{2});

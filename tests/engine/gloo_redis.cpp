@@ -280,7 +280,7 @@ TEST(RedisFailures, AnAnswerThatDoesNotEndEndsTheCallAtItsTimeout) {
         auto answer = std::string("$2147483647\r\n");
         while (send(peer, answer.data(), answer.size(), MSG_NOSIGNAL) > 0) {
             answer = "x";
-            std::this_thread::sleep_for(std::chrono::milliseconds(1));
+            std::this_thread::sleep_for(std::chrono::milliseconds(1));  // the pace of the answer
         }
         close(peer);
     });

@@ -177,6 +177,7 @@ TEST(StoreRendezvous, Fetch_ReadsAGroupInOneLook) {
 TEST(StoreRendezvous, Poll_PausesAQuarterOfTheTimeWaited) {
     auto waited = 0.0;  // seconds
     const auto stores = on_ranks(2, false, [&](StoreRendezvous& world) {
+        // The bound is about a wait that is long beside its shortest pause.
         if (world.rank() == 0) std::this_thread::sleep_for(std::chrono::milliseconds(400));
         const auto begin = std::chrono::steady_clock::now();
         world.all("a test", "", concatenation);
@@ -228,7 +229,7 @@ TEST(StoreRendezvous, Step_WhenItExpires_NamesTheAbsentOnAllRanks) {
             size, false,
             [&, ranks = static_cast<std::size_t>(size), absent = absent](StoreRendezvous& world) {
                 if (world.rank() == absent) return;
-                // Those that arrive later would wait longer.
+                // Ranks that arrive at different times, of which the last would wait longest.
                 std::this_thread::sleep_for(std::chrono::milliseconds(10 * world.rank()));
                 try {
                     world.all("a test", "", concatenation);
@@ -244,13 +245,13 @@ TEST(StoreRendezvous, Step_WhenItExpires_NamesTheAbsentOnAllRanks) {
 }
 
 TEST(StoreRendezvous, Rank_WhenItArrivesAndStops_IsNamed) {
-    for (auto stuck : {0, 1, 2})  // which have children
+    for (auto stuck : {0, 1, 2}) {  // which have children
+        auto expired = std::latch(19);
         on_ranks(
             20, false,
             [&](StoreRendezvous& world) {
                 const auto combine = [&, first = true](const std::string& a, const std::string& b) mutable {
-                    if (world.rank() == stuck && std::exchange(first, false))
-                        std::this_thread::sleep_for(std::chrono::milliseconds(1500));
+                    if (world.rank() == stuck && std::exchange(first, false)) expired.wait();
                     return a + b;
                 };
                 try {
@@ -260,8 +261,10 @@ TEST(StoreRendezvous, Rank_WhenItArrivesAndStops_IsNamed) {
                     EXPECT_EQ(error.missing, std::vector{stuck}) << error.what();
                     EXPECT_EQ(error.arrived.size(), 19U) << error.what();
                 }
+                if (world.rank() != stuck) expired.count_down();
             },
             std::chrono::milliseconds(400));
+    }
 }
 
 TEST(GlooWorld, Rank_ThatWaitsForTheMissingOne_IsNotNamed) {
@@ -285,6 +288,7 @@ TEST(GlooWorld, Rank_ThatWaitsForTheMissingOne_IsNotNamed) {
         exchange.max(values);
         if (rank == 3) return waiting.wait();  // it has arrived, and connects to nobody
         if (rank == 2) requests.pop_back();    // rank 1 alone waits for rank 3
+        // Its timeout begins later than that of rank 0, and so expires later.
         if (rank == 1) std::this_thread::sleep_for(std::chrono::milliseconds(200));
         auto channels = std::vector<std::shared_ptr<Channel>>{};
         try {
@@ -325,12 +329,14 @@ TEST(StoreRendezvous, Receiver_OfAWaitingRank_NamesTheMissingOne) {
             if (world.rank() == 2) return waiting.wait();
             const auto missing = std::vector{2};
             try {
-                if (world.rank() == 4) {  // which makes connections in the same join
+                if (world.rank() ==
+                    4) {  // which makes connections in the same join, for longer than a timeout
                     std::this_thread::sleep_for(std::chrono::milliseconds(400));
                     world.give_up_for_cause(
                         "connections",
                         {.kind = Failure::Kind::timeout, .why = "no rank 2", .missing = missing});
                 } else {
+                    // Its timeout expires later than that of rank 1, which waits for it.
                     if (world.rank() == 0) std::this_thread::sleep_for(std::chrono::milliseconds(100));
                     constexpr auto from = std::array{2, 0, 0, 4};
                     world.receive(from[static_cast<std::size_t>(world.rank())], "connections");
@@ -412,10 +418,11 @@ TEST(StoreRendezvous, Rank_ThatEndsBecauseOfAnother_IsNotBlamed) {
 }
 
 TEST(StoreRendezvous, Rank_AfterTheOthersGaveUp_IsToldAtOnce) {
+    auto gave_up = std::latch(2);
     on_ranks(
         3, false,
         [&](StoreRendezvous& world) {
-            if (world.rank() == 1) std::this_thread::sleep_for(std::chrono::milliseconds(600));
+            if (world.rank() == 1) gave_up.wait();
             const auto begin = std::chrono::steady_clock::now();
             try {
                 world.all("a test", "", concatenation);
@@ -424,6 +431,7 @@ TEST(StoreRendezvous, Rank_AfterTheOthersGaveUp_IsToldAtOnce) {
                 EXPECT_EQ(error.missing, std::vector{1}) << error.what();
                 EXPECT_EQ(error.arrived, (std::vector{0, 2})) << error.what();
             }
+            if (world.rank() != 1) gave_up.count_down();
             if (world.rank() == 1) {
                 EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::milliseconds(200));
             }

@@ -23,12 +23,14 @@
 
 #include "engine/gloo/transport/connector.hpp"
 #include "engine/gloo/transport/listener.hpp"
+#include "support/eventually.hpp"
 #include "support/gloo_job.hpp"
 #include "support/sockets.hpp"
 #include "support/taken_descriptors.hpp"
 
 namespace {
 
+using support::eventually;
 using support::Job;
 using support::listening;
 using support::Stranger;
@@ -72,15 +74,14 @@ protected:
     GlooStrangers() : job({.command = RANKMESH_GLOO_PROGRAM " late"}) {
         EXPECT_TRUE(job.all_say("joined the rendezvous"));
         ranks = ranks_of(job);
-        for (int tries = 0; doors(ranks).size() < 3 && tries < 1000; ++tries)
-            std::this_thread::sleep_for(std::chrono::milliseconds(5));
+        EXPECT_TRUE(eventually([&] { return doors(ranks).size() == 3; }));
     }
 
     /// Starts the last rank, and expects that all compute together.
     void expect_well() {
         job.tell("go");
         EXPECT_TRUE(job.all_say("join: went well"));
-        std::this_thread::sleep_for(std::chrono::milliseconds(200));  // while they compute
+        std::this_thread::sleep_for(std::chrono::milliseconds(200));  // while they compute beside strangers
         job.tell("enough");
         const auto outcome = job.end();
         for (std::size_t rank = 0; rank < 4; ++rank) {
@@ -141,14 +142,13 @@ TEST_F(GlooStrangers, AFloodAndADribbleDoNotKeepRanksFromEachOther) {
         for (const auto& door : targets) held.emplace_back(door);
         while (!stopping) {
             for (const auto& each : held) each.say("x");
-            std::this_thread::sleep_for(std::chrono::milliseconds(5));
+            std::this_thread::sleep_for(std::chrono::milliseconds(5));  // the pace of the dribble
         }
     });
-    std::this_thread::sleep_for(std::chrono::milliseconds(300));
+    EXPECT_TRUE(eventually([&] { return count > 100; }));
     expect_well();
     stopping = true;
     floods.clear();
-    EXPECT_GT(count, 100U);
 }
 
 TEST(GlooStore, AFolderThatIsExchangedInTheMiddleOfTheStartIsNotBelieved) {
@@ -160,8 +160,7 @@ TEST(GlooStore, AFolderThatIsExchangedInTheMiddleOfTheStartIsNotBelieved) {
         Job::Options{.command = RANKMESH_GLOO_PROGRAM " timeout", .size = 2, .come = 1, .store = store};
     auto first = Job(options);
     const auto claim = store + "/a%032job/claim.0";
-    for (int tries = 0; !std::filesystem::exists(claim) && tries < 1000; ++tries)
-        std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    ASSERT_TRUE(eventually([&] { return std::filesystem::exists(claim); }));
     // Who can write the folder above can move this one away, but makes none that belongs to this user.
     std::filesystem::rename(store, store + ".old");
     std::filesystem::create_directory(store);
@@ -193,26 +192,25 @@ TEST(GlooConnector, WhoListensButDoesNotKnowTheAnswerIsNotTakenForTheMember) {
     endpoint.password.fill('p');
     endpoint.answer.fill('a');
     auto connector = rankmesh::detail::Connector(endpoint);
-    const auto goes_on = [&] {
-        std::this_thread::sleep_for(std::chrono::milliseconds(5));
-        return connector.advance();
+    const auto goes_on_until = [&](auto&& condition) {
+        return eventually([&] {
+            EXPECT_FALSE(connector.advance());
+            return condition();
+        });
     };
     // Who hangs up is called again, and nobody is believed who says less than the whole answer.
-    EXPECT_FALSE(goes_on());
+    EXPECT_TRUE(goes_on_until([&] { return listener.is_called(); }));
     listener.accept().reset();
-    for (int tries = 0; connector.trouble().empty() && tries < 100; ++tries) EXPECT_FALSE(goes_on());
+    EXPECT_TRUE(goes_on_until([&] { return !connector.trouble().empty(); }));
     EXPECT_EQ(connector.trouble(), "no answer: Connection reset by peer");
-    for (int tries = 0; tries < 20; ++tries) EXPECT_FALSE(goes_on());
+    EXPECT_TRUE(goes_on_until([&] { return listener.is_called(); }));
     const auto stranger = listener.accept();
+    EXPECT_TRUE(goes_on_until([&] { return stranger.is_heard(); }));
     EXPECT_EQ(stranger.hear(16), std::string(16, 'p'));
     stranger.say(std::string(15, 'a'));
-    EXPECT_FALSE(goes_on());
+    EXPECT_FALSE(connector.advance());
     stranger.say("b");
-    EXPECT_THROW(
-        {
-            for (int tries = 0; tries < 100; ++tries) goes_on();
-        },
-        rankmesh::EngineFailure);
+    EXPECT_THROW(static_cast<void>(goes_on_until([] { return false; })), rankmesh::EngineFailure);
 }
 
 namespace {
@@ -220,7 +218,7 @@ namespace {
 /// Lets connectors advance until each is connected or refused; says which was what.
 std::vector<std::string> advanced(std::vector<std::unique_ptr<rankmesh::detail::Connector>>& connectors) {
     auto said = std::vector<std::string>(connectors.size());
-    for (int tries = 0; std::ranges::count(said, "") > 0 && tries < 10000; ++tries) {
+    EXPECT_TRUE(eventually([&] {
         for (std::size_t i = 0; i < said.size(); ++i) {
             if (!said[i].empty()) continue;
             try {
@@ -229,8 +227,8 @@ std::vector<std::string> advanced(std::vector<std::unique_ptr<rankmesh::detail::
                 said[i] = error.what();
             }
         }
-        std::this_thread::sleep_for(std::chrono::microseconds(100));
-    }
+        return std::ranges::count(said, "") == 0;
+    }));
     return said;
 }
 

@@ -5,6 +5,9 @@
 
 #include <chrono>
 #include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
 #include <optional>
 #include <string>
 #include <thread>
@@ -13,10 +16,12 @@
 #include <rankmesh/core/text.hpp>
 #include <rankmesh/engine/gloo.hpp>
 
+#include "support/eventually.hpp"
 #include "survivors_program.hpp"
 
 using namespace rankmesh;
 using namespace std::chrono_literals;
+using support::eventually;
 
 namespace {
 
@@ -25,6 +30,13 @@ namespace {
     raise(SIGKILL);
     std::abort();
 }
+
+/// Signals between the ranks, by files.
+std::filesystem::path signal_of(const std::string& word) {
+    return std::filesystem::path(std::getenv("RANKMESH_TEST_FOLDER")) / word;
+}
+void tell(const std::string& word) { std::ofstream(signal_of(word)) << "told"; }
+bool is_told(const std::string& word) { return std::filesystem::exists(signal_of(word)); }
 
 /// Steps over every axis of `mesh` until a rank is lost; `dying` dies in the third, if it is here.
 void train(World& world, const MeshSpec& mesh, int dying) {
@@ -97,23 +109,29 @@ int program(const std::string& mode, int dying) {
         kept.push_back(go_on(smallest));
     }
     if (mode == "within") {  // the last rank comes when the one before it has come and died
-        if (number == dying + 1) std::thread([] { std::this_thread::sleep_for(300ms), die(); }).detach();
-        if (number == dying + 2) std::this_thread::sleep_for(600ms);
+        if (number == dying + 1)
+            std::thread([] {
+                std::this_thread::sleep_for(300ms);  // in which it comes
+                tell("dies");
+                die();
+            }).detach();
+        if (number == dying + 2 && !eventually([] { return is_told("dies"); })) return 1;
         auto smaller = world.survivors(3s);
         kept.push_back(go_on(smaller));
     }
     if (mode == "late") {
-        if (number == 3) std::this_thread::sleep_for(5s);
+        if (number == 3 && !eventually([] { return is_told("0 goes on") && is_told("2 goes on"); })) return 1;
         for (int i = 0; i < 2; ++i) try {
                 auto smaller = world.survivors(2s);
                 kept.push_back(go_on(smaller));
+                tell(std::to_string(number) + " goes on");
                 break;
             } catch (const Timeout& error) {
                 say("lacks ", ranks_to_string(error.missing), " of ", ranks_to_string(error.arrived), ": ",
                     error.what());
             }
     }
-    std::this_thread::sleep_for(500ms);
+    std::this_thread::sleep_for(500ms);  // others may still be in a call that this rank has ended
     return 0;
 }
 
@@ -148,7 +166,7 @@ int keep() {
     hear();
     all = std::nullopt;
     kept.push_back(go_on(smaller));
-    std::this_thread::sleep_for(500ms);
+    std::this_thread::sleep_for(500ms);  // others may still be in a call that this rank has ended
     return 0;
 }
 

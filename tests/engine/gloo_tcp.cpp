@@ -32,6 +32,7 @@
 #include "engine/store/tcp_protocol.hpp"
 #include "engine/store/tcp_server.hpp"
 #include "engine/store/tcp_store.hpp"
+#include "support/eventually.hpp"
 #include "support/ports.hpp"
 #include "support/processes.hpp"
 #include "support/sockets.hpp"
@@ -44,6 +45,7 @@ namespace rankmesh::detail {
 namespace {
 
 using namespace tcp_protocol;
+using support::eventually;
 using Clock = std::chrono::steady_clock;
 using Texts = std::vector<std::optional<std::string>>;
 using support::soon;
@@ -72,15 +74,6 @@ std::string hex(const std::string& bytes) {
 std::size_t open_descriptors() {
     const auto all = std::filesystem::directory_iterator("/proc/self/fd");
     return static_cast<std::size_t>(std::distance(begin(all), end(all)));
-}
-
-/// Waits until something is true; false if it takes too long.
-bool becomes(const std::function<bool()>& condition) {
-    for (const auto until = soon(); Clock::now() < until;) {
-        if (condition()) return true;
-        std::this_thread::sleep_for(std::chrono::milliseconds(5));
-    }
-    return false;
 }
 
 /// Who has connected shows the store that it is rank 1 of a job without a secret.
@@ -207,23 +200,28 @@ TEST(TcpStore, Wait_EndsByAllEntriesOrTheLastOrItsTime) {
     const auto other = tcp_store(url, "a job", 1, 2);
     ASSERT_TRUE(host->set("a", "1", soon()));
     EXPECT_EQ(other->wait({"a", "failed"}, soon(), soon()), (Texts{"1", std::nullopt}));
-    auto later = std::thread([&] {
-        std::this_thread::sleep_for(std::chrono::milliseconds(100));
-        host->set("b", "2", soon());
-        std::this_thread::sleep_for(std::chrono::milliseconds(100));
-        host->set("c", "3", soon());
-    });
-    EXPECT_EQ(other->wait({"a", "b", "c", "b", "failed"}, soon(), soon()),
-              (Texts{"1", "2", "3", "2", std::nullopt}));
-    later.join();
-    auto failing = std::thread([&] {
-        std::this_thread::sleep_for(std::chrono::milliseconds(100));
-        host->set("failed", "why", soon());
-    });
-    EXPECT_EQ(other->wait({"d", "failed"}, soon(), soon()), (Texts{std::nullopt, "why"}));
-    failing.join();
+    for (auto turn = 0; turn < 20; ++turn) {  // either may be first
+        const auto b = cat("b.", turn), c = cat("c.", turn), failed = cat("failed.", turn);
+        auto begun = std::latch(1);
+        auto later = std::jthread([&] {
+            begun.wait();
+            host->set(b, "2", soon());
+            host->set(c, "3", soon());
+        });
+        begun.count_down();
+        EXPECT_EQ(other->wait({"a", b, c, b, failed}, soon(), soon()),
+                  (Texts{"1", "2", "3", "2", std::nullopt}));
+        later.join();
+        auto fails = std::latch(1);
+        auto failing = std::jthread([&] {
+            fails.wait();
+            host->set(failed, "why", soon());
+        });
+        fails.count_down();
+        EXPECT_EQ(other->wait({"d", failed}, soon(), soon()), (Texts{std::nullopt, "why"}));
+    }
     const auto begin = Clock::now();
-    EXPECT_EQ(other->wait({"d", "failed.1"}, in(200), soon()), (Texts{std::nullopt, std::nullopt}));
+    EXPECT_EQ(other->wait({"d", "failed"}, in(200), soon()), (Texts{std::nullopt, std::nullopt}));
     EXPECT_GE(Clock::now() - begin, std::chrono::milliseconds(200));
 }
 
@@ -245,12 +243,18 @@ TEST(TcpStore, Threads_OfARank_AskWhileOneWaits) {
 }
 
 TEST(TcpStore, Ranks_BeforeAndAfterTheServer_Connect) {
-    const auto url = free_url();
-    auto early = std::jthread([&] { EXPECT_TRUE(tcp_store(url, "a job", 1, 3)->set("early", "", soon())); });
-    std::this_thread::sleep_for(std::chrono::milliseconds(200));
-    const auto host = tcp_store(url, "a job", 0, 3);
-    EXPECT_EQ(host->wait({"early", "failed"}, soon(), soon()).front(), "");
-    EXPECT_TRUE(tcp_store(url, "a job", 2, 3)->set("late", "", soon()));
+    for (auto turn = 0; turn < 5; ++turn) {
+        const auto url = free_url();
+        auto comes = std::latch(1);
+        auto early = std::jthread([&] {
+            comes.count_down();
+            EXPECT_TRUE(tcp_store(url, "a job", 1, 3)->set("early", "", soon()));
+        });
+        comes.wait();
+        const auto host = tcp_store(url, "a job", 0, 3);
+        EXPECT_EQ(host->wait({"early", "failed"}, soon(), soon()).front(), "");
+        EXPECT_TRUE(tcp_store(url, "a job", 2, 3)->set("late", "", soon()));
+    }
 }
 
 TEST(TcpStore, Server_WhenTheLastRankGoes_FreesItsPort) {
@@ -263,7 +267,7 @@ TEST(TcpStore, Server_WhenTheLastRankGoes_FreesItsPort) {
     host.reset();
     EXPECT_EQ(other->get({"a"}, soon()), Texts{"text"});
     other.reset();
-    EXPECT_TRUE(becomes([&] { return !support::Stranger(address_of(url.first_port)).is_connected(); }));
+    EXPECT_TRUE(eventually([&] { return !support::Stranger(address_of(url.first_port)).is_connected(); }));
     const auto again = tcp_store(url, "a job", 0, 1);
     EXPECT_EQ(again->get({"a"}, soon()), Texts{std::nullopt}) << "entries end with their job";
     EXPECT_LE(open_descriptors(), before + 5) << "of the first job none is open";
@@ -484,10 +488,10 @@ TEST(TcpStore, Ranks_AmongManyStrangers_Connect) {
                 act(kept.back());
                 ++made;
                 if (kept.size() > 20) kept.pop_front();
-                std::this_thread::sleep_for(std::chrono::milliseconds(2));
+                std::this_thread::sleep_for(std::chrono::milliseconds(2));  // the pace of the flood
             }
         });
-    ASSERT_TRUE(becomes([&] { return made > 100; }));
+    ASSERT_TRUE(eventually([&] { return made > 100; }));
     {
         auto ranks = std::vector<std::jthread>{};
         for (int rank = 1; rank < 8; ++rank)
@@ -500,9 +504,9 @@ TEST(TcpStore, Ranks_AmongManyStrangers_Connect) {
     }
     over = true;
     flood.clear();
-    EXPECT_TRUE(becomes([&] { return open_descriptors() <= before; })) << "strangers go after a while";
+    EXPECT_TRUE(eventually([&] { return open_descriptors() <= before; })) << "strangers go after a while";
     server->release();
-    EXPECT_TRUE(becomes([&] { return server->has_ended(); }));
+    EXPECT_TRUE(eventually([&] { return server->has_ended(); }));
 }
 
 // Linux says that there is none also where nobody has called, which is no reason to throw anybody out.
@@ -511,15 +515,15 @@ TEST(TcpStore, Rank_WithTheLastDescriptor_Connects) {
     const auto server = TcpServer::start({.url = url, .job = "a job", .key = "job a job", .size = 2});
     const auto serving = open_descriptors();
     let_in(url, "a job", 2);  // a sanitizer opens a pipe for each type that it has not seen before
-    EXPECT_TRUE(becomes([&] { return open_descriptors() <= serving; }));
+    EXPECT_TRUE(eventually([&] { return open_descriptors() <= serving; }));
     {
         const auto taken = support::TakenDescriptors(2);
         const auto rank = support::Stranger(address_of(url.first_port));
-        std::this_thread::sleep_for(std::chrono::milliseconds(50));
+        std::this_thread::sleep_for(std::chrono::milliseconds(50));  // the law is about such a rank
         prove_to_be_of("a job", 2, rank);
     }
     server->release();
-    EXPECT_TRUE(becomes([&] { return server->has_ended(); }));
+    EXPECT_TRUE(eventually([&] { return server->has_ended(); }));
 }
 
 TEST(TcpStore, Rank_WithAMalformedRequest_LosesItsConnectionAlone) {
@@ -582,26 +586,31 @@ TEST(TcpStore, Server_WhenFull_SaysSo) {
 }
 
 TEST(TcpStore, Ranks_WhenTheServerDies_SayWhoServed) {
-    const auto url = free_url();
-    const auto rank_0 = fork();
-    if (rank_0 == 0) {
-        const auto host = tcp_store(url, "a job", 0, 2);
-        host->set("a", "", soon());
-        for (;;) pause();
+    for (auto turn = 0; turn < 5; ++turn) {  // it is killed before the wait, or in it
+        const auto url = free_url();
+        const auto rank_0 = fork();
+        if (rank_0 == 0) {
+            const auto host = tcp_store(url, "a job", 0, 2);
+            host->set("a", "", soon());
+            for (;;) pause();
+        }
+        const auto store = tcp_store(url, "a job", 1, 2);
+        ASSERT_EQ(store->wait({"a", "failed"}, soon(), soon()).front(), "");
+        auto begun = std::latch(1);
+        auto killer = std::jthread([&] {
+            begun.wait();
+            kill(rank_0, SIGKILL);
+            waitpid(rank_0, nullptr, 0);
+        });
+        const auto begin = Clock::now();
+        begun.count_down();
+        const auto text = text_of<EngineFailure>([&] { store->wait({"never", "failed"}, soon(), soon()); });
+        EXPECT_LT(Clock::now() - begin, std::chrono::seconds(5)) << "at once, not at the timeout";
+        EXPECT_TRUE(text.starts_with("the store '" + url.text() + "', which rank 0 serves, is gone ("))
+            << text;
+        EXPECT_NE(text.find(cat("): rank 0, process ", rank_0, " on ")), text.npos) << text;
+        EXPECT_EQ(text_of<EngineFailure>([&] { store->get({"a"}, soon()); }), text);
     }
-    const auto store = tcp_store(url, "a job", 1, 2);
-    ASSERT_EQ(store->wait({"a", "failed"}, soon(), soon()).front(), "");
-    auto killer = std::jthread([&] {
-        std::this_thread::sleep_for(std::chrono::milliseconds(200));
-        kill(rank_0, SIGKILL);
-        waitpid(rank_0, nullptr, 0);
-    });
-    const auto begin = Clock::now();
-    const auto text = text_of<EngineFailure>([&] { store->wait({"never", "failed"}, soon(), soon()); });
-    EXPECT_LT(Clock::now() - begin, std::chrono::seconds(5)) << "at once, not at the timeout";
-    EXPECT_TRUE(text.starts_with("the store '" + url.text() + "', which rank 0 serves, is gone (")) << text;
-    EXPECT_NE(text.find(cat("): rank 0, process ", rank_0, " on ")), text.npos) << text;
-    EXPECT_EQ(text_of<EngineFailure>([&] { store->get({"a"}, soon()); }), text);
 }
 
 TEST(TcpStore, Ranks_WhenTheServerStops_NameItsRankInTheirWorld) {
@@ -657,7 +666,7 @@ TEST(TcpStore, Rank0_WhenItEnds_WaitsForReaders) {
     {
         const auto store = tcp_store(url, "a job", 1, 2);
         ASSERT_TRUE(store->set("here", "", soon()));
-        std::this_thread::sleep_for(std::chrono::milliseconds(300));
+        std::this_thread::sleep_for(std::chrono::milliseconds(300));  // in which rank 0 could end too early
         EXPECT_EQ(store->get({"last"}, soon()), Texts{"word"});
     }
     auto status = 0;
@@ -684,12 +693,11 @@ TEST(TcpStore, Rank0_WhenItEnds_IgnoresWaitingCandidates) {
     const auto spare = tcp_store(url, "a job", 1, 0);
     const auto begin = Clock::now();
     ASSERT_TRUE(spare->set("here", "", soon()));
-    EXPECT_THROW(
-        for (;;) {
-            spare->get({"offer"}, soon());
-            std::this_thread::sleep_for(std::chrono::milliseconds(10));
-        },
-        EngineFailure);
+    EXPECT_THROW(static_cast<void>(eventually([&] {
+                     spare->get({"offer"}, soon());
+                     return false;
+                 })),
+                 EngineFailure);
     EXPECT_LT(Clock::now() - begin, std::chrono::seconds(10)) << "not after the longest time, 30 s";
     auto status = 0;
     waitpid(rank_0, &status, 0);
@@ -721,7 +729,7 @@ TEST(TcpStore, Child_OfRank0_HoldsNoConnections) {
     }
     other.reset();
     host.reset();
-    EXPECT_TRUE(becomes([&] { return !support::Stranger(address_of(url.first_port)).is_connected(); }));
+    EXPECT_TRUE(eventually([&] { return !support::Stranger(address_of(url.first_port)).is_connected(); }));
     kill(child, SIGKILL);
     waitpid(child, nullptr, 0);
     const auto leaving = fork();
@@ -828,11 +836,9 @@ TEST(TcpStore, Second_UntilFailover_CostsOneListener) {
                 stores.push_back(tcp_store(urls.first, "a job", rank, 4));
             stores.back()->get({"a"}, soon());
         }
-        for (int i = 0; i < 200; ++i, std::this_thread::sleep_for(std::chrono::milliseconds(5)))
-            if (expected(open_descriptors() - before)) return true;
-        return false;
+        return eventually([&] { return expected(open_descriptors() - before); }, std::chrono::seconds(1));
     };
-    EXPECT_TRUE(becomes([&] {
+    EXPECT_TRUE(eventually([&] {
         auto alone = std::size_t{0};
         holds({free_url()}, [&](std::size_t count) { return (alone = count) > 0; });
         return holds({free_url(), free_url()}, [&](std::size_t count) { return count == alone + 3; });
@@ -849,7 +855,7 @@ TEST(TcpStore, Candidate_EntersByTheSecond_OnlyAfterFailover) {
     EXPECT_EQ(url_of(20'000), "the store '" + urls.first.text() + "'");
     rank_0.reset();
     ASSERT_TRUE(
-        becomes([&] { return !support::Stranger(address_of(urls.first.first_port)).is_connected(); }));
+        eventually([&] { return !support::Stranger(address_of(urls.first.first_port)).is_connected(); }));
     const auto text = text_of<Timeout>([&] { url_of(300); });
     EXPECT_NE(text.find("this process has found no store of the job 'a job' to enter it by for "), text.npos);
     EXPECT_NE(text.find("; the second store '" + urls.second->text() +

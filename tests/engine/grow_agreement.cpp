@@ -58,7 +58,7 @@ Fates grow(Entries& entries, std::vector<std::unique_ptr<GrowAgreement>>& worlds
     auto threads = std::vector<std::thread>{};
     worlds.resize(ranks.size());
     const auto run = [](const One& one, Fate& fate, auto&& body) {
-        std::this_thread::sleep_for(one.comes);
+        std::this_thread::sleep_for(one.comes);  // the laws hold for any times
         const auto begin = std::chrono::steady_clock::now();
         try {
             fate.world = body();

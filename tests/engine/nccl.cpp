@@ -344,7 +344,7 @@ TEST(Nccl, ACallOnAStreamThatCapturesIsRefusedAndTheCaptureGoesOn) {
             "rankmesh cannot be captured; call it before the capture begins or after it ends");
         EXPECT_EQ(text_of<UsageError>([&] { there.all_reduce(*x); }), refused);
         EXPECT_EQ(text_of<UsageError>([&] { (void)there.start_all_reduce(*x); }), refused);
-        std::this_thread::sleep_for(std::chrono::milliseconds(150));
+        std::this_thread::sleep_for(std::chrono::milliseconds(150));  // in which the device's thread asks
         auto graph = cudaGraph_t{};
         support::check(cudaStreamEndCapture(*captured, &graph));
         on.host().barrier();

@@ -45,7 +45,7 @@ std::vector<Fate> survivor_agreement(const std::vector<Rank>& ranks, std::chrono
     for (std::size_t r = 0; r < ranks.size(); ++r)
         threads.emplace_back([&, r] {
             if (!ranks[r].comes) return;
-            std::this_thread::sleep_for(*ranks[r].comes);
+            std::this_thread::sleep_for(*ranks[r].comes);  // the laws hold for any times
             const auto store =
                 std::make_shared<DyingStore>(entries, ranks[r].last, slow, static_cast<unsigned>(r));
             const auto begin = std::chrono::steady_clock::now();

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from typing import Any
 
 import numpy as np
@@ -17,31 +18,26 @@ def on_ranks(size: int, program: Any, **options: Any) -> list[Any]:
     return run(size, lambda world: asyncio.run(program(world.join("dp=*").on("dp"))), **options)
 
 
-async def ticks(count: list[int]) -> None:
-    while True:
-        count[0] += 1
-        await asyncio.sleep(0.001)
-
-
 def test_an_operation_returns_what_it_wrote_while_other_tasks_run() -> None:
-    async def program(dp: Communicator) -> tuple[list[float], bool, Any]:
-        array = np.full(3, dp.rank + 1.0)
-        if dp.rank == 1:
-            count = [0]
-            ticking = asyncio.create_task(ticks(count))
-            while count[0] < 20:  # the other rank waits meanwhile
-                await asyncio.sleep(0.001)
-            ticking.cancel()
-        count = [0]
-        ticking = asyncio.create_task(ticks(count))
-        pending = dp.start_all_reduce(array)
-        result = await pending
-        ticking.cancel()
-        return result.tolist(), result is array is pending.wait() is await pending, count[0] > 5
+    ran = threading.Event()  # on rank 0, by another task than that which awaits
 
-    first, second = on_ranks(2, program)
-    assert first == ([3.0, 3.0, 3.0], True, True)
-    assert second[:2] == ([3.0, 3.0, 3.0], True)
+    async def program(dp: Communicator) -> tuple[list[float], bool]:
+        array = np.full(3, dp.rank + 1.0)
+        if dp.rank == 1:  # comes only then: an await that kept other tasks from running would never end
+            assert await asyncio.to_thread(ran.wait, 20)
+        pending = dp.start_all_reduce(array)
+
+        async def other() -> None:
+            for _ in range(20):
+                assert dp.rank == 1 or not pending.done()
+                await asyncio.sleep(0)
+            if dp.rank == 0:
+                ran.set()
+
+        result, _ = await asyncio.gather(pending, other())
+        return result.tolist(), result is array is pending.wait() is await pending
+
+    assert on_ranks(2, program) == [([3.0, 3.0, 3.0], True)] * 2
 
 
 def test_several_operations_of_one_communicator_are_awaited_at_once() -> None:
@@ -58,17 +54,16 @@ def test_an_exception_arrives_at_the_await(checked: bool) -> None:
         with pytest.raises(rankmesh.Disagreement):
             await dp.start_all_reduce(np.ones(1 + dp.rank))
 
+    expired = threading.Event()
+
     async def late(dp: Communicator) -> None:
         if dp.rank == 0:
-            count = [0]
-            ticking = asyncio.create_task(ticks(count))
             with pytest.raises(rankmesh.Timeout, match=r"the timeout of 300 ms expired on rank 0 in ") as error:
                 await dp.within(0.3).start_barrier()
-            ticking.cancel()
+            expired.set()
             assert (error.value.arrived, error.value.missing) == ([0], [1])
-            assert count[0] > 20
         else:
-            await asyncio.sleep(1)
+            assert await asyncio.to_thread(expired.wait, 20)
 
     on_ranks(2, differ, checked=checked)
     on_ranks(2, late, checked=checked)

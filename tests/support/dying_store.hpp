@@ -59,7 +59,7 @@ private:
             dead_ = true;
             throw Died{};
         }
-        if (slow_.count() > 0)
+        if (slow_.count() > 0)  // the laws hold for any times that uses take
             std::this_thread::sleep_for(static_cast<int>(random_() % 1000) *
                                         std::chrono::microseconds(slow_) / 1000);
     }

@@ -13,9 +13,9 @@
 #include <regex>
 #include <sstream>
 #include <string>
-#include <thread>
 #include <vector>
 
+#include "support/eventually.hpp"
 #include "support/processes.hpp"
 
 namespace support {
@@ -77,16 +77,12 @@ public:
     }
     /// Waits until every rank has printed `text`; false if that takes too long.
     bool all_say(const std::string& text) const {
-        const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(20);
-        for (int rank = 0; rank < static_cast<int>(processes_.size());) {
-            if (said(rank).find(text) != std::string::npos)
+        auto rank = 0;
+        return eventually([&] {
+            while (rank < static_cast<int>(processes_.size()) && said(rank).find(text) != std::string::npos)
                 ++rank;
-            else if (std::chrono::steady_clock::now() < until)
-                std::this_thread::sleep_for(std::chrono::milliseconds(5));
-            else
-                return false;
-        }
-        return true;
+            return rank == static_cast<int>(processes_.size());
+        });
     }
     /// Waits until the process of a rank has ended.
     void wait_for_end(int rank) const {

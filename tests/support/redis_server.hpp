@@ -5,6 +5,7 @@
 
 #include <memory>
 
+#include "support/eventually.hpp"
 #include "support/listener.hpp"
 #include "support/processes.hpp"
 
@@ -64,12 +65,14 @@ public:
                                               "no"};
         words.insert(words.end(), options_.begin(), options_.end());
         process_ = support::start(words, {});
-        for (int wait = 0; wait < 2000; ++wait) {
-            if (waitpid(process_, nullptr, WNOHANG) == process_) return process_ = 0, false;
-            if (keys() >= 0) return true;
-            std::this_thread::sleep_for(std::chrono::milliseconds(10));
-        }
-        return stop(), false;
+        auto ended = false;
+        const auto settled = eventually([&] {
+            ended = waitpid(process_, nullptr, WNOHANG) == process_;
+            return ended || keys() >= 0;
+        });
+        if (ended) process_ = 0;
+        if (!settled) stop();
+        return settled && !ended;
     }
 
 private:

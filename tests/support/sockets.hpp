@@ -3,6 +3,7 @@
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
+#include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -45,6 +46,12 @@ inline std::vector<sockaddr_in> listening(pid_t process) {
     return found;
 }
 
+/// Whether a socket has something to read, or somebody to accept.
+inline bool is_readable(int socket) {
+    auto asked = pollfd{.fd = socket, .events = POLLIN, .revents = 0};
+    return poll(&asked, 1, 0) == 1;
+}
+
 /// A connection as anybody can make one.
 class Stranger {
 public:
@@ -67,6 +74,8 @@ public:
         if (descriptor_ >= 0) ::close(descriptor_);
     }
     bool is_connected() const { return connected_; }
+    /// Whether there is something to hear.
+    bool is_heard() const { return is_readable(descriptor_); }
     void say(const std::string& bytes) const {
         static_cast<void>(::send(descriptor_, bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT));
     }
@@ -103,6 +112,8 @@ public:
     Listener& operator=(const Listener&) = delete;
     ~Listener() { ::close(descriptor_); }
     const sockaddr_in& address() const { return address_; }
+    /// Whether somebody waits to be accepted.
+    bool is_called() const { return is_readable(descriptor_); }
     Stranger accept() const { return Stranger(::accept4(descriptor_, nullptr, nullptr, SOCK_CLOEXEC)); }
 
 private:
