@@ -505,7 +505,11 @@ WRONG: list[tuple[Callable[[Communicator], Any], type[Exception], str]] = [
     (lambda on: on.within(None), TypeError, "the timeout is None, which is NoneType"),
     (lambda on: on.scan(np.ones(2), reduction="mean"), ValueError, "a scan by mean"),
     (lambda on: on.all_gather(np.ones(3)), ValueError, "in place was given 3 elements; it takes a multiple of 2"),
-    (lambda on: on.all_gather_v(np.ones(1), np.ones(2), [1]), ValueError, "the counts are 1; "),
+    (
+        lambda on: on.all_gather_v(np.ones(1), np.ones(2), [1]),
+        ValueError,
+        "was given 1 counts; it takes one a member, 2",
+    ),
     (
         lambda on: on.all_gather_v(np.ones(1), np.ones(2), [1, -1]),
         ValueError,
