@@ -77,7 +77,8 @@ Given::Given(std::string_view what, const std::vector<Setting>& known, const Val
                                               : near));
         }
         if (!is_of(value, *found))
-            throw UsageError(cat(name, " of ", what, " is ", shown(value), "; it must be ", wanted(found->type)));
+            throw UsageError(
+                cat(name, " of ", what, " is ", shown(value), "; it must be ", wanted(found->type)));
         const auto* word = std::get_if<std::string>(&value);
         if (word && !found->words.empty() && std::ranges::find(found->words, *word, [](const auto& each) {
                                                  return each.first;

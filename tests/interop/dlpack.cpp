@@ -19,9 +19,7 @@ using Numbers = std::vector<std::int64_t>;
 namespace {
 
 template <class B>
-concept GoesOut = requires(B&& buffer) {
-    dlpack::tensor_of(std::forward<B>(buffer));
-};
+concept GoesOut = requires(B&& buffer) { dlpack::tensor_of(std::forward<B>(buffer)); };
 struct Token {
     int id = 0;
 };

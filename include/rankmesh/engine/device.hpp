@@ -51,7 +51,7 @@ private:
 ///     const auto memory = Memory(lent, 8, DType::f32, Space::host);
 ///     EXPECT_EQ(to_string(memory.dtype()), "f32");
 template <class Void>
-requires std::is_void_v<Void>
+    requires std::is_void_v<Void>
 class Memory<Void> {
 public:
     using value_type = Void;

@@ -70,8 +70,8 @@ constexpr DType integer_dtype() {
 }  // namespace detail
 
 template <std::integral T>
-requires(sizeof(T) <= 8) struct dtype_of<T> : detail::Constant<detail::integer_dtype<T>()> {
-};
+    requires(sizeof(T) <= 8)
+struct dtype_of<T> : detail::Constant<detail::integer_dtype<T>()> {};
 template <>
 struct dtype_of<bool> : detail::Constant<DType::boolean> {};
 template <>
@@ -91,8 +91,6 @@ struct dtype_of<double> : detail::Constant<DType::f64> {};
 
 /// A type that engines know and can reduce.
 template <class T>
-concept Known = requires {
-    dtype_of<T>::value;
-};
+concept Known = requires { dtype_of<T>::value; };
 
 }  // namespace rankmesh

@@ -32,7 +32,7 @@ concept HasParts = requires(const T& number) {
 /// A complex number of any library: two consecutive floats or doubles.
 template <class T>
 concept Complex = std::is_class_v<T> && HasParts<T> && std::floating_point<typename T::value_type> &&
-                      Known<typename T::value_type> && sizeof(T) == 2 * sizeof(typename T::value_type) &&
+                  Known<typename T::value_type> && sizeof(T) == 2 * sizeof(typename T::value_type) &&
                   std::is_trivially_copyable_v<T>;
 
 /// The element type of an array; T itself if T is not an array.
@@ -50,8 +50,8 @@ consteval bool is_element();
 template <class T, class Outer>
 concept OtherElement = !std::same_as<T, Outer> && is_element<T>();
 template <class T>
-concept RefusedClass = (std::is_union_v<T> || (std::is_class_v<T> && !std::is_aggregate_v<T>)) &&
-                       !is_element<T>();
+concept RefusedClass =
+    (std::is_union_v<T> || (std::is_class_v<T> && !std::is_aggregate_v<T>)) && !is_element<T>();
 template <class T, class Outer>
 concept Other = !std::same_as<T, Outer>;
 
@@ -79,9 +79,7 @@ struct Anything {
 };
 
 template <class T, class... Initial>
-concept BeginsWith = requires {
-    T{std::declval<Initial>()...};
-};
+concept BeginsWith = requires { T{std::declval<Initial>()...}; };
 template <class T, class... Initial>
 concept GoesOnBehind = BeginsWith<T, Initial..., Anything<T>> || requires {
     T{std::declval<Initial>()..., {}};

@@ -154,7 +154,9 @@ public:
     ///         rollout();
     ///         me.resume("dp");
     ///     }
-    void suspend(AxisRef auto const&... axes) const requires(sizeof...(axes) > 0) {
+    void suspend(AxisRef auto const&... axes) const
+        requires(sizeof...(axes) > 0)
+    {
         const std::string_view names[] = {name_of(axes)...};
         suspend(std::span<const std::string_view>(names));
     }
@@ -164,7 +166,9 @@ public:
     /// Suspends all communicators of the plan, or of this view's mesh. Every rank calls it.
     void suspend() const;
     /// Restores what `suspend` released. Must be called with the same arguments.
-    void resume(AxisRef auto const&... axes) const requires(sizeof...(axes) > 0) {
+    void resume(AxisRef auto const&... axes) const
+        requires(sizeof...(axes) > 0)
+    {
         const std::string_view names[] = {name_of(axes)...};
         resume(std::span<const std::string_view>(names));
     }

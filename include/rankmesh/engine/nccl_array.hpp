@@ -37,7 +37,7 @@ namespace rankmesh::nccl {
 ///         ones.copy_to(sums);
 ///     }
 template <class T>
-requires std::is_trivially_copyable_v<T>
+    requires std::is_trivially_copyable_v<T>
 class Array {
 public:
     Array(const World& world, std::size_t size)

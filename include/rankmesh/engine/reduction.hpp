@@ -71,17 +71,16 @@ inline constexpr detail::ReductionTag<Reduction::logical_xor> logical_xor{};
 
 namespace detail {
 template <class R>
-concept IsReduction = requires {
-    requires std::same_as<decltype(std::remove_reference_t<R>::value), const Reduction>;
-};
+concept IsReduction =
+    requires { requires std::same_as<decltype(std::remove_reference_t<R>::value), const Reduction>; };
 }  // namespace detail
 
 /// True if R is a reduction that is defined for T. For example, integers have no mean; complex numbers have
 /// only sum and mean. For void, a type known only at run time, the call checks instead.
 template <class R, class T>
-concept Reduces = detail::IsReduction<R> &&
-    (std::is_void_v<T> || (Known<T> && reduces(R::value, dtype_of<T>::value)) ||
-     (detail::Complex<T> && reduces_complex(R::value)));
+concept Reduces =
+    detail::IsReduction<R> && (std::is_void_v<T> || (Known<T> && reduces(R::value, dtype_of<T>::value)) ||
+                               (detail::Complex<T> && reduces_complex(R::value)));
 /// Like Reduces, for scan, which does not support mean.
 template <class R, class T>
 concept Scans = Reduces<R, T> && R::value != Reduction::mean;

@@ -37,7 +37,7 @@ RANKMESH_EXPORT int run(int argc, char** argv, const std::function<int(World&)>&
 ///     void train(World& world) { world.join({{"dp", rest}}).on("dp").barrier(); }
 ///     int main(int argc, char** argv) { return run(argc, argv, train, {.threads = 4}); }
 template <class Program>
-requires std::invocable<Program&, World&>
+    requires std::invocable<Program&, World&>
 int run(int argc, char** argv, Program&& program, const RunOptions& options = {}) {
     using Result = std::invoke_result_t<Program&, World&>;
     static_assert(std::is_void_v<Result> || std::convertible_to<Result, int>,

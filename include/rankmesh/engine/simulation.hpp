@@ -35,8 +35,8 @@ struct SimulatedJoin {
     Count address_requests = {};  ///< requests to the store that exchange addresses
     Count address_bytes = {};     ///< of those
     Count connections = {};       ///< connections, each to one other rank of a group
-    int rounds = 0;  ///< the longest chain of messages, each sent after the previous was received
-    double seconds = 0;           ///< until the last rank has joined
+    int rounds = 0;      ///< the longest chain of messages, each sent after the previous was received
+    double seconds = 0;  ///< until the last rank has joined
 };
 
 /// Joins `plan` on all ranks of a world of `world` ranks in this process, with the protocol of an engine that

@@ -128,18 +128,17 @@ void bind_mapping(nb::class_<Coordinate>& c) {
 
 /// Equality, hash, texts and pickles.
 void bind_value(nb::class_<Coordinate>& c) {
-    c
-        .def(
-            "__eq__",
-            [](const Coordinate& self, nb::object other) -> bool {
-                if (nb::isinstance<Coordinate>(other))
-                    return dict_of(self)
-                        .attr("__eq__")(dict_of(nb::cast<Coordinate>(other)))
-                        .is(nb::bool_(true));
-                return nb::isinstance<nb::dict>(other) &&
-                       dict_of(self).attr("__eq__")(other).is(nb::bool_(true));
-            },
-            nb::arg("other").none(), nb::sig("def __eq__(self, other: object, /) -> bool"))
+    c.def(
+         "__eq__",
+         [](const Coordinate& self, nb::object other) -> bool {
+             if (nb::isinstance<Coordinate>(other))
+                 return dict_of(self)
+                     .attr("__eq__")(dict_of(nb::cast<Coordinate>(other)))
+                     .is(nb::bool_(true));
+             return nb::isinstance<nb::dict>(other) &&
+                    dict_of(self).attr("__eq__")(other).is(nb::bool_(true));
+         },
+         nb::arg("other").none(), nb::sig("def __eq__(self, other: object, /) -> bool"))
         .def("__hash__",
              [](const Coordinate& self) {  // equal coordinates have equal hashes in any order of axes
                  auto hash = std::size_t{0};

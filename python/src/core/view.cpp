@@ -118,7 +118,8 @@ Difference difference_of(nb::handle a, nb::handle b, nb::handle on, nb::handle o
             topology_of(mesh));
     };
     const auto most = int_of(first, "the number of ranks to list");
-    if (most < 0) throw UsageError(detail::cat("the number of ranks to list is ", most, "; it must be 0 or more"));
+    if (most < 0)
+        throw UsageError(detail::cat("the number of ranks to list is ", most, "; it must be 0 or more"));
     auto difference =
         Difference{side_of(a, on), side_of(b.is_none() ? a : b, on_b.is_none() ? on : on_b), {}};
     difference.found = view::diff(difference.a, difference.b, static_cast<std::size_t>(most));

@@ -77,8 +77,8 @@ WorldOptions options_of(nb::handle engine, nb::handle timeout, bool multithreade
         auto function = nb::borrow(log);
         if (!PyCallable_Check(log.ptr()) && nb::hasattr(log, "info")) function = log.attr("info");
         if (!PyCallable_Check(function.ptr()))
-            throw TypeFault(
-                cat("the log is ", described(log), "; it must be a logging.Logger, or a function of one str"));
+            throw TypeFault(cat("the log is ", described(log),
+                                "; it must be a logging.Logger, or a function of one str"));
         options.log = Log(std::move(function));
     }
     return options;

@@ -9,8 +9,8 @@ namespace of_vllm {
 void check(Given& given) {
     const auto dcp = given.number("decode_context_model_parallel_size");
     if (dcp < 0)
-        throw Error(Fault::sizes,
-                    detail::cat("decode_context_model_parallel_size is ", dcp, "; it must be 1 or more, or None"));
+        throw Error(Fault::sizes, detail::cat("decode_context_model_parallel_size is ", dcp,
+                                              "; it must be 1 or more, or None"));
     given.derive("dcp_size", dcp == 0 ? 1 : dcp);
 }
 

@@ -8,8 +8,8 @@
 
 namespace rankmesh::detail {
 
-/// The text as a JSON string, with its quotes; a byte that is not UTF-8 becomes U+FFFD. The string has no `<`,
-/// so that it can stand in a script element of HTML.
+/// The text as a JSON string, with its quotes; a byte that is not UTF-8 becomes U+FFFD. The string has no
+/// `<`, so that it can stand in a script element of HTML.
 inline std::string json_string(std::string_view text) {
     auto out = std::string("\"");
     while (!text.empty()) {
