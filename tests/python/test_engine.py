@@ -508,7 +508,7 @@ WRONG: list[tuple[Callable[[Communicator], Any], type[Exception], str]] = [
     (
         lambda on: on.all_gather_v(np.ones(1), np.ones(2), [1]),
         ValueError,
-        "was given 1 counts; it takes one a member, 2",
+        "the counts are 1; 'dp' of mesh dp=2 has 2 ranks, which need one each",
     ),
     (
         lambda on: on.all_gather_v(np.ones(1), np.ones(2), [1, -1]),
