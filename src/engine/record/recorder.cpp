@@ -16,6 +16,7 @@
 #include <rankmesh/core/error.hpp>
 #include <rankmesh/core/ranks.hpp>
 
+#include "engine/diagnosis/failure.hpp"
 #include "engine/fork.hpp"
 #include "engine/record/json.hpp"
 #include "engine/record/process_end.hpp"
