@@ -13,8 +13,10 @@
 #include <vector>
 
 #include <rankmesh/core/export.hpp>
-#include <rankmesh/engine/buffers.hpp>
+// Before buffers.hpp, which includes it too: a compiler lists fewer headers above a refusal.
 #include <rankmesh/engine/detail/accept.hpp>
+
+#include <rankmesh/engine/buffers.hpp>
 #include <rankmesh/engine/detail/make_call.hpp>
 #include <rankmesh/engine/pending.hpp>
 #include <rankmesh/engine/tag.hpp>
