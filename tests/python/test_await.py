@@ -56,10 +56,16 @@ def test_an_exception_arrives_at_the_await(checked: bool) -> None:
 
     expired = threading.Event()
 
+    async def run_often() -> None:
+        for _ in range(20):
+            await asyncio.sleep(0)
+
     async def late(dp: Communicator) -> None:
         if dp.rank == 0:
+            other = asyncio.create_task(run_often())  # runs while the barrier is awaited, or not at all
             with pytest.raises(rankmesh.Timeout, match=r"the timeout of 300 ms expired on rank 0 in ") as error:
                 await dp.within(0.3).start_barrier()
+            assert other.done()
             expired.set()
             assert (error.value.arrived, error.value.missing) == ([0], [1])
         else:
