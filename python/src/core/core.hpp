@@ -32,4 +32,15 @@ struct Groups {
     Partition groups;
 };
 
+/// Binds `==` of a class; an object of another type is unequal.
+template <class T>
+void bind_equality(nb::class_<T>& c) {
+    c.def(
+        "__eq__",
+        [](const T& self, nb::handle other) {
+            return nb::isinstance<T>(other) && self == nb::cast<const T&>(other);
+        },
+        nb::arg("other").none(), nb::sig("def __eq__(self, other: object, /) -> bool"));
+}
+
 }  // namespace rankmesh::python

@@ -48,6 +48,16 @@ struct Iterator {
     int next = 0;
 };
 
+template <class Sequence, class At>
+void bind_iterator(nb::module_& m, const char* name, At at) {
+    nb::class_<Iterator<Sequence>>(m, name)
+        .def("__iter__", [](nb::handle self) { return self; })
+        .def("__next__", [at](Iterator<Sequence>& it) {
+            if (it.next == it.size) throw nb::stop_iteration();
+            return at(*it.sequence, it.next++);
+        });
+}
+
 Ranks ranks_from(nb::handle given) {
     if (nb::isinstance<Ranks>(given)) return nb::cast<Ranks>(given);
     if (nb::isinstance<nb::str>(given)) return Ranks(parse_ranks(text_of(given, "a group")));
@@ -170,13 +180,8 @@ void bind_parts(nb::class_<Ranks>& c) {
 
 /// Equality, hash, texts and pickles.
 void bind_value(nb::class_<Ranks>& c) {
-    c.def(
-         "__eq__",
-         [](const Ranks& self, nb::handle other) {
-             return nb::isinstance<Ranks>(other) && self == nb::cast<const Ranks&>(other);
-         },
-         nb::arg("other").none(), nb::sig("def __eq__(self, other: object, /) -> bool"))
-        .def("__hash__", &Ranks::hash)
+    bind_equality(c);
+    c.def("__hash__", &Ranks::hash)
         .def("__str__", &Ranks::text)
         .def("__repr__", [](const Ranks& self) { return cat("Group('", self.text(), "')"); })
         .def(
@@ -274,18 +279,8 @@ void bind_value(nb::class_<Groups>& c) {
 }  // namespace
 
 void bind_groups(nb::module_& m) {
-    nb::class_<Iterator<Ranks>>(m, "_RankIterator")
-        .def("__iter__", [](nb::handle self) { return self; })
-        .def("__next__", [](Iterator<Ranks>& it) {
-            if (it.next == it.size) throw nb::stop_iteration();
-            return (*it.sequence)[it.next++];
-        });
-    nb::class_<Iterator<Groups>>(m, "_GroupIterator")
-        .def("__iter__", [](nb::handle self) { return self; })
-        .def("__next__", [](Iterator<Groups>& it) {
-            if (it.next == it.size) throw nb::stop_iteration();
-            return group_at(*it.sequence, it.next++);
-        });
+    bind_iterator<Ranks>(m, "_RankIterator", [](const Ranks& ranks, int i) { return ranks[i]; });
+    bind_iterator<Groups>(m, "_GroupIterator", group_at);
 
     auto group = nb::class_<Ranks>(
         m, "Group", nb::sig("class Group(collections.abc.Sequence[int])"),

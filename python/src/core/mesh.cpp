@@ -336,13 +336,8 @@ void bind_rearranging(nb::class_<Mesh>& c) {
 
 /// Equality, hash, texts and pickles.
 void bind_value(nb::class_<Mesh>& c) {
-    c.def(
-         "__eq__",
-         [](const Mesh& self, nb::handle other) {
-             return nb::isinstance<Mesh>(other) && self == nb::cast<const Mesh&>(other);
-         },
-         nb::arg("other").none(), nb::sig("def __eq__(self, other: object, /) -> bool"))
-        .def("__hash__", [](const Mesh& self) { return hash_of(to_string(self)); })
+    bind_equality(c);
+    c.def("__hash__", [](const Mesh& self) { return hash_of(to_string(self)); })
         .def_prop_ro(
             "text", [](const Mesh& self) { return to_string(self); },
             "Returns the mesh as text that Mesh reads.")

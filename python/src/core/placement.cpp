@@ -123,13 +123,8 @@ void bind_queries(nb::class_<Placement>& c) {
 
 /// Equality, hash, texts and pickles.
 void bind_value(nb::class_<Placement>& c) {
-    c.def(
-         "__eq__",
-         [](const Placement& self, nb::handle other) {
-             return nb::isinstance<Placement>(other) && self == nb::cast<const Placement&>(other);
-         },
-         nb::arg("other").none(), nb::sig("def __eq__(self, other: object, /) -> bool"))
-        .def("__hash__", [](const Placement& self) { return std::hash<std::string>{}(to_string(self)); })
+    bind_equality(c);
+    c.def("__hash__", [](const Placement& self) { return std::hash<std::string>{}(to_string(self)); })
         .def_prop_ro(
             "text", [](const Placement& self) { return to_string(self); },
             "Returns the placement as text that Placement reads.")
