@@ -235,11 +235,16 @@ std::unique_ptr<NcclComm> NcclEngine::shrink(Exchange& survivors) {
     auto left = std::vector<int>{};  // by their numbers here
     for (const auto& said : all_say(survivors, can ? cat(exchange_.rank(), " ") : std::string{}))
         left.push_back(said.empty() ? -1 : static_cast<int>(Fields(said, "what another rank says").number()));
-    // ncclCommShrink leaves at least one rank out, and keeps the order of the others.
     const auto before = first_ranks(exchange_.size());
-    if (left.size() < 2 || left.size() == before.size() || left.front() < 0 ||
-        std::ranges::adjacent_find(left, std::greater_equal()) != left.end())
+    const auto all_have_it = std::ranges::none_of(left, [](int each) { return each < 0; });
+    if (all_have_it && left.size() == before.size()) return nullptr;
+    // ncclCommShrink leaves at least one rank out, and keeps the order of the others.
+    if (!all_have_it || left.size() < 2 ||
+        std::ranges::adjacent_find(left, std::greater_equal()) != left.end()) {
+        // A rank that has aborted it, or is lost, does not finalise it with the others.
+        if (!share_) root_ = nullptr;
         return nullptr;
+    }
     auto without = std::vector<int>{};
     std::ranges::set_difference(before, left, std::back_inserter(without));
     auto made = std::unique_ptr<NcclComm>{};
