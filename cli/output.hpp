@@ -53,8 +53,7 @@ std::optional<int> known_width();
 /// Returns known_width(), else 80.
 int terminal_width();
 
-/// Returns true if output shall be coloured, from `--color`: auto, always or never. `auto` means a terminal
-/// without NO_COLOR.
+/// Returns true if `--color` asks for colour: `always`, or `auto` on a terminal without NO_COLOR.
 bool wants_color(std::string_view choice);
 
 }  // namespace rankmesh::cli

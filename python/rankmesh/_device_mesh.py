@@ -60,7 +60,7 @@ class DeviceMesh:
 
     @property
     def root(self) -> Mesh:
-        """The mesh of the world, of which this is a submesh."""
+        """The mesh of the world. This mesh is a part of it."""
         return self._of.root
 
     def size(self, mesh_dim: int | None = None) -> int:

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // How a world and those that enter it agree, over entries in memory: deaths and delays at every point.
 #include "engine/membership/grow_agreement.hpp"
-#include "engine/membership/candidacy.hpp"
+#include "engine/membership/enter.hpp"
 
 #include <gtest/gtest.h>
 
@@ -20,7 +20,7 @@ using namespace rankmesh;
 using namespace std::chrono_literals;
 using detail::choose;
 using detail::GrowAgreement;
-using detail::GrownWorld;
+using detail::NextWorld;
 using support::Died;
 using support::DyingStore;
 using support::Entries;
@@ -40,7 +40,7 @@ struct One {
 
 /// What became of it.
 struct Fate {
-    std::optional<GrownWorld> world = {};
+    std::optional<NextWorld> world = {};
     std::string error = {};  // its kind and text
     bool died = false;
     std::chrono::milliseconds took{};

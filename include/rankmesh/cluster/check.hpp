@@ -23,7 +23,7 @@ struct Keep {
     friend bool operator==(const Keep&, const Keep&) = default;
 };
 
-/// What `check_on` shall find out.
+/// The questions that `check_on` answers.
 struct ClusterQuestions {
     /// The rules to check; empty: `default_keeps`.
     std::vector<Keep> keep = {};

@@ -125,7 +125,7 @@ private:
     }
 
     /// In round k each rank sends to the rank k higher and receives from the rank k lower. No rank waits for
-    /// a later round; hence there is no deadlock, even with little staging memory.
+    /// a later round, so ranks cannot deadlock. This holds with any amount of staging memory.
     void exchange(int stage, std::int64_t each) {
         auto rounds = std::map<int, std::pair<Stream, Stream>>{};
         const auto round = [&](int from, int to) { return (to - from + plan_.extent()) % plan_.extent(); };

@@ -33,7 +33,7 @@ def unflatten(
 ) -> DeviceMesh:
     """Splits a mesh of one dimension into several, like `_unflatten`, but with these groups.
 
-    A text in place of a group says why there is no group. torch's error contains it when a program gets that group.
+    An axis without a group has a text in its place: the reason. torch's error quotes it if a program gets that group.
     """
     mesh = DeviceMesh(
         root.device_type,

@@ -18,7 +18,8 @@ bool truth_of(nb::handle value) {
     return truth != 0;
 }
 
-/// The elements of a sequence that is no str; throws TypeFault for others, where `what` says what they are.
+/// Returns a sequence. Throws TypeFault for a str and for objects that are not sequences; `what` begins its
+/// text.
 nb::object each_of(nb::handle given, const char* what) {
     if (nb::isinstance<nb::str>(given) || !nb::hasattr(given, "__iter__"))
         throw TypeFault(cat(what, ", not ", described(given)));

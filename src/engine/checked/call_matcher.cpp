@@ -105,7 +105,7 @@ void CallMatcher::advance_own() {
     } catch (const Timeout& passed) {  // on another rank: this one only looks
         if (open_.empty()) return break_with(std::current_exception());
         const auto& label = *open_.front()->label;
-        break_with(expired_elsewhere(label, attendance_of(passed)).error(label));
+        break_with(timeout_failure_elsewhere(label, attendance_of(passed)).error(label));
     } catch (...) {
         break_with(std::current_exception());
     }
@@ -160,9 +160,10 @@ std::exception_ptr CallMatcher::expired_in_comparison(const CheckedCall& part, D
                                                       const Timeout& passed) const {
     const auto& label = *part.label;
     if (passed.arrived.empty() || contains(passed.arrived, rank_))
-        return expired(timeout, rank_, part.text(), label, attendance_of(passed)).error(label);
+        return timeout_failure(timeout, rank_, part.text(), label, attendance_of(passed)).error(label);
     // Others have waited for it in another call.
-    if (!contains(passed.missing, rank_)) return expired_elsewhere(label, attendance_of(passed)).error(label);
+    if (!contains(passed.missing, rank_))
+        return timeout_failure_elsewhere(label, attendance_of(passed)).error(label);
     // They miss this rank, which misses them, or the other end of its message.
     const auto missing = is_point_to_point(part.call.operation) ? std::vector{label.ranks[part.call.argument]}
                                                                 : passed.arrived;
@@ -170,7 +171,8 @@ std::exception_ptr CallMatcher::expired_in_comparison(const CheckedCall& part, D
         return contains(passed.arrived, each) ? "waits in another call of this communicator"
                                               : "has not called it";
     });
-    return expired(timeout, rank_, part.text(), label, {.arrived = {rank_}, .missing = missing, .seen = seen})
+    return timeout_failure(timeout, rank_, part.text(), label,
+                           {.arrived = {rank_}, .missing = missing, .seen = seen})
         .error(label);
 }
 

@@ -11,7 +11,7 @@
 namespace rankmesh::detail {
 namespace {
 
-Failure timeout_failure(std::string why, Attendance ranks) {
+Failure with_ranks(std::string why, Attendance ranks) {
     return {.kind = Failure::Kind::timeout,
             .why = std::move(why),
             .arrived = std::move(ranks.arrived),
@@ -60,8 +60,10 @@ Attendance Attendance::of(const Label& label, int group_rank, const std::vector<
     const auto answers = [&](std::size_t i) { return statuses[i].answers; };
     if (!awaited.empty() && !std::ranges::all_of(positions, answers)) std::erase_if(positions, answers);
     for (const auto i : positions) attendance.missing.push_back(label.ranks[static_cast<int>(i)]);
-    auto next = positions.begin();
-    attendance.seen = last_seen(attendance.missing, label, [&](int) { return statuses[*next++].doing; });
+    attendance.seen = last_seen(attendance.missing, label, [&](int rank) {
+        const auto nth = std::ranges::find(attendance.missing, rank) - attendance.missing.begin();
+        return statuses[positions[static_cast<std::size_t>(nth)]].doing;
+    });
     return attendance;
 }
 
@@ -73,21 +75,22 @@ std::string Attendance::text(const Label& label) const {
                unreachable.size() == 1 ? ", which is on another host" : ", which are on other hosts");
 }
 
-Failure expired(Duration timeout, int rank, const std::string& what, const Label& label, Attendance ranks) {
+Failure timeout_failure(Duration timeout, int rank, const std::string& what, const Label& label,
+                        Attendance ranks) {
     auto why = cat("the timeout of ", to_text(timeout), " expired on rank ", rank, " in ", what, " on ",
                    label.text(), ", group ", to_string(label.ranks), ": ", ranks.text(label));
-    return timeout_failure(std::move(why), std::move(ranks));
+    return with_ranks(std::move(why), std::move(ranks));
 }
 
-Failure expired_elsewhere(const Label& label, Attendance ranks) {
+Failure timeout_failure_elsewhere(const Label& label, Attendance ranks) {
     auto why = cat("a timeout expired on ", ranks_to_string(ranks.arrived), ", on ", label.text(), ", group ",
                    to_string(label.ranks), ": ", ranks.text(label));
-    return timeout_failure(std::move(why), std::move(ranks));
+    return with_ranks(std::move(why), std::move(ranks));
 }
 
-Timeout expired_in(const std::string& phase, Duration timeout, int rank, const std::vector<int>& arrived,
-                   const std::vector<int>& missing, const std::string& missing_text,
-                   const std::string& seen) {
+Timeout timeout_error_in(const std::string& phase, Duration timeout, int rank,
+                         const std::vector<int>& arrived, const std::vector<int>& missing,
+                         const std::string& missing_text, const std::string& seen) {
     return {cat("the timeout of ", to_text(timeout), " expired in ", phase, " on rank ", rank, ": ",
                 text_of(arrived, missing, missing_text)),
             arrived, missing, seen};

@@ -20,7 +20,7 @@ inline constexpr auto it_is_silent = "does not answer: it is stopped, cut off or
 inline constexpr auto it_is_stopped = "is stopped, or has no time to answer";
 }  // namespace missing_because
 
-/// The number of missing ranks of which an error says what they do.
+/// An error describes this many missing ranks at most.
 inline constexpr auto most_described = std::size_t{4};
 
 /// What the first few of the missing ranks do: `rank 3 [dp=1] is in ...; rank 5 [dp=2] is gone`. `doing` says
@@ -46,15 +46,17 @@ struct Attendance {
     std::string text(const Label& label) const;
 };
 
-/// A timeout that expired on `rank` in a call; `what` is the call in words, as `numbered` gives them.
-Failure expired(Duration timeout, int rank, const std::string& what, const Label& label, Attendance ranks);
+/// The failure of a timeout that expired on `rank` in a call; `what` is the call as `numbered` writes it.
+Failure timeout_failure(Duration timeout, int rank, const std::string& what, const Label& label,
+                        Attendance ranks);
 
-/// The same as other ranks of a group hear it, in another call.
-Failure expired_elsewhere(const Label& label, Attendance ranks);
+/// The same failure for a rank of the group that is in another call.
+Failure timeout_failure_elsewhere(const Label& label, Attendance ranks);
 
-/// The same for a step that is not a call of a group, such as `join`; `missing_text` names the missing ranks.
-Timeout expired_in(const std::string& phase, Duration timeout, int rank, const std::vector<int>& arrived,
-                   const std::vector<int>& missing, const std::string& missing_text,
-                   const std::string& seen = {});
+/// The error of a timeout in a step that is not a call of a group, such as `join`; `missing_text` names the
+/// missing ranks.
+Timeout timeout_error_in(const std::string& phase, Duration timeout, int rank,
+                         const std::vector<int>& arrived, const std::vector<int>& missing,
+                         const std::string& missing_text, const std::string& seen = {});
 
 }  // namespace rankmesh::detail

@@ -61,8 +61,8 @@ void GroupConnector::exchange_endpoints(Connections& connections, const ChannelR
     const auto until = from_now(timeout_);
     const auto members = ranks.list();
     const auto late = [&](const std::vector<int>& arrived, const std::vector<int>& missing) {
-        return expired_in(phase, timeout_, rendezvous_->rank(), arrived, missing,
-                          request.label->named(missing));
+        return timeout_error_in(phase, timeout_, rendezvous_->rank(), arrived, missing,
+                                request.label->named(missing));
     };
     auto unread = members;
     const auto name = last_.name + address_entry(request, request.group_rank);

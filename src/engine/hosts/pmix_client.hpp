@@ -19,8 +19,8 @@ public:
 
     /// True if this build has PMIx.
     static bool is_built();
-    /// The connection of this process, null if there is no server. Throws Timeout if a server does not
-    /// answer.
+    /// Returns the connection of this process, or null without a server. Throws Timeout if the server does
+    /// not answer.
     ///
     /// It stays open until the process ends: Open MPI's launcher does not let a process reconnect.
     static std::shared_ptr<PmixClient> of_process(std::chrono::nanoseconds timeout);

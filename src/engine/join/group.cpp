@@ -201,8 +201,8 @@ void agree_on_group(Exchange& exchange, GroupCounts& counts, const NewGroup& gro
     auto late = missing;
     std::ranges::sort(late);
     const auto doing = [&](int rank) { return exchange.doing(rank); };
-    throw expired_in(phase, timeout, exchange.rank(), arrived, late, label.named(late),
-                     doing(late.front()).empty() ? "" : last_seen(late, label, doing));
+    throw timeout_error_in(phase, timeout, exchange.rank(), arrived, late, label.named(late),
+                           doing(late.front()).empty() ? "" : last_seen(late, label, doing));
 }
 
 std::vector<int> of_color(std::optional<int> color, std::vector<Colored> all) {
@@ -222,8 +222,8 @@ std::vector<Colored> gather_colors(Exchange& exchange, const Colored& own, Durat
         bytes = gather(
             exchange, [&](const std::string& beneath) { append(texts, beneath); }, [&] { return texts; });
     } catch (const Timeout& expired) {
-        throw expired_in("split, of all ranks of the world,", timeout, exchange.rank(), expired.arrived,
-                         expired.missing, ranks_to_string(expired.missing), expired.seen);
+        throw timeout_error_in("split, of all ranks of the world,", timeout, exchange.rank(), expired.arrived,
+                               expired.missing, ranks_to_string(expired.missing), expired.seen);
     }
     auto all = std::vector<Colored>{};
     for (auto fields = Fields(bytes, "what another rank splits by"); !fields.at_end();) {

@@ -70,7 +70,7 @@ void assign(MeshEntry& mesh_entry, MeshEntry::GroupEntry& group_entry, int rank,
 
 /// True if both use one channel: the same ranks in the same order, the same settings, and neither is
 /// separate.
-bool share(const MeshEntry::GroupEntry& a, const MeshEntry::GroupEntry& b) {
+bool shares_channel(const MeshEntry::GroupEntry& a, const MeshEntry::GroupEntry& b) {
     if (a.item.separate() || b.item.separate() || a.item.settings != b.item.settings) return false;
     const auto& x = a.label->ranks;
     const auto& y = b.label->ranks;
@@ -87,7 +87,7 @@ std::shared_ptr<CommunicatorState> shared_state(const MeshEntry::GroupEntry& gro
                                                 const std::vector<MeshEntry::GroupEntry>& made_later) {
     const auto among = [&](const std::vector<MeshEntry::GroupEntry>& group_entries) {
         const auto found = std::ranges::find_if(group_entries, [&](const MeshEntry::GroupEntry& taken) {
-            return taken.state && share(taken, group_entry);
+            return taken.state && shares_channel(taken, group_entry);
         });
         return found == group_entries.end() ? nullptr : found->state;
     };
@@ -237,7 +237,7 @@ std::vector<MeshEntry*> lay_out(std::vector<MeshEntry>& mesh_entries, int rank,
 const MeshEntry::GroupEntry* with_channel_of(const MeshEntry::GroupEntry& group_entry,
                                              std::span<const MeshEntry::GroupEntry* const> taken) {
     for (const auto* other : taken)
-        if (other == &group_entry || share(*other, group_entry)) return other;
+        if (other == &group_entry || shares_channel(*other, group_entry)) return other;
     return nullptr;
 }
 

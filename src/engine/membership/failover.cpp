@@ -200,7 +200,7 @@ public:
           lost_(std::move(lost)),
           store_(std::make_shared<SealedStore>(stores.second_.store)) {}
 
-    GrownWorld world();
+    NextWorld world();
     const std::shared_ptr<Store>& store() const { return store_; }
 
 private:
@@ -233,7 +233,7 @@ FailoverStore::Outcome FailoverStore::fail_over(const Member& member, Duration g
     return {std::move(world), agreement.store(), server, std::move(said)};
 }
 
-GrownWorld FailoverStore::Agreement::world() {
+NextWorld FailoverStore::Agreement::world() {
     auto outcome = std::string{};
     try {
         announce();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Store failover: if the process that serves a job's store ends, the other ranks go on by a second store.
-// All that differs between a job with a second store and one without is in this file.
+// `open_store` makes a FailoverStore, and StoreRendezvous calls it; nothing else knows of a second store.
 // docs/design/0020-tcp-store.md says why.
 #pragma once
 
@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "engine/channel.hpp"
-#include "engine/membership/grown_world.hpp"
+#include "engine/membership/next_world.hpp"
 #include "engine/membership/rendezvous.hpp"
 #include "engine/store/served_store.hpp"
 
@@ -70,7 +70,7 @@ public:
         int place() const { return places[static_cast<std::size_t>(rank)]; }
     };
     struct Outcome {
-        GrownWorld world;
+        NextWorld world;
         std::shared_ptr<Store> store;  // the second
         int server = -1;               // the rank that serves it
         std::string said;              // what a user must know

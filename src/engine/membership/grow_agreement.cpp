@@ -75,7 +75,7 @@ std::string GrowAgreement::as_before() const {
     return cat("the world of ", counted(size_, "rank"), " is as it was");
 }
 
-GrownWorld GrowAgreement::grow(const Growth& asked, const std::function<std::vector<int>()>& ended) {
+NextWorld GrowAgreement::grow(const Growth& asked, const std::function<std::vector<int>()>& ended) {
     if (places_.empty())
         throw UsageError(
             cat("rank ", rank_,
@@ -170,7 +170,7 @@ std::string GrowAgreement::follow(const Growth& asked, const Lost& lost) {
             auto missing = std::vector<int>{};
             for (int each = 0; each < size_; ++each)
                 (here[static_cast<std::size_t>(each)] && each != 0 ? arrived : missing).push_back(each);
-            return decide(Failure::of(expired_in(
+            return decide(Failure::of(timeout_error_in(
                 "grow", asked.timeout, rank_, arrived, missing, ranks_to_string(missing),
                 leader_is_here ? "rank 0 arrived and then did not go on: stopped, cut off or gone" : "")));
         }
@@ -343,7 +343,7 @@ std::string GrowAgreement::decide_missing(Duration timeout, const std::vector<in
     auto arrived = first_ranks(size_);
     std::erase_if(arrived, [&](int each) { return contains(missing, each); });
     return decide(
-        Failure::of(expired_in("grow", timeout, 0, arrived, missing, ranks_to_string(missing), seen)));
+        Failure::of(timeout_error_in("grow", timeout, 0, arrived, missing, ranks_to_string(missing), seen)));
 }
 
 /// Asks the chosen candidates, none or more, and all ranks whether they are there. Returns whether the

@@ -13,7 +13,7 @@
 
 #include "engine/channel.hpp"
 #include "engine/diagnosis/failure.hpp"
-#include "engine/membership/grown_world.hpp"
+#include "engine/membership/next_world.hpp"
 #include "engine/store/store.hpp"
 
 namespace rankmesh::detail {
@@ -39,7 +39,7 @@ public:
     /// Throws on all ranks: Timeout if a rank does not call this in time, or no process enters; PeerLost if a
     /// rank ends, which `ended` lists; Disagreement; UsageError. Takes at most twice the timeout, and a
     /// little more if rank 0 is lost.
-    GrownWorld grow(const Growth& asked, const std::function<std::vector<int>()>& ended);
+    NextWorld grow(const Growth& asked, const std::function<std::vector<int>()>& ended);
 
     const std::vector<int>& places() const { return places_; }
     /// The entries of failed calls. Nobody reads them once the ranks have taken a step elsewhere.

@@ -14,7 +14,7 @@
 #include <rankmesh/core/text.hpp>
 
 #include "engine/diagnosis/failure.hpp"
-#include "engine/membership/grown_world.hpp"
+#include "engine/membership/next_world.hpp"
 
 namespace rankmesh::detail {
 
@@ -97,8 +97,8 @@ public:
     struct Survivors {
         std::vector<int> ranks;
         std::unique_ptr<Rendezvous> rendezvous;
-        std::optional<GrownWorld> moved = {};  // the whole world, if it has failed over to another store
-        std::string said = {};                 // what a user must know, "" for nothing
+        std::optional<NextWorld> moved = {};  // the whole world, if it has failed over to another store
+        std::string said = {};                // what a user must know, "" for nothing
     };
     /// The ranks that call this within `grace`; sooner if all others have left, or some rank knows that they
     /// have `ended`. `about`: what others must know of this process if the world fails over.
@@ -108,7 +108,7 @@ public:
 
     /// The ranks of this rendezvous and ranks that have entered, and a rendezvous of all.
     struct Grown {
-        GrownWorld world;
+        NextWorld world;
         std::unique_ptr<Rendezvous> rendezvous;
     };
     /// Lets processes enter that wait for it; throws as GrowAgreement does.

@@ -14,7 +14,7 @@
 
 #include "engine/fields.hpp"
 #include "engine/host.hpp"
-#include "engine/membership/candidacy.hpp"
+#include "engine/membership/enter.hpp"
 #include "engine/store/sealed_store.hpp"
 #include "engine/timeout.hpp"
 
@@ -79,7 +79,7 @@ StoreRendezvous::~StoreRendezvous() {
     stale.insert(stale.end(), stale_keys_.begin(), stale_keys_.end());
 }
 
-StoreRendezvous::StoreRendezvous(std::shared_ptr<Store> store, const GrownWorld& world, int server,
+StoreRendezvous::StoreRendezvous(std::shared_ptr<Store> store, const NextWorld& world, int server,
                                  Duration timeout)
     : StoreRendezvous(std::move(store), world.scope, world.rank, static_cast<int>(world.places.size()),
                       timeout, nullptr, world.places) {

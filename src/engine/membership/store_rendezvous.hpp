@@ -78,7 +78,7 @@ private:
     StoreRendezvous(std::shared_ptr<Store> store, std::string scope, int rank, int size, Duration timeout,
                     std::shared_ptr<Series> series, std::optional<std::vector<int>> places);
     /// Of a world that has grown, or gone on by another store, whose rank `server` serves the store.
-    StoreRendezvous(std::shared_ptr<Store> store, const GrownWorld& world, int server, Duration timeout);
+    StoreRendezvous(std::shared_ptr<Store> store, const NextWorld& world, int server, Duration timeout);
 
     /// Takes over what another world of this process knows of the same store, which rank `server` serves
     /// here.

@@ -57,8 +57,8 @@ bool holds_before(std::chrono::steady_clock::time_point until, Condition&& condi
     for (int i = 0; i < size_of(comm); ++i)
         (std::ranges::find(missing, i) != missing.end() ? absent : arrived).push_back(label.ranks[i]);
     if (!note.empty()) arrived = {label.ranks[rank_of(comm)]};
-    auto failure = expired(timeout, label.ranks[rank_of(comm)], "monitored_barrier", label,
-                           {.arrived = std::move(arrived), .missing = std::move(absent)});
+    auto failure = timeout_failure(timeout, label.ranks[rank_of(comm)], "monitored_barrier", label,
+                                   {.arrived = std::move(arrived), .missing = std::move(absent)});
     append(failure.why, note);
     failure.raise(label);
 }

@@ -62,8 +62,8 @@ std::exception_ptr NcclChannel::timeout_of(const Work& work) const {
     auto awaited = std::vector<int>{};
     if (is_message) awaited.push_back(work.call.argument);
     if (work.call.operation == Operation::send_recv) awaited.push_back(work.call.source);
-    return expired(work.timeout, parts_.device->rank, numbered(work.call, work.number), *work.label,
-                   Attendance::of(*work.label, parts_.group_rank, awaited, statuses))
+    return timeout_failure(work.timeout, parts_.device->rank, numbered(work.call, work.number), *work.label,
+                           Attendance::of(*work.label, parts_.group_rank, awaited, statuses))
         .error(*work.label);
 }
 

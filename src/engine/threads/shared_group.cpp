@@ -127,7 +127,8 @@ void SharedGroup::wait(std::uint64_t ticket, const Label& label, Duration timeou
             ranks.seen = seen_(ranks.missing, label);
             lock.lock();
             if (!posted.done() && !failure_)
-                failure_ = expired(timeout, rank(entry.group_rank), what(entry), label, std::move(ranks));
+                failure_ =
+                    timeout_failure(timeout, rank(entry.group_rank), what(entry), label, std::move(ranks));
         }
         changed_.notify_all();
     }

@@ -23,8 +23,8 @@ void ThreadsWorld::max(std::array<std::int64_t, 4>& values) {
         cause->set(job_->world->failure());
         for (const auto missing : timeout.missing)
             if (const auto missed = job_->recorder(missing)) missed->asked();
-        throw expired_in("join", options.timeout, rank_, timeout.arrived, timeout.missing,
-                         ranks_to_string(timeout.missing), timeout.seen);
+        throw timeout_error_in("join", options.timeout, rank_, timeout.arrived, timeout.missing,
+                               ranks_to_string(timeout.missing), timeout.seen);
     }
 }
 

@@ -90,10 +90,10 @@ void PeerMonitor::report_missing() {
                 answered_[i] == 0 || gone_[i]
                     ? silence_of(i)
                     : Channel::PeerStatus{.arrived = answered_[i] == 2, .doing = cat("is ", doing_[i])});
-        failure =
-            expired(timeout, ranks_[static_cast<std::size_t>(group_rank_)], numbered(*call, number), *label,
-                    Attendance::of(*label, group_rank_,
-                                   awaited < 0 ? std::vector<int>{} : std::vector{awaited}, statuses));
+        failure = timeout_failure(
+            timeout, ranks_[static_cast<std::size_t>(group_rank_)], numbered(*call, number), *label,
+            Attendance::of(*label, group_rank_, awaited < 0 ? std::vector<int>{} : std::vector{awaited},
+                           statuses));
     }
     fail(std::move(failure));
 }

@@ -48,8 +48,8 @@ public:
         std::string why;
     };
 
-    /// The failure because of which the ranks that a failure names have ended their connections; nothing if
-    /// they have sent none.
+    /// Looks for the cause of a failure: the failure that the ranks named in it have sent before they ended
+    /// their connections. Returns nothing if they have sent none.
     std::function<std::optional<Failure>(const Failure&)> cause = [](const Failure&) {
         return std::optional<Failure>{};
     };

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A world that has grown, or gone on by another store: as its ranks know it and as an entry says it.
+// The next world of a job: ranks have entered it, or its ranks go on by another store. As its ranks know it,
+// and as an entry of a store holds it.
 #pragma once
 
 #include <optional>
@@ -21,9 +22,9 @@ struct Growth {
     std::string common = {};  // what new ranks must know of the world, the same on all its ranks
 };
 
-/// A world of old ranks and of ranks that have entered, as all of them know it. A rank's place is its number
-/// in the first world of the job, or the place of the rank that it has replaced.
-struct GrownWorld {
+/// The next world of a job, as all its ranks know it: ranks of the world before, and ranks that have entered.
+/// A rank's place is its number in the first world of the job, or the place of the rank that it has replaced.
+struct NextWorld {
     int rank = 0;                          // of this process
     std::vector<int> places;               // by rank, ascending
     std::vector<std::string> abouts = {};  // by rank
@@ -35,7 +36,7 @@ struct GrownWorld {
 /// A world that is decided, and the secret by which each process knows itself in it, by rank: "" if the
 /// process knows its place.
 struct Listed {
-    GrownWorld world;
+    NextWorld world;
     std::vector<std::string> secrets;
 };
 /// The text of an entry that says the world; `read_listed` reads it.

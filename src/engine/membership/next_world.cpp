@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engine/membership/grown_world.hpp"
+#include "engine/membership/next_world.hpp"
 
 #include <rankmesh/core/text.hpp>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engine/membership/candidacy.hpp"
+#include "engine/membership/enter.hpp"
 
 #include <algorithm>
 #include <chrono>
@@ -45,7 +45,7 @@ public:
     bool expired() const { return Clock::now() >= until_; }
 
     /// The world that it has entered; nothing if it must come again, or the timeout has expired.
-    std::optional<GrownWorld> wait() {
+    std::optional<NextWorld> wait() {
         if (slot_ < 0) return std::nullopt;
         for (;;) {
             const auto found = store_.get({slot_key(slot_), offer_key(secret_)}, soon());
@@ -65,7 +65,7 @@ public:
 
 private:
     /// Confirms what the world asks until it is decided who enters it.
-    std::optional<GrownWorld> follow(const std::string& scope, int round) {
+    std::optional<NextWorld> follow(const std::string& scope, int round) {
         const auto outcome = cat(scope, "outcome");
         const auto begin = Clock::now();
         auto until = until_;
@@ -93,7 +93,7 @@ private:
         }
     }
 
-    std::optional<GrownWorld> listed(const std::string& outcome, const std::string& scope) {
+    std::optional<NextWorld> listed(const std::string& outcome, const std::string& scope) {
         auto listed = read_listed(unpack_texts(outcome), scope);
         if (!listed) return std::nullopt;
         const auto own = std::ranges::find(listed->secrets, secret_);
@@ -114,7 +114,7 @@ private:
 
 }  // namespace
 
-GrownWorld enter(Store& store, std::optional<int> place, const std::string& about, Duration timeout) {
+NextWorld enter(Store& store, std::optional<int> place, const std::string& about, Duration timeout) {
     const auto until = from_now(timeout);
     for (;;) {
         auto candidacy = Candidacy(store, place, about, until);
