@@ -168,6 +168,9 @@ public:
         prepared_ = nullptr;
         return result_;
     }
+    nb::object wait_within(std::chrono::nanoseconds timeout) {
+        return wait_after(std::max(timeout_ - timeout, timeout_.zero()));
+    }
     bool done() {
         const auto pending = handle_->hold();
         auto done = false;
@@ -416,10 +419,17 @@ void bind_pending(nb::module_& m) {
         "peers raise PeerLost. `await` waits without blocking asyncio's event loop. If the await is "
         "cancelled, the operation continues and can be awaited or waited for again. When the interpreter "
         "ends, it does not wait.")
-        .def("wait", &Started::wait, nb::sig("def wait(self) -> _T_co"),
-             "Waits until the operation is complete and returns the array that was written. A second call "
-             "returns the same.\n\nRaises Timeout if the communicator's timeout expires, and PeerLost if a "
-             "peer has left.")
+        .def(
+            "wait",
+            [](Started& self, nb::handle timeout) {
+                return timeout.is_none() ? self.wait()
+                                         : self.wait_within(duration_of(timeout, "the timeout"));
+            },
+            nb::arg("timeout").none() = nb::none(),
+            nb::sig("def wait(self, timeout: float | datetime.timedelta | None = None) -> _T_co"),
+            "Waits until the operation is complete and returns the array that was written. A second call "
+            "returns the same.\n\nRaises Timeout if the communicator's timeout expires, or `timeout` if that "
+            "is shorter, and PeerLost if a peer has left.")
         .def("result", &Started::wait, nb::sig("def result(self) -> _T_co"), "Like wait().")
         .def(
             "__await__",

@@ -8,6 +8,7 @@
 #include <nanobind/stl/vector.h>
 
 #include <rankmesh/engine/built.hpp>
+#include <rankmesh/engine/gloo.hpp>
 #include <rankmesh/engine/run.hpp>
 #include <rankmesh/engine/threads.hpp>
 
@@ -99,11 +100,36 @@ std::unique_ptr<WorldHandle> from_environment(nb::handle engine, nb::handle time
     return std::make_unique<WorldHandle>(std::move(**world));
 }
 
-std::unique_ptr<WorldHandle> rejoin(nb::handle engine, nb::handle timeout, nb::handle record,
-                                    nb::handle record_signal, nb::handle log) {
-    const auto options = options_of(engine, timeout, false, {}, record, record_signal, log);
+gloo::RendezvousOptions rendezvous_of(nb::handle store, nb::handle job, nb::handle rank, nb::handle size) {
+    auto rendezvous = gloo::RendezvousOptions{};
+    if (!store.is_none()) rendezvous.store = text_of(store, "the store");
+    if (!job.is_none()) rendezvous.job = text_of(job, "the job");
+    if (!rank.is_none()) rendezvous.rank = int_of(rank, "the rank");
+    if (!size.is_none()) rendezvous.size = int_of(size, "the size");
+    return rendezvous;
+}
+
+std::unique_ptr<WorldHandle> from_store(nb::handle store, nb::handle rank, nb::handle size, nb::handle job,
+                                        nb::handle timeout, std::optional<bool> checked, nb::handle record,
+                                        nb::handle record_signal, nb::handle log) {
+    const auto options = options_of(nb::none(), timeout, false, checked, record, record_signal, log);
+    const auto rendezvous = rendezvous_of(store, job, rank, size);
     const auto world = std::make_shared<std::optional<World>>();
-    without_gil_or_given_up({}, [=] { world->emplace(World::rejoin(options)); });
+    without_gil_or_given_up({}, [=] { world->emplace(gloo::World(rendezvous, options)); });
+    return std::make_unique<WorldHandle>(std::move(**world));
+}
+
+std::unique_ptr<WorldHandle> rejoin(nb::handle engine, nb::handle store, nb::handle job, nb::handle rank,
+                                    nb::handle timeout, nb::handle record, nb::handle record_signal,
+                                    nb::handle log) {
+    const auto options = options_of(engine, timeout, false, {}, record, record_signal, log);
+    const auto rendezvous = rendezvous_of(store, job, rank, nb::none());
+    const auto from_program = !store.is_none() || !job.is_none() || !rank.is_none();
+    const auto world = std::make_shared<std::optional<World>>();
+    without_gil_or_given_up({}, [=] {
+        world->emplace(from_program ? World(gloo::World::rejoin(rendezvous, options))
+                                    : World::rejoin(options));
+    });
     return std::make_unique<WorldHandle>(std::move(**world));
 }
 
@@ -318,6 +344,18 @@ void bind_process(nb::class_<WorldHandle>& c) {
          "none. `record_signal`: a signal, such as signal.SIGUSR1, that also writes the record; default: "
          "RANKMESH_RECORD_SIGNAL; 0: none. Its handler stays installed until the process ends. `log`: a "
          "logging.Logger, whose info() gets each line, or a function.")
+        .def_static(
+            "from_store", &from_store, nb::arg("store").none(), nb::arg("rank").none(),
+            nb::arg("size").none(), nb::kw_only(), nb::arg("job").none() = nb::none(),
+            nb::arg("timeout") = nb::none(), nb::arg("checked") = nb::none(), nb::arg("record") = nb::none(),
+            nb::arg("record_signal") = nb::none(), nb::arg("log") = nb::none(),
+            nb::sig("def from_store(store: str, rank: int, size: int, *, job: str | None = None, timeout: "
+                    "float | datetime.timedelta | None = None, checked: bool | None = None, record: str | "
+                    "os.PathLike[str] | None = None, record_signal: int | None = None, log: "
+                    "collections.abc.Callable[[str], object] | logging.Logger | None = None) -> World"),
+            "Returns the world of `size` processes on Gloo that find each other in `store`, of which this is "
+            "`rank`. `store` is a URL or a folder, as RANKMESH_STORE is. `job` is the id of this run in the "
+            "store; default: RANKMESH_JOB, else the launcher's. The options are as in from_environment.")
         .def_prop_ro(
             "rank", [](const WorldHandle& self) { return self.get().rank(); }, "This process's rank.")
         .def_prop_ro(
@@ -393,17 +431,20 @@ void bind_collectives(nb::class_<WorldHandle>& c) {
             "store. Collective: every rank calls it. Errors are raised on all ranks, and this world stays "
             "usable. Each new process replaces a lost rank, or becomes a new last rank.")
         .def_static(
-            "rejoin", &rejoin, nb::kw_only(), nb::arg("engine") = nb::none(), nb::arg("timeout") = nb::none(),
+            "rejoin", &rejoin, nb::kw_only(), nb::arg("engine") = nb::none(), nb::arg("store") = nb::none(),
+            nb::arg("job") = nb::none(), nb::arg("rank") = nb::none(), nb::arg("timeout") = nb::none(),
             nb::arg("record") = nb::none(), nb::arg("record_signal") = nb::none(),
             nb::arg("log") = nb::none(),
-            nb::sig("def rejoin(*, engine: typing.Literal['gloo'] | None = None, timeout: float | "
-                    "datetime.timedelta | None = None, record: str | os.PathLike[str] | None = None, "
-                    "record_signal: int | None = None, log: collections.abc.Callable[[str], object] | "
-                    "logging.Logger | None = None) -> World"),
+            nb::sig("def rejoin(*, engine: typing.Literal['gloo'] | None = None, store: str | None = None, "
+                    "job: str | None = None, rank: int | None = None, timeout: float | datetime.timedelta | "
+                    "None = None, record: str | os.PathLike[str] | None = None, record_signal: int | None = "
+                    "None, log: collections.abc.Callable[[str], object] | logging.Logger | None = None) -> "
+                    "World"),
             "Waits until the ranks of a running job call grow(), and returns the world that this process "
-            "enters. RANKMESH_STORE and RANKMESH_JOB identify the job. RANK, if set, is the rank of the "
-            "first world to replace. Raises Timeout if the job does not accept this process. The options are "
-            "as in from_environment.");
+            "enters. `store` and `job` identify the job; default: RANKMESH_STORE and RANKMESH_JOB. `rank` is "
+            "the "
+            "rank of the first world to replace; default: RANK if set, else any. Raises Timeout if the job "
+            "does not accept this process. The options are as in from_environment.");
 }
 
 /// The flight record, and the end of a world.

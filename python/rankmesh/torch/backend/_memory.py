@@ -1,0 +1,83 @@
+"""Tensors as the contiguous memory that the engines move."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import torch
+
+from rankmesh._errors import UsageError
+
+After = Callable[[], None]
+
+_BYTES = {getattr(torch, name) for name in dir(torch) if name.startswith("float8_") or name.startswith("float4_")}
+
+
+def memory(tensor: torch.Tensor, copies: list[After] | None = None) -> torch.Tensor:
+    """Returns a tensor's memory, or a contiguous copy of it.
+
+    `copies` gets a function that copies back what the operation writes into the copy; None: it writes nothing.
+    """
+    if tensor.requires_grad:
+        tensor = tensor.detach()
+    if tensor.layout is not torch.strided:
+        raise UsageError(f"the backend 'rankmesh' was given a tensor of layout {tensor.layout}; pass x.to_dense()")
+    if tensor.dtype in _BYTES:
+        tensor = tensor.view(torch.uint8)
+    if tensor.is_contiguous():
+        return tensor
+    copy = tensor.contiguous()
+    if copies is not None:
+        copies.append(lambda: _copy(tensor, copy))
+    return copy
+
+
+def _copy(to: torch.Tensor, copy: torch.Tensor) -> None:
+    with torch.no_grad():
+        to.copy_(copy)
+
+
+def joined(tensors: Sequence[torch.Tensor]) -> torch.Tensor:
+    """Returns the elements of tensors one after the other; without a copy if they lie so in memory."""
+    flat = side_by_side(tensors)
+    return flat if flat is not None else torch.cat([memory(each).reshape(-1) for each in tensors])
+
+
+def place_for(tensors: Sequence[torch.Tensor], copies: list[After]) -> torch.Tensor:
+    """Returns memory for the elements of tensors one after the other; `copies` copies them to the tensors."""
+    flat = side_by_side(tensors)
+    if flat is not None:
+        return flat
+    kinds = {each.dtype for each in tensors}
+    if len(kinds) != 1:
+        raise UsageError(f"the outputs of one operation have the types {sorted(map(str, kinds))}; give them one type")
+    raw = [memory(each, copies) for each in tensors]
+    flat = torch.empty(sum(each.numel() for each in raw), dtype=raw[0].dtype)
+
+    def distribute() -> None:
+        at = 0
+        for each in raw:
+            _copy(each, flat[at : at + each.numel()].view(each.shape))
+            at += each.numel()
+
+    copies.insert(0, distribute)
+    return flat
+
+
+def side_by_side(tensors: Sequence[torch.Tensor]) -> torch.Tensor | None:
+    """Returns one view of tensors that lie one after the other in one storage; None if they do not."""
+    first = tensors[0]
+    at = first.storage_offset()
+    storage = first.untyped_storage().data_ptr()
+    for each in tensors:
+        if (
+            each.layout is not torch.strided
+            or not each.is_contiguous()
+            or each.dtype != first.dtype
+            or each.storage_offset() != at
+            or each.untyped_storage().data_ptr() != storage
+        ):
+            return None
+        at += each.numel()
+    flat = first.detach().as_strided((at - first.storage_offset(),), (1,))
+    return memory(flat)
