@@ -19,6 +19,7 @@ from rankmesh.torch._agree import Where, agree, note
 from rankmesh.torch._member import Member
 from rankmesh.torch._plan import MeshPlan, read
 from rankmesh.torch._world import Groups, World
+from rankmesh.torch.backend import locate
 
 
 def init(
@@ -100,5 +101,6 @@ def init(
         timeout=of_groups,
         host=host,
     )
+    locate(plans[0].where)
     world.connect()
     return Member(world, None)

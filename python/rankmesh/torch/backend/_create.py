@@ -16,8 +16,14 @@ def create(options: Any, pg_options: object) -> ProcessGroup:
     default = c10d.GroupMember.WORLD if ranks else None
     if isinstance(default, ProcessGroup):
         engine, owns = default.engine, False
-        on = engine.group(ranks, options.group_id, timeout)
+        on = engine.group(ranks, _label(options.group_id), timeout)
     else:
         engine, owns = start(options.store, options.group_rank, options.group_size, timeout), True
         on = engine.whole()
     return ProcessGroup(options, engine, on, owns_engine=owns)
+
+
+def _label(name: str) -> str:
+    """The name of a group in errors: what `rankmesh.torch.init` declared, else what torch calls it."""
+    parts = name.split("/")
+    return parts[1] if len(parts) > 2 and parts[0].startswith("rankmesh") else name

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import datetime
 import os
+import re
 import secrets
 import socket
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from torch._C._distributed_c10d import Store
 
 from rankmesh._core import Mesh
 from rankmesh._engine import Communicator, World
-from rankmesh._errors import UsageError
+from rankmesh._errors import Disagreement, PeerLost, Timeout, UsageError
 
+ENGINE_ERRORS = (Disagreement, PeerLost, Timeout)
 PORTS = 8  # that rank 0 tries, one after the other, in case another process takes the first
 
 
@@ -23,6 +25,8 @@ class Engine:
     def __init__(self, world: World) -> None:
         self.world = world
         self._member = world.join(Mesh([("world", world.size)]))
+        self.where: Callable[[Iterable[int]], str] = lambda ranks: ""
+        """Returns the coordinates of ranks as the end of an error's text; `rankmesh.torch.init` sets it."""
 
     def whole(self) -> Communicator:
         """Returns the communicator of all ranks."""
@@ -30,7 +34,17 @@ class Engine:
 
     def group(self, ranks: Sequence[int], name: str, timeout: datetime.timedelta) -> Communicator:
         """Returns a communicator of these ranks, in this order. Exactly these ranks call it."""
-        return self._member.group(ranks, name=name, timeout=timeout)
+        return self._member.group(ranks, name=re.sub(r"[^\w.-]", "-", name), timeout=timeout)
+
+    def located(self, error: Exception) -> Exception:
+        """Returns an error of the engine with the coordinates of the ranks that it names."""
+        if isinstance(error, Timeout) and (where := self.where(error.missing)):
+            return Timeout(f"{error}{where}", error.arrived, error.missing)
+        if isinstance(error, PeerLost) and (where := self.where(error.ranks)):
+            return PeerLost(f"{error}{where}", error.ranks)
+        if isinstance(error, Disagreement) and (where := self.where(error.ranks)):
+            return Disagreement(f"{error}{where}", error.ranks)
+        return error
 
     def close(self) -> None:
         """Ends this process's part in the world, as soon as its communicators have ended."""

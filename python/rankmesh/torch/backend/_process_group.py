@@ -28,7 +28,7 @@ from torch._C._distributed_c10d import (
 
 from rankmesh._engine import Communicator, Pending
 from rankmesh._errors import UsageError
-from rankmesh.torch.backend._engine import Engine
+from rankmesh.torch.backend._engine import ENGINE_ERRORS, Engine
 from rankmesh.torch.backend._memory import After, joined, memory, place_for
 from rankmesh.torch.backend._work import UNSET, Started, Turn
 
@@ -300,13 +300,16 @@ class ProcessGroup(dist.ProcessGroup):
         with self._turn:
             on = self._with_timeout(opts.timeout)
             if not opts.asyncOp and not self._turn.shared:
-                for name, arguments in calls:
-                    getattr(on, name)(*arguments)
+                try:
+                    for name, arguments in calls:
+                        getattr(on, name)(*arguments)
+                except ENGINE_ERRORS as error:
+                    raise self.engine.located(error) from None
                 for copy in copies:
                     copy()
                 return None
             pending: list[Pending[Any]] = [getattr(on, "start_" + name)(*arguments) for name, arguments in calls]
-        return Started(self._turn, pending, list(result), copies)
+        return Started(self.engine, self._turn, pending, list(result), copies)
 
     def _message(self, name: str, tensors: Tensors, peer: int, tag: int, copies: list[After]) -> Work:
         if len(tensors) != 1:
@@ -314,7 +317,7 @@ class ProcessGroup(dist.ProcessGroup):
         buffer = memory(tensors[0], copies)
         with self._turn:
             pending = getattr(self._communicator(), "start_" + name)(buffer, peer, tag)
-        return Started(self._turn, [pending], list(tensors), copies, peer if name == "recv" else -1)
+        return Started(self.engine, self._turn, [pending], list(tensors), copies, peer if name == "recv" else -1)
 
     def _with_timeout(self, timeout: datetime.timedelta) -> Communicator:
         on = self._communicator()

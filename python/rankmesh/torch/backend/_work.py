@@ -14,6 +14,7 @@ import torch
 from torch._C._distributed_c10d import Work
 
 from rankmesh._engine import Pending
+from rankmesh.torch.backend._engine import Engine
 
 UNSET = datetime.timedelta(milliseconds=-1)  # c10d's kUnsetTimeout
 NO_TIMEOUT = datetime.timedelta(0)  # c10d's kNoTimeout: wait as long as the group's timeout
@@ -45,6 +46,7 @@ class Started(Work):
 
     def __init__(
         self,
+        engine: Engine,
         turn: Turn,
         pending: Sequence[Pending[Any]],
         result: list[torch.Tensor],
@@ -52,7 +54,8 @@ class Started(Work):
         source: int = -1,
     ) -> None:
         super().__init__()
-        self._turn, self._pending, self._result, self._after, self._source = turn, pending, result, after, source
+        self._engine, self._turn = engine, turn
+        self._pending, self._result, self._after, self._source = pending, result, after, source
         self._error: BaseException | None = None
         self._complete = False
         self._future: torch.futures.Future[list[torch.Tensor]] | None = None
@@ -126,7 +129,7 @@ class Started(Work):
             for copy in self._after:
                 copy()
         except Exception as error:  # every later wait raises it again
-            self._error = error
+            self._error = self._engine.located(error)
         self._complete = True
         self._pending, self._after = (), ()
 
