@@ -1,6 +1,6 @@
 """Collectives of rankmesh's Gloo engine beside those of c10d's Gloo backend, in one set of processes and in turn.
 
-PYTHONPATH=build/release/python build/venv/bin/python bench/python/collectives.py --processes 2 4
+PYTHONPATH=build/release/python build/venv/bin/python bench/python/collectives.py --processes 2 4 --pairs c10d backend
 """
 
 from __future__ import annotations
@@ -10,33 +10,47 @@ import os
 import statistics
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 import rankmesh
+import rankmesh.torch
 import torch
 import torch.distributed as dist
 from samples import keep_samples, rounds_of
 from torch_bring_up import processes
 
+PAIRS = {
+    "c10d": "c10d beside",  # a communicator beside c10d's Gloo
+    "backend": "c10d beside",  # torch's calls on the backend rankmesh beside the same on c10d's Gloo
+    "checked": "unchecked beside",  # the backend with RANKMESH_CHECK=1 beside without
+}
 SIZES = (8, 512, 4096, 65536, 1 << 20, 16 << 20, 64 << 20)
-Calls = dict[str, tuple[Callable[[], Any], Callable[[], Any]]]
+Calls = dict[str, Callable[[], Any]]
 
 
-def calls_of(dp: Any, size: int, length: int) -> Calls:
-    """Ours and c10d's of each operation on the same memory: `part` goes from one rank to one other."""
-    part, whole, other = (np.ones(length * n, np.float32) for n in (1, size, size))
-    tensor, all_of_it, another = (torch.from_numpy(each) for each in (part, whole, other))
+def calls_of_torch(group: dist.ProcessGroup, size: int, length: int) -> Calls:
+    """torch's calls on a group; `part` goes from one rank to one other."""
+    part, whole, other = (torch.ones(length * n) for n in (1, size, size))
     return {
-        "all_reduce": (lambda: dp.all_reduce(part), lambda: dist.all_reduce(tensor)),
-        "broadcast": (lambda: dp.broadcast(part), lambda: dist.broadcast(tensor, 0)),
-        "all_gather": (lambda: dp.all_gather(part, whole), lambda: dist.all_gather_into_tensor(all_of_it, tensor)),
-        "reduce_scatter": (
-            lambda: dp.reduce_scatter(whole, part),
-            lambda: dist.reduce_scatter_tensor(tensor, all_of_it),
-        ),
-        "all_to_all": (lambda: dp.all_to_all(whole, other), lambda: dist.all_to_all_single(another, all_of_it)),
+        "all_reduce": lambda: dist.all_reduce(part, group=group),
+        "broadcast": lambda: dist.broadcast(part, 0, group=group),
+        "all_gather": lambda: dist.all_gather_single(whole, part, group=group),
+        "reduce_scatter": lambda: dist.reduce_scatter_single(part, whole, group=group),
+        "all_to_all": lambda: dist.all_to_all_single(other, whole, group=group),
+    }
+
+
+def calls_of_communicator(dp: Any, size: int, length: int) -> Calls:
+    """The same calls on a communicator of rankmesh."""
+    part, whole, other = (np.ones(length * n, np.float32) for n in (1, size, size))
+    return {
+        "all_reduce": lambda: dp.all_reduce(part),
+        "broadcast": lambda: dp.broadcast(part),
+        "all_gather": lambda: dp.all_gather(part, whole),
+        "reduce_scatter": lambda: dp.reduce_scatter(whole, part),
+        "all_to_all": lambda: dp.all_to_all(whole, other),
     }
 
 
@@ -60,25 +74,60 @@ def in_turn(dp: Any, rounds: int, calls: int, ours: Callable[[], Any], theirs: C
     return found
 
 
-def rank_program(rank: int, size: int, store: dist.Store, port: int, most: int) -> None:
+def backend_group(checked: bool) -> dist.ProcessGroup:
+    """A group of all ranks on the backend rankmesh."""
+    os.environ["RANKMESH_CHECK"] = str(int(checked))
+    group = dist.new_group(backend="rankmesh")
+    del os.environ["RANKMESH_CHECK"]
+    assert isinstance(group, dist.ProcessGroup)
+    return group
+
+
+def rank_program(rank: int, size: int, store: dist.Store, port: int, most: int, pairs: Sequence[str]) -> None:
     warnings.simplefilter("ignore")
     dist.init_process_group("gloo", store=store, rank=rank, world_size=size)
     os.environ.update(RANKMESH_STORE=f"tcp://127.0.0.1:{port}", RANK=str(rank), WORLD_SIZE=str(size))
     dp = rankmesh.World.from_environment(engine="gloo").join("dp=*").on("dp")
-    for length in (each for each in SIZES if each <= most):
-        rounds = rounds_of(51 if length <= 65536 else 15 if length <= 1 << 20 else 5)
-        calls = max(40 // size, 1) if length <= 65536 else 1
-        for name, (ours, theirs) in calls_of(dp, size, length // 4).items():
-            found = in_turn(dp, rounds, calls, ours, theirs)
+    del os.environ["RANKMESH_STORE"]
+    gloo, plain, checked = dist.group.WORLD, backend_group(False), backend_group(True)
+    assert gloo is not None
+    sides: dict[str, tuple[Callable[[int], Calls], Callable[[int], Calls], Callable[[], Any], Callable[[], Any]]] = {
+        "c10d": (
+            lambda length: calls_of_communicator(dp, size, length),
+            lambda length: calls_of_torch(gloo, size, length),
+            dp.barrier,
+            dist.barrier,
+        ),
+        "backend": (
+            lambda length: calls_of_torch(plain, size, length),
+            lambda length: calls_of_torch(gloo, size, length),
+            lambda: dist.barrier(plain),
+            dist.barrier,
+        ),
+        "checked": (
+            lambda length: calls_of_torch(checked, size, length),
+            lambda length: calls_of_torch(plain, size, length),
+            lambda: dist.barrier(checked),
+            lambda: dist.barrier(plain),
+        ),
+    }
+    for pair in pairs:
+        ours, theirs, barrier, their_barrier = sides[pair]
+        measured = [(0, "barrier", barrier, their_barrier)]
+        for length in (each for each in SIZES if each <= most):
+            other = theirs(length // 4)
+            measured += [(length, name, call, other[name]) for name, call in ours(length // 4).items()]
+        for length, name, call, their_call in measured:
+            rounds = rounds_of(51 if length <= 65536 else 15 if length <= 1 << 20 else 5)
+            found = in_turn(dp, rounds, max(40 // size, 1) if length <= 65536 else 1, call, their_call)
             if rank == 0:
-                keep_samples(f"c10d: {name} on {size}/{length}", *found)
-                mine, other, again = map(statistics.median, found)
-                ratios = f"ratio {mine / other:.3f} (c10d beside itself {again / other:.3f})"
-                print(f"{size} processes, {name:15} {length:9} bytes a part: {mine:12.0f} ns, {ratios}", flush=True)
-    nothing: tuple[Callable[[], Any], Callable[[], Any]] = (dp.barrier, dist.barrier)
-    found = in_turn(dp, rounds_of(51), max(40 // size, 1), *nothing)
-    if rank == 0:
-        keep_samples(f"c10d: barrier on {size}/0", *found)
+                keep_samples(f"{pair}: {name} on {size}/{length}", *found)
+                mine, other_time, again = map(statistics.median, found)
+                ratios = f"ratio {mine / other_time:.3f} ({PAIRS[pair]} itself {again / other_time:.3f})"
+                print(
+                    f"{pair}, {size} processes, {name:15} {length:9} bytes a part: {mine:12.0f} ns, {ratios}",
+                    flush=True,
+                )
     dp.barrier()
 
 
@@ -86,12 +135,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--processes", type=int, nargs="*", default=[2, 4])
     parser.add_argument("--most", type=int, default=SIZES[-1], help="bytes of the largest part")
+    parser.add_argument("--pairs", nargs="*", choices=PAIRS, default=["c10d"])
     given = parser.parse_args()
     for name in [each for each in os.environ if each.startswith("RANKMESH_") and each[9:] not in ("SAMPLES", "ROUNDS")]:
         del os.environ[name]
     for size in given.processes:
         port = dist.TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False).port  # which is free
-        processes(size, rank_program, port, given.most)
+        processes(size, rank_program, port, given.most, given.pairs)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,7 @@
-"""The c10d backend `rankmesh`: process groups of torch.distributed whose CPU tensors rankmesh's engines move.
+"""The c10d backends of rankmesh.
+
+`rankmesh` moves CPU tensors by rankmesh's engines. `rankmesh+gloo`, `rankmesh+nccl` and so on leave the data to that
+backend, and say more when something is wrong.
 
 >>> import rankmesh.torch  # doctest: +SKIP
 >>> torch.distributed.init_process_group("cpu:rankmesh,cuda:nccl")  # doctest: +SKIP
@@ -6,20 +9,26 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterable
 
 import torch.distributed as dist
 
-from rankmesh.torch.backend._create import create
+from rankmesh.torch.backend._create import create, create_around
 from rankmesh.torch.backend._process_group import ProcessGroup
 
 NAME = "rankmesh"
 
 
 def register() -> None:
-    """Registers the backend with c10d, once."""
-    if NAME not in dist.Backend.backend_list:
-        dist.Backend.register_backend(NAME, create, extended_api=True, devices=["cpu"])
+    """Registers the backends with c10d, once."""
+    if NAME in dist.Backend.backend_list:
+        return
+    others = {name: devices for name, devices in dist.Backend.backend_capability.items() if name != "undefined"}
+    dist.Backend.register_backend(NAME, create, extended_api=True, devices=["cpu"])
+    for name, devices in others.items():
+        around = functools.partial(create_around, name)
+        dist.Backend.register_backend(f"{NAME}+{name}", around, extended_api=True, devices=devices)
 
 
 def locate(where: Callable[[Iterable[int]], str]) -> None:

@@ -6,21 +6,33 @@ from typing import Any
 
 from torch.distributed import distributed_c10d as c10d
 
-from rankmesh.torch.backend._engine import start
+from rankmesh._engine import Communicator
+from rankmesh.torch.backend._engine import Engine, start
+from rankmesh.torch.backend._mixed import MixedGroup
 from rankmesh.torch.backend._process_group import ProcessGroup
+from rankmesh.torch.backend._watched import WatchedGroup
 
 
 def create(options: Any, pg_options: object) -> ProcessGroup:
-    """Makes the process group of c10d's options: of the default group, or of some of its ranks."""
+    """Makes the process group of c10d's options on rankmesh."""
+    engine, on, owns = _communicator(options, checked=None)
+    return MixedGroup(options, engine, on, owns_engine=owns)
+
+
+def create_around(backend: str, options: Any, pg_options: object) -> ProcessGroup:
+    """Makes the process group of c10d's options on another backend, with a communicator of rankmesh beside it."""
+    engine, on, owns = _communicator(options, checked=False)
+    return WatchedGroup(options, engine, on, owns_engine=owns, backend=backend)
+
+
+def _communicator(options: Any, checked: bool | None) -> tuple[Engine, Communicator, bool]:
+    """The engine of a group, its communicator, and whether the group owns the engine: others use its parent's."""
     ranks, timeout = options.global_ranks_in_group, options.timeout
     default = c10d.GroupMember.WORLD if ranks else None
     if isinstance(default, ProcessGroup):
-        engine, owns = default.engine, False
-        on = engine.group(ranks, _label(options.group_id), timeout)
-    else:
-        engine, owns = start(options.store, options.group_rank, options.group_size, timeout), True
-        on = engine.whole()
-    return ProcessGroup(options, engine, on, owns_engine=owns)
+        return default.engine, default.engine.group(ranks, _label(options.group_id), timeout), False
+    engine = start(options.store, options.group_rank, options.group_size, timeout, checked)
+    return engine, engine.whole(), True
 
 
 def _label(name: str) -> str:

@@ -51,11 +51,15 @@ class Engine:
         self.world.close()
 
 
-def start(store: Store, rank: int, size: int, timeout: datetime.timedelta) -> Engine:
+def start(store: Store, rank: int, size: int, timeout: datetime.timedelta, checked: bool | None) -> Engine:
     """Starts the engine of RANKMESH_ENGINE, by default Gloo. The ranks find each other over torch's store."""
     engine = os.environ.get("RANKMESH_ENGINE", "gloo")
     if engine == "mpi":
-        return Engine(_checked(World.from_environment(engine="mpi", timeout=timeout, multithreaded=True), rank, size))
+        return Engine(
+            _checked(
+                World.from_environment(engine="mpi", timeout=timeout, multithreaded=True, checked=checked), rank, size
+            )
+        )
     if engine != "gloo":
         raise UsageError(f"the backend 'rankmesh' was asked for RANKMESH_ENGINE={engine}; it has gloo and mpi")
     if rank == 0:
@@ -63,7 +67,7 @@ def start(store: Store, rank: int, size: int, timeout: datetime.timedelta) -> En
     else:
         store.wait(["rankmesh"], timeout)
     url, job = str(store.get("rankmesh"), "utf-8").split(" ")
-    return Engine(World.from_store(url, rank, size, job=job, timeout=timeout))
+    return Engine(World.from_store(url, rank, size, job=job, timeout=timeout, checked=checked))
 
 
 def _checked(world: World, rank: int, size: int) -> World:

@@ -48,11 +48,7 @@ _Call = tuple[str, tuple[Any, ...]]
 
 
 class ProcessGroup(dist.ProcessGroup):
-    """The process group of the backend `rankmesh`: CPU tensors are moved by a communicator.
-
-    Tensors of another device are moved by the backend that `init_process_group` was given for it, as in
-    `cpu:rankmesh,cuda:nccl`.
-    """
+    """A process group of torch whose CPU tensors a communicator of rankmesh moves."""
 
     def __init__(self, options: Any, engine: Engine, on: Communicator, *, owns_engine: bool) -> None:
         """`options` are c10d's DistributedBackendOptions: store, rank, size and timeout of the group."""
@@ -64,7 +60,6 @@ class ProcessGroup(dist.ProcessGroup):
         self._within: dict[datetime.timedelta, Communicator] = {}
         self._turn = Turn()
         self._dropped: list[Started] = []
-        self._others: dict[str, dist.ProcessGroup] = {}
         self._name = self._description = ""
 
     # --- collectives
@@ -72,7 +67,7 @@ class ProcessGroup(dist.ProcessGroup):
     def allreduce(self, tensors: Tensors, opts: Any = None) -> Work | None:
         """Reduces a tensor in place on every rank."""
         opts = _with_operation(opts, AllreduceOptions)
-        return self._in_place(tensors, opts, "all_reduce", None, _reduction(opts))
+        return self._in_place(tensors, opts, "all_reduce", None, reduction_of(opts))
 
     def allreduce_coalesced(self, tensors: Tensors, opts: Any = None) -> Work | None:
         """Reduces several tensors in place on every rank."""
@@ -81,7 +76,7 @@ class ProcessGroup(dist.ProcessGroup):
     def reduce(self, tensors: Tensors, opts: Any = None) -> Work | None:
         """Reduces a tensor in place on the root."""
         opts = opts or ReduceOptions()
-        return self._in_place(tensors, opts, "reduce", None, _reduction(opts), opts.rootRank)
+        return self._in_place(tensors, opts, "reduce", None, reduction_of(opts), opts.rootRank)
 
     def broadcast(self, tensors: Tensors, opts: Any = None) -> Work | None:
         """Copies the root's tensor to every rank."""
@@ -148,7 +143,7 @@ class ProcessGroup(dist.ProcessGroup):
         """reduce_scatter_single of several tensors."""
         opts, copies = opts or ReduceScatterOptions(), list[After]()
         calls = [
-            ("reduce_scatter", (memory(given), memory(into, copies), _reduction(opts)))
+            ("reduce_scatter", (memory(given), memory(into, copies), reduction_of(opts)))
             for into, given in zip(outputs, inputs, strict=True)
         ]
         return self._run(opts, calls, outputs, copies)
@@ -240,14 +235,12 @@ class ProcessGroup(dist.ProcessGroup):
 
     @property
     def _device_types(self) -> list[torch.device]:
-        return [torch.device("cpu"), *map(torch.device, self._others)]
+        return [torch.device("cpu")]
 
     def _get_backend(self, device: torch.device) -> Any:
         """Returns what torch asks about the backend of a device: this group for the CPU."""
         if device.type == "cpu":
             return self
-        if device.type in self._others:
-            return self._others[device.type]._get_backend(device)
         raise RuntimeError(f"No backend type associated with device type {device.type}")  # torch's text
 
     supports_splitting = supports_coalescing = supports_time_estimate = supports_shrinking = False
@@ -275,8 +268,6 @@ class ProcessGroup(dist.ProcessGroup):
         self._end()
 
     def _end(self) -> None:
-        for other in self._others.values():
-            other.shutdown()
         on, self._on = self._on, None
         self._within.clear()
         self._dropped.clear()
@@ -339,13 +330,14 @@ def _with_operation(opts: Any, kind: type) -> Any:
     return opts
 
 
-def _reduction(opts: Any) -> str:
-    name = REDUCTIONS.get(opts.reduceOp.op if hasattr(opts.reduceOp, "op") else opts.reduceOp)
-    if name is None:
+def reduction_of(opts: Any) -> str:
+    """The name of an operation's reduction; raises UsageError for a reduction that the engines lack."""
+    reduction = getattr(opts.reduceOp, "op", opts.reduceOp)
+    if reduction not in REDUCTIONS:
         raise UsageError(
-            f"the backend 'rankmesh' was asked to reduce by {opts.reduceOp}; it has {', '.join(REDUCTIONS.values())}"
+            f"the backend 'rankmesh' was asked to reduce by {reduction}; it has {', '.join(REDUCTIONS.values())}"
         )
-    return name
+    return REDUCTIONS[reduction]
 
 
 def _row_counts(tensor: torch.Tensor, splits: Sequence[int] | None, size: int) -> list[int]:

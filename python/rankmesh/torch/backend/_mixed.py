@@ -1,0 +1,81 @@
+"""The process group of `cpu:rankmesh,cuda:nccl`."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch._C._distributed_c10d import Work
+from torch.distributed import distributed_c10d as c10d
+
+from rankmesh._engine import Communicator
+from rankmesh.torch.backend._engine import Engine
+from rankmesh.torch.backend._inner import CALLS, destroy, inner_group
+from rankmesh.torch.backend._process_group import ProcessGroup
+
+
+class MixedGroup(ProcessGroup):
+    """The process group of `rankmesh`: it moves CPU tensors; the backend that torch was given for another device
+    moves that device's tensors, and is made at their first call."""
+
+    def __init__(self, options: Any, engine: Engine, on: Communicator, *, owns_engine: bool) -> None:
+        super().__init__(options, engine, on, owns_engine=owns_engine)
+        self._options = options
+        self._inner: dict[str, dist.ProcessGroup] = {}
+
+    def _backends(self) -> dict[str, str]:
+        """The backends of the devices, as in `cpu:rankmesh,cuda:nccl`."""
+        config = c10d._world.pg_backend_config.get(self, "cpu:rankmesh")
+        return {device: backend for device, _, backend in (each.partition(":") for each in config.split(","))}
+
+    @property
+    def _device_types(self) -> list[torch.device]:
+        return [torch.device(device) for device in self._backends()]
+
+    def _get_backend(self, device: torch.device) -> Any:
+        return (
+            super()._get_backend(device) if device.type == "cpu" else self._on_device(device.type)._get_backend(device)
+        )
+
+    def _on_device(self, device: str) -> dist.ProcessGroup:
+        if device not in self._inner:
+            backend = self._backends().get(device)
+            if backend is None:
+                raise RuntimeError(f"No backend type associated with device type {device}")  # torch's text
+            self._inner[device] = inner_group(self._options, f"{device}:{backend}")
+        return self._inner[device]
+
+    def _end(self) -> None:
+        for inner in self._inner.values():
+            destroy(inner)
+        super()._end()
+
+
+def _carried(name: str) -> Callable[..., Work | None]:
+    on_cpu = getattr(ProcessGroup, name)
+
+    @functools.wraps(on_cpu)
+    def call(self: MixedGroup, *arguments: Any, **options: Any) -> Work | None:
+        device = _device_of(arguments)
+        if device == "cpu":
+            return on_cpu(self, *arguments, **options)  # type: ignore[no-any-return]
+        return getattr(self._on_device(device), name)(*arguments, **options)  # type: ignore[no-any-return]
+
+    return call
+
+
+def _device_of(arguments: Iterable[Any]) -> str:
+    """The device of the first tensor; 'cpu' without tensors."""
+    for each in arguments:
+        if isinstance(each, torch.Tensor):
+            return each.device.type
+        if isinstance(each, list | tuple) and each:
+            return _device_of(each)
+    return "cpu"
+
+
+for _name in CALLS:
+    setattr(MixedGroup, _name, _carried(_name))
