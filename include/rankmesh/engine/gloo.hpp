@@ -32,6 +32,8 @@ struct RendezvousOptions {
     /// The id of this run of the job in the store. If empty: RANKMESH_JOB, TORCHELASTIC_RUN_ID, SLURM_JOB_ID
     /// with its step, or Open MPI's id of the job. PMIx and a store of rank 0 need none.
     std::string job = {};
+    /// True if only the ranks know the job, because it is random: it then is the secret of rank 0's store.
+    bool job_is_secret = false;
     /// This process's rank. If unset: from PMIx, or OMPI_COMM_WORLD_RANK, PMI_RANK, SLURM_PROCID or RANK.
     std::optional<int> rank = {};
     /// The number of ranks. If unset: from PMIx, or from the launcher as for every engine.

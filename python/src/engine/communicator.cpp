@@ -9,6 +9,7 @@
 
 #include "engine/access.hpp"
 #include "engine/array.hpp"
+#include "engine/channel.hpp"
 #include "engine/engine.hpp"
 #include "engine/interrupt.hpp"
 #include "values/ranks.hpp"
@@ -679,6 +680,14 @@ void bind_communicator(nb::module_& m) {
     c.def(
         "start_barrier", [](const Self& self) { return start(self, of_nothing(Op::barrier)); },
         nb::sig("def start_barrier(self) -> Pending[None]"), "Starts barrier and returns at once.");
+    c.def(
+        "_raise_if_broken",
+        [](const Self& self) {
+            const auto& state = detail::Access::state(self.get());
+            const auto use = detail::Channel::Use(*state.channel, *state.label);
+            state.channel->throw_if_broken(*state.label);
+        },
+        "Raises why the communicator cannot be used any more, such as PeerLost. Does not communicate.");
     c.def(
         "monitored_barrier",
         [](const Self& self) {

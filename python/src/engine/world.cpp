@@ -110,10 +110,11 @@ gloo::RendezvousOptions rendezvous_of(nb::handle store, nb::handle job, nb::hand
 }
 
 std::unique_ptr<WorldHandle> from_store(nb::handle store, nb::handle rank, nb::handle size, nb::handle job,
-                                        nb::handle timeout, std::optional<bool> checked, nb::handle record,
-                                        nb::handle record_signal, nb::handle log) {
+                                        bool job_is_secret, nb::handle timeout, std::optional<bool> checked,
+                                        nb::handle record, nb::handle record_signal, nb::handle log) {
     const auto options = options_of(nb::none(), timeout, false, checked, record, record_signal, log);
-    const auto rendezvous = rendezvous_of(store, job, rank, size);
+    auto rendezvous = rendezvous_of(store, job, rank, size);
+    rendezvous.job_is_secret = job_is_secret;
     const auto world = std::make_shared<std::optional<World>>();
     without_gil_or_given_up({}, [=] { world->emplace(gloo::World(rendezvous, options)); });
     return std::make_unique<WorldHandle>(std::move(**world));
@@ -347,15 +348,19 @@ void bind_process(nb::class_<WorldHandle>& c) {
         .def_static(
             "from_store", &from_store, nb::arg("store").none(), nb::arg("rank").none(),
             nb::arg("size").none(), nb::kw_only(), nb::arg("job").none() = nb::none(),
-            nb::arg("timeout") = nb::none(), nb::arg("checked") = nb::none(), nb::arg("record") = nb::none(),
+            nb::arg("job_is_secret") = false, nb::arg("timeout") = nb::none(),
+            nb::arg("checked") = nb::none(), nb::arg("record") = nb::none(),
             nb::arg("record_signal") = nb::none(), nb::arg("log") = nb::none(),
-            nb::sig("def from_store(store: str, rank: int, size: int, *, job: str | None = None, timeout: "
-                    "float | datetime.timedelta | None = None, checked: bool | None = None, record: str | "
+            nb::sig("def from_store(store: str, rank: int, size: int, *, job: str | None = None, "
+                    "job_is_secret: bool = False, timeout: float | datetime.timedelta | None = None, "
+                    "checked: bool | None = None, record: str | "
                     "os.PathLike[str] | None = None, record_signal: int | None = None, log: "
                     "collections.abc.Callable[[str], object] | logging.Logger | None = None) -> World"),
             "Returns the world of `size` processes on Gloo that find each other in `store`, of which this is "
             "`rank`. `store` is a URL or a folder, as RANKMESH_STORE is. `job` is the id of this run in the "
-            "store; default: RANKMESH_JOB, else the launcher's. The options are as in from_environment.")
+            "store; default: RANKMESH_JOB, else the launcher's. `job_is_secret`: only the ranks know the "
+            "job, which is "
+            "then the secret of a store that rank 0 serves. The options are as in from_environment.")
         .def_prop_ro(
             "rank", [](const WorldHandle& self) { return self.get().rank(); }, "This process's rank.")
         .def_prop_ro(

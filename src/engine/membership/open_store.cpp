@@ -42,7 +42,7 @@ std::shared_ptr<Store> open_store(const RendezvousConfig& config, bool first, St
     if (is_served_by_ranks(config)) {
         const auto urls = TcpUrls::parse(config.store);
         if (first && urls.second) return failover_store(urls, config.job, config.rank, config.size, until);
-        return tcp_store(urls.first, config.job, config.rank, config.size);
+        return tcp_store(urls.first, config.job, config.rank, config.size, config.job_is_secret);
     }
     if (is_url(config.store)) return redis_store(RedisUrl::parse(config.store), config.job);
     return std::make_shared<FileStore>(config.store, config.job);

@@ -213,6 +213,7 @@ void find_store(RendezvousConfig& config, const gloo::RendezvousOptions& given) 
     else if (is_url(config.store))
         static_cast<void>(RedisUrl::parse(config.store));
     config.job = given.job;
+    config.job_is_secret = given.job_is_secret && !given.job.empty();
     config.job_from = "the program";
     if (config.job.empty()) std::tie(config.job, config.job_from) = announced_job(by_tcp);
     // Entries that rank 0 serves end with it: no earlier job has left any.

@@ -17,6 +17,7 @@ struct RendezvousConfig {
     int size = 1;
     std::string store;      // "" in a world of one, and by PMIx
     std::string job;        // "" in a world of one, and by PMIx
+    bool job_is_secret = false;
     std::string interface;  // "" if none was asked for
 
     std::shared_ptr<PmixClient> pmix;  // null if the rendezvous is not by PMIx

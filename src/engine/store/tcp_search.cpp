@@ -79,7 +79,7 @@ std::shared_ptr<TcpServer> TcpStoreOptions::serve() const {
     return TcpServer::start({.url = url,
                              .job = identity(),
                              .key = key_of(job),
-                             .has_secret = secret("RANKMESH_SECRET").has_value(),
+                             .has_secret = job_is_secret || secret("RANKMESH_SECRET"),
                              .size = size,
                              .rank = rank,
                              .second = is_second});

@@ -153,8 +153,10 @@ std::unique_ptr<ServedStore> tcp_store(const TcpStoreOptions& options) {
     return std::make_unique<TcpStore>(options);
 }
 
-std::unique_ptr<ServedStore> tcp_store(const TcpUrl& url, const std::string& job, int rank, int size) {
-    auto options = TcpStoreOptions{.url = url, .job = job, .rank = rank, .size = size};
+std::unique_ptr<ServedStore> tcp_store(const TcpUrl& url, const std::string& job, int rank, int size,
+                                       bool job_is_secret) {
+    auto options =
+        TcpStoreOptions{.url = url, .job = job, .job_is_secret = job_is_secret, .rank = rank, .size = size};
     if (rank == 0 && size > 0) options.server = options.serve();
     return tcp_store(options);
 }

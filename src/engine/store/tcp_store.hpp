@@ -14,6 +14,7 @@ namespace rankmesh::detail {
 struct TcpStoreOptions {
     TcpUrl url;
     std::string job;
+    bool job_is_secret = false;
     int rank = 0;
     int size = 0;                                 // 0: of a process that enters the job later
     bool is_second = false;                       // the second store, to which ranks fail over
@@ -31,6 +32,7 @@ struct TcpStoreOptions {
 std::unique_ptr<ServedStore> tcp_store(const TcpStoreOptions& options);
 /// The store of `job` that rank 0 serves at `url`. Rank 0 serves it from this call on, and throws UsageError
 /// if it cannot.
-std::unique_ptr<ServedStore> tcp_store(const TcpUrl& url, const std::string& job, int rank, int size);
+std::unique_ptr<ServedStore> tcp_store(const TcpUrl& url, const std::string& job, int rank, int size,
+                                       bool job_is_secret = false);
 
 }  // namespace rankmesh::detail

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import os
 import re
 import secrets
 import socket
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from torch._C._distributed_c10d import Store
 
@@ -38,13 +39,13 @@ class Engine:
 
     def located(self, error: Exception) -> Exception:
         """Returns an error of the engine with the coordinates of the ranks that it names."""
-        if isinstance(error, Timeout) and (where := self.where(error.missing)):
-            return Timeout(f"{error}{where}", error.arrived, error.missing)
-        if isinstance(error, PeerLost) and (where := self.where(error.ranks)):
-            return PeerLost(f"{error}{where}", error.ranks)
-        if isinstance(error, Disagreement) and (where := self.where(error.ranks)):
-            return Disagreement(f"{error}{where}", error.ranks)
-        return error
+        if not isinstance(error, ENGINE_ERRORS):
+            return error
+        where = self.where(error.missing if isinstance(error, Timeout) else error.ranks)
+        text = f"{error}\n{where.removeprefix('; ')}" if "\n" in str(error) else f"{error}{where}"
+        if isinstance(error, Timeout):
+            return Timeout(text, error.arrived, error.missing)
+        return type(error)(text, error.ranks)
 
     def close(self) -> None:
         """Ends this process's part in the world, as soon as its communicators have ended."""
@@ -67,7 +68,21 @@ def start(store: Store, rank: int, size: int, timeout: datetime.timedelta, check
     else:
         store.wait(["rankmesh"], timeout)
     url, job = str(store.get("rankmesh"), "utf-8").split(" ")
-    return Engine(World.from_store(url, rank, size, job=job, timeout=timeout, checked=checked))
+    with _secret(job):
+        return Engine(World.from_store(url, rank, size, job=job, timeout=timeout, checked=checked))
+
+
+@contextlib.contextmanager
+def _secret(job: str) -> Iterator[None]:
+    """A context in which the job id, which only the ranks know, is the secret of their store, unless there is one."""
+    if os.environ.get("RANKMESH_SECRET") or os.environ.get("RANKMESH_SECRET_FILE"):
+        yield
+        return
+    os.environ["RANKMESH_SECRET"] = job
+    try:
+        yield
+    finally:
+        del os.environ["RANKMESH_SECRET"]
 
 
 def _checked(world: World, rank: int, size: int) -> World:

@@ -160,6 +160,8 @@ class ProcessGroup(dist.ProcessGroup):
         copies: list[After] = []
         given, into = memory(input), memory(output, copies)
         if not output_split_sizes and not input_split_sizes:
+            for each in (input, output):
+                _check_rows(each.shape[0] if each.dim() else 1, self.size())
             calls: list[_Call] = [("all_to_all", (given, into))]
         else:
             sizes = (
@@ -345,7 +347,11 @@ def _row_counts(tensor: torch.Tensor, splits: Sequence[int] | None, size: int) -
     rows = tensor.shape[0] if tensor.dim() else 1
     width = tensor.numel() // rows if rows else 0
     if not splits:
-        if rows % size:
-            raise UsageError(f"all_to_all_single was given {rows} rows for {size} ranks; pass the split sizes")
+        _check_rows(rows, size)
         splits = [rows // size] * size
     return [rows * width for rows in splits]
+
+
+def _check_rows(rows: int, size: int) -> None:
+    if rows % size:
+        raise UsageError(f"all_to_all_single was given {rows} rows for {size} ranks; pass the split sizes")

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import hashlib
+import math
 import os
+import time
 from collections.abc import Callable, Iterable
+from datetime import timedelta
 from typing import Any
 
 import torch
@@ -17,7 +21,9 @@ from rankmesh.torch._agree import text_of
 from rankmesh.torch.backend._engine import Engine
 from rankmesh.torch.backend._inner import CALLS, destroy, inner_group
 from rankmesh.torch.backend._process_group import ProcessGroup, reduction_of
+from rankmesh.torch.backend._work import NO_TIMEOUT
 
+LOOK = timedelta(milliseconds=200)  # between two looks at the processes of a call that waits
 GRACE = 2.0  # seconds in which the ranks of a failed call must answer, or they are missing
 
 
@@ -56,6 +62,19 @@ class WatchedGroup(ProcessGroup):
                 raise self.engine.located(error) from None
         raise self.engine.located(_disagreement(on, calls))
 
+    def _is_on_host(self, arguments: Iterable[Any]) -> bool:
+        """True for a call whose `wait` blocks this thread until the data has moved."""
+        tensors = _tensors_of(arguments)
+        return all(each.device.type == "cpu" for each in tensors) if tensors else self._backend == "gloo"
+
+    def raise_if_broken(self) -> None:
+        """Raises PeerLost if a process of the group has died."""
+        with self._turn:
+            try:
+                self._communicator()._raise_if_broken()  # type: ignore[attr-defined]
+            except PeerLost as error:
+                raise self.engine.located(error) from None
+
     def explained(self, call: str, error: Exception) -> Exception:
         """Returns why a call of the wrapped backend failed: the ranks that are missing, else its own error."""
         first = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
@@ -79,16 +98,27 @@ class WatchedGroup(ProcessGroup):
 class _WatchedWork(Work):
     """A Work of the wrapped backend, whose errors say who is missing."""
 
-    def __init__(self, group: WatchedGroup, call: str, work: Work) -> None:
+    def __init__(self, group: WatchedGroup, call: str, work: Work, on_host: bool) -> None:
         super().__init__()
+        self._on_host = on_host
         self._group, self._call, self._work = group, call, work
         for name in ("is_completed", "is_success", "exception", "result", "source_rank", "_source_rank"):
             setattr(self, name, getattr(work, name))
 
-    def wait(self, *timeout: Any) -> bool:
-        """Waits as the wrapped backend does."""
+    def wait(self, timeout: timedelta = NO_TIMEOUT) -> bool:
+        """Waits as the wrapped backend does, but raises PeerLost as soon as a process has died."""
+        until = time.monotonic() + timeout.total_seconds() if timeout > NO_TIMEOUT else math.inf
         try:
-            return self._work.wait(*timeout)
+            while self._on_host and not self._work.is_completed() and time.monotonic() < until:
+                with contextlib.suppress(RuntimeError):  # torch's text is 'Operation timed out!'; the operation runs on
+                    self._work.wait(
+                        min(LOOK, timedelta(seconds=until - time.monotonic())) if until < math.inf else LOOK
+                    )
+                    return True
+                self._group.raise_if_broken()
+            return self._work.wait(timeout) if timeout > NO_TIMEOUT else self._work.wait()
+        except (PeerLost, Timeout):
+            raise
         except Exception as error:
             raise self._group.explained(self._call, error) from error
 
@@ -115,7 +145,7 @@ def _watched(name: str) -> Callable[..., Work | None]:
             work = getattr(self.wrapped, name)(*arguments, **options)
         except Exception as error:
             raise self.explained(text, error) from error
-        return None if work is None else _WatchedWork(self, text, work)
+        return None if work is None else _WatchedWork(self, text, work, self._is_on_host(arguments))
 
     return call
 
@@ -145,9 +175,9 @@ def _disagreement(on: Communicator, calls: list[str]) -> Disagreement:
     for rank, call in zip(on.world_ranks, calls, strict=True):
         ranks.setdefault(call, []).append(rank)
     classes = sorted(ranks.items(), key=lambda each: (-len(each[1]), each[1]))
-    text = "; ".join(f"{call} on {text_of(them)}" for call, them in classes)
+    lines = "".join(f"\n  {'rank' if len(them) == 1 else 'ranks'} {text_of(them)}: {call}" for call, them in classes)
     return Disagreement(
-        f"the ranks of {on.label} make different calls: {text}; no data has moved",
+        f"a call on {on.label} is not the same on all its ranks; nothing was sent:{lines}",
         sorted(rank for _, them in classes[1:] for rank in them),
     )
 

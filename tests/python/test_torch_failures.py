@@ -1,0 +1,175 @@
+"""What torch's collectives raise on the backends of rankmesh: who is missing, who differs, who has died, and where."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("torch", reason="PyTorch is not installed")
+import rankmesh.torch
+import torch
+import torch.distributed as dist
+from rankmesh import Disagreement, PeerLost, Timeout, UsageError
+from torch._C._distributed_c10d import _make_nccl_premul_sum
+from torch_ranks import ranks
+
+OWN, AROUND = "cpu:rankmesh", "rankmesh+gloo"
+SHORT = timedelta(seconds=2)
+SIZE = 4
+
+
+@contextlib.contextmanager
+def started(backend: str, rank: int, store: str, timeout: timedelta, checked: bool) -> Iterator[rankmesh.torch.Member]:
+    os.environ["RANKMESH_CHECK"] = str(int(checked))
+    dist.init_process_group(backend, store=dist.FileStore(store, SIZE), rank=rank, world_size=SIZE, timeout=timeout)
+    yield rankmesh.torch.init("dp=2 tp=2")
+
+
+Error = tuple[str, str, list[int]]
+
+
+def raised(call: Callable[[], Any]) -> Error:
+    """The type, the text and the ranks of what a call raises."""
+    try:
+        call()
+    except (Disagreement, PeerLost) as error:
+        return type(error).__name__, str(error), error.ranks
+    except Timeout as error:
+        return type(error).__name__, str(error), error.missing
+    return "", "", []
+
+
+def absent(rank: int, size: int, store: str, backend: str, asynchronous: bool) -> Error | None:
+    with started(backend, rank, store, SHORT, False) as me:
+        dist.barrier()
+        if rank == 3:  # it comes when the others have given up
+            dist.group.WORLD.get_group_store().wait(["all have raised"], timedelta(seconds=50))  # type: ignore[union-attr]
+            return None
+        found = raised(lambda: _all_reduce(torch.ones(3), asynchronous))
+        assert me.at("dp") == rank // 2
+        shared = dist.group.WORLD.get_group_store()  # type: ignore[union-attr]
+        if shared.add("raised", 1) == 3:
+            shared.set("all have raised", "")
+        return found
+
+
+def _all_reduce(tensor: torch.Tensor, asynchronous: bool) -> None:
+    work = dist.all_reduce(tensor, async_op=asynchronous)
+    if work is not None:
+        work.wait()
+
+
+@pytest.mark.parametrize("asynchronous", [False, True])
+@pytest.mark.parametrize("backend", [OWN, AROUND])
+def test_a_rank_that_does_not_come_is_named(tmp_path: Path, backend: str, asynchronous: bool) -> None:
+    found = ranks(SIZE, absent, tmp_path, str(tmp_path / "own"), backend, asynchronous, initialised=False)
+    for kind, text, missing in found[:3]:
+        assert (kind, missing) == ("Timeout", [3])
+        assert "arrived {0..2}, missing 3" in text
+        assert "rank 3 [world=3] is outside any call for" in text
+        assert text.endswith("in mesh dp=2 tp=2 that is 3 [dp=1 tp=1]")
+
+
+def differing(rank: int, size: int, store: str, backend: str, checked: bool) -> tuple[Error, Error, list[list[float]]]:
+    with started(backend, rank, store, timedelta(seconds=30), checked) as me:
+        first, second = torch.ones(7 if rank == 1 else 4), torch.ones(4)
+        lengths = raised(lambda: dist.all_reduce(first, group=me.group("tp")))
+        operation = dist.ReduceOp.MAX if rank == 0 else dist.ReduceOp.SUM
+        operations = raised(lambda: dist.all_reduce(second, op=operation))
+        after = [first[:4].tolist(), second.tolist()]
+        if checked:
+            dist.all_reduce(second)
+            after.append(second.tolist())
+        return lengths, operations, after
+
+
+@pytest.mark.parametrize(("backend", "checked"), [(OWN, False), (OWN, True), (AROUND, True)])
+def test_calls_that_differ_raise_on_every_rank(tmp_path: Path, backend: str, checked: bool) -> None:
+    found = ranks(SIZE, differing, tmp_path, str(tmp_path / "own"), backend, checked, initialised=False)
+    for rank, (lengths, operations, after) in enumerate(found):
+        kind, text, others = lengths
+        assert kind == ("Disagreement" if rank < 2 else "")
+        if rank < 2:
+            assert others == [1]
+            assert "7 f" in text
+            assert text.endswith("in mesh dp=2 tp=2 that is 1 [dp=0 tp=1]")
+        kind, text, others = operations
+        assert (kind, others) == ("Disagreement", [0])
+        assert "all_reduce of 4 f32 by max" in text or "allreduce of 4 float32 by max" in text
+        first, second, *third = after
+        assert first == [1.0 if rank < 2 else 2.0] * 4  # ranks 2 and 3 made equal calls
+        assert second == [1.0] * 4  # no data has moved
+        assert third == ([[4.0] * 4] if checked else [])  # a checked group works on
+
+
+def killed(rank: int, size: int, store: str, backend: str) -> tuple[Error, float]:
+    with started(backend, rank, store, timedelta(seconds=40), False):
+        dist.barrier()
+        if rank == 1:
+            os.kill(os.getpid(), signal.SIGKILL)
+        begin = time.monotonic()
+        return raised(lambda: dist.all_reduce(torch.ones(3))), time.monotonic() - begin
+
+
+@pytest.mark.parametrize("backend", [OWN, AROUND])
+def test_a_rank_that_dies_is_noticed_before_the_timeout(tmp_path: Path, backend: str) -> None:
+    found = ranks(SIZE, killed, tmp_path, str(tmp_path / "own"), backend, initialised=False, dies=[1])
+    for (kind, text, lost), seconds in found:
+        assert (kind, lost) == ("PeerLost", [1])
+        assert "its process has ended or cannot be reached" in text
+        assert text.endswith("in mesh dp=2 tp=2 that is 1 [dp=0 tp=1]")
+        assert seconds < 20  # of 40
+
+
+def recorded(rank: int, size: int, store: str, folder: str) -> str:
+    os.environ["RANKMESH_RECORD"] = folder
+    with started(OWN, rank, store, timedelta(seconds=20), False):
+        dist.all_reduce(torch.ones(5))
+        return raised(lambda: dist.all_reduce(torch.ones(4 + rank // 3)))[0]
+
+
+def test_flight_records_are_written_where_calls_fail(tmp_path: Path) -> None:
+    records = tmp_path / "records"
+    records.mkdir()
+    found = ranks(SIZE, recorded, tmp_path, str(tmp_path / "own"), str(records), initialised=False)
+    assert set(found) == {"Disagreement"}
+    files = sorted(records.iterdir())
+    assert len(files) == SIZE
+    text = files[0].read_text(encoding="utf-8")
+    assert json.loads(text)["rank"] in range(SIZE)
+    assert "all_reduce" in text
+
+
+def refused(rank: int, size: int) -> list[str]:
+    texts = []
+    tensor = torch.ones(2)
+    for call in (
+        lambda: dist.all_reduce(tensor, op=_make_nccl_premul_sum(2.0)),
+        lambda: dist.recv(tensor),
+        lambda: dist.all_to_all_single(torch.ones(3), torch.ones(3)),
+    ):
+        with pytest.raises(UsageError) as error:
+            call()
+        texts.append(str(error.value))
+    return texts
+
+
+def own(rank: int, size: int, store: str) -> list[str]:
+    with started(OWN, rank, store, SHORT, False):
+        return refused(rank, size)
+
+
+def test_calls_that_the_engines_lack_are_refused_in_words(tmp_path: Path) -> None:
+    texts = ranks(SIZE, own, tmp_path, str(tmp_path / "own"), initialised=False)[0]
+    assert texts[0].startswith("the backend 'rankmesh' was asked to reduce by")
+    assert texts[1].endswith("which it does not support; pass src=")
+    assert texts[2] == "all_to_all_single was given 3 rows for 4 ranks; pass the split sizes"
