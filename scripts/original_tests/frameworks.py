@@ -81,6 +81,7 @@ FRAMEWORKS = {
         install="rankmesh.torch",
         files={"test/distributed/test_device_mesh.py": 0, "test/distributed/tensor/test_dtensor.py": 0},
         needs={"expecttest": "expecttest"},
+        options=("-p", "torch_forks"),
         torch=False,
     ),
 }
