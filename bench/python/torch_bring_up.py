@@ -189,7 +189,7 @@ def asked_by_rankmesh(size: int) -> int:
             _agree.arrive(store, rank, size, MESH)
 
     counting = Requests(store, others)
-    _agree.agree(counting, 0, size, MESH, timedelta(seconds=60), lambda ranks: "")
+    _agree.agree(counting, 0, range(size), MESH, timedelta(seconds=60), lambda ranks: "")
     return counting.requests + 1
 
 

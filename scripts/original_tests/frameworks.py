@@ -76,4 +76,12 @@ FRAMEWORKS = {
         paths=("src", "."),
         options=("--noconftest",),  # it skips all without transformers, and on the host what has two ranks
     ),
+    "torch": Framework(
+        package="torch.testing._internal",  # which all its tests import, when torch itself has been imported
+        install="rankmesh.torch",
+        files={"test/distributed/test_device_mesh.py": 0, "test/distributed/tensor/test_dtensor.py": 0},
+        needs={"expecttest": "expecttest"},
+        options=("-p", "torch_forks"),
+        torch=False,
+    ),
 }

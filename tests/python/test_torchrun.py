@@ -116,7 +116,7 @@ def last_of(rank: int, last: str, store: Any, says: str, patience: float) -> lis
     timeout = datetime.timedelta(seconds=patience)
     start.part_from_earlier(timeout, lambda ranks: f"; {list(ranks)}")
     _agree.note(start.torch_store, "of torch", str(rank))
-    _agree.agree(start.store, rank, SIZE, says, timeout, lambda ranks: "", start.answer, start.give_up)
+    _agree.agree(start.store, rank, range(SIZE), says, timeout, lambda ranks: "", start.answer, start.give_up)
     lines = [start.store.get("arrived").decode(), start.torch_store.get("of torch").decode()]
     return [sorted(line.split()[0] for line in each.splitlines()) for each in lines]
 

@@ -56,9 +56,9 @@ class NewGroups:
 
     def __enter__(self) -> list[list[int]]:
         @functools.wraps(self.original)
-        def counted(given: list[int], *args: Any, **options: Any) -> Any:
-            self.calls.append(list(given))
-            return self.original(given, *args, **options)
+        def counted(ranks: list[int], *args: Any, **options: Any) -> Any:
+            self.calls.append(list(ranks))
+            return self.original(ranks, *args, **options)
 
         self.dist.new_group = self.dist.device_mesh.new_group = counted  # type: ignore[assignment]
         return self.calls

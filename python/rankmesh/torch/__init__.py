@@ -16,10 +16,11 @@ if not _distributed.is_available():
     raise ImportError("rankmesh.torch works on torch.distributed, which this PyTorch was built without")
 
 from rankmesh.torch._init import init
+from rankmesh.torch._init_device_mesh import init_device_mesh, install, uninstall
 from rankmesh.torch._member import Member
 from rankmesh.torch._plan import Axes
 from rankmesh.torch.backend import register as _register
 
 _register()
 
-__all__ = ["Axes", "Member", "init"]
+__all__ = ["Axes", "Member", "init", "init_device_mesh", "install", "uninstall"]

@@ -6,7 +6,7 @@ import contextlib
 import datetime
 import hashlib
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NoReturn
 
 import torch.distributed as dist
@@ -67,11 +67,17 @@ def hear(store: Store, timeout: datetime.timedelta, meanwhile: Callable[[], None
 
 
 def late(
-    timeout: datetime.timedelta, rank: int, arrived: list[int], missing: list[int], where: Where, why: str = ""
+    timeout: datetime.timedelta,
+    rank: int,
+    arrived: list[int],
+    missing: list[int],
+    where: Where,
+    why: str = "",
+    call: str = "init",
 ) -> Timeout:
-    """Returns the Timeout of an init for which some ranks were late."""
+    """Returns the Timeout of a call for which some ranks were late."""
     return Timeout(
-        f"the timeout of {seconds(timeout)} expired in init on rank {rank}: {why}arrived {text_of(arrived)}, "
+        f"the timeout of {seconds(timeout)} expired in {call} on rank {rank}: {why}arrived {text_of(arrived)}, "
         f"missing {text_of(missing)}{where(missing)}",
         arrived,
         missing,
@@ -81,30 +87,31 @@ def late(
 def agree(
     store: Store,
     rank: int,
-    size: int,
+    ranks: Sequence[int],
     description: str,
     timeout: datetime.timedelta,
     where: Where,
     meanwhile: Callable[[], None] | None = None,
     give_up: Callable[[list[int]], None] | None = None,
+    call: str = "init",
 ) -> None:
-    """Returns when all ranks have passed equal plans. Otherwise raises Disagreement or Timeout on every rank.
+    """Returns when all of `ranks` have passed equal plans. Otherwise raises Disagreement or Timeout on every rank.
 
-    `where` returns the coordinates of ranks as text. Calls `meanwhile` while this rank waits, and `give_up` with the
+    `call` is the name of the user's call, and `where` returns the coordinates of ranks as text. Calls `meanwhile` while this rank waits, and `give_up` with the
     arrived ranks before it raises Timeout.
     """
-    arrive(store, rank, size, description)
+    arrive(store, rank, len(ranks), description)
     outcome = hear(store, timeout, meanwhile)
     if outcome == "agree":
         return
     if outcome == "differ":
         _disagree(store, rank, description, timeout)
     arrived = sorted(map(int, outcome.split()[1:]))
-    missing = sorted(set(range(size)) - set(arrived))
+    missing = sorted(set(ranks) - set(arrived))
     if give_up is not None:
         give_up(arrived)
     _linger(store, len(arrived))
-    raise late(timeout, rank, arrived, missing, where)
+    raise late(timeout, rank, arrived, missing, where, call=call)
 
 
 def _lines(store: Store) -> list[str]:

@@ -121,10 +121,17 @@ def is_made_with(group: dist.ProcessGroup, timeout: datetime.timedelta | None, b
     """Returns True if a new group with this timeout and backend (None: any) would equal this group."""
     if backend not in (None, dist.get_backend(group)):
         return False
-    if timeout is None:
-        return True
+    return timeout is None or all(each == timeout for each in _timeouts(group))
+
+
+def timeout_of(group: dist.ProcessGroup) -> datetime.timedelta | None:
+    """Returns the timeout of a group's operations; None for a group without timeouts."""
+    return max((each for each in _timeouts(group) if each is not None), default=None)
+
+
+def _timeouts(group: dist.ProcessGroup) -> list[datetime.timedelta | None]:
     options = (group._get_backend(each).options for each in group._device_types)  # the fake backend has no options
-    return all(getattr(each, "_timeout", None) == timeout for each in options)
+    return [getattr(each, "_timeout", None) for each in options]
 
 
 def is_on_host(group: dist.ProcessGroup) -> bool:

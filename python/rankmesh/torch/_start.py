@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import collections
 import datetime
+import hashlib
 import os
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from urllib.parse import urlparse
 
@@ -21,7 +23,7 @@ from rankmesh.torch._restarts import ask, give_up, given_up, hear, lead, store_o
 
 DEFAULT_TIMEOUT = c10d.default_pg_timeout
 
-_inits: weakref.WeakKeyDictionary[dist.ProcessGroup, int] = weakref.WeakKeyDictionary()
+_inits: weakref.WeakKeyDictionary[dist.ProcessGroup, collections.Counter[str]] = weakref.WeakKeyDictionary()
 _ids: weakref.WeakKeyDictionary[dist.ProcessGroup, str] = weakref.WeakKeyDictionary()  # of starts, in prefixes of keys
 _starts = 0
 
@@ -42,15 +44,20 @@ class Start:
     give_up: Callable[[list[int]], None] | None = None
     """What rank 0 calls with the ranks that have come when it gives up to wait for the others."""
 
+    @property
+    def is_parted(self) -> bool:
+        """True if the store has no data of earlier starts, or only under other keys."""
+        default = dist.group.WORLD
+        return not store_outlives_ranks() or (default is not None and default in _ids)
+
     def part_from_earlier(self, timeout: datetime.timedelta, where: Where) -> None:
         """Separates this start from data of earlier starts that the store may hold. Every rank calls it.
 
         `where` returns the coordinates of ranks as text.
         """
-        default = dist.group.WORLD
-        if not store_outlives_ranks() or (default is not None and default in _ids):
+        if self.is_parted:
             return
-        store, rank = self.store, self.rank
+        default, store, rank = dist.group.WORLD, self.store, self.rank
         if rank == 0:
             if arrived := given_up(store, "rank 0"):
                 raise late(timeout, rank, arrived, [0], where)
@@ -75,12 +82,22 @@ class Start:
             self.key += f" of {start}"
 
 
-def adopt() -> Start:
-    """Returns the world of the initialised torch.distributed; each call uses its own key."""
+def digest(ranks: Sequence[int]) -> str:
+    """Returns a short text for ranks in their order."""
+    return hashlib.sha256(str(list(ranks)).encode()).hexdigest()[:16]
+
+
+def adopt(ranks: Sequence[int] | None = None) -> Start:
+    """Returns the world of the initialised torch.distributed; each call uses its own key.
+
+    Exactly `ranks` call it; default: every rank of the world.
+    """
     default = c10d._get_default_group()
-    number = _inits[default] = _inits.get(default, 0) + 1
+    among = "" if ranks is None else f" among {digest(ranks)}"
+    numbers = _inits.setdefault(default, collections.Counter())
+    numbers[among] += 1
     start = _ids.get(default)
-    key = f"rankmesh {number}" + (f" of {start}" if start else "")
+    key = f"rankmesh {numbers[among]}{among}" + (f" of {start}" if start else "")
     return Start(dist.get_rank(), dist.get_world_size(), PrefixStore(key, c10d._get_default_store()), key)
 
 

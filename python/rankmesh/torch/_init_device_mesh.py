@@ -1,0 +1,130 @@
+"""init_device_mesh like torch's, and install(), after which every DeviceMesh of the process is made like its meshes."""
+
+from __future__ import annotations
+
+import contextlib
+import contextvars
+import datetime
+import inspect
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch.distributed import device_mesh as of_torch
+from torch.distributed.device_mesh import DeviceMesh
+from torch.utils.weak import WeakTensorKeyDictionary
+
+from rankmesh._errors import UsageError
+from rankmesh.torch._mesh_groups import MeshText, create, initialise
+from rankmesh.torch._named import errors_reach_peers
+
+_everywhere = False
+_in_call: contextvars.ContextVar[bool] = contextvars.ContextVar("in_call", default=False)
+_rank_maps = WeakTensorKeyDictionary()  # of the meshes of init_device_mesh: their submeshes have the same tensor
+_PARAMETERS = ("layout", "rank_map", "mesh_dim_names", "backend_override")
+
+
+def _is_ours(rank_map: torch.Tensor) -> bool:
+    return _everywhere or _in_call.get() or rank_map in _rank_maps
+
+
+def _init_process_groups(
+    layout: Any, rank_map: torch.Tensor, mesh_dim_names: Sequence[str] | None, backend_override: Any
+) -> Any:
+    if _is_ours(rank_map):
+        names = create(layout, rank_map, mesh_dim_names, backend_override)
+        if names is not None:
+            return names
+    return _torchs["_init_process_groups"].__func__(layout, rank_map, mesh_dim_names, backend_override)
+
+
+def _setup_world_group_and_device(self: DeviceMesh) -> Any:
+    if _is_ours(self._rank_map):
+        initialise(MeshText(self._layout, self._rank_map, self._mesh_dim_names))
+    return _torchs["_setup_world_group_and_device"](self)
+
+
+_ours = {
+    "_init_process_groups": staticmethod(_init_process_groups),
+    "_setup_world_group_and_device": _setup_world_group_and_device,
+}
+_torchs: dict[str, Any] = {}
+
+
+def _put(call: str) -> None:
+    """Puts our functions into DeviceMesh; they call torch's for meshes that are not ours."""
+    if _torchs:
+        return
+    there = {name: vars(DeviceMesh).get(name) for name in _ours}
+    groups = there["_init_process_groups"]
+    if not isinstance(groups, staticmethod) or tuple(inspect.signature(groups.__func__).parameters) != _PARAMETERS:
+        raise UsageError(
+            f"{call} changes how PyTorch 2.13's DeviceMesh creates groups, which PyTorch {torch.__version__} does "
+            "differently; use rankmesh.torch.init and device_mesh()"
+        )
+    _torchs.update(there)
+    for name, function in _ours.items():
+        setattr(DeviceMesh, name, function)
+
+
+def install() -> contextlib.AbstractContextManager[object]:
+    """Has every DeviceMesh of this process created like those of `init_device_mesh`, until `uninstall`.
+
+    That is every mesh of `torch.distributed.init_device_mesh`, `DeviceMesh(...)`, `_flatten` and `_unflatten`, also
+    where a module has imported the name before. Every rank calls it, before it makes meshes. As a context it ends with
+    the context. A second call does nothing. Raises UsageError for a PyTorch with another DeviceMesh.
+
+    >>> rankmesh.torch.install()  # doctest: +SKIP
+    >>> mesh = torch.distributed.init_device_mesh("cuda", (2, 4), mesh_dim_names=("dp", "tp"))  # doctest: +SKIP
+    """
+    global _everywhere
+    context = contextlib.ExitStack()
+    _put("install")
+    if not _everywhere:
+        _everywhere = True
+        context.callback(uninstall)
+    return context
+
+
+def uninstall() -> None:
+    """Ends `install`: torch creates the groups of DeviceMesh again. Meshes of `init_device_mesh` remain as they are.
+
+    Does nothing without `install`.
+    """
+    global _everywhere
+    _everywhere = False
+    placed = [vars(DeviceMesh)[name] is function for name, function in _ours.items()]
+    if _torchs and not len(_rank_maps) and all(placed):  # others may have replaced our functions; those call ours
+        for name, function in _torchs.items():
+            setattr(DeviceMesh, name, function)
+        _torchs.clear()
+
+
+def init_device_mesh(
+    device_type: str,
+    mesh_shape: tuple[int, ...],
+    *,
+    mesh_dim_names: tuple[str, ...] | None = None,
+    backend_override: dict[Any, Any] | None = None,
+) -> DeviceMesh:
+    """Like `torch.distributed.init_device_mesh`, but a rank creates only groups of its own, and equal groups once.
+
+    Every rank calls it. First the ranks compare the mesh. If meshes differ, every rank raises Disagreement. If a rank
+    does not arrive before the timeout of torch.distributed, all others raise Timeout, which names it. Groups of equal
+    ranks, backend and options are one group, also in several meshes. So are groups of `_flatten` and `_unflatten`.
+    Raises what torch raises for wrong arguments.
+
+    >>> mesh = init_device_mesh("cuda", (2, 4), mesh_dim_names=("dp", "tp"))  # doctest: +SKIP
+    >>> mesh["tp"].get_group()  # doctest: +SKIP
+    """
+    _put("init_device_mesh")
+    token = _in_call.set(True)
+    try:
+        mesh = of_torch.init_device_mesh(
+            device_type, mesh_shape, mesh_dim_names=mesh_dim_names, backend_override=backend_override
+        )
+    finally:
+        _in_call.reset(token)
+    _rank_maps[mesh._rank_map] = True
+    return mesh

@@ -1,0 +1,183 @@
+"""Creates the groups of torch's DeviceMesh: after the ranks have compared the mesh, by members only, equal groups once."""
+
+from __future__ import annotations
+
+import os
+import weakref
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch.distributed import config as dist_config
+from torch.distributed import distributed_c10d as c10d
+from torch.distributed._mesh_layout import _FlatLayout, _MeshLayout
+from torch.distributed.device_mesh import DeviceMesh
+
+from rankmesh._core import Group
+from rankmesh.torch import _groups, _start
+from rankmesh.torch._agree import agree
+from rankmesh.torch._plan import MOST_SHOWN, Options
+
+MOST_CHARACTERS = 80  # most characters of the ranks of a mesh in an error
+
+Override = tuple[str | None, Any]
+
+_made: weakref.WeakKeyDictionary[dist.ProcessGroup, dict[object, tuple[str, Any]]] = weakref.WeakKeyDictionary()
+"""Names of the groups that this process has created on a default group, by ranks and options. Keeps the options alive."""
+
+
+class MeshText:
+    """A mesh in errors: its sizes, and the coordinates of ranks."""
+
+    def __init__(
+        self,
+        layout: _MeshLayout,
+        rank_map: torch.Tensor,
+        names: Sequence[str] | None,
+        overrides: Sequence[Override] = (),
+    ) -> None:
+        self._layout, self._rank_map = layout, rank_map
+        self._names = names or [f"dim_{dim}" for dim in range(len(layout))]
+        self._overrides = overrides
+
+    @property
+    def sizes(self) -> str:
+        """'dp=2 tp=2'."""
+        return " ".join(f"{n}={size}" for n, size in zip(self._names, self._layout.top_level_sizes, strict=False))
+
+    def __str__(self) -> str:
+        """Equal exactly if the groups of two meshes are equal, but for values inside `pg_options`."""
+        text = f"DeviceMesh {self.sizes}"
+        if self._layout != _MeshLayout.from_sizes_strides(self._layout.top_level_sizes):
+            strides = [axis.stride if len(axis.stride) > 1 else sum(axis.stride) for axis in self._layout]
+            text += f", stride ({', '.join(map(str, strides))})"
+        ranks = self._rank_map.tolist()
+        if ranks != list(range(len(ranks))):
+            listed = str(Group(ranks))
+            digest = f"{listed[:MOST_CHARACTERS]}... ({_start.digest(ranks)})"
+            text += f", ranks {listed if len(listed) <= MOST_CHARACTERS else digest}"
+        for name, (backend, options) in zip(self._names, self._overrides, strict=False):
+            if said := Options(None, backend, options).text:
+                text += f", {name}{said}"
+        return text
+
+    def where(self, ranks: Iterable[int]) -> str:
+        """'; in mesh dp=2 tp=2 that is 1 [dp=0 tp=1]': the coordinates of ranks."""
+        places = self._layout.remap_to_tensor(self._rank_map)
+        ranks = sorted(ranks)
+        shown = []
+        for rank in ranks[:MOST_SHOWN]:
+            for place in (places == rank).nonzero()[:1, 1:].tolist():
+                shown.append(f"{rank} [{' '.join(f'{n}={i}' for n, i in zip(self._names, place, strict=False))}]")
+        more = ", ..." if len(ranks) > MOST_SHOWN else ""
+        return f"; in mesh {self.sizes} that is {', '.join(shown)}{more}" if shown else ""
+
+
+def create(
+    layout: _MeshLayout, rank_map: torch.Tensor, names: Sequence[str] | None, overrides: Sequence[Override]
+) -> list[Any] | None:
+    """Returns the name of this rank's group of every dimension; [] on a rank outside the mesh.
+
+    Exactly the ranks of the mesh call it. If a dimension needs a group, they compare the mesh first: if meshes differ,
+    every rank raises Disagreement; if a rank is missing, all others raise Timeout. Returns None if only torch can
+    create these groups, and then nothing was done.
+    """
+    if not _creates(rank_map, overrides):
+        return None
+    world = dist.get_world_size()
+    default = c10d._get_default_group()
+    dims = list(zip(layout, overrides, names or [f"dim_{dim}" for dim in range(len(layout))], strict=True))
+    takes_default = [axis.numel() == world and each == (None, None) for axis, each, _ in dims]
+    if torch.cuda.is_available() and dist.get_backend() == "gloo":  # torch then does not use the default group
+        takes_default = [False] * len(dims)
+    splits = [not takes and _groups.can_split(each[0]) for takes, (_, each, _) in zip(takes_default, dims, strict=True)]
+    inside = bool((rank_map == dist.get_rank()).any())
+    key = ""
+    if inside and not all(takes_default):
+        key = _compare(MeshText(layout, rank_map, names, overrides), rank_map.tolist())
+    made: list[Any] = []
+    for number, (axis, override, name) in enumerate(dims):
+        if takes_default[number]:
+            made.append(default.group_name)
+        elif splits[number]:
+            made.append(_split(axis, rank_map, name, override))
+        elif inside:
+            made.append(_new(axis, rank_map, f"mesh_{name}", override, f"{key}/{number}"))
+    return [name for name in made if name is not None]
+
+
+def _creates(rank_map: torch.Tensor, overrides: Sequence[Override]) -> bool:
+    """Returns False for ranks that torch refuses, and for groups that their members alone cannot create."""
+    ranks, backends = set(rank_map.tolist()), {dist.get_backend(), *(backend for backend, _ in overrides)}
+    valid = len(ranks) == rank_map.numel() and min(ranks) >= 0 and max(ranks) < dist.get_world_size()
+    return valid and not backends & {"mpi", "threaded"} and not dist_config.use_torchcomms
+
+
+def _compare(text: MeshText, ranks: Sequence[int]) -> str:
+    """Compares a mesh on its ranks. Returns a text that is equal on them and new."""
+    everyone = len(ranks) == dist.get_world_size()
+    start = _start.adopt(None if everyone else ranks)
+    if dist.get_backend() == "fake":  # such a world is this process
+        return start.key
+    patience = _groups.timeout_of(c10d._get_default_group()) or _start.DEFAULT_TIMEOUT
+    if everyone:
+        start.part_from_earlier(patience, text.where)
+    elif not start.is_parted:
+        return start.key
+    agree(start.store, start.rank, ranks, str(text), patience, text.where, start.answer, call="DeviceMesh")
+    return start.key
+
+
+def initialise(text: MeshText) -> None:
+    """Initialises torch.distributed by the environment variables, after the ranks have compared a mesh.
+
+    Does nothing if torch.distributed is initialised, or if a variable is missing: torch's own error says which.
+    """
+    needs = ("MASTER_ADDR", "MASTER_PORT", "RANK", "WORLD_SIZE")
+    if dist.is_initialized() or not all(os.environ.get(each) for each in needs):
+        return
+    patience = _start.DEFAULT_TIMEOUT
+    start = _start.begin(None, None, None, None, patience)
+    start.part_from_earlier(patience, text.where)
+    everyone = range(start.size)
+    agree(start.store, start.rank, everyone, str(text), patience, text.where, start.answer, start.give_up, "DeviceMesh")
+    _start.initialise(start, None, None, patience)
+
+
+def _known(key: object) -> str | None:
+    """Returns the name of a group that this process has created with this key, unless it was destroyed."""
+    name, _ = _made.setdefault(c10d._get_default_group(), {}).get(key, ("", None))
+    return name if any(name == there for there in c10d._world.pg_names.values()) else None
+
+
+def _new(axis: _FlatLayout, rank_map: torch.Tensor, description: str, override: Override, key: str) -> str:
+    parts = _MeshLayout([axis]).remap_to_tensor(rank_map)
+    ranks = sorted(parts[(parts == dist.get_rank()).any(dim=1)][0].tolist())  # torch sorts them
+    backend, options = override
+    shared = (tuple(ranks), backend, id(options) if options is not None else None)
+    if (name := _known(shared)) is None:
+        group = _groups.new_group(
+            f"{key}/{ranks[0]}",
+            description,
+            ranks,
+            timeout=options._timeout if options is not None else None,
+            backend=backend,
+            pg_options=options,
+        )
+        name = group.group_name
+        _made[c10d._get_default_group()][shared] = name, options
+    return name
+
+
+def _split(axis: _FlatLayout, rank_map: torch.Tensor, name: str, override: Override) -> str | None:
+    """Splits the groups of a dimension from the default group, as torch does; every rank of the world calls it."""
+    options = override[1]
+    shared = (axis, tuple(rank_map.tolist()), override[0], id(options) if options is not None else None)
+    everyone = rank_map.numel() == dist.get_world_size()  # a rank outside would not know whether the members have it
+    if everyone and (known := _known(shared)) is not None:
+        return known
+    made = DeviceMesh._init_one_process_group(axis, rank_map, name, override)
+    if made is not None:
+        _made.setdefault(c10d._get_default_group(), {})[shared] = made, options
+    return made
