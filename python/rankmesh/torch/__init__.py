@@ -6,6 +6,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 try:
     import torch.distributed as _distributed
 except ModuleNotFoundError as _error:
@@ -19,4 +21,20 @@ from rankmesh.torch._init import init
 from rankmesh.torch._member import Member
 from rankmesh.torch._plan import Axes
 
-__all__ = ["Axes", "Member", "init"]
+if TYPE_CHECKING:
+    from rankmesh.torch._reshard.api import reshard, reshard_plan
+    from rankmesh.torch._reshard.checkpoint import reshard_checkpoint
+    from rankmesh.torch._reshard.describe import Fused
+
+__all__ = ["Axes", "Fused", "Member", "init", "reshard", "reshard_checkpoint", "reshard_plan"]
+
+_LAZY = {"Fused": "describe", "reshard": "api", "reshard_checkpoint": "checkpoint", "reshard_plan": "api"}
+
+
+def __getattr__(name: str) -> Any:
+    """Imports DTensor, which takes longer than all else here, only for those who reshard."""
+    if name not in _LAZY:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    import importlib
+
+    return getattr(importlib.import_module(f"rankmesh.torch._reshard.{_LAZY[name]}"), name)
