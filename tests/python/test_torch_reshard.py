@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-import collections
-import itertools
-import math
 import random
 from pathlib import Path
 from typing import Any
 
 import pytest
-from rankmesh import Disagreement, Mesh, Sharding, UsageError
+from rankmesh import Mesh, Sharding
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
-import torch.distributed as dist  # noqa: E402
 from rankmesh.torch import Fused, reshard  # noqa: E402
 from rankmesh.torch import _device_mesh as meshes  # noqa: E402
 from torch.distributed.tensor import DTensor, Replicate, Shard, distribute_tensor  # noqa: E402
-from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
 from torch_ranks import preload, ranks  # noqa: E402
 
 preload("torch.distributed.tensor", "rankmesh.torch._reshard.api")
@@ -60,7 +55,9 @@ def sharding(rng: Random, world: int, shape: tuple[int, ...]) -> Sharding:
         if (dim := rng.randint(-1, len(shape) - 1)) >= 0:
             axes.setdefault(dim, []).append(axis)
     padding = rng.choice(["", "", ":megatron2"])
-    return Sharding(mesh, shape, " ".join(f"{dim}={','.join(cut)}{padding}" for dim, cut in axes.items()) or "replicated")
+    return Sharding(
+        mesh, shape, " ".join(f"{dim}={','.join(cut)}{padding}" for dim, cut in axes.items()) or "replicated"
+    )
 
 
 def placements(rng: Random, mesh: Any, shape: tuple[int, ...]) -> list[Any]:
@@ -123,7 +120,9 @@ class Case:
                     if rank in stated.mesh:
                         self.state[part] = here(whole, stated, rank)
         elif how == "of":
-            whole = torch.cat([each.clone() for each in wholes.values()], dim) if len(wholes) > 1 else wholes[f"{name}.0"]
+            whole = (
+                torch.cat([each.clone() for each in wholes.values()], dim) if len(wholes) > 1 else wholes[f"{name}.0"]
+            )
             sizes = {part: each.shape[dim] for part, each in wholes.items()}
             if rng.random() < 0.5:
                 mesh = device_mesh(rng, self.world)

@@ -13,7 +13,8 @@ from torch.distributed.tensor import DTensor
 
 from rankmesh._core import Sharding
 from rankmesh._errors import UsageError
-from rankmesh.torch._reshard.describe import Fused, Layouts, Side, Stated, held
+from rankmesh.torch._reshard.describe import Fused, Layouts, Side, Stated, held, stated_twice
+from rankmesh.torch._reshard.layout import Layout
 from rankmesh.torch._reshard.move import ALIGNED, move
 from rankmesh.torch._reshard.plan import Moves, plan
 from rankmesh.torch._reshard.share import Tables, agreed, said, tables, together
@@ -165,11 +166,13 @@ def reshard_plan(
     [Move(stage=0, peer=1, name='w', to=0, box=((4, 6),))]
     """
     layouts = Layouts()
-    sides = []
-    for given in (from_, to):
+    before: dict[str, Layout] = {}
+    after: dict[str, Layout] = {}
+    for given, parts in ((from_, before), (to, after)):
         side = Side(layouts, rank)
         for name, stated in given.items():
-            shape = side.local_shape(name, stated)
-            side.state(name, stated, None if shape is None else torch.empty(shape, device="meta"), None)
-        sides.append(side.parts)
-    return plan(sides[0], {name: [layout] for name, layout in sides[1].items()}, rank, host)
+            for part, layout in side.parts_of(name, stated, None).items():
+                if part in parts:
+                    raise stated_twice(part)
+                parts[part] = layout
+    return plan(before, {name: [layout] for name, layout in after.items()}, rank, host)

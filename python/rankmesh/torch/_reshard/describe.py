@@ -32,6 +32,11 @@ class Fused:
     dim: int = 0
     of: Sharding | DTensor | None = None
 
+    @property
+    def has_sizes(self) -> bool:
+        """True if a part has a size rather than a Sharding."""
+        return any(isinstance(part, int) for part in self.parts.values())
+
 
 Stated = Sharding | Fused | DTensor
 
@@ -55,6 +60,7 @@ class Layouts:
         self._known: dict[Layout, Layout] = {}
         self._geometries: dict[int, Geometry] = {}
         self._by_text: dict[object, Layout] = {}
+        self._by_object: dict[int, tuple[Layout, Sharding]] = {}  # keeps the object, and so its id
         self._meshes: dict[object, tuple[int, ...]] = {}
 
     def one(self, layout: Layout) -> Layout:
@@ -69,6 +75,9 @@ class Layouts:
 
     def of_sharding(self, name: str, sharding: Sharding) -> Layout:
         """Returns the layout of a Sharding."""
+        known = self._by_object.get(id(sharding))
+        if known is not None:
+            return known[0]
         mesh, split, shape = sharding.mesh, sharding.split, sharding.shape
         key = mesh, split, shape
         if key not in self._by_text:
@@ -82,9 +91,11 @@ class Layouts:
                 cuts[int(dim)] = tuple(mesh.axes.index(axis) for axis in axes.split(","))
                 if ":megatron" in word:
                     multiples[int(dim)] = int(padding or 128)
-            ranks = self._meshes.setdefault(mesh, tuple(mesh.ranks))
-            layout = Layout(ranks, tuple(mesh.shape), tuple(shape), tuple(cuts), tuple(multiples))
+            if mesh not in self._meshes:
+                self._meshes[mesh] = tuple(mesh.ranks)
+            layout = Layout(self._meshes[mesh], tuple(mesh.shape), tuple(shape), tuple(cuts), tuple(multiples))
             self._by_text[key] = self.one(layout)
+        self._by_object[id(sharding)] = self._by_text[key], sharding
         return self._by_text[key]
 
     def of_dtensor(self, name: str, tensor: DTensor) -> Layout:
@@ -112,6 +123,11 @@ class Layouts:
         return self._by_text[key]
 
 
+def stated_twice(name: str) -> UsageError:
+    """Returns the error for two parts of one name."""
+    return UsageError(f"'{name}' is stated twice; give each part a name of its own")
+
+
 def _partial(name: str, what: str) -> UsageError:
     return UsageError(f"'{name}' has {what}: its ranks hold partial sums, which reshard does not add; sum them first")
 
@@ -128,7 +144,7 @@ class Side:
 
     def _add(self, name: str, layout: Layout, dtype: torch.dtype | None, shard: torch.Tensor | None) -> None:
         if name in self.parts:
-            raise UsageError(f"'{name}' is stated twice; each part has a name of its own")
+            raise stated_twice(name)
         self.parts[name], self.dtypes[name] = layout, dtype
         if shard is not None:
             geometry = self.layouts.geometry(layout)
@@ -156,10 +172,10 @@ class Side:
             f"'{name}' is stated by {type(stated).__name__}; state a Sharding, or Fused with one for each part or `of`"
         )
 
-    def local_shape(self, name: str, stated: Stated) -> tuple[int, ...] | None:
+    def local_shape(self, name: str, stated: Stated, tensor: Any = None) -> tuple[int, ...] | None:
         """Returns the shape of this rank's tensor, as it is stated; None outside the mesh."""
-        if not isinstance(stated, Fused) or any(isinstance(part, int) for part in stated.parts.values()):
-            return self.shape(self.of(name, stated, None))
+        if not isinstance(stated, Fused) or stated.has_sizes:
+            return self.shape(self.of(name, stated, tensor))
         shapes = [self.shape(layout) for layout in self._sharded(name, stated).values()]
         inside = [shape for shape in shapes if shape is not None]
         if not inside:
@@ -183,30 +199,32 @@ class Side:
             raise UsageError(f"'{name}' is fused of parts with a Sharding each, and `of`; leave `of` out")
         return layouts
 
+    def parts_of(self, name: str, stated: Stated, tensor: Any) -> dict[str, Layout]:
+        """Returns the layout of each part of a tensor."""
+        if isinstance(stated, Fused) and not stated.has_sizes:
+            return self._sharded(name, stated)
+        whole = self.of(name, stated, tensor)
+        if isinstance(stated, Fused):
+            windows = _windows(name, stated, whole)
+            return {part: self.layouts.one(whole._replace(window=window)) for part, window in windows.items()}
+        return {name: whole}
+
     def state(self, name: str, stated: Stated, tensor: torch.Tensor | None, dtype: torch.dtype | None) -> None:
         """Adds the parts of a tensor. `tensor` is this rank's shard, or a DTensor; None outside the mesh."""
-        sizes = isinstance(stated, Fused) and any(isinstance(part, int) for part in stated.parts.values())
-        whole = None if isinstance(stated, Fused) and not sizes else self.of(name, stated, tensor)
-        shape = self.local_shape(name, stated) if whole is None else self.shape(whole)
+        parts = self.parts_of(name, stated, tensor)
+        shape = self.local_shape(name, stated, tensor)
         shard = None
         if shape is not None:
             if tensor is None:
                 raise UsageError(f"rank {self.rank} is in the mesh of '{name}' and has no such tensor; pass it")
             shard = _viewed(name, self.rank, tensor, shape)
-        if whole is None:
-            assert isinstance(stated, Fused)
-            begin = 0
-            for part, layout in self._sharded(name, stated).items():
-                size = self.shape(layout)
-                view = shard.narrow(stated.dim, begin, size[stated.dim]) if shard is not None and size else None
-                begin += size[stated.dim] if size else 0
-                self._add(part, layout, dtype, view)
-        elif sizes:
-            assert isinstance(stated, Fused)
-            for part, window in _windows(name, stated, whole).items():
-                self._add(part, self.layouts.one(whole._replace(window=window)), dtype, shard)
-        else:
-            self._add(name, whole, dtype, shard)
+        begin = 0
+        for part, layout in parts.items():
+            view = shard
+            if shard is not None and isinstance(stated, Fused) and not stated.has_sizes:
+                size = (self.shape(layout) or ())[stated.dim]
+                view, begin = shard.narrow(stated.dim, begin, size), begin + size
+            self._add(part, layout, dtype, view)
 
 
 def _windows(name: str, fused: Fused, whole: Layout) -> dict[str, Window]:

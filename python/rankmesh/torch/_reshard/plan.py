@@ -117,38 +117,36 @@ class Kind:
 
 
 def plan(before: Mapping[str, Layout], after: Mapping[str, Iterable[Layout]], rank: int, host: int) -> Moves:
-    """Returns the moves of one rank. `before` and `after` are equal on all ranks.
+    """Returns the moves of one rank. `before` and `after` are equal on all ranks; equal layouts are one object.
 
     The cost grows with the number of tensors, the pieces of this rank's shards, and the replicas of each layout. Each
     rank receives each element that it does not hold once. The sender is on the same host if a rank there holds the
     element. Otherwise one rank of the host receives the element from another host and passes it on.
     """
     moves = Moves(rank)
-    geometries: dict[Layout | int, Geometry] = {}
-    kinds: dict[tuple[int, int], Kind] = {}
-
-    def geometry(layout: Layout) -> Geometry:
-        known = geometries.get(id(layout))
-        if known is None:
-            known = geometries.setdefault(layout, Geometry(layout))
-            geometries[id(layout)] = known
-        return known
-
+    kinds: dict[tuple[int, int], Kind | None] = {}  # None: this rank has no part in it
+    geometries: dict[int, Geometry] = {}
     for name in sorted(after):
         had = before.get(name)
         if had is None:
             raise UsageError(f"'{name}' is wanted, but no rank has it; the state dict of its ranks must have it")
         for to, wanted in enumerate(after[name]):
-            if had.part != wanted.part:
-                raise UsageError(
-                    f"'{name}' has the shape {list(had.part)} and is wanted with the shape {list(wanted.part)}; "
-                    "state both with one shape"
-                )
-            key = geometry(had), geometry(wanted)
-            kind = kinds.get((id(key[0]), id(key[1])))
-            if kind is None:
-                kind = kinds[id(key[0]), id(key[1])] = Kind(len(kinds), *key, rank, host)
-            kind.add(name, to, moves)
+            key = id(had), id(wanted)
+            if key not in kinds:
+                if had.part != wanted.part:
+                    raise UsageError(
+                        f"'{name}' has the shape {list(had.part)} and is wanted with the shape {list(wanted.part)}; "
+                        "state both with one shape"
+                    )
+                kinds[key] = None
+                if rank in had.ranks or rank in wanted.ranks:
+                    for layout in (had, wanted):
+                        if id(layout) not in geometries:
+                            geometries[id(layout)] = Geometry(layout)
+                    number = len(kinds) - 1
+                    kinds[key] = Kind(number, geometries[key[0]], geometries[key[1]], rank, host)
+            if (kind := kinds[key]) is not None:
+                kind.add(name, to, moves)
     return moves
 
 
