@@ -6,6 +6,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 try:
     import torch.distributed as _distributed
 except ModuleNotFoundError as _error:
@@ -23,4 +25,15 @@ from rankmesh.torch.backend import register as _register
 
 _register()
 
-__all__ = ["Axes", "Member", "init", "init_device_mesh", "install", "uninstall"]
+__all__ = [
+    "Axes",
+    "Fused",
+    "Member",
+    "init",
+    "init_device_mesh",
+    "install",
+    "reshard",
+    "reshard_checkpoint",
+    "reshard_plan",
+    "uninstall",
+]

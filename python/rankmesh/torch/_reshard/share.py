@@ -1,0 +1,163 @@
+"""Tells all ranks of a group the layouts that each needs to know, and raises on all of them if one is wrong."""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NoReturn, TypeVar
+
+import torch
+import torch.distributed as dist
+from torch.distributed import distributed_c10d as c10d
+
+from rankmesh._errors import Disagreement, Error
+from rankmesh.torch._agree import text_of
+from rankmesh.torch._reshard.describe import Layouts, Side
+from rankmesh.torch._reshard.layout import Layout, Window, merged
+
+T = TypeVar("T")
+
+MOST_SHOWN = 4  # errors of other ranks that a rank's error lists
+
+
+@dataclass
+class Tables:
+    """All parts of all ranks, equal on every rank."""
+
+    before: dict[str, Layout] = field(default_factory=dict)
+    after: dict[str, list[Layout]] = field(default_factory=dict)
+    dtypes: dict[str, torch.dtype] = field(default_factory=dict)
+    wanted: dict[str, list[torch.dtype | None]] = field(default_factory=dict)
+
+    def dtype(self, name: str, to: int) -> torch.dtype:
+        """Returns the type in which elements of a part travel: that of the wanted tensor, or else their own."""
+        return self.wanted[name][to] or self.dtypes[name]
+
+
+def gather(group: dist.ProcessGroup, data: bytes) -> list[bytes]:
+    """Returns the data of all ranks, in the order of the group, with an all_gather of sizes and an all_reduce."""
+    device = torch.device(c10d._get_object_coll_device(group))
+    sizes = torch.zeros(group.size(), dtype=torch.int64, device=device)
+    sizes[group.rank()] = len(data)
+    dist.all_reduce(sizes, group=group)
+    ends = sizes.cumsum(0).tolist()
+    if ends[-1] == 0:
+        return [b""] * group.size()
+    everything = torch.zeros(ends[-1], dtype=torch.uint8, device=device)
+    begin = ends[group.rank()] - len(data)
+    if data:
+        everything[begin : begin + len(data)] = torch.frombuffer(bytearray(data), dtype=torch.uint8).to(device)
+    dist.all_reduce(everything, group=group)
+    received = everything.cpu().numpy().tobytes()
+    return [received[start:end] for start, end in zip([0, *ends], ends, strict=False)]
+
+
+def _packed(content: object) -> bytes:
+    return zlib.compress(json.dumps(content, separators=(",", ":")).encode(), 1)
+
+
+def _said(side: Side) -> list[Any]:
+    """Returns what a side states about parts whose first rank is this one: each layout once, then the parts."""
+    numbers: dict[int, int] = {}
+    layouts: list[Layout] = []
+    parts = []
+    for name, layout in side.parts.items():
+        if layout.ranks[0] != side.rank:
+            continue
+        if id(layout) not in numbers:
+            numbers[id(layout)] = len(layouts)
+            layouts.append(layout)
+        dtype = side.dtypes[name]
+        parts.append([name, numbers[id(layout)], str(dtype).removeprefix("torch.") if dtype is not None else ""])
+    return [layouts, parts]
+
+
+def _heard(said: list[Any], layouts: Layouts) -> list[tuple[str, Layout, torch.dtype | None]]:
+    known = []
+    for ranks, sizes, shape, cuts, multiples, window in said[0]:
+        cut = tuple(map(tuple, cuts))
+        place = Window(*window) if window is not None else None
+        known.append(layouts.one(Layout(tuple(ranks), tuple(sizes), tuple(shape), cut, tuple(multiples), place)))
+    return [(name, known[number], getattr(torch, dtype) if dtype else None) for name, number, dtype in said[1]]
+
+
+def _fail(group: dist.ProcessGroup, errors: dict[int, str], own: Error | None) -> NoReturn:
+    if own is not None:
+        raise own
+    shown = "; ".join(f"rank {rank}: {text}" for rank, text in list(errors.items())[:MOST_SHOWN])
+    more = f"; and on {len(errors) - MOST_SHOWN} more" if len(errors) > MOST_SHOWN else ""
+    raise Disagreement(f"reshard failed on ranks {text_of(errors)} before data moved: {shown}{more}", sorted(errors))
+
+
+def together(group: dist.ProcessGroup, make: Callable[[], tuple[T, Any]]) -> tuple[T, list[Any]]:
+    """Calls `make` on every rank. Returns the first item of its result, and the second items of all ranks' results.
+
+    If it raises on one rank, every rank raises before data moves.
+    """
+    own: Error | None = None
+    try:
+        result, told = make()
+        content = _packed([told, ""]) if told is not None else b""
+    except Error as error:
+        own, content = error, _packed([None, str(error)])
+    ranks = dist.get_process_group_ranks(group)
+    heard = [json.loads(zlib.decompress(each)) if each else [None, ""] for each in gather(group, content)]
+    errors = {rank: text for rank, (_, text) in zip(ranks, heard, strict=True) if text}
+    if errors:
+        _fail(group, errors, own)
+    return result, [told for told, _ in heard]
+
+
+def said(before: Side, after: Side, same: list[Any]) -> list[Any]:
+    """Returns what this rank tells all others. `same` is what must be equal on all ranks."""
+    return [_said(before), _said(after), same]
+
+
+def agreed(heard: list[Any], what: Sequence[str]) -> None:
+    """Raises Disagreement if ranks passed different values of what must be equal on all of them."""
+    for i, word in enumerate(what):
+        values = sorted({told[2][i] for told in heard})
+        if len(values) > 1:
+            raise Disagreement(f"ranks called reshard with different values of {word}: {values}; pass one on all ranks")
+
+
+def tables(heard: list[Any], layouts: Layouts, before: Side, after: Side) -> Tables:
+    """Returns the tables of what all ranks told. Raises Disagreement if this rank stated something else."""
+    both: list[dict[str, list[tuple[Layout, torch.dtype | None]]]] = [{}, {}]
+    for told in heard:
+        for number in (0, 1):
+            for name, layout, dtype in _heard(told[number], layouts):
+                both[number].setdefault(name, []).append((layout, dtype))
+    for side, table, word in ((before, both[0], "from_ or the state dict"), (after, both[1], "to")):
+        for name, layout in side.parts.items():
+            if all(each is not layout for each, _ in table.get(name, [])):
+                raise Disagreement(
+                    f"rank {side.rank} states '{name}' otherwise than rank {layout.ranks[0]}, the first rank of its "
+                    f"mesh; pass equal shapes, meshes and splits in {word} on both",
+                    [side.rank],
+                )
+    out = Tables()
+    for name, stated in both[0].items():
+        one = merged([layout for layout, _ in stated])
+        if one is None:
+            raise Disagreement(f"'{name}' is held in {len(stated)} layouts that differ; hold replicas in one layout")
+        out.before[name] = layouts.one(one)
+        dtypes = [dtype for _, dtype in stated]
+        if len(set(dtypes)) > 1 or dtypes[0] is None:
+            raise Disagreement(f"'{name}' is held as {dtypes}; hold replicas in one dtype")
+        out.dtypes[name] = dtypes[0]
+    for name, stated in both[1].items():
+        ranks = [rank for layout, _ in stated for rank in layout.ranks]
+        if len(stated) > 1 and len(set(ranks)) < len(ranks):
+            raise Disagreement(f"'{name}' is wanted in {len(stated)} layouts that share ranks; a rank has one shard")
+        alike: dict[tuple[Layout, torch.dtype | None], list[Layout]] = {}
+        for layout, dtype in stated:
+            alike.setdefault((layout._replace(ranks=()), dtype), []).append(layout)
+        for (_, dtype), replicas in alike.items():
+            one = merged(replicas)
+            assert one is not None
+            out.after.setdefault(name, []).append(layouts.one(one))
+            out.wanted.setdefault(name, []).append(dtype)
+    return out

@@ -1,0 +1,502 @@
+"""rankmesh.torch.reshard: tensors between meshes of a running world, held against full tensors that torch shards."""
+
+from __future__ import annotations
+
+import random
+import weakref
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rankmesh import Disagreement, Mesh, Sharding, UsageError
+
+torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+import torch.distributed as dist  # noqa: E402
+from rankmesh.torch import Fused, reshard  # noqa: E402
+from rankmesh.torch import _device_mesh as meshes  # noqa: E402
+from rankmesh.torch._reshard import api  # noqa: E402
+from torch.distributed.tensor import DTensor, Partial, Replicate, Shard, distribute_tensor  # noqa: E402
+from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
+from torch_ranks import preload, ranks  # noqa: E402
+
+preload("torch.distributed.tensor", "rankmesh.torch._reshard.api")
+
+DTYPES = [torch.float32, torch.bfloat16, torch.int64, torch.bool, torch.float8_e4m3fn, torch.complex128]
+
+Random = random.Random
+
+
+def values(shape: tuple[int, ...], dtype: Any, seed: int) -> Any:
+    """A full tensor, equal on all ranks."""
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randint(0, 250, shape, generator=generator).to(dtype)
+
+
+def factors(rng: Random, size: int) -> tuple[int, ...]:
+    """Sizes of one to three axes with this product."""
+    first = rng.choice([n for n in range(1, size + 1) if size % n == 0])
+    rest = size // first
+    second = rng.choice([n for n in range(1, rest + 1) if rest % n == 0])
+    sizes = [first, second, rest // second]
+    return tuple(sizes[: rng.randint(2, 3)] if sizes[2] == 1 else sizes)
+
+
+def device_mesh(rng: Random, world: int) -> Any:
+    """A mesh of some ranks in any order."""
+    size = rng.randint(1, world)
+    sizes = factors(rng, size)
+    names = tuple(f"m{i}" for i in range(len(sizes)))
+    return meshes.device_mesh("cpu", rng.sample(range(world), size), sizes, names, None)
+
+
+def sharding(rng: Random, world: int, shape: tuple[int, ...]) -> Sharding:
+    """A split of any kind over consecutive ranks."""
+    size = rng.randint(1, world)
+    sizes = factors(rng, size)
+    mesh = Mesh({f"m{i}": n for i, n in enumerate(sizes)}).shifted(rng.randint(0, world - size))
+    axes: dict[int, list[str]] = {}
+    for axis in rng.sample(mesh.axes, len(mesh.axes)):
+        if (dim := rng.randint(-1, len(shape) - 1)) >= 0:
+            axes.setdefault(dim, []).append(axis)
+    padding = rng.choice(["", "", ":megatron2"])
+    return Sharding(
+        mesh, shape, " ".join(f"{dim}={','.join(cut)}{padding}" for dim, cut in axes.items()) or "replicated"
+    )
+
+
+def placements(rng: Random, mesh: Any, shape: tuple[int, ...]) -> list[Any]:
+    cuts = [Replicate(), *map(Shard, range(len(shape)))]
+    return [rng.choice(cuts) for _ in range(mesh.ndim)]
+
+
+def here(whole: Any, stated: Sharding, rank: int) -> Any:
+    """This rank's shard of a full tensor, by the core; None outside the mesh."""
+    return whole[stated.slices(rank)].clone() if rank in stated.mesh else None
+
+
+class Case:
+    """One hand-over: what this rank passes, and what it must get."""
+
+    def __init__(self, rng: Random, rank: int, world: int) -> None:
+        self.rng, self.rank, self.world = rng, rank, world
+        self.state: dict[str, Any] = {}
+        self.from_: dict[str, Any] = {}
+        self.to: dict[str, Any] = {}
+        self.out: dict[str, Any] = {}
+        self.expected: dict[str, Any] = {}
+        self.host = rng.randint(1, world)
+        self.staging = rng.choice([32, 48, 200, 1 << 20])
+        for number in range(rng.randint(1, 5)):
+            self.add(f"w{number}")
+
+    def shape(self) -> tuple[int, ...]:
+        return tuple(self.rng.choice([0, 1, 2, 3, 5, 7, 8, 13]) for _ in range(self.rng.randint(0, 3)))
+
+    def add(self, name: str) -> None:
+        rng = self.rng
+        dtype = rng.choice(DTYPES)
+        shape = self.shape()
+        if shape and rng.random() < 0.4:  # fused before, after or both
+            dim = rng.randrange(len(shape))
+            sizes = [rng.randint(0, 6) for _ in range(rng.randint(1, 3))]
+            wholes = {
+                f"{name}.{i}": values((*shape[:dim], size, *shape[dim + 1 :]), dtype, rng.randrange(99))
+                for i, size in enumerate(sizes)
+            }
+            self.have(name, wholes, dim, rng.choice(["parts", "of", "apart"]))
+            self.want(name, wholes, dim, rng.choice(["parts", "of", "apart"]))
+        else:
+            wholes = {name: values(shape, dtype, rng.randrange(99))}
+            self.have(name, wholes, 0, "apart")
+            self.want(name, wholes, 0, "apart")
+
+    def have(self, name: str, wholes: dict[str, Any], dim: int, how: str) -> None:
+        rng, rank = self.rng, self.rank
+        if how == "apart":
+            for part, whole in wholes.items():
+                if rng.random() < 0.5:
+                    mesh = device_mesh(rng, self.world)
+                    cut = placements(rng, mesh, whole.shape)
+                    if rank in mesh.mesh:
+                        self.state[part] = distribute_tensor(whole, mesh, cut, src_data_rank=None)
+                else:
+                    self.from_[part] = stated = sharding(rng, self.world, tuple(whole.shape))
+                    if rank in stated.mesh:
+                        self.state[part] = here(whole, stated, rank)
+        elif how == "of":
+            whole = (
+                torch.cat([each.clone() for each in wholes.values()], dim) if len(wholes) > 1 else wholes[f"{name}.0"]
+            )
+            sizes = {part: each.shape[dim] for part, each in wholes.items()}
+            if rng.random() < 0.5:
+                mesh = device_mesh(rng, self.world)
+                cut = placements(rng, mesh, whole.shape)
+                if rank in mesh.mesh:
+                    self.from_[name] = Fused(sizes, dim)
+                    self.state[name] = distribute_tensor(whole, mesh, cut, src_data_rank=None)
+            else:
+                stated = sharding(rng, self.world, tuple(whole.shape))
+                self.from_[name] = Fused(sizes, dim, stated)
+                if rank in stated.mesh:
+                    self.state[name] = here(whole, stated, rank)
+        else:
+            self.from_[name], local = self.joined(wholes, dim)
+            if local is not None:
+                self.state[name] = local
+
+    def joined(self, wholes: dict[str, Any], dim: int) -> tuple[Fused, Any]:
+        """Parts with a Sharding each on one mesh, and this rank's tensor."""
+        rng, first = self.rng, next(iter(wholes.values()))
+        one = sharding(rng, self.world, tuple(first.shape))
+        parts = {part: Sharding(one.mesh, tuple(whole.shape), one.split) for part, whole in wholes.items()}
+        local = [here(whole, parts[part], self.rank) for part, whole in wholes.items()]
+        fused = Fused(parts, dim)
+        return fused, torch.cat(local, dim) if local[0] is not None else None
+
+    def want(self, name: str, wholes: dict[str, Any], dim: int, how: str) -> None:
+        rng, rank = self.rng, self.rank
+        if how == "apart":
+            for part, whole in wholes.items():
+                if rng.random() < 0.5:
+                    self.want_dtensor(part, whole, lambda target: target)
+                else:
+                    self.to[part] = stated = sharding(rng, self.world, tuple(whole.shape))
+                    if rank in stated.mesh:
+                        self.expected[part] = here(whole, stated, rank)
+        elif how == "of":
+            whole = torch.cat([each.clone() for each in wholes.values()], dim)
+            sizes = {part: each.shape[dim] for part, each in wholes.items()}
+            if rng.random() < 0.5:
+                self.want_dtensor(name, whole, lambda target: Fused(sizes, dim, target))
+            else:
+                stated = sharding(rng, self.world, tuple(whole.shape))
+                self.to[name] = Fused(sizes, dim, stated)
+                if rank in stated.mesh:
+                    self.expected[name] = here(whole, stated, rank)
+        else:
+            self.to[name], local = self.joined(wholes, dim)
+            in_place = rng.random() < 0.5
+            if local is not None:
+                self.expected[name] = local
+                if in_place:
+                    self.out[name] = torch.zeros_like(local)
+
+    def want_dtensor(self, name: str, whole: Any, stated: Any) -> None:
+        rng = self.rng
+        mesh = device_mesh(rng, self.world)
+        cut = placements(rng, mesh, whole.shape)
+        dtype = torch.complex64 if whole.dtype == torch.complex128 and rng.random() < 0.5 else whole.dtype
+        if self.rank in mesh.mesh:
+            self.expected[name] = distribute_tensor(whole.to(dtype), mesh, cut, src_data_rank=None)
+            blank = distribute_tensor(torch.zeros_like(whole, dtype=dtype), mesh, cut, src_data_rank=None)
+            self.to[name] = stated(blank)
+
+
+def same(got: Any, expected: Any) -> bool:
+    if isinstance(expected, DTensor):
+        if not isinstance(got, DTensor) or got.placements != expected.placements:
+            return False
+        got, expected = got.to_local(), expected.to_local()
+    if got.shape != expected.shape or got.dtype != expected.dtype:
+        return False
+    got, expected = (each.reshape(-1).view(torch.uint8) for each in (got, expected))
+    return bool(torch.equal(got, expected))
+
+
+def hand_over(rank: int, size: int, seed: int, cases: int) -> None:
+    for number in range(cases):
+        case = Case(Random(seed * 1000 + number), rank, size)
+        got = reshard(case.state, case.to, from_=case.from_, out=case.out, host=case.host, staging=case.staging)
+        assert got.keys() == case.expected.keys(), (seed, number)
+        assert all(got[name] is out for name, out in case.out.items())
+        for name, expected in case.expected.items():
+            assert same(got[name], expected), (seed, number, name, got[name], expected)
+
+
+@pytest.mark.parametrize(("size", "seed"), [(4, 1), (3, 2), (1, 3)])
+def test_reshard_brings_what_torch_would_shard(size: int, seed: int, tmp_path: Path) -> None:
+    ranks(size, hand_over, tmp_path, seed, 50)
+
+
+# --- from FSDP2 and tensor parallelism to rollout
+
+
+class Layer(torch.nn.Module):
+    """A layer with fused QKV, as a trainer has it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.qkv = torch.nn.Linear(10, 16 + 4 + 4, bias=False)
+        self.gate = torch.nn.Linear(10, 14, bias=False)
+        self.up = torch.nn.Linear(10, 14, bias=False)
+        self.down = torch.nn.Linear(14, 10)
+        self.register_buffer("scale", torch.arange(3.0))
+
+
+def full_layer() -> tuple[Layer, dict[str, Any]]:
+    torch.manual_seed(3)
+    layer = Layer()
+    return layer, {name: value.detach().clone() for name, value in layer.state_dict().items()}
+
+
+def trainer_to_rollout(rank: int, size: int) -> None:
+    """Ranks 0 and 1 train with FSDP2; ranks 2 and 3 are tp=2 with vLLM's layout."""
+    from torch.distributed.fsdp import fully_shard
+
+    layer, full = full_layer()
+    state: dict[str, Any] = {}
+    from_ = {}
+    if rank < 2:
+        group = dist.new_group([0, 1], use_local_synchronization=True)
+        mesh = meshes.device_mesh("cpu", [0, 1], (2,), ("dp",), [group])
+        state = dict(fully_shard(layer, mesh=mesh).state_dict())
+        from_ = {"qkv.weight": Fused({"q": 16, "k": 4, "v": 4})}
+    tp = Mesh("tp=2 @2")
+    halves = {"q": 16, "k": 4, "v": 4, "gate.weight": 14, "up.weight": 14}
+    split = {name: Sharding(tp, (rows, 10), "0=tp") for name, rows in halves.items()}
+    to = {
+        "qkv_proj": Fused({part: split[part] for part in ("q", "k", "v")}),
+        "gate_up_proj": Fused({part: split[part] for part in ("gate.weight", "up.weight")}),
+        "down.weight": Sharding(tp, (10, 14), "1=tp"),
+        "down.bias": Sharding(tp, (10,)),
+        "scale": Sharding(tp, (3,)),
+    }
+    got = reshard(state, to, from_=from_, host=2)
+    if rank < 2:
+        assert got == {}
+        return
+    at = rank - 2
+    parts = dict(zip("qkv", full["qkv.weight"].split([16, 4, 4]), strict=True)) | full
+    expected = {
+        "qkv_proj": torch.cat([parts[part].chunk(2)[at] for part in "qkv"]),
+        "gate_up_proj": torch.cat([full[f"{part}.weight"].chunk(2)[at] for part in ("gate", "up")]),
+        "down.weight": full["down.weight"].chunk(2, dim=1)[at],
+        "down.bias": full["down.bias"],
+        "scale": full["scale"],
+    }
+    assert list(got) == list(expected)
+    assert all(torch.equal(got[name], value) for name, value in expected.items())
+
+
+def test_reshard_when_trainer_and_rollout_are_disjoint(tmp_path: Path) -> None:
+    ranks(4, trainer_to_rollout, tmp_path)
+
+
+def fsdp_and_tp(rank: int, size: int) -> None:
+    """Parameters of FSDP2 over tensor parallelism, which torch cuts along tp first."""
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.fsdp import fully_shard
+    from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
+
+    layer, full = full_layer()
+    mesh = init_device_mesh("cpu", (2, 2), mesh_dim_names=("dp", "tp"))
+    plans = {"gate": ColwiseParallel(), "up": ColwiseParallel(), "down": RowwiseParallel()}
+    parallelize_module(layer, mesh["tp"], plans)
+    fully_shard(layer, mesh=mesh["dp"])
+    sharded = {name: each for name, each in layer.state_dict().items() if name not in ("scale", "qkv.weight")}
+    assert any("_StridedShard" in str(each.placements) for each in sharded.values())
+    one = {name: Sharding("r=1 @3", tuple(full[name].shape)) for name in sharded}
+    got = reshard(sharded, one)
+    assert (got.keys() == one.keys()) if rank == 3 else got == {}
+    assert all(torch.equal(value, full[name]) for name, value in got.items())
+    back = {name: each.clone() for name, each in sharded.items()}
+    for each in back.values():
+        each.to_local().zero_()
+    reshard(got, back, from_=one)
+    assert all(torch.equal(each.to_local(), sharded[name].to_local()) for name, each in back.items())
+
+
+def test_reshard_when_fsdp_is_over_tensor_parallelism(tmp_path: Path) -> None:
+    ranks(4, fsdp_and_tp, tmp_path)
+
+
+def megatron_qkv(rank: int, size: int) -> None:
+    """Megatron holds QKV by query group: here 2 heads of queries, one of keys and one of values, of 3 rows each."""
+    groups, head, hidden = 4, 3, 5
+    parts = {p: values((groups, n * head, hidden), torch.float32, n) for p, n in (("q", 2), ("k", 1), ("v", 1))}
+    from_ = {"linear_qkv": Fused({p: Sharding("tp=4", tuple(w.shape), "0=tp") for p, w in parts.items()}, dim=1)}
+    local = torch.cat(list(parts.values()), dim=1)[rank].reshape(-1, hidden)
+    to = {p: Sharding("tp=2", tuple(w.shape), "0=tp") for p, w in parts.items()}
+    got = reshard({"linear_qkv": local}, to, from_=from_)
+    assert (got == {}) == (rank >= 2)
+    assert all(torch.equal(value, parts[p].chunk(2)[rank]) for p, value in got.items())
+
+
+def test_reshard_when_qkv_is_fused_by_query_group(tmp_path: Path) -> None:
+    ranks(4, megatron_qkv, tmp_path)
+
+
+def replicas(rank: int, size: int) -> None:
+    """Each replica has its own mesh of one axis, as with tensor parallelism in data parallelism."""
+    from torch.distributed.device_mesh import init_device_mesh
+
+    mesh = init_device_mesh("cpu", (2, 2), mesh_dim_names=("dp", "tp"))
+    whole = values((7, 4), torch.float32, 1)
+    had = {"w": distribute_tensor(whole, mesh["tp"], [Shard(0)], src_data_rank=None)}
+    to = {"w": distribute_tensor(torch.zeros(7, 4), mesh["tp"], [Shard(1)], src_data_rank=None)}
+    got = reshard(had, to, host=2)
+    assert torch.equal(got["w"].to_local(), whole.chunk(2, dim=1)[mesh.get_local_rank("tp")])
+
+
+def test_reshard_when_each_replica_has_a_mesh_of_its_own(tmp_path: Path) -> None:
+    ranks(4, replicas, tmp_path)
+
+
+# --- what it costs
+
+
+class Storages(TorchDispatchMode):
+    """Counts the bytes of storages that are made and alive under it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.alive: dict[int, int] = {}
+        self.known: set[int] = set()
+        self.most = 0
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        before = {each.untyped_storage()._cdata for each in args if isinstance(each, torch.Tensor)}
+        result = func(*args, **(kwargs or {}))
+        if isinstance(result, torch.Tensor) and result.untyped_storage()._cdata not in before:
+            key = result.untyped_storage()._cdata
+            self.alive[key] = result.untyped_storage().nbytes()
+            weakref.finalize(result, self.alive.pop, key, None)
+            self.most = max(self.most, sum(self.alive.values()))
+        return result
+
+
+def bounded(rank: int, size: int, staging: int) -> tuple[int, int]:
+    """Returns the most bytes that moving allocates, and the number of messages to and from this rank."""
+    shape = (64, 33)
+    before = Sharding("tp=4", shape, "0=tp")
+    after = Sharding("tp=4", shape, "1=tp")
+    whole = values(shape, torch.float32, 1)
+    many = {f"w{i}": here(whole, before, rank) for i in range(5)}
+    out = {name: torch.zeros_like(here(whole, after, rank)) for name in many}
+    messages, storages = 0, Storages()
+    exchange, move = dist.batch_isend_irecv, api.move
+
+    def counted(ops: list[Any]) -> Any:
+        nonlocal messages
+        messages += len(ops)
+        return exchange(ops)
+
+    def watched(*args: Any) -> None:
+        with storages:
+            move(*args)
+
+    dist.batch_isend_irecv, api.move = counted, watched
+    try:
+        got = reshard(many, dict.fromkeys(many, after), from_=dict.fromkeys(many, before), out=out, staging=staging)
+    finally:
+        dist.batch_isend_irecv, api.move = exchange, move
+    assert all(torch.equal(each, here(whole, after, rank)) for each in got.values())
+    return storages.most, messages
+
+
+@pytest.mark.parametrize("staging", [64, 1000, 5000])
+def test_reshard_stays_within_its_staging_memory(staging: int, tmp_path: Path) -> None:
+    for most, messages in ranks(4, bounded, tmp_path, staging):
+        assert staging // 2 < most <= staging
+        assert messages > 6
+
+
+def test_reshard_sends_small_tensors_in_one_message(tmp_path: Path) -> None:
+    assert [messages for _, messages in ranks(4, bounded, tmp_path, 1 << 20)] == [6] * 4  # to and from three peers
+
+
+def narrower(rank: int, size: int) -> None:
+    """Elements become the dtype of the wanted tensor before they travel."""
+    whole = values((6, 4), torch.float32, 1) / 7
+    stated = {"w": Sharding("tp=2", (6, 4), "0=tp")}
+    into = {"w": Sharding("tp=2 @2", (6, 4), "1=tp")}
+    out = {"w": torch.zeros(6, 2, dtype=torch.bfloat16)} if rank > 1 else {}
+    sent = []
+    exchange = dist.batch_isend_irecv
+
+    def counted(ops: list[Any]) -> Any:
+        sent.extend(each.tensor.numel() for each in ops if each.op is dist.isend)
+        return exchange(ops)
+
+    dist.batch_isend_irecv = counted
+    reshard({"w": here(whole, stated["w"], rank)} if rank < 2 else {}, into, from_=stated, out=out)
+    dist.batch_isend_irecv = exchange
+    if rank > 1:
+        assert torch.equal(out["w"], whole.bfloat16().chunk(2, dim=1)[rank - 2])
+    assert sum(sent) == (2 * 6 * 2 if rank < 2 else 0)
+
+
+def test_reshard_sends_the_wanted_dtype(tmp_path: Path) -> None:
+    ranks(4, narrower, tmp_path)
+
+
+# --- errors
+
+
+def wrong(rank: int, size: int) -> dict[str, str]:
+    """The text of each error on this rank."""
+    w = Sharding("tp=2", (4, 2), "0=tp")
+    mine = torch.ones(2, 2)
+    mesh = meshes.device_mesh("cpu", [0, 1], (2,), ("tp",), None)
+    part = DTensor.from_local(mine, mesh, [Shard(0)], run_check=False)
+    calls: dict[str, tuple[dict[str, Any], dict[str, Any], dict[str, Any]]] = {
+        "missing": ({"w": mine} if rank == 0 else {}, {"w": w}, {"from_": {"w": w}}),
+        "elements": ({"w": torch.ones(3, 2)}, {"w": w}, {"from_": {"w": w}}),
+        "differs": ({"w": mine}, {"w": w if rank == 0 else Sharding("tp=2", (4, 2))}, {"from_": {"w": w}}),
+        "staging": ({"w": mine}, {"w": w}, {"from_": {"w": w}, "staging": 64 + 64 * rank}),
+        "plain": ({"w": mine}, {"w": w}, {}),
+        "not a tensor": ({"step": 3}, {}, {}),
+        "nobody": ({}, {"v": w}, {}),
+        "outside": ({"w": mine}, {"w": Sharding("tp=2 @1", (4, 2), "0=tp")} if rank else {}, {"from_": {"w": w}}),
+        "same memory": ({"w": part}, {"w": part}, {}),
+        "sums": ({"f": torch.ones(4)}, {}, {"from_": {"f": Fused({"q": 3, "k": 2}, 0, Sharding("r=2", (4,)))}}),
+        "partial": ({"w": DTensor.from_local(mine, mesh, [Partial()], run_check=False)}, {}, {}),
+        "small": ({}, {}, {"staging": 8}),
+    }
+    texts = {}
+    for name, (state, to, options) in calls.items():
+        with pytest.raises(UsageError if name in USAGE[rank] else Disagreement) as caught:
+            reshard(state, to, **options)
+        texts[name] = str(caught.value)
+    return texts
+
+
+BOTH = {"elements", "plain", "not a tensor", "nobody", "outside", "same memory", "sums", "partial", "small"}
+USAGE = [BOTH, BOTH | {"missing"}]
+
+
+def test_reshard_raises_on_all_ranks_before_data_moves(tmp_path: Path) -> None:
+    zero, one = ranks(2, wrong, tmp_path)
+    missing = "rank 1 is in the mesh of 'w' and has no such tensor; pass it"
+    assert one["missing"] == missing
+    assert zero["missing"] == f"reshard failed on ranks {{1}} before data moved: rank 1: {missing}"
+    assert one["elements"] == (
+        "'w' has 6 elements on rank 1 (shape [3, 2]), but its layout says 4 (shape [2, 2]); pass this rank's shard"
+    )
+    assert one["differs"] == (
+        "rank 1 states 'w' otherwise than rank 0, the first rank of its mesh; pass equal shapes, meshes and splits in "
+        "to on both"
+    )
+    assert one["staging"] == "ranks called reshard with different values of staging: [64, 128]; pass one on all ranks"
+    assert zero["plain"] == (
+        "'w' is a plain tensor, and the state dict does not say which ranks hold it: it has no DTensor; state it in "
+        "from_, as in from_={'w': Sharding(mesh, shape)}"
+    )
+    assert zero["not a tensor"] == "'step' is int, not a tensor; pass a flat state dict without it"
+    assert zero["nobody"] == "'v' is wanted, but no rank has it; the state dict of its ranks must have it"
+    assert zero["outside"] == (
+        "the mesh of 'w' has rank 2, which is not in the group; pass a group of all ranks of both meshes"
+    )
+    assert zero["same memory"] == "'w' would be written over 'w' of the state dict; pass a copy"
+    assert zero["sums"] == (
+        "the parts of 'f' have 5 rows together, but its shape is [4]; the sizes must add up to dimension 0"
+    )
+    assert zero["partial"] == (
+        "'w' has the placements [Partial(sum)]: its ranks hold partial sums, which reshard does not add; sum them first"
+    )
+    assert zero["small"] == "staging is 8 bytes and host 1; give 32 or more, and 1 or more"
+
+
+def test_reshard_raises_without_torch_distributed() -> None:
+    with pytest.raises(UsageError, match=r"reshard moves over a group of torch.distributed, which is not initialised"):
+        reshard({}, {})
