@@ -15,8 +15,9 @@ except ModuleNotFoundError as _error:
 if not _distributed.is_available():
     raise ImportError("rankmesh.torch works on torch.distributed, which this PyTorch was built without")
 
+from rankmesh.torch import data
 from rankmesh.torch._init import init
 from rankmesh.torch._member import Member
 from rankmesh.torch._plan import Axes
 
-__all__ = ["Axes", "Member", "init"]
+__all__ = ["Axes", "Member", "data", "init"]
