@@ -17,18 +17,23 @@ except ModuleNotFoundError as _error:
 if not _distributed.is_available():
     raise ImportError("rankmesh.torch works on torch.distributed, which this PyTorch was built without")
 
+from rankmesh.torch import data
 from rankmesh.torch._init import init
 from rankmesh.torch._init_device_mesh import init_device_mesh, install, uninstall
 from rankmesh.torch._member import Member
 from rankmesh.torch._plan import Axes
 from rankmesh.torch.backend import register as _register
 
-_register()
+if TYPE_CHECKING:
+    from rankmesh.torch._reshard.api import reshard, reshard_plan
+    from rankmesh.torch._reshard.checkpoint import reshard_checkpoint
+    from rankmesh.torch._reshard.describe import Fused
 
 __all__ = [
     "Axes",
     "Fused",
     "Member",
+    "data",
     "init",
     "init_device_mesh",
     "install",
@@ -37,3 +42,17 @@ __all__ = [
     "reshard_plan",
     "uninstall",
 ]
+
+_LAZY = {"Fused": "describe", "reshard": "api", "reshard_checkpoint": "checkpoint", "reshard_plan": "api"}
+
+
+def __getattr__(name: str) -> Any:
+    """Imports DTensor, which takes longer than all else here, only for those who reshard."""
+    if name not in _LAZY:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    import importlib
+
+    return getattr(importlib.import_module(f"rankmesh.torch._reshard.{_LAZY[name]}"), name)
+
+
+_register()
