@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import datetime
+import hashlib
 import os
+import re
 import secrets
 import socket
 from collections.abc import Sequence
@@ -30,11 +32,20 @@ class Engine:
 
     def group(self, ranks: Sequence[int], name: str, timeout: datetime.timedelta) -> Communicator:
         """Returns a communicator of these ranks, in this order. Exactly these ranks call it."""
-        return self._member.group(ranks, name=name, timeout=timeout)
+        return self._member.group(ranks, name=_short(name), timeout=timeout)
 
-    def close(self) -> None:
-        """Ends this process's part in the world, as soon as its communicators have ended."""
-        self.world.close()
+    def close(self, *, aborted: bool = False) -> None:
+        """Ends this process's part in the world, as soon as its communicators have ended; aborted: at once."""
+        if aborted:
+            self.world.__exit__(RuntimeError, RuntimeError("the process group was aborted"), None)
+        else:
+            self.world.close()
+
+
+def _short(name: str) -> str:
+    """Returns c10d's name of a group as a name of rankmesh: at most 31 letters, digits, '_', '-' and '.'."""
+    plain = re.sub(r"[^\w.-]", "_", name, flags=re.ASCII)
+    return plain if plain == name and len(name) <= 31 else hashlib.sha256(name.encode()).hexdigest()[:31]
 
 
 def start(store: Store, rank: int, size: int, timeout: datetime.timedelta) -> Engine:
@@ -44,11 +55,12 @@ def start(store: Store, rank: int, size: int, timeout: datetime.timedelta) -> En
         return Engine(_checked(World.from_environment(engine="mpi", timeout=timeout, multithreaded=True), rank, size))
     if engine != "gloo":
         raise UsageError(f"the backend 'rankmesh' was asked for RANKMESH_ENGINE={engine}; it has gloo and mpi")
+    key = f"rankmesh {store.add(f'rankmesh starts of {rank}', 1)}"  # a store may serve one world after the other
     if rank == 0:
-        store.set("rankmesh", " ".join(_place()))
+        store.set(key, " ".join(_place()))
     else:
-        store.wait(["rankmesh"], timeout)
-    url, job = str(store.get("rankmesh"), "utf-8").split(" ")
+        store.wait([key], timeout)
+    url, job = str(store.get(key), "utf-8").split(" ")
     return Engine(World.from_store(url, rank, size, job=job, timeout=timeout))
 
 
