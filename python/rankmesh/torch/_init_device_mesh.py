@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import contextlib
 import contextvars
-import datetime
 import inspect
 from collections.abc import Sequence
 from typing import Any
 
 import torch
-import torch.distributed as dist
 from torch.distributed import device_mesh as of_torch
 from torch.distributed.device_mesh import DeviceMesh
 from torch.utils.weak import WeakTensorKeyDictionary
 
 from rankmesh._errors import UsageError
 from rankmesh.torch._mesh_groups import MeshText, create, initialise
-from rankmesh.torch._named import errors_reach_peers
 
 _everywhere = False
 _in_call: contextvars.ContextVar[bool] = contextvars.ContextVar("in_call", default=False)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
 import datetime
+import hashlib
 import os
 import re
 import secrets
 import socket
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from torch._C._distributed_c10d import Store
 
@@ -35,7 +35,7 @@ class Engine:
 
     def group(self, ranks: Sequence[int], name: str, timeout: datetime.timedelta) -> Communicator:
         """Returns a communicator of these ranks, in this order. Exactly these ranks call it."""
-        return self._member.group(ranks, name=re.sub(r"[^\w.-]", "-", name), timeout=timeout)
+        return self._member.group(ranks, name=_short(name), timeout=timeout)
 
     def located(self, error: Exception) -> Exception:
         """Returns an error of the engine with the coordinates of the ranks that it names."""
@@ -47,42 +47,36 @@ class Engine:
             return Timeout(text, error.arrived, error.missing)
         return type(error)(text, error.ranks)
 
-    def close(self) -> None:
-        """Ends this process's part in the world, as soon as its communicators have ended."""
-        self.world.close()
+    def close(self, *, aborted: bool = False) -> None:
+        """Ends this process's part in the world, as soon as its communicators have ended; aborted: at once."""
+        if aborted:
+            self.world.__exit__(RuntimeError, RuntimeError("the process group was aborted"), None)
+        else:
+            self.world.close()
+
+
+def _short(name: str) -> str:
+    """Returns c10d's name of a group as a name of rankmesh: at most 31 letters, digits, '_', '-' and '.'."""
+    plain = re.sub(r"[^\w.-]", "_", name, flags=re.ASCII)
+    return plain if plain == name and len(name) <= 31 else hashlib.sha256(name.encode()).hexdigest()[:31]
 
 
 def start(store: Store, rank: int, size: int, timeout: datetime.timedelta, checked: bool | None) -> Engine:
     """Starts the engine of RANKMESH_ENGINE, by default Gloo. The ranks find each other over torch's store."""
     engine = os.environ.get("RANKMESH_ENGINE", "gloo")
     if engine == "mpi":
-        return Engine(
-            _checked(
-                World.from_environment(engine="mpi", timeout=timeout, multithreaded=True, checked=checked), rank, size
-            )
-        )
+        world = World.from_environment(engine="mpi", timeout=timeout, multithreaded=True, checked=checked)
+        return Engine(_checked(world, rank, size))
     if engine != "gloo":
         raise UsageError(f"the backend 'rankmesh' was asked for RANKMESH_ENGINE={engine}; it has gloo and mpi")
+    key = f"rankmesh {store.add(f'rankmesh starts of {rank}', 1)}"  # a store may serve one world after the other
     if rank == 0:
-        store.set("rankmesh", " ".join(_place()))
+        store.set(key, " ".join(_place()))
     else:
-        store.wait(["rankmesh"], timeout)
-    url, job = str(store.get("rankmesh"), "utf-8").split(" ")
-    with _secret(job):
-        return Engine(World.from_store(url, rank, size, job=job, timeout=timeout, checked=checked))
-
-
-@contextlib.contextmanager
-def _secret(job: str) -> Iterator[None]:
-    """A context in which the job id, which only the ranks know, is the secret of their store, unless there is one."""
-    if os.environ.get("RANKMESH_SECRET") or os.environ.get("RANKMESH_SECRET_FILE"):
-        yield
-        return
-    os.environ["RANKMESH_SECRET"] = job
-    try:
-        yield
-    finally:
-        del os.environ["RANKMESH_SECRET"]
+        store.wait([key], timeout)
+    url, job = str(store.get(key), "utf-8").split(" ")
+    world = World.from_store(url, rank, size, job=job, job_is_secret=True, timeout=timeout, checked=checked)
+    return Engine(world)
 
 
 def _checked(world: World, rank: int, size: int) -> World:

@@ -24,12 +24,20 @@ def memory(tensor: torch.Tensor, copies: list[After] | None = None) -> torch.Ten
         raise UsageError(f"the backend 'rankmesh' was given a tensor of layout {tensor.layout}; pass x.to_dense()")
     if tensor.dtype in _BYTES:
         tensor = tensor.view(torch.uint8)
-    if tensor.is_contiguous():
+    plain = not tensor.is_conj() and not tensor.is_neg()
+    if plain and tensor.is_contiguous():
         return tensor
-    copy = tensor.contiguous()
+    copy = tensor.resolve_conj().resolve_neg().contiguous() if not plain else tensor.contiguous()
     if copies is not None:
         copies.append(lambda: _copy(tensor, copy))
     return copy
+
+
+def reduced(tensor: torch.Tensor, copies: list[After] | None = None) -> torch.Tensor:
+    """Returns the memory of a tensor to reduce, as `memory` does. A bool is the number 0 or 1 there."""
+    if tensor.dtype in _BYTES:
+        raise UsageError(f"the backend 'rankmesh' was asked to reduce {tensor.dtype}; pass x.to(torch.bfloat16)")
+    return memory(tensor.view(torch.uint8) if tensor.dtype is torch.bool else tensor, copies)
 
 
 def _copy(to: torch.Tensor, copy: torch.Tensor) -> None:

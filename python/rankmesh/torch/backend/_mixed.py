@@ -48,10 +48,10 @@ class MixedGroup(ProcessGroup):
             self._inner[device] = inner_group(self._options, f"{device}:{backend}")
         return self._inner[device]
 
-    def _end(self) -> None:
+    def _end(self, *, aborted: bool) -> None:
         for inner in self._inner.values():
             destroy(inner)
-        super()._end()
+        super()._end(aborted=aborted)
 
 
 def _carried(name: str) -> Callable[..., Work | None]:

@@ -29,21 +29,11 @@ from torch._C._distributed_c10d import (
 from rankmesh._engine import Communicator, Pending
 from rankmesh._errors import UsageError
 from rankmesh.torch.backend._engine import ENGINE_ERRORS, Engine
-from rankmesh.torch.backend._memory import After, joined, memory, place_for
+from rankmesh.torch.backend._forms import Tensors, one_each, only, options_of, reduction_of, row_counts, several
+from rankmesh.torch.backend._memory import After, joined, memory, place_for, reduced
+from rankmesh.torch.backend._sparse import Sparse
 from rankmesh.torch.backend._work import UNSET, Started, Turn
 
-REDUCTIONS = {
-    dist.ReduceOp.SUM: "sum",
-    dist.ReduceOp.AVG: "mean",
-    dist.ReduceOp.PRODUCT: "prod",
-    dist.ReduceOp.MIN: "min",
-    dist.ReduceOp.MAX: "max",
-    dist.ReduceOp.BAND: "bit_and",
-    dist.ReduceOp.BOR: "bit_or",
-    dist.ReduceOp.BXOR: "bit_xor",
-}
-
-Tensors = Sequence[torch.Tensor]
 _Call = tuple[str, tuple[Any, ...]]
 
 
@@ -59,48 +49,70 @@ class ProcessGroup(dist.ProcessGroup):
         self._timeout: datetime.timedelta = options.timeout
         self._within: dict[datetime.timedelta, Communicator] = {}
         self._turn = Turn()
-        self._dropped: list[Started] = []
         self._name = self._description = ""
 
     # --- collectives
 
-    def allreduce(self, tensors: Tensors, opts: Any = None) -> Work | None:
+    def allreduce(self, tensors: Any, opts: Any = None, timeout: Any = None, *, op: Any = None) -> Work | None:
         """Reduces a tensor in place on every rank."""
-        opts = _with_operation(opts, AllreduceOptions)
-        return self._in_place(tensors, opts, "all_reduce", None, reduction_of(opts))
+        opts = options_of(AllreduceOptions, opts, reduceOp=op, timeout=timeout)
+        tensor = only(tensors, "allreduce")
+        if tensor.is_sparse:
+            return self._sparse(tensor, opts)
+        return self.allreduce_coalesced([tensor], opts)
 
     def allreduce_coalesced(self, tensors: Tensors, opts: Any = None) -> Work | None:
         """Reduces several tensors in place on every rank."""
-        return self.allreduce(tensors, _with_operation(opts, AllreduceCoalescedOptions))
+        opts = options_of(AllreduceCoalescedOptions, opts)
+        copies, by = list[After](), reduction_of(opts)
+        calls = [("all_reduce", (reduced(each, copies), None, by)) for each in several(tensors, "allreduce_coalesced")]
+        return self._run(opts, calls, tensors, copies)
 
-    def reduce(self, tensors: Tensors, opts: Any = None) -> Work | None:
+    def reduce(
+        self, tensors: Any, opts: Any = None, op: Any = None, timeout: Any = None, *, root: int | None = None
+    ) -> Work | None:
         """Reduces a tensor in place on the root."""
-        opts = opts or ReduceOptions()
-        return self._in_place(tensors, opts, "reduce", None, reduction_of(opts), opts.rootRank)
+        opts = options_of(ReduceOptions, opts, reduceOp=op, timeout=timeout, rootRank=root)
+        copies, tensor = list[After](), only(tensors, "reduce")
+        calls = [("reduce", (reduced(tensor, copies), None, reduction_of(opts), opts.rootRank))]
+        return self._run(opts, calls, [tensor], copies)
 
-    def broadcast(self, tensors: Tensors, opts: Any = None) -> Work | None:
+    def broadcast(self, tensors: Any, opts: Any = None, timeout: Any = None, *, root: int | None = None) -> Work | None:
         """Copies the root's tensor to every rank."""
-        opts = opts or BroadcastOptions()
-        return self._in_place(tensors, opts, "broadcast", opts.rootRank)
+        opts = options_of(BroadcastOptions, opts, timeout=timeout, rootRank=root)
+        copies, tensor = list[After](), only(tensors, "broadcast")
+        return self._run(opts, [("broadcast", (memory(tensor, copies), opts.rootRank))], [tensor], copies)
 
-    def allgather(self, output_tensors: Sequence[Tensors], input_tensors: Tensors, opts: Any = None) -> Work | None:
+    def allgather(
+        self, output_tensors: Any, input_tensors: Any, opts: Any = None, *, timeout: Any = None
+    ) -> Work | None:
         """Copies every rank's tensor into a list on every rank."""
-        return self.all_gather_lists(output_tensors, input_tensors, opts)
+        if isinstance(input_tensors, torch.Tensor):
+            output_tensors, input_tensors = [output_tensors], [input_tensors]
+        opts = options_of(AllgatherOptions, opts, timeout=timeout)
+        return self._all_gather_lists(output_tensors, several(input_tensors, "allgather"), opts)
 
     def allgather_coalesced(
         self, output_lists: Sequence[Tensors], input_list: Tensors, opts: Any = None
     ) -> Work | None:
         """all_gather of several tensors: `output_lists[rank]` gets that rank's list."""
-        return self.all_gather_lists(list(zip(*output_lists, strict=True)), input_list, opts)
+        if any(len(each) != len(input_list) for each in output_lists):
+            raise UsageError(
+                f"allgather_coalesced was given {len(input_list)} tensors and output lists of "
+                f"{[len(each) for each in output_lists]}; pass lists of {len(input_list)}"
+            )
+        lists = list(zip(*output_lists, strict=True))
+        return self._all_gather_lists(lists, several(input_list, "allgather_coalesced"), opts or AllgatherOptions())
 
-    def all_gather_lists(self, outputs: Sequence[Tensors], inputs: Tensors, opts: Any) -> Work | None:
-        """Copies every rank's `inputs[i]` into the list `outputs[i]` on every rank."""
+    def _all_gather_lists(self, outputs: Sequence[Tensors], inputs: Tensors, opts: Any) -> Work | None:
+        if len(outputs) != len(inputs):
+            raise UsageError(f"all_gather was given {len(inputs)} tensors and {len(outputs)} output lists; pass equals")
         copies: list[After] = []
         calls = [
-            ("all_gather", (memory(given), place_for(into, copies)))
+            ("all_gather", (memory(given), place_for(one_each(into, given, self.size(), "all_gather"), copies)))
             for given, into in zip(inputs, outputs, strict=True)
         ]
-        return self._run(opts or AllgatherOptions(), calls, [each for into in outputs for each in into], copies)
+        return self._run(opts, calls, [each for into in outputs for each in into], copies)
 
     def all_gather_single(self, output: torch.Tensor, input: torch.Tensor, opts: Any = None) -> Work | None:
         """Concatenates every rank's tensor on every rank."""
@@ -114,26 +126,33 @@ class ProcessGroup(dist.ProcessGroup):
         ]
         return self._run(opts or AllgatherOptions(), calls, outputs, copies)
 
-    def gather(self, output_tensors: Sequence[Tensors], input_tensors: Tensors, opts: Any = None) -> Work | None:
+    def gather(
+        self, output_tensors: Any, input_tensors: Any, opts: Any = None, timeout: Any = None, *, root: int | None = None
+    ) -> Work | None:
         """Copies every rank's tensor into a list on the root."""
-        opts, copies = opts or GatherOptions(), list[After]()
-        outputs = output_tensors[0] if output_tensors else []
+        opts = options_of(GatherOptions, opts, timeout=timeout, rootRank=root)
+        copies, given = list[After](), only(input_tensors, "gather")
+        outputs: Tensors = one_each(output_tensors, given, self.size(), "gather") if output_tensors else []
         into = place_for(outputs, copies) if outputs else None
-        calls = [("gather", (memory(input_tensors[0]), into, opts.rootRank))]
-        return self._run(opts, calls, outputs, copies)
+        return self._run(opts, [("gather", (memory(given), into, opts.rootRank))], outputs, copies)
 
-    def scatter(self, output_tensors: Tensors, input_tensors: Sequence[Tensors], opts: Any = None) -> Work | None:
+    def scatter(
+        self, output_tensors: Any, input_tensors: Any, opts: Any = None, timeout: Any = None, *, root: int | None = None
+    ) -> Work | None:
         """Copies each tensor of the root's list to its rank."""
-        opts, copies = opts or ScatterOptions(), list[After]()
-        given = joined(input_tensors[0]) if input_tensors and input_tensors[0] else None
-        calls = [("scatter", (given, memory(output_tensors[0], copies), opts.rootRank))]
-        return self._run(opts, calls, output_tensors, copies)
+        opts = options_of(ScatterOptions, opts, timeout=timeout, rootRank=root)
+        copies, into = list[After](), only(output_tensors, "scatter")
+        given = joined(one_each(input_tensors, into, self.size(), "scatter")) if input_tensors else None
+        return self._run(opts, [("scatter", (given, memory(into, copies), opts.rootRank))], [into], copies)
 
     def reduce_scatter(
-        self, output_tensors: Tensors, input_tensors: Sequence[Tensors], opts: Any = None
+        self, output_tensors: Any, input_tensors: Any, opts: Any = None, timeout: Any = None, *, op: Any = None
     ) -> Work | None:
-        """Reduces lists of tensors; each rank gets its part."""
-        return self.reduce_scatter_single_coalesced(output_tensors, [joined(each) for each in input_tensors], opts)
+        """Reduces a list of tensors; each rank gets its part."""
+        opts = options_of(ReduceScatterOptions, opts, reduceOp=op, timeout=timeout)
+        into = only(output_tensors, "reduce_scatter")
+        given = joined(one_each(input_tensors, into, self.size(), "reduce_scatter"))
+        return self.reduce_scatter_single_coalesced([into], [given], opts)
 
     def reduce_scatter_single(self, output: torch.Tensor, input: torch.Tensor, opts: Any = None) -> Work | None:
         """Reduces a tensor; each rank gets its part."""
@@ -143,7 +162,7 @@ class ProcessGroup(dist.ProcessGroup):
         """reduce_scatter_single of several tensors."""
         opts, copies = opts or ReduceScatterOptions(), list[After]()
         calls = [
-            ("reduce_scatter", (memory(given), memory(into, copies), reduction_of(opts)))
+            ("reduce_scatter", (reduced(given), reduced(into, copies), reduction_of(opts)))
             for into, given in zip(outputs, inputs, strict=True)
         ]
         return self._run(opts, calls, outputs, copies)
@@ -155,33 +174,44 @@ class ProcessGroup(dist.ProcessGroup):
         output_split_sizes: Sequence[int] | None = None,
         input_split_sizes: Sequence[int] | None = None,
         opts: Any = None,
+        *,
+        timeout: Any = None,
     ) -> Work | None:
         """Sends part i of the input to rank i; the split sizes count rows."""
-        copies: list[After] = []
+        opts, copies = options_of(AllToAllOptions, opts, timeout=timeout), list[After]()
         given, into = memory(input), memory(output, copies)
-        if not output_split_sizes and not input_split_sizes:
-            for each in (input, output):
-                _check_rows(each.shape[0] if each.dim() else 1, self.size())
-            calls: list[_Call] = [("all_to_all", (given, into))]
-        else:
-            sizes = (
-                _row_counts(input, input_split_sizes, self.size()),
-                _row_counts(output, output_split_sizes, self.size()),
-            )
-            calls = [("all_to_all_v", (given, sizes[0], into, sizes[1]))]
-        return self._run(opts or AllToAllOptions(), calls, [output], copies)
+        counts = [
+            row_counts(tensor, splits, self.size())
+            for tensor, splits in ((input, input_split_sizes), (output, output_split_sizes))
+        ]
+        calls: list[_Call] = [("all_to_all", (given, into))]
+        if output_split_sizes or input_split_sizes:
+            calls = [("all_to_all_v", (given, counts[0], into, counts[1]))]
+        return self._run(opts, calls, [output], copies)
 
-    def alltoall(self, output_tensors: Tensors, input_tensors: Tensors, opts: Any = None) -> Work | None:
+    def alltoall(
+        self, output_tensors: Tensors, input_tensors: Tensors, opts: Any = None, *, timeout: Any = None
+    ) -> Work | None:
         """Sends tensor i of the input to rank i."""
-        copies: list[After] = []
+        opts, copies = options_of(AllToAllOptions, opts, timeout=timeout), list[After]()
+        for listed in (output_tensors, input_tensors):
+            if len(listed) != self.size():
+                raise UsageError(f"alltoall was given a list of {len(listed)} tensors; pass {self.size()}, one a rank")
         given, into = joined(input_tensors), place_for(output_tensors, copies)
         counts = [[each.numel() for each in tensors] for tensors in (input_tensors, output_tensors)]
-        calls = [("all_to_all_v", (given, counts[0], into, counts[1]))]
-        return self._run(opts or AllToAllOptions(), calls, output_tensors, copies)
+        return self._run(opts, [("all_to_all_v", (given, counts[0], into, counts[1]))], output_tensors, copies)
 
-    def barrier(self, opts: Any = None) -> Work | None:
+    def barrier(self, opts: Any = None, *, timeout: Any = None) -> Work | None:
         """Returns when every rank has called it."""
-        return self._run(opts or BarrierOptions(), [("barrier", ())], [], [])
+        return self._run(options_of(BarrierOptions, opts, timeout=timeout), [("barrier", ())], [], [])
+
+    def monitored_barrier(self, timeout: datetime.timedelta | None = None, wait_all_ranks: bool = False) -> None:
+        """Like `barrier`, but a timeout names every rank that is missing, on every engine."""
+        with self._turn:
+            try:
+                self._with_timeout(timeout or UNSET).monitored_barrier()
+            except ENGINE_ERRORS as error:
+                raise self.engine.located(error) from None
 
     # The old names, which torch still calls.
     _allgather_base = all_gather_single
@@ -192,14 +222,13 @@ class ProcessGroup(dist.ProcessGroup):
 
     # --- messages
 
-    def send(self, tensors: Tensors, dst: int, tag: int) -> Work:
+    def send(self, tensors: Any, dst: int, tag: int = 0) -> Work:
         """Starts to send a tensor to a rank of the group."""
-        return self._message("send", tensors, dst, tag, [])
+        return self._message("send", only(tensors, "send"), dst, tag, None)
 
-    def recv(self, tensors: Tensors, src: int, tag: int) -> Work:
+    def recv(self, tensors: Any, src: int, tag: int = 0) -> Work:
         """Starts to receive a tensor from a rank of the group."""
-        copies: list[After] = []
-        return self._message("recv", tensors, src, tag, copies)
+        return self._message("recv", only(tensors, "recv"), src, tag, [])
 
     def recv_anysource(self, tensors: Tensors, tag: int) -> Work:
         """Raises: a receive needs a source."""
@@ -263,18 +292,19 @@ class ProcessGroup(dist.ProcessGroup):
 
     def shutdown(self) -> None:
         """Ends the group after its started operations; called by destroy_process_group."""
-        self._end()
+        with self._turn:
+            self._turn.finish_dropped(wait=self._on is not None)
+            self._end(aborted=False)
 
     def abort(self) -> None:
-        """Ends the group now."""
-        self._end()
+        """Ends the group now: waits neither for its operations nor for its peers, who raise PeerLost."""
+        self._end(aborted=True)
 
-    def _end(self) -> None:
+    def _end(self, *, aborted: bool) -> None:
         on, self._on = self._on, None
         self._within.clear()
-        self._dropped.clear()
         if on is not None and self._owns_engine:
-            self.engine.close()
+            self.engine.close(aborted=aborted)
 
     # --- internals
 
@@ -283,16 +313,12 @@ class ProcessGroup(dist.ProcessGroup):
             raise UsageError("this process group was destroyed; its calls are over")
         return self._on
 
-    def _in_place(self, tensors: Tensors, opts: Any, name: str, *arguments: object) -> Work | None:
-        copies: list[After] = []
-        calls = [(name, (memory(each, copies), *arguments)) for each in tensors]
-        return self._run(opts, calls, tensors, copies)
-
     def _run(self, opts: Any, calls: Sequence[_Call], result: Tensors, copies: list[After]) -> Work | None:
         """Runs or starts calls of the communicator, as the options say; None if it has run them."""
         with self._turn:
-            on = self._with_timeout(opts.timeout)
-            if not opts.asyncOp and not self._turn.shared:
+            timeout = self._timeout_of(opts.timeout)
+            on = self._with_timeout(timeout)
+            if not opts.asyncOp and not self._turn.many():
                 try:
                     for name, arguments in calls:
                         getattr(on, name)(*arguments)
@@ -302,56 +328,34 @@ class ProcessGroup(dist.ProcessGroup):
                     copy()
                 return None
             pending: list[Pending[Any]] = [getattr(on, "start_" + name)(*arguments) for name, arguments in calls]
-        return Started(self.engine, self._turn, pending, list(result), copies)
+        return Started(self.engine, self._turn, pending, list(result), copies, timeout)
 
-    def _message(self, name: str, tensors: Tensors, peer: int, tag: int, copies: list[After]) -> Work:
-        if len(tensors) != 1:
-            raise UsageError(f"{name} was given {len(tensors)} tensors; a message is one")
-        buffer = memory(tensors[0], copies)
+    def _message(self, name: str, tensor: torch.Tensor, peer: int, tag: int, copies: list[After] | None) -> Work:
+        buffer = memory(tensor, copies)
         with self._turn:
             pending = getattr(self._communicator(), "start_" + name)(buffer, peer, tag)
-        return Started(self.engine, self._turn, [pending], list(tensors), copies, peer if name == "recv" else -1)
+        source = self.rank() if copies is None else peer
+        return Started(self.engine, self._turn, [pending], [tensor], copies or (), self._timeout, source)
+
+    def _sparse(self, tensor: torch.Tensor, opts: Any) -> Work | None:
+        """all_reduce of a sparse tensor. The ranks exchange the numbers of their elements before it returns."""
+        if reduction_of(opts) != "sum":
+            raise UsageError(f"all_reduce of a sparse tensor was asked for {reduction_of(opts)}; it has sum alone")
+        sparse = Sparse(tensor, self.size())
+        timeout = self._timeout_of(opts.timeout)
+        with self._turn:
+            on = self._with_timeout(timeout)
+            on.all_gather(sparse.shape, sparse.shapes)
+            pending = [on.start_all_gather_v(*arguments) for arguments in sparse.calls()]
+        return Started(self.engine, self._turn, pending, [tensor], [sparse.finish], timeout)
+
+    def _timeout_of(self, timeout: datetime.timedelta) -> datetime.timedelta:
+        return self._timeout if timeout == UNSET else timeout
 
     def _with_timeout(self, timeout: datetime.timedelta) -> Communicator:
         on = self._communicator()
-        if timeout == UNSET or timeout == self._timeout:
+        if timeout in (UNSET, self._timeout):
             return on
         if timeout not in self._within:
             self._within[timeout] = on.within(timeout)
         return self._within[timeout]
-
-
-def _with_operation(opts: Any, kind: type) -> Any:
-    """The options of a reduction, of which some callers pass the operation alone."""
-    if opts is None:
-        return kind()
-    if isinstance(opts, dist.ReduceOp | dist.ReduceOp.RedOpType):
-        made = kind()
-        made.reduceOp = opts
-        return made
-    return opts
-
-
-def reduction_of(opts: Any) -> str:
-    """The name of an operation's reduction; raises UsageError for a reduction that the engines lack."""
-    reduction = getattr(opts.reduceOp, "op", opts.reduceOp)
-    if reduction not in REDUCTIONS:
-        raise UsageError(
-            f"the backend 'rankmesh' was asked to reduce by {reduction}; it has {', '.join(REDUCTIONS.values())}"
-        )
-    return REDUCTIONS[reduction]
-
-
-def _row_counts(tensor: torch.Tensor, splits: Sequence[int] | None, size: int) -> list[int]:
-    """The number of elements of each rank's rows of a tensor."""
-    rows = tensor.shape[0] if tensor.dim() else 1
-    width = tensor.numel() // rows if rows else 0
-    if not splits:
-        _check_rows(rows, size)
-        splits = [rows // size] * size
-    return [rows * width for rows in splits]
-
-
-def _check_rows(rows: int, size: int) -> None:
-    if rows % size:
-        raise UsageError(f"all_to_all_single was given {rows} rows for {size} ranks; pass the split sizes")

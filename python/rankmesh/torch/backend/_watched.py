@@ -19,8 +19,9 @@ from rankmesh._engine import Communicator
 from rankmesh._errors import Disagreement, PeerLost, Timeout
 from rankmesh.torch._agree import text_of
 from rankmesh.torch.backend._engine import Engine
+from rankmesh.torch.backend._forms import reduction_of
 from rankmesh.torch.backend._inner import CALLS, destroy, inner_group
-from rankmesh.torch.backend._process_group import ProcessGroup, reduction_of
+from rankmesh.torch.backend._process_group import ProcessGroup
 from rankmesh.torch.backend._work import NO_TIMEOUT
 
 LOOK = timedelta(milliseconds=200)  # between two looks at the processes of a call that waits
@@ -90,9 +91,9 @@ class WatchedGroup(ProcessGroup):
             return error
         return error
 
-    def _end(self) -> None:
+    def _end(self, *, aborted: bool) -> None:
         destroy(self.wrapped)
-        super()._end()
+        super()._end(aborted=aborted)
 
 
 class _WatchedWork(Work):

@@ -27,18 +27,41 @@ class Turn:
     def __init__(self) -> None:
         self._lock = threading.RLock()
         self._thread = 0
-        self.shared = False
-        """True if more than one thread has used the communicator."""
+        self._shared = False
+        self._dropped: list[tuple[Sequence[Pending[Any]], Sequence[Callable[[], None]]]] = []
 
     def __enter__(self) -> None:
-        self._lock.acquire()
         thread = threading.get_ident()
         if thread != self._thread:
-            self.shared = self._thread != 0
+            self._shared = self._thread != 0
             self._thread = self._thread or thread
+        self._lock.acquire()
+        if self._dropped:
+            self.finish_dropped()
 
     def __exit__(self, *error: object) -> None:
         self._lock.release()
+
+    def many(self) -> bool:
+        """Returns True if other threads use the communicator, or may: then no thread keeps it while it waits."""
+        return self._shared or threading.active_count() > 1 + _completer.runs
+
+    def drop(self, pending: Sequence[Pending[Any]], after: Sequence[Callable[[], None]]) -> None:
+        """Keeps operations whose Work nobody holds any more until they end."""
+        self._dropped.append((pending, after))
+
+    def finish_dropped(self, *, wait: bool = False) -> None:
+        """Finishes the dropped operations that have ended; `wait`: all of them."""
+        dropped, self._dropped = self._dropped, []
+        for pending, after in dropped:
+            if not wait and not all(each.done() for each in pending):
+                self._dropped.append((pending, after))
+                continue
+            with contextlib.suppress(Exception):  # nobody asks for it
+                for each in pending:
+                    each.wait()
+                for copy in after:
+                    copy()
 
 
 class Started(Work):
@@ -50,29 +73,41 @@ class Started(Work):
         turn: Turn,
         pending: Sequence[Pending[Any]],
         result: list[torch.Tensor],
-        after: Sequence[Callable[[], None]] = (),
+        after: Sequence[Callable[[], None]],
+        timeout: datetime.timedelta,
         source: int = -1,
     ) -> None:
         super().__init__()
         self._engine, self._turn = engine, turn
         self._pending, self._result, self._after, self._source = pending, result, after, source
+        self._until = time.monotonic() + timeout.total_seconds()
         self._error: BaseException | None = None
         self._complete = False
         self._future: torch.futures.Future[list[torch.Tensor]] | None = None
 
+    def __del__(self) -> None:
+        """Leaves operations that nobody waits for to the turn, because a dropped Pending would wait for them."""
+        if getattr(self, "_pending", ()):
+            self._turn.drop(self._pending, self._after)
+
     def wait(self, timeout: datetime.timedelta = NO_TIMEOUT) -> bool:
         """Returns when the operations are complete; raises their error, or Timeout."""
-        within = timeout if timeout > NO_TIMEOUT else None
-        if self._turn.shared:
-            self._look_until_done(within)
-        with self._turn:
-            self._finish(within)
+        if not self._complete:
+            until = self._until
+            if timeout > NO_TIMEOUT:
+                until = min(until, time.monotonic() + timeout.total_seconds())
+            if self._turn.many():
+                self._look_until_done(until)
+            with self._turn:
+                self._finish(until)
         if self._error is not None:
             raise self._error
         return True
 
     def is_completed(self) -> bool:
         """Returns True if `wait` would return at once."""
+        if self._complete:
+            return True
         with self._turn:
             return self._complete or all(each.done() for each in self._pending)
 
@@ -84,7 +119,7 @@ class Started(Work):
         """Returns the error of operations that have ended; None if they run or have none."""
         with self._turn:
             if self.is_completed():
-                self._finish(None)
+                self._finish(self._until)
             return self._error
 
     def result(self) -> list[torch.Tensor]:
@@ -112,20 +147,19 @@ class Started(Work):
             _completer.add(self)
         return self._future
 
-    def _look_until_done(self, within: datetime.timedelta | None) -> None:
+    def _look_until_done(self, until: float) -> None:
         """Waits without keeping other threads from the communicator."""
-        until = time.monotonic() + within.total_seconds() if within is not None else None
         pause = SHORTEST
-        while not self.is_completed() and (until is None or time.monotonic() < until):
+        while not self.is_completed() and time.monotonic() < until:
             time.sleep(pause)
             pause = min(pause * 1.5, LONGEST)
 
-    def _finish(self, within: datetime.timedelta | None) -> None:
+    def _finish(self, until: float) -> None:
         if self._complete:
             return
         try:
             for each in self._pending:
-                each.wait(within)
+                each.wait(max(until - time.monotonic(), SHORTEST))
             for copy in self._after:
                 copy()
         except Exception as error:  # every later wait raises it again
@@ -136,7 +170,10 @@ class Started(Work):
     def complete_future(self) -> bool:
         """Sets the result of the future if the operations have ended; returns False if they run."""
         if not self.is_completed():
-            return False
+            if time.monotonic() < self._until:
+                return False
+            with self._turn:
+                self._finish(self._until)
         error = self.exception()
         assert self._future is not None
         with contextlib.suppress(RuntimeError):  # a callback of the future has raised
@@ -155,10 +192,15 @@ class _Completer:
         self._starting = threading.Lock()
         self._thread: threading.Thread | None = None
 
+    @property
+    def runs(self) -> bool:
+        """True if the thread runs; it takes turns only for a moment."""
+        return self._thread is not None and self._thread.is_alive()
+
     def add(self, work: Started) -> None:
         self._added.put(work)
         with self._starting:
-            if self._thread is None or not self._thread.is_alive():  # a forked child has no thread
+            if not self.runs:  # a forked child has no thread
                 self._thread = threading.Thread(target=self._run, name="rankmesh futures", daemon=True)
                 self._thread.start()
 

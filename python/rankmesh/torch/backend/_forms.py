@@ -1,0 +1,102 @@
+"""The forms in which ProcessGroup's methods take arguments: c10d's options, or an operation, a root, a timeout."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+from rankmesh._errors import UsageError
+
+Tensors = Sequence[torch.Tensor]
+
+REDUCTIONS = {
+    dist.ReduceOp.SUM: "sum",
+    dist.ReduceOp.AVG: "mean",
+    dist.ReduceOp.PRODUCT: "prod",
+    dist.ReduceOp.MIN: "min",
+    dist.ReduceOp.MAX: "max",
+    dist.ReduceOp.BAND: "bit_and",
+    dist.ReduceOp.BOR: "bit_or",
+    dist.ReduceOp.BXOR: "bit_xor",
+}
+
+
+def options_of(kind: type, given: Any, **named: Any) -> Any:
+    """Returns c10d's options of this kind; `given` are options, an operation, a root or a timeout."""
+    if isinstance(given, kind):
+        return given
+    if given is not None and hasattr(given, "asyncOp"):  # those of all_reduce for all_reduce_coalesced
+        return given
+    if isinstance(given, dist.ReduceOp | dist.ReduceOp.RedOpType):
+        named["reduceOp"] = given
+    elif isinstance(given, datetime.timedelta):
+        named["timeout"] = given
+    elif given is not None:
+        named["rootRank"] = given
+    options = kind()
+    for name, value in named.items():
+        if value is not None:
+            setattr(options, name, value)
+    return options
+
+
+def reduction_of(options: Any) -> str:
+    """Returns the engine's name of the options' operation."""
+    name = REDUCTIONS.get(options.reduceOp.op if hasattr(options.reduceOp, "op") else options.reduceOp)
+    if name is None:
+        raise UsageError(
+            f"the backend 'rankmesh' was asked to reduce by {options.reduceOp}; it has {', '.join(REDUCTIONS.values())}"
+        )
+    return name
+
+
+def only(tensors: torch.Tensor | Tensors, what: str) -> torch.Tensor:
+    """Returns the tensor of a list of one tensor."""
+    if isinstance(tensors, torch.Tensor):
+        return tensors
+    if len(tensors) != 1:
+        raise UsageError(f"{what} was given {len(tensors)} tensors; pass one, because a process is one rank")
+    return tensors[0]
+
+
+def several(tensors: Tensors, what: str) -> Tensors:
+    """Returns a list of one or more tensors."""
+    if not tensors:
+        raise UsageError(f"{what} was given an empty list; pass one tensor or more")
+    return tensors
+
+
+def one_each(tensors: torch.Tensor | Tensors | Sequence[Tensors], like: torch.Tensor, size: int, what: str) -> Tensors:
+    """Returns a list with one tensor for each rank, each of as many elements as `like`, and of its type."""
+    listed: Any = only(tensors, what) if isinstance(tensors, torch.Tensor) else tensors
+    if len(listed) == 1 and not isinstance(listed[0], torch.Tensor):
+        listed = listed[0]
+    if len(listed) != size:
+        raise UsageError(f"{what} was given a list of {len(listed)} tensors; pass {size}, one for each rank")
+    for rank, each in enumerate(listed):
+        if each.numel() != like.numel() or each.dtype != like.dtype:
+            raise UsageError(
+                f"{what} was given {each.numel()} elements of {each.dtype} for rank {rank}, but {like.numel()} of "
+                f"{like.dtype} for this rank; pass tensors of one size and type"
+            )
+    return list(listed)
+
+
+def row_counts(tensor: torch.Tensor, splits: Sequence[int] | None, size: int) -> list[int]:
+    """Returns the number of elements of each rank's rows of a tensor."""
+    rows = tensor.shape[0] if tensor.dim() else 1
+    width = tensor.numel() // rows if rows else 0
+    if not splits:
+        if rows % size:
+            raise UsageError(f"all_to_all_single was given {rows} rows for {size} ranks; pass the split sizes")
+        splits = [rows // size] * size
+    if len(splits) != size or sum(splits) != rows:
+        raise UsageError(
+            f"all_to_all_single was given the split sizes {list(splits)} for {rows} rows; pass {size} sizes whose sum "
+            f"is {rows}"
+        )
+    return [each * width for each in splits]
