@@ -18,8 +18,10 @@ if not _distributed.is_available():
 from rankmesh.torch._init import init
 from rankmesh.torch._member import Member
 from rankmesh.torch._plan import Axes
+from rankmesh.torch._rejoin import rejoin
+from rankmesh.torch._standby import Standby
 from rankmesh.torch.backend import register as _register
 
 _register()
 
-__all__ = ["Axes", "Member", "init"]
+__all__ = ["Axes", "Member", "Standby", "init", "rejoin"]
