@@ -5,14 +5,16 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
-import time
 import traceback
 from collections.abc import Callable, Iterator
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from torch_ranks import _processes, free_port
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 
 def die() -> NoReturn:
@@ -60,6 +62,11 @@ class Job:
         there.close()
         self.running[here] = rank, process
 
+    def start_all(self, program: Callable[..., Any], *args: Any) -> None:
+        """Starts the processes of all ranks, which run `program(rank, *args)`."""
+        for rank in range(int(self.environment["WORLD_SIZE"])):
+            self.start(rank, program, rank, *args)
+
     def ended(self, within: float = 60.0) -> Iterator[tuple[int, Any]]:
         """Yields each rank whose process ends, with the result of its program; None if it was killed."""
         while self.running:
@@ -81,17 +88,9 @@ class Job:
         results = {rank: result for rank, result in self.ended(within) if result is not None}
         return [results[rank] for rank in sorted(results)]
 
-    def __enter__(self) -> Job:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *error: object) -> None:
         for _, process in self.running.values():
             process.kill()
-
-
-def until(condition: Callable[[], bool], within: float = 60.0) -> None:
-    """Returns when a condition holds."""
-    end = time.monotonic() + within
-    while not condition():
-        assert time.monotonic() < end, f"not in {within:g} s"
-        time.sleep(0.002)

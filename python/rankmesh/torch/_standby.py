@@ -34,6 +34,7 @@ class Standby:
         self._error: Exception | None = None
         self._all_connected = False
         self._thread = threading.Thread(target=self._connect, name="rankmesh standby", daemon=True)
+        engine.grows = True
         self._thread.start()
 
     def _connect(self) -> None:
@@ -41,6 +42,8 @@ class Standby:
             self._made = connect_larger(self._engine, self._make, self._settings)
         except Exception as error:
             self._error = error
+        finally:
+            self._engine.grows = False
 
     def settle(self) -> None:
         """Waits until the thread has ended."""

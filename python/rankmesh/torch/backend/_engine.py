@@ -28,7 +28,10 @@ class Engine:
         """The world that survivors must be asked of: a larger one, if processes have entered it."""
         self.keeps_root = False
         """True if another engine goes on with `root`."""
+        self.grows = False
+        """True while a thread makes a larger world; the world then makes no groups."""
         self._member = world.join(Mesh([("world", world.size)]))
+        self._alone = self._member.group([world.rank], name="alone")
         self._prepared: dict[tuple[int, ...], Communicator] = {}
 
     def whole(self) -> Communicator:
@@ -37,9 +40,16 @@ class Engine:
 
     def group(self, ranks: Sequence[int], name: str, timeout: datetime.timedelta) -> Communicator:
         """Returns a communicator of these ranks, in this order. Exactly these ranks call it."""
+        if len(ranks) == 1:
+            return self._alone.within(timeout)
         prepared = self._prepared.pop(tuple(ranks), None)
         if prepared is not None:
             return prepared.within(timeout)
+        if self.grows:
+            raise UsageError(
+                f"a group of the ranks {list(ranks)} was asked for while a standby connects; make it before "
+                "standby(), or after swap()"
+            )
         return self._member.group(ranks, name=_label(name), timeout=timeout)
 
     def prepare(self, ranks: Sequence[int], name: str) -> None:
