@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import datetime
+import gc
 import socket
+import sys
+import traceback
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -164,10 +167,20 @@ def connect_survivors(
             continue
 
 
+def _free_failed_step() -> None:
+    """Frees what the functions hold that the handled exception has left.
+
+    An old DistributedDataParallel would reduce the gradients of its model again, beside a new one.
+    """
+    traceback.clear_frames(sys.exc_info()[2])
+    gc.collect()
+
+
 def swap(made: Connected, settings: Settings) -> World:
     """Ends torch's groups without waiting, and makes those of the plan in a connected world."""
     default = dist.group.WORLD
     if default is not None:
+        _free_failed_step()
         if isinstance(default, ProcessGroup):
             default.engine.keeps_root = default.engine.root is made.engine.root
         c10d._abort_process_group()

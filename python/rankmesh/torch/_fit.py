@@ -14,7 +14,7 @@ MOST_SHOWN = 4
 
 def unfit(given: Sequence[Declaration], size: int, why: UsageError) -> UsageError:
     """Returns the error of a plan that does not fit the world of this size, with the sizes that do."""
-    text = f"the plan does not fit the {size} ranks of the new world: {why}"
+    text = f"the plan does not fit the new world: {why}"
     if len(given) == 1 and (axes := _axes(given[0].mesh)):
         fits = [" ".join(f"{axis}={n}" for axis, n in zip(axes, sizes, strict=True)) for sizes in _nearest(axes, size)]
         if rest := _with_rest(axes, size):
