@@ -22,6 +22,8 @@ from rankmesh.torch._init import init
 from rankmesh.torch._init_device_mesh import init_device_mesh, install, uninstall
 from rankmesh.torch._member import Member
 from rankmesh.torch._plan import Axes
+from rankmesh.torch._rejoin import rejoin
+from rankmesh.torch._standby import Standby
 from rankmesh.torch.backend import register as _register
 
 if TYPE_CHECKING:
@@ -33,10 +35,12 @@ __all__ = [
     "Axes",
     "Fused",
     "Member",
+    "Standby",
     "data",
     "init",
     "init_device_mesh",
     "install",
+    "rejoin",
     "reshard",
     "reshard_checkpoint",
     "reshard_plan",

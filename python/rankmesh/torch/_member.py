@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import datetime
+import functools
+import os
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Literal
 
@@ -10,9 +13,11 @@ from torch.distributed.device_mesh import DeviceMesh
 
 from rankmesh._core import Coordinate, Group, Mesh
 from rankmesh._errors import UnknownName, UsageError
-from rankmesh.torch import _device_mesh, _groups
+from rankmesh.torch import _device_mesh, _elastic, _groups
 from rankmesh.torch._plan import MeshPlan
+from rankmesh.torch._standby import Standby, connect_larger
 from rankmesh.torch._world import Entry, World
+from rankmesh.torch.backend._engine import Engine
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -182,6 +187,81 @@ class Member:
             {name: (axes, self.group(*axes) if self.inside else None) for name, axes in sets.items()},
         )
         return self._device_mesh
+
+    # --- other worlds
+
+    def survivors(self, grace: float | datetime.timedelta = 1.0) -> Member:
+        """Returns the Member of the same plan over the ranks that are left, in their old order.
+
+        The ranks call it within `grace` seconds of each other after PeerLost. Sizes '*' are computed anew. This member
+        and all groups of torch are ended. Raises UsageError on all ranks if the plan does not fit; torch's default
+        group is then that of the ranks that are left, and `rankmesh.torch.init` with another plan goes on.
+
+        >>> except PeerLost:  # doctest: +SKIP
+        ...     me = me.survivors(grace=10)
+        """
+        engine = _elastic.engine_of(self._world, "survivors")
+        if self._world.standby is not None:
+            self._world.standby.settle()
+        settings = _elastic.settings_of(self._world)
+        return Member(_elastic.swap(_elastic.connect_survivors(engine.newest, grace, settings), settings), None)
+
+    def grow(self, most: int, timeout: float | datetime.timedelta) -> Member:
+        """Returns the Member of the same plan over these ranks and up to `most` processes in `rankmesh.torch.rejoin`.
+
+        All ranks call it. Returns when `most` processes have come, or when `timeout` (seconds) expires with those that
+        have come. A process takes the place of the lost rank that its RANK names, or the lowest free place. Errors are
+        raised on all ranks, and this member stays usable: Timeout if no process comes, Disagreement if one has another
+        plan. After PeerLost call `survivors`.
+
+        >>> me = me.grow(1, timeout=600)  # doctest: +SKIP
+        """
+        engine = self._growing("grow")
+        settings = _elastic.settings_of(self._world)
+        made = connect_larger(engine, lambda: engine.newest.grow(most, timeout), settings)
+        return Member(_elastic.swap(made, settings), None)
+
+    def standby(self, most: int, timeout: float | datetime.timedelta) -> Standby:
+        """Starts a `grow` in a thread, and returns it; meanwhile this member works. All ranks call it.
+
+        >>> standby = me.standby(1, timeout=600)  # doctest: +SKIP
+        >>> if standby.ready():  # at a step  # doctest: +SKIP
+        ...     me = standby.swap()
+        """
+        engine = self._growing("standby")
+        grow = functools.partial(engine.newest.grow, most, timeout)
+        self._world.standby = Standby(self._world, engine, grow, lambda world: Member(world, None))
+        return self._world.standby
+
+    def reconfigure(self, ranks: Iterable[int]) -> Member:
+        """Returns the Member of the same plan over these ranks, in this order. Exactly these ranks call it.
+
+        `ranks` are those of the world that `init`, `survivors`, `grow` or `rejoin` has returned, also in a Member that
+        `reconfigure` has returned. So ranks can split into parts, and parts can merge. This member is ended; a rank
+        that is left out keeps its own, to call `reconfigure` later.
+
+        >>> half = me.reconfigure(range(4) if me.rank < 4 else range(4, 8))  # doctest: +SKIP
+        >>> me = half.reconfigure(range(8))  # doctest: +SKIP
+        """
+        engine = _elastic.engine_of(self._world, "reconfigure")
+        settings = _elastic.settings_of(self._world)
+        made = _elastic.connect(engine.root.sub(list(ranks)), settings, engine.root)
+        return Member(_elastic.swap(made, settings), None)
+
+    def _growing(self, asked: str) -> Engine:
+        """Returns the engine of this member if processes can enter its world."""
+        engine = _elastic.engine_of(self._world, asked)
+        if not (os.environ.get("RANKMESH_STORE") and os.environ.get("RANKMESH_JOB")):
+            raise UsageError(
+                f"{asked} was called, but no new process can find this job; start its processes with RANKMESH_STORE "
+                "and RANKMESH_JOB set"
+            )
+        if engine.world is not engine.root:
+            raise UsageError(
+                f"{asked} was called in a part of the world of {engine.root.size} ranks; call "
+                f"reconfigure(range({engine.root.size})) on all of them first"
+            )
+        return engine
 
     # --- destruction
 

@@ -61,6 +61,7 @@ class MeshPlan:
     options: list[Options]
     lazy: bool
     text: str  # equal exactly if everything that ranks must agree on is equal
+    given: Declaration  # with the sizes '*' that were given
 
     def label(self, item: Item) -> str:
         """'dense:dp,cp': the description under which torch knows the group of an item."""
@@ -103,21 +104,24 @@ def read(
     plan: tuple[str | Mesh | Mapping[str, int | str] | Declaration, ...], options: Mapping[str, Any], world: int
 ) -> list[MeshPlan]:
     """The meshes of what `init` takes, in a world of this size; raises UsageError for an invalid plan."""
-    given = [_with_list(each) for each in declarations(plan, options)]
+    given = [_with_lists(each) for each in declarations(plan, options)]
     return [_mesh(*each) for each in zip(make_blueprint(given, world), given, strict=True)]
 
 
-def _with_list(given: Declaration) -> Declaration:
-    """The same with `over` as a list: the core reads it, and then `_options` does."""
-    iterates = isinstance(given.over, Iterable) and not isinstance(given.over, str)
-    return replace(given, over=list(given.over)) if iterates else given
+def _with_lists(given: Declaration) -> Declaration:
+    """The same with lists for what iterates: the core reads it, then `_options`, and later worlds of the plan."""
+    values = {name: getattr(given, name) for name in ("over", "picks", "axes", "placed")}
+    lists: dict[str, Any] = {
+        name: list(it) for name, it in values.items() if isinstance(it, Iterable) and not isinstance(it, str)
+    }
+    return replace(given, **lists)
 
 
 def _mesh(planned: MeshBlueprint, given: Declaration) -> MeshPlan:
     items = planned.items
     options = [_options(item, planned.mesh, given) for item in items]
     text = planned.description([each.text for each in options])
-    return MeshPlan(planned.name, planned.mesh, planned.places, items, options, planned.lazy, text)
+    return MeshPlan(planned.name, planned.mesh, planned.places, items, options, planned.lazy, text, given)
 
 
 def _options(item: Item, mesh: Mesh, given: Declaration) -> Options:

@@ -7,7 +7,7 @@ import contextlib
 import datetime
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 import torch.distributed as dist
@@ -18,6 +18,9 @@ from rankmesh._errors import UsageError
 from rankmesh.torch import _groups
 from rankmesh.torch._plan import MeshPlan, Options
 
+if TYPE_CHECKING:
+    from rankmesh.torch._standby import Standby
+
 
 class Groups:
     """Process groups of this rank. Groups with equal ranks and options are created once; all are destroyed together."""
@@ -26,7 +29,8 @@ class Groups:
         self, key: str, size: int, store: Store | None, patience: datetime.timedelta, *, started: bool = False
     ) -> None:
         self.closed = False
-        self._key, self.size, self._store, self._patience, self._started = key, size, store, patience, started
+        self.started = started
+        self._key, self.size, self._store, self._patience = key, size, store, patience
         self._default = dist.group.WORLD
         self._names: collections.Counter[str] = collections.Counter()
         self._made: list[dist.ProcessGroup] = []
@@ -134,7 +138,7 @@ class Groups:
         for group in reversed(self._made):
             with contextlib.suppress(ValueError):  # other code has destroyed the group
                 dist.destroy_process_group(group)
-        if self._started:
+        if self.started:
             dist.destroy_process_group()
 
 
@@ -170,6 +174,7 @@ class World:
         self.device_type = device_type or default_device_type()
         self.groups = groups
         self._backend, self._timeout, self._host, self._hosts = backend, timeout, host, hosts
+        self.standby: Standby | None = None
         self.meshes = {plan.name: plan for plan in plans}
         self.entries = {
             plan.name: [
@@ -177,6 +182,16 @@ class World:
                 for item, options in zip(plan.items, plan.options, strict=True)
             ]
             for plan in plans
+        }
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """The options that another world with such groups is made with."""
+        return {
+            "backend": self._backend,
+            "device_type": self.device_type,
+            "timeout": self._timeout,
+            "host": self._host,
         }
 
     def connect(self) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from typing import Any
 
 from torch.distributed import distributed_c10d as c10d
@@ -11,6 +13,18 @@ from rankmesh.torch.backend._engine import Engine, start
 from rankmesh.torch.backend._mixed import MixedGroup
 from rankmesh.torch.backend._process_group import ProcessGroup
 from rankmesh.torch.backend._watched import WatchedGroup
+
+_connected: list[Engine] = []
+
+
+@contextlib.contextmanager
+def on(engine: Engine) -> Iterator[None]:
+    """A context in which the default group takes this engine instead of starting one."""
+    _connected.append(engine)
+    try:
+        yield
+    finally:
+        _connected.clear()
 
 
 def create(options: Any, pg_options: object) -> ProcessGroup:
@@ -31,7 +45,10 @@ def _communicator(options: Any, checked: bool | None) -> tuple[Engine, Communica
     default = c10d.GroupMember.WORLD if ranks else None
     if isinstance(default, ProcessGroup):
         return default.engine, default.engine.group(ranks, _label(options.group_id), timeout), False
-    engine = start(options.store, options.group_rank, options.group_size, timeout, checked)
+    if _connected:
+        engine = _connected.pop()
+    else:
+        engine = start(options.store, options.group_rank, options.group_size, timeout, checked)
     return engine, engine.whole(), True
 
 

@@ -23,9 +23,18 @@ PORTS = 8  # that rank 0 tries, one after the other, in case another process tak
 class Engine:
     """A world that is started once per default process group, and makes a communicator for each process group."""
 
-    def __init__(self, world: World) -> None:
-        self.world = world
+    def __init__(self, world: World, root: World | None = None) -> None:
+        """`root` is the world that `world` is a part of; None: `world` is no part."""
+        self.world, self.root = world, root or world
+        self.newest = world
+        """The world that survivors must be asked of: a larger one, if processes have entered it."""
+        self.keeps_root = False
+        """True if another engine goes on with `root`."""
+        self.grows = False
+        """True while a thread makes a larger world; the world then makes no groups."""
         self._member = world.join(Mesh([("world", world.size)]))
+        self._alone = self._member.group([world.rank], name="alone")
+        self._prepared: dict[tuple[int, ...], Communicator] = {}
         self.where: Callable[[Iterable[int]], str] = lambda ranks: ""
         """Returns the coordinates of ranks as the end of an error's text; `rankmesh.torch.init` sets it."""
 
@@ -35,7 +44,22 @@ class Engine:
 
     def group(self, ranks: Sequence[int], name: str, timeout: datetime.timedelta) -> Communicator:
         """Returns a communicator of these ranks, in this order. Exactly these ranks call it."""
+        if len(ranks) == 1:
+            return self._alone.within(timeout)
+        prepared = self._prepared.pop(tuple(ranks), None)
+        if prepared is not None:
+            return prepared.within(timeout)
+        if self.grows:
+            raise UsageError(
+                f"a group of the ranks {list(ranks)} was asked for while a standby connects; make it before "
+                "standby(), or after swap()"
+            )
         return self._member.group(ranks, name=_short(name), timeout=timeout)
+
+    def prepare(self, ranks: Sequence[int], name: str) -> None:
+        """Connects these ranks for the next `group` of them. Exactly these ranks call it."""
+        if tuple(ranks) not in self._prepared:
+            self._prepared[tuple(ranks)] = self._member.group(ranks, name=_short(name))
 
     def located(self, error: Exception) -> Exception:
         """Returns an error of the engine with the coordinates of the ranks that it names."""
@@ -49,10 +73,14 @@ class Engine:
 
     def close(self, *, aborted: bool = False) -> None:
         """Ends this process's part in the world, as soon as its communicators have ended; aborted: at once."""
-        if aborted:
-            self.world.__exit__(RuntimeError, RuntimeError("the process group was aborted"), None)
-        else:
-            self.world.close()
+        self._prepared.clear()
+        for world in {id(each): each for each in (self.world, self.root)}.values():
+            if world is self.root and self.keeps_root:
+                continue
+            if aborted:
+                world.__exit__(RuntimeError, RuntimeError("the process group was aborted"), None)
+            else:
+                world.close()
 
 
 def _short(name: str) -> str:
@@ -89,15 +117,24 @@ def _checked(world: World, rank: int, size: int) -> World:
 
 
 def _place() -> tuple[str, str]:
-    """Returns the URL of a store that rank 0 can serve, and a job id that no other process can guess."""
-    job = secrets.token_hex(16)
+    """Returns the URL of a store, and the id of the job in it.
+
+    Without RANKMESH_STORE rank 0 serves the store; without RANKMESH_JOB no other process can guess the id.
+    """
+    job = os.environ.get("RANKMESH_JOB") or secrets.token_hex(16)
     if url := os.environ.get("RANKMESH_STORE"):
         return url, job
+    host, port = own_address()
+    name = f"[{host}]" if ":" in host else host
+    return f"tcp://{name}:{port}-{min(port + PORTS - 1, 65535)}", job
+
+
+def own_address() -> tuple[str, int]:
+    """Returns a name of this machine that other ranks know, and a port that is free there."""
     for host in (os.environ.get("MASTER_ADDR", ""), socket.gethostname(), "127.0.0.1"):
         if port := _free_port(host):
-            name = f"[{host}]" if ":" in host else host
-            return f"tcp://{name}:{port}-{min(port + PORTS - 1, 65535)}", job
-    raise UsageError("rank 0 can listen neither on MASTER_ADDR nor on its host name; set RANKMESH_STORE")
+            return host, port
+    raise UsageError("this rank can listen neither on MASTER_ADDR nor on its host name; set RANKMESH_STORE")
 
 
 def _free_port(host: str) -> int | None:

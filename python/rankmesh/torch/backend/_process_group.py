@@ -16,6 +16,7 @@ from torch._C._distributed_c10d import (
     AllreduceCoalescedOptions,
     AllreduceOptions,
     AllToAllOptions,
+    Backend,
     BarrierOptions,
     BroadcastOptions,
     GatherOptions,
@@ -241,6 +242,11 @@ class ProcessGroup(dist.ProcessGroup):
     def getBackendName(self) -> str:  # noqa: N802 (torch's name)
         """Returns 'rankmesh'."""
         return "rankmesh"
+
+    @property
+    def options(self) -> Backend.Options:
+        """The timeout, as torch asks backends for it."""
+        return Backend.Options("rankmesh", self._timeout)
 
     # torch keeps the name and the description in the backends of a group, and this group is its own backend.
 

@@ -141,10 +141,16 @@ class Started(Work):
         self.wait()
 
     def get_future(self) -> torch.futures.Future[list[torch.Tensor]]:
-        """Returns a future of the tensors that were written; a thread of this process completes it."""
+        """Returns a future of the tensors that were written; a thread of this process completes it.
+
+        In a backward pass it waits and raises: DDP, which calls it there, would make a RuntimeError of a PeerLost.
+        """
         if self._future is None:
+            if torch._C._current_graph_task_id() != -1:
+                self.wait()
             self._future = torch.futures.Future()
-            _completer.add(self)
+            if not self._complete or not self.complete_future():
+                _completer.add(self)
         return self._future
 
     def _look_until_done(self, until: float) -> None:

@@ -1,0 +1,196 @@
+"""Connects another world of ranks while their processes go on, and makes it torch's."""
+
+from __future__ import annotations
+
+import datetime
+import gc
+import socket
+import sys
+import traceback
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch._C._distributed_c10d import Store, TCPStore
+from torch.distributed import distributed_c10d as c10d
+
+import rankmesh._engine
+from rankmesh._engine import Communicator
+from rankmesh._errors import Disagreement, EngineFailure, PeerLost, UsageError
+from rankmesh._plan import Declaration
+from rankmesh.torch import _start
+from rankmesh.torch._agree import text_of
+from rankmesh.torch._fit import unfit
+from rankmesh.torch._plan import MeshPlan, read
+from rankmesh.torch._world import Groups, World
+from rankmesh.torch.backend import NAME
+from rankmesh.torch.backend._create import on
+from rankmesh.torch.backend._engine import Engine, own_address
+from rankmesh.torch.backend._process_group import ProcessGroup
+
+LONGEST_CONNECT = 10.0  # seconds in which a rank that lives accepts a connection
+
+
+@dataclass
+class Settings:
+    """What torch.distributed and the groups are made with, in every world."""
+
+    given: Sequence[Declaration]
+    backend: str
+    """Of the default group, such as 'cpu:rankmesh,cuda:nccl'."""
+    patience: datetime.timedelta
+    """The timeout of the default group."""
+    bound: torch.device | None
+    """The device that the default group is bound to."""
+    groups: dict[str, Any]
+    """The options of World."""
+    owned: bool
+    """True if the member destroys torch.distributed."""
+
+
+@dataclass
+class Connected:
+    """A world whose ranks are connected and have compared their plans. torch does not know it yet."""
+
+    engine: Engine
+    store: Store
+    hosts: list[str]
+    plans: list[MeshPlan]
+    wrong: UsageError | None
+    """Why the plan does not fit the world."""
+
+
+def engine_of(world: World, asked: str) -> Engine:
+    """Returns the engine of a member's world; raises UsageError if torch's backend is another."""
+    world.groups.check_open()
+    default = dist.group.WORLD
+    if isinstance(default, ProcessGroup):
+        return default.engine
+    backend = dist.get_backend()
+    raise UsageError(
+        f"{asked} was called on the backend '{backend}', whose groups cannot lose or gain a rank; call "
+        f"init(..., backend='{NAME}'), or 'cpu:{NAME},cuda:nccl'"
+    )
+
+
+def settings_of(world: World) -> Settings:
+    """Returns what the groups of a member were made with."""
+    default = dist.group.WORLD
+    assert isinstance(default, ProcessGroup)
+    return Settings(
+        given=[plan.given for plan in world.meshes.values()],
+        backend=str(c10d._world.pg_map[default][0]),
+        patience=default.options._timeout,
+        bound=default.bound_device_id,
+        groups=world.options,
+        owned=world.groups.started,
+    )
+
+
+def connect(world: rankmesh._engine.World, settings: Settings, root: rankmesh._engine.World | None = None) -> Connected:
+    """Connects the ranks of a new world and the groups of the plan. Every rank calls it; torch is not touched.
+
+    Raises PeerLost if a rank ends meanwhile, and Disagreement on every rank if plans or backends differ.
+    """
+    engine = Engine(world, root)
+    plans: list[MeshPlan] = []
+    wrong: UsageError | None = None
+    try:
+        plans = read(tuple(settings.given), {}, world.size)
+    except UsageError as error:
+        wrong = unfit(settings.given, world.size, error)
+    said = " | ".join(sorted(mesh.text for mesh in plans)) if wrong is None else str(wrong)
+    said += f", on {settings.backend}" + (", beside it on the host" if settings.groups["host"] else "")
+    store, place = _store(engine.whole(), world.local_size == world.size, settings.patience)
+    hosts = _compare(engine.whole(), said, store is not None, place)
+    assert store is not None
+    for plan in sorted(plans, key=lambda plan: plan.name):
+        for item in plan.items if not plan.lazy else ():
+            ranks = plan.ranks(item, world.rank, hosts)
+            if ranks is not None and len(ranks) > 1 and list(ranks) != list(range(world.size)):
+                engine.prepare(list(ranks), plan.label(item))
+    return Connected(engine, store, hosts, plans, wrong)
+
+
+def _store(whole: Communicator, local: bool, timeout: datetime.timedelta) -> tuple[Store | None, str]:
+    """Returns a store that rank 0 serves, None if this rank does not reach it, and its place."""
+    served: TCPStore | None = None
+    if whole.rank == 0:
+        host = "127.0.0.1" if local else own_address()[0]
+        served = TCPStore(host, 0, None, is_master=True, timeout=timeout, wait_for_workers=False)
+    host, port = whole.broadcast_object((served.host, served.port) if served is not None else None)
+    place = f"{host}:{port}"
+    if served is not None:
+        return served, place
+    try:
+        with socket.create_connection((host, port), LONGEST_CONNECT):
+            pass
+        return TCPStore(host, port, None, is_master=False, timeout=timeout, wait_for_workers=False), place
+    except OSError:
+        return None, place
+    except dist.DistNetworkError:
+        return None, place
+
+
+def _compare(whole: Communicator, said: str, reached: bool, place: str) -> list[str]:
+    """Returns the ranks' hosts; raises unless all passed equal plans and reach the store."""
+    lines = whole.all_gather_object((said, reached, socket.gethostname()))
+    if lost := [rank for rank, (_, there, _) in enumerate(lines) if not there]:
+        raise EngineFailure(
+            f"ranks {text_of(lost)} do not reach torch's new store, which rank 0 serves at {place}; set MASTER_ADDR on "
+            "every rank to a name of its own host that the others reach"
+        )
+    ranks: dict[str, list[int]] = {}
+    for rank, (text, _, _) in enumerate(lines):
+        ranks.setdefault(text, []).append(rank)
+    if len(ranks) > 1:
+        classes = sorted(ranks.items(), key=lambda each: (-len(each[1]), each[1]))
+        text = "".join(f"\n  {'rank' if len(them) == 1 else 'ranks'} {text_of(them)}: {each}" for each, them in classes)
+        raise Disagreement(
+            f"the ranks of the new world join different plans; every rank must declare the same:{text}",
+            sorted(rank for _, them in classes[1:] for rank in them),
+        )
+    return [host for _, _, host in lines]
+
+
+def connect_survivors(
+    world: rankmesh._engine.World, grace: float | datetime.timedelta, settings: Settings
+) -> Connected:
+    """Connects the ranks that are left of a world. If one ends meanwhile, those that are left of these."""
+    while True:
+        world = world.survivors(grace)
+        try:
+            return connect(world, settings)
+        except PeerLost:
+            continue
+
+
+def _free_failed_step() -> None:
+    """Frees what the functions hold that the handled exception has left.
+
+    An old DistributedDataParallel would reduce the gradients of its model again, beside a new one.
+    """
+    traceback.clear_frames(sys.exc_info()[2])
+    gc.collect()
+
+
+def swap(made: Connected, settings: Settings) -> World:
+    """Ends torch's groups without waiting, and makes those of the plan in a connected world."""
+    default = dist.group.WORLD
+    if default is not None:
+        _free_failed_step()
+        if isinstance(default, ProcessGroup):
+            default.engine.keeps_root = default.engine.root is made.engine.root
+        c10d._abort_process_group()
+    world = made.engine.world
+    start = _start.Start(world.rank, world.size, made.store, "rankmesh 0", made.store)
+    with on(made.engine):
+        _start.initialise(start, settings.backend, settings.bound, settings.patience)
+    if made.wrong is not None:
+        raise made.wrong
+    groups = Groups(start.key, world.size, None, settings.patience, started=settings.owned)
+    result = World(made.plans, world.rank, made.hosts, groups, **settings.groups)
+    result.connect()
+    return result

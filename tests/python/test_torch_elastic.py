@@ -1,0 +1,297 @@
+"""rankmesh.torch: ranks are lost and gained, worlds split and merge, while processes go on."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import random
+import re
+import runpy
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import rankmesh
+from rankmesh import Declaration, PeerLost, Timeout, UsageError
+from rankmesh._core import make_blueprint
+
+torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+import torch.distributed as dist  # noqa: E402
+import torch_cycles  # noqa: E402
+from elastic_ranks import Job, die  # noqa: E402
+from rankmesh.torch._fit import unfit  # noqa: E402
+from torch_ranks import preload  # noqa: E402
+
+preload("torch._dynamo", "torch.nn.parallel")  # which DistributedDataParallel and optimizers import
+
+
+def check(me: rankmesh.torch.Member) -> tuple[int, int]:
+    """Every group of the member sums its ranks, several times."""
+    assert (dist.get_rank(), dist.get_world_size()) == (me.rank, me.size)
+    for axes in me.mesh.axes:
+        for step in range(3):
+            total = torch.tensor([float(me.rank + step)])
+            dist.all_reduce(total, group=me.group(axes))
+            assert total.item() == sum(rank + step for rank in me.ranks(axes)), axes
+        assert me.device_mesh().get_group(axes) is me.group(axes)
+    first = torch.tensor([float(me.rank)])
+    dist.broadcast(first, 0)
+    assert first.item() == 0
+    total = torch.ones(1)
+    dist.all_reduce(total)
+    assert total.item() == me.size
+    return me.rank, me.size
+
+
+def wait_for_loss() -> None:
+    """Returns when this rank has lost another."""
+    with contextlib.suppress(PeerLost):
+        while True:
+            dist.all_reduce(torch.ones(1))
+
+
+# --- survivors, grow, rejoin
+
+
+def lose_and_gain(rank: int, lost: tuple[int, ...]) -> Any:
+    me = rankmesh.torch.init("dp=* tp=1", over=[("dp", "tp")], backend="rankmesh")
+    check(me)
+    if rank in lost:
+        die()
+    wait_for_loss()
+    me = me.survivors(grace=10)
+    smaller = check(me)
+    me = me.grow(len(lost), timeout=60)
+    larger = check(me)
+    me.destroy()
+    assert not dist.is_initialized()
+    return smaller, larger
+
+
+def come_back() -> Any:
+    me = rankmesh.torch.rejoin("dp=* tp=1", over=[("dp", "tp")], timeout=60)
+    place = check(me)
+    me.destroy()
+    return place
+
+
+@pytest.mark.parametrize("lost", [(2,), (0,), (1, 3)])
+@pytest.mark.parametrize("store", ["folder", "tcp"])
+def test_job_when_ranks_die_shrinks_and_regains_them(lost: tuple[int, ...], store: str, tmp_path: Path) -> None:
+    with Job(tmp_path, 4, store) as job:
+        job.start_all(lose_and_gain, lost)
+        results = {}
+        for rank, result in job.ended():
+            if result is None:
+                job.start(rank, come_back)
+            else:
+                results[rank] = result
+    left = [rank for rank in range(4) if rank not in lost]
+    places = {rank: ((place, len(left)), (rank, 4)) for place, rank in enumerate(left)}
+    assert results == places | {rank: (rank, 4) for rank in lost}
+
+
+# --- reconfigure: the scenarios of torchcomms' ReconfigureTest
+
+
+def reconfigure(rank: int, *worlds: list[list[int]]) -> list[tuple[int, int]]:
+    """In turn this rank is in the part of each list that has it. It ends with its last part."""
+    me = rankmesh.torch.init("dp=*", backend="rankmesh")
+    places = [check(me)]
+    for parts in worlds:
+        if mine := [part for part in parts if rank in part]:
+            me = me.reconfigure(mine[0])
+            places.append(check(me))
+    me.destroy()
+    return places
+
+
+ALL, HALVES, ALONE = [[0, 1, 2, 3]], [[0, 1], [2, 3]], [[0], [1], [2], [3]]
+
+
+@pytest.mark.parametrize(
+    "worlds",
+    [
+        pytest.param([[[0, 1, 2]]], id="shrink"),
+        pytest.param([[[0, 1, 3]]], id="exclude_middle_rank"),
+        pytest.param([ALONE, ALL], id="scale_down_up"),
+        pytest.param([ALL, ALL], id="identity"),
+        pytest.param([[[0, 1]], ALL], id="late"),
+        pytest.param([HALVES, ALL, HALVES, ALL], id="merge_split"),
+        pytest.param([[[3, 1, 0]], [[1, 3], [2, 0]]], id="another_order"),
+    ],
+)
+def test_reconfigure_when_worlds_change_sums_their_ranks(worlds: list[list[list[int]]], tmp_path: Path) -> None:
+    with Job(tmp_path, 4) as job:
+        job.start_all(reconfigure, *worlds)
+        results = job.results()
+    for rank, places in enumerate(results):
+        parts = [part for parts in [ALL, *worlds] for part in parts if rank in part]
+        assert places == [(part.index(rank), len(part)) for part in parts]
+
+
+# --- standby
+
+
+def work_until_ready(standby: rankmesh.torch.Standby, me: rankmesh.torch.Member) -> int:
+    steps = 0
+    while not standby.ready():
+        check(me)
+        steps += 1
+    return steps
+
+
+def work_until_larger(rank: int) -> Any:
+    me = rankmesh.torch.init("dp=* tp=2", backend="rankmesh")
+    standby = me.standby(2, timeout=60)
+    with pytest.raises(UsageError, match="swap was called on a standby that is not connected on all ranks"):
+        standby.swap()
+    steps = work_until_ready(standby, me)
+    assert standby.ready()
+    me = standby.swap()
+    place = check(me)
+    me.destroy()
+    return place, steps
+
+
+def enter_at_step() -> Any:
+    me = rankmesh.torch.rejoin("dp=* tp=2", timeout=60)
+    place = check(me)
+    me.destroy()
+    return place
+
+
+def test_standby_when_processes_come_swaps_at_one_step(tmp_path: Path) -> None:
+    with Job(tmp_path, 2) as job:
+        job.start_all(work_until_larger)
+        for rank in (2, 3):
+            job.start(rank, enter_at_step)
+        results = job.results()
+    (first, steps), (second, others) = results[:2]
+    assert steps == others > 0
+    assert [first, second, *results[2:]] == [(rank, 4) for rank in range(4)]
+
+
+# --- the example, and many cycles
+
+
+def example(*words: str) -> str:
+    path = Path(__file__).parents[2] / "examples/python/elastic_torch.py"
+    sys.argv = [str(path), *words]
+    with contextlib.redirect_stdout(io.StringIO()) as said:
+        runpy.run_path(str(path), run_name="__main__")
+    return said.getvalue()
+
+
+def losses(worlds: list[int]) -> list[float]:
+    """The losses of one process that has in step i the gradients of worlds[i] ranks."""
+    path = Path(__file__).parents[2] / "examples/python/elastic_torch.py"
+    program = runpy.run_path(str(path))
+    training, losses = program["Training"](), []
+    for step, size in enumerate(worlds):
+        training.optimizer.zero_grad()
+        inputs, targets = program["batch_of"](step)
+        parts = zip(inputs.chunk(size), targets.chunk(size), strict=True)
+        loss = sum(torch.nn.functional.mse_loss(training.model(x), y) for x, y in parts) / size
+        loss.backward()
+        training.optimizer.step()
+        losses.append(loss.item())
+    return losses
+
+
+def test_example_when_a_rank_dies_has_losses_of_its_worlds(tmp_path: Path) -> None:
+    with Job(tmp_path, 4) as job:
+        for rank in range(4):
+            job.start(rank, example)
+        job.start(2, example, "again")
+        said = job.results()
+    assert "rank 2 is gone" in said[0]
+    steps = re.findall(r"^step (\d) on (\d) ranks: loss ([0-9.]+)$", said[0], re.M)
+    assert [int(step) for step, _, _ in steps] == list(range(8))
+    worlds = [int(size) for _, size, _ in steps]
+    assert worlds == [4, 4, 3, 3, 3, 4, 4, 4]
+    assert [float(loss) for _, _, loss in steps] == pytest.approx(losses(worlds), abs=2e-6)
+
+
+def test_cycles_when_ranks_are_killed_again_go_on(tmp_path: Path) -> None:
+    seed = int(os.environ.get("RANKMESH_FAULT_SEED") or int.from_bytes(os.urandom(3), "little"))
+    kills, wrong = torch_cycles.run(5, seed, tmp_path)
+    assert not wrong, f"seed {seed}: {wrong}"
+    assert kills >= 5
+
+
+# --- errors
+
+
+def refuse(rank: int) -> bool:
+    me = rankmesh.torch.init("dp=2", backend="gloo")
+    for call in (me.survivors, lambda: me.grow(1, 1), lambda: me.standby(1, 1), lambda: me.reconfigure([0, 1])):
+        with pytest.raises(
+            UsageError, match=r"was called on the backend 'gloo', whose groups cannot lose or gain a rank"
+        ):
+            call()
+    with pytest.raises(UsageError, match=r"rejoin was called, but torch\.distributed is initialised"):
+        rankmesh.torch.rejoin("dp=2")
+    me.destroy()
+    with pytest.raises(UsageError, match="this member was destroyed"):
+        me.survivors()
+
+    me = rankmesh.torch.init("dp=2", backend="rankmesh")
+    with pytest.raises(Timeout):
+        me.grow(1, 0.1)
+    standby = me.standby(1, 0.1)
+    with pytest.raises(Timeout):
+        work_until_ready(standby, me)
+    check(me)
+    with pytest.raises(UsageError) as caught:
+        me.reconfigure([rank])
+    assert str(caught.value) == (
+        "the plan does not fit the new world: mesh dp=2 needs 2 ranks; the world has 1; sizes that fit are dp=1; to go "
+        "on, call rankmesh.torch.init with a plan that fits"
+    )
+    part = rankmesh.torch.init("dp=*")
+    assert check(part) == (0, 1)
+    for call in (lambda: part.grow(1, 1), lambda: part.standby(1, 1)):
+        with pytest.raises(
+            UsageError, match=r"in a part of the world of 2 ranks; call reconfigure\(range\(2\)\) on all"
+        ):
+            call()
+    me = part.reconfigure(range(2))
+    assert check(me) == (rank, 2)
+    del os.environ["RANKMESH_JOB"]
+    with pytest.raises(
+        UsageError, match="no new process can find this job; start its processes with RANKMESH_STORE and"
+    ):
+        me.grow(1, 1)
+    me.destroy()
+    dist.destroy_process_group()
+    return True
+
+
+def test_errors_when_a_world_cannot_change_say_what_to_do(tmp_path: Path) -> None:
+    with Job(tmp_path, 2) as job:
+        job.start_all(refuse)
+        assert job.results() == [True, True]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_sizes_when_a_plan_does_not_fit_do_fit(seed: int) -> None:
+    chance = random.Random(seed)
+    axes = ["pp", "dp", "tp"][: chance.randint(1, 3)]
+    sizes: list[int | str] = [chance.randint(1, 4) for _ in axes]
+    if chance.random() < 0.5:
+        sizes[chance.randrange(len(axes))] = "*"
+    mesh, size = dict(zip(axes, sizes, strict=True)), chance.randint(1, 12)
+    for form in (mesh, " ".join(f"{axis}={n}" for axis, n in mesh.items())):
+        text = str(unfit([Declaration(form)], size, UsageError("why")))
+        fits = re.search("sizes that fit are (.*); to go on", text)[1].split(", ")
+        assert len(set(fits)) == len(fits)
+        for each in fits:
+            plan, partial, _ = each.partition(" with partial=True")
+            assert make_blueprint([Declaration(plan, partial=bool(partial))], size)[0].mesh.axes == tuple(axes)
+    strided = unfit([Declaration("dp=2:1 tp=2:2")], 3, UsageError("why"))
+    assert str(strided) == (
+        "the plan does not fit the new world: why; to go on, call rankmesh.torch.init with a plan that fits"
+    )
