@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import signal
 import time
 from collections.abc import Callable, Iterator
@@ -128,6 +129,28 @@ def test_a_rank_that_dies_is_noticed_before_the_timeout(tmp_path: Path, backend:
         assert "its process has ended or cannot be reached" in text
         assert text.endswith("in mesh dp=2 tp=2 that is 1 [dp=0 tp=1]")
         assert seconds < 20  # of 40
+
+
+DOCUMENT = Path(__file__).resolve().parents[2] / "docs/python-torch-backend.md"
+
+
+def without_numbers(text: str) -> str:
+    """An error text without what differs from run to run: seconds, the rank that noticed, the number of the call."""
+    text = re.sub(r"for \d+(\.\d+)? (ms|s)\b", "for a while", text)
+    return re.sub(r"expired on rank \d|call number \d", "...", text)
+
+
+def test_the_document_shows_what_calls_raise(tmp_path: Path) -> None:
+    shown = [without_numbers(line.strip()) for line in re.findall(r"^    (.*)$", DOCUMENT.read_text(), re.MULTILINE)]
+    first, second, third = (tmp_path / each for each in "abc")
+    for folder in (first, second, third):
+        folder.mkdir()
+    found = [
+        ranks(SIZE, absent, first, str(first / "own"), OWN, False, initialised=False)[0][1],
+        ranks(SIZE, differing, second, str(second / "own"), OWN, False, initialised=False)[0][0][1],
+        ranks(SIZE, killed, third, str(third / "own"), OWN, initialised=False, dies=[1])[0][0][1],
+    ]
+    assert [without_numbers(text) for text in found] == shown
 
 
 def recorded(rank: int, size: int, store: str, folder: str) -> str:

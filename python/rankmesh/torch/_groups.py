@@ -14,6 +14,7 @@ import torch.distributed as dist
 from torch.distributed import distributed_c10d as c10d
 
 from rankmesh._errors import UsageError
+from rankmesh.torch.backend._process_group import ProcessGroup
 
 _naming = threading.Lock()
 
@@ -130,6 +131,8 @@ def timeout_of(group: dist.ProcessGroup) -> datetime.timedelta | None:
 
 
 def _timeouts(group: dist.ProcessGroup) -> list[datetime.timedelta | None]:
+    if isinstance(group, ProcessGroup):  # the backends of its devices may not exist yet
+        return [group.options._timeout]
     options = (group._get_backend(each).options for each in group._device_types)  # the fake backend has no options
     return [getattr(each, "_timeout", None) for each in options]
 

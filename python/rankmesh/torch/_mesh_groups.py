@@ -18,6 +18,7 @@ from rankmesh._core import Group
 from rankmesh.torch import _groups, _start
 from rankmesh.torch._agree import agree
 from rankmesh.torch._plan import MOST_SHOWN, Options
+from rankmesh.torch.backend import locate
 
 MOST_CHARACTERS = 80  # most characters of the ranks of a mesh in an error
 
@@ -94,8 +95,10 @@ def create(
     splits = [not takes and _groups.can_split(each[0]) for takes, (_, each, _) in zip(takes_default, dims, strict=True)]
     inside = bool((rank_map == dist.get_rank()).any())
     key = ""
+    text = MeshText(layout, rank_map, names, overrides)
+    locate(text.where, replace=False)
     if inside and not all(takes_default):
-        key = _compare(MeshText(layout, rank_map, names, overrides), rank_map.tolist())
+        key = _compare(text, rank_map.tolist())
     made: list[Any] = []
     for number, (axis, override, name) in enumerate(dims):
         if takes_default[number]:

@@ -31,8 +31,11 @@ def register() -> None:
         dist.Backend.register_backend(f"{NAME}+{name}", around, extended_api=True, devices=devices)
 
 
-def locate(where: Callable[[Iterable[int]], str]) -> None:
-    """Makes errors of the backend end with the coordinates of the ranks that they name, as `where` writes them."""
+def locate(where: Callable[[Iterable[int]], str], *, replace: bool = True) -> None:
+    """Makes errors of the backend end with the coordinates of the ranks that they name, as `where` writes them.
+
+    Without `replace` a mesh that was known before stays.
+    """
     default = dist.group.WORLD
-    if isinstance(default, ProcessGroup):
+    if isinstance(default, ProcessGroup) and (replace or default.engine.where is None):
         default.engine.where = where

@@ -35,8 +35,8 @@ class Engine:
         self._member = world.join(Mesh([("world", world.size)]))
         self._alone = self._member.group([world.rank], name="alone")
         self._prepared: dict[tuple[int, ...], Communicator] = {}
-        self.where: Callable[[Iterable[int]], str] = lambda ranks: ""
-        """Returns the coordinates of ranks as the end of an error's text; `rankmesh.torch.init` sets it."""
+        self.where: Callable[[Iterable[int]], str] | None = None
+        """Returns the coordinates of ranks as the end of an error's text; None: no mesh is known."""
 
     def whole(self) -> Communicator:
         """Returns the communicator of all ranks."""
@@ -63,7 +63,7 @@ class Engine:
 
     def located(self, error: Exception) -> Exception:
         """Returns an error of the engine with the coordinates of the ranks that it names."""
-        if not isinstance(error, ENGINE_ERRORS):
+        if self.where is None or not isinstance(error, ENGINE_ERRORS):
             return error
         where = self.where(error.missing if isinstance(error, Timeout) else error.ranks)
         text = f"{error}\n{where.removeprefix('; ')}" if "\n" in str(error) else f"{error}{where}"
