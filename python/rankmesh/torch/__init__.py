@@ -20,4 +20,34 @@ from rankmesh.torch._init_device_mesh import init_device_mesh, install, uninstal
 from rankmesh.torch._member import Member
 from rankmesh.torch._plan import Axes
 
-__all__ = ["Axes", "Member", "init", "init_device_mesh", "install", "uninstall"]
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from rankmesh.torch._conversions import from_device_mesh, from_placements, to_device_mesh, to_placements
+
+# These names need torch.distributed.tensor, whose import takes as long as everything else; they load on first use.
+_CONVERSIONS = ("from_device_mesh", "from_placements", "to_device_mesh", "to_placements")
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _CONVERSIONS:
+        raise AttributeError(f"module 'rankmesh.torch' has no attribute {name!r}")
+    from rankmesh.torch import _conversions
+
+    value = globals()[name] = getattr(_conversions, name)
+    return value
+
+
+__all__ = [
+    "Axes",
+    "Member",
+    "from_device_mesh",
+    "from_placements",
+    "init",
+    "init_device_mesh",
+    "install",
+    "to_device_mesh",
+    "to_placements",
+    "uninstall",
+]

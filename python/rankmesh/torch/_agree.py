@@ -97,8 +97,8 @@ def agree(
 ) -> None:
     """Returns when all of `ranks` have passed equal plans. Otherwise raises Disagreement or Timeout on every rank.
 
-    `call` is the name of the user's call, and `where` returns the coordinates of ranks as text. Calls `meanwhile` while this rank waits, and `give_up` with the
-    arrived ranks before it raises Timeout.
+    `call` is the name of the user's call, and `where` returns the coordinates of ranks as text. Calls `meanwhile` while
+    this rank waits, and `give_up` with the arrived ranks before it raises Timeout.
     """
     arrive(store, rank, len(ranks), description)
     outcome = hear(store, timeout, meanwhile)
