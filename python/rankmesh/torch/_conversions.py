@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import torch
 from torch.distributed.device_mesh import DeviceMesh
@@ -112,20 +112,19 @@ def from_placements(mesh: DeviceMesh | Mesh, shape: Iterable[int], placements: S
     if len(placements) != len(axes):
         raise UsageError(f"{len(placements)} placements for the {len(axes)} axes of mesh {ranks}; give one for each")
     sums: list[str] = []
-    dims: dict[int, list[str]] = {}
-    for axis, placement in zip(axes, placements, strict=True):
+    dims: dict[int, dict[int, Placement]] = {}
+    for number, placement in enumerate(placements):
         if isinstance(placement, Partial):
-            if placement.reduce_op != "sum":
-                raise UsageError(f"axis '{axis}' has {placement!r}; a Sharding has partial sums only")
-            sums.append(axis)
+            if type(placement) is not Partial or placement.reduce_op != "sum":
+                raise UsageError(f"axis '{axes[number]}' has {placement!r}; a Sharding has partial sums only")
+            sums.append(axes[number])
         elif isinstance(placement, Shard | _StridedShard):
-            dims.setdefault(placement.dim % max(len(shape), 1), []).append(axis)
+            dims.setdefault(placement.dim % max(len(shape), 1), {})[number] = placement
         elif not isinstance(placement, Replicate):
-            raise UsageError(f"axis '{axis}' has {placement!r}; a Sharding has Shard, Replicate and Partial only")
-    strided = [placement for placement in placements if isinstance(placement, _StridedShard)]
-    for dim in {placement.dim % max(len(shape), 1) for placement in strided}:
-        dims[dim] = _order(ranks, shape, dim, placements)
-    split = [f"{dim}={','.join(listed)}" for dim, listed in sorted(dims.items())]
+            raise UsageError(
+                f"axis '{axes[number]}' has {placement!r}; a Sharding has Shard, Replicate and Partial only"
+            )
+    split = [f"{dim}={','.join(_order(ranks, shape, dim, those))}" for dim, those in sorted(dims.items())]
     return Sharding(ranks, shape, " ".join([*split, f"sum={','.join(sums)}"] if sums else split) or "replicated")
 
 
@@ -139,16 +138,19 @@ class _Sizes:
         return self._shape[dim]
 
 
-def _order(mesh: Mesh, shape: Sequence[int], dim: int, placements: Sequence[Placement]) -> list[str]:
-    """Returns the axes that split a dimension, the first split first."""
-    of_dim = [each if getattr(each, "dim", None) in (dim, dim - len(shape)) else Replicate() for each in placements]
+def _order(mesh: Mesh, shape: Sequence[int], dim: int, placements: Mapping[int, Placement]) -> list[str]:
+    """Returns the axes that split a dimension, the first split first; `placements` by number of the axis."""
+    if not any(isinstance(placement, _StridedShard) for placement in placements.values()):
+        return [mesh.axes[number] for number in placements]
+    of_dim: list[Placement] = [Replicate() for _ in mesh.axes]
+    for number, placement in placements.items():
+        inner = getattr(placement, "split_factor", 1)
+        of_dim[number] = Shard(dim) if inner == 1 else _StridedShard(dim, split_factor=inner)
     order = DTensorSpec._maybe_convert_StridedShard_to_shard_order(tuple(of_dim), _Sizes(mesh))  # type: ignore[arg-type]
     if order is None:
-        raise UsageError(
-            f"dimension {dim} has {list(placements)} on mesh {mesh}, which are no order of splits; a Sharding has one"
-        )
+        raise UsageError(f"dimension {dim} has {of_dim} on mesh {mesh}, not an order of splits; a Sharding has one")
     listed = [mesh.axes[number] for entry in order for number in entry.mesh_dims]
-    _check_even(mesh, shape, dim, listed, placements)
+    _check_even(mesh, shape, dim, listed, of_dim)
     return listed
 
 
