@@ -77,6 +77,13 @@ def test_parts_of_a_device_mesh_are_meshes_of_the_same_ranks() -> None:
             from_device_mesh(init_device_mesh("cpu", (4,), mesh_dim_names=("data parallel",)))
 
 
+def test_the_example_of_the_document() -> None:
+    with fake_world(0, 8):
+        mesh = to_device_mesh("pp=2 dp=2 tp=2", "cpu")
+        assert from_device_mesh(mesh["dp", "tp"]) == Mesh("dp=2 tp=2")
+        assert to_placements(Sharding("dp=2 tp=4", (1000, 64), "0=tp")) == (Replicate(), Shard(0))
+
+
 # --- placements
 
 

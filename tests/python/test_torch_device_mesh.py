@@ -210,6 +210,19 @@ def test_only_ranks_of_a_mesh_compare_and_only_for_groups(tmp_path: Path) -> Non
 # --- what differs, and who is missing
 
 
+def of_the_document(rank: int, size: int) -> list[int]:
+    import rankmesh.torch
+
+    rankmesh.torch.install()
+    mesh = init_device_mesh("cpu", (2, 2), mesh_dim_names=("dp", "tp"))
+    dist.barrier()
+    return dist.get_process_group_ranks(mesh.get_group("tp"))
+
+
+def test_the_example_of_the_document(tmp_path: Path) -> None:
+    assert ranks(4, of_the_document, tmp_path) == [[0, 1], [0, 1], [2, 3], [2, 3]]
+
+
 def told_of_differences(rank: int, size: int) -> list[str]:
     texts = []
     last = rank == 3
