@@ -207,6 +207,26 @@ def test_only_ranks_of_a_mesh_compare_and_only_for_groups(tmp_path: Path) -> Non
     ranks(4, members_only, tmp_path)
 
 
+def under_an_agent(rank: int, size: int) -> None:
+    """torchrun's agent keeps the store over restarts: rank 0 tells the others the id of this start."""
+    os.environ["TORCHELASTIC_USE_AGENT_STORE"] = "True"
+    with rt.install():
+        if rank in (1, 2):  # rank 0 is outside: nobody knows the id yet, and nothing can be compared
+            part = DeviceMesh("cpu", [[1, 2]])
+            assert dist.get_process_group_ranks(part.get_group(1)) == [1, 2]
+        for _ in range(2):
+            mesh = init_device_mesh("cpu", (2, 2))
+        assert dist.get_process_group_ranks(mesh.get_group(0)) == [rank % 2, rank % 2 + 2]
+        if rank in (1, 2):
+            with pytest.raises(Disagreement):
+                DeviceMesh("cpu", [[1, 2]], mesh_dim_names=("a", "b") if rank == 1 else ("b", "a"))
+    dist.barrier()
+
+
+def test_meshes_under_torchruns_agent_are_compared(tmp_path: Path) -> None:
+    ranks(4, under_an_agent, tmp_path)
+
+
 # --- what differs, and who is missing
 
 
@@ -392,14 +412,16 @@ def test_groups_are_split_as_torch_splits_them(monkeypatch: pytest.MonkeyPatch) 
 
     monkeypatch.setattr(_groups, "can_split", lambda backend: backend != "fake")
     monkeypatch.setattr(DeviceMesh, "_init_one_process_group", staticmethod(splits))
-    with fake_world(3, 4), rt.install():
-        init_device_mesh("cpu", (2, 2), mesh_dim_names=("dp", "tp"))
-        init_device_mesh("cpu", (2, 2), mesh_dim_names=("dp", "tp"))
-        assert split == ["dp", "tp"]
-        init_device_mesh("cpu", (2, 2), mesh_dim_names=("a", "b"), backend_override={"a": "fake"})
-        DeviceMesh("cpu", [0, 1])  # this rank is outside, and torch has every rank split
-        DeviceMesh("cpu", [0, 1])
-    assert split == ["dp", "tp", "dim_0", "dim_0"]
+    for rank in (0, 3):
+        split.clear()
+        with fake_world(rank, 4), rt.install():
+            init_device_mesh("cpu", (2, 2), mesh_dim_names=("dp", "tp"))
+            init_device_mesh("cpu", (2, 2), mesh_dim_names=("dp", "tp"))
+            assert split == ["dp", "tp"]
+            init_device_mesh("cpu", (2, 2), mesh_dim_names=("a", "b"), backend_override={"a": "fake"})
+            DeviceMesh("cpu", [0, 1])  # torch has every rank split, and rank 3, which is outside, knows no group
+            DeviceMesh("cpu", [0, 1])
+        assert split == ["dp", "tp", "dim_0", "dim_0"]
 
 
 # --- what is built on meshes
