@@ -27,6 +27,7 @@ from rankmesh.torch._standby import Standby
 from rankmesh.torch.backend import register as _register
 
 if TYPE_CHECKING:
+    from rankmesh.torch._conversions import from_device_mesh, from_placements, to_device_mesh, to_placements
     from rankmesh.torch._reshard.api import reshard, reshard_plan
     from rankmesh.torch._reshard.checkpoint import reshard_checkpoint
     from rankmesh.torch._reshard.describe import Fused
@@ -37,6 +38,8 @@ __all__ = [
     "Member",
     "Standby",
     "data",
+    "from_device_mesh",
+    "from_placements",
     "init",
     "init_device_mesh",
     "install",
@@ -44,19 +47,31 @@ __all__ = [
     "reshard",
     "reshard_checkpoint",
     "reshard_plan",
+    "to_device_mesh",
+    "to_placements",
     "uninstall",
 ]
 
-_LAZY = {"Fused": "describe", "reshard": "api", "reshard_checkpoint": "checkpoint", "reshard_plan": "api"}
+_LAZY = {
+    "from_device_mesh": "_conversions",
+    "from_placements": "_conversions",
+    "to_device_mesh": "_conversions",
+    "to_placements": "_conversions",
+    "Fused": "_reshard.describe",
+    "reshard": "_reshard.api",
+    "reshard_checkpoint": "_reshard.checkpoint",
+    "reshard_plan": "_reshard.api",
+}
+"""Names whose modules import torch.distributed.tensor, which takes as long as everything else; they load on first use."""
 
 
 def __getattr__(name: str) -> Any:
-    """Imports DTensor, which takes longer than all else here, only for those who reshard."""
     if name not in _LAZY:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        raise AttributeError(f"module 'rankmesh.torch' has no attribute {name!r}")
     import importlib
 
-    return getattr(importlib.import_module(f"rankmesh.torch._reshard.{_LAZY[name]}"), name)
+    value = globals()[name] = getattr(importlib.import_module(f"rankmesh.torch.{_LAZY[name]}"), name)
+    return value
 
 
 _register()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import contextvars
 import inspect
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import torch
@@ -115,13 +115,28 @@ def init_device_mesh(
     >>> mesh = init_device_mesh("cuda", (2, 4), mesh_dim_names=("dp", "tp"))  # doctest: +SKIP
     >>> mesh["tp"].get_group()  # doctest: +SKIP
     """
-    _put("init_device_mesh")
+    with making("init_device_mesh") as made:
+        return made(
+            of_torch.init_device_mesh(
+                device_type, mesh_shape, mesh_dim_names=mesh_dim_names, backend_override=backend_override
+            )
+        )
+
+
+@contextlib.contextmanager
+def making(call: str) -> Iterator[Callable[[DeviceMesh], DeviceMesh]]:
+    """A context in which DeviceMeshes are made like those of `init_device_mesh`.
+
+    The function that it gives returns a mesh whose later groups are made so, too.
+    """
+
+    def made(mesh: DeviceMesh) -> DeviceMesh:
+        _rank_maps[mesh._rank_map] = True
+        return mesh
+
+    _put(call)
     token = _in_call.set(True)
     try:
-        mesh = of_torch.init_device_mesh(
-            device_type, mesh_shape, mesh_dim_names=mesh_dim_names, backend_override=backend_override
-        )
+        yield made
     finally:
         _in_call.reset(token)
-    _rank_maps[mesh._rank_map] = True
-    return mesh

@@ -1,4 +1,4 @@
-"""Creates the groups of torch's DeviceMesh after the ranks have compared the mesh; members only, equal groups once."""
+"""Creates the groups of a DeviceMesh: after its ranks have compared it, by members only, equal groups once."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ MOST_CHARACTERS = 80  # most characters of the ranks of a mesh in an error
 Override = tuple[str | None, Any]
 
 _made: weakref.WeakKeyDictionary[dist.ProcessGroup, dict[object, tuple[str, Any]]] = weakref.WeakKeyDictionary()
-"""Names of the groups that this process has created on a default group, by ranks and options, which it keeps alive."""
+"""Names of the groups that this process has created on each default group, by ranks and options; keeps the options."""
 
 
 class MeshText:
