@@ -35,8 +35,9 @@ from torch.distributed.checkpoint.filesystem import FileSystemReader
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.tensor import DTensor, Replicate, Shard, distribute_tensor
 
-SIZE, LAYERS, HIDDEN = 4, 4, 1024
-SHAPES = {"qkv": (3, 1), "o": (1, 1), "up": (4, 1), "down": (1, 4)}  # in units of HIDDEN
+SIZE = 4
+MODELS_HERE = {"large tensors": (4, 1024), "small tensors": (100, 16)}  # layers, hidden
+SHAPES = {"qkv": (3, 1), "o": (1, 1), "up": (4, 1), "down": (1, 4)}  # in units of the hidden size
 
 State = dict[str, Any]
 
@@ -44,20 +45,20 @@ State = dict[str, Any]
 # --- moving
 
 
-def states(rank: int) -> tuple[State, State]:
-    """The state dict cut by FSDP, and one of zeros cut by tensor parallelism, of 50 million elements."""
+def states(layers: int, hidden: int) -> tuple[State, State]:
+    """The state dict cut by FSDP, and one of zeros cut by tensor parallelism."""
     mesh = init_device_mesh("cpu", (SIZE,), mesh_dim_names=("r",))
     have: State = {}
     want: State = {}
-    for layer in range(LAYERS):
+    for layer in range(layers):
         for name, units in SHAPES.items():
-            shape = tuple(HIDDEN * unit for unit in units)
+            shape = tuple(hidden * unit for unit in units)
             whole = torch.randn(shape, generator=torch.Generator().manual_seed(layer)).bfloat16()
             have[f"{layer}.{name}"] = distribute_tensor(whole, mesh, [Shard(0)], src_data_rank=None)
             cut = Shard(1) if name in ("o", "down") else Shard(0)
             want[f"{layer}.{name}"] = distribute_tensor(torch.zeros_like(whole), mesh, [cut], src_data_rank=None)
         for name in ("norm1", "norm2", "bias1", "bias2"):
-            whole = torch.full((HIDDEN,), layer + 0.5).bfloat16()
+            whole = torch.full((hidden,), layer + 0.5).bfloat16()
             have[f"{layer}.{name}"] = distribute_tensor(whole, mesh, [Shard(0)], src_data_rank=None)
             want[f"{layer}.{name}"] = distribute_tensor(
                 torch.zeros_like(whole), mesh, [Replicate()], src_data_rank=None
@@ -116,10 +117,10 @@ WAYS: dict[str, Callable[[State, State, Path], None]] = {
 }
 
 
-def serve(rank: int, store: str, folder: Path, rounds: int, out: Any) -> None:
+def serve(rank: int, folder: Path, sizes: tuple[int, int], rounds: int, out: Any) -> None:
     torch.set_num_threads(1)
-    dist.init_process_group("gloo", store=dist.FileStore(store, SIZE), rank=rank, world_size=SIZE)
-    have, want = states(rank)
+    dist.init_process_group("gloo", store=dist.FileStore(f"{folder}/store", SIZE), rank=rank, world_size=SIZE)
+    have, want = states(*sizes)
     seconds: dict[str, list[float]] = {name: [] for name in WAYS}
     moved: dict[str, int] = {}
     count = Bytes()
@@ -150,23 +151,23 @@ def check(have: State, want: State) -> None:
     assert torch.equal(part.to_local(), expected.to_local())
 
 
-def moving(rounds: int, folder: str | None) -> None:
+def moving(model: str, rounds: int, folder: str | None) -> None:
+    layers, hidden = MODELS_HERE[model]
     context = multiprocessing.get_context("spawn")
     with tempfile.TemporaryDirectory(dir=folder) as there:
         running, pipes = [], []
         for rank in range(SIZE):
             here, end = context.Pipe()
-            args = rank, f"{there}/store", Path(there), rounds, end
+            args = rank, Path(there), (layers, hidden), rounds, end
             running.append(context.Process(target=serve, args=args, daemon=True))
             running[-1].start()
             pipes.append(here)
         results = [pipe.recv() for pipe in pipes]
         for process in running:
             process.join()
-    all_bytes = 2 * LAYERS * HIDDEN * (HIDDEN * sum(a * b for a, b in SHAPES.values()) + 4)
-    print(
-        f"{SIZE} processes over Gloo, {all_bytes / 1e6:.0f} MB in {LAYERS * (len(SHAPES) + 4)} tensors; {rounds} rounds"
-    )
+    all_bytes = 2 * layers * hidden * (hidden * sum(a * b for a, b in SHAPES.values()) + 4)
+    tensors = layers * (len(SHAPES) + 4)
+    print(f"{model}: {SIZE} processes over Gloo, {all_bytes / 1e6:.3g} MB in {tensors} tensors; {rounds} rounds")
     ours = results[0][0]["rankmesh.torch.reshard"]
     for name in WAYS:
         seconds = results[0][0][name]
@@ -296,7 +297,8 @@ def main() -> None:
     planning(options.worlds)
     if options.megatron:
         beside_megatron(options.megatron, options.worlds)
-    moving(rounds_of(options.rounds), options.folder)
+    for model in MODELS_HERE:
+        moving(model, rounds_of(options.rounds), options.folder)
 
 
 if __name__ == "__main__":
