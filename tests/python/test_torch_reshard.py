@@ -500,3 +500,24 @@ def test_reshard_raises_on_all_ranks_before_data_moves(tmp_path: Path) -> None:
 def test_reshard_raises_without_torch_distributed() -> None:
     with pytest.raises(UsageError, match=r"reshard moves over a group of torch.distributed, which is not initialised"):
         reshard({}, {})
+
+
+def two_engines(rank: int, size: int) -> None:
+    """Two rollout engines want other layouts of the same weights; the group lacks a rank of the world."""
+    group = dist.new_group([3, 0, 2], use_local_synchronization=True) if rank != 1 else None
+    if group is None:
+        return
+    whole = values((5, 4), torch.float32, 1)
+    from_ = {"w": Sharding("r=1", (5, 4))}
+    to = {} if rank == 0 else {"w": Sharding(f"r=1 @{rank}", (5, 4))}
+    if rank == 3:
+        to = {"w": Sharding("r=1 @3", (5, 4), "0=r")}
+    got = reshard({"w": whole} if rank == 0 else {}, to, from_=from_, group=group)
+    assert rank == 0 or torch.equal(got["w"], whole)
+    shared = {} if rank == 0 else {"w": Sharding("r=2 @2" if rank == 2 else "r=1 @3", (5, 4))}
+    with pytest.raises(Disagreement, match=r"'w' is wanted in 2 layouts that share ranks; a rank has one shard"):
+        reshard({"w": whole} if rank == 0 else {}, shared, from_=from_, group=group)
+
+
+def test_reshard_when_engines_want_different_layouts(tmp_path: Path) -> None:
+    ranks(4, two_engines, tmp_path)

@@ -140,24 +140,37 @@ def tables(heard: list[Any], layouts: Layouts, before: Side, after: Side) -> Tab
                 )
     out = Tables()
     for name, stated in both[0].items():
-        one = merged([layout for layout, _ in stated])
+        out.before[name], out.dtypes[name] = _held(name, stated, layouts)
+    for name, stated in both[1].items():
+        wanted = _wanted(name, stated, layouts)
+        out.after[name], out.wanted[name] = [layout for layout, _ in wanted], [dtype for _, dtype in wanted]
+    return out
+
+
+_Stated = list[tuple[Layout, torch.dtype | None]]
+
+
+def _held(name: str, stated: _Stated, layouts: Layouts) -> tuple[Layout, torch.dtype]:
+    layout, dtype = stated[0]
+    if len(stated) > 1:
+        one = merged([each for each, _ in stated])
         if one is None:
             raise Disagreement(f"'{name}' is held in {len(stated)} layouts that differ; hold replicas in one layout")
-        out.before[name] = layouts.one(one)
-        dtypes = [dtype for _, dtype in stated]
-        if len(set(dtypes)) > 1 or dtypes[0] is None:
-            raise Disagreement(f"'{name}' is held as {dtypes}; hold replicas in one dtype")
-        out.dtypes[name] = dtypes[0]
-    for name, stated in both[1].items():
-        ranks = [rank for layout, _ in stated for rank in layout.ranks]
-        if len(stated) > 1 and len(set(ranks)) < len(ranks):
-            raise Disagreement(f"'{name}' is wanted in {len(stated)} layouts that share ranks; a rank has one shard")
-        alike: dict[tuple[Layout, torch.dtype | None], list[Layout]] = {}
-        for layout, dtype in stated:
-            alike.setdefault((layout._replace(ranks=()), dtype), []).append(layout)
-        for (_, dtype), replicas in alike.items():
-            one = merged(replicas)
-            assert one is not None
-            out.after.setdefault(name, []).append(layouts.one(one))
-            out.wanted.setdefault(name, []).append(dtype)
-    return out
+        if len({each for _, each in stated}) > 1:
+            raise Disagreement(f"'{name}' is held as {[each for _, each in stated]}; hold replicas in one dtype")
+        layout = layouts.one(one)
+    assert dtype is not None  # that of a tensor, which the first rank of a mesh has
+    return layout, dtype
+
+
+def _wanted(name: str, stated: _Stated, layouts: Layouts) -> _Stated:
+    if len(stated) == 1:
+        return stated
+    ranks = [rank for layout, _ in stated for rank in layout.ranks]
+    if len(set(ranks)) < len(ranks):
+        raise Disagreement(f"'{name}' is wanted in {len(stated)} layouts that share ranks; a rank has one shard")
+    alike: dict[tuple[Layout, torch.dtype | None], list[Layout]] = {}
+    for layout, dtype in stated:
+        alike.setdefault((layout._replace(ranks=()), dtype), []).append(layout)
+    found = [(merged(replicas), dtype) for (_, dtype), replicas in alike.items()]
+    return [(layouts.one(layout), dtype) for layout, dtype in found if layout is not None]
