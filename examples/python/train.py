@@ -182,7 +182,7 @@ def forward_and_backward(gpt, me, inputs, targets):
     """Takes all microbatches through this stage by the schedule 1F1B; returns this rank's part of the loss."""
     before, after, group = me.neighbor("pp", -1), me.neighbor("pp", +1), me.group("pp")
     batches = zip(inputs.chunk(MICROBATCHES), targets.chunk(MICROBATCHES), strict=True)
-    running, sent, loss = deque(), [], torch.zeros((), dtype=torch.float64)
+    running, sent, losses = deque(), [], []
 
     def send(tensor, to):
         if to is not None:
@@ -205,10 +205,10 @@ def forward_and_backward(gpt, me, inputs, targets):
             x, out = running.popleft()
             out.backward(None if gpt.last else receive(out.shape, after))
             send(x.grad, before)
-            loss += out.detach() if gpt.last else 0
+            losses.append(out.detach())
     for work, _ in sent:
         work.wait()
-    return loss
+    return torch.stack(losses).sum() if gpt.last else torch.zeros((), dtype=torch.float64)
 
 
 # --- sharded data parallelism
@@ -217,8 +217,8 @@ class ShardedAdam:  # AdamW where each rank of a group has the state of its part
         self.parameters, self.group, self.ranks = list(parameters), group, dist.get_world_size(group)
         flat = self.flat(p.detach() for p in self.parameters)
         vector_to_parameters(flat, self.parameters)  # which become views of it
-        self.parts = flat.chunk(self.ranks)
-        self.mine = nn.Parameter(self.parts[dist.get_rank(group)].clone())
+        self.whole = flat
+        self.mine = nn.Parameter(flat.chunk(self.ranks)[dist.get_rank(group)].clone())
         self.adam = torch.optim.AdamW([self.mine], **ADAM)
 
     def flat(self, tensors):
@@ -227,10 +227,9 @@ class ShardedAdam:  # AdamW where each rank of a group has the state of its part
 
     def step(self):
         self.mine.grad = torch.empty_like(self.mine)
-        grads = self.flat(p.grad for p in self.parameters).chunk(self.ranks)
-        dist.reduce_scatter(self.mine.grad, list(grads), group=self.group)
+        dist.reduce_scatter_tensor(self.mine.grad, self.flat(p.grad for p in self.parameters), group=self.group)
         self.adam.step()
-        dist.all_gather(list(self.parts), self.mine.detach(), group=self.group)
+        dist.all_gather_into_tensor(self.whole, self.mine.detach(), group=self.group)
 
 
 # --- all of it together
