@@ -217,8 +217,8 @@ class ShardedAdam:  # AdamW where each rank of a group has the state of its part
         self.parameters, self.group, self.ranks = list(parameters), group, dist.get_world_size(group)
         flat = self.flat(p.detach() for p in self.parameters)
         vector_to_parameters(flat, self.parameters)  # which become views of it
-        self.whole = flat
-        self.mine = nn.Parameter(flat.chunk(self.ranks)[dist.get_rank(group)].clone())
+        self.parts = flat.chunk(self.ranks)
+        self.mine = nn.Parameter(self.parts[dist.get_rank(group)].clone())
         self.adam = torch.optim.AdamW([self.mine], **ADAM)
 
     def flat(self, tensors):
@@ -227,9 +227,10 @@ class ShardedAdam:  # AdamW where each rank of a group has the state of its part
 
     def step(self):
         self.mine.grad = torch.empty_like(self.mine)
-        dist.reduce_scatter_tensor(self.mine.grad, self.flat(p.grad for p in self.parameters), group=self.group)
+        grads = self.flat(p.grad for p in self.parameters).chunk(self.ranks)
+        dist.reduce_scatter(self.mine.grad, list(grads), group=self.group)
         self.adam.step()
-        dist.all_gather_into_tensor(self.whole, self.mine.detach(), group=self.group)
+        dist.all_gather(list(self.parts), self.mine.detach(), group=self.group)
 
 
 # --- all of it together

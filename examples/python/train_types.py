@@ -2,16 +2,15 @@
 
     python train_types.py "pp=2 dp=2 cp=2 tp=2"
 
-Along each axis a tensor is R (equal on all ranks, its gradient a part of a sum), I (equal, with equal gradients), V
-(different), or P (a part of a sum). The rules of torch's own operations are those of spmd_types. Declared here are the
-types of parameters and inputs, and the rules of the program's own autograd functions and of its sums.
+Along an axis a tensor is R (equal on all ranks, gradients to be summed), I (equal, and so are gradients), V (different)
+or P (to be summed). spmd_types knows the types of torch's operations. This file declares the types of parameters and
+inputs, and the rules of train.py's autograd functions and collectives. Then one step of train.py runs as it is.
 """
 
 import argparse
 import contextlib
 from types import SimpleNamespace
 
-import rankmesh.torch
 import spmd_types as spmd
 import torch.distributed as dist
 import torch.nn.functional as F
@@ -21,38 +20,39 @@ from spmd_types import I, P, R, V, rules
 from spmd_types.checker import typecheck
 from torch.testing._internal.distributed.fake_pg import FakeStore
 
-INPUT, ACTIVATION = {"pp": R, "dp": R, "cp": R, "tp": I}, {"pp": V, "dp": V, "cp": V, "tp": I}
+INPUT = {"pp": R, "dp": R, "cp": R, "tp": I}
+ACTIVATION = {"pp": V, "dp": V, "cp": V, "tp": I}
+PART_OF_LOSS = {"pp": P, "dp": P, "cp": P, "tp": I}
 
 
-def type_of(program, module, name):
-    """The type of a parameter."""
+def type_of(program, gpt, module, name):
+    """The type of a parameter of a module."""
     split = isinstance(module, program.ColumnParallel) or (isinstance(module, program.RowParallel) and name == "weight")
-    return {"pp": V, "dp": R, "cp": R, "tp": V if split else I}
+    return {"pp": R if module is gpt.table else V, "dp": R, "cp": R, "tp": V if split else I}
 
 
 def typed_collectives(me):
-    """What torch.distributed has, with types along each axis of a group: spmd_types knows groups of one axis only."""
+    """torch.distributed with rules instead of communication; those of spmd_types are for groups of one axis only."""
     sets = [("pp",), ("dp",), ("cp",), ("tp",), ("dp", "cp"), ("pp", "dp", "cp")]
     if me.mesh.size_of("pp") == 2 and me.find("table"):
-        sets.append(("table",))
-    axes_of = {
-        me.group(*axes): [spmd.MeshAxis.of(me.group(axis)) for axis in axes if len(me.ranks(axis)) > 1] for axes in sets
-    }
+        sets.append(("table",))  # then these two stages are all of pp
+    axes_of = {me.group(*axes): [axis for axis in axes if len(me.ranks(axis)) > 1] for axes in sets}
 
-    def becomes(output, tensor, group, src, dst):
-        if spmd.has_local_type(tensor):  # else inside of Copy or Sum, whose rules say it
-            types = {**spmd.get_local_type(tensor), **dict.fromkeys(axes_of[group], dst)}
-            spmd.assert_type(tensor, dict.fromkeys(axes_of[group], src))
-            spmd.assert_type(output, types) if output is not tensor else spmd.mutate_type(tensor, src=spmd.get_local_type(tensor), dst=types)
+    def typed(tensor, group, src, dst):
+        """The type of a tensor, in which src becomes dst along the axes of a group."""
+        axes = [spmd.MeshAxis.of(me.group(axis)) for axis in axes_of[group]]
+        spmd.assert_type(tensor, dict.fromkeys(axes, src))
+        return {**spmd.get_local_type(tensor), **dict.fromkeys(axes, dst)}
 
     def all_reduce(tensor, group):
-        becomes(tensor, tensor, group, P, R)
+        if spmd.has_local_type(tensor):  # inside of Copy and Sum it has none, but they have rules
+            spmd.mutate_type(tensor, src=spmd.get_local_type(tensor), dst=typed(tensor, group, P, R))
 
-    def reduce_scatter_tensor(output, tensor, group):
-        becomes(output, tensor, group, P, V)
+    def reduce_scatter(output, tensors, group):
+        spmd.assert_type(output, typed(tensors[0], group, P, V))
 
-    def all_gather_into_tensor(output, tensor, group):
-        becomes(output, tensor, group, V, R)
+    def all_gather(outputs, tensor, group):
+        spmd.assert_type(outputs, typed(tensor, group, V, R))
 
     def isend(tensor, to, group):
         return SimpleNamespace(wait=lambda: None)
@@ -60,26 +60,41 @@ def typed_collectives(me):
     def recv(tensor, source, group):
         spmd.assert_type(tensor, ACTIVATION).zero_()
 
-    return SimpleNamespace(**{**vars(dist), **locals()})
+    rules_of = (all_reduce, reduce_scatter, all_gather, isend, recv)
+    return SimpleNamespace(**vars(dist) | {rule.__name__: rule for rule in rules_of})
 
 
-def check(program, mesh, rank):
-    """Takes a rank of a mesh through one step of a program such as train.py; raises SpmdTypeError where types differ."""
-    program.Copy.spmd_typecheck = staticmethod(lambda *, x, group: rules.convert(x, group, src=I, dst=R))
-    program.Sum.spmd_typecheck = staticmethod(lambda *, x, group: rules.all_reduce(x, group, src=V, dst=I))
-    program.RingAttention.spmd_typecheck = staticmethod(lambda *, q, k, v: rules.einsum("...,...,...->...", q, k, v))
-    parallelize, batch_of, shard = program.parallelize, program.batch_of, program.shard
-    forward_and_backward = program.forward_and_backward
+def typed_functions():
+    """torch.nn.functional with the rules of two functions that are linear in their own way."""
 
+    def cross_entropy(logits, targets, reduction="mean"):
+        loss = F.cross_entropy(logits, targets, reduction=reduction)
+        for axis in ("pp", "dp", "cp") if reduction == "sum" else ():  # the loss is the sum over these
+            loss = spmd.reinterpret(loss, axis, src=V, dst=P)
+        return loss
+
+    def pad(vector, by):
+        with spmd.no_typecheck():
+            padded = F.pad(vector, by)
+        return spmd.assert_type(padded, spmd.get_local_type(vector))  # P too, since it adds zeros
+
+    return SimpleNamespace(**vars(F) | {"cross_entropy": cross_entropy, "pad": pad})
+
+
+def typed_program(program, contexts):
+    """Gives train.py the types and rules above. Its own functions stay as they are, and run inside of these."""
+    parallelize, forward_and_backward = program.parallelize, program.forward_and_backward
+    batch_of, shard = program.batch_of, program.shard
+
+    @spmd.no_typecheck()
     def typed_parallelize(gpt, me):
-        program.dist, gpt = typed_collectives(me), parallelize(gpt, me)
-        program.shard = typed_shard
-        stack.enter_context(spmd.set_current_mesh(me.device_mesh()))
+        gpt, program.dist, program.shard = parallelize(gpt, me), typed_collectives(me), typed_shard
+        contexts.enter_context(spmd.set_current_mesh(me.device_mesh()))
         for module in gpt.modules():
             for name, parameter in module.named_parameters(recurse=False):
-                spmd.assert_type(parameter, type_of(program, module, name) | ({"pp": R} if module is gpt.table else {}))
+                spmd.assert_type(parameter, type_of(program, gpt, module, name))
                 parameter.register_post_accumulate_grad_hook(typed_gradient)
-        spmd.assert_type(gpt.here, ACTIVATION | {"dp": R})
+        spmd.assert_type(gpt.here, ACTIVATION)
         return gpt
 
     def typed_gradient(parameter):
@@ -89,36 +104,33 @@ def check(program, mesh, rank):
     def typed_shard(tensor, me, axis, dim):
         return spmd.mutate_type(shard(tensor, me, axis, dim), axis, src=R, dst=V)
 
-    def cross_entropy(*args, reduction="mean"):
-        loss = F.cross_entropy(*args, reduction=reduction)
-        for axis in ("pp", "dp", "cp") if reduction == "sum" else ():  # the whole loss is the sum of all ranks' parts
-            loss = spmd.reinterpret(loss, axis, src=V, dst=P)
-        return loss
-
-    def pad(vector, by):  # which adds zeros, so that a part of a sum stays one
-        with spmd.no_typecheck():
-            padded = F.pad(vector, by)
-        return spmd.assert_type(padded, spmd.get_local_type(vector))
-
     def typed_forward_and_backward(gpt, *args):
         loss = forward_and_backward(gpt, *args)
-        return loss if gpt.last else spmd.mutate_type(loss, src=R, dst={"pp": P, "dp": P, "cp": P, "tp": I})  # zero
+        return loss if gpt.last else spmd.mutate_type(loss, src=R, dst=PART_OF_LOSS)  # which is zero
 
     class ShardedAdam(program.ShardedAdam):
         @spmd.no_typecheck()
         def __init__(self, parameters, group):
             super().__init__(parameters, group)
             spmd.assert_type(self.mine, V)
-            spmd.assert_type(self.whole, {"pp": V, "dp": R, "cp": R, "tp": V})
+            spmd.assert_type(self.parts, {"pp": V, "dp": R, "cp": R, "tp": V})
 
-    program.forward_and_backward = typed_forward_and_backward
-    program.GPT, program.parallelize = spmd.no_typecheck(program.GPT), spmd.no_typecheck(typed_parallelize)
+    program.Copy.spmd_typecheck = staticmethod(lambda *, x, group: rules.convert(x, group, src=I, dst=R))
+    program.Sum.spmd_typecheck = staticmethod(lambda *, x, group: rules.all_reduce(x, group, src=V, dst=I))
+    program.RingAttention.spmd_typecheck = staticmethod(lambda *, q, k, v: rules.einsum("...,...,...->...", q, k, v))
+    program.GPT = spmd.no_typecheck(program.GPT)
     program.batch_of = spmd.no_typecheck(lambda step: spmd.assert_type(batch_of(step), INPUT))
-    program.F, program.ShardedAdam = SimpleNamespace(**{**vars(F), "cross_entropy": cross_entropy, "pad": pad}), ShardedAdam
+    program.parallelize, program.forward_and_backward = typed_parallelize, typed_forward_and_backward
+    program.F, program.ShardedAdam = typed_functions(), ShardedAdam
+
+
+def check(program, mesh, rank):
+    """Takes a rank of a mesh through one step of a program such as train.py; raises SpmdTypeError if types differ."""
     dist.init_process_group("fake", store=FakeStore(), rank=rank, world_size=mesh.size)
     try:
-        with contextlib.ExitStack() as stack, typecheck():
-            program.train(mesh, 1)
+        with contextlib.ExitStack() as contexts, typecheck():
+            typed_program(program, contexts)
+            program.train(mesh, steps=1)
     finally:
         dist.destroy_process_group()
 
@@ -126,8 +138,10 @@ def check(program, mesh, rank):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("mesh", help='as "pp=2 dp=2 cp=2 tp=2"')
-    mesh = Mesh(parser.parse_args().mesh)
-    check(train, mesh, 0)
+    parser.add_argument("--rank", type=int, default=-1, help="a rank of the mesh, by default the last")
+    args = parser.parse_args()
+    mesh = Mesh(args.mesh)
+    check(train, mesh, args.rank % mesh.size)
     print(f"{mesh.text}: all types fit")
 
 
