@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import types
 from collections.abc import Iterator
@@ -193,7 +194,7 @@ def check(monkeypatch: pytest.MonkeyPatch) -> Any:
     return both_ends
 
 
-@pytest.mark.parametrize("mesh", [WHOLE, "dp=4 tp=2 pp=1 cp=1", "tp=2 pp=1 dp=1 cp=4"])
+@pytest.mark.parametrize("mesh", [WHOLE, "dp=4 tp=2", "tp=2 cp=4"])
 def test_types_of_the_right_program_fit(check: Any, mesh: str) -> None:
     check(None, mesh)
 
@@ -223,7 +224,9 @@ def test_each_planted_bug_changes_the_losses(tmp_path: Path) -> None:
     right, *wrong = ranks(4, losses, tmp_path)[0]
     assert max(abs(a - b) for a, b in zip(right, alone, strict=True)) < 1e-9
     for bug, found in zip(BUGS + UNSEEN, wrong, strict=True):
-        assert max(abs(a - b) for a, b in zip(found, alone, strict=True)) > 1e-9, bug.name
+        change = max(abs(a - b) for a, b in zip(found, alone, strict=True))
+        (shown,) = re.findall(rf"^\| {bug.name} \| (\S+) \|", DOCUMENT.read_text(encoding="utf-8"), re.MULTILINE)
+        assert float(shown) / 2 < change < float(shown) * 2, bug.name
 
 
 def step_of_experts(me: Any, router_over: tuple[str, ...], experts_over: tuple[str, ...]) -> None:
@@ -269,3 +272,31 @@ def test_types_of_experts_fit_exactly_when_sums_are_right(bug: str | None) -> No
         with pytest.raises(spmd.SpmdTypeError) as caught:
             step_of_experts(me, router_over, experts_over)
         assert error_of(caught.value).startswith(error)
+
+
+def test_the_document_shows_these_bugs_and_errors() -> None:
+    text = DOCUMENT.read_text(encoding="utf-8")
+    rows = re.findall(r"^\| (.*?) \|.* `(.*)` \|$", text, re.MULTILINE)
+    assert [row for row in rows if len(row[0]) > 20] == [
+        *((bug.name, bug.error) for bug in BUGS),
+        *((name, error) for name, (_, _, error) in EXPERTS.items()),
+    ]
+
+
+def test_snippets_of_the_document_are_code_that_runs() -> None:
+    sources = [path.read_text(encoding="utf-8") for path in (EXAMPLES / "train_types.py", Path(__file__))]
+    shown = re.findall(r"^ *```python\n(.*?)^ *```$", DOCUMENT.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+    assert len(shown) == 2
+    for block in shown:
+        assert any(block in source for source in sources), block
+
+
+def test_the_command_prints_what_the_document_shows(
+    check: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command, printed = re.findall(r"^\$ python train_types.py \"(.*)\"\n(.*)$", DOCUMENT.read_text(), re.MULTILINE)[0]
+    monkeypatch.setattr(sys, "argv", ["train_types.py", command])
+    import train_types
+
+    train_types.main()
+    assert capsys.readouterr().out.strip() == printed
