@@ -182,7 +182,7 @@ def forward_and_backward(gpt, me, inputs, targets):
     """Takes all microbatches through this stage by the schedule 1F1B; returns this rank's part of the loss."""
     before, after, group = me.neighbor("pp", -1), me.neighbor("pp", +1), me.group("pp")
     batches = zip(inputs.chunk(MICROBATCHES), targets.chunk(MICROBATCHES), strict=True)
-    running, sent, loss = deque(), [], torch.zeros((), dtype=torch.float64)
+    running, sent, losses = deque(), [], []
 
     def send(tensor, to):
         if to is not None:
@@ -205,10 +205,10 @@ def forward_and_backward(gpt, me, inputs, targets):
             x, out = running.popleft()
             out.backward(None if gpt.last else receive(out.shape, after))
             send(x.grad, before)
-            loss += out.detach() if gpt.last else 0
+            losses.append(out.detach())
     for work, _ in sent:
         work.wait()
-    return loss
+    return torch.stack(losses).sum() if gpt.last else torch.zeros((), dtype=torch.float64)
 
 
 # --- sharded data parallelism

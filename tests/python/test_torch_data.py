@@ -74,7 +74,7 @@ def test_ranks_of_one_replica_read_the_same_samples() -> None:
 @pytest.mark.parametrize("drop_last", [True, False])
 def test_sampler_when_a_remainder_is_dropped_is_that_of_torch(drop_last: bool) -> None:
     for mesh, draw in meshes(100, 3):
-        length, epoch, options = draw.randint(4, 60), draw.randint(0, 3), {"seed": draw.randint(0, 5)}
+        length, epoch, options = draw.randint(1, 60), draw.randint(0, 3), {"seed": draw.randint(0, 5)}
         count = mesh.size_of("dp")
         for rank in mesh.ranks:
             ours = Sampler(range(length), mesh, rank=rank, drop_last=drop_last, **options)
@@ -229,6 +229,34 @@ def test_a_rank_outside_a_device_mesh_is_told_so() -> None:
     assert str(caught.value).startswith("Sampler was called on rank 3, which is outside DeviceMesh(")
 
 
+def read_some(rank: int, size: int, plan: str, batch_size: int, state: Any, steps: int) -> tuple[int, list[int], Any]:
+    from torchdata.stateful_dataloader import StatefulDataLoader
+
+    dataset, epoch, seen = range(100), 3, []
+    with rankmesh.torch.init(plan) as me:
+        sampler = rankmesh.torch.data.Sampler(dataset, me, over="dp")
+        loader = StatefulDataLoader(dataset, batch_size=batch_size, sampler=sampler)
+        if state is not None:
+            loader.load_state_dict(state)
+        sampler.set_epoch(epoch)
+        for batch in itertools.islice(loader, steps):
+            seen += batch.tolist()
+        return me.at("dp"), seen, loader.state_dict()
+
+
+def test_an_epoch_is_read_once_by_worlds_of_other_sizes(tmp_path: Path) -> None:
+    pytest.importorskip("torchdata", reason="torchdata is not installed")
+    state, seen = None, []
+    for size, plan, batch_size, steps in [(4, "dp=2 tp=2", 3, 4), (3, "dp=3 tp=1", 5, 2), (4, "tp=2 dp=2", 4, 99)]:
+        found = ranks(size, read_some, tmp_path, plan, batch_size, state, steps)
+        assert all(each == found[0][2] for _, _, each in found)  # the state of any rank
+        parts = {at: samples for at, samples, _ in found}
+        assert all(samples == parts[at] for at, samples, _ in found)  # along tp they are equal
+        seen += [sample for samples in parts.values() for sample in samples]
+        state = found[-1][2]
+    assert sorted(seen) == list(range(100))
+
+
 def test_wrong_arguments_are_refused_in_words() -> None:
     mesh = Mesh("dp=2 tp=2")
     state = Sampler(range(3), mesh, rank=0).state_dict()
@@ -315,15 +343,33 @@ def test_fork_rng_leaves_the_numbers_outside_as_they_are() -> None:
     assert torch.equal(inside, torch.rand(3, generator=torch.Generator().manual_seed(7)))
 
 
-def test_dropout_when_computed_again_for_the_gradient_is_the_same() -> None:
+def test_dropout_when_computed_again_is_the_same() -> None:
+    step, hidden = 7, torch.ones(1000, requires_grad=True)
+
     def layer(x: Any) -> Any:
-        with fork_rng(seed(0, tp=1, layer=3)):
+        with fork_rng(seed(0, dp=1, tp=1, step=step, layer=3)):
             return torch.nn.functional.dropout(x, 0.5)
 
-    x = torch.ones(1000, requires_grad=True)
-    out = checkpoint(layer, x, use_reentrant=False)
+    out = checkpoint(layer, hidden, use_reentrant=False)
     out.sum().backward()
-    assert torch.equal(out, x.grad)
+    assert torch.equal(out, hidden.grad)
+
+
+def dropout_of(rank: int, size: int) -> tuple[str, Any, Any]:
+    step, hidden = 7, torch.ones(100)
+    with rankmesh.torch.init("dp=2 tp=2") as me:
+        with fork_rng(seed(42, me, "dp", step=step, layer=3)):  # equal along tp: of tensors that all of tp have
+            replicated = torch.nn.functional.dropout(hidden, 0.1)
+        with fork_rng(seed(42, me, ("dp", "tp"), step=step, layer=3)):  # of tensors split along tp
+            sharded = torch.nn.functional.dropout(hidden, 0.1)
+        return str(me.coord), replicated.tolist(), sharded.tolist()
+
+
+def test_dropout_differs_along_the_axes_of_its_seed(tmp_path: Path) -> None:
+    found = {coord: (replicated, sharded) for coord, replicated, sharded in ranks(4, dropout_of, tmp_path)}
+    replicated = [found[f"dp={dp} tp={tp}"][0] for dp in range(2) for tp in range(2)]
+    assert replicated[0] == replicated[1] != replicated[2] == replicated[3]
+    assert len({str(sharded) for _, sharded in found.values()}) == 4
 
 
 class Noisy:

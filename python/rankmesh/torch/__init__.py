@@ -62,7 +62,7 @@ _LAZY = {
     "reshard_checkpoint": "_reshard.checkpoint",
     "reshard_plan": "_reshard.api",
 }
-"""Names whose modules import torch.distributed.tensor, which takes as long as everything else; they load on first use."""
+"""Names whose modules import torch.distributed.tensor, which takes as long as everything else: at their first use."""
 
 
 def __getattr__(name: str) -> Any:
