@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import hashlib
 import os
 import re
 import secrets
@@ -26,8 +27,8 @@ class Engine:
         self.world, self.root = world, root or world
         self.newest = world
         """The world that survivors must be asked of: a larger one, if processes have entered it."""
-        self.keeps_root = False
-        """True if another engine goes on with `root`."""
+        self.next: Engine | None = None
+        """The engine that goes on with the process, where one does."""
         self.grows = False
         """True while a thread makes a larger world; the world then makes no groups."""
         self._member = world.join(Mesh([("world", world.size)]))
@@ -50,25 +51,30 @@ class Engine:
                 f"a group of the ranks {list(ranks)} was asked for while a standby connects; make it before "
                 "standby(), or after swap()"
             )
-        return self._member.group(ranks, name=_label(name), timeout=timeout)
+        return self._member.group(ranks, name=_short(name), timeout=timeout)
 
     def prepare(self, ranks: Sequence[int], name: str) -> None:
         """Connects these ranks for the next `group` of them. Exactly these ranks call it."""
         if tuple(ranks) not in self._prepared:
-            self._prepared[tuple(ranks)] = self._member.group(ranks, name=_label(name))
+            self._prepared[tuple(ranks)] = self._member.group(ranks, name=_short(name))
 
-    def close(self) -> None:
-        """Ends this process's part in the world, as soon as its communicators have ended."""
+    def close(self, *, aborted: bool = False) -> None:
+        """Ends this process's part in the world, as soon as its communicators have ended; aborted: at once."""
         self._prepared.clear()
-        if self.world is not self.root:
-            self.world.close()
-        if not self.keeps_root:
-            self.root.close()
+        ends = {id(world): world for world in (self.world, self.root)}
+        if self.next is not None and self.next.root is self.root:
+            del ends[id(self.root)]
+        for world in ends.values():
+            if aborted and self.next is None:
+                world.__exit__(RuntimeError, RuntimeError("the process group was aborted"), None)
+            else:
+                world.close()
 
 
-def _label(name: str) -> str:
-    """Returns a name of torch in the characters that a communicator's name may have."""
-    return re.sub(r"[^A-Za-z0-9_.-]", "-", name)
+def _short(name: str) -> str:
+    """Returns c10d's name of a group as a name of rankmesh: at most 31 letters, digits, '_', '-' and '.'."""
+    plain = re.sub(r"[^\w.-]", "_", name, flags=re.ASCII)
+    return plain if plain == name and len(name) <= 31 else hashlib.sha256(name.encode()).hexdigest()[:31]
 
 
 def start(store: Store, rank: int, size: int, timeout: datetime.timedelta) -> Engine:
@@ -78,11 +84,12 @@ def start(store: Store, rank: int, size: int, timeout: datetime.timedelta) -> En
         return Engine(_checked(World.from_environment(engine="mpi", timeout=timeout, multithreaded=True), rank, size))
     if engine != "gloo":
         raise UsageError(f"the backend 'rankmesh' was asked for RANKMESH_ENGINE={engine}; it has gloo and mpi")
+    key = f"rankmesh {store.add(f'rankmesh starts of {rank}', 1)}"  # a store may serve one world after the other
     if rank == 0:
-        store.set("rankmesh", " ".join(_place()))
+        store.set(key, " ".join(_place()))
     else:
-        store.wait(["rankmesh"], timeout)
-    url, job = str(store.get("rankmesh"), "utf-8").split(" ")
+        store.wait([key], timeout)
+    url, job = str(store.get(key), "utf-8").split(" ")
     return Engine(World.from_store(url, rank, size, job=job, timeout=timeout))
 
 
