@@ -110,7 +110,7 @@ def connect(world: rankmesh._engine.World, settings: Settings, root: rankmesh._e
         for item in plan.items if not plan.lazy else ():
             ranks = plan.ranks(item, world.rank, hosts)
             if ranks is not None and len(ranks) > 1 and list(ranks) != list(range(world.size)):
-                engine.prepare(list(ranks), plan.label(item))
+                engine.prepare(list(ranks), plan.label(item).replace(",", "-").replace(":", "."))
     return Connected(engine, store, hosts, plans, wrong)
 
 
