@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import io
+import itertools
 import os
 import random
 import re
@@ -14,7 +16,7 @@ from typing import Any
 
 import pytest
 import rankmesh
-from rankmesh import Declaration, PeerLost, Timeout, UsageError
+from rankmesh import Declaration, Disagreement, PeerLost, Timeout, UsageError
 from rankmesh._core import make_blueprint
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
@@ -70,8 +72,8 @@ def lose_and_gain(rank: int, lost: tuple[int, ...]) -> Any:
     return smaller, larger
 
 
-def come_back() -> Any:
-    me = rankmesh.torch.rejoin("dp=* tp=1", over=[("dp", "tp")], timeout=60)
+def come_back(plan: str, **options: Any) -> Any:
+    me = rankmesh.torch.rejoin(plan, **options, timeout=60)
     place = check(me)
     me.destroy()
     return place
@@ -85,7 +87,7 @@ def test_job_when_ranks_die_shrinks_and_regains_them(lost: tuple[int, ...], stor
         results = {}
         for rank, result in job.ended():
             if result is None:
-                job.start(rank, come_back)
+                job.start(rank, functools.partial(come_back, "dp=* tp=1", over=[("dp", "tp")]))
             else:
                 results[rank] = result
     left = [rank for rank in range(4) if rank not in lost]
@@ -156,22 +158,95 @@ def work_until_larger(rank: int) -> Any:
     return place, steps
 
 
-def enter_at_step() -> Any:
-    me = rankmesh.torch.rejoin("dp=* tp=2", timeout=60)
-    place = check(me)
-    me.destroy()
-    return place
-
-
 def test_standby_when_processes_come_swaps_at_one_step(tmp_path: Path) -> None:
     with Job(tmp_path, 2) as job:
         job.start_all(work_until_larger)
         for rank in (2, 3):
-            job.start(rank, enter_at_step)
+            job.start(rank, come_back, "dp=* tp=2")
         results = job.results()
     (first, steps), (second, others) = results[:2]
     assert steps == others > 0
     assert [first, second, *results[2:]] == [(rank, 4) for rank in range(4)]
+
+
+def lose_during_standby(rank: int) -> Any:
+    me = rankmesh.torch.init("dp=*", backend="rankmesh")
+    standby = me.standby(1, timeout=60)
+    try:
+        for step in itertools.count():
+            assert not standby.ready()
+            check(me)
+            if rank == 2 and step == 5:
+                die()
+    except PeerLost:
+        me = me.survivors(grace=10)
+    assert check(me) == (rank, 2)
+    me = me.grow(1, timeout=60)
+    return check(me)
+
+
+def test_standby_when_a_rank_dies_gives_way_to_survivors(tmp_path: Path) -> None:
+    with Job(tmp_path, 3) as job:
+        job.start_all(lose_during_standby)
+        results = {}
+        for rank, result in job.ended():
+            results[rank] = result
+            if result is None:
+                job.start(rank, come_back, "dp=*")
+    assert results == {rank: (rank, 3) for rank in range(3)}
+
+
+def leave_standby(rank: int) -> Any:
+    me = rankmesh.torch.init("dp=*", backend="rankmesh")
+    me.standby(1, timeout=60)
+    with pytest.raises(UsageError, match=r"a group of the ranks \[0, 1\] was asked for while a standby connects"):
+        dist.new_group([0, 1])
+    check(me)
+    return True
+
+
+def test_standby_when_the_program_ends_does_not_hold_it(tmp_path: Path) -> None:
+    with Job(tmp_path, 2) as job:
+        job.start_all(leave_standby)
+        assert job.results(30) == [True, True]
+
+
+# --- a process with another plan
+
+
+def take_in_second(rank: int) -> Any:
+    me = rankmesh.torch.init("dp=*", backend="rankmesh")
+    with pytest.raises(Disagreement) as caught:
+        me.grow(1, timeout=60)
+    check(me)
+    me = me.grow(1, timeout=60)
+    return str(caught.value), check(me)
+
+
+def come_with_another_plan() -> Any:
+    with pytest.raises(Disagreement) as caught:
+        rankmesh.torch.rejoin("dp=* tp=1", timeout=60)
+    return str(caught.value), None
+
+
+def test_grow_when_a_process_has_another_plan_raises(tmp_path: Path) -> None:
+    with Job(tmp_path, 2) as job:
+        job.start_all(take_in_second)
+        job.start(2, come_with_another_plan)
+        for rank, (text, _) in job.ended():
+            assert text == (
+                "the ranks of the new world join different plans; every rank must declare the same:\n"
+                "  ranks {0, 1}: dp=3, over dp, on rankmesh\n  rank {2}: dp=3 tp=1, over dp; tp, on rankmesh"
+            )
+            if rank == 2:
+                break
+        job.start(3, come_back, "dp=*")
+        results = dict(job.ended())
+    assert {rank: result if rank == 3 else result[1] for rank, result in results.items()} == {
+        0: (0, 3),
+        1: (1, 3),
+        3: (2, 3),
+    }
 
 
 # --- the example, and many cycles

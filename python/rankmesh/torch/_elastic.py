@@ -110,7 +110,7 @@ def connect(world: rankmesh._engine.World, settings: Settings, root: rankmesh._e
         for item in plan.items if not plan.lazy else ():
             ranks = plan.ranks(item, world.rank, hosts)
             if ranks is not None and len(ranks) > 1 and list(ranks) != list(range(world.size)):
-                engine.prepare(list(ranks), plan.label(item))
+                engine.prepare(list(ranks), plan.label(item).replace(",", "-").replace(":", "."))
     return Connected(engine, store, hosts, plans, wrong)
 
 
@@ -176,14 +176,19 @@ def _free_failed_step() -> None:
     gc.collect()
 
 
-def swap(made: Connected, settings: Settings) -> World:
-    """Ends torch's groups without waiting, and makes those of the plan in a connected world."""
+def swap(made: Connected, settings: Settings, *, broken: bool = False) -> World:
+    """Ends torch's groups, and makes those of the plan in a connected world.
+
+    `broken`: a rank was lost, so torch must not wait for operations that run.
+    """
     default = dist.group.WORLD
-    if default is not None:
+    if isinstance(default, ProcessGroup):
         _free_failed_step()
-        if isinstance(default, ProcessGroup):
-            default.engine.keeps_root = default.engine.root is made.engine.root
-        c10d._abort_process_group()
+        default.engine.next = made.engine
+        if broken:
+            c10d._abort_process_group()
+        else:
+            dist.destroy_process_group()
     world = made.engine.world
     start = _start.Start(world.rank, world.size, made.store, "rankmesh 0", made.store)
     with on(made.engine):

@@ -204,7 +204,8 @@ class Member:
         if self._world.standby is not None:
             self._world.standby.settle()
         settings = _elastic.settings_of(self._world)
-        return Member(_elastic.swap(_elastic.connect_survivors(engine.newest, grace, settings), settings), None)
+        made = _elastic.connect_survivors(engine.newest, grace, settings)
+        return Member(_elastic.swap(made, settings, broken=True), None)
 
     def grow(self, most: int, timeout: float | datetime.timedelta) -> Member:
         """Returns the Member of the same plan over these ranks and up to `most` processes in `rankmesh.torch.rejoin`.

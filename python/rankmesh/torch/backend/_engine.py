@@ -28,8 +28,8 @@ class Engine:
         self.world, self.root = world, root or world
         self.newest = world
         """The world that survivors must be asked of: a larger one, if processes have entered it."""
-        self.keeps_root = False
-        """True if another engine goes on with `root`."""
+        self.next: Engine | None = None
+        """The engine that goes on with the process, where one does."""
         self.grows = False
         """True while a thread makes a larger world; the world then makes no groups."""
         self._member = world.join(Mesh([("world", world.size)]))
@@ -74,10 +74,11 @@ class Engine:
     def close(self, *, aborted: bool = False) -> None:
         """Ends this process's part in the world, as soon as its communicators have ended; aborted: at once."""
         self._prepared.clear()
-        for world in {id(each): each for each in (self.world, self.root)}.values():
-            if world is self.root and self.keeps_root:
-                continue
-            if aborted:
+        ends = {id(world): world for world in (self.world, self.root)}
+        if self.next is not None and self.next.root is self.root:
+            del ends[id(self.root)]
+        for world in ends.values():
+            if aborted and self.next is None:
                 world.__exit__(RuntimeError, RuntimeError("the process group was aborted"), None)
             else:
                 world.close()
@@ -103,7 +104,8 @@ def start(store: Store, rank: int, size: int, timeout: datetime.timedelta, check
     else:
         store.wait([key], timeout)
     url, job = str(store.get(key), "utf-8").split(" ")
-    world = World.from_store(url, rank, size, job=job, job_is_secret=True, timeout=timeout, checked=checked)
+    secret = "RANKMESH_STORE" not in os.environ  # else the job may be one that other processes can enter
+    world = World.from_store(url, rank, size, job=job, job_is_secret=secret, timeout=timeout, checked=checked)
     return Engine(world)
 
 
