@@ -46,10 +46,11 @@ def options_of(kind: type, given: Any, **named: Any) -> Any:
 
 def reduction_of(options: Any) -> str:
     """Returns the engine's name of the options' operation."""
-    name = REDUCTIONS.get(options.reduceOp.op if hasattr(options.reduceOp, "op") else options.reduceOp)
+    operation = dist.ReduceOp.RedOpType(options.reduceOp.op)
+    name = REDUCTIONS.get(operation)
     if name is None:
         raise UsageError(
-            f"the backend 'rankmesh' was asked to reduce by {options.reduceOp}; it has {', '.join(REDUCTIONS.values())}"
+            f"the backend 'rankmesh' was asked to reduce by {operation.name}; it has {', '.join(REDUCTIONS.values())}"
         )
     return name
 

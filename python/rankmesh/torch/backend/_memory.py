@@ -45,34 +45,42 @@ def _copy(to: torch.Tensor, copy: torch.Tensor) -> None:
         to.copy_(copy)
 
 
-def joined(tensors: Sequence[torch.Tensor]) -> torch.Tensor:
-    """Returns the elements of tensors one after the other; without a copy if they lie so in memory."""
-    flat = side_by_side(tensors)
-    return flat if flat is not None else torch.cat([memory(each).reshape(-1) for each in tensors])
+def joined(tensors: Sequence[torch.Tensor], copies: list[After] | None = None) -> torch.Tensor:
+    """Returns the elements of tensors one after the other; without a copy if they lie so in memory.
+
+    `copies` gets a function that copies back what the operation writes into the copy; None: it writes nothing.
+    """
+    flat = _side_by_side(tensors)
+    if flat is None:
+        flat = torch.cat([each.detach().reshape(-1) for each in tensors])
+        _copy_back(flat, tensors, copies)
+    return flat
 
 
 def place_for(tensors: Sequence[torch.Tensor], copies: list[After]) -> torch.Tensor:
     """Returns memory for the elements of tensors one after the other; `copies` copies them to the tensors."""
-    flat = side_by_side(tensors)
-    if flat is not None:
-        return flat
+    flat = _side_by_side(tensors)
+    if flat is None:
+        flat = torch.empty(sum(each.numel() for each in tensors), dtype=tensors[0].dtype)
+        _copy_back(flat, tensors, copies)
+    return memory(flat)
+
+
+def _copy_back(flat: torch.Tensor, tensors: Sequence[torch.Tensor], copies: list[After] | None) -> None:
     kinds = {each.dtype for each in tensors}
     if len(kinds) != 1:
-        raise UsageError(f"the outputs of one operation have the types {sorted(map(str, kinds))}; give them one type")
-    raw = [memory(each, copies) for each in tensors]
-    flat = torch.empty(sum(each.numel() for each in raw), dtype=raw[0].dtype)
+        raise UsageError(f"the tensors of one operation have the types {sorted(map(str, kinds))}; give them one type")
 
     def distribute() -> None:
-        at = 0
-        for each in raw:
-            _copy(each, flat[at : at + each.numel()].view(each.shape))
-            at += each.numel()
+        parts = torch.split(flat, [each.numel() for each in tensors])
+        for each, part in zip(tensors, parts, strict=True):
+            _copy(each, part.view(each.shape))
 
-    copies.insert(0, distribute)
-    return flat
+    if copies is not None:
+        copies.append(distribute)
 
 
-def side_by_side(tensors: Sequence[torch.Tensor]) -> torch.Tensor | None:
+def _side_by_side(tensors: Sequence[torch.Tensor]) -> torch.Tensor | None:
     """Returns one view of tensors that lie one after the other in one storage; None if they do not."""
     first = tensors[0]
     at = first.storage_offset()
@@ -81,11 +89,12 @@ def side_by_side(tensors: Sequence[torch.Tensor]) -> torch.Tensor | None:
         if (
             each.layout is not torch.strided
             or not each.is_contiguous()
+            or each.is_conj()
+            or each.is_neg()
             or each.dtype != first.dtype
             or each.storage_offset() != at
             or each.untyped_storage().data_ptr() != storage
         ):
             return None
         at += each.numel()
-    flat = first.detach().as_strided((at - first.storage_offset(),), (1,))
-    return memory(flat)
+    return first.detach().as_strided((at - first.storage_offset(),), (1,))

@@ -66,7 +66,11 @@ class ProcessGroup(dist.ProcessGroup):
         """Reduces several tensors in place on every rank."""
         opts = options_of(AllreduceCoalescedOptions, opts)
         copies, by = list[After](), reduction_of(opts)
-        calls = [("all_reduce", (reduced(each, copies), None, by)) for each in several(tensors, "allreduce_coalesced")]
+        if len({each.dtype for each in several(tensors, "allreduce_coalesced")}) == 1:
+            flat = [tensors[0] if len(tensors) == 1 else joined(tensors, copies)]
+        else:
+            flat = list(tensors)
+        calls: list[_Call] = [("all_reduce", (reduced(each, copies), None, by)) for each in flat]
         return self._run(opts, calls, tensors, copies)
 
     def reduce(
@@ -143,7 +147,7 @@ class ProcessGroup(dist.ProcessGroup):
         """Copies each tensor of the root's list to its rank."""
         opts = options_of(ScatterOptions, opts, timeout=timeout, rootRank=root)
         copies, into = list[After](), only(output_tensors, "scatter")
-        given = joined(one_each(input_tensors, into, self.size(), "scatter")) if input_tensors else None
+        given = memory(joined(one_each(input_tensors, into, self.size(), "scatter"))) if input_tensors else None
         return self._run(opts, [("scatter", (given, memory(into, copies), opts.rootRank))], [into], copies)
 
     def reduce_scatter(
@@ -198,7 +202,7 @@ class ProcessGroup(dist.ProcessGroup):
         for listed in (output_tensors, input_tensors):
             if len(listed) != self.size():
                 raise UsageError(f"alltoall was given a list of {len(listed)} tensors; pass {self.size()}, one a rank")
-        given, into = joined(input_tensors), place_for(output_tensors, copies)
+        given, into = memory(joined(input_tensors)), place_for(output_tensors, copies)
         counts = [[each.numel() for each in tensors] for tensors in (input_tensors, output_tensors)]
         return self._run(opts, [("all_to_all_v", (given, counts[0], into, counts[1]))], output_tensors, copies)
 

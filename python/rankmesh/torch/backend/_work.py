@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import collections
 import contextlib
 import datetime
-import queue
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -193,8 +193,11 @@ class Started(Work):
 class _Completer:
     """A thread that completes the futures of started operations."""
 
+    # Not queue.SimpleQueue: get(timeout=...) of CPython 3.11 waits for ever if the timeout expires before it sleeps.
+
     def __init__(self) -> None:
-        self._added: queue.SimpleQueue[Started] = queue.SimpleQueue()
+        self._added: collections.deque[Started] = collections.deque()
+        self._wake = threading.Event()
         self._starting = threading.Lock()
         self._thread: threading.Thread | None = None
 
@@ -204,7 +207,8 @@ class _Completer:
         return self._thread is not None and self._thread.is_alive()
 
     def add(self, work: Started) -> None:
-        self._added.put(work)
+        self._added.append(work)
+        self._wake.set()
         with self._starting:
             if not self.runs:  # a forked child has no thread
                 self._thread = threading.Thread(target=self._run, name="rankmesh futures", daemon=True)
@@ -214,11 +218,10 @@ class _Completer:
         running: list[Started] = []
         pause = SHORTEST
         while True:
-            try:
-                running.append(self._added.get(timeout=pause if running else None))
-                pause = SHORTEST
-            except queue.Empty:
-                pause = min(pause * 1.5, LONGEST)
+            pause = SHORTEST if self._wake.wait(pause if running else None) else min(pause * 1.5, LONGEST)
+            self._wake.clear()
+            while self._added:
+                running.append(self._added.popleft())
             running = [work for work in running if not work.complete_future()]
 
 
