@@ -79,7 +79,7 @@ def init(
         start.part_from_earlier(patience, where)
         if has_local:
             note(start.store, "hosts", f"{start.rank} {socket.gethostname()}")
-        agree(start.store, start.rank, start.size, said, patience, where, start.answer, start.give_up)
+        agree(start.store, start.rank, start.size, said, patience, where, start.answer, start.give_up, start.ring)
     if wrong is not None:
         raise wrong
 

@@ -71,7 +71,7 @@ class NamedGroups:
                 return f"; this rank says {said}"
 
             start.part_from_earlier(patience, where)
-            agree(start.store, start.rank, start.size, said, patience, where, start.answer)
+            agree(start.store, start.rank, start.size, said, patience, where, start.answer, ring=start.ring)
         self._timeout = timeout
         self._groups = Groups(start.key, start.size, start.store if compared else None, patience)
         self._named: dict[str, dist.ProcessGroup] = {}

@@ -17,7 +17,8 @@ from torch.distributed.rendezvous import rendezvous
 
 from rankmesh._errors import Timeout, UsageError
 from rankmesh.torch._agree import Where, late
-from rankmesh.torch._restarts import ask, give_up, given_up, hear, lead, store_outlives_ranks
+from rankmesh.torch._gloo import connecting
+from rankmesh.torch._restarts import ask, give_up, given_up, hear, lead, ring, store_outlives_ranks
 
 DEFAULT_TIMEOUT = c10d.default_pg_timeout
 
@@ -37,8 +38,10 @@ class Start:
     """What no other init over this store is called."""
     torch_store: Store | None = None
     """What torch.distributed is yet to be initialised on; None if it is."""
-    answer: Callable[[], None] | None = None
+    answer: Callable[[float], None] | None = None
     """What rank 0 calls while it waits for the others."""
+    ring: Callable[[], None] | None = None
+    """What another rank calls to wake rank 0 while that waits in `answer`."""
     give_up: Callable[[list[int]], None] | None = None
     """What rank 0 calls with the ranks that have come when it gives up to wait for the others."""
 
@@ -60,6 +63,7 @@ class Start:
             arrived = given_up(store, "others")
             if arrived and rank not in arrived:
                 raise late(timeout, rank, arrived, [each for each in range(self.size) if each not in arrived], where)
+            self.ring = lambda: ring(store)
             heard = hear(store, ask(store), timeout)
             if heard is None:
                 give_up(store, "rank 0", [rank])
@@ -152,12 +156,13 @@ def _number(what: str, variable: str, given: int | None) -> int:
 
 def initialise(start: Start, backend: str | None, device: torch.device | None, timeout: datetime.timedelta) -> None:
     """Initialises torch.distributed on the world that `begin` found."""
-    dist.init_process_group(
-        backend,
-        store=start.torch_store,
-        rank=start.rank,
-        world_size=start.size,
-        timeout=timeout,
-        device_id=device if device is not None and device.index is not None else None,
-    )
+    with connecting():
+        dist.init_process_group(
+            backend,
+            store=start.torch_store,
+            rank=start.rank,
+            world_size=start.size,
+            timeout=timeout,
+            device_id=device if device is not None and device.index is not None else None,
+        )
     _ids[c10d._get_default_group()] = ""
