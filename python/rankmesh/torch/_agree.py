@@ -40,7 +40,10 @@ def note(store: Any, key: str, line: str) -> None:
 
 
 def read(store: Any, key: str) -> str:
-    """Returns the text under a key, "" if there is none, in one request; `get` takes two, because it waits first."""
+    """Returns the text under a key, "" if there is none, in one request; `get` takes two, because it waits first.
+
+    A rank may wait for the key only if the key exists: of a missing key, TCPStore then tells it that the key is there.
+    """
     text = str(store.compare_set(key, "?", "?"), "utf-8")
     return "" if text == "?" else text
 
@@ -60,15 +63,16 @@ def _decide(store: Store, outcome: str) -> str:
     return str(store.compare_set("outcome", "", outcome), "utf-8")
 
 
-def hear(store: Store, timeout: datetime.timedelta, answer: Callable[[float], None] | None = None) -> str:
+def hear(store: Store, timeout: datetime.timedelta, answer: Callable[[float], bool] | None = None) -> str:
     """Returns the result of the comparison, equal on all ranks. The first rank to time out decides who was late.
 
-    Calls `answer`, with the seconds that it may wait, until the result is known.
+    Until then calls `answer`, which returns True if a rank asked within as many seconds as it is passed.
     """
     end = time.monotonic() + timeout.total_seconds()
     try:
-        while answer is not None and (left := end - time.monotonic()) > 0 and not store.check(["outcome"]):
-            answer(min(left, MOST_WAIT))
+        while answer is not None and (left := end - time.monotonic()) > 0:
+            if not answer(min(left, MOST_WAIT)) and store.check(["outcome"]):
+                return read(store, "outcome")
         store.wait(["outcome"], datetime.timedelta(seconds=max(end - time.monotonic(), 0.001)))
     except dist.DistNetworkError as error:
         raise EngineFailure(f"torch's store is gone while the ranks compare their plans: {error}") from None
@@ -96,19 +100,19 @@ def agree(
     description: str,
     timeout: datetime.timedelta,
     where: Where,
-    answer: Callable[[float], None] | None = None,
+    answer: Callable[[float], bool] | None = None,
     give_up: Callable[[list[int]], None] | None = None,
     ring: Callable[[], None] | None = None,
 ) -> None:
     """Returns when all ranks have passed equal plans. Otherwise raises Disagreement or Timeout on every rank.
 
     `where` returns the coordinates of ranks as text. Calls `answer` while this rank waits, `give_up` with the arrived
-    ranks before it raises Timeout, and `ring` if this rank decided for a rank that waits in `answer`.
+    ranks before it raises Timeout, and `ring` if this rank may have decided while rank 0 waits in `answer`.
     """
-    outcome = arrive(store, rank, size, description)
-    if outcome and ring is not None:
+    decided = arrive(store, rank, size, description)
+    outcome = decided or hear(store, timeout, answer)
+    if ring is not None and (decided or outcome != "agree"):
         ring()
-    outcome = outcome or hear(store, timeout, answer)
     if outcome == "agree":
         return
     if outcome == "differ":

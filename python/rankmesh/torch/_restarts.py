@@ -60,26 +60,27 @@ def _began() -> float:
     return time.time() - time.clock_gettime(time.CLOCK_BOOTTIME) + ticks / os.sysconf("SC_CLK_TCK")
 
 
-def lead(store: Any) -> tuple[str, Callable[[float], None]]:
+def lead(store: Any) -> tuple[str, Callable[[float], bool]]:
     """On rank 0: returns the id of a new start, and a function that answers ranks; call it repeatedly.
 
-    The function waits for a ring, at most as many seconds as it is passed.
+    The function waits for a ring, at most as many seconds as it is passed, and returns True if a rank asked.
     """
     start = secrets.token_hex(8)
     store.set("gave up others", "")  # ranks that arrive now are answered
 
-    def answer(seconds: float) -> None:
+    def answer(seconds: float) -> bool:
         try:
             store.wait(["rung"], datetime.timedelta(seconds=max(seconds, 0.001)))
         except dist.DistNetworkError:
             raise
         except RuntimeError:  # the timeout
-            return
+            return False
         store.delete_key("rung")  # before it reads: who asks from now on rings again
         if asked := read(store, "asked"):
             keys = [f"start of {text}" for text in asked.split()]
             store.multi_set(keys, [start] * len(keys))
             store.compare_set("asked", asked, "")  # not if another rank has asked meanwhile
+        return bool(asked)
 
     return start, answer
 

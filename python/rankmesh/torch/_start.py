@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import datetime
 import os
+import socket
+import time
 import weakref
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -38,7 +40,7 @@ class Start:
     """What no other init over this store is called."""
     torch_store: Store | None = None
     """What torch.distributed is yet to be initialised on; None if it is."""
-    answer: Callable[[float], None] | None = None
+    answer: Callable[[float], bool] | None = None
     """What rank 0 calls while it waits for the others."""
     ring: Callable[[], None] | None = None
     """What another rank calls to wake rank 0 while that waits in `answer`."""
@@ -124,10 +126,12 @@ def _rendezvous(
         raise UsageError(f"the init_method '{url}' lacks a host or a port; it is as tcp://10.0.0.1:29500")
     else:
         host, port = parts.hostname, parts.port
-    serves = rank == 0 and os.environ.get("TORCHELASTIC_USE_AGENT_STORE") != "True"
+    serves = rank == 0 and not store_outlives_ranks()
     try:
+        if rank != 0 and not store_outlives_ranks():
+            _await_server(host, port, timeout)
         store = TCPStore(host, port, None, is_master=serves, timeout=timeout, wait_for_workers=False, multi_tenant=True)
-    except dist.DistNetworkError as error:
+    except (dist.DistNetworkError, ConnectionRefusedError) as error:
         if serves:
             raise
         raise Timeout(
@@ -137,6 +141,22 @@ def _rendezvous(
             [0],
         ) from None
     return store, rank, size
+
+
+def _await_server(host: str, port: int, timeout: datetime.timedelta) -> None:
+    """Waits until a port accepts connections. A TCPStore that comes too early sleeps for up to a second instead."""
+    begin = now = time.monotonic()
+    while True:
+        try:
+            socket.create_connection((host, port), timeout.total_seconds()).close()
+            return
+        except ConnectionRefusedError:
+            now = time.monotonic()
+            if now - begin > timeout.total_seconds():
+                raise
+            time.sleep(min(max((now - begin) / 4, 0.001), 0.1))
+        except OSError:
+            return  # TCPStore says what is wrong
 
 
 def _variable(name: str) -> str:
