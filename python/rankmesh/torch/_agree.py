@@ -1,4 +1,5 @@
-"""Compares plans on all ranks over torch's store, with four requests per rank in a world of any size."""
+"""Compares plans on all ranks over torch's store, with four requests per rank in a world of any size; three of them
+wait for an answer."""
 
 from __future__ import annotations
 
@@ -16,6 +17,7 @@ from rankmesh._core import Group
 from rankmesh._errors import Disagreement, EngineFailure, Timeout
 
 MOST_CLASSES = 8  # most descriptions in an error
+MOST_WAIT = 1.0  # seconds until rank 0 looks at the result itself, in case the rank that decided it died before it rang
 LINGER = 5.0  # seconds that a rank stays after a failure, because its process may serve the store to others
 
 Where = Callable[[Iterable[int]], str]
@@ -37,33 +39,46 @@ def note(store: Any, key: str, line: str) -> None:
     store.append(key, line + "\n")
 
 
-def arrive(store: Store, rank: int, size: int, description: str) -> None:
-    """Announces a rank and its plan. The last rank to arrive announces that all have arrived."""
+def read(store: Any, key: str) -> str:
+    """Returns the text under a key, "" if there is none, in one request; `get` takes two, because it waits first.
+
+    A rank may wait for the key only if the key exists: of a missing key, TCPStore then tells it that the key is there.
+    """
+    text = str(store.compare_set(key, "?", "?"), "utf-8")
+    return "" if text == "?" else text
+
+
+def arrive(store: Store, rank: int, size: int, description: str) -> str:
+    """Announces a rank and its plan. The last rank to arrive compares all plans and returns the result, others ""."""
     digest = hashlib.sha256(description.encode()).hexdigest()[:16]
     note(store, "arrived", f"{rank} {digest}")
-    if store.add("count", 1) == size:
-        digests = {line.split()[1] for line in _lines(store)}
-        store.compare_set("outcome", "", "agree" if len(digests) == 1 else "differ")
+    if store.add("count", 1) != size:
+        return ""
+    digests = {line.split()[1] for line in _lines(store)}
+    return _decide(store, "agree" if len(digests) == 1 else "differ")
 
 
-def hear(store: Store, timeout: datetime.timedelta, meanwhile: Callable[[], None] | None = None) -> str:
+def _decide(store: Store, outcome: str) -> str:
+    """Returns the result of the comparison: this one, unless another rank has decided before."""
+    return str(store.compare_set("outcome", "", outcome), "utf-8")
+
+
+def hear(store: Store, timeout: datetime.timedelta, answer: Callable[[float], bool] | None = None) -> str:
     """Returns the result of the comparison, equal on all ranks. The first rank to time out decides who was late.
 
-    Calls `meanwhile` until the result is known.
+    Until then calls `answer`, which returns True if a rank asked within as many seconds as it is passed.
     """
-    begin = now = time.monotonic()
-    end = begin + timeout.total_seconds()
+    end = time.monotonic() + timeout.total_seconds()
     try:
-        while meanwhile is not None and now < end and not store.check(["outcome"]):
-            meanwhile()
-            time.sleep(min(max((now - begin) / 4, 0.001), 0.25))
-            now = time.monotonic()
-        store.wait(["outcome"], datetime.timedelta(seconds=max(end - now, 0.001)))
+        while answer is not None and (left := end - time.monotonic()) > 0:
+            if not answer(min(left, MOST_WAIT)) and store.check(["outcome"]):
+                return read(store, "outcome")
+        store.wait(["outcome"], datetime.timedelta(seconds=max(end - time.monotonic(), 0.001)))
     except dist.DistNetworkError as error:
         raise EngineFailure(f"torch's store is gone while the ranks compare their plans: {error}") from None
     except RuntimeError:  # the timeout; each store raises its own type
-        store.compare_set("outcome", "", "late " + " ".join(line.split()[0] for line in _lines(store)))
-    return str(store.get("outcome"), "utf-8")
+        return _decide(store, "late " + " ".join(line.split()[0] for line in _lines(store)))
+    return read(store, "outcome")
 
 
 def late(
@@ -91,17 +106,21 @@ def agree(
     description: str,
     timeout: datetime.timedelta,
     where: Where,
-    meanwhile: Callable[[], None] | None = None,
+    answer: Callable[[float], bool] | None = None,
     give_up: Callable[[list[int]], None] | None = None,
+    ring: Callable[[], None] | None = None,
     call: str = "init",
 ) -> None:
     """Returns when all of `ranks` have passed equal plans. Otherwise raises Disagreement or Timeout on every rank.
 
-    `call` is the name of the user's call, and `where` returns the coordinates of ranks as text. Calls `meanwhile` while
-    this rank waits, and `give_up` with the arrived ranks before it raises Timeout.
+    `call` is the name of the user's call, and `where` returns the coordinates of ranks as text. Calls `answer` while
+    this rank waits, `give_up` with the arrived ranks before it raises Timeout, and `ring` if this rank may have decided
+    while rank 0 waits in `answer`.
     """
-    arrive(store, rank, len(ranks), description)
-    outcome = hear(store, timeout, meanwhile)
+    decided = arrive(store, rank, len(ranks), description)
+    outcome = decided or hear(store, timeout, answer)
+    if ring is not None and (decided or outcome != "agree"):
+        ring()
     if outcome == "agree":
         return
     if outcome == "differ":
@@ -115,7 +134,7 @@ def agree(
 
 
 def _lines(store: Store) -> list[str]:
-    return str(store.get("arrived"), "utf-8").splitlines()
+    return read(store, "arrived").splitlines()
 
 
 def _disagree(store: Store, rank: int, description: str, timeout: datetime.timedelta) -> NoReturn:

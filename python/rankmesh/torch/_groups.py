@@ -14,6 +14,7 @@ import torch.distributed as dist
 from torch.distributed import distributed_c10d as c10d
 
 from rankmesh._errors import UsageError
+from rankmesh.torch._gloo import connecting
 from rankmesh.torch.backend._process_group import ProcessGroup
 
 _naming = threading.Lock()
@@ -104,7 +105,7 @@ def new_group(
                 f"{torch.__version__} sorts them; a newer one has sort_ranks"
             )
         order["sort_ranks"] = False
-    with _named(name), _unbound(c10d._get_default_group()):
+    with _named(name), connecting(), _unbound(c10d._get_default_group()):
         group = dist.new_group(
             list(ranks),
             timeout=timeout,

@@ -15,7 +15,7 @@ from rankmesh._core import Mesh, duration
 from rankmesh._errors import Error
 from rankmesh._plan import Axes, Declaration, Pick
 from rankmesh.torch import _start
-from rankmesh.torch._agree import Where, agree, note
+from rankmesh.torch._agree import Where, note
 from rankmesh.torch._member import Member
 from rankmesh.torch._plan import MeshPlan, read
 from rankmesh.torch._world import Groups, World
@@ -80,7 +80,7 @@ def init(
         start.part_from_earlier(patience, where)
         if has_local:
             note(start.store, "hosts", f"{start.rank} {socket.gethostname()}")
-        agree(start.store, start.rank, range(start.size), said, patience, where, start.answer, start.give_up)
+        start.agree(said, patience, where)
     if wrong is not None:
         raise wrong
 

@@ -16,7 +16,6 @@ from torch.distributed.device_mesh import DeviceMesh
 
 from rankmesh._core import Group
 from rankmesh.torch import _groups, _start
-from rankmesh.torch._agree import agree
 from rankmesh.torch._plan import MOST_SHOWN, Options
 from rankmesh.torch.backend import locate
 
@@ -128,7 +127,7 @@ def _compare(text: MeshText, ranks: Sequence[int]) -> str:
         start.part_from_earlier(patience, text.where)
     elif not start.is_parted:
         return start.key
-    agree(start.store, start.rank, ranks, str(text), patience, text.where, start.answer, call="DeviceMesh")
+    start.agree(str(text), patience, text.where, ranks, "DeviceMesh")
     return start.key
 
 
@@ -143,8 +142,7 @@ def initialise(text: MeshText) -> None:
     patience = _start.DEFAULT_TIMEOUT
     start = _start.begin(None, None, None, None, patience)
     start.part_from_earlier(patience, text.where)
-    everyone = range(start.size)
-    agree(start.store, start.rank, everyone, str(text), patience, text.where, start.answer, start.give_up, "DeviceMesh")
+    start.agree(str(text), patience, text.where, call="DeviceMesh")
     _start.initialise(start, None, None, patience)
 
 

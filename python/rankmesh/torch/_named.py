@@ -11,7 +11,6 @@ from typing import Any
 import torch.distributed as dist
 
 from rankmesh._core import Group, Partition
-from rankmesh.torch._agree import agree
 from rankmesh.torch._start import DEFAULT_TIMEOUT, adopt
 from rankmesh.torch._world import Groups
 
@@ -71,7 +70,7 @@ class NamedGroups:
                 return f"; this rank says {said}"
 
             start.part_from_earlier(patience, where)
-            agree(start.store, start.rank, range(start.size), said, patience, where, start.answer)
+            start.agree(said, patience, where)
         self._timeout = timeout
         self._groups = Groups(start.key, start.size, start.store if compared else None, patience)
         self._named: dict[str, dist.ProcessGroup] = {}

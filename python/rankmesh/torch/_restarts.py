@@ -23,7 +23,7 @@ import torch.distributed as dist
 from torch._C._distributed_c10d import Store
 
 from rankmesh._errors import EngineFailure
-from rankmesh.torch._agree import note
+from rankmesh.torch._agree import note, read
 
 
 def store_outlives_ranks() -> bool:
@@ -40,10 +40,11 @@ def given_up(store: Any, awaited: str) -> list[int]:
     """Returns the ranks that have stopped waiting for `awaited` since this process began; each note only once."""
     global _since
     key = f"gave up {awaited}"
-    if not store.check([key]):
+    lines = read(store, key).splitlines()
+    if not lines:
         return []
     since = _since or _began()
-    notes = [(float(time), map(int, ranks)) for time, *ranks in map(str.split, store.get(key).decode().splitlines())]
+    notes = [(float(time), map(int, ranks)) for time, *ranks in map(str.split, lines)]
     notes = [(time, ranks) for time, ranks in notes if time > since]
     if notes:
         _since = max(time for time, _ in notes)
@@ -59,26 +60,41 @@ def _began() -> float:
     return time.time() - time.clock_gettime(time.CLOCK_BOOTTIME) + ticks / os.sysconf("SC_CLK_TCK")
 
 
-def lead(store: Any) -> tuple[str, Callable[[], None]]:
-    """On rank 0: returns the id of a new start, and a function that answers waiting ranks; call it repeatedly."""
+def lead(store: Any) -> tuple[str, Callable[[float], bool]]:
+    """On rank 0: returns the id of a new start, and a function that answers ranks; call it repeatedly.
+
+    The function waits for a ring, at most as many seconds as it is passed, and returns True if a rank asked.
+    """
     start = secrets.token_hex(8)
-    store.append("asked", "")  # getting a missing key would wait
     store.set("gave up others", "")  # ranks that arrive now are answered
 
-    def answer() -> None:
-        asked = store.get("asked").decode()
-        if asked:
+    def answer(seconds: float) -> bool:
+        try:
+            store.wait(["rung"], datetime.timedelta(seconds=max(seconds, 0.001)))
+        except dist.DistNetworkError:
+            raise
+        except RuntimeError:  # the timeout
+            return False
+        store.delete_key("rung")  # before it reads: who asks from now on rings again
+        if asked := read(store, "asked"):
             keys = [f"start of {text}" for text in asked.split()]
             store.multi_set(keys, [start] * len(keys))
             store.compare_set("asked", asked, "")  # not if another rank has asked meanwhile
+        return bool(asked)
 
     return start, answer
+
+
+def ring(store: Any) -> None:
+    """Wakes rank 0, which waits in `answer`."""
+    store.set("rung", "")
 
 
 def ask(store: Store) -> str:
     """On another rank: asks for the id of this start with a random text."""
     text = secrets.token_hex(8)
     note(store, "asked", text)
+    ring(store)
     return text
 
 
@@ -90,4 +106,4 @@ def hear(store: Store, text: str, timeout: datetime.timedelta) -> str | None:
         raise EngineFailure(f"torch's store is gone while the ranks of a start look for each other: {error}") from None
     except RuntimeError:  # the timeout; each store raises its own type
         return None
-    return str(store.get(f"start of {text}"), "utf-8")
+    return read(store, f"start of {text}")

@@ -6,6 +6,8 @@ import collections
 import datetime
 import hashlib
 import os
+import socket
+import time
 import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -18,8 +20,9 @@ from torch.distributed import distributed_c10d as c10d
 from torch.distributed.rendezvous import rendezvous
 
 from rankmesh._errors import Timeout, UsageError
-from rankmesh.torch._agree import Where, late
-from rankmesh.torch._restarts import ask, give_up, given_up, hear, lead, store_outlives_ranks
+from rankmesh.torch._agree import Where, agree, late
+from rankmesh.torch._gloo import connecting
+from rankmesh.torch._restarts import ask, give_up, given_up, hear, lead, ring, store_outlives_ranks
 
 DEFAULT_TIMEOUT = c10d.default_pg_timeout
 
@@ -39,8 +42,10 @@ class Start:
     """What no other init over this store is called."""
     torch_store: Store | None = None
     """What torch.distributed is yet to be initialised on; None if it is."""
-    answer: Callable[[], None] | None = None
+    answer: Callable[[float], bool] | None = None
     """What rank 0 calls while it waits for the others."""
+    ring: Callable[[], None] | None = None
+    """What another rank calls to wake rank 0 while that waits in `answer`."""
     give_up: Callable[[list[int]], None] | None = None
     """What rank 0 calls with the ranks that have come when it gives up to wait for the others."""
 
@@ -49,6 +54,19 @@ class Start:
         """True if the store has no data of earlier starts, or only under other keys."""
         default = dist.group.WORLD
         return not store_outlives_ranks() or (default is not None and default in _ids)
+
+    def agree(
+        self,
+        description: str,
+        timeout: datetime.timedelta,
+        where: Where,
+        ranks: Sequence[int] | None = None,
+        call: str = "init",
+    ) -> None:
+        """Compares descriptions on all ranks, or on `ranks`; each of them calls it. Raises as `_agree.agree`."""
+        ranks = range(self.size) if ranks is None else ranks
+        waits = (self.answer, self.give_up, self.ring)
+        agree(self.store, self.rank, ranks, description, timeout, where, *waits, call=call)
 
     def part_from_earlier(self, timeout: datetime.timedelta, where: Where) -> None:
         """Separates this start from data of earlier starts that the store may hold. Every rank calls it.
@@ -67,6 +85,7 @@ class Start:
             arrived = given_up(store, "others")
             if arrived and rank not in arrived:
                 raise late(timeout, rank, arrived, [each for each in range(self.size) if each not in arrived], where)
+            self.ring = lambda: ring(store)
             heard = hear(store, ask(store), timeout)
             if heard is None:
                 give_up(store, "rank 0", [rank])
@@ -137,10 +156,12 @@ def _rendezvous(
         raise UsageError(f"the init_method '{url}' lacks a host or a port; it is as tcp://10.0.0.1:29500")
     else:
         host, port = parts.hostname, parts.port
-    serves = rank == 0 and os.environ.get("TORCHELASTIC_USE_AGENT_STORE") != "True"
+    serves = rank == 0 and not store_outlives_ranks()
     try:
+        if rank != 0 and not store_outlives_ranks():
+            _await_server(host, port, timeout)
         store = TCPStore(host, port, None, is_master=serves, timeout=timeout, wait_for_workers=False, multi_tenant=True)
-    except dist.DistNetworkError as error:
+    except (dist.DistNetworkError, ConnectionRefusedError) as error:
         if serves:
             raise
         raise Timeout(
@@ -150,6 +171,22 @@ def _rendezvous(
             [0],
         ) from None
     return store, rank, size
+
+
+def _await_server(host: str, port: int, timeout: datetime.timedelta) -> None:
+    """Waits until a port accepts connections. A TCPStore that comes too early sleeps for up to a second instead."""
+    begin = now = time.monotonic()
+    while True:
+        try:
+            socket.create_connection((host, port), timeout.total_seconds()).close()
+            return
+        except ConnectionRefusedError:
+            now = time.monotonic()
+            if now - begin > timeout.total_seconds():
+                raise
+            time.sleep(min(max((now - begin) / 4, 0.001), 0.1))
+        except OSError:
+            return  # TCPStore says what is wrong
 
 
 def _variable(name: str) -> str:
@@ -169,12 +206,13 @@ def _number(what: str, variable: str, given: int | None) -> int:
 
 def initialise(start: Start, backend: str | None, device: torch.device | None, timeout: datetime.timedelta) -> None:
     """Initialises torch.distributed on the world that `begin` found."""
-    dist.init_process_group(
-        backend,
-        store=start.torch_store,
-        rank=start.rank,
-        world_size=start.size,
-        timeout=timeout,
-        device_id=device if device is not None and device.index is not None else None,
-    )
+    with connecting():
+        dist.init_process_group(
+            backend,
+            store=start.torch_store,
+            rank=start.rank,
+            world_size=start.size,
+            timeout=timeout,
+            device_id=device if device is not None and device.index is not None else None,
+        )
     _ids[c10d._get_default_group()] = ""

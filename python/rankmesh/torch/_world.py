@@ -5,6 +5,7 @@ from __future__ import annotations
 import collections
 import contextlib
 import datetime
+import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -16,6 +17,7 @@ from torch._C._distributed_c10d import Store
 from rankmesh._core import Group, Item
 from rankmesh._errors import UsageError
 from rankmesh.torch import _groups
+from rankmesh.torch._agree import note, read
 from rankmesh.torch._plan import MeshPlan, Options
 
 if TYPE_CHECKING:
@@ -109,8 +111,15 @@ class Groups:
 
     def connected(self) -> None:
         """Announces that this rank has created its groups; no rank destroys groups before all have."""
-        if self._store is not None and self._store.add("connected", 1) == self.size:
-            self._store.set("all connected", "")
+        if self._store is not None:
+            note(self._store, "connected", "")
+
+    def _wait_for_others(self, store: Store) -> None:
+        """Waits until all ranks have created their groups. Looks, rather than have a request of `connected` wait."""
+        begin = now = time.monotonic()
+        while len(read(store, "connected")) < self.size and now - begin < self._patience.total_seconds():
+            time.sleep(min(max((now - begin) / 4, 0.001), 0.25))
+            now = time.monotonic()
 
     @property
     def ended(self) -> bool:
@@ -133,8 +142,8 @@ class Groups:
         if self._default is not dist.group.WORLD:
             return  # other code has destroyed torch.distributed with all groups
         if wait and self._store is not None:
-            with contextlib.suppress(RuntimeError):  # a timeout, or the store has ended with its process
-                self._store.wait(["all connected"], self._patience)
+            with contextlib.suppress(RuntimeError):  # the store has ended with its process
+                self._wait_for_others(self._store)
         for group in reversed(self._made):
             with contextlib.suppress(ValueError):  # other code has destroyed the group
                 dist.destroy_process_group(group)

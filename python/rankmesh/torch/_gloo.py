@@ -1,0 +1,90 @@
+"""Gloo groups that connect with few requests to the store, and share the I/O thread of torch's default group."""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import os
+from collections.abc import Iterator
+from typing import Any
+
+import torch.distributed as dist
+from torch._C._distributed_c10d import Store
+from torch.distributed import distributed_c10d as c10d
+
+BATCH = 128  # addresses per request, as in Gloo's own batches
+
+# With either, Gloo numbers connections in a way that requires a device for each group. Lazy groups also read the store
+# after their construction, and a lazy group that ends stops its device.
+OWN_DEVICE = ("TORCH_GLOO_LAZY_INIT", "GLOO_ENABLE_RANK_AS_SEQUENCE_NUMBER")
+
+
+class Exchange(Store):
+    """The store of one Gloo group while it connects. Fetches the addresses of all members together.
+
+    Gloo itself asks for each address with three requests.
+    """
+
+    def __init__(self, store: Store, size: int) -> None:
+        super().__init__()
+        self._store, self._size = store, size
+        self._known: dict[str, bytes] = {}
+
+    def set(self, key: str, value: Any) -> None:
+        """Writes the address of this rank."""
+        self._store.set(key, value)
+
+    def wait(self, keys: list[str], timeout: datetime.timedelta = c10d.default_pg_timeout) -> None:
+        """Waits for the addresses of all members; a key is a device's number and a group rank."""
+        if all(key in self._known for key in keys):
+            return
+        device = keys[0].rpartition("/")[0]
+        members = [f"{device}/{rank}" for rank in range(self._size)]
+        for first in range(0, self._size, BATCH):
+            batch = members[first : first + BATCH]
+            self._store.wait(batch, timeout)
+            self._known.update(zip(batch, self._store.multi_get(batch), strict=True))
+
+    def get(self, key: str) -> bytes:
+        """Returns an address that `wait` fetched."""
+        return self._known[key]
+
+
+if dist.is_gloo_available():
+
+    class Gloo(dist.ProcessGroupGloo):
+        """A Gloo group that uses `Exchange`, and the device of the default group if that has one."""
+
+        def __init__(self, store: Store, rank: int, size: int, timeout: datetime.timedelta) -> None:
+            exchange = Exchange(store, size)
+            default: Any = _gloo_of(dist.group.WORLD)
+            if default is None:
+                super().__init__(exchange, rank, size, timeout)
+                return
+            options: Any = dist.ProcessGroupGloo._Options()  # type: ignore[attr-defined]
+            options._devices = default.options._devices
+            options._threads = default.options._threads
+            options._timeout = timeout
+            super().__init__(exchange, rank, size, options)
+
+
+def _gloo_of(group: dist.ProcessGroup | None) -> Any:
+    """Returns the Gloo backend of a group, or None."""
+    backends = [] if group is None else [group._get_backend(device) for device in group._device_types]
+    return next((each for each in backends if isinstance(each, _original)), None)
+
+
+_original: Any = getattr(c10d, "ProcessGroupGloo", ())
+
+
+@contextlib.contextmanager
+def connecting() -> Iterator[None]:
+    """A context in which torch makes its Gloo groups as `Gloo`. Only one thread may be in it."""
+    if not dist.is_gloo_available() or any(os.environ.get(name, "0") != "0" for name in OWN_DEVICE):
+        yield
+        return
+    setattr(c10d, "ProcessGroupGloo", Gloo)  # noqa: B010 (mypy: it is a class)
+    try:
+        yield
+    finally:
+        setattr(c10d, "ProcessGroupGloo", _original)  # noqa: B010
