@@ -112,12 +112,12 @@ class Groups:
     def connected(self) -> None:
         """Announces that this rank has created its groups; no rank destroys groups before all have."""
         if self._store is not None:
-            note(self._store, "connected", "")
+            note(self._store, "connected", str(dist.get_rank()))  # FileStore drops a line that is equal to the last
 
     def _wait_for_others(self, store: Store) -> None:
         """Waits until all ranks have created their groups. Looks, rather than have a request of `connected` wait."""
         begin = now = time.monotonic()
-        while len(read(store, "connected")) < self.size and now - begin < self._patience.total_seconds():
+        while read(store, "connected").count("\n") < self.size and now - begin < self._patience.total_seconds():
             time.sleep(min(max((now - begin) / 4, 0.001), 0.25))
             now = time.monotonic()
 
