@@ -108,18 +108,20 @@ find_python() {
 # What is tested on PyTorch and on JAX, which are large, so that only CI fetches them unasked.
 torch_wheel=torch==2.13.0
 jax_wheels=(jax==0.10.2 jaxlib==0.10.2)
+torchdata_wheel=torchdata==0.11.0
+spmd_types_wheel=spmd_types==0.3.1
 
-# find_optional FOLDER MODULE WHEEL...: installs what has this module into the virtual environment FOLDER in CI; elsewhere says that
-# rankmesh.MODULE is not tested.
+# find_optional FOLDER MODULE TESTED WHEEL...: installs what has this module into the virtual environment FOLDER in CI; elsewhere says that
+# TESTED is not tested.
 find_optional() {
-    local folder=$1 module=$2
-    shift 2
+    local folder=$1 module=$2 tested=$3
+    shift 3
     ! "$folder/bin/python" -c "import $module" 2>/dev/null || return 0
     if [ "${CI:-}" = true ]; then
         echo "fetching $*"
         "$folder/bin/python" -m pip install -q "$@" >>"$folder.log" 2>&1 && return 0
     fi
-    leave_out "rankmesh.$module is not tested; to test it: $folder/bin/pip install $*"
+    leave_out "$tested is not tested; to test it: $folder/bin/pip install $*"
 }
 
 # Open MPI wants to hear twice that it may run as root; more ranks than cores are wanted here.
