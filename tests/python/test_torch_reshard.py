@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
+import os
 import random
+import runpy
 import weakref
 from pathlib import Path
 from typing import Any
@@ -17,7 +21,7 @@ from rankmesh.torch import _device_mesh as meshes  # noqa: E402
 from rankmesh.torch._reshard import api  # noqa: E402
 from torch.distributed.tensor import DTensor, Partial, Replicate, Shard, distribute_tensor  # noqa: E402
 from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
-from torch_ranks import preload, ranks  # noqa: E402
+from torch_ranks import free_port, preload, ranks  # noqa: E402
 
 preload("torch.distributed.tensor", "rankmesh.torch._reshard.api")
 
@@ -521,3 +525,32 @@ def two_engines(rank: int, size: int) -> None:
 
 def test_reshard_when_engines_want_different_layouts(tmp_path: Path) -> None:
     ranks(4, two_engines, tmp_path)
+
+
+# --- documents
+
+SOURCE = Path(__file__).parents[2]
+EXAMPLE = SOURCE / "examples/python/hand_over.py"
+
+
+def example(rank: int, size: int, environment: dict[str, str]) -> str:
+    out = io.StringIO()
+    os.environ.update(environment, RANK=str(rank), WORLD_SIZE=str(size))
+    with contextlib.redirect_stdout(out):
+        runpy.run_path(str(EXAMPLE), run_name="__main__")
+    return out.getvalue()
+
+
+def test_the_example_prints_what_the_page_shows(tmp_path: Path) -> None:
+    page = (SOURCE / "docs/python-torch-reshard.md").read_text().split("```")[1::2]
+    where = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
+    printed = "".join(ranks(4, example, tmp_path, where, initialised=False))
+    (shown,) = [block for block in page if "hand_over.py" in block]
+    assert printed.splitlines() == shown.splitlines()[2:]
+    lines = [line.strip() for line in EXAMPLE.read_text().splitlines()]
+    for block in page:
+        if block.startswith("python\n") and "reshard(state" in block:
+            part = [line.strip() for line in block.splitlines()[1:]]
+            assert any(lines[at : at + len(part)] == part for at in range(len(lines)))
+            return
+    raise AssertionError("the page does not show the example")

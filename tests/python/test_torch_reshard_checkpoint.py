@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import rankmesh
 from rankmesh import Mesh, Sharding, UsageError
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
@@ -172,3 +173,14 @@ def test_checkpoint_raises_for_what_it_does_not_have(saved: Path, tmp_path: Path
         assert not (tmp_path / "new").exists()
     with pytest.raises(UsageError, match="has a checkpoint already; give another folder"):
         reshard_checkpoint(saved, saved, {})
+
+
+def test_the_page_s_checkpoint_is_rewritten(saved: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    page = (Path(__file__).parents[2] / "docs/python-torch-reshard.md").read_text().split("```")[1::2]
+    (block,) = [block for block in page if "reshard_checkpoint(" in block]
+    (tmp_path / "trained").symlink_to(saved)
+    monkeypatch.chdir(tmp_path)
+    exec(block.removeprefix("python"), {"rankmesh": rankmesh, "Fused": Fused, "Sharding": Sharding})
+    expected = {"gate_up": torch.cat([whole("gate"), whole("up")]), "q": whole("qkv")[:6]}
+    state = load(tmp_path / "for_rollout", [], expected)
+    assert all(torch.equal(state[name], value) for name, value in expected.items())

@@ -243,14 +243,12 @@ def _windows(name: str, fused: Fused, whole: Layout) -> dict[str, Window]:
 
 
 def _viewed(name: str, rank: int, tensor: torch.Tensor, shape: tuple[int, ...]) -> torch.Tensor:
-    local = tensor.detach()
-    if isinstance(local, DTensor):
-        local = local._local_tensor
-        if tuple(local.shape) != shape and local.numel() + math.prod(shape) > 0:
-            raise UsageError(
-                f"'{name}' has a shard of {list(local.shape)} on rank {rank}, but its placements say {list(shape)}; "
-                "redistribute it to Shard and Replicate"
-            )
+    local = (tensor._local_tensor if isinstance(tensor, DTensor) else tensor).detach()
+    if isinstance(tensor, DTensor) and tuple(local.shape) != shape and local.numel() + math.prod(shape) > 0:
+        raise UsageError(
+            f"'{name}' has a shard of {list(local.shape)} on rank {rank}, but its placements say {list(shape)}; "
+            "redistribute it to Shard and Replicate"
+        )
     if local.numel() != math.prod(shape):
         raise UsageError(
             f"'{name}' has {local.numel()} elements on rank {rank} (shape {list(local.shape)}), but its layout says "
