@@ -37,7 +37,7 @@ class Tables:
 
 
 def gather(group: dist.ProcessGroup, data: bytes) -> list[bytes]:
-    """Returns the data of all ranks, in the order of the group, with an all_gather of sizes and an all_reduce."""
+    """Returns the data of all ranks, in the order of the group: an all_reduce of sizes, then one of bytes."""
     device = torch.device(c10d._get_object_coll_device(group))
     sizes = torch.zeros(group.size(), dtype=torch.int64, device=device)
     sizes[group.rank()] = len(data)
