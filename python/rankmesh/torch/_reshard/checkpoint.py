@@ -169,7 +169,7 @@ def reshard_checkpoint(
     *,
     from_: Mapping[str, Fused] | None = None,
 ) -> None:
-    """Rewrites a checkpoint of torch.distributed.checkpoint so that each rank of other meshes reads its own file.
+    """Rewrites a checkpoint of torch.distributed.checkpoint so that its chunks are the shards of other meshes.
 
     Runs in one process, without torch.distributed. `to` states the tensors' new layouts. A Fused with sizes and `of`
     joins tensors, and a Fused with sizes in `from_` divides them. All else is copied unchanged, into the file of the
