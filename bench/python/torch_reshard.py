@@ -36,7 +36,7 @@ from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.tensor import DTensor, Replicate, Shard, distribute_tensor
 
 SIZE = 4
-MODELS_HERE = {"large tensors": (4, 1024), "small tensors": (100, 16)}  # layers, hidden
+MODELS_HERE = {"large tensors": (4, 1024), "small tensors": (50, 16)}  # layers, hidden
 SHAPES = {"qkv": (3, 1), "o": (1, 1), "up": (4, 1), "down": (1, 4)}  # in units of the hidden size
 
 State = dict[str, Any]

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-import random
+import contextlib
+import io
+import os
+import runpy
 import weakref
 from pathlib import Path
 from typing import Any
@@ -15,192 +18,12 @@ import torch.distributed as dist  # noqa: E402
 from rankmesh.torch import Fused, reshard  # noqa: E402
 from rankmesh.torch import _device_mesh as meshes  # noqa: E402
 from rankmesh.torch._reshard import api  # noqa: E402
-from torch.distributed.tensor import DTensor, Partial, Replicate, Shard, distribute_tensor  # noqa: E402
+from reshard_cases import Case, Random, here, same, values  # noqa: E402
+from torch.distributed.tensor import DTensor, Partial, Shard, distribute_tensor  # noqa: E402
 from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
-from torch_ranks import preload, ranks  # noqa: E402
+from torch_ranks import free_port, preload, ranks  # noqa: E402
 
 preload("torch.distributed.tensor", "rankmesh.torch._reshard.api")
-
-DTYPES = [torch.float32, torch.bfloat16, torch.int64, torch.bool, torch.float8_e4m3fn, torch.complex128]
-
-Random = random.Random
-
-
-def values(shape: tuple[int, ...], dtype: Any, seed: int) -> Any:
-    """A full tensor, equal on all ranks."""
-    generator = torch.Generator().manual_seed(seed)
-    return torch.randint(0, 250, shape, generator=generator).to(dtype)
-
-
-def factors(rng: Random, size: int) -> tuple[int, ...]:
-    """Sizes of one to three axes with this product."""
-    first = rng.choice([n for n in range(1, size + 1) if size % n == 0])
-    rest = size // first
-    second = rng.choice([n for n in range(1, rest + 1) if rest % n == 0])
-    sizes = [first, second, rest // second]
-    return tuple(sizes[: rng.randint(2, 3)] if sizes[2] == 1 else sizes)
-
-
-def device_mesh(rng: Random, world: int) -> Any:
-    """A mesh of some ranks in any order."""
-    size = rng.randint(1, world)
-    sizes = factors(rng, size)
-    names = tuple(f"m{i}" for i in range(len(sizes)))
-    return meshes.device_mesh("cpu", rng.sample(range(world), size), sizes, names, None)
-
-
-def sharding(rng: Random, world: int, shape: tuple[int, ...]) -> Sharding:
-    """A split of any kind over consecutive ranks."""
-    size = rng.randint(1, world)
-    sizes = factors(rng, size)
-    mesh = Mesh({f"m{i}": n for i, n in enumerate(sizes)}).shifted(rng.randint(0, world - size))
-    axes: dict[int, list[str]] = {}
-    for axis in rng.sample(mesh.axes, len(mesh.axes)):
-        if (dim := rng.randint(-1, len(shape) - 1)) >= 0:
-            axes.setdefault(dim, []).append(axis)
-    padding = rng.choice(["", "", ":megatron2"])
-    return Sharding(
-        mesh, shape, " ".join(f"{dim}={','.join(cut)}{padding}" for dim, cut in axes.items()) or "replicated"
-    )
-
-
-def placements(rng: Random, mesh: Any, shape: tuple[int, ...]) -> list[Any]:
-    cuts = [Replicate(), *map(Shard, range(len(shape)))]
-    return [rng.choice(cuts) for _ in range(mesh.ndim)]
-
-
-def here(whole: Any, stated: Sharding, rank: int) -> Any:
-    """This rank's shard of a full tensor, by the core; None outside the mesh."""
-    return whole[stated.slices(rank)].clone() if rank in stated.mesh else None
-
-
-class Case:
-    """One hand-over: what this rank passes, and what it must get."""
-
-    def __init__(self, rng: Random, rank: int, world: int) -> None:
-        self.rng, self.rank, self.world = rng, rank, world
-        self.state: dict[str, Any] = {}
-        self.from_: dict[str, Any] = {}
-        self.to: dict[str, Any] = {}
-        self.out: dict[str, Any] = {}
-        self.expected: dict[str, Any] = {}
-        self.host = rng.randint(1, world)
-        self.staging = rng.choice([32, 48, 200, 1 << 20])
-        for number in range(rng.randint(1, 5)):
-            self.add(f"w{number}")
-
-    def shape(self) -> tuple[int, ...]:
-        return tuple(self.rng.choice([0, 1, 2, 3, 5, 7, 8, 13]) for _ in range(self.rng.randint(0, 3)))
-
-    def add(self, name: str) -> None:
-        rng = self.rng
-        dtype = rng.choice(DTYPES)
-        shape = self.shape()
-        if shape and rng.random() < 0.4:  # fused before, after or both
-            dim = rng.randrange(len(shape))
-            sizes = [rng.randint(0, 6) for _ in range(rng.randint(1, 3))]
-            wholes = {
-                f"{name}.{i}": values((*shape[:dim], size, *shape[dim + 1 :]), dtype, rng.randrange(99))
-                for i, size in enumerate(sizes)
-            }
-            self.have(name, wholes, dim, rng.choice(["parts", "of", "apart"]))
-            self.want(name, wholes, dim, rng.choice(["parts", "of", "apart"]))
-        else:
-            wholes = {name: values(shape, dtype, rng.randrange(99))}
-            self.have(name, wholes, 0, "apart")
-            self.want(name, wholes, 0, "apart")
-
-    def have(self, name: str, wholes: dict[str, Any], dim: int, how: str) -> None:
-        rng, rank = self.rng, self.rank
-        if how == "apart":
-            for part, whole in wholes.items():
-                if rng.random() < 0.5:
-                    mesh = device_mesh(rng, self.world)
-                    cut = placements(rng, mesh, whole.shape)
-                    if rank in mesh.mesh:
-                        self.state[part] = distribute_tensor(whole, mesh, cut, src_data_rank=None)
-                else:
-                    self.from_[part] = stated = sharding(rng, self.world, tuple(whole.shape))
-                    if rank in stated.mesh:
-                        self.state[part] = here(whole, stated, rank)
-        elif how == "of":
-            whole = (
-                torch.cat([each.clone() for each in wholes.values()], dim) if len(wholes) > 1 else wholes[f"{name}.0"]
-            )
-            sizes = {part: each.shape[dim] for part, each in wholes.items()}
-            if rng.random() < 0.5:
-                mesh = device_mesh(rng, self.world)
-                cut = placements(rng, mesh, whole.shape)
-                if rank in mesh.mesh:
-                    self.from_[name] = Fused(sizes, dim)
-                    self.state[name] = distribute_tensor(whole, mesh, cut, src_data_rank=None)
-            else:
-                stated = sharding(rng, self.world, tuple(whole.shape))
-                self.from_[name] = Fused(sizes, dim, stated)
-                if rank in stated.mesh:
-                    self.state[name] = here(whole, stated, rank)
-        else:
-            self.from_[name], local = self.joined(wholes, dim)
-            if local is not None:
-                self.state[name] = local
-
-    def joined(self, wholes: dict[str, Any], dim: int) -> tuple[Fused, Any]:
-        """Parts with a Sharding each on one mesh, and this rank's tensor."""
-        rng, first = self.rng, next(iter(wholes.values()))
-        one = sharding(rng, self.world, tuple(first.shape))
-        parts = {part: Sharding(one.mesh, tuple(whole.shape), one.split) for part, whole in wholes.items()}
-        local = [here(whole, parts[part], self.rank) for part, whole in wholes.items()]
-        fused = Fused(parts, dim)
-        return fused, torch.cat(local, dim) if local[0] is not None else None
-
-    def want(self, name: str, wholes: dict[str, Any], dim: int, how: str) -> None:
-        rng, rank = self.rng, self.rank
-        if how == "apart":
-            for part, whole in wholes.items():
-                if rng.random() < 0.5:
-                    self.want_dtensor(part, whole, lambda target: target)
-                else:
-                    self.to[part] = stated = sharding(rng, self.world, tuple(whole.shape))
-                    if rank in stated.mesh:
-                        self.expected[part] = here(whole, stated, rank)
-        elif how == "of":
-            whole = torch.cat([each.clone() for each in wholes.values()], dim)
-            sizes = {part: each.shape[dim] for part, each in wholes.items()}
-            if rng.random() < 0.5:
-                self.want_dtensor(name, whole, lambda target: Fused(sizes, dim, target))
-            else:
-                stated = sharding(rng, self.world, tuple(whole.shape))
-                self.to[name] = Fused(sizes, dim, stated)
-                if rank in stated.mesh:
-                    self.expected[name] = here(whole, stated, rank)
-        else:
-            self.to[name], local = self.joined(wholes, dim)
-            in_place = rng.random() < 0.5
-            if local is not None:
-                self.expected[name] = local
-                if in_place:
-                    self.out[name] = torch.zeros_like(local)
-
-    def want_dtensor(self, name: str, whole: Any, stated: Any) -> None:
-        rng = self.rng
-        mesh = device_mesh(rng, self.world)
-        cut = placements(rng, mesh, whole.shape)
-        dtype = torch.complex64 if whole.dtype == torch.complex128 and rng.random() < 0.5 else whole.dtype
-        if self.rank in mesh.mesh:
-            self.expected[name] = distribute_tensor(whole.to(dtype), mesh, cut, src_data_rank=None)
-            blank = distribute_tensor(torch.zeros_like(whole, dtype=dtype), mesh, cut, src_data_rank=None)
-            self.to[name] = stated(blank)
-
-
-def same(got: Any, expected: Any) -> bool:
-    if isinstance(expected, DTensor):
-        if not isinstance(got, DTensor) or got.placements != expected.placements:
-            return False
-        got, expected = got.to_local(), expected.to_local()
-    if got.shape != expected.shape or got.dtype != expected.dtype:
-        return False
-    got, expected = (each.reshape(-1).view(torch.uint8) for each in (got, expected))
-    return bool(torch.equal(got, expected))
 
 
 def hand_over(rank: int, size: int, seed: int, cases: int) -> None:
@@ -213,9 +36,9 @@ def hand_over(rank: int, size: int, seed: int, cases: int) -> None:
             assert same(got[name], expected), (seed, number, name, got[name], expected)
 
 
-@pytest.mark.parametrize(("size", "seed"), [(4, 1), (3, 2), (1, 3)])
-def test_reshard_brings_what_torch_would_shard(size: int, seed: int, tmp_path: Path) -> None:
-    ranks(size, hand_over, tmp_path, seed, 50)
+@pytest.mark.parametrize(("size", "seed", "cases"), [(4, 1, 50), (3, 2, 30), (1, 3, 20)])
+def test_reshard_brings_what_torch_would_shard(size: int, seed: int, cases: int, tmp_path: Path) -> None:
+    ranks(size, hand_over, tmp_path, seed, cases)
 
 
 # --- from FSDP2 and tensor parallelism to rollout
@@ -452,16 +275,23 @@ def wrong(rank: int, size: int) -> dict[str, str]:
         "sums": ({"f": torch.ones(4)}, {}, {"from_": {"f": Fused({"q": 3, "k": 2}, 0, Sharding("r=2", (4,)))}}),
         "partial": ({"w": DTensor.from_local(mine, mesh, [Partial()], run_check=False)}, {}, {}),
         "small": ({}, {}, {"staging": 8}),
+        "mixed": ({}, {"f": Fused({"q": 3, "w": w}, 0, w)}, {}),
+        "dimension": ({}, {"f": Fused({"w": w}, 2)}, {}),
+        "of": ({}, {"f": Fused({"q": 4})}, {}),
+        "text": ({}, {"f": "0=tp"}, {}),
+        "type": ({}, {} if rank else 3, {}),  # type: ignore[dict-item]
     }
     texts = {}
     for name, (state, to, options) in calls.items():
-        with pytest.raises(UsageError if name in USAGE[rank] else Disagreement) as caught:
+        kind = AttributeError if name == "type" and rank == 0 else UsageError if name in USAGE[rank] else Disagreement
+        with pytest.raises(kind) as caught:
             reshard(state, to, **options)
         texts[name] = str(caught.value)
     return texts
 
 
 BOTH = {"elements", "plain", "not a tensor", "nobody", "outside", "same memory", "sums", "partial", "small"}
+BOTH |= {"mixed", "dimension", "of", "text"}
 USAGE = [BOTH, BOTH | {"missing"}]
 
 
@@ -494,6 +324,15 @@ def test_reshard_raises_on_all_ranks_before_data_moves(tmp_path: Path) -> None:
     assert zero["partial"] == (
         "'w' has the placements [Partial(sum)]: its ranks hold partial sums, which reshard does not add; sum them first"
     )
+    assert zero["mixed"] == "'f' is fused of parts with a size and parts with a Sharding; give all a size, or none"
+    assert zero["dimension"] == (
+        "'f' is joined along dimension 2, but its part 'w' has the shape [4, 2]; give a dimension that all parts have"
+    )
+    assert zero["of"] == ("'f' is fused of parts with sizes, and no layout is stated; pass a Sharding as `of`")
+    assert zero["text"] == "'f' is stated by str; state it by a Sharding, a Fused or a DTensor"
+    assert one["type"] == (
+        "reshard failed on ranks {0} before data moved: rank 0: 'int' object has no attribute 'items'"
+    )
     assert zero["small"] == "staging is 8 bytes and host 1; give 32 or more, and 1 or more"
 
 
@@ -521,3 +360,32 @@ def two_engines(rank: int, size: int) -> None:
 
 def test_reshard_when_engines_want_different_layouts(tmp_path: Path) -> None:
     ranks(4, two_engines, tmp_path)
+
+
+# --- documents
+
+SOURCE = Path(__file__).parents[2]
+EXAMPLE = SOURCE / "examples/python/hand_over.py"
+
+
+def example(rank: int, size: int, environment: dict[str, str]) -> str:
+    out = io.StringIO()
+    os.environ.update(environment, RANK=str(rank), WORLD_SIZE=str(size))
+    with contextlib.redirect_stdout(out):
+        runpy.run_path(str(EXAMPLE), run_name="__main__")
+    return out.getvalue()
+
+
+def test_the_example_prints_what_the_page_shows(tmp_path: Path) -> None:
+    page = (SOURCE / "docs/python-torch-reshard.md").read_text().split("```")[1::2]
+    where = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
+    printed = "".join(ranks(4, example, tmp_path, where, initialised=False))
+    (shown,) = [block for block in page if "hand_over.py" in block]
+    assert printed.splitlines() == shown.splitlines()[2:]
+    lines = [line.strip() for line in EXAMPLE.read_text().splitlines()]
+    for block in page:
+        if block.startswith("python\n") and "reshard(state" in block:
+            part = [line.strip() for line in block.splitlines()[1:]]
+            assert any(lines[at : at + len(part)] == part for at in range(len(lines)))
+            return
+    raise AssertionError("the page does not show the example")

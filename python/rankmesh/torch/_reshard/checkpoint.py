@@ -23,7 +23,7 @@ from torch.distributed.tensor import DTensor
 
 from rankmesh._core import Sharding
 from rankmesh._errors import UsageError
-from rankmesh.torch._reshard.describe import Fused, Layouts, Side
+from rankmesh.torch._reshard.describe import Fused, Layouts, Side, windows
 from rankmesh.torch._reshard.layout import Box, Geometry, Layout, Window
 
 
@@ -131,18 +131,9 @@ class _Source:
 
 
 def _rows(name: str, fused: Fused, shape: tuple[int, ...]) -> dict[str, Window]:
-    begin, rows = 0, {}
-    for part, size in fused.parts.items():
-        if not isinstance(size, int):
-            raise UsageError(f"'{name}' is fused of Shardings, which a checkpoint cannot say; give each part a size")
-        rows[part] = Window(fused.dim, begin, begin + size)
-        begin += size
-    if fused.dim >= len(shape) or begin != shape[fused.dim]:
-        raise UsageError(
-            f"the parts of '{name}' have {begin} rows together, but its shape is {list(shape)}; the sizes must add up "
-            f"to dimension {fused.dim}"
-        )
-    return rows
+    if not fused.has_sizes:
+        raise UsageError(f"'{name}' is fused of Shardings, which a checkpoint cannot say; give each part a size")
+    return windows(name, fused, shape)
 
 
 def _places(source: _Source, name: str, stated: Sharding | Fused | DTensor, layout: Layout) -> list[_Place]:
@@ -178,7 +169,7 @@ def reshard_checkpoint(
     *,
     from_: Mapping[str, Fused] | None = None,
 ) -> None:
-    """Rewrites a checkpoint of torch.distributed.checkpoint so that each rank of other meshes reads its own file.
+    """Rewrites a checkpoint of torch.distributed.checkpoint so that its chunks are the shards of other meshes.
 
     Runs in one process, without torch.distributed. `to` states the tensors' new layouts. A Fused with sizes and `of`
     joins tensors, and a Fused with sizes in `from_` divides them. All else is copied unchanged, into the file of the

@@ -101,7 +101,7 @@ class Layouts:
     def of_dtensor(self, name: str, tensor: DTensor) -> Layout:
         """Returns the layout of a DTensor."""
         mesh, placements, spec = tensor.device_mesh, tensor.placements, tensor._spec
-        key = id(mesh), placements, tensor.shape
+        key = id(mesh), placements, spec.shard_order, tensor.shape
         if key not in self._by_text:
             if any(isinstance(placement, Partial) for placement in placements):
                 raise _partial(name, f"the placements {list(placements)}")
@@ -168,9 +168,9 @@ class Side:
             return self.layouts.of_dtensor(name, stated)
         if isinstance(stated, Sharding):
             return self.layouts.of_sharding(name, stated)
-        raise UsageError(
-            f"'{name}' is stated by {type(stated).__name__}; state a Sharding, or Fused with one for each part or `of`"
-        )
+        if stated is None or isinstance(stated, torch.Tensor):
+            raise UsageError(f"'{name}' is fused of parts with sizes, and no layout is stated; pass a Sharding as `of`")
+        raise UsageError(f"'{name}' is stated by {type(stated).__name__}; state it by a Sharding, a Fused or a DTensor")
 
     def local_shape(self, name: str, stated: Stated, tensor: Any = None) -> tuple[int, ...] | None:
         """Returns the shape of this rank's tensor, as it is stated; None outside the mesh."""
@@ -193,8 +193,13 @@ class Side:
         layouts = {}
         for part, sharding in fused.parts.items():
             if not isinstance(sharding, Sharding):
-                raise UsageError(f"'{name}' is fused of {fused.parts}; give each part a Sharding, or each part a size")
+                raise _mixed(name)
             layouts[part] = self.layouts.of_sharding(part, sharding)
+            if not 0 <= fused.dim < len(layouts[part].shape):
+                raise UsageError(
+                    f"'{name}' is joined along dimension {fused.dim}, but its part '{part}' has the shape "
+                    f"{list(layouts[part].shape)}; give a dimension that all parts have"
+                )
         if fused.of is not None:
             raise UsageError(f"'{name}' is fused of parts with a Sharding each, and `of`; leave `of` out")
         return layouts
@@ -205,8 +210,8 @@ class Side:
             return self._sharded(name, stated)
         whole = self.of(name, stated, tensor)
         if isinstance(stated, Fused):
-            windows = _windows(name, stated, whole)
-            return {part: self.layouts.one(whole._replace(window=window)) for part, window in windows.items()}
+            rows = windows(name, stated, whole.shape)
+            return {part: self.layouts.one(whole._replace(window=window)) for part, window in rows.items()}
         return {name: whole}
 
     def state(self, name: str, stated: Stated, tensor: torch.Tensor | None, dtype: torch.dtype | None) -> None:
@@ -227,30 +232,33 @@ class Side:
             self._add(part, layout, dtype, view)
 
 
-def _windows(name: str, fused: Fused, whole: Layout) -> dict[str, Window]:
-    begin, windows = 0, {}
+def windows(name: str, fused: Fused, shape: tuple[int, ...]) -> dict[str, Window]:
+    """Returns the rows of each part in a tensor of this shape."""
+    begin, rows = 0, {}
     for part, size in fused.parts.items():
         if not isinstance(size, int):
-            raise UsageError(f"'{name}' is fused of {fused.parts}; give each part a Sharding, or each part a size")
-        windows[part] = Window(fused.dim, begin, begin + size)
+            raise _mixed(name)
+        rows[part] = Window(fused.dim, begin, begin + size)
         begin += size
-    if fused.dim >= len(whole.shape) or whole.shape[fused.dim] != begin:
+    if not 0 <= fused.dim < len(shape) or shape[fused.dim] != begin:
         raise UsageError(
-            f"the parts of '{name}' have {begin} rows together, but its shape is {list(whole.shape)}; "
+            f"the parts of '{name}' have {begin} rows together, but its shape is {list(shape)}; "
             f"the sizes must add up to dimension {fused.dim}"
         )
-    return windows
+    return rows
+
+
+def _mixed(name: str) -> UsageError:
+    return UsageError(f"'{name}' is fused of parts with a size and parts with a Sharding; give all a size, or none")
 
 
 def _viewed(name: str, rank: int, tensor: torch.Tensor, shape: tuple[int, ...]) -> torch.Tensor:
-    local = tensor.detach()
-    if isinstance(local, DTensor):
-        local = local._local_tensor
-        if tuple(local.shape) != shape and local.numel() + math.prod(shape) > 0:
-            raise UsageError(
-                f"'{name}' has a shard of {list(local.shape)} on rank {rank}, but its placements say {list(shape)}; "
-                "redistribute it to Shard and Replicate"
-            )
+    local = (tensor._local_tensor if isinstance(tensor, DTensor) else tensor).detach()
+    if isinstance(tensor, DTensor) and tuple(local.shape) != shape and local.numel() + math.prod(shape) > 0:
+        raise UsageError(
+            f"'{name}' has a shard of {list(local.shape)} on rank {rank}, but its placements say {list(shape)}; "
+            "redistribute it to Shard and Replicate"
+        )
     if local.numel() != math.prod(shape):
         raise UsageError(
             f"'{name}' has {local.numel()} elements on rank {rank} (shape {list(local.shape)}), but its layout says "

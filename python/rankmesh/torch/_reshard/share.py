@@ -12,7 +12,7 @@ import torch
 import torch.distributed as dist
 from torch.distributed import distributed_c10d as c10d
 
-from rankmesh._errors import Disagreement, Error
+from rankmesh._errors import Disagreement
 from rankmesh.torch._agree import text_of
 from rankmesh.torch._reshard.describe import Layouts, Side
 from rankmesh.torch._reshard.layout import Layout, Window, merged
@@ -37,7 +37,7 @@ class Tables:
 
 
 def gather(group: dist.ProcessGroup, data: bytes) -> list[bytes]:
-    """Returns the data of all ranks, in the order of the group, with an all_gather of sizes and an all_reduce."""
+    """Returns the data of all ranks, in the order of the group: an all_reduce of sizes, then one of bytes."""
     device = torch.device(c10d._get_object_coll_device(group))
     sizes = torch.zeros(group.size(), dtype=torch.int64, device=device)
     sizes[group.rank()] = len(data)
@@ -83,7 +83,7 @@ def _heard(said: list[Any], layouts: Layouts) -> list[tuple[str, Layout, torch.d
     return [(name, known[number], getattr(torch, dtype) if dtype else None) for name, number, dtype in said[1]]
 
 
-def _fail(group: dist.ProcessGroup, errors: dict[int, str], own: Error | None) -> NoReturn:
+def _fail(group: dist.ProcessGroup, errors: dict[int, str], own: Exception | None) -> NoReturn:
     if own is not None:
         raise own
     shown = "; ".join(f"rank {rank}: {text}" for rank, text in list(errors.items())[:MOST_SHOWN])
@@ -96,12 +96,12 @@ def together(group: dist.ProcessGroup, make: Callable[[], tuple[T, Any]]) -> tup
 
     If it raises on one rank, every rank raises before data moves.
     """
-    own: Error | None = None
+    own: Exception | None = None
     try:
         result, told = make()
         content = _packed([told, ""]) if told is not None else b""
-    except Error as error:
-        own, content = error, _packed([None, str(error)])
+    except Exception as error:  # any: the other ranks would wait for this rank
+        own, content = error, _packed([None, str(error) or type(error).__name__])
     ranks = dist.get_process_group_ranks(group)
     heard = [json.loads(zlib.decompress(each)) if each else [None, ""] for each in gather(group, content)]
     errors = {rank: text for rank, (_, text) in zip(ranks, heard, strict=True) if text}
