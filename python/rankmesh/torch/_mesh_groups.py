@@ -125,7 +125,7 @@ def _compare(text: MeshText, ranks: Sequence[int]) -> str:
         start.part_from_earlier(patience, text.where)
     elif not start.is_parted:
         return start.key
-    agree(start.store, start.rank, ranks, str(text), patience, text.where, start.answer, call="DeviceMesh")
+    agree(start.store, start.rank, ranks, str(text), patience, text.where, start.answer, what="DeviceMesh")
     return start.key
 
 
