@@ -140,8 +140,10 @@ def initialise(text: MeshText) -> None:
     patience = _start.DEFAULT_TIMEOUT
     start = _start.begin(None, None, None, None, patience)
     start.part_from_earlier(patience, text.where)
-    everyone = range(start.size)
-    agree(start.store, start.rank, everyone, str(text), patience, text.where, start.answer, start.give_up, "DeviceMesh")
+    where, what = text.where, "DeviceMesh"
+    agree(
+        start.store, start.rank, range(start.size), str(text), patience, where, start.answer, start.give_up, what=what
+    )
     _start.initialise(start, None, None, patience)
 
 
