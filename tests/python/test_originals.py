@@ -144,6 +144,21 @@ def test_what_ends_or_cannot_be_imported_has_failed(originals: Any, tmp_path: Pa
     assert lines[-1] == "2 passed, 2 failed, 0 skipped"
 
 
+def test_files_take_the_place_of_a_checkout(originals: Any, tmp_path: Path, capsys: Any) -> None:
+    run(originals, tmp_path, capsys, {"tests/test_wrong.py": 0}, "--own")  # writes the files
+    tests = tmp_path / "checkout/tests"
+    framework = originals.Framework(
+        "invented", "ours", {}, (".", "..", "../.."), ("absent",), ("invented.part",), torch=False
+    )
+    files = [str(tests / "test_sizes.py"), str(tests / "test_wrong.py")]
+    assert originals.main(["invented", *files], {"invented": framework}) == 1
+    lines = capsys.readouterr().out.splitlines()
+    assert [line for line in lines if line.startswith("test_")] == [
+        "test_sizes.py: 1 passed, 2 failed, 1 skipped",
+        "test_wrong.py: 0 passed, 1 failed, 0 skipped",
+    ]
+
+
 def test_it_says_what_is_not_there(originals: Any, tmp_path: Path, capsys: Any) -> None:
     with pytest.raises(SystemExit):
         run(originals, tmp_path, capsys, {"tests/test_sizes.py": 0}, needs={"json": "x", "absent_too": "absent-too"})

@@ -6,6 +6,7 @@ import itertools
 import math
 import random
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,7 +18,9 @@ from torch.distributed.device_mesh import DeviceMesh, init_device_mesh  # noqa: 
 from torch.distributed.tensor import DTensor, Partial, Replicate, Shard  # noqa: E402
 from torch.distributed.tensor._utils import _compute_local_shape_and_global_offset  # noqa: E402
 from torch.distributed.tensor.placement_types import _StridedShard  # noqa: E402
-from torch_ranks import fake_world  # noqa: E402
+from torch_ranks import fake_world, preload, ranks  # noqa: E402
+
+preload("torch.distributed.tensor")
 
 MESHES = [
     "dp=2 tp=4",
@@ -44,18 +47,38 @@ def test_a_mesh_is_the_same_after_torch(text: str) -> None:
             assert there.get_coordinate() == (tuple(mesh.index(rank, axis) for axis in mesh.axes) if inside else None)
             for axis in mesh.axes if inside else ():
                 group = torch.distributed.get_process_group_ranks(there.get_group(axis))
-                assert group == sorted(mesh.group(rank, axis))
+                assert group == list(mesh.group(rank, axis))
 
 
 def test_any_placement_is_the_same_after_torch() -> None:
     for seed in range(20):
-        ranks = random.Random(seed).sample(range(8), 6)
-        placed = Placement(Mesh("a=2 b=3"), ranks)
-        with fake_world(ranks[seed % 6], 8):
+        order = random.Random(seed).sample(range(8), 6)
+        placed = Placement(Mesh("a=2 b=3"), order)
+        with fake_world(order[seed % 6], 8):
             there = from_device_mesh(to_device_mesh(placed, "cpu"))
             assert there.numpy().tolist() == placed.numpy().tolist()
             assert isinstance(there, Mesh) or there == placed
             assert from_device_mesh(to_device_mesh(placed.text, "cpu")) == there
+
+
+def gathered(rank: int, size: int) -> list[list[float]]:
+    found = []
+    for text in ("a=2 b=2 @[1,0,3,2]", "a=4 @[2,0,3,1]", "a=2:1 b=2:2"):
+        mesh = to_device_mesh(text, "cpu")
+        place = mesh.get_coordinate()
+        assert [mesh.get_local_rank(dim) for dim in range(mesh.ndim)] == list(place)
+        part = torch.arange(4.0).chunk(mesh.shape[-1])[place[-1]]
+        placements = [Replicate()] * (mesh.ndim - 1) + [Shard(0)]
+        found.append(DTensor.from_local(part, mesh, placements).full_tensor().tolist())
+        if mesh.ndim > 1:
+            flat = mesh._flatten("flat")
+            assert flat.get_local_rank() == flat.get_coordinate()[0]
+    torch.distributed.barrier()
+    return found
+
+
+def test_a_dtensor_on_permuted_ranks_is_in_order(tmp_path: Path) -> None:
+    assert ranks(4, gathered, tmp_path) == [[[0.0, 1.0, 2.0, 3.0]] * 3] * 4  # torch's own groups swap the halves
 
 
 def test_parts_of_a_device_mesh_are_meshes_of_the_same_ranks() -> None:

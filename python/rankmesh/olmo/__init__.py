@@ -287,9 +287,10 @@ def flatten_mesh(device_mesh: AnyMesh, name: str | None = None) -> AnyMesh:
     """The mesh as one dimension, by whose name its root is indexable afterwards."""
     if isinstance(device_mesh, DeviceMesh):
         return device_mesh._flatten(mesh_dim_name=name)
-    from rankmesh.torch._framework_mesh import flatten_alike
+    from rankmesh.torch._init_device_mesh import making
 
-    return flatten_alike("olmo", device_mesh, name)
+    with making("flatten_mesh") as made:
+        return made(device_mesh._flatten(name))
 
 
 _modules = ["", "context_parallel", "data_parallel", "expert_parallel", "pipeline_parallel", "tensor_parallel"]

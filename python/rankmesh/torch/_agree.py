@@ -88,11 +88,11 @@ def late(
     missing: list[int],
     where: Where,
     why: str = "",
-    call: str = "init",
+    what: str = "init",
 ) -> Timeout:
     """Returns the Timeout of a call for which some ranks were late."""
     return Timeout(
-        f"the timeout of {seconds(timeout)} expired in {call} on rank {rank}: {why}arrived {text_of(arrived)}, "
+        f"the timeout of {seconds(timeout)} expired in {what} on rank {rank}: {why}arrived {text_of(arrived)}, "
         f"missing {text_of(missing)}{where(missing)}",
         arrived,
         missing,
@@ -109,11 +109,11 @@ def agree(
     answer: Callable[[float], bool] | None = None,
     give_up: Callable[[list[int]], None] | None = None,
     ring: Callable[[], None] | None = None,
-    call: str = "init",
+    what: str = "init",
 ) -> None:
     """Returns when all of `ranks` have passed equal plans. Otherwise raises Disagreement or Timeout on every rank.
 
-    `call` is the name of the user's call, and `where` returns the coordinates of ranks as text. Calls `answer` while
+    `what` is the name of the user's call, and `where` returns the coordinates of ranks as text. Calls `answer` while
     this rank waits, `give_up` with the arrived ranks before it raises Timeout, and `ring` if this rank may have decided
     while rank 0 waits in `answer`.
     """
@@ -130,7 +130,7 @@ def agree(
     if give_up is not None:
         give_up(arrived)
     _linger(store, len(arrived))
-    raise late(timeout, rank, arrived, missing, where, call=call)
+    raise late(timeout, rank, arrived, missing, where, what=what)
 
 
 def _lines(store: Store) -> list[str]:

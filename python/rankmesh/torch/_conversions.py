@@ -21,15 +21,16 @@ from rankmesh.torch._world import default_device_type
 def to_device_mesh(mesh: str | Mesh | rankmesh.Placement, device_type: str | None = None) -> DeviceMesh:
     """Returns torch's DeviceMesh of these ranks and axes, made like the meshes of `init_device_mesh`.
 
-    Every rank of the mesh calls it. The default device is the accelerator of torch.distributed, else the host.
-    Raises what `init_device_mesh` raises, and UsageError for text that is not a mesh.
+    Every rank of the mesh calls it. The ranks of its groups are in the order of the mesh. The default device is the
+    accelerator of torch.distributed, else the host. Raises what `init_device_mesh` raises, and UsageError for text
+    that is not a mesh.
 
     >>> mesh = to_device_mesh("pp=2 dp=2 tp=2")  # doctest: +SKIP
     """
     if isinstance(mesh, str):
         mesh = rankmesh.Placement(mesh) if "[" in mesh else Mesh(mesh)
     axes = mesh.axes if isinstance(mesh, Mesh) else mesh.mesh.axes
-    with making("to_device_mesh") as made:
+    with making("to_device_mesh", keeps_order=True) as made:
         places = torch.tensor(mesh.numpy(), device="cpu")
         return made(DeviceMesh(device_type or default_device_type(), places, mesh_dim_names=tuple(axes)))
 

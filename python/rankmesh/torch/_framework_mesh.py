@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 import torch.distributed as dist
 from torch.distributed.device_mesh import DeviceMesh
 
-from rankmesh._core import Group, Mesh
+from rankmesh._core import Mesh
 from rankmesh.torch._device_mesh import device_mesh, flatten, unflatten
 from rankmesh.torch._named import Named, NamedGroups
 from rankmesh.torch._world import default_device_type
@@ -55,15 +55,3 @@ def device_meshes(
         made = [made_of(mesh) for mesh in meshes]
     flatten(made[0], {name: (axes, groups[name]) for name, axes in flattened.items()})
     return made, groups
-
-
-def flatten_alike(said: str, mesh: DeviceMesh, name: str | None) -> DeviceMesh:
-    """Returns `mesh._flatten(name)`. Every rank of the world calls it, but each creates only its own group."""
-    root, names = mesh._get_root_mesh(), mesh.mesh_dim_names or ()
-    name = name or "_".join(names)
-    fresh = name not in root._flatten_mapping and name not in (root.mesh_dim_names or ())
-    if names and fresh and mesh.get_coordinate() is not None:
-        ranks = Group(mesh.mesh.flatten().tolist())
-        groups = NamedGroups(f"{said}: {','.join(names)} of {root} flattened to {name}", [Named(name, ranks)])
-        flatten(mesh, {name: (names, groups[name])})
-    return mesh._flatten(name)

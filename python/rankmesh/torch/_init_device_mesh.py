@@ -17,27 +17,32 @@ from rankmesh._errors import UsageError
 from rankmesh.torch._mesh_groups import MeshText, create, initialise
 
 _everywhere = False
-_in_call: contextvars.ContextVar[bool] = contextvars.ContextVar("in_call", default=False)
+_in_call: contextvars.ContextVar[bool | None] = contextvars.ContextVar("in_call", default=None)
 _rank_maps = WeakTensorKeyDictionary()  # of the meshes of init_device_mesh: their submeshes have the same tensor
 _PARAMETERS = ("layout", "rank_map", "mesh_dim_names", "backend_override")
 
 
-def _is_ours(rank_map: torch.Tensor) -> bool:
-    return _everywhere or _in_call.get() or rank_map in _rank_maps
+def _keeps_order(rank_map: torch.Tensor) -> bool | None:
+    """Returns True if groups of a mesh keep its order, False if their ranks ascend, None if torch creates them."""
+    if rank_map in _rank_maps:
+        return bool(_rank_maps[rank_map])
+    in_call = _in_call.get()
+    return in_call if in_call is not None else False if _everywhere else None
 
 
 def _init_process_groups(
     layout: Any, rank_map: torch.Tensor, mesh_dim_names: Sequence[str] | None, backend_override: Any
 ) -> Any:
-    if _is_ours(rank_map):
-        names = create(layout, rank_map, mesh_dim_names, backend_override)
+    keeps_order = _keeps_order(rank_map)
+    if keeps_order is not None:
+        names = create(layout, rank_map, mesh_dim_names, backend_override, keeps_order)
         if names is not None:
             return names
     return _torchs["_init_process_groups"].__func__(layout, rank_map, mesh_dim_names, backend_override)
 
 
 def _setup_world_group_and_device(self: DeviceMesh) -> Any:
-    if _is_ours(self._rank_map):
+    if _keeps_order(self._rank_map) is not None:
         initialise(MeshText(self._layout, self._rank_map, self._mesh_dim_names))
     return _torchs["_setup_world_group_and_device"](self)
 
@@ -124,18 +129,20 @@ def init_device_mesh(
 
 
 @contextlib.contextmanager
-def making(call: str) -> Iterator[Callable[[DeviceMesh], DeviceMesh]]:
+def making(call: str, *, keeps_order: bool = False) -> Iterator[Callable[[DeviceMesh], DeviceMesh]]:
     """A context in which DeviceMeshes are made like those of `init_device_mesh`.
 
-    The function that it gives returns a mesh whose later groups are made so, too.
+    The function that it gives returns a mesh whose later groups are made so, too. `keeps_order`: the ranks of groups
+    are in the order of the mesh; else they ascend, as torch has them.
     """
 
     def made(mesh: DeviceMesh) -> DeviceMesh:
-        _rank_maps[mesh._rank_map] = True
+        if mesh._rank_map not in _rank_maps:
+            _rank_maps[mesh._rank_map] = keeps_order
         return mesh
 
     _put(call)
-    token = _in_call.set(True)
+    token = _in_call.set(keeps_order)
     try:
         yield made
     finally:

@@ -75,23 +75,32 @@ class MeshText:
 
 
 def create(
-    layout: _MeshLayout, rank_map: torch.Tensor, names: Sequence[str] | None, overrides: Sequence[Override]
+    layout: _MeshLayout,
+    rank_map: torch.Tensor,
+    names: Sequence[str] | None,
+    overrides: Sequence[Override],
+    keeps_order: bool,
 ) -> list[Any] | None:
     """Returns the name of this rank's group of every dimension; [] on a rank outside the mesh.
 
     Exactly the ranks of the mesh call it. If a dimension needs a group, they compare the mesh first: if meshes differ,
     every rank raises Disagreement; if a rank is missing, all others raise Timeout. Returns None if only torch can
-    create these groups, and then nothing was done.
+    create these groups, and then nothing was done. `keeps_order`: the ranks of groups are in the order of the mesh,
+    else they ascend, as torch has them.
     """
     if not _creates(rank_map, overrides):
         return None
     world = dist.get_world_size()
     default = c10d._get_default_group()
     dims = list(zip(layout, overrides, names or [f"dim_{dim}" for dim in range(len(layout))], strict=True))
-    takes_default = [axis.numel() == world and each == (None, None) for axis, each, _ in dims]
+    of_torch = [not keeps_order or _ascends(axis, rank_map) for axis in layout]
+    takes_default = [
+        torchs and axis.numel() == world and each == (None, None)
+        for torchs, (axis, each, _) in zip(of_torch, dims, strict=True)
+    ]
     if torch.cuda.is_available() and dist.get_backend() == "gloo":  # torch then does not use the default group
         takes_default = [False] * len(dims)
-    splits = [not takes and _groups.can_split(each[0]) for takes, (_, each, _) in zip(takes_default, dims, strict=True)]
+    splits = [torchs and _groups.can_split(each[0]) for torchs, (_, each, _) in zip(of_torch, dims, strict=True)]
     inside = bool((rank_map == dist.get_rank()).any())
     key = ""
     text = MeshText(layout, rank_map, names, overrides)
@@ -105,7 +114,7 @@ def create(
         elif splits[number]:
             made.append(_split(axis, rank_map, name, override))
         elif inside:
-            made.append(_new(axis, rank_map, f"mesh_{name}", override, f"{key}/{number}"))
+            made.append(_new(axis, rank_map, f"mesh_{name}", override, f"{key}/{number}", keeps_order))
     return [name for name in made if name is not None]
 
 
@@ -142,7 +151,7 @@ def initialise(text: MeshText) -> None:
     patience = _start.DEFAULT_TIMEOUT
     start = _start.begin(None, None, None, None, patience)
     start.part_from_earlier(patience, text.where)
-    start.agree(str(text), patience, text.where, call="DeviceMesh")
+    start.agree(str(text), patience, text.where, what="DeviceMesh")
     _start.initialise(start, None, None, patience)
 
 
@@ -152,9 +161,17 @@ def _known(key: object) -> str | None:
     return name if any(name == there for there in c10d._world.pg_names.values()) else None
 
 
-def _new(axis: _FlatLayout, rank_map: torch.Tensor, description: str, override: Override, key: str) -> str:
+def _ascends(axis: _FlatLayout, rank_map: torch.Tensor) -> bool:
+    return bool((_MeshLayout([axis]).remap_to_tensor(rank_map).diff(dim=1) > 0).all())
+
+
+def _new(
+    axis: _FlatLayout, rank_map: torch.Tensor, description: str, override: Override, key: str, keeps_order: bool
+) -> str:
     parts = _MeshLayout([axis]).remap_to_tensor(rank_map)
-    ranks = sorted(parts[(parts == dist.get_rank()).any(dim=1)][0].tolist())  # torch sorts them
+    ranks = parts[(parts == dist.get_rank()).any(dim=1)][0].tolist()
+    if not keeps_order:
+        ranks.sort()
     backend, options = override
     shared = (tuple(ranks), backend, id(options) if options is not None else None)
     if (name := _known(shared)) is None:

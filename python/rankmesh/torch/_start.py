@@ -61,12 +61,12 @@ class Start:
         timeout: datetime.timedelta,
         where: Where,
         ranks: Sequence[int] | None = None,
-        call: str = "init",
+        what: str = "init",
     ) -> None:
         """Compares descriptions on all ranks, or on `ranks`; each of them calls it. Raises as `_agree.agree`."""
         ranks = range(self.size) if ranks is None else ranks
         waits = (self.answer, self.give_up, self.ring)
-        agree(self.store, self.rank, ranks, description, timeout, where, *waits, call=call)
+        agree(self.store, self.rank, ranks, description, timeout, where, *waits, what=what)
 
     def part_from_earlier(self, timeout: datetime.timedelta, where: Where) -> None:
         """Separates this start from data of earlier starts that the store may hold. Every rank calls it.
