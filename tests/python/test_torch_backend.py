@@ -355,6 +355,13 @@ def check_odd_tensors(rank: int, size: int) -> None:
     leaf = torch.ones(2, 2, requires_grad=True)
     dist.all_reduce(leaf.t(), group=ours) if rank < 0 else dist.all_reduce(leaf.detach().t()[:1], group=ours)
     assert leaf.tolist() == [[size, 1.0], [size, 1.0]]
+    whole = torch.zeros(4, 2 * size, requires_grad=True)  # autograd counts no write, as with Gloo
+    part = torch.chunk(whole, size, 1)[rank]
+    dist.broadcast(whole.detach(), 0, group=ours)
+    dist.all_reduce(part.detach(), group=ours)
+    dist.all_gather([each.detach() for each in torch.chunk(whole, size, 1)], torch.ones(4, 2), group=ours)
+    assert whole._version == 0
+    assert part.grad_fn is not None
     uneven = [torch.full((2 * rank + to,), float(rank)) for to in range(size)]
     into = [torch.zeros(2 * source + rank) for source in range(size)]
     dist.all_to_all(into, uneven, group=ours)

@@ -18,8 +18,7 @@ def memory(tensor: torch.Tensor, copies: list[After] | None = None) -> torch.Ten
 
     `copies` gets a function that copies back what the operation writes into the copy; None: it writes nothing.
     """
-    if tensor.requires_grad:
-        tensor = tensor.detach()
+    tensor = tensor.data  # autograd does not count the write, as with torch's own backends
     if tensor.layout is not torch.strided:
         raise UsageError(f"the backend 'rankmesh' was given a tensor of layout {tensor.layout}; pass x.to_dense()")
     if tensor.dtype in _BYTES:
@@ -41,8 +40,7 @@ def reduced(tensor: torch.Tensor, copies: list[After] | None = None) -> torch.Te
 
 
 def _copy(to: torch.Tensor, copy: torch.Tensor) -> None:
-    with torch.no_grad():
-        to.copy_(copy)
+    to.data.copy_(copy)
 
 
 def joined(tensors: Sequence[torch.Tensor], copies: list[After] | None = None) -> torch.Tensor:
@@ -97,4 +95,4 @@ def _side_by_side(tensors: Sequence[torch.Tensor]) -> torch.Tensor | None:
         ):
             return None
         at += each.numel()
-    return first.detach().as_strided((at - first.storage_offset(),), (1,))
+    return first.data.as_strided((at - first.storage_offset(),), (1,))

@@ -28,7 +28,8 @@ class Turn:
         self._lock = threading.RLock()
         self._thread = 0
         self._shared = False
-        self._dropped: list[tuple[Sequence[Pending[Any]], Sequence[Callable[[], None]]]] = []
+        self._dropped: collections.deque[tuple[Sequence[Pending[Any]], Sequence[Callable[[], None]]]]
+        self._dropped = collections.deque()
 
     def __enter__(self) -> None:
         thread = threading.get_ident()
@@ -52,8 +53,8 @@ class Turn:
 
     def finish_dropped(self, *, wait: bool = False) -> None:
         """Finishes the dropped operations that have ended; `wait`: all of them."""
-        dropped, self._dropped = self._dropped, []
-        for pending, after in dropped:
+        for _ in range(len(self._dropped)):
+            pending, after = self._dropped.popleft()
             if not wait and not all(each.done() for each in pending):
                 self._dropped.append((pending, after))
                 continue
