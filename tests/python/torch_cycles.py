@@ -123,12 +123,12 @@ def enter(me: rankmesh.torch.Member, most: int, cycle: int) -> rankmesh.torch.Me
     return standby.swap()
 
 
-def run(cycles: int, seed: int, folder: Path, size: int = 4, store: str = "folder") -> tuple[int, list[str]]:
+def run(cycles: int, seed: int, folder: Path, size: int = 4) -> tuple[int, list[str]]:
     """Returns how many processes were killed, and what was wrong."""
     fates, chance, kills = draw(seed, cycles, size), random.Random(seed + 1), 0
     results: dict[int, int] = {}
     try:
-        with Job(folder, size, store) as job:
+        with Job(folder, size) as job:
             for rank in range(size):
                 job.start(rank, rank_of, rank, size, fates, None)
             for rank, result in job.ended(120):
