@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import gc
 import socket
 import sys
 import traceback
@@ -173,7 +172,6 @@ def _free_failed_step() -> None:
     An old DistributedDataParallel would reduce the gradients of its model again, beside a new one.
     """
     traceback.clear_frames(sys.exc_info()[2])
-    gc.collect()
 
 
 def swap(made: Connected, settings: Settings, *, broken: bool = False) -> World:

@@ -246,7 +246,9 @@ class Member:
         """
         engine = _elastic.engine_of(self._world, "reconfigure")
         settings = _elastic.settings_of(self._world)
-        made = _elastic.connect(engine.root.sub(list(ranks)), settings, engine.root)
+        root, listed = engine.root, list(ranks)
+        world = root if listed == list(range(root.size)) else root.sub(listed)  # only the root can grow
+        made = _elastic.connect(world, settings, root)
         return Member(_elastic.swap(made, settings), None)
 
     def _growing(self, asked: str) -> Engine:
