@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import inspect
 import io
 import itertools
 import os
@@ -101,12 +102,14 @@ def test_job_when_ranks_die_shrinks_and_regains_them(lost: tuple[int, ...], stor
 
 def reconfigure(rank: int, *worlds: list[list[int]]) -> list[tuple[int, int]]:
     """In turn this rank is in the part of each list that has it. It ends with its last part."""
+    original = sys.excepthook
     me = rankmesh.torch.init("dp=*", backend="rankmesh")
     places = [check(me)]
     for parts in worlds:
         if mine := [part for part in parts if rank in part]:
             me = me.reconfigure(mine[0])
             places.append(check(me))
+            assert inspect.getclosurevars(sys.excepthook).nonlocals["old_hook"] is original  # it says the rank once
     me.destroy()
     return places
 
