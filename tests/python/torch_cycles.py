@@ -29,7 +29,7 @@ from rankmesh import PeerLost
 
 PLAN: Any = {"over": [("dp", "tp")], "timeout": 120}
 DELAYS = (0.0, 0.0001, 0.001, 0.003, 0.01, 0.03, 0.1)  # seconds
-MOST_HELD = 20  # descriptors and threads more than after the first cycle
+MOST_HELD = 4  # descriptors and threads more than after the first cycle
 
 
 class Fate(NamedTuple):

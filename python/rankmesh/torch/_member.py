@@ -33,11 +33,11 @@ class Member:
         self._world = world
         self._name = mesh
         self._device_mesh: DeviceMesh | None = None
-        only = [mesh] if mesh is not None else list(world.meshes) if len(world.meshes) == 1 else []
-        self._members = {name: self if name in only else Member(world, name) for name in world.meshes if mesh is None}
+        self._only = [mesh] if mesh is not None else list(world.meshes) if len(world.meshes) == 1 else []
+        self._members = {name: Member(world, name) for name in world.meshes if name not in self._only and mesh is None}
 
     def __getitem__(self, mesh: str, /) -> Member:
-        if self._name == mesh:
+        if mesh in self._only:
             return self
         if mesh in self._members:
             return self._members[mesh]
@@ -203,6 +203,7 @@ class Member:
         engine = _elastic.engine_of(self._world, "survivors")
         if self._world.standby is not None:
             self._world.standby.settle()
+            self._world.standby = None
         settings = _elastic.settings_of(self._world)
         made = _elastic.connect_survivors(engine.newest, grace, settings)
         return Member(_elastic.swap(made, settings, broken=True), None)

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from torch._C._distributed_c10d import Store
 
 from rankmesh._core import Mesh
-from rankmesh._engine import Communicator, World
+from rankmesh._engine import Communicator, Member, World
 from rankmesh._errors import UsageError
 
 PORTS = 8  # that rank 0 tries, one after the other, in case another process takes the first
@@ -31,17 +31,18 @@ class Engine:
         """The engine that goes on with the process, where one does."""
         self.grows = False
         """True while a thread makes a larger world; the world then makes no groups."""
-        self._member = world.join(Mesh([("world", world.size)]))
-        self._alone = self._member.group([world.rank], name="alone")
+        member = world.join(Mesh([("world", world.size)]))
+        self._member: Member | None = member
+        self._alone: Communicator | None = member.group([world.rank], name="alone")
         self._prepared: dict[tuple[int, ...], Communicator] = {}
 
     def whole(self) -> Communicator:
         """Returns the communicator of all ranks."""
-        return self._member.on("world")
+        return self._open().on("world")
 
     def group(self, ranks: Sequence[int], name: str, timeout: datetime.timedelta) -> Communicator:
         """Returns a communicator of these ranks, in this order. Exactly these ranks call it."""
-        if len(ranks) == 1:
+        if len(ranks) == 1 and self._alone is not None:
             return self._alone.within(timeout)
         prepared = self._prepared.pop(tuple(ranks), None)
         if prepared is not None:
@@ -51,12 +52,12 @@ class Engine:
                 f"a group of the ranks {list(ranks)} was asked for while a standby connects; make it before "
                 "standby(), or after swap()"
             )
-        return self._member.group(ranks, name=_short(name), timeout=timeout)
+        return self._open().group(ranks, name=_short(name), timeout=timeout)
 
     def prepare(self, ranks: Sequence[int], name: str) -> None:
         """Connects these ranks for the next `group` of them. Exactly these ranks call it."""
         if tuple(ranks) not in self._prepared:
-            self._prepared[tuple(ranks)] = self._member.group(ranks, name=_short(name))
+            self._prepared[tuple(ranks)] = self._open().group(ranks, name=_short(name))
 
     def close(self, *, aborted: bool = False) -> None:
         """Ends this process's part in the world, as soon as its communicators have ended; aborted: at once."""
@@ -69,6 +70,12 @@ class Engine:
                 world.__exit__(RuntimeError, RuntimeError("the process group was aborted"), None)
             else:
                 world.close()
+        self._member = self._alone = None  # whoever still has this object, the connections end
+
+    def _open(self) -> Member:
+        if self._member is None:
+            raise UsageError("the default process group was destroyed; its groups are over")
+        return self._member
 
 
 def _short(name: str) -> str:
