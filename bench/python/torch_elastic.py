@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import argparse
 import functools
-import os
 import statistics
 import sys
 import tempfile
@@ -47,9 +46,7 @@ def timed(
 
 def start(times: Times, size: int, rounds: int) -> rankmesh.torch.Member:
     """Starts as many worlds, of which the last stays."""
-    job = os.environ["RANKMESH_JOB"]
     for left in reversed(range(rounds)):
-        os.environ["RANKMESH_JOB"] = f"{job}{left or ''}"
         me = timed(times, "init", lambda: rankmesh.torch.init(PLAN, backend="rankmesh", **OPTIONS))
         if left:
             me.destroy()
@@ -103,7 +100,8 @@ def main() -> None:
         for rank, times in job.ended(120):
             if times is None:
                 comes += 1
-                job.start(rank, rank_of, rank, given.size, given.rounds, Path(folder), comes)
+                last = {"RANKMESH_JOB": f"{job.environment['RANKMESH_JOB']}.{given.rounds}"}
+                job.start(rank, rank_of, rank, given.size, given.rounds, Path(folder), comes, **last)
             elif rank == 0:
                 medians = {what: statistics.median(each) for what, each in times.items()}
     for what, median in medians.items():

@@ -145,6 +145,9 @@ def split_and_merge(rank: int) -> bool:
     me = half.reconfigure(range(4))
     assert check(me) == (rank, 4)
     me.destroy()
+    me = rankmesh.torch.init("dp=*", backend="rankmesh")  # a second world, in the store that has had the first
+    assert check(me) == (rank, 4)
+    me.destroy()
     return True
 
 
@@ -224,6 +227,11 @@ def leave_standby(rank: int) -> Any:
     me.standby(1, timeout=60)
     with pytest.raises(UsageError, match=r"a group of the ranks \[0, 1\] was asked for while a standby connects"):
         dist.new_group([0, 1])
+    for call in (lambda: me.grow(1, 1), lambda: me.standby(1, 1), lambda: me.reconfigure([rank])):
+        with pytest.raises(
+            UsageError, match=r"was called while a standby connects; call its ready\(\) and swap\(\) first"
+        ):
+            call()
     check(me)
     return True
 

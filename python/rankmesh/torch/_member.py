@@ -245,7 +245,7 @@ class Member:
         >>> half = me.reconfigure(range(4) if me.rank < 4 else range(4, 8))  # doctest: +SKIP
         >>> me = half.reconfigure(range(8))  # doctest: +SKIP
         """
-        engine = _elastic.engine_of(self._world, "reconfigure")
+        engine = self._without_standby("reconfigure")
         settings = _elastic.settings_of(self._world)
         root, listed = engine.root, list(ranks)
         world = root if listed == list(range(root.size)) else root.sub(listed)  # only the root can grow
@@ -254,7 +254,7 @@ class Member:
 
     def _growing(self, asked: str) -> Engine:
         """Returns the engine of this member if processes can enter its world."""
-        engine = _elastic.engine_of(self._world, asked)
+        engine = self._without_standby(asked)
         if not (os.environ.get("RANKMESH_STORE") and os.environ.get("RANKMESH_JOB")):
             raise UsageError(
                 f"{asked} was called, but no new process can find this job; start its processes with RANKMESH_STORE "
@@ -265,6 +265,12 @@ class Member:
                 f"{asked} was called in a part of the world of {engine.root.size} ranks; call "
                 f"reconfigure(range({engine.root.size})) on all of them first"
             )
+        return engine
+
+    def _without_standby(self, asked: str) -> Engine:
+        engine = _elastic.engine_of(self._world, asked)
+        if engine.grows:
+            raise UsageError(f"{asked} was called while a standby connects; call its ready() and swap() first")
         return engine
 
     # --- destruction

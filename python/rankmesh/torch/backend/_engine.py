@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import hashlib
+import itertools
 import os
 import re
 import secrets
@@ -16,6 +17,7 @@ from rankmesh._core import Mesh
 from rankmesh._engine import Communicator, Member, World
 from rankmesh._errors import UsageError
 
+_starts = itertools.count(1)  # of worlds that this process has placed as rank 0
 PORTS = 8  # that rank 0 tries, one after the other, in case another process takes the first
 
 
@@ -112,9 +114,11 @@ def _checked(world: World, rank: int, size: int) -> World:
 def _place() -> tuple[str, str]:
     """Returns the URL of a store, and the id of the job in it.
 
-    Without RANKMESH_STORE rank 0 serves the store; without RANKMESH_JOB no other process can guess the id.
+    Without RANKMESH_STORE rank 0 serves the store. Without RANKMESH_JOB no other process can guess the id; later worlds
+    of the same processes have another, such as JOB.2, because a store takes an id once.
     """
-    job = os.environ.get("RANKMESH_JOB") or secrets.token_hex(16)
+    number, given = next(_starts), os.environ.get("RANKMESH_JOB")
+    job = secrets.token_hex(16) if not given else given if number == 1 else f"{given}.{number}"
     if url := os.environ.get("RANKMESH_STORE"):
         return url, job
     host, port = own_address()
