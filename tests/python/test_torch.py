@@ -756,7 +756,12 @@ def test_the_example_prints_what_the_document_shows(tmp_path: Path) -> None:
 def test_snippets_of_the_document_are_part_of_the_example_or_of_these_tests() -> None:
     sources = [
         [line.strip() for line in path.read_text().splitlines() if line.strip()]
-        for path in (EXAMPLE, TRAIN, *Path(__file__).parent.glob("test_torch*.py"))
+        for path in (
+            EXAMPLE,
+            TRAIN,
+            EXAMPLE.with_name("elastic_torch.py"),
+            *Path(__file__).parent.glob("test_torch*.py"),
+        )
     ]
     shown = blocks("python")
     assert shown

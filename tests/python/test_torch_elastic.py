@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import inspect
 import io
 import itertools
 import os
@@ -24,6 +25,7 @@ import torch.distributed as dist  # noqa: E402
 import torch_cycles  # noqa: E402
 from elastic_ranks import Job, die  # noqa: E402
 from rankmesh.torch._fit import unfit  # noqa: E402
+from test_torch import blocks  # noqa: E402
 from torch_ranks import preload  # noqa: E402
 
 preload("torch._dynamo", "torch.nn.parallel")  # which DistributedDataParallel and optimizers import
@@ -100,12 +102,14 @@ def test_job_when_ranks_die_shrinks_and_regains_them(lost: tuple[int, ...], stor
 
 def reconfigure(rank: int, *worlds: list[list[int]]) -> list[tuple[int, int]]:
     """In turn this rank is in the part of each list that has it. It ends with its last part."""
+    original = sys.excepthook
     me = rankmesh.torch.init("dp=*", backend="rankmesh")
     places = [check(me)]
     for parts in worlds:
         if mine := [part for part in parts if rank in part]:
             me = me.reconfigure(mine[0])
             places.append(check(me))
+            assert inspect.getclosurevars(sys.excepthook).nonlocals["old_hook"] is original  # it says the rank once
     me.destroy()
     return places
 
@@ -134,6 +138,25 @@ def test_reconfigure_when_worlds_change_sums_their_ranks(worlds: list[list[list[
         assert places == [(part.index(rank), len(part)) for part in parts]
 
 
+def split_and_merge(rank: int) -> bool:
+    me = rankmesh.torch.init("dp=*", backend="rankmesh")
+    half = me.reconfigure([0, 1] if me.rank < 2 else [2, 3])
+    assert check(half) == (rank % 2, 2)
+    me = half.reconfigure(range(4))
+    assert check(me) == (rank, 4)
+    me.destroy()
+    me = rankmesh.torch.init("dp=*", backend="rankmesh")  # a second world, in the store that has had the first
+    assert check(me) == (rank, 4)
+    me.destroy()
+    return True
+
+
+def test_parts_of_a_world_when_merged_are_the_world(tmp_path: Path) -> None:
+    with Job(tmp_path, 4) as job:
+        job.start_all(split_and_merge)
+        assert job.results() == [True] * 4
+
+
 # --- standby
 
 
@@ -150,6 +173,9 @@ def work_until_larger(rank: int) -> Any:
     standby = me.standby(2, timeout=60)
     with pytest.raises(UsageError, match="swap was called on a standby that is not connected on all ranks"):
         standby.swap()
+    if rank == 1:  # its thread ends later than the others'
+        alive, calls = standby._thread.is_alive, itertools.count()
+        standby._thread.is_alive = lambda: alive() or next(calls) < 3  # type: ignore[method-assign]
     steps = work_until_ready(standby, me)
     assert standby.ready()
     me = standby.swap()
@@ -201,6 +227,11 @@ def leave_standby(rank: int) -> Any:
     me.standby(1, timeout=60)
     with pytest.raises(UsageError, match=r"a group of the ranks \[0, 1\] was asked for while a standby connects"):
         dist.new_group([0, 1])
+    for call in (lambda: me.grow(1, 1), lambda: me.standby(1, 1), lambda: me.reconfigure([rank])):
+        with pytest.raises(
+            UsageError, match=r"was called while a standby connects; call its ready\(\) and swap\(\) first"
+        ):
+            call()
     check(me)
     return True
 
@@ -252,18 +283,21 @@ def test_grow_when_a_process_has_another_plan_raises(tmp_path: Path) -> None:
 # --- the example, and many cycles
 
 
+PROGRAM = Path(__file__).parents[2] / "examples/python/elastic_torch.py"
+PAGE = "docs/python-torch-elastic.md"
+STEP = re.compile(r"^step (\d) on (\d) ranks: loss ([0-9.]+)$", re.M)
+
+
 def example(*words: str) -> str:
-    path = Path(__file__).parents[2] / "examples/python/elastic_torch.py"
-    sys.argv = [str(path), *words]
+    sys.argv = [str(PROGRAM), *words]
     with contextlib.redirect_stdout(io.StringIO()) as said:
-        runpy.run_path(str(path), run_name="__main__")
+        runpy.run_path(str(PROGRAM), run_name="__main__")
     return said.getvalue()
 
 
 def losses(worlds: list[int]) -> list[float]:
     """The losses of one process that has in step i the gradients of worlds[i] ranks."""
-    path = Path(__file__).parents[2] / "examples/python/elastic_torch.py"
-    program = runpy.run_path(str(path))
+    program = runpy.run_path(str(PROGRAM))
     training, losses = program["Training"](), []
     for step, size in enumerate(worlds):
         training.optimizer.zero_grad()
@@ -283,11 +317,22 @@ def test_example_when_a_rank_dies_has_losses_of_its_worlds(tmp_path: Path) -> No
         job.start(2, example, "again")
         said = job.results()
     assert "rank 2 is gone" in said[0]
-    steps = re.findall(r"^step (\d) on (\d) ranks: loss ([0-9.]+)$", said[0], re.M)
+    steps = STEP.findall(said[0])
     assert [int(step) for step, _, _ in steps] == list(range(8))
     worlds = [int(size) for _, size, _ in steps]
     assert worlds == [4, 4, 3, 3, 3, 4, 4, 4]
     assert [float(loss) for _, _, loss in steps] == pytest.approx(losses(worlds), abs=2e-6)
+    (shown,) = [STEP.findall(block) for block in blocks("text", PAGE)]
+    assert [(*each[:2], pytest.approx(float(each[2]), abs=1e-4)) for each in shown] == [
+        (*each[:2], float(each[2])) for each in steps
+    ]
+
+
+def test_snippets_of_the_page_are_lines_of_programs() -> None:
+    sources = [[line.strip() for line in path.read_text().splitlines()] for path in (PROGRAM, Path(__file__))]
+    for block in blocks("python", PAGE):
+        lines = [line.strip() for line in block.splitlines()]
+        assert any(lines == source[at : at + len(lines)] for source in sources for at in range(len(source))), block
 
 
 def test_cycles_when_ranks_are_killed_again_go_on(tmp_path: Path) -> None:

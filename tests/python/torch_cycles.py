@@ -29,7 +29,7 @@ from rankmesh import PeerLost
 
 PLAN: Any = {"over": [("dp", "tp")], "timeout": 120}
 DELAYS = (0.0, 0.0001, 0.001, 0.003, 0.01, 0.03, 0.1)  # seconds
-MOST_HELD = 20  # descriptors and threads more than after the first cycle
+MOST_HELD = 4  # descriptors and threads more than after the first cycle
 
 
 class Fate(NamedTuple):
@@ -123,12 +123,12 @@ def enter(me: rankmesh.torch.Member, most: int, cycle: int) -> rankmesh.torch.Me
     return standby.swap()
 
 
-def run(cycles: int, seed: int, folder: Path, size: int = 4, store: str = "folder") -> tuple[int, list[str]]:
+def run(cycles: int, seed: int, folder: Path, size: int = 4) -> tuple[int, list[str]]:
     """Returns how many processes were killed, and what was wrong."""
     fates, chance, kills = draw(seed, cycles, size), random.Random(seed + 1), 0
     results: dict[int, int] = {}
     try:
-        with Job(folder, size, store) as job:
+        with Job(folder, size) as job:
             for rank in range(size):
                 job.start(rank, rank_of, rank, size, fates, None)
             for rank, result in job.ended(120):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime
-import gc
+import inspect
 import socket
 import sys
 import traceback
@@ -173,7 +173,12 @@ def _free_failed_step() -> None:
     An old DistributedDataParallel would reduce the gradients of its model again, beside a new one.
     """
     traceback.clear_frames(sys.exc_info()[2])
-    gc.collect()
+
+
+def _unwrap_excepthook() -> None:
+    """Removes what init_process_group puts around sys.excepthook, which prints the rank in the old world."""
+    if sys.excepthook.__qualname__.endswith("_distributed_excepthook"):
+        sys.excepthook = inspect.getclosurevars(sys.excepthook).nonlocals["old_hook"]
 
 
 def swap(made: Connected, settings: Settings, *, broken: bool = False) -> World:
@@ -189,6 +194,7 @@ def swap(made: Connected, settings: Settings, *, broken: bool = False) -> World:
             c10d._abort_process_group()
         else:
             dist.destroy_process_group()
+        _unwrap_excepthook()
     world = made.engine.world
     start = _start.Start(world.rank, world.size, made.store, "rankmesh 0", made.store)
     with on(made.engine):

@@ -33,11 +33,11 @@ class Member:
         self._world = world
         self._name = mesh
         self._device_mesh: DeviceMesh | None = None
-        only = [mesh] if mesh is not None else list(world.meshes) if len(world.meshes) == 1 else []
-        self._members = {name: self if name in only else Member(world, name) for name in world.meshes if mesh is None}
+        self._only = [mesh] if mesh is not None else list(world.meshes) if len(world.meshes) == 1 else []
+        self._members = {name: Member(world, name) for name in world.meshes if name not in self._only and mesh is None}
 
     def __getitem__(self, mesh: str, /) -> Member:
-        if self._name == mesh:
+        if mesh in self._only:
             return self
         if mesh in self._members:
             return self._members[mesh]
@@ -203,6 +203,7 @@ class Member:
         engine = _elastic.engine_of(self._world, "survivors")
         if self._world.standby is not None:
             self._world.standby.settle()
+            self._world.standby = None
         settings = _elastic.settings_of(self._world)
         made = _elastic.connect_survivors(engine.newest, grace, settings)
         return Member(_elastic.swap(made, settings, broken=True), None)
@@ -244,14 +245,16 @@ class Member:
         >>> half = me.reconfigure(range(4) if me.rank < 4 else range(4, 8))  # doctest: +SKIP
         >>> me = half.reconfigure(range(8))  # doctest: +SKIP
         """
-        engine = _elastic.engine_of(self._world, "reconfigure")
+        engine = self._without_standby("reconfigure")
         settings = _elastic.settings_of(self._world)
-        made = _elastic.connect(engine.root.sub(list(ranks)), settings, engine.root)
+        root, listed = engine.root, list(ranks)
+        world = root if listed == list(range(root.size)) else root.sub(listed)  # only the root can grow
+        made = _elastic.connect(world, settings, root)
         return Member(_elastic.swap(made, settings), None)
 
     def _growing(self, asked: str) -> Engine:
         """Returns the engine of this member if processes can enter its world."""
-        engine = _elastic.engine_of(self._world, asked)
+        engine = self._without_standby(asked)
         if not (os.environ.get("RANKMESH_STORE") and os.environ.get("RANKMESH_JOB")):
             raise UsageError(
                 f"{asked} was called, but no new process can find this job; start its processes with RANKMESH_STORE "
@@ -262,6 +265,12 @@ class Member:
                 f"{asked} was called in a part of the world of {engine.root.size} ranks; call "
                 f"reconfigure(range({engine.root.size})) on all of them first"
             )
+        return engine
+
+    def _without_standby(self, asked: str) -> Engine:
+        engine = _elastic.engine_of(self._world, asked)
+        if engine.grows:
+            raise UsageError(f"{asked} was called while a standby connects; call its ready() and swap() first")
         return engine
 
     # --- destruction

@@ -78,6 +78,7 @@ class Standby:
         if not self._all_connected:
             raise UsageError("swap was called on a standby that is not connected on all ranks; call it after ready()")
         assert self._made is not None
+        self._world.standby = None
         return self._member_of(_elastic.swap(self._made, self._settings))
 
 

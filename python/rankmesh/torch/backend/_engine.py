@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import hashlib
+import itertools
 import os
 import re
 import secrets
@@ -13,10 +14,11 @@ from collections.abc import Callable, Iterable, Sequence
 from torch._C._distributed_c10d import Store
 
 from rankmesh._core import Mesh
-from rankmesh._engine import Communicator, World
+from rankmesh._engine import Communicator, Member, World
 from rankmesh._errors import Disagreement, PeerLost, Timeout, UsageError
 
 ENGINE_ERRORS = (Disagreement, PeerLost, Timeout)
+_starts = itertools.count(1)  # of worlds that this process has placed as rank 0
 PORTS = 8  # that rank 0 tries, one after the other, in case another process takes the first
 
 
@@ -32,19 +34,20 @@ class Engine:
         """The engine that goes on with the process, where one does."""
         self.grows = False
         """True while a thread makes a larger world; the world then makes no groups."""
-        self._member = world.join(Mesh([("world", world.size)]))
-        self._alone = self._member.group([world.rank], name="alone")
+        member = world.join(Mesh([("world", world.size)]))
+        self._member: Member | None = member
+        self._alone: Communicator | None = member.group([world.rank], name="alone")
         self._prepared: dict[tuple[int, ...], Communicator] = {}
         self.where: Callable[[Iterable[int]], str] | None = None
         """Returns the coordinates of ranks as the end of an error's text; None: no mesh is known."""
 
     def whole(self) -> Communicator:
         """Returns the communicator of all ranks."""
-        return self._member.on("world")
+        return self._open().on("world")
 
     def group(self, ranks: Sequence[int], name: str, timeout: datetime.timedelta) -> Communicator:
         """Returns a communicator of these ranks, in this order. Exactly these ranks call it."""
-        if len(ranks) == 1:
+        if len(ranks) == 1 and self._alone is not None:
             return self._alone.within(timeout)
         prepared = self._prepared.pop(tuple(ranks), None)
         if prepared is not None:
@@ -54,12 +57,12 @@ class Engine:
                 f"a group of the ranks {list(ranks)} was asked for while a standby connects; make it before "
                 "standby(), or after swap()"
             )
-        return self._member.group(ranks, name=_short(name), timeout=timeout)
+        return self._open().group(ranks, name=_short(name), timeout=timeout)
 
     def prepare(self, ranks: Sequence[int], name: str) -> None:
         """Connects these ranks for the next `group` of them. Exactly these ranks call it."""
         if tuple(ranks) not in self._prepared:
-            self._prepared[tuple(ranks)] = self._member.group(ranks, name=_short(name))
+            self._prepared[tuple(ranks)] = self._open().group(ranks, name=_short(name))
 
     def located(self, error: Exception) -> Exception:
         """Returns an error of the engine with the coordinates of the ranks that it names."""
@@ -82,6 +85,12 @@ class Engine:
                 world.__exit__(RuntimeError, RuntimeError("the process group was aborted"), None)
             else:
                 world.close()
+        self._member = self._alone = None  # whoever still has this object, the connections end
+
+    def _open(self) -> Member:
+        if self._member is None:
+            raise UsageError("the default process group was destroyed; its groups are over")
+        return self._member
 
 
 def _short(name: str) -> str:
@@ -121,9 +130,11 @@ def _checked(world: World, rank: int, size: int) -> World:
 def _place() -> tuple[str, str]:
     """Returns the URL of a store, and the id of the job in it.
 
-    Without RANKMESH_STORE rank 0 serves the store; without RANKMESH_JOB no other process can guess the id.
+    Without RANKMESH_STORE rank 0 serves the store. Without RANKMESH_JOB no other process can guess the id; later worlds
+    of the same processes have another, such as JOB.2, because a store takes an id once.
     """
-    job = os.environ.get("RANKMESH_JOB") or secrets.token_hex(16)
+    number, given = next(_starts), os.environ.get("RANKMESH_JOB")
+    job = secrets.token_hex(16) if not given else given if number == 1 else f"{given}.{number}"
     if url := os.environ.get("RANKMESH_STORE"):
         return url, job
     host, port = own_address()

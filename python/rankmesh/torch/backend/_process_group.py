@@ -46,7 +46,7 @@ class ProcessGroup(dist.ProcessGroup):
         super().__init__(options.group_rank, options.group_size)  # type: ignore[call-arg]
         self.engine, self._owns_engine = engine, owns_engine
         self._on: Communicator | None = on
-        self._store: Store = options.store
+        self._store: Store | None = options.store
         self._timeout: datetime.timedelta = options.timeout
         self._within: dict[datetime.timedelta, Communicator] = {}
         self._turn = Turn()
@@ -292,6 +292,8 @@ class ProcessGroup(dist.ProcessGroup):
 
     def get_group_store(self) -> Store:
         """Returns torch's store of this group."""
+        self._communicator()
+        assert self._store is not None
         return self._store
 
     def _set_default_timeout(self, timeout: datetime.timedelta) -> None:
@@ -312,6 +314,7 @@ class ProcessGroup(dist.ProcessGroup):
 
     def _end(self, *, aborted: bool) -> None:
         on, self._on = self._on, None
+        self._store = None  # which rank 0 may serve until then
         self._within.clear()
         if on is not None and self._owns_engine:
             self.engine.close(aborted=aborted)
