@@ -35,7 +35,10 @@ def seconds(timeout: datetime.timedelta) -> str:
 
 
 def note(store: Any, key: str, line: str) -> None:
-    """Appends a line to the lines of all ranks under one key, in one request."""
+    """Appends a line to the lines of all ranks under one key, in one request.
+
+    Lines must differ: FileStore takes an equal value, written by another rank, for its own.
+    """
     store.append(key, line + "\n")
 
 
@@ -82,11 +85,17 @@ def hear(store: Store, timeout: datetime.timedelta, answer: Callable[[float], bo
 
 
 def late(
-    timeout: datetime.timedelta, rank: int, arrived: list[int], missing: list[int], where: Where, why: str = ""
+    timeout: datetime.timedelta,
+    rank: int,
+    arrived: list[int],
+    missing: list[int],
+    where: Where,
+    why: str = "",
+    what: str = "init",
 ) -> Timeout:
-    """Returns the Timeout of an init for which some ranks were late."""
+    """Returns the Timeout of a call for which some ranks were late."""
     return Timeout(
-        f"the timeout of {seconds(timeout)} expired in init on rank {rank}: {why}arrived {text_of(arrived)}, "
+        f"the timeout of {seconds(timeout)} expired in {what} on rank {rank}: {why}arrived {text_of(arrived)}, "
         f"missing {text_of(missing)}{where(missing)}",
         arrived,
         missing,
@@ -123,6 +132,14 @@ def agree(
         give_up(arrived)
     _linger(store, len(arrived))
     raise late(timeout, rank, arrived, missing, where)
+
+
+def meet(store: Store, rank: int, ranks: list[int], timeout: datetime.timedelta, where: Where, what: str) -> None:
+    """Returns when all of these ranks have called it. Otherwise raises Timeout on every rank."""
+    outcome = arrive(store, rank, len(ranks), "") or hear(store, timeout)
+    if outcome != "agree":
+        arrived = sorted(map(int, outcome.split()[1:]))
+        raise late(timeout, rank, arrived, sorted(set(ranks) - set(arrived)), where, what=what)
 
 
 def _lines(store: Store) -> list[str]:

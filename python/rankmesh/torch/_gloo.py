@@ -19,7 +19,7 @@ BATCH = 128  # addresses per request, as in Gloo's own batches
 OWN_DEVICE = ("TORCH_GLOO_LAZY_INIT", "GLOO_ENABLE_RANK_AS_SEQUENCE_NUMBER")
 
 
-class Exchange(dist.Store):
+class Exchange(Store):
     """The store of one Gloo group while it connects. Fetches the addresses of all members together.
 
     Gloo itself asks for each address with three requests.
