@@ -757,7 +757,7 @@ def test_the_example_prints_what_the_document_shows(tmp_path: Path) -> None:
 def test_snippets_of_the_document_are_part_of_the_example_or_of_these_tests() -> None:
     sources = [
         [line.strip() for line in path.read_text().splitlines() if line.strip()]
-        for path in (EXAMPLE, TRAIN, Path(__file__))
+        for path in (EXAMPLE, TRAIN, Path(__file__), Path(__file__).with_name("test_torch_rest.py"))
     ]
     shown = blocks("python")
     assert shown
