@@ -17,7 +17,7 @@ from rankmesh._core import Group
 from rankmesh._errors import Disagreement, EngineFailure, Timeout
 
 MOST_CLASSES = 8  # most descriptions in an error
-MOST_WAIT = 1.0  # seconds until rank 0 looks at the result itself, in case the rank that decided it died before it rang
+MOST_WAIT = 60.0  # seconds until rank 0 looks at the result itself, if the rank that decided it died before it rang
 LINGER = 5.0  # seconds that a rank stays after a failure, because its process may serve the store to others
 
 Where = Callable[[Iterable[int]], str]
