@@ -32,7 +32,7 @@ import rankmesh.torch
 import torch
 import torch.distributed as dist
 from rankmesh.megatron import parallel_state as live
-from rankmesh.torch import _agree
+from rankmesh.torch import _agree, _gloo
 from samples import keep_samples, rounds_of
 from torch.distributed import device_mesh
 from torch.distributed import distributed_c10d as c10d
@@ -122,7 +122,7 @@ class Counts(NamedTuple):
     connections: int
     """to other ranks, where the groups are Gloo's"""
     requests: int
-    """to the store, where the groups are Gloo's, of which a group of n asks 1 + 2 n"""
+    """to the store, where the groups are Gloo's, of which a group of n asks 1 + 2 n, and one of ours 3 for up to 128"""
 
 
 class Requests(dist.Store):
@@ -210,9 +210,10 @@ def counts(bring_up: BringUp, size: int, original: Any = None) -> Counts:
         with counted_calls("fake") as sizes:
             made = bring_up(size)
         groups = [each for each in sizes if each]
-        requests = sum(1 + 2 * each for each in groups)
         if bring_up is by_rankmesh:
-            requests += asked_by_rankmesh(size)
+            requests = asked_by_rankmesh(size) + sum(1 + 2 * math.ceil(each / _gloo.BATCH) for each in groups)
+        else:
+            requests = sum(1 + 2 * each for each in groups)
         end(before, made, original)
         return Counts(len(sizes), len(groups), sum(each - 1 for each in groups), requests)
 

@@ -1,4 +1,4 @@
-"""Seconds of `rankmesh.torch.init` beside torch's `init_device_mesh` over Gloo, in a world and from nothing.
+"""Seconds of `rankmesh.torch.init` beside `init_device_mesh` over Gloo, in an initialised world and from nothing.
 
 PYTHONPATH=build/release/python build/venv/bin/python bench/python/torch_start.py --processes 2 4 8 16 32 64
 """
@@ -118,7 +118,7 @@ def say(size: int, mesh: str, start: str, ranks: list[Any], rounds: int) -> None
     noise = [c / b for b, c in zip(slowest[TORCH], slowest[AGAIN], strict=True)]
     medians = {name: 1e3 * statistics.median(values) for name, values in slowest.items()}
     print(
-        f"{size:3} {mesh:20} {start:22} {medians[OURS]:8.2f} ms beside {medians[TORCH]:8.2f} ms: {spread(pairs)}, "
+        f"{size:3} {mesh:20} {start:22} {medians[OURS]:8.2f} ms beside {medians[TORCH]:8.2f}: ratio {spread(pairs)}, "
         f"torch again {spread(noise)}, processor time {2 * used[OURS] / (used[TORCH] + used[AGAIN]):.2f}",
         flush=True,
     )

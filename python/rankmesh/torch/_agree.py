@@ -17,7 +17,7 @@ from rankmesh._core import Group
 from rankmesh._errors import Disagreement, EngineFailure, Timeout
 
 MOST_CLASSES = 8  # most descriptions in an error
-MOST_WAIT = 1.0  # seconds until rank 0 looks at the result itself, in case the rank that decided it died before it rang
+MOST_WAIT = 60.0  # seconds until rank 0 looks at the result itself, if the rank that decided it died before it rang
 LINGER = 5.0  # seconds that a rank stays after a failure, because its process may serve the store to others
 
 Where = Callable[[Iterable[int]], str]
@@ -35,7 +35,10 @@ def seconds(timeout: datetime.timedelta) -> str:
 
 
 def note(store: Any, key: str, line: str) -> None:
-    """Appends a line to the lines of all ranks under one key, in one request."""
+    """Appends a line to the lines of all ranks under one key, in one request.
+
+    Lines must differ: FileStore takes an equal value, written by another rank, for its own.
+    """
     store.append(key, line + "\n")
 
 
@@ -131,6 +134,14 @@ def agree(
         give_up(arrived)
     _linger(store, len(arrived))
     raise late(timeout, rank, arrived, missing, where, what=what)
+
+
+def meet(store: Store, rank: int, ranks: list[int], timeout: datetime.timedelta, where: Where, what: str) -> None:
+    """Returns when all of these ranks have called it. Otherwise raises Timeout on every rank."""
+    outcome = arrive(store, rank, len(ranks), "") or hear(store, timeout)
+    if outcome != "agree":
+        arrived = sorted(map(int, outcome.split()[1:]))
+        raise late(timeout, rank, arrived, sorted(set(ranks) - set(arrived)), where, what=what)
 
 
 def _lines(store: Store) -> list[str]:

@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
+from torch._C._distributed_c10d import FakeProcessGroup
 from torch.distributed import distributed_c10d as c10d
 
 from rankmesh._errors import UsageError
@@ -117,6 +118,16 @@ def new_group(
         )
     assert isinstance(group, dist.ProcessGroup)
     return group
+
+
+def refuse_calls(group: dist.ProcessGroup) -> None:
+    """Makes calls raise on a destroyed group that the program still holds; with Gloo they would go on to work."""
+    fake: Any = FakeProcessGroup
+    options = fake.Options()
+    options.error_on_collective = True
+    refusing = fake._create_internal(group.rank(), group.size(), options)
+    for device in group._device_types:
+        group._register_backend(device, dist.ProcessGroup.BackendType.CUSTOM, refusing)
 
 
 def is_made_with(group: dist.ProcessGroup, timeout: datetime.timedelta | None, backend: str | None) -> bool:

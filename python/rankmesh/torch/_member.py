@@ -13,7 +13,7 @@ from torch.distributed.device_mesh import DeviceMesh
 
 from rankmesh._core import Coordinate, Group, Mesh
 from rankmesh._errors import UnknownName, UsageError
-from rankmesh.torch import _device_mesh, _elastic, _groups
+from rankmesh.torch import _device_mesh, _elastic, _groups, _rest
 from rankmesh.torch._plan import MeshPlan
 from rankmesh.torch._standby import Standby, connect_larger
 from rankmesh.torch._world import Entry, World
@@ -32,7 +32,6 @@ class Member:
     def __init__(self, world: World, mesh: str | None) -> None:
         self._world = world
         self._name = mesh
-        self._device_mesh: DeviceMesh | None = None
         self._only = [mesh] if mesh is not None else list(world.meshes) if len(world.meshes) == 1 else []
         self._members = {name: Member(world, name) for name in world.meshes if name not in self._only and mesh is None}
 
@@ -160,7 +159,8 @@ class Member:
     def prepare(self, *axes: str) -> None:
         """Creates a group that a lazy declaration deferred. Every rank of the mesh calls it with the same names."""
         self._world.groups.check_open()
-        self._world.make([self._entry(axes)])
+        self._check_awake(entry := self._entry(axes), axes)
+        self._world.make([entry])
 
     def device_mesh(self, mesh: str | None = None, *, flatten: Mapping[str, Iterable[str]] | None = None) -> DeviceMesh:
         """Returns the mesh as torch's DeviceMesh with these groups; creates no others.
@@ -171,9 +171,9 @@ class Member:
         if mesh is not None and mesh != self._name:
             return self[mesh].device_mesh(flatten=flatten)
         self._world.groups.check_open()
-        plan = self._plan
-        if self._device_mesh is None:
-            self._device_mesh = _device_mesh.device_mesh(
+        plan, made = self._plan, self._world.device_meshes
+        if plan.name not in made:
+            made[plan.name] = _device_mesh.device_mesh(
                 self._world.device_type,
                 plan.places.ranks,
                 plan.mesh.shape,
@@ -183,10 +183,51 @@ class Member:
         sets = {"_".join(e.item.axes): e.item.axes for e in self._entries if len(e.item.axes) > 1 and not e.item.name}
         sets.update((name, self._entry(tuple(axes)).item.axes) for name, axes in (flatten or {}).items())
         _device_mesh.flatten(
-            self._device_mesh,
+            made[plan.name],
             {name: (axes, self.group(*axes) if self.inside else None) for name, axes in sets.items()},
         )
-        return self._device_mesh
+        return made[plan.name]
+
+    # --- idle groups
+
+    def suspend(self, *axes: str) -> None:
+        """Releases what idle groups hold: of a declared set, or of all without arguments. Every rank of them calls it.
+
+        NCCL's groups release memory of the device, if the library can. Other groups are destroyed: process groups and
+        DeviceMeshes taken before raise, and keep their connections while the program holds them. Until resume(),
+        `group` of these axes raises UsageError. torch's default group stays. Raises Timeout, which names the ranks
+        that do not call it. No operation on the groups may be pending.
+
+        >>> me.suspend("dp")  # doctest: +SKIP
+        """
+        _rest.suspend(self._world, self._chosen(axes))
+
+    def resume(self, *axes: str) -> None:
+        """Restores what suspend() released. Must be called with the same arguments; take groups anew afterwards.
+
+        >>> me.resume("dp")  # doctest: +SKIP
+        """
+        _rest.resume(self._world, self._chosen(axes))
+
+    def usage(self) -> _rest.Usage:
+        """Returns the resources that this rank's groups hold now. Does not communicate.
+
+        >>> me.usage().connections  # doctest: +SKIP
+        """
+        self._world.groups.check_open()
+        return _rest.usage(self._chosen(()))
+
+    def warm_up(self, *axes: str) -> None:
+        """Makes groups that are made at first use, and connects them: of a declared set, or all without arguments.
+
+        Every rank of the mesh calls it with the same arguments. Raises UsageError for a suspended group.
+
+        >>> me.warm_up()  # doctest: +SKIP
+        """
+        chosen = self._chosen(axes)
+        for entry in chosen:
+            self._check_awake(entry, axes)
+        _rest.warm_up(self._world, chosen)
 
     # --- other worlds
 
@@ -294,6 +335,22 @@ class Member:
         if not self.inside:
             raise UsageError(f"rank {self.rank} is outside mesh {self.mesh.text}; ask inside first")
 
+    def _chosen(self, axes: tuple[str, ...]) -> list[Entry]:
+        """Returns the entry of these axes, or all entries of this view, in the same order on every rank."""
+        self._world.groups.check_open()
+        if axes:
+            return [self._entry(axes)]
+        return self._world.all_entries() if self._name is None else self._world.entries[self._name]
+
+    def _check_awake(self, entry: Entry, names: tuple[str, ...]) -> None:
+        if entry.rest is not None:
+            called = ", ".join(f'"{name}"' for name in names)
+            mesh = self._world.meshes[entry.mesh].mesh
+            raise UsageError(
+                f"'{entry.item.text}' of mesh {mesh.text} is suspended; every rank of its group calls resume({called}) "
+                "first"
+            )
+
     def _named(self, names: tuple[str, ...]) -> Entry | None:
         if len(names) != 1:
             return None
@@ -325,6 +382,7 @@ class Member:
     def _groups(self, names: tuple[str, ...]) -> tuple[dist.ProcessGroup, dist.ProcessGroup | None]:
         self._world.groups.check_open()
         entry = self._entry(names)
+        self._check_awake(entry, names)
         if len(self._ranks(entry)) == 1:
             self._world.alone(entry)
         if entry.group is None:

@@ -12,13 +12,15 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 import torch.distributed as dist
-from torch._C._distributed_c10d import Store
+from torch._C._distributed_c10d import PrefixStore, Store
+from torch.distributed.device_mesh import DeviceMesh
 
 from rankmesh._core import Group, Item
 from rankmesh._errors import UsageError
 from rankmesh.torch import _groups
-from rankmesh.torch._agree import note, read
+from rankmesh.torch._agree import Where, meet, note, read
 from rankmesh.torch._plan import MeshPlan, Options
+from rankmesh.torch._rest import Rest
 
 if TYPE_CHECKING:
     from rankmesh.torch._standby import Standby
@@ -121,6 +123,23 @@ class Groups:
             time.sleep(min(max((now - begin) / 4, 0.001), 0.25))
             now = time.monotonic()
 
+    def made(self, group: dist.ProcessGroup) -> bool:
+        """Returns True if this object created a group and has not destroyed it, and the group has several ranks."""
+        return group.size() > 1 and any(group is each for each in self._made)
+
+    def drop(self, group: dist.ProcessGroup) -> None:
+        """Destroys one group. All its ranks call it."""
+        self._made = [each for each in self._made if each is not group]
+        self._shared = {key: each for key, each in self._shared.items() if each is not group}
+        dist.destroy_process_group(group)
+        _groups.refuse_calls(group)
+
+    def meet(self, what: str, label: str, ranks: Group, timeout: datetime.timedelta | None, where: Where) -> None:
+        """Returns when all ranks of a group have called it. Raises Timeout, which says `what` they do."""
+        if self._store is not None:
+            store = PrefixStore(self._name(f"{what} {label}", ranks[0]), self._store)
+            meet(store, dist.get_rank(), list(ranks), timeout or self._patience, where, what)
+
     @property
     def ended(self) -> bool:
         """True after destroy, or after torch.distributed was destroyed."""
@@ -159,8 +178,10 @@ class Entry:
     options: Options
     label: str
     ranks: Group | None
+    mesh: str
     group: dist.ProcessGroup | None = None
     host: dist.ProcessGroup | None = None
+    rest: Rest | None = None
 
 
 class World:
@@ -187,11 +208,16 @@ class World:
         self.meshes = {plan.name: plan for plan in plans}
         self.entries = {
             plan.name: [
-                Entry(item, options, plan.label(item), plan.ranks(item, rank, hosts))
+                Entry(item, options, plan.label(item), plan.ranks(item, rank, hosts), plan.name)
                 for item, options in zip(plan.items, plan.options, strict=True)
             ]
             for plan in plans
         }
+        self.device_meshes: dict[str, DeviceMesh] = {}
+
+    def all_entries(self) -> list[Entry]:
+        """The entries of all meshes, in the same order on every rank."""
+        return [entry for name in sorted(self.meshes) for entry in self.entries[name]]
 
     @property
     def options(self) -> dict[str, Any]:
@@ -221,7 +247,7 @@ class World:
         """Creates the groups of these entries with two or more ranks."""
         for entry in entries:
             if entry.ranks is not None and len(entry.ranks) > 1:
-                self._connect(entry, entry.label)
+                self.connect_one(entry, entry.label)
 
     def _split(self, plan: MeshPlan, entry: Entry) -> None:
         """Splits the groups of an entry from torch's default group if torch would. Every rank calls it."""
@@ -238,9 +264,10 @@ class World:
     def alone(self, entry: Entry) -> None:
         """Creates the group of an entry of one rank, which only this rank needs. All such entries of one backend
         share it."""
-        self._connect(entry, "alone")
+        self.connect_one(entry, "alone")
 
-    def _connect(self, entry: Entry, label: str) -> None:
+    def connect_one(self, entry: Entry, label: str) -> None:
+        """Creates the group of an entry. All its ranks call it with the same label."""
         if entry.group is not None:
             return
         ranks, options = entry.ranks, self._options(entry)

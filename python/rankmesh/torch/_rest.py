@@ -1,0 +1,143 @@
+"""Idle groups: what groups hold, how they release it, how they get it back, and how first use is paid for at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import torch
+import torch.distributed as dist
+
+if TYPE_CHECKING:
+    from rankmesh.torch._world import Entry, World
+
+
+@dataclass(frozen=True)
+class GroupUsage:
+    """The resources of one group. Other sets of axes that share the group are not listed."""
+
+    axes: str
+    """'dp,tp', or the name of a pick, separate set or local group"""
+    size: int
+    """number of ranks"""
+    connections: int
+    """to other processes over Gloo; other backends do not say theirs"""
+    suspended: bool
+    memory: dict[str, int] = field(default_factory=dict)
+    """the `memory_stats` of the backend in bytes, as NCCL has them; empty if it has none"""
+
+
+@dataclass(frozen=True)
+class Usage:
+    """The resources that the groups of one rank hold in its process and on its device."""
+
+    communicators: list[GroupUsage]
+    """of two or more ranks, in the order of the plan"""
+
+    @property
+    def connections(self) -> int:
+        """The sum over all groups."""
+        return sum(each.connections for each in self.communicators)
+
+
+@dataclass(eq=False)
+class Rest:
+    """A suspended group, the same object in all entries that share the group."""
+
+    groups: list[dist.ProcessGroup | None]
+    """The group, and the group on the host beside it; both None if they were destroyed."""
+
+
+def usage(entries: Iterable[Entry]) -> Usage:
+    """Returns what the groups of these entries hold now. Does not communicate."""
+    found: dict[int, GroupUsage] = {}
+    for entry in entries:
+        rest = entry.rest
+        group = entry.group if rest is None else rest.groups[0]
+        if entry.ranks is None or len(entry.ranks) < 2 or (group is None and rest is None):
+            continue
+        memory: dict[str, int] = {}
+        connections = 0
+        for backend in _backends(group, entry.host):
+            connections += backend.size() - 1 if backend.name() == "gloo" else 0
+            memory |= _called(backend, "memory_stats") or {}
+        one = GroupUsage(entry.item.text, len(entry.ranks), connections, rest is not None, memory)
+        found.setdefault(id(rest or group), one)
+    return Usage(list(found.values()))
+
+
+def suspend(world: World, entries: Iterable[Entry]) -> None:
+    """Releases what the groups of these entries hold. Every rank of the groups calls it.
+
+    A backend that can suspend does so. Otherwise the group is destroyed. torch's default group and groups of one rank
+    stay.
+    """
+    for entry in entries:
+        group = entry.group
+        if group is None or not world.groups.made(group):
+            continue
+        _meet(world, entry, "suspend")
+        both = [group, entry.host]
+        released = [_called(backend, "suspend") for backend in _backends(*both)]
+        if not any(released):
+            for each in both:
+                if each is not None and world.groups.made(each):
+                    world.groups.drop(each)
+            both = [None, None]
+            world.device_meshes.clear()
+        rest = Rest(both)
+        for other in world.all_entries():
+            if other.group is group:
+                other.rest, other.group, other.host = rest, None, None
+
+
+def resume(world: World, entries: Iterable[Entry]) -> None:
+    """Gives the groups of these entries back what `suspend` released. Every rank of the groups calls it."""
+    for entry in entries:
+        rest = entry.rest
+        if rest is None:
+            continue
+        for backend in _backends(*rest.groups):
+            _called(backend, "resume")
+        for other in world.all_entries():
+            if other.rest is rest:
+                other.rest, (other.group, other.host) = None, rest.groups
+                if other.group is None:
+                    world.connect_one(other, entry.label)
+        _meet(world, entry, "resume")
+
+
+def warm_up(world: World, entries: Iterable[Entry]) -> None:
+    """Makes the groups of these entries, and sums one element on each, which connects what connects at first use."""
+    accelerator = torch.accelerator.current_accelerator() if torch.accelerator.is_available() else None
+    here = {"cpu"} if accelerator is None else {"cpu", accelerator.type}
+    for entry in entries:
+        if entry.ranks is None:
+            continue
+        if len(entry.ranks) == 1:
+            world.alone(entry)
+        world.make([entry])
+        for group in (entry.group, entry.host):
+            for device in [] if group is None else sorted({device.type for device in group._device_types} & here):
+                dist.all_reduce(torch.zeros(1, device=device), group=group)
+
+
+def _backends(*groups: dist.ProcessGroup | None) -> list[Any]:
+    there = [group for group in groups if group is not None]
+    backends = [group._get_backend(device) for group in there for device in group._device_types]
+    return list({id(backend): backend for backend in backends}.values())
+
+
+def _called(backend: Any, name: str) -> Any:
+    """Returns what a method of a backend returns, True for None; None if the backend, or this torch, lacks it."""
+    try:
+        result = getattr(backend, name)()
+    except (RuntimeError, AttributeError):
+        return None
+    return True if result is None else result
+
+
+def _meet(world: World, entry: Entry, what: str) -> None:
+    assert entry.ranks is not None
+    world.groups.meet(what, entry.label, entry.ranks, entry.options.timeout, world.meshes[entry.mesh].where)
