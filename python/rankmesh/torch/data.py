@@ -59,9 +59,9 @@ class Sampler(torch.utils.data.Sampler[int]):
         seed: int = 0,
         drop_last: bool | None = None,
     ) -> None:
-        self.index, self.count = 0, 1
+        self._index, self._count = 0, 1
         for _, index, size in _coordinate("Sampler", mesh, over, rank):
-            self.index, self.count = self.index * size + index, self.count * size
+            self._index, self._count = self._index * size + index, self._count * size
         self.dataset, self.shuffle, self.seed, self.drop_last = dataset, shuffle, seed, drop_last
         self.epoch = 0
         self._start = 0  # position in the global order at which the next iteration begins
@@ -76,17 +76,17 @@ class Sampler(torch.utils.data.Sampler[int]):
         order = torch.arange(length)
         if self.shuffle:
             order = torch.randperm(length, generator=torch.Generator().manual_seed(self.seed + self.epoch))
-        rounds = torch.arange(self._rounds(length - start)) * self.count
-        for done, sample in enumerate(order[(start + self.index + rounds) % max(length, 1)].tolist(), 1):
-            self._position = min(start + done * self.count, length)
+        rounds = torch.arange(self._rounds(length - start)) * self._count
+        for done, sample in enumerate(order[(start + self._index + rounds) % max(length, 1)].tolist(), 1):
+            self._position = min(start + done * self._count, length)
             yield sample
         self._position = length
 
     def _rounds(self, left: int) -> int:
         """Returns how many of the last samples of the order this rank takes."""
         if self.drop_last is None:
-            return len(range(self.index, left, self.count))
-        return left // self.count if self.drop_last else math.ceil(left / self.count)
+            return len(range(self._index, left, self._count))
+        return left // self._count if self.drop_last else math.ceil(left / self._count)
 
     def __len__(self) -> int:
         """The number of samples that this rank takes in a whole epoch."""
