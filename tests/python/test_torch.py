@@ -448,6 +448,7 @@ def test_both_members_have_the_same_names_for_the_same_things() -> None:
     assert engine.keys() ^ torchs.keys() == {
         *("host", "local_rank", "local_size", "split", "suspend", "resume", "usage", "communicator_count"),
         *("host_group", "device_mesh", "destroy"),
+        *("survivors", "grow", "standby", "reconfigure"),  # of the engine's World
     }
     for name in engine.keys() & torchs.keys() - {"group"}:  # which torch has for `on`
         assert callable(engine[name]) == callable(torchs[name]), name
