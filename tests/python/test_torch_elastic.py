@@ -435,5 +435,5 @@ def test_store_when_its_rank_dies_in_the_connection_is_none() -> None:
         thread.start()
         begin = time.monotonic()
         assert _client(*server.getsockname(), datetime.timedelta(seconds=300)) is None
-        assert time.monotonic() - begin < 30
+        assert time.monotonic() - begin < 60
         thread.join()

@@ -31,8 +31,8 @@ from rankmesh.torch.backend._create import on
 from rankmesh.torch.backend._engine import Engine, own_address
 from rankmesh.torch.backend._process_group import ProcessGroup
 
-LONGEST_CONNECT = 10.0  # seconds in which a rank that lives accepts a connection
-ATTEMPT = datetime.timedelta(seconds=2)
+LONGEST_CONNECT = 30.0  # seconds in which a rank that lives accepts a connection
+ATTEMPT = datetime.timedelta(seconds=10)  # torch also asks for the name of the address, which may take 5 s
 
 
 @dataclass
