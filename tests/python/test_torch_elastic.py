@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import datetime
 import functools
 import inspect
 import io
@@ -11,7 +12,10 @@ import os
 import random
 import re
 import runpy
+import socket
 import sys
+import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +28,7 @@ torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 import torch.distributed as dist  # noqa: E402
 import torch_cycles  # noqa: E402
 from elastic_ranks import Job, die  # noqa: E402
+from rankmesh.torch._elastic import _client  # noqa: E402
 from rankmesh.torch._fit import unfit  # noqa: E402
 from test_torch import blocks  # noqa: E402
 from torch_ranks import preload  # noqa: E402
@@ -415,3 +420,20 @@ def test_sizes_when_a_plan_does_not_fit_do_fit(seed: int) -> None:
     assert str(strided) == (
         "the plan does not fit the new world: why; to go on, call rankmesh.torch.init with a plan that fits"
     )
+
+
+def test_store_when_its_rank_dies_in_the_connection_is_none() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def serve() -> None:
+            server.accept()[0].close()  # who looks whether the rank lives
+            asked, _ = server.accept()
+            server.close()
+            asked.close()
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        begin = time.monotonic()
+        assert _client(*server.getsockname(), datetime.timedelta(seconds=300)) is None
+        assert time.monotonic() - begin < 60
+        thread.join()

@@ -6,6 +6,7 @@ import datetime
 import inspect
 import socket
 import sys
+import time
 import traceback
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -30,7 +31,8 @@ from rankmesh.torch.backend._create import on
 from rankmesh.torch.backend._engine import Engine, own_address
 from rankmesh.torch.backend._process_group import ProcessGroup
 
-LONGEST_CONNECT = 10.0  # seconds in which a rank that lives accepts a connection
+LONGEST_CONNECT = 30.0  # seconds in which a rank that lives accepts a connection
+ATTEMPT = datetime.timedelta(seconds=10)  # torch also asks for the name of the address, which may take 5 s
 
 
 @dataclass
@@ -124,14 +126,24 @@ def _store(whole: Communicator, local: bool, timeout: datetime.timedelta) -> tup
     place = f"{host}:{port}"
     if served is not None:
         return served, place
-    try:
-        with socket.create_connection((host, port), LONGEST_CONNECT):
-            pass
-        return TCPStore(host, port, None, is_master=False, timeout=timeout, wait_for_workers=False), place
-    except OSError:
-        return None, place
-    except dist.DistNetworkError:
-        return None, place
+    return _client(host, port, timeout), place
+
+
+def _client(host: str, port: int, timeout: datetime.timedelta) -> Store | None:
+    """Returns the store at a place; None if nobody serves it, because its rank has ended or is not reached."""
+    end = time.monotonic() + LONGEST_CONNECT
+    while time.monotonic() < end:
+        try:
+            with socket.create_connection((host, port), LONGEST_CONNECT):
+                pass
+            store = TCPStore(host, port, None, is_master=False, timeout=ATTEMPT, wait_for_workers=False)
+        except dist.DistNetworkError:  # its rank ends now, perhaps: TCPStore alone would try until its timeout
+            continue
+        except OSError:
+            return None
+        store.set_timeout(timeout)
+        return store
+    return None
 
 
 def _compare(whole: Communicator, said: str, reached: bool, place: str) -> list[str]:
