@@ -36,9 +36,9 @@ class MixedGroup(ProcessGroup):
         return [torch.device(device) for device in self._backends()]
 
     def _get_backend(self, device: torch.device) -> Any:
-        return (
-            super()._get_backend(device) if device.type == "cpu" else self._on_device(device.type)._get_backend(device)
-        )
+        # While torch makes the group, it asks whether a device's backend can split: this group cannot.
+        is_made = self in c10d._world.pg_backend_config
+        return self._on_device(device.type)._get_backend(device) if is_made and device.type != "cpu" else self
 
     def _on_device(self, device: str) -> dist.ProcessGroup:
         if device not in self._inner:

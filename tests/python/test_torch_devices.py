@@ -1,0 +1,50 @@
+"""cpu:rankmesh beside another backend for tensors of a device: each call goes to the backend of its tensors."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("torch", reason="PyTorch is not installed")
+import rankmesh.torch
+import torch
+import torch.distributed as dist
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.testing._internal.distributed import fake_pg  # registers the backend 'fake'
+from torch_ranks import ranks
+
+SIZE = 2
+
+
+def mixed(rank: int, size: int, store: str) -> list[object]:
+    dist.init_process_group(
+        "cpu:rankmesh,cuda:fake",
+        store=dist.FileStore(store, size),
+        rank=rank,
+        world_size=size,
+        timeout=timedelta(seconds=30),
+    )
+    world = dist.group.WORLD
+    assert world is not None
+    found: list[object] = [str(world._device_types)]
+    with pytest.raises(RuntimeError, match="No backend type associated with device type xpu"):
+        world._get_backend(torch.device("xpu"))
+    for group in (world, rankmesh.torch.init("dp=1 tp=2").group("tp"), dist.new_group([0, 1])):
+        assert isinstance(group, dist.ProcessGroup)
+        on_host = torch.ones(2)
+        dist.all_reduce(on_host, group=group)
+        with FakeTensorMode():
+            on_device = torch.empty(2, device="cuda")
+            group.allreduce([on_device], dist.AllreduceOptions())
+        found += [on_host.tolist(), type(group._get_backend(torch.device("cuda"))).__name__]
+    dist.barrier()
+    return found
+
+
+def test_calls_go_to_the_backend_of_their_tensors(tmp_path: Path) -> None:
+    assert fake_pg.FakeStore is not None
+    found = ranks(SIZE, mixed, tmp_path, str(tmp_path / "own"), initialised=False)
+    devices = "[device(type='cpu'), device(type='cuda')]"
+    assert found == [[devices, *[[2.0, 2.0], "FakeProcessGroup"] * 3]] * SIZE
