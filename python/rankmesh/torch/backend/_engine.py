@@ -25,14 +25,24 @@ class Engine:
     def __init__(self, world: World) -> None:
         self.world = world
         self._member = world.join(Mesh([("world", world.size)]))
+        self._taken = {tuple(range(world.size))}
 
     def whole(self) -> Communicator:
         """Returns the communicator of all ranks."""
         return self._member.on("world")
 
     def group(self, ranks: Sequence[int], name: str, timeout: datetime.timedelta) -> Communicator:
-        """Returns a communicator of these ranks, in this order. Exactly these ranks call it."""
-        return self._member.group(ranks, name=_short(name), timeout=timeout)
+        """Returns a communicator of these ranks, in this order. Exactly these ranks call it.
+
+        No two share a channel: c10d's groups of the same ranks may be used by two threads, or in another order on
+        each rank. Member.group shares it, so all but the first are of a world of their own.
+        """
+        members, name = tuple(sorted(ranks)), _short(name)
+        if members not in self._taken:
+            self._taken.add(members)
+            return self._member.group(ranks, name=name, timeout=timeout)
+        world = self.world.sub(ranks)
+        return world.join(Mesh([(f"group-{name}"[:31], world.size)])).on(f"group-{name}"[:31]).within(timeout)
 
     def close(self, *, aborted: bool = False) -> None:
         """Ends this process's part in the world, as soon as its communicators have ended; aborted: at once."""
