@@ -133,6 +133,41 @@ def test_threads_take_turns_on_a_group(tmp_path: Path) -> None:
     assert torch_ranks.ranks(2, check_threads, tmp_path) == [[], []]
 
 
+def check_groups(rank: int, size: int, folder: str) -> list[str]:
+    """Three groups of the same ranks, which the ranks use in different orders, and each of three threads one."""
+    begin(rank, size, f"{folder}/world")
+    groups = [dist.group.WORLD, *(dist.new_group(list(range(size)), timeout=60 * SECOND) for _ in range(2))]
+    alone = [dist.new_group([0]), dist.new_group([0])]
+    tensors = [torch.full((4,), 1.0 + number) for number in range(3)]
+    order = [(rank + step) % 3 for step in range(3)]
+    works = [dist.all_reduce(tensors[number], group=groups[number], async_op=True) for number in order]
+    for work in works:
+        work.wait()
+    wrong = [f"{each}" for number, each in enumerate(tensors) if each.tolist() != [size * (1.0 + number)] * 4]
+
+    def reductions(number: int) -> None:
+        for step in range(50):
+            x = torch.full((4,), float(number + step))
+            dist.all_reduce(x, group=groups[number])
+            dist.all_reduce(x, group=groups[number], async_op=True).get_future().wait()
+            if x.tolist() != [size * size * (number + step)] * 4:
+                wrong.append(f"{number} {step}: {x}")
+
+    threads = [threading.Thread(target=reductions, args=(number,)) for number in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if rank == 0:
+        for group in alone:
+            dist.all_reduce(torch.ones(1), group=group)
+    return wrong
+
+
+def test_groups_of_the_same_ranks_do_not_meet(tmp_path: Path) -> None:
+    assert torch_ranks.ranks(3, check_groups, tmp_path, str(tmp_path), initialised=False) == [[]] * 3
+
+
 # --- failures and ends
 
 

@@ -38,6 +38,7 @@ class Engine:
         self._member: Member | None = member
         self._alone: Communicator | None = member.group([world.rank], name="alone")
         self._prepared: dict[tuple[int, ...], Communicator] = {}
+        self._taken = {tuple(range(world.size))}
         self.where: Callable[[Iterable[int]], str] | None = None
         """Returns the coordinates of ranks as the end of an error's text; None: no mesh is known."""
 
@@ -46,7 +47,11 @@ class Engine:
         return self._open().on("world")
 
     def group(self, ranks: Sequence[int], name: str, timeout: datetime.timedelta) -> Communicator:
-        """Returns a communicator of these ranks, in this order. Exactly these ranks call it."""
+        """Returns a communicator of these ranks, in this order. Exactly these ranks call it.
+
+        No two share a channel: c10d's groups of the same ranks may be used by two threads, or in another order on
+        each rank. Member.group shares it, so all but the first are of a world of their own.
+        """
         if len(ranks) == 1 and self._alone is not None:
             return self._alone.within(timeout)
         prepared = self._prepared.pop(tuple(ranks), None)
@@ -57,12 +62,24 @@ class Engine:
                 f"a group of the ranks {list(ranks)} was asked for while a standby connects; make it before "
                 "standby(), or after swap()"
             )
-        return self._open().group(ranks, name=_short(name), timeout=timeout)
+        member, name = self._open(), _short(name)
+        if self._take(ranks):
+            return member.group(ranks, name=name, timeout=timeout)
+        name = f"group-{name}"[:31]
+        world = self.world.sub(ranks)
+        return world.join(Mesh([(name, world.size)])).on(name).within(timeout)
 
     def prepare(self, ranks: Sequence[int], name: str) -> None:
         """Connects these ranks for the next `group` of them. Exactly these ranks call it."""
-        if tuple(ranks) not in self._prepared:
+        if self._take(ranks):
             self._prepared[tuple(ranks)] = self._open().group(ranks, name=_short(name))
+
+    def _take(self, ranks: Sequence[int]) -> bool:
+        """Returns True at the first call with these ranks."""
+        members = tuple(sorted(ranks))
+        is_new = members not in self._taken
+        self._taken.add(members)
+        return is_new
 
     def located(self, error: Exception) -> Exception:
         """Returns an error of the engine with the coordinates of the ranks that it names."""

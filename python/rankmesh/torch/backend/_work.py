@@ -21,6 +21,14 @@ NO_TIMEOUT = datetime.timedelta(0)  # c10d's kNoTimeout: wait as long as the gro
 SHORTEST, LONGEST = 0.00002, 0.002  # seconds between two looks at a pending operation
 
 
+def _ended(pending: Sequence[Pending[Any]]) -> bool:
+    """Returns True if operations have ended, or have failed, which their `wait` raises."""
+    try:
+        return all(each.done() for each in pending)
+    except Exception:
+        return True
+
+
 class Turn:
     """Lets the threads of a process use a communicator in turn, because it accepts one thread at a time."""
 
@@ -55,7 +63,7 @@ class Turn:
         """Finishes the dropped operations that have ended; `wait`: all of them."""
         for _ in range(len(self._dropped)):
             pending, after = self._dropped.popleft()
-            if not wait and not all(each.done() for each in pending):
+            if not wait and not _ended(pending):
                 self._dropped.append((pending, after))
                 continue
             with contextlib.suppress(Exception):  # nobody asks for it
@@ -110,7 +118,7 @@ class Started(Work):
         if self._complete:
             return True
         with self._turn:
-            return self._complete or all(each.done() for each in self._pending)
+            return self._complete or _ended(self._pending)
 
     def is_success(self) -> bool:
         """Returns True if the operations have ended without an error."""
