@@ -23,7 +23,7 @@ class MixedGroup(ProcessGroup):
 
     def __init__(self, options: Any, engine: Engine, on: Communicator, *, owns_engine: bool) -> None:
         super().__init__(options, engine, on, owns_engine=owns_engine)
-        self._options = options
+        self._options: Any = options
         self._inner: dict[str, dist.ProcessGroup] = {}
 
     def _backends(self) -> dict[str, str]:
@@ -51,6 +51,8 @@ class MixedGroup(ProcessGroup):
     def _end(self, *, aborted: bool) -> None:
         for inner in self._inner.values():
             destroy(inner)
+        self._inner.clear()
+        self._options = None  # which hold torch's store
         super()._end(aborted=aborted)
 
 
