@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import pickle
 import re
 import signal
 import time
@@ -40,13 +41,16 @@ Error = tuple[str, str, list[int]]
 
 def raised(call: Callable[[], Any]) -> Error:
     """The type, the text and the ranks of what a call raises."""
+    error: Disagreement | PeerLost | Timeout | None = None
     try:
         call()
-    except (Disagreement, PeerLost) as error:
-        return type(error).__name__, str(error), error.ranks
-    except Timeout as error:
-        return type(error).__name__, str(error), error.missing
-    return "", "", []
+    except (Disagreement, PeerLost, Timeout) as caught:
+        error = caught
+    if error is None:
+        return "", "", []
+    assert isinstance(error, dist.DistBackendError)  # a RuntimeError, which programs catch around torch's collectives
+    assert type(pickle.loads(pickle.dumps(error))) is type(error)
+    return type(error).__name__, str(error), error.missing if isinstance(error, Timeout) else error.ranks
 
 
 def absent(rank: int, size: int, store: str, backend: str, asynchronous: bool) -> Error | None:

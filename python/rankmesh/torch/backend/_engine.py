@@ -15,9 +15,9 @@ from torch._C._distributed_c10d import Store
 
 from rankmesh._core import Mesh
 from rankmesh._engine import Communicator, Member, World
-from rankmesh._errors import Disagreement, PeerLost, Timeout, UsageError
+from rankmesh._errors import UsageError
+from rankmesh.torch.backend._errors import of_backend
 
-ENGINE_ERRORS = (Disagreement, PeerLost, Timeout)
 _starts = itertools.count(1)  # of worlds that this process has placed as rank 0
 PORTS = 8  # that rank 0 tries, one after the other, in case another process takes the first
 
@@ -82,14 +82,9 @@ class Engine:
         return is_new
 
     def located(self, error: Exception) -> Exception:
-        """Returns an error of the engine with the coordinates of the ranks that it names."""
-        if self.where is None or not isinstance(error, ENGINE_ERRORS):
-            return error
-        where = self.where(error.missing if isinstance(error, Timeout) else error.ranks)
-        text = f"{error}\n{where.removeprefix('; ')}" if "\n" in str(error) else f"{error}{where}"
-        if isinstance(error, Timeout):
-            return Timeout(text, error.arrived, error.missing)
-        return type(error)(text, error.ranks)
+        """Returns an error of the engine as one of the backend, with the coordinates of the ranks that it names."""
+        ranks = getattr(error, "missing", None) or getattr(error, "ranks", [])
+        return of_backend(error, self.where(ranks) if self.where is not None and ranks else "")
 
     def close(self, *, aborted: bool = False) -> None:
         """Ends this process's part in the world, as soon as its communicators have ended; aborted: at once."""

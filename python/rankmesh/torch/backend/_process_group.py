@@ -29,7 +29,8 @@ from torch._C._distributed_c10d import (
 
 from rankmesh._engine import Communicator, Pending
 from rankmesh._errors import UsageError
-from rankmesh.torch.backend._engine import ENGINE_ERRORS, Engine
+from rankmesh.torch.backend._engine import Engine
+from rankmesh.torch.backend._errors import ENGINE_ERRORS
 from rankmesh.torch.backend._forms import Tensors, one_each, only, options_of, reduction_of, row_counts, several
 from rankmesh.torch.backend._memory import After, joined, memory, place_for, reduced
 from rankmesh.torch.backend._sparse import Sparse
