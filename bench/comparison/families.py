@@ -43,6 +43,7 @@ class Family:
 
 MPIRUN = ("mpirun", "--oversubscribe", "-n")
 COLLECTIVES = ("{bin}/bench_engine_collectives",)
+BACKEND = ("{python}", "{bench}/python/collectives.py", "--pairs", "backend", "checked")
 
 PARTS = (
     Part("mesh", (*MPIRUN, "12", "{bin}/bench_core_mesh"), needs=("mpirun",)),
@@ -104,6 +105,16 @@ PARTS = (
             is_quick=size == 2,
         )
         for size, most in ((2, 64 << 20), (4, 64 << 20), (8, 64 << 10), (16, 64 << 10))
+    ),
+    *(
+        Part(
+            f"backend {size}",
+            (*BACKEND, "--processes", str(size), "--most", str(most)),
+            (*BACKEND, "--processes", str(size), "--most", "4096"),
+            needs=("torch",),
+            is_quick=size == 2,
+        )
+        for size, most in ((2, 16 << 20), (4, 16 << 20), (8, 64 << 10))
     ),
     Part("MPI", (*MPIRUN, "2", *COLLECTIVES), (*MPIRUN, "2", *COLLECTIVES, "--benchmark_filter=/(8|0)$"), ("mpirun",)),
     Part("Gloo", ("{bin}/bench_engine_gloo", "2", "bound"), ("{bin}/bench_engine_gloo", "2", "bound", "barrier")),
@@ -171,6 +182,8 @@ FAMILIES = (
         "torch's own groups, fewer calls",
     ),
     Family("c10d: ", "c10d's Gloo backend, from Python", "bytes", 0.5, "the kernel's sockets", 0.9),
+    Family("backend: ", "the same calls of torch on c10d's Gloo", "bytes", 0.5, "the kernel's sockets", 0.9),
+    Family("checked: ", "the same calls of torch unchecked", "bytes", 1.5, "1, and a comparison"),
     Family("Gloo: ", "Gloo's own call", "bytes", 1.1, "1: the same connections"),
     Family("Gloo: all_reduce, checked", "the same unchecked", "bytes", 1.1, "1"),
     Family("MPI: checked ", "the same unchecked", "bytes", 1.5, "1, and a comparison"),
