@@ -640,6 +640,23 @@ def test_a_pending_that_is_dropped_is_waited_for() -> None:
     assert run(2, program) == [2.0, 2.0]
 
 
+def test_every_wait_of_a_failed_operation_raises() -> None:
+    def program(world: World) -> list[str]:
+        dp = world.join("dp=2").on("dp")
+        if world.rank == 1:
+            return []
+        pending = dp.start_recv(np.zeros(3), 1)  # which nobody sends
+        texts = []
+        for _ in range(2):
+            with pytest.raises((rankmesh.Timeout, rankmesh.PeerLost)) as error:
+                pending.wait(timeout=0.2)
+            texts.append(str(error.value))
+        return texts
+
+    first, second = run(2, program)[0]
+    assert first == second
+
+
 def test_the_array_of_a_pending_lives_as_long_as_it() -> None:
     def program(world: World) -> float:
         on = group_of(world)

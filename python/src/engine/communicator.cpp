@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <chrono>
 #include <deque>
+#include <exception>
 #include <optional>
 
 #include <nanobind/stl/vector.h>
@@ -163,8 +164,16 @@ public:
     nb::object wait() { return wait_after({}); }
     /// Waits when so much of the timeout has already passed.
     nb::object wait_after(std::chrono::nanoseconds passed) {
+        if (failed_) std::rethrow_exception(failed_);
         const auto pending = handle_->hold();
-        without_gil(handle_->leave(), [&] { detail::Access::wait(*pending, passed); });
+        try {
+            without_gil(handle_->leave(), [&] { detail::Access::wait(*pending, passed); });
+        } catch (const UsageError&) {  // the wait did not begin
+            throw;
+        } catch (const Error&) {
+            failed_ = std::current_exception();
+            throw;
+        }
         if (prepared_) result_ = prepared_->result;
         prepared_ = nullptr;
         return result_;
@@ -192,6 +201,7 @@ public:
 
 private:
     std::chrono::nanoseconds timeout_;
+    std::exception_ptr failed_;  // what a wait threw; every later one throws it again
     nb::object result_ = nb::none();
     std::unique_ptr<Prepared> prepared_;  // outlives the operation; null: it was waited for
     std::unique_ptr<PendingHandle> handle_;
@@ -429,7 +439,8 @@ void bind_pending(nb::module_& m) {
             nb::arg("timeout").none() = nb::none(),
             nb::sig("def wait(self, timeout: float | datetime.timedelta | None = None) -> _T_co"),
             "Waits until the operation is complete and returns the array that was written. A second call "
-            "returns the same.\n\nRaises Timeout if the communicator's timeout expires, or `timeout` if that "
+            "returns or "
+            "raises the same.\n\nRaises Timeout if the communicator's timeout expires, or `timeout` if that "
             "is shorter, and PeerLost if a peer has left.")
         .def("result", &Started::wait, nb::sig("def result(self) -> _T_co"), "Like wait().")
         .def(
