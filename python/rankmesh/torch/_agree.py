@@ -128,8 +128,7 @@ def agree(
         return
     if outcome == "differ":
         _disagree(store, rank, description, timeout)
-    arrived = sorted(map(int, outcome.split()[1:]))
-    missing = sorted(set(ranks) - set(arrived))
+    arrived, missing = _attendance(outcome, ranks)
     if give_up is not None:
         give_up(arrived)
     _linger(store, len(arrived))
@@ -140,8 +139,13 @@ def meet(store: Store, rank: int, ranks: list[int], timeout: datetime.timedelta,
     """Returns when all of these ranks have called it. Otherwise raises Timeout on every rank."""
     outcome = arrive(store, rank, len(ranks), "") or hear(store, timeout)
     if outcome != "agree":
-        arrived = sorted(map(int, outcome.split()[1:]))
-        raise late(timeout, rank, arrived, sorted(set(ranks) - set(arrived)), where, what=what)
+        raise late(timeout, rank, *_attendance(outcome, ranks), where, what=what)
+
+
+def _attendance(outcome: str, ranks: Iterable[int]) -> tuple[list[int], list[int]]:
+    """Returns the ranks that had arrived when the timeout expired, and those that were missing."""
+    arrived = sorted(map(int, outcome.split()[1:]))
+    return arrived, sorted(set(ranks) - set(arrived))
 
 
 def _lines(store: Store) -> list[str]:
@@ -149,26 +153,37 @@ def _lines(store: Store) -> list[str]:
 
 
 def _disagree(store: Store, rank: int, description: str, timeout: datetime.timedelta) -> NoReturn:
-    ranks: dict[str, list[int]] = {}
-    for line in _lines(store):
-        number, digest = line.split()
-        ranks.setdefault(digest, []).append(int(number))
-    classes = sorted(((digest, sorted(them)) for digest, them in ranks.items()), key=lambda c: (-len(c[1]), c[1]))
+    said = (line.split() for line in _lines(store))
+    classes = classes_of((int(number), digest) for number, digest in said)
     for digest, them in classes:
         if them[0] == rank:
             store.set("text " + digest, description)
     text = "the ranks join different plans; every rank must declare the same:"
     for digest, them in classes[:MOST_CLASSES]:
         store.wait(["text " + digest], timeout)
-        text += _line(them, store.get("text " + digest).decode())
+        text += class_line(them, store.get("text " + digest).decode())
     if further := [each for _, them in classes[MOST_CLASSES:] for each in them]:
-        text += _line(further, "further descriptions")
+        text += class_line(further, "further descriptions")
     _linger(store, sum(len(them) for _, them in classes))
-    raise Disagreement(text, sorted(each for _, them in classes[1:] for each in them))
+    raise Disagreement(text, outside_largest(classes))
 
 
-def _line(ranks: list[int], description: str) -> str:
-    return f"\n  {'rank' if len(ranks) == 1 else 'ranks'} {text_of(ranks)}: {description}"
+def classes_of(said: Iterable[tuple[int, str]]) -> list[tuple[str, list[int]]]:
+    """Returns each text with the ranks that said it; the text of most ranks comes first."""
+    ranks: dict[str, list[int]] = {}
+    for rank, text in said:
+        ranks.setdefault(text, []).append(rank)
+    return sorted(((text, sorted(them)) for text, them in ranks.items()), key=lambda each: (-len(each[1]), each[1]))
+
+
+def class_line(ranks: list[int], text: str) -> str:
+    """Returns the line of an error that shows what these ranks said."""
+    return f"\n  {'rank' if len(ranks) == 1 else 'ranks'} {text_of(ranks)}: {text}"
+
+
+def outside_largest(classes: list[tuple[str, list[int]]]) -> list[int]:
+    """Returns the ranks that did not say the text of most ranks."""
+    return sorted(rank for _, them in classes[1:] for rank in them)
 
 
 def _linger(store: Store, ranks: int) -> None:

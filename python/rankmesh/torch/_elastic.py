@@ -22,7 +22,7 @@ from rankmesh._engine import Communicator
 from rankmesh._errors import Disagreement, EngineFailure, PeerLost, UsageError
 from rankmesh._plan import Declaration
 from rankmesh.torch import _start
-from rankmesh.torch._agree import text_of
+from rankmesh.torch._agree import class_line, classes_of, outside_largest, text_of
 from rankmesh.torch._fit import unfit
 from rankmesh.torch._plan import MeshPlan, read
 from rankmesh.torch._world import Groups, World
@@ -154,15 +154,12 @@ def _compare(whole: Communicator, said: str, reached: bool, place: str) -> list[
             f"ranks {text_of(lost)} do not reach torch's new store, which rank 0 serves at {place}; set MASTER_ADDR on "
             "every rank to a name of its own host that the others reach"
         )
-    ranks: dict[str, list[int]] = {}
-    for rank, (text, _, _) in enumerate(lines):
-        ranks.setdefault(text, []).append(rank)
-    if len(ranks) > 1:
-        classes = sorted(ranks.items(), key=lambda each: (-len(each[1]), each[1]))
-        text = "".join(f"\n  {'rank' if len(them) == 1 else 'ranks'} {text_of(them)}: {each}" for each, them in classes)
+    classes = classes_of((rank, text) for rank, (text, _, _) in enumerate(lines))
+    if len(classes) > 1:
+        text = "".join(class_line(them, each) for each, them in classes)
         raise Disagreement(
             f"the ranks of the new world join different plans; every rank must declare the same:{text}",
-            sorted(rank for _, them in classes[1:] for rank in them),
+            outside_largest(classes),
         )
     return [host for _, _, host in lines]
 

@@ -17,7 +17,7 @@ from torch._C._distributed_c10d import Work
 
 from rankmesh._engine import Communicator
 from rankmesh._errors import Disagreement, PeerLost, Timeout
-from rankmesh.torch._agree import text_of
+from rankmesh.torch._agree import class_line, classes_of, outside_largest
 from rankmesh.torch.backend._engine import Engine
 from rankmesh.torch.backend._forms import reduction_of
 from rankmesh.torch.backend._inner import CALLS, destroy, inner_group
@@ -172,14 +172,10 @@ def _text(name: str, arguments: tuple[Any, ...]) -> str:
 
 
 def _disagreement(on: Communicator, calls: list[str]) -> Disagreement:
-    ranks: dict[str, list[int]] = {}
-    for rank, call in zip(on.world_ranks, calls, strict=True):
-        ranks.setdefault(call, []).append(rank)
-    classes = sorted(ranks.items(), key=lambda each: (-len(each[1]), each[1]))
-    lines = "".join(f"\n  {'rank' if len(them) == 1 else 'ranks'} {text_of(them)}: {call}" for call, them in classes)
+    classes = classes_of(zip(on.world_ranks, calls, strict=True))
+    lines = "".join(class_line(them, call) for call, them in classes)
     return Disagreement(
-        f"a call on {on.label} is not the same on all its ranks; nothing was sent:{lines}",
-        sorted(rank for _, them in classes[1:] for rank in them),
+        f"a call on {on.label} is not the same on all its ranks; nothing was sent:{lines}", outside_largest(classes)
     )
 
 
