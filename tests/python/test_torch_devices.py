@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from datetime import timedelta
 from pathlib import Path
 
@@ -11,6 +12,8 @@ pytest.importorskip("torch", reason="PyTorch is not installed")
 import rankmesh.torch
 import torch
 import torch.distributed as dist
+from rankmesh import Disagreement
+from torch._C._distributed_c10d import _make_nccl_premul_sum
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.testing._internal.distributed import fake_pg  # registers the backend 'fake'
 from torch_ranks import ranks
@@ -41,6 +44,22 @@ def mixed(rank: int, size: int, store: str) -> list[object]:
         found += [on_host.tolist(), type(group._get_backend(torch.device("cuda"))).__name__]
     dist.barrier()
     return found
+
+
+def watched(rank: int, size: int, store: str) -> None:
+    dist.init_process_group(
+        "rankmesh+fake", store=dist.FileStore(store, size), rank=rank, world_size=size, timeout=timedelta(seconds=30)
+    )
+    dist.all_reduce(torch.ones(2), op=_make_nccl_premul_sum(2.0))  # which rankmesh's engines lack
+    os.environ["RANKMESH_CHECK"] = "1"
+    checked = dist.new_group([0, 1])
+    dist.all_reduce(torch.ones(2), op=_make_nccl_premul_sum(2.0), group=checked)
+    with pytest.raises(Disagreement, match=r"allreduce of \d float32 by premul_sum"):
+        dist.all_reduce(torch.ones(2 + rank), op=_make_nccl_premul_sum(2.0), group=checked)
+
+
+def test_a_watched_backend_keeps_its_own_reductions(tmp_path: Path) -> None:
+    ranks(SIZE, watched, tmp_path, str(tmp_path / "own"), initialised=False)
 
 
 def test_calls_go_to_the_backend_of_their_tensors(tmp_path: Path) -> None:

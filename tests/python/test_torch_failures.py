@@ -144,6 +144,26 @@ def without_numbers(text: str) -> str:
     return re.sub(r"expired on rank \d|call number \d", "...", text)
 
 
+def on_a_broken_group(rank: int, size: int, store: str) -> list[Error]:
+    with started(OWN, rank, store, timedelta(seconds=30), False):
+        operation = dist.ReduceOp.MAX if rank == 0 else dist.ReduceOp.SUM
+        sparse = torch.ones(2).to_sparse()
+        calls: list[Callable[[], Any]] = [
+            lambda: dist.all_reduce(torch.ones(3), op=operation),
+            lambda: dist.all_reduce(torch.ones(3), async_op=True),
+            lambda: dist.all_reduce(sparse),
+            lambda: dist.isend(torch.ones(3), (rank + 1) % size),
+        ]
+        return [raised(call) for call in calls]
+
+
+def test_every_call_on_a_broken_group_says_where(tmp_path: Path) -> None:
+    for found in ranks(SIZE, on_a_broken_group, tmp_path, str(tmp_path / "own"), initialised=False):
+        for kind, text, others in found:
+            assert (kind, others) == ("Disagreement", [0])
+            assert text.endswith("in mesh dp=2 tp=2 that is 0 [dp=0 tp=0]")
+
+
 def test_the_document_shows_what_calls_raise(tmp_path: Path) -> None:
     shown = [without_numbers(line.strip()) for line in re.findall(r"^    (.*)$", DOCUMENT.read_text(), re.MULTILINE)]
     first, second, third = (tmp_path / each for each in "abc")

@@ -156,8 +156,8 @@ def _place() -> tuple[str, str]:
 
 def own_address() -> tuple[str, int]:
     """Returns a name of this machine that other ranks know, and a port that is free there."""
-    for host in (os.environ.get("MASTER_ADDR", ""), socket.gethostname(), "127.0.0.1"):
-        if port := _free_port(host):
+    for host in (os.environ.get("MASTER_ADDR"), socket.gethostname(), "127.0.0.1"):
+        if host and (port := _free_port(host)):
             return host, port
     raise UsageError("this rank can listen neither on MASTER_ADDR nor on its host name; set RANKMESH_STORE")
 
@@ -165,9 +165,9 @@ def own_address() -> tuple[str, int]:
 def _free_port(host: str) -> int | None:
     """Returns a port that is free on a host name of this machine; None if the name is another machine's."""
     try:
-        family, kind, protocol, _, address = socket.getaddrinfo(host or None, 0, type=socket.SOCK_STREAM)[0]
+        family, kind, protocol, _, address = socket.getaddrinfo(host, 0, type=socket.SOCK_STREAM)[0]
         with socket.socket(family, kind, protocol) as listener:
             listener.bind(address)
-            return int(listener.getsockname()[1]) if host else None
+            return int(listener.getsockname()[1])
     except OSError:
         return None

@@ -30,7 +30,6 @@ from torch._C._distributed_c10d import (
 from rankmesh._engine import Communicator, Pending
 from rankmesh._errors import UsageError
 from rankmesh.torch.backend._engine import Engine
-from rankmesh.torch.backend._errors import ENGINE_ERRORS
 from rankmesh.torch.backend._forms import Tensors, one_each, only, options_of, reduction_of, row_counts, several
 from rankmesh.torch.backend._memory import After, joined, memory, place_for, reduced
 from rankmesh.torch.backend._sparse import Sparse
@@ -50,7 +49,7 @@ class ProcessGroup(dist.ProcessGroup):
         self._store: Store | None = options.store
         self._timeout: datetime.timedelta = options.timeout
         self._within: dict[datetime.timedelta, Communicator] = {}
-        self._turn = Turn()
+        self._turn = Turn(engine)
         self._name = self._description = ""
 
     # --- collectives
@@ -214,10 +213,7 @@ class ProcessGroup(dist.ProcessGroup):
     def monitored_barrier(self, timeout: datetime.timedelta | None = None, wait_all_ranks: bool = False) -> None:
         """Like `barrier`, but a timeout names every rank that is missing, on every engine."""
         with self._turn:
-            try:
-                self._with_timeout(timeout or UNSET).monitored_barrier()
-            except ENGINE_ERRORS as error:
-                raise self.engine.located(error) from None
+            self._with_timeout(timeout or UNSET).monitored_barrier()
 
     # The old names, which torch still calls.
     _allgather_base = all_gather_single
@@ -333,23 +329,20 @@ class ProcessGroup(dist.ProcessGroup):
             timeout = self._timeout_of(opts.timeout)
             on = self._with_timeout(timeout)
             if not opts.asyncOp and not self._turn.many():
-                try:
-                    for name, arguments in calls:
-                        getattr(on, name)(*arguments)
-                except ENGINE_ERRORS as error:
-                    raise self.engine.located(error) from None
+                for name, arguments in calls:
+                    getattr(on, name)(*arguments)
                 for copy in copies:
                     copy()
                 return None
             pending: list[Pending[Any]] = [getattr(on, "start_" + name)(*arguments) for name, arguments in calls]
-        return Started(self.engine, self._turn, pending, list(result), copies, timeout)
+        return Started(self._turn, pending, list(result), copies, timeout)
 
     def _message(self, name: str, tensor: torch.Tensor, peer: int, tag: int, copies: list[After] | None) -> Work:
         buffer = memory(tensor, copies)
         with self._turn:
             pending = getattr(self._communicator(), "start_" + name)(buffer, peer, tag)
         source = self.rank() if copies is None else peer
-        return Started(self.engine, self._turn, [pending], [tensor], copies or (), self._timeout, source)
+        return Started(self._turn, [pending], [tensor], copies or (), self._timeout, source)
 
     def _sparse(self, tensor: torch.Tensor, opts: Any) -> Work | None:
         """all_reduce of a sparse tensor. The ranks exchange the numbers of their elements before it returns."""
@@ -361,7 +354,7 @@ class ProcessGroup(dist.ProcessGroup):
             on = self._with_timeout(timeout)
             on.all_gather(sparse.shape, sparse.shapes)
             pending = [on.start_all_gather_v(*arguments) for arguments in sparse.calls()]
-        return Started(self.engine, self._turn, pending, [tensor], [sparse.finish], timeout)
+        return Started(self._turn, pending, [tensor], [sparse.finish], timeout)
 
     def _timeout_of(self, timeout: datetime.timedelta) -> datetime.timedelta:
         return self._timeout if timeout == UNSET else timeout

@@ -13,13 +13,13 @@ from datetime import timedelta
 from typing import Any
 
 import torch
+import torch.distributed as dist
 from torch._C._distributed_c10d import Work
 
 from rankmesh._engine import Communicator
 from rankmesh._errors import Disagreement, PeerLost, Timeout
 from rankmesh.torch._agree import class_line, classes_of, outside_largest
 from rankmesh.torch.backend._engine import Engine
-from rankmesh.torch.backend._forms import reduction_of
 from rankmesh.torch.backend._inner import CALLS, destroy, inner_group
 from rankmesh.torch.backend._process_group import ProcessGroup
 from rankmesh.torch.backend._work import NO_TIMEOUT
@@ -54,14 +54,9 @@ class WatchedGroup(ProcessGroup):
         digests = torch.empty(self.size(), dtype=torch.int64)
         with self._turn:
             on = self._communicator()
-            try:
-                on.all_gather(torch.tensor([digest]), digests)
-                if bool((digests == digest).all()):
-                    return
-                calls = on.all_gather_object(call)
-            except (PeerLost, Timeout) as error:
-                raise self.engine.located(error) from None
-        raise self.engine.located(_disagreement(on, calls))
+            on.all_gather(torch.tensor([digest]), digests)
+            if not bool((digests == digest).all()):
+                raise _disagreement(on, on.all_gather_object(call))
 
     def _is_on_host(self, arguments: Iterable[Any]) -> bool:
         """True for a call whose `wait` blocks this thread until the data has moved."""
@@ -71,10 +66,7 @@ class WatchedGroup(ProcessGroup):
     def raise_if_broken(self) -> None:
         """Raises PeerLost if a process of the group has died."""
         with self._turn:
-            try:
-                self._communicator()._raise_if_broken()  # type: ignore[attr-defined]
-            except PeerLost as error:
-                raise self.engine.located(error) from None
+            self._communicator()._raise_if_broken()  # type: ignore[attr-defined]
 
     def explained(self, call: str, error: Exception) -> Exception:
         """Returns why a call of the wrapped backend failed: the ranks that are missing, else its own error."""
@@ -84,9 +76,8 @@ class WatchedGroup(ProcessGroup):
             with self._turn:
                 self._communicator().within(GRACE).monitored_barrier()
         except (PeerLost, Timeout) as found:
-            kind = type(found)
-            ranks = (found.ranks,) if isinstance(found, PeerLost) else (found.arrived, found.missing)
-            return self.engine.located(kind(f"{said}: {found}", *ranks))
+            found.args = (f"{said}: {found}",)
+            return found
         except Exception:
             return error
         return error
@@ -99,7 +90,7 @@ class WatchedGroup(ProcessGroup):
 class _WatchedWork(Work):
     """A Work of the wrapped backend, whose errors say who is missing."""
 
-    def __init__(self, group: WatchedGroup, call: str, work: Work, on_host: bool) -> None:
+    def __init__(self, group: WatchedGroup, call: Callable[[], str], work: Work, on_host: bool) -> None:
         super().__init__()
         self._on_host = on_host
         self._group, self._call, self._work = group, call, work
@@ -121,7 +112,7 @@ class _WatchedWork(Work):
         except (PeerLost, Timeout):
             raise
         except Exception as error:
-            raise self._group.explained(self._call, error) from error
+            raise self._group.explained(self._call(), error) from error
 
     def synchronize(self) -> None:
         """Makes the current stream wait, as the wrapped backend does."""
@@ -139,13 +130,13 @@ class _WatchedWork(Work):
 def _watched(name: str) -> Callable[..., Work | None]:
     @functools.wraps(getattr(ProcessGroup, name))
     def call(self: WatchedGroup, *arguments: Any, **options: Any) -> Work | None:
-        text = _text(name, arguments)
+        text = functools.partial(_text, name, arguments)
         if self._checked and name not in ("send", "recv", "recv_anysource"):
-            self.compare(text)
+            self.compare(text())
         try:
             work = getattr(self.wrapped, name)(*arguments, **options)
         except Exception as error:
-            raise self.explained(text, error) from error
+            raise self.explained(text(), error) from error
         return None if work is None else _WatchedWork(self, text, work, self._is_on_host(arguments))
 
     return call
@@ -167,7 +158,7 @@ def _text(name: str, arguments: tuple[Any, ...]) -> str:
     text = name + "".join(f" of {each.numel()} {str(each.dtype).removeprefix('torch.')}" for each in tensors[:1])
     options: Any = arguments[-1] if arguments else None
     if hasattr(options, "reduceOp"):
-        text += f" by {reduction_of(options)}"
+        text += f" by {dist.ReduceOp.RedOpType(options.reduceOp.op).name.lower()}"
     return text + (f" from {options.rootRank}" if hasattr(options, "rootRank") else "")
 
 

@@ -15,6 +15,7 @@ from torch._C._distributed_c10d import Work
 
 from rankmesh._engine import Pending
 from rankmesh.torch.backend._engine import Engine
+from rankmesh.torch.backend._errors import ENGINE_ERRORS
 
 UNSET = datetime.timedelta(milliseconds=-1)  # c10d's kUnsetTimeout
 NO_TIMEOUT = datetime.timedelta(0)  # c10d's kNoTimeout: wait as long as the group's timeout
@@ -30,9 +31,13 @@ def _ended(pending: Sequence[Pending[Any]]) -> bool:
 
 
 class Turn:
-    """Lets the threads of a process use a communicator in turn, because it accepts one thread at a time."""
+    """Lets the threads of a process use a communicator in turn, because it accepts one thread at a time.
 
-    def __init__(self) -> None:
+    Errors of the engine leave it as errors of the backend, with coordinates.
+    """
+
+    def __init__(self, engine: Engine) -> None:
+        self.engine = engine
         self._lock = threading.RLock()
         self._thread = 0
         self._shared = False
@@ -48,8 +53,10 @@ class Turn:
         if self._dropped:
             self.finish_dropped()
 
-    def __exit__(self, *error: object) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
         self._lock.release()
+        if isinstance(error, ENGINE_ERRORS):
+            raise self.engine.located(error) from None
 
     def many(self) -> bool:
         """Returns True if other threads use the communicator, or may: then no thread keeps it while it waits."""
@@ -78,7 +85,6 @@ class Started(Work):
 
     def __init__(
         self,
-        engine: Engine,
         turn: Turn,
         pending: Sequence[Pending[Any]],
         result: list[torch.Tensor],
@@ -87,7 +93,7 @@ class Started(Work):
         source: int = -1,
     ) -> None:
         super().__init__()
-        self._engine, self._turn = engine, turn
+        self._turn = turn
         self._pending, self._result, self._after, self._source = pending, result, after, source
         self._until = time.monotonic() + timeout.total_seconds()
         self._error: BaseException | None = None
@@ -178,7 +184,7 @@ class Started(Work):
             for copy in self._after:
                 copy()
         except Exception as error:  # every later wait raises it again
-            self._error = self._engine.located(error)
+            self._error = self._turn.engine.located(error)
         self._complete = True
         self._pending, self._after = (), ()
 
