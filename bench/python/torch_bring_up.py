@@ -122,7 +122,7 @@ class Counts(NamedTuple):
     connections: int
     """to other ranks, where the groups are Gloo's"""
     requests: int
-    """to the store, where the groups are Gloo's, of which a group of n asks 1 + 2 n, and one of ours 3 for up to 128"""
+    """to the store, for Gloo's groups: torch's group of n ranks makes 1 + 2 n, ours makes 3 for up to 128 ranks"""
 
 
 class Requests(dist.Store):

@@ -45,7 +45,7 @@ def timed(
 
 
 def start(times: Times, size: int, rounds: int) -> rankmesh.torch.Member:
-    """Starts as many worlds, of which the last stays."""
+    """Starts `rounds` worlds one after the other, and returns the member of the last."""
     for left in reversed(range(rounds)):
         me = timed(times, "init", lambda: rankmesh.torch.init(PLAN, backend="rankmesh", **OPTIONS))
         if left:

@@ -137,7 +137,7 @@ def main() -> None:
     for size in given.processes:
         meshes = []
         for mesh in given.meshes:
-            with contextlib.suppress(rankmesh.Error):  # the size is no multiple
+            with contextlib.suppress(rankmesh.Error):  # the mesh does not divide this number of ranks
                 rankmesh.Mesh(mesh, size)
                 meshes.append(mesh)
         for start in given.starts:

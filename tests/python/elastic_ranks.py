@@ -84,7 +84,7 @@ class Job:
                 yield rank, result
 
     def results(self, within: float = 60.0) -> list[Any]:
-        """Returns the results of the programs of those that were not killed, by rank."""
+        """Returns what the programs returned, by rank. Killed ranks are left out."""
         results = {rank: result for rank, result in self.ended(within) if result is not None}
         return [results[rank] for rank in sorted(results)]
 

@@ -11,7 +11,7 @@ Layouts = tuple[dict[str, Any], dict[str, Any]]
 
 
 def _stages(world: int, stages: int, axes: str) -> list[Mesh]:
-    """The mesh of each pipeline stage: consecutive ranks, of which `axes` take the innermost."""
+    """The mesh of each pipeline stage. A stage has consecutive ranks; `axes` are the innermost."""
     each = world // stages
     return [Mesh(f"dp=* {axes}", each).shifted(stage * each) for stage in range(stages)]
 

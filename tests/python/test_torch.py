@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import datetime
 import inspect
-import io
 import itertools
 import json
 import os
-import runpy
 import subprocess
 import sys
 import time
@@ -24,7 +21,7 @@ from rankmesh._core import make_blueprint
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 import torch.distributed as dist  # noqa: E402
 from rankmesh.torch import Axes, _agree, _groups, _plan, _world, init  # noqa: E402
-from torch_ranks import Counting, NewGroups, fake_world, free_port, ranks  # noqa: E402
+from torch_ranks import Counting, NewGroups, example, fake_world, free_port, ranks  # noqa: E402
 
 
 def every_set(mesh: Mesh) -> list[tuple[str, ...]]:
@@ -733,14 +730,6 @@ EXAMPLE = SOURCE / "examples/python/torch_groups.py"
 TRAIN = SOURCE / "examples/python/train.py"
 
 
-def example(rank: int, size: int, environment: dict[str, str]) -> str:
-    out = io.StringIO()
-    os.environ.update(environment, RANK=str(rank), WORLD_SIZE=str(size))
-    with contextlib.redirect_stdout(out):
-        runpy.run_path(str(EXAMPLE), run_name="__main__")
-    return out.getvalue()
-
-
 def blocks(kind: str, document: str = "docs/python-torch.md") -> list[str]:
     """The blocks of this kind in a document."""
     text = (SOURCE / document).read_text()
@@ -749,7 +738,7 @@ def blocks(kind: str, document: str = "docs/python-torch.md") -> list[str]:
 
 def test_the_example_prints_what_the_document_shows(tmp_path: Path) -> None:
     where = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
-    printed = ranks(4, example, tmp_path, where, initialised=False)
+    printed = ranks(4, example, tmp_path, EXAMPLE, where, initialised=False)
     (shown,) = [block for block in blocks("text") if "torch_groups.py" in block]
     assert "".join(printed).splitlines() == shown.splitlines()[1:]
 

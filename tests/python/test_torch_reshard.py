@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import io
-import os
-import runpy
 import weakref
 from pathlib import Path
 from typing import Any
@@ -21,7 +17,7 @@ from rankmesh.torch._reshard import api  # noqa: E402
 from reshard_cases import Case, Random, here, same, values  # noqa: E402
 from torch.distributed.tensor import DTensor, Partial, Shard, distribute_tensor  # noqa: E402
 from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
-from torch_ranks import free_port, preload, ranks  # noqa: E402
+from torch_ranks import example, free_port, preload, ranks  # noqa: E402
 
 preload("torch.distributed.tensor", "rankmesh.torch._reshard.api")
 
@@ -368,18 +364,10 @@ SOURCE = Path(__file__).parents[2]
 EXAMPLE = SOURCE / "examples/python/hand_over.py"
 
 
-def example(rank: int, size: int, environment: dict[str, str]) -> str:
-    out = io.StringIO()
-    os.environ.update(environment, RANK=str(rank), WORLD_SIZE=str(size))
-    with contextlib.redirect_stdout(out):
-        runpy.run_path(str(EXAMPLE), run_name="__main__")
-    return out.getvalue()
-
-
 def test_the_example_prints_what_the_page_shows(tmp_path: Path) -> None:
     page = (SOURCE / "docs/python-torch-reshard.md").read_text().split("```")[1::2]
     where = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
-    printed = "".join(ranks(4, example, tmp_path, where, initialised=False))
+    printed = "".join(ranks(4, example, tmp_path, EXAMPLE, where, initialised=False))
     (shown,) = [block for block in page if "hand_over.py" in block]
     assert printed.splitlines() == shown.splitlines()[2:]
     lines = [line.strip() for line in EXAMPLE.read_text().splitlines()]

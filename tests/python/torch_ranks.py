@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import io
 import multiprocessing
+import os
 import random
+import runpy
 import socket
 import traceback
 from collections.abc import Callable, Iterator
@@ -84,6 +87,15 @@ def _rank(
     out.poll(LIMIT)  # no rank leaves while others still connect to it
     if dist.is_initialized():
         dist.destroy_process_group()
+
+
+def example(rank: int, size: int, path: Path, environment: dict[str, str]) -> str:
+    """What an example prints on one rank; a program of `ranks`."""
+    out = io.StringIO()
+    os.environ.update(environment, RANK=str(rank), WORLD_SIZE=str(size))
+    with contextlib.redirect_stdout(out):
+        runpy.run_path(str(path), run_name="__main__")
+    return out.getvalue()
 
 
 def ranks(

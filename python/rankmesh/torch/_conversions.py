@@ -158,7 +158,7 @@ def _order(mesh: Mesh, shape: Sequence[int], dim: int, placements: Mapping[int, 
 def _check_even(
     mesh: Mesh, shape: Sequence[int], dim: int, axes: Sequence[str], placements: Sequence[Placement]
 ) -> None:
-    """Raises UsageError for an uneven split, of which torch's `_StridedShard` gives other parts to ranks."""
+    """Raises UsageError for an uneven split: torch's `_StridedShard` then gives ranks other parts than a Sharding."""
     parts = math.prod(mesh.size_of(axis) for axis in axes)
     if shape[dim] % parts:
         raise UsageError(

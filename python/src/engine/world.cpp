@@ -356,7 +356,7 @@ void bind_process(nb::class_<WorldHandle>& c) {
                     "checked: bool | None = None, record: str | "
                     "os.PathLike[str] | None = None, record_signal: int | None = None, log: "
                     "collections.abc.Callable[[str], object] | logging.Logger | None = None) -> World"),
-            "Returns the world of `size` processes on Gloo that find each other in `store`, of which this is "
+            "Returns a world on Gloo of `size` processes, which find each other in `store`. This process is "
             "`rank`. `store` is a URL or a folder, as RANKMESH_STORE is. `job` is the id of this run in the "
             "store; default: RANKMESH_JOB, else the launcher's. `job_is_secret`: only the ranks know the "
             "job, which is "

@@ -28,7 +28,7 @@ from rankmesh.torch._reshard.layout import Box, Geometry, Layout, Window
 
 
 class _Chunk(NamedTuple):
-    """A chunk of the new checkpoint: a box of a whole tensor, or bytes if there is no box."""
+    """A chunk of the new checkpoint: a box of a tensor. Without a box, the chunk is bytes."""
 
     name: str
     box: Box | None

@@ -26,7 +26,7 @@ class Engine:
     """A world that is started once per default process group, and makes a communicator for each process group."""
 
     def __init__(self, world: World, root: World | None = None) -> None:
-        """`root` is the world that `world` is a part of; None: `world` is no part."""
+        """`root` is the whole world if `world` is a part of one; None: `world` is whole."""
         self.world, self.root = world, root or world
         self.newest = world
         """The world that survivors must be asked of: a larger one, if processes have entered it."""
