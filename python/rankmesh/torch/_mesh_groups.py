@@ -195,7 +195,7 @@ def _split(axis: _FlatLayout, rank_map: torch.Tensor, name: str, override: Overr
     everyone = rank_map.numel() == dist.get_world_size()  # a rank outside would not know whether the members have it
     if everyone and (known := _known(shared)) is not None:
         return known
-    made = DeviceMesh._init_one_process_group(axis, rank_map, name, override)
+    made: str | None = DeviceMesh._init_one_process_group(axis, rank_map, name, override)
     if made is not None:
         _made.setdefault(c10d._get_default_group(), {})[shared] = made, options
     return made

@@ -12,7 +12,7 @@ import json
 import math
 import operator
 from collections.abc import Iterable, Iterator, Sized
-from typing import Any
+from typing import Any, TypeAlias
 
 import torch
 import torch.utils.data
@@ -25,7 +25,7 @@ from rankmesh.torch._member import Member
 
 __all__ = ["Sampler", "fork_rng", "seed"]
 
-Places = Member | DeviceMesh | Mesh | Placement
+Places: TypeAlias = Member | DeviceMesh | Mesh | Placement
 
 
 class Sampler(torch.utils.data.Sampler[int]):

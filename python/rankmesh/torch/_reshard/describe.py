@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import torch
 from torch.distributed.tensor import DTensor, Partial
@@ -38,7 +38,7 @@ class Fused:
         return any(isinstance(part, int) for part in self.parts.values())
 
 
-Stated = Sharding | Fused | DTensor
+Stated: TypeAlias = Sharding | Fused | DTensor
 
 
 class Shard(NamedTuple):

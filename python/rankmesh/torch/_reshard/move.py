@@ -61,7 +61,7 @@ def messages(moves: Iterable[Move], dtypes: Mapping[tuple[str, int], torch.dtype
     """Yields the messages of all moves between two ranks: the largest elements first, so that all are aligned."""
 
     def itemsize(move: Move) -> int:
-        return dtypes[move.name, move.to].itemsize
+        return int(dtypes[move.name, move.to].itemsize)
 
     size = 0
     pieces: list[Piece] = []

@@ -73,7 +73,7 @@ def _device_of(arguments: Iterable[Any]) -> str:
     """The device of the first tensor; 'cpu' without tensors."""
     for each in arguments:
         if isinstance(each, torch.Tensor):
-            return each.device.type
+            return str(each.device.type)
         if isinstance(each, list | tuple) and each:
             return _device_of(each)
     return "cpu"

@@ -39,7 +39,7 @@ class WatchedGroup(ProcessGroup):
 
     @property
     def _device_types(self) -> list[torch.device]:
-        return self.wrapped._device_types
+        return list(self.wrapped._device_types)
 
     def _get_backend(self, device: torch.device) -> Any:
         return self.wrapped._get_backend(device)
@@ -108,7 +108,7 @@ class _WatchedWork(Work):
                     )
                     return True
                 self._group.raise_if_broken()
-            return self._work.wait(timeout) if timeout > NO_TIMEOUT else self._work.wait()
+            return bool(self._work.wait(timeout) if timeout > NO_TIMEOUT else self._work.wait())
         except (PeerLost, Timeout):
             raise
         except Exception as error:
