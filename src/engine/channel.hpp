@@ -113,6 +113,8 @@ public:
         return {};
     }
 
+    /// True if a collective that blocks on one rank matches the same one started on another.
+    virtual bool blocking_matches_started() const { return true; }
     /// True while the tickets of started calls are held.
     virtual bool is_pending() { return false; }
     /// The engine's own channel, where this one compares calls before they reach it.

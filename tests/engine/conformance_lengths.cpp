@@ -68,3 +68,15 @@ TEST(Conformance, SumsAreRightWhateverTheirLength) {
             }
     });
 }
+
+// Checked mode moves up to 4096 bytes of a rank beside the comparison.
+TEST(Conformance, Operations_AroundTheLengthsOfOneStep_AreRight) {
+    on_every_rank([](World& world) {
+        auto on = world.join({{"dp", rest}}).on("dp");
+        const auto most = std::size_t{4096} / sizeof(double);
+        const auto n = static_cast<std::size_t>(on.size());
+        for (auto start : {false, true})
+            for (auto count : {most - 1, most, most + 1, most / n, most / n + 1})
+                for (auto& each : operations::Suite<double>(on, world.rank(), count).all(start)) each.finish();
+    });
+}

@@ -34,11 +34,11 @@ private:
 
 }  // namespace
 
-CallMatcher::CallMatcher(std::shared_ptr<Channel> channel, const Ranks& ranks, int group_rank,
+CallMatcher::CallMatcher(std::shared_ptr<Channel> channel, const Ranks& ranks, int group_rank, bool on_host,
                          std::function<void(CheckedCall&)> settled)
     : rank_(ranks[group_rank]),
       settled_(std::move(settled)),
-      collectives_(*channel, ranks, [this](CheckedCall& part) { this->settled(part); }),
+      collectives_(*channel, ranks, group_rank, on_host, [this](CheckedCall& part) { this->settled(part); }),
       messages_(*channel, ranks, group_rank, [this](CheckedCall& part) { this->settled(part); }),
       channel_(std::move(channel)) {}
 
@@ -64,6 +64,19 @@ void CallMatcher::add(CheckedCall& part) {
         throw;
     } catch (...) {
         break_with(std::current_exception());
+    }
+}
+
+void CallMatcher::settle_alone(CheckedCall& part, Duration timeout) {
+    if (broken_) std::rethrow_exception(broken_);
+    open_.push_back(&part);
+    ++count_;
+    collectives_.add(part);
+    try {
+        settle(part, timeout);
+    } catch (...) {
+        withdraw(part);
+        throw;
     }
 }
 

@@ -18,7 +18,7 @@ class CallMatcher : public std::enable_shared_from_this<CallMatcher> {
 public:
     /// Calls `settled` under the lock for each part that matches or fails: collectives in order, messages in
     /// order.
-    CallMatcher(std::shared_ptr<Channel> channel, const Ranks& ranks, int group_rank,
+    CallMatcher(std::shared_ptr<Channel> channel, const Ranks& ranks, int group_rank, bool on_host,
                 std::function<void(CheckedCall&)> settled);
 
     /// The lock under which every call below is made.
@@ -29,6 +29,11 @@ public:
     /// Throws UsageError if this thread may not call, and again the error with which the channel has failed.
     void add(CheckedCall& part);
     void withdraw(CheckedCall& part);
+    /// True if this thread has nothing to compare: then it may settle_alone.
+    bool is_idle() const { return is_last(0); }
+    /// Compares a collective and returns once it is settled, by calls that block this thread. Throws as add
+    /// does.
+    void settle_alone(CheckedCall& part, Duration timeout);
     /// Returns once `part` is settled.
     void settle(CheckedCall& part, Duration timeout);
     /// Advances comparisons until `is_over`, or until nothing else is left to compare.

@@ -12,7 +12,7 @@ CheckedChannel::CheckedChannel(std::shared_ptr<Channel> engine, std::shared_ptr<
       group_rank_(group_rank),
       size_(static_cast<std::size_t>(ranks.size())),
       buffers_(std::move(buffers)),
-      matcher_(std::make_shared<CallMatcher>(std::move(comparisons), ranks, group_rank,
+      matcher_(std::make_shared<CallMatcher>(std::move(comparisons), ranks, group_rank, true,
                                              [this](CheckedCall& part) { hand_over(part); })) {}
 
 /// Another thread may still use the matcher, so the calls of this channel are withdrawn from it.
@@ -23,7 +23,23 @@ CheckedChannel::~CheckedChannel() {
 }
 
 void CheckedChannel::run(const Call& call, const Label& label, Duration timeout) {
+    if (!is_point_to_point(call.operation) && engine_->blocking_matches_started()) {
+        const auto lock = matcher_->lock();
+        if (matcher_->is_idle()) return run_alone(call, label, timeout);
+    }
     wait(start({&call, 1}, label), label, timeout);
+}
+
+/// Runs a collective by calls that block this thread, which has nothing else to compare meanwhile.
+void CheckedChannel::run_alone(const Call& call, const Label& label, Duration timeout) {
+    const auto use = PendingBuffers::Use(buffers_, {&call, 1}, group_rank_, label);
+    auto parts = CheckedCalls{};
+    auto& part = parts.emplace_back(CheckedCall{
+        .call = OwnedCall(call, size_), .label = &label, .number = collectives_ + 1, .blocks = true});
+    matcher_->settle_alone(part, timeout);
+    ++collectives_;
+    if (!part.error && !part.complete) on_engine(part, [&] { engine_->run(part.call, label, timeout); });
+    throw_error(parts, label);
 }
 
 std::uint64_t CheckedChannel::start(std::span<const Call> calls, const Label& label) {
@@ -52,7 +68,7 @@ void CheckedChannel::add(CheckedCalls& parts, const Call& call, const Label& lab
 }
 
 void CheckedChannel::hand_over(CheckedCall& part) {
-    if (part.error) return;
+    if (part.error || part.complete || part.blocks) return;
     const Call& call = part.call;
     try {
         part.ticket = engine_->start({&call, 1}, *part.label);
@@ -86,11 +102,16 @@ void CheckedChannel::wait(std::uint64_t ticket, const Label& label, Duration tim
     auto& parts = tickets_.at(ticket).parts;
     for (auto& part : parts) matcher_->settle(part, timeout);
     for (auto& part : parts) finish(part, timeout);
+    const auto ended = tickets_.extract(ticket);
+    throw_error(ended.mapped().parts, label);
+}
+
+/// Throws the error of the parts, if there is one. The error of a part that was compared says more than the
+/// error that ended all comparisons.
+void CheckedChannel::throw_error(const CheckedCalls& parts, const Label& label) {
     auto error = std::exception_ptr{};
-    // The error of a part that was compared says more than the error that ended all comparisons.
     for (const auto& part : parts)
         if (part.error && (!error || error == matcher_->broken())) error = part.error;
-    tickets_.erase(ticket);
     const auto uncompared = error && error == matcher_->broken();
     if (const auto why = failure(label)) {
         fail(why);
@@ -99,19 +120,24 @@ void CheckedChannel::wait(std::uint64_t ticket, const Label& label, Duration tim
     if (error) std::rethrow_exception(error);
 }
 
-/// Throws UsageError only, and then has no effect.
+/// Calls `body`, which completes the part on the engine; throws UsageError only, and then has no effect.
+template <class Body>
+void CheckedChannel::on_engine(CheckedCall& part, Body&& body) {
+    try {
+        body();
+    } catch (const UsageError&) {
+        throw;
+    } catch (const Disagreement&) {
+        part.error = std::current_exception();
+    } catch (...) {
+        give_up(part);
+    }
+}
+
 void CheckedChannel::finish(CheckedCall& part, Duration timeout) {
     if (part.ticket) {
         matcher_->meanwhile([&] { return engine_->done(*part.ticket); }, timeout);
-        try {
-            engine_->wait(*part.ticket, *part.label, timeout);
-        } catch (const UsageError&) {
-            throw;
-        } catch (const Disagreement&) {
-            part.error = std::current_exception();
-        } catch (...) {
-            give_up(part);
-        }
+        on_engine(part, [&] { engine_->wait(*part.ticket, *part.label, timeout); });
         part.ticket = std::nullopt;
     }
     matcher_->wait_for_notice(part, timeout);

@@ -54,9 +54,13 @@ private:
     };
 
     void add(CheckedCalls& parts, const Call& call, const Label& label);
+    void run_alone(const Call& call, const Label& label, Duration timeout);
     void hand_over(CheckedCall& part);
     void give_up(CheckedCall& part);
     void finish(CheckedCall& part, Duration timeout);
+    template <class Body>
+    void on_engine(CheckedCall& part, Body&& body);
+    void throw_error(const CheckedCalls& parts, const Label& label);
     bool is_over(const CheckedCall& part);
     std::exception_ptr failure(const Label& label);
 

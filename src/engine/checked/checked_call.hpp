@@ -33,9 +33,11 @@ struct Notice {
 struct CheckedCall {
     OwnedCall call;  // a collective, a send or a recv
     const Label* label;
-    std::uint64_t number;                                // among this member's collectives, or its messages
-    bool settled = false;                                // the calls match, or `error` says why they do not
-    std::exception_ptr error = nullptr;                  // what its wait throws
+    std::uint64_t number;                // among this member's collectives, or its messages
+    bool blocks = false;                 // its caller runs it on the engine once it is settled
+    bool settled = false;                // the calls match, or `error` says why they do not
+    bool complete = false;               // its data came with the comparison
+    std::exception_ptr error = nullptr;  // what its wait throws
     std::optional<std::uint64_t> ticket = std::nullopt;  // of the engine, once the engine has the call
     Notice notice = {};
     std::optional<std::uint64_t> notice_ticket = std::nullopt;  // the ticket of the notice

@@ -10,11 +10,18 @@
 #include <rankmesh/engine/detail/make_call.hpp>
 
 #include "engine/hash.hpp"
+#include "engine/perform.hpp"
 
 namespace rankmesh::detail {
 namespace {
 
 constexpr std::size_t most_listed = 8;  // classes, or pairs of ranks, that an error lists
+
+// An all_gather of all calls costs as little as a reduction of two numbers up to these, which
+// docs/design/0012-checked-mode.md has measured.
+constexpr int most_ranks_that_gather = 8;
+constexpr std::size_t most_data = 4096;  // bytes of a rank that come with its call
+constexpr auto slot = sizeof(Agreed) + most_data;
 
 CallFingerprint fingerprint_of(const Call& call, const Label& label) {
     return {.call = Agreed::of(call), .member = MemberText::of(label), .unit = call.unit};
@@ -65,8 +72,27 @@ std::vector<Calling> classes_of(const std::vector<CallFingerprint>& all, const R
 
 }  // namespace
 
-Collectives::Collectives(Channel& channel, const Ranks& ranks, std::function<void(CheckedCall&)> settle)
-    : channel_(channel), ranks_(ranks), settle_(std::move(settle)) {}
+/// Makes steps block during its lifetime.
+class Collectives::Blocking {
+public:
+    Blocking(std::optional<Duration>& blocking, Duration timeout) : blocking_(blocking) {
+        blocking_ = timeout;
+    }
+    ~Blocking() { blocking_ = std::nullopt; }
+    Blocking(const Blocking&) = delete;
+    Blocking& operator=(const Blocking&) = delete;
+
+private:
+    std::optional<Duration>& blocking_;
+};
+
+Collectives::Collectives(Channel& channel, const Ranks& ranks, int group_rank, bool on_host,
+                         std::function<void(CheckedCall&)> settle)
+    : channel_(channel),
+      ranks_(ranks),
+      group_rank_(group_rank),
+      gathers_calls_(on_host && ranks.size() <= most_ranks_that_gather),
+      settle_(std::move(settle)) {}
 
 void Collectives::clear() {
     queue_.clear();
@@ -83,8 +109,12 @@ void Collectives::advance() {
 }
 
 void Collectives::wait(Duration timeout) {
-    if (!ticket_) begin();
-    if (!ticket_) return;  // there was nothing to compare
+    const auto* part = queue_.front();
+    if (!ticket_) {
+        const auto blocking = Blocking(blocking_, timeout);
+        for (begin(); !part->settled;) conclude();
+        return;
+    }
     try {
         channel_.wait(*ticket_, *queue_.front()->label, timeout);
     } catch (const UsageError&) {
@@ -98,7 +128,11 @@ void Collectives::wait(Duration timeout) {
 
 void Collectives::start(Step step, const Call& call) {
     step_ = step;
-    ticket_ = channel_.start({&call, 1}, *queue_.front()->label);
+    const auto& label = *queue_.front()->label;
+    if (blocking_)
+        channel_.run(call, label, *blocking_);
+    else
+        ticket_ = channel_.start({&call, 1}, label);
 }
 
 void Collectives::begin() {
@@ -106,7 +140,56 @@ void Collectives::begin() {
     // A monitored barrier reports missing ranks itself; a comparison would wait for them first.
     if (part.call.operation == Operation::monitored_barrier) return settle(nullptr);
     fingerprints_ = fingerprint_of(part.call, *part.label);
-    compare_hashes(Step::calls);
+    if (gathers_calls_)
+        gather_calls();
+    else
+        compare_hashes(Step::hashes);
+}
+
+void Collectives::gather_calls() {
+    const auto& call = queue_.front()->call;
+    own_.resize(slot);
+    gathered_.resize(slot * static_cast<std::size_t>(ranks_.size()));
+    const auto agreed = fingerprints_.call.bytes();
+    std::memcpy(own_.data(), agreed.data(), agreed.size());
+    if (brings_data() && reads(call, group_rank_) && call.in_bytes() > 0)
+        std::memcpy(own_.data() + agreed.size(), call.in, call.in_bytes());
+    start(Step::calls, moving(Operation::all_gather, own_, gathered_));
+}
+
+bool Collectives::calls_are_equal() const {
+    const auto own = fingerprints_.call.bytes();
+    for (auto at = std::size_t{0}; at < gathered_.size(); at += slot)
+        if (std::string_view(gathered_.data() + at, own.size()) != own) return false;
+    return true;
+}
+
+/// True if the inputs of all ranks fit beside their calls: the same on all ranks whose calls are equal.
+bool Collectives::brings_data() const {
+    const auto& agreed = fingerprints_.call;
+    const auto& operation = traits(agreed.operation);
+    const auto parts = operation.reads == Users::root && operation.in_parts ? ranks_.size() : 1;
+    return !operation.counts &&
+           agreed.length <= most_data / static_cast<std::size_t>(parts) / size_of(agreed.dtype);
+}
+
+/// Completes the first part from the data that came with the calls.
+void Collectives::complete() {
+    auto& part = *queue_.front();
+    auto calls = std::vector<Call>(static_cast<std::size_t>(ranks_.size()), part.call);
+    for (std::size_t i = 0; i < calls.size(); ++i) {
+        calls[i].in = gathered_.data() + i * slot + sizeof(Agreed);
+        if (static_cast<int>(i) != group_rank_ || !writes(part.call, group_rank_)) calls[i].out = nullptr;
+    }
+    perform(calls.size(), [&](std::size_t i) -> const Call& { return calls[i]; });
+    part.complete = true;
+}
+
+/// Goes on where all calls are equal.
+void Collectives::agree() {
+    if (traits(fingerprints_.call.operation).counts) return exchange_counts();
+    if (gathers_calls_ && brings_data()) complete();
+    settle(nullptr);
 }
 
 /// The complement turns a maximum into a minimum, so that all ranks decide the same from the same numbers.
@@ -163,9 +246,9 @@ void Collectives::conclude() {
     const auto equal = extremes_[0] == ~extremes_[1];
     switch (step_) {
         case Step::calls:
-            if (!equal) return gather_details();
-            if (traits(fingerprints_.call.operation).counts) return exchange_counts();
-            return settle(nullptr);
+            return calls_are_equal() ? agree() : gather_details();
+        case Step::hashes:
+            return equal ? agree() : gather_details();
         case Step::counts:
             return complain();
         case Step::complaints:

@@ -24,28 +24,36 @@ struct CallFingerprint {
 
 /// Compares the collectives of one group, one after the other, on a separate channel.
 ///
-/// While calls match, a comparison costs a reduction of two numbers. Operations with counts add an exchange
-/// of one number each way and a second reduction. A step begins once the previous one has completed on this
-/// rank, so all ranks take the same steps in the same order.
+/// While calls match, a comparison costs a reduction of two numbers. In a small group on the host it is an
+/// all_gather of the calls that also brings the data of short ones, which completes them. Operations with
+/// counts add an exchange of one number each way and a second reduction. A step begins once the previous one
+/// has completed on this rank, so all ranks take the same steps in the same order.
 class Collectives {
 public:
-    /// `settle` is called for each part, in order.
-    Collectives(Channel& channel, const Ranks& ranks, std::function<void(CheckedCall&)> settle);
+    /// `settle` is called for each part, in order. `on_host`: buffers are in the host's memory.
+    Collectives(Channel& channel, const Ranks& ranks, int group_rank, bool on_host,
+                std::function<void(CheckedCall&)> settle);
 
     void add(CheckedCall& part) { queue_.push_back(&part); }
     /// Advances without waiting.
     void advance();
-    /// Waits for the current step of the first call.
+    /// Waits for the current step of the first call; if none has begun, until the call is settled.
     void wait(Duration timeout);
     void withdraw(const CheckedCall& part) { std::erase(queue_, &part); }
     /// Forgets all parts.
     void clear();
 
 private:
-    enum class Step : std::uint8_t { calls, counts, complaints, details, informed };
+    class Blocking;
+    enum class Step : std::uint8_t { calls, hashes, counts, complaints, details, informed };
 
     void begin();
     void conclude();
+    void gather_calls();
+    bool calls_are_equal() const;
+    void agree();
+    bool brings_data() const;
+    void complete();
     void compare_hashes(Step step);
     void exchange_counts();
     void complain();
@@ -57,9 +65,12 @@ private:
 
     Channel& channel_;
     const Ranks ranks_;
+    const int group_rank_;
+    const bool gathers_calls_;
     const std::function<void(CheckedCall&)> settle_;
     std::deque<CheckedCall*> queue_;
     std::optional<std::uint64_t> ticket_;  // of the step that is under way
+    std::optional<Duration> blocking_;     // the timeout of each step, where steps block this thread
     Step step_ = Step::calls;
     CallFingerprint fingerprints_;  // of the first part, as all below
     std::array<std::int64_t, 2> extremes_ = {};
@@ -67,6 +78,8 @@ private:
     std::vector<std::uint64_t> expected_;  // the lengths that this one expects
     std::vector<std::uint64_t> giving_;
     std::vector<CallFingerprint> all_;
+    std::vector<char> own_;       // this rank's call, and its data
+    std::vector<char> gathered_;  // the same of each rank
 };
 
 }  // namespace rankmesh::detail

@@ -10,8 +10,8 @@ CheckedDeviceChannel::CheckedDeviceChannel(std::shared_ptr<Channel> engine,
       size_(static_cast<std::size_t>(ranks.size())),
       group_rank_(group_rank),
       timeout_(timeout),
-      matcher_(
-          std::make_shared<CallMatcher>(std::move(comparisons), ranks, group_rank, [](CheckedCall&) {})) {}
+      matcher_(std::make_shared<CallMatcher>(std::move(comparisons), ranks, group_rank, false,
+                                             [](CheckedCall&) {})) {}
 
 void CheckedDeviceChannel::run(const Call& call, const Label& label, Duration timeout) {
     compare({&call, 1}, label, timeout);

@@ -24,8 +24,8 @@ namespace {
 
 using Byte = std::uint8_t;
 
-// The sizes up to which an all_reduce takes one step, and few steps; docs/design/0009-gloo.md has the
-// measurements.
+// The sizes up to which an all_reduce or all_gather takes one step, and an all_reduce few steps;
+// docs/design/0009-gloo.md has the measurements.
 constexpr auto most_in_one_step = std::size_t{64} * 1024;  // bytes that a rank sends
 constexpr auto most_members_in_one_step = 8;
 constexpr auto longest_in_few_steps = std::size_t{1024} * 1024;
@@ -60,10 +60,13 @@ T* as(const void* data) {
     return static_cast<T*>(const_cast<void*>(data));
 }
 
+bool takes_one_step(const Call& call, const Connections& connections) {
+    return connections.size <= most_members_in_one_step &&
+           call.in_bytes() * static_cast<std::size_t>(connections.size - 1) <= most_in_one_step;
+}
+
 void all_reduce(const Call& call, const std::shared_ptr<Connections>& connections, std::uint32_t tag) {
-    if (connections->size <= most_members_in_one_step &&
-        call.in_bytes() * static_cast<std::size_t>(connections->size - 1) <= most_in_one_step)
-        return fan_in(call, connections, tag, 0);
+    if (takes_one_step(call, *connections)) return fan_in(call, connections, tag, 0);
     auto options = ::gloo::AllreduceOptions(connections);
     with_width(size_of(call.dtype), [&]<class T>(T*) {
         if (call.in != call.out) options.setInput(as<T>(call.in), call.in_count);
@@ -146,7 +149,28 @@ void broadcast(const Call& call, const std::shared_ptr<Connections>& connections
     ::gloo::broadcast(options);
 }
 
+/// Every rank sends its input to each other rank.
+void all_gather_in_one_step(const Call& call, const std::shared_ptr<Connections>& connections,
+                            std::uint32_t tag) {
+    const auto size = connections->size;
+    const auto rank = connections->rank;
+    const auto slot = (std::uint64_t{0x45} << 56) + (std::uint64_t{tag} << 8);
+    const auto in = connections->buffer(call.in, call.in_bytes());
+    const auto out = connections->buffer(call.out, call.out_bytes());
+    for (int i = 1; i < size; ++i) {
+        const auto from = (rank + size - i) % size;
+        out->recv(from, slot, static_cast<std::size_t>(from) * call.in_bytes(), call.in_bytes());
+    }
+    for (int i = 1; i < size; ++i) in->send((rank + i) % size, slot);
+    if (!is_in_place(call, rank))
+        std::memcpy(bytes(call.out) + static_cast<std::size_t>(rank) * call.in_bytes(), call.in,
+                    call.in_bytes());
+    for (int i = 1; i < size; ++i) out->waitRecv();
+    for (int i = 1; i < size; ++i) in->waitSend();
+}
+
 void all_gather(const Call& call, const std::shared_ptr<Connections>& connections, std::uint32_t tag) {
+    if (takes_one_step(call, *connections)) return all_gather_in_one_step(call, connections, tag);
     auto options = ::gloo::AllgatherOptions(connections);
     if (!is_in_place(call, connections->rank)) options.setInput(bytes(call.in), call.in_bytes());
     options.setOutput(bytes(call.out), call.in_bytes() * static_cast<std::size_t>(connections->size));

@@ -8,6 +8,7 @@
 #include <rankmesh/core/text.hpp>
 
 #include "engine/agreed.hpp"
+#include "engine/perform.hpp"
 #include "engine/record/recorder.hpp"
 #include "engine/roles.hpp"
 #include "engine/timeout.hpp"
@@ -65,7 +66,8 @@ void SharedGroup::add(Entry& entry, const Label& label) {
     if (++round.posted < static_cast<int>(ranks_.size())) return;
     // Ranks post in order, so the complete round is the first one.
     const auto mismatch = compare(round, label);
-    if (!mismatch) perform(round);
+    if (!mismatch)
+        perform(ranks_.size(), [&](std::size_t p) -> const Call& { return round.entries[p]->call; });
     for (auto* each : round.entries) {
         each->mismatch = mismatch;
         each->open = 0;

@@ -81,7 +81,6 @@ private:
     void match(int from, int to, const Label& label);
     /// The mismatch in a complete round; nothing if its calls match.
     std::shared_ptr<const Mismatch> compare(const Round& round, const Label& label) const;
-    void perform(const Round& round) const;
     /// The Timeout of `entry`: the ranks that have arrived and those that have not.
     Attendance attendance(const Entry& entry) const;
     /// The ranks without which `entry` cannot complete, and that make no more calls.

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// What each operation does with the buffers of all ranks.
+#include "engine/perform.hpp"
+
 #include <cstring>
 #include <vector>
 
 #include "engine/arithmetic.hpp"
 #include "engine/roles.hpp"
-#include "engine/threads/shared_group.hpp"
 
 namespace rankmesh::detail {
 namespace {
@@ -13,7 +13,6 @@ namespace {
 void copy(void* out, const void* in, std::size_t bytes) {
     if (bytes > 0) std::memmove(out, in, bytes);
 }
-char* at(void* data, std::size_t bytes) { return static_cast<char*>(data) + bytes; }
 const char* at(const void* data, std::size_t bytes) { return static_cast<const char*>(data) + bytes; }
 
 /// The bytes of the first `members` counts.
@@ -25,12 +24,14 @@ std::size_t offset(const Call& call, const std::size_t* counts, std::size_t memb
 
 }  // namespace
 
-void SharedGroup::perform(const Round& round) const {
-    const auto n = ranks_.size();
-    const auto call = [&](std::size_t p) -> const Call& { return round.entries[p]->call; };
+void perform(std::size_t n, const std::function<const Call&(std::size_t)>& call) {
     const auto& first = call(0);
     const auto width = size_of(first.dtype);
     const auto root = static_cast<std::size_t>(first.argument);
+    const auto each_out = [&](auto&& body) {
+        for (std::size_t p = 0; p < n; ++p)
+            if (call(p).out) body(p, static_cast<char*>(call(p).out));
+    };
     // The reduction over all members of the elements begin..begin+count of their inputs, in member order.
     const auto reduced = [&](std::size_t begin, std::size_t count) {
         auto result = std::vector<char>(count * width);
@@ -44,10 +45,11 @@ void SharedGroup::perform(const Round& round) const {
     switch (first.operation) {
         case Operation::all_reduce: {
             const auto result = reduced(0, first.in_count);
-            for (std::size_t p = 0; p < n; ++p) copy(call(p).out, result.data(), result.size());
+            each_out([&](std::size_t, char* out) { copy(out, result.data(), result.size()); });
             break;
         }
         case Operation::reduce: {
+            if (!call(root).out) break;
             const auto result = reduced(0, first.in_count);
             copy(call(root).out, result.data(), result.size());
             break;
@@ -58,62 +60,67 @@ void SharedGroup::perform(const Round& round) const {
             // A logical result is 0 or 1 also for a single rank.
             if (first.reduction >= Reduction::logical_and)
                 reduce_into(Reduction::logical_or, first.dtype, result.data(), result.data(), first.in_count);
-            copy(first.out, result.data(), result.size());
-            for (std::size_t p = 1; p < n; ++p) {
-                reduce_into(first.reduction, first.dtype, call(p).in, result.data(), first.in_count);
-                copy(call(p).out, result.data(), result.size());
+            for (std::size_t p = 0; p < n; ++p) {
+                if (p > 0)
+                    reduce_into(first.reduction, first.dtype, call(p).in, result.data(), first.in_count);
+                if (call(p).out) copy(call(p).out, result.data(), result.size());
             }
             break;
         }
         case Operation::reduce_scatter:
-            for (std::size_t p = 0; p < n; ++p) {
+            each_out([&](std::size_t p, char* out) {
                 const auto result = reduced(p * first.out_count, first.out_count);
-                copy(call(p).out, result.data(), result.size());
-            }
+                copy(out, result.data(), result.size());
+            });
             break;
         case Operation::broadcast:
-            for (std::size_t p = 0; p < n; ++p) copy(call(p).out, call(root).in, first.in_bytes());
+            each_out([&](std::size_t, char* out) { copy(out, call(root).in, first.in_bytes()); });
             break;
         case Operation::all_gather:
-            for (std::size_t to = 0; to < n; ++to)
+            each_out([&](std::size_t, char* out) {
                 for (std::size_t p = 0; p < n; ++p)
-                    copy(at(call(to).out, p * first.in_bytes()), call(p).in, first.in_bytes());
+                    copy(out + p * first.in_bytes(), call(p).in, first.in_bytes());
+            });
             break;
         case Operation::all_gather_v:
-            for (std::size_t to = 0; to < n; ++to)
+            each_out([&](std::size_t to, char* out) {
                 for (std::size_t p = 0; p < n; ++p)
-                    copy(at(call(to).out, offset(first, call(to).out_counts, p)), call(p).in,
-                         call(p).in_bytes());
+                    copy(out + offset(first, call(to).out_counts, p), call(p).in, call(p).in_bytes());
+            });
             break;
         case Operation::gather:
-            for (std::size_t p = 0; p < n; ++p)
-                copy(at(call(root).out, p * first.in_bytes()), call(p).in, first.in_bytes());
+            if (auto* out = static_cast<char*>(call(root).out))
+                for (std::size_t p = 0; p < n; ++p)
+                    copy(out + p * first.in_bytes(), call(p).in, first.in_bytes());
             break;
         case Operation::scatter:
-            for (std::size_t p = 0; p < n; ++p)
-                copy(call(p).out, at(call(root).in, p * first.out_bytes()), first.out_bytes());
+            each_out([&](std::size_t p, char* out) {
+                copy(out, at(call(root).in, p * first.out_bytes()), first.out_bytes());
+            });
             break;
         case Operation::all_to_all: {
             const auto part = first.in_bytes() / n;
-            for (std::size_t to = 0; to < n; ++to)
+            each_out([&](std::size_t to, char* out) {
                 for (std::size_t from = 0; from < n; ++from)
-                    copy(at(call(to).out, from * part), at(call(from).in, to * part), part);
+                    copy(out + from * part, at(call(from).in, to * part), part);
+            });
             break;
         }
         case Operation::all_to_all_v:
-            for (std::size_t to = 0; to < n; ++to)
+            each_out([&](std::size_t to, char* out) {
                 for (std::size_t from = 0; from < n; ++from) {
-                    const auto& sender = *round.entries[from];
-                    copy(at(call(to).out, offset(first, call(to).out_counts, from)),
-                         at(sender.call.in, offset(first, sender.call.in_counts, to)),
-                         sender.call.in_counts[to] * sender.call.unit * width);
+                    const auto& sender = call(from);
+                    copy(out + offset(first, call(to).out_counts, from),
+                         at(sender.in, offset(first, sender.in_counts, to)),
+                         sender.in_counts[to] * sender.unit * width);
                 }
+            });
             break;
         case Operation::shift:
-            for (std::size_t to = 0; to < n; ++to) {
+            each_out([&](std::size_t to, char* out) {
                 const auto from = peers_of(first, static_cast<int>(to), static_cast<int>(n)).from;
-                if (from >= 0) copy(call(to).out, call(static_cast<std::size_t>(from)).in, first.in_bytes());
-            }
+                if (from >= 0) copy(out, call(static_cast<std::size_t>(from)).in, first.in_bytes());
+            });
             break;
         case Operation::barrier:
         case Operation::monitored_barrier:
