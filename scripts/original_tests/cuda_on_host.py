@@ -56,9 +56,12 @@ def _make(call):
         _made[key] += 1
         c10d._process_group_name = lambda *args, **options: f"{key} {_made[key]}"
         try:
-            return call(ranks, timeout, "gloo", *args, **options | {"use_local_synchronization": True})
+            group = call(ranks, timeout, "gloo", *args, **options | {"use_local_synchronization": True})
         finally:
             c10d._process_group_name = names
+        if isinstance(group, dist.ProcessGroup):  # no rank ends it while others still connect
+            group._get_backend(torch.device("cpu")).barrier().wait()
+        return group
 
     return new_group
 

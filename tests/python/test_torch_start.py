@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import datetime
 import os
 from pathlib import Path
 
@@ -9,7 +11,7 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 import torch.distributed as dist  # noqa: E402
-from rankmesh.torch import Axes, init  # noqa: E402
+from rankmesh.torch import Axes, _gloo, _groups, init  # noqa: E402
 from torch_ranks import ranks  # noqa: E402
 
 
@@ -34,3 +36,29 @@ def count_loops(rank: int, size: int, variable: str) -> tuple[int, int]:
 def test_groups_share_an_io_thread_unless_gloo_cannot(variable: str, tmp_path: Path) -> None:
     for before, after in ranks(2, count_loops, tmp_path, variable):
         assert (before, after) == (1, 3 if variable else 1)
+
+
+def end_early(rank: int, size: int, folder: str) -> int:
+    """Rank 0 ends each group at once; rank 2 connects to rank 1 after that, or after a second."""
+    store = dist.FileStore(f"{folder}/ended", size)
+    get, ended = _gloo.Exchange.get, [""]
+
+    def late(self: _gloo.Exchange, key: str) -> bytes:
+        if key.endswith("/1"):
+            with contextlib.suppress(RuntimeError):
+                store.wait(ended, datetime.timedelta(seconds=1))
+        return get(self, key)
+
+    if rank == 2:
+        _gloo.Exchange.get = late  # type: ignore[method-assign]
+    for i in range(3):
+        ended[0] = f"group {i}"
+        dist.destroy_process_group(_groups.new_group(ended[0], "late", range(size)))
+        if rank == 0:
+            store.set(ended[0], "")
+    return rank
+
+
+def test_group_when_a_rank_ends_it_early_connects_all(tmp_path: Path) -> None:
+    (folder := tmp_path / "store").mkdir()
+    assert ranks(3, end_early, tmp_path, str(folder)) == [0, 1, 2]

@@ -74,6 +74,17 @@ def _gloo_of(group: dist.ProcessGroup | None) -> Any:
     return next((each for each in backends if isinstance(each, _original)), None)
 
 
+def wait_until_connected(group: dist.ProcessGroup) -> None:
+    """Returns when all ranks of a new Gloo group are connected. All its ranks call it.
+
+    A rank that has connected to all others could end the group while two of these still connect. Both would then fail
+    with `Connection closed by peer`.
+    """
+    gloo = _gloo_of(group)
+    if gloo is not None and group.size() > 1:
+        gloo.barrier().wait()
+
+
 _original: Any = getattr(c10d, "ProcessGroupGloo", ())
 
 

@@ -15,7 +15,7 @@ from torch._C._distributed_c10d import FakeProcessGroup
 from torch.distributed import distributed_c10d as c10d
 
 from rankmesh._errors import UsageError
-from rankmesh.torch._gloo import connecting
+from rankmesh.torch._gloo import connecting, wait_until_connected
 from rankmesh.torch.backend._process_group import ProcessGroup
 
 _naming = threading.Lock()
@@ -117,6 +117,7 @@ def new_group(
             **order,
         )
     assert isinstance(group, dist.ProcessGroup)
+    wait_until_connected(group)
     return group
 
 

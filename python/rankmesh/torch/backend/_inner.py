@@ -7,6 +7,8 @@ from typing import Any
 import torch.distributed as dist
 from torch.distributed import distributed_c10d as c10d
 
+from rankmesh.torch._gloo import wait_until_connected
+
 CALLS = (
     "allreduce",
     "allreduce_coalesced",
@@ -51,6 +53,7 @@ def inner_group(options: Any, backend: str) -> dist.ProcessGroup:
     assert isinstance(made, dist.ProcessGroup)
     ranks = options.global_ranks_in_group or range(options.group_size)
     c10d._world.pg_group_ranks[made] = {rank: i for i, rank in enumerate(ranks)}
+    wait_until_connected(made)
     return made
 
 
