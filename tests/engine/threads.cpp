@@ -408,6 +408,27 @@ TEST(Threads, APendingLeftByAnExceptionNeverWaitsAndItsBufferIsNotTouched) {
     EXPECT_EQ(lost, 3);
 }
 
+TEST(Threads, Pending_LeftByAnException_FailsTheGroupAlsoIfComplete) {
+    threads::run(3, [&](World& world) {
+        auto on = world.join({{"dp", rest}}).on("dp");
+        try {
+            auto x = std::vector<float>(3, 1);
+            auto pending = on.start_all_reduce(x);
+            while (!pending.done()) std::this_thread::yield();
+            if (world.rank() == 0) throw std::runtime_error("boom");
+            pending.wait();
+        } catch (const std::runtime_error& error) {
+            EXPECT_STREQ(error.what(), "boom");
+        }
+        try {
+            on.barrier();
+            ADD_FAILURE() << "the group went on";
+        } catch (const PeerLost& error) {
+            EXPECT_EQ(error.ranks, std::vector<int>{0});
+        }
+    });
+}
+
 TEST(Threads, AViewOfAMemberThatEndsWhileAnExceptionUnwindsFailsNothing) {
     threads::run(2, [](World& world) {
         auto me = world.join({{.name = "a", .mesh = {{"dp", rest}}}, {.name = "b", .mesh = {{"ep", rest}}}});

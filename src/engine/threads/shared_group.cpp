@@ -192,15 +192,17 @@ std::vector<int> SharedGroup::awaited(int rank) {
 void SharedGroup::withdraw(std::uint64_t ticket, const Label& label, const Cause& cause) noexcept {
     const auto lock = std::lock_guard(mutex_);
     if (failure_) return;  // no rank uses the buffers any more: copies are made under the lock
-    const auto& posted = posted_.at(ticket);
-    if (posted.done()) {
+    const auto& entries = posted_.at(ticket).entries;
+    const auto pending = std::ranges::find_if(entries, [](const Entry& entry) {
+        return entry.open > 0 || !is_point_to_point(entry.call.operation);
+    });
+    if (pending == entries.end()) {  // messages that have arrived
         posted_.erase(ticket);
         return;
     }
-    const auto& entry = *std::ranges::find_if(posted.entries, [](const Entry& e) { return e.open > 0; });
-    const auto left = rank(entry.group_rank);
+    const auto left = rank(pending->group_rank);
     failure_ = cause.of_leaving(left, cat("rank ", left, " left by an exception with a pending ",
-                                          to_string(entry.call), " on ", label.text()));
+                                          to_string(pending->call), " on ", label.text()));
     changed_.notify_all();
 }
 

@@ -39,7 +39,9 @@ public:
     bool done(std::uint64_t ticket);
     /// The ranks that `rank` waits for, none if it waits for nothing here.
     std::vector<int> awaited(int rank);
-    /// Stops using the buffers of a ticket; fails the group if its calls were not complete, as `cause` says.
+    /// Stops using the buffers of a ticket, and fails the group as `cause` says unless all its calls are
+    /// messages that are complete. A complete collective fails it too: on other engines it would still be
+    /// under way.
     void withdraw(std::uint64_t ticket, const Label& label, const Cause& cause) noexcept;
     /// Makes every present and later call of every rank throw this.
     void fail(const Failure& failure) noexcept;
