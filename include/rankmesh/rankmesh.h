@@ -548,6 +548,21 @@ RANKMESH_C_API rankmesh_error rankmesh_batch(rankmesh_communicator* communicator
                                              const rankmesh_message* messages, size_t count,
                                              rankmesh_pending** pending);
 
+/// Where the elements of a strided buffer lie, such as a face of an array: the lengths of its dimensions and
+/// the distances between neighbours in elements, outermost dimension first. Distances may be negative.
+typedef struct rankmesh_strides {
+    size_t dimensions;
+    const size_t* extents;
+    const ptrdiff_t* strides;
+} rankmesh_strides;
+/// rankmesh_batch with messages whose buffers are strided: `strides[i]` is of message i, whose `count` is the
+/// product of the extents; NULL where the buffer is contiguous. Elements are copied through memory of the
+/// communicator. Received elements must not overlap.
+RANKMESH_C_API rankmesh_error rankmesh_batch_strided(rankmesh_communicator* communicator,
+                                                     const rankmesh_message* messages,
+                                                     const rankmesh_strides* const* strides, size_t count,
+                                                     rankmesh_pending** pending);
+
 #ifdef __cplusplus
 }
 #endif

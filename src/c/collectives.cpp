@@ -107,10 +107,56 @@ rankmesh_error perform(std::string_view function, rankmesh_communicator* communi
     });
 }
 
+/// Returns a message whose buffer has strides.
+detail::StridedCall strided(const detail::Call& call, const rankmesh_strides& given) {
+    const auto extents = std::span(&c::given(given.extents, "strides[i]->extents"), given.dimensions);
+    const auto* strides = &c::given(given.strides, "strides[i]->strides");
+    const auto bytes = size_of(call.dtype);
+    auto layout = detail::MemoryLayout(bytes);
+    auto count = std::size_t{1};
+    for (std::size_t i = 0; i < extents.size(); ++i) {
+        layout.add(static_cast<std::ptrdiff_t>(extents[i]), strides[i] * static_cast<std::ptrdiff_t>(bytes));
+        count *= extents[i];
+    }
+    layout.close();
+    if (count != call.out_count)
+        throw Wrong{cat("was given a message of ", call.out_count, " elements whose extents hold ", count)};
+    return {call, layout, layout};
+}
+
 /// One count for each rank.
 std::span<const std::size_t> counts_of(const Communicator& on, const std::size_t* counts,
                                        std::string_view name) {
     return {&c::given(counts, name), static_cast<std::size_t>(on.size())};
+}
+
+/// Runs messages as one operation, or starts it; `strides` may be null.
+rankmesh_error perform_batch(std::string_view function, rankmesh_communicator* communicator,
+                             const rankmesh_message* messages, const rankmesh_strides* const* strides,
+                             std::size_t count, rankmesh_pending** pending) noexcept {
+    if (pending) *pending = nullptr;
+    return c::guarded(function, [&] {
+        auto& on = RANKMESH_GIVEN(communicator).it;
+        if (count > 0) RANKMESH_GIVEN(messages);
+        const auto body = [&] {
+            for (std::size_t i = 0; i < count; ++i) {
+                const auto& message = messages[i];
+                if (message.count > 0) c::given(static_cast<char*>(message.buffer), "messages[i].buffer");
+                const auto buffer = detail::AnyBuffer<void>{message.buffer, message.count,
+                                                            type_of(message.dtype), 1, on.space()};
+                const auto call = message.sends ? detail::make_send(buffer, message.peer, message.tag)
+                                                : detail::make_recv(buffer, message.peer, message.tag);
+                if (strides && strides[i])
+                    detail::Access::run(on, strided(call, *strides[i]));
+                else
+                    detail::Access::run(on, call);
+            }
+        };
+        if (pending)
+            *pending = new rankmesh_pending{on.start_batch(body)};
+        else
+            on.batch(body);
+    });
 }
 
 }  // namespace
@@ -275,23 +321,11 @@ rankmesh_error rankmesh_send_recv(rankmesh_communicator* communicator, const voi
 
 rankmesh_error rankmesh_batch(rankmesh_communicator* communicator, const rankmesh_message* messages,
                               size_t count, rankmesh_pending** pending) {
-    if (pending) *pending = nullptr;
-    return c::guarded(__func__, [&] {
-        auto& on = RANKMESH_GIVEN(communicator).it;
-        if (count > 0) RANKMESH_GIVEN(messages);
-        const auto body = [&] {
-            for (const auto& message : std::span(messages, count)) {
-                if (message.count > 0) c::given(static_cast<char*>(message.buffer), "messages[i].buffer");
-                const auto buffer = Memory(message.buffer, message.count, type_of(message.dtype), on.space());
-                if (message.sends)
-                    on.send(buffer, message.peer, message.tag);
-                else
-                    on.recv(buffer, message.peer, message.tag);
-            }
-        };
-        if (pending)
-            *pending = new rankmesh_pending{on.start_batch(body)};
-        else
-            on.batch(body);
-    });
+    return perform_batch(__func__, communicator, messages, nullptr, count, pending);
+}
+
+rankmesh_error rankmesh_batch_strided(rankmesh_communicator* communicator, const rankmesh_message* messages,
+                                      const rankmesh_strides* const* strides, size_t count,
+                                      rankmesh_pending** pending) {
+    return perform_batch(__func__, communicator, messages, strides, count, pending);
 }

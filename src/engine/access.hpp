@@ -25,6 +25,8 @@ struct Access {
     /// The functions that a Communicator's operations call.
     static void run(Communicator& on, const Call& call) { on.run(call); }
     static Pending start(Communicator& on, const Call& call) { return on.start(call); }
+    static void run(Communicator& on, const StridedCall& call) { on.run(call); }
+    static Pending start(Communicator& on, const StridedCall& call) { return on.start(call); }
     /// Waits for an operation that was asked about until now: so much of its timeout has passed.
     static void wait(Pending& pending, std::chrono::nanoseconds passed) {
         passed_before = passed;
@@ -32,6 +34,11 @@ struct Access {
             ~Reset() { passed_before = {}; }
         } reset;
         pending.wait();
+    }
+    /// Makes waiting for `last` wait for `first` before.
+    static Pending both(Pending&& first, Pending&& last) {
+        last.before_ = std::make_unique<Pending>(std::move(first));
+        return std::move(last);
     }
     // They complete a call, with this rank's own part of a buffer in place, or with counts that outlive it.
     static Call own_part(const Communicator& on, Call&& call) { return on.own_part(std::move(call)); }

@@ -123,6 +123,7 @@ void Channel::throw_not_idle(const Label& label) const {
 void Channel::begin_batch(const Label& label) {
     if (state() != State::idle) throw_not_idle(label);
     batch_.clear();
+    strided_.clear();
     collector_ = std::this_thread::get_id();
     state_.store(State::collecting, std::memory_order_release);
 }
@@ -130,6 +131,11 @@ void Channel::begin_batch(const Label& label) {
 void Channel::add_to_batch(const Call& call, const Label& label) {
     if (collector_ != std::this_thread::get_id() || !is_point_to_point(call.operation)) throw_not_idle(label);
     batch_.push_back(call);
+}
+
+void Channel::add_to_batch(const StridedCall& call, const Label& label) {
+    add_to_batch(static_cast<const Call&>(call), label);
+    strided_.emplace_back(batch_.size() - 1, call);
 }
 
 std::vector<Call> Channel::end_batch() {

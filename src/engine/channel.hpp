@@ -11,11 +11,13 @@
 #include <span>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include <rankmesh/core/group.hpp>
 #include <rankmesh/core/mesh.hpp>
 #include <rankmesh/engine/detail/call.hpp>
+#include <rankmesh/engine/detail/memory_layout.hpp>
 
 #include "engine/fork.hpp"
 
@@ -59,7 +61,7 @@ struct Label {
     std::string unusable(const std::vector<int>& lost) const;
 };
 
-/// Memory into which the buffers of a list are packed.
+/// Memory into which the buffers of a list, and strided ones, are packed.
 struct Staging {
     std::unique_ptr<char[]> data = nullptr;
     std::size_t bytes = 0;
@@ -177,14 +179,17 @@ public:
     /// Adds a call to the batch that this thread collects; throws UsageError for an operation that cannot be
     /// in a batch.
     void add_to_batch(const Call& call, const Label& label);
+    void add_to_batch(const StridedCall& call, const Label& label);
     /// Ends the batch and returns its calls.
     std::vector<Call> end_batch();
+    /// The calls of the last batch that have strided buffers, each with its number; called after end_batch.
+    std::vector<std::pair<std::size_t, StridedCall>> take_strided() { return std::exchange(strided_, {}); }
     /// Takes back the vector that held them, for the next batch; called inside a use.
     void reuse(std::vector<Call>&& calls) { batch_ = std::move(calls); }
 
-    /// At least so many bytes of staging memory, that of the last list if it suffices; called inside a use.
+    /// At least so many bytes of staging memory, that of the last call if it suffices; called inside a use.
     Staging staging(std::size_t bytes);
-    /// Takes staging memory back for the next list; called inside a use.
+    /// Takes staging memory back for the next call; called inside a use.
     void keep(Staging&& staging) {
         if (staging.bytes > staging_.bytes) staging_ = std::move(staging);
     }
@@ -210,6 +215,7 @@ private:
     bool reported_ = false;
     std::thread::id collector_;
     std::vector<Call> batch_;
+    std::vector<std::pair<std::size_t, StridedCall>> strided_;
     Staging staging_;
     std::vector<std::shared_ptr<const Label>> labels_;
     std::shared_ptr<CallRing> ring_;
@@ -232,7 +238,10 @@ struct CommunicatorState {
     std::uint16_t label_number = 0;                     // of the label in the ring
 };
 
-/// Throws UsageError unless the buffers of `call` have the lengths that the operation requires.
+/// Throws UsageError unless the buffers of `call` have the lengths that the operation requires. Returns false
+/// if this rank has only one of them.
+bool check_lengths(const Call& call, const CommunicatorState& state);
+/// The same, and throws UsageError for buffers that overlap.
 void check_buffers(const Call& call, const CommunicatorState& state);
 inline void check(const Call& call, const CommunicatorState& state) {
     const auto& operation = traits(call.operation);

@@ -129,24 +129,30 @@ bool has_wrong_length(const Call& call, const Traits& operation, std::size_t n) 
 
 }  // namespace
 
-void check_buffers(const Call& call, const CommunicatorState& state) {
+bool check_lengths(const Call& call, const CommunicatorState& state) {
     const auto& operation = traits(call.operation);
     check_space(call, state);
     if (operation.reduces && !reduces(call.reduction, call.dtype)) wrong_reduction(call, state);
     if (operation.argument == Argument::peer) {
         check_group_rank(call, state, call.argument, preposition(call.operation));
-        if (call.operation != Operation::send_recv) return;
+        if (call.operation != Operation::send_recv) return false;
         check_group_rank(call, state, call.source, "from");
     } else if (operation.counts) {
         check_counts(call, state);
     } else {
         if (operation.is_rooted()) {
             check_group_rank(call, state, call.argument, preposition(call.operation));
-            if (call.argument != state.rank) return;  // which has one buffer
+            if (call.argument != state.rank) return false;
         }
         if (has_wrong_length(call, operation, static_cast<std::size_t>(state.size)))
             wrong_length(call, state);
     }
+    return true;
+}
+
+void check_buffers(const Call& call, const CommunicatorState& state) {
+    const auto& operation = traits(call.operation);
+    if (!check_lengths(call, state)) return;
     if (operation.in_place == InPlace::same && call.in == call.out) return;
     if (overlap(call) && !is_in_place(call, state.rank)) wrong_overlap(call, state);
 }

@@ -7,6 +7,7 @@
 #include "engine/channel.hpp"
 #include "engine/packed.hpp"
 #include "engine/record/recorded.hpp"
+#include "engine/strided_buffers.hpp"
 #include "engine/timeout.hpp"
 
 namespace rankmesh {
@@ -32,12 +33,6 @@ namespace {
                                std::size_t given) {
     throw UsageError(cat(to_string(call.operation), " on ", state.label->text(), " was given ", given,
                          " counts; it takes one a member, ", state.size));
-}
-
-[[noreturn]] void throw_no_multiple(const detail::Call& call, const detail::CommunicatorState& state,
-                                    std::size_t given) {
-    throw UsageError(cat(to_string(call.operation), " on ", state.label->text(), " in place was given ",
-                         given, " elements; it takes a multiple of ", state.size));
 }
 
 /// Throws UsageError for a message to this rank itself outside a batch, where nothing can receive it.
@@ -150,17 +145,7 @@ const detail::Call& Communicator::counted(detail::Call&& call, std::span<const s
 }
 
 const detail::Call& Communicator::own_part(detail::Call&& call) const {
-    const auto& state = this->state();
-    const auto n = static_cast<std::size_t>(state.size);
-    const auto r = static_cast<std::size_t>(state.rank);
-    if (call.in_count / call.unit % n != 0) throw_no_multiple(call, state, call.in_count / call.unit);
-    if (traits(call.operation).out_parts) {
-        call.in_count /= n;
-        call.in = static_cast<const char*>(call.in) + r * call.in_bytes();
-    } else {
-        call.out_count /= n;
-        call.out = static_cast<char*>(call.out) + r * call.out_bytes();
-    }
+    detail::take_own_part(call, state());
     return call;
 }
 
@@ -197,15 +182,71 @@ Pending Communicator::start(const detail::Call& given) {
     return start(call);
 }
 
+namespace {
+
+/// The call on contiguous buffers that a call on views is which lie so.
+detail::Call contiguous(const detail::StridedCall& given, const detail::CommunicatorState& state) {
+    auto call = detail::Call(given);
+    if (given.own_part) detail::take_own_part(call, state);
+    return call;
+}
+bool is_contiguous(const detail::StridedCall& call) {
+    return call.in_layout.is_contiguous() && call.out_layout.is_contiguous();
+}
+
+}  // namespace
+
+void Communicator::run(const detail::StridedCall& given) {
+    auto& state = this->state();
+    if (is_contiguous(given)) return run(contiguous(given, state));
+    detail::check_strided(given, state);
+    if (state.channel->state() == detail::Channel::State::collecting)
+        return state.channel->add_to_batch(given, *state.label);
+    check_not_self(given, state);
+    const auto use = detail::Channel::Use(*state.channel, *state.label);
+    auto call = detail::Call{};
+    auto buffers = detail::StridedBuffers();
+    buffers.add(given, call, state);
+    buffers.pack(state);
+    detail::recorded(state, call, [&] { state.channel->run(call, *state.label, state.timeout); });
+    buffers.unpack(state);
+}
+
+Pending Communicator::start(const detail::StridedCall& given) {
+    auto& state = this->state();
+    if (is_contiguous(given)) return start(contiguous(given, state));
+    detail::check_strided(given, state);
+    check_not_self(given, state);
+    const auto use = detail::Channel::Use(*state.channel, *state.label);
+    auto call = detail::Call{};
+    auto buffers = std::make_unique<detail::StridedBuffers>();
+    buffers->add(given, call, state);
+    buffers->pack(state);
+    auto ticket = std::uint64_t{};
+    const auto record = detail::recorded_start(state, {&call, 1}, [&] {
+        ticket = state.channel->start({&call, 1}, *state.label);
+    });
+    return Pending(state_, ticket, record, std::move(buffers));
+}
+
 std::shared_ptr<detail::CommunicatorState> Communicator::begin_batch() const {
     state().channel->begin_batch(*state_->label);
     return state_;
 }
 void Communicator::drop_batch(detail::CommunicatorState& state) noexcept { state.channel->end_batch(); }
 
-/// The calls of the batch that this thread collected, ready for the channel.
-std::vector<detail::Call> Communicator::collected(detail::CommunicatorState& state) {
+/// The calls of the batch that this thread collected, ready for the channel. Sets `staged` where they have
+/// strided buffers.
+std::vector<detail::Call> Communicator::collected(detail::CommunicatorState& state,
+                                                  std::unique_ptr<detail::Staged>& staged) {
     auto calls = state.channel->end_batch();
+    if (const auto strided = state.channel->take_strided(); !strided.empty()) {
+        const auto use = detail::Channel::Use(*state.channel, *state.label);
+        auto buffers = std::make_unique<detail::StridedBuffers>();
+        for (const auto& [number, call] : strided) buffers->add(call, calls[number], state);
+        buffers->pack(state);
+        staged = std::move(buffers);
+    }
     // On every engine messages match in the order of the calls.
     if (!std::ranges::is_sorted(calls, {}, &detail::Call::tag))
         std::ranges::stable_sort(calls, {}, &detail::Call::tag);
@@ -220,7 +261,8 @@ std::vector<detail::Call> Communicator::collected(detail::CommunicatorState& sta
 void Communicator::run_batch(const std::shared_ptr<detail::CommunicatorState>& held) {
     auto& state = *held;
     if (state.space == Space::device) return start_batch(held).wait();
-    auto calls = collected(state);
+    auto staged = std::unique_ptr<detail::Staged>();
+    auto calls = collected(state, staged);
     if (calls.empty()) return;
     const auto use = detail::Channel::Use(*state.channel, *state.label);
     auto ticket = std::uint64_t{};
@@ -228,18 +270,20 @@ void Communicator::run_batch(const std::shared_ptr<detail::CommunicatorState>& h
         detail::recorded_start(state, calls, [&] { ticket = state.channel->start(calls, *state.label); });
     state.channel->reuse(std::move(calls));
     detail::recorded_wait(state, record, [&] { state.channel->wait(ticket, *state.label, state.timeout); });
+    if (staged) staged->unpack(state);
 }
 
 Pending Communicator::start_batch(const std::shared_ptr<detail::CommunicatorState>& held) {
     auto& state = *held;
-    auto calls = collected(state);
+    auto staged = std::unique_ptr<detail::Staged>();
+    auto calls = collected(state, staged);
     if (calls.empty()) return {};
     const auto use = detail::Channel::Use(*state.channel, *state.label);
     auto ticket = std::uint64_t{};
     const auto record =
         detail::recorded_start(state, calls, [&] { ticket = state.channel->start(calls, *state.label); });
     state.channel->reuse(std::move(calls));
-    return Pending(held, ticket, record, nullptr);
+    return Pending(held, ticket, record, std::move(staged));
 }
 
 Pending Communicator::start_list(const detail::Call& like, const ConstBuffers& ins, const Buffers& outs,

@@ -7,33 +7,24 @@
 #include <rankmesh/engine/buffers.hpp>
 
 #include "engine/channel.hpp"
+#include "engine/staged.hpp"
 
 namespace rankmesh::detail {
 
 /// A list of buffers as few calls: small ones are copied together into buckets, one element type a bucket
 /// where they are reduced, large ones and those of a device are passed as they are.
-class Packed {
+class Packed final : public Staged {
 public:
     /// Throws UsageError for a list that is invalid for the operation, before anything is copied or sent.
     Packed(const Call& like, const ConstBuffers& ins, const Buffers& outs, const ListOptions& options,
            const CommunicatorState& state);
 
     bool empty() const { return buckets_.empty(); }
-    /// Runs `body`; a Disagreement that it throws says also what the list of this rank is.
-    template <class Body>
-    void described(Body&& body) const {
-        try {
-            body();
-        } catch (const Disagreement& error) {
-            throw Disagreement(error.what() + text(), error.ranks);
-        }
-    }
     /// Runs the calls one after the other, through memory for the largest bucket.
     void run(const CommunicatorState& state);
     /// Copies all in, for calls that are to be started as one.
     std::vector<Call> pack(const CommunicatorState& state);
-    /// Copies the results out, once those are complete.
-    void unpack(const CommunicatorState& state);
+    void unpack(const CommunicatorState& state) override;
 
 private:
     /// Buffers that are sent in one call.
@@ -47,7 +38,7 @@ private:
     void check(const CommunicatorState& state) const;
     void check_overlap() const;
     std::uint32_t layout() const;
-    std::string text() const;
+    std::string text() const override;
     void give_back(const CommunicatorState& state);
     Call single(std::size_t piece) const;
     std::size_t part_bytes(std::size_t piece) const;

@@ -7,24 +7,25 @@
 #include <utility>
 
 #include "engine/channel.hpp"
-#include "engine/packed.hpp"
 #include "engine/record/recorded.hpp"
+#include "engine/staged.hpp"
 
 namespace rankmesh {
 
 Pending::Pending() = default;
 Pending::Pending(std::shared_ptr<detail::CommunicatorState> state, std::uint64_t ticket,
-                 detail::RecordPlaces record, std::unique_ptr<detail::Packed> packed)
+                 detail::RecordPlaces record, std::unique_ptr<detail::Staged> staged)
     : state_(std::move(state)),
       ticket_(ticket),
-      packed_(std::move(packed)),
+      staged_(std::move(staged)),
       exceptions_(std::uncaught_exceptions()),
       record_(record) {}
 
 Pending::Pending(Pending&& other) noexcept
     : state_(std::move(other.state_)),
+      before_(std::move(other.before_)),
       ticket_(other.ticket_),
-      packed_(std::move(other.packed_)),
+      staged_(std::move(other.staged_)),
       ordered_(other.ordered_),
       exceptions_(std::min(other.exceptions_, std::uncaught_exceptions())),
       record_(other.record_) {}
@@ -33,8 +34,9 @@ Pending& Pending::operator=(Pending&& other) noexcept {
     if (this != &other) {
         leave();
         state_ = std::move(other.state_);
+        before_ = std::move(other.before_);
         ticket_ = other.ticket_;
-        packed_ = std::move(other.packed_);
+        staged_ = std::move(other.staged_);
         ordered_ = other.ordered_;
         exceptions_ = std::min(other.exceptions_, std::uncaught_exceptions());
         record_ = other.record_;
@@ -48,6 +50,7 @@ void Pending::wait() { finish(false); }
 void Pending::synchronize() { finish(true); }
 
 void Pending::finish(bool synchronize) {
+    if (before_) before_->finish(synchronize);
     if (!state_ || (ordered_ && !synchronize)) return;
     auto state = std::shared_ptr<detail::CommunicatorState>{};  // which the use must not outlive
     const auto use = detail::Channel::Use(*state_->channel, *state_->label);
@@ -66,17 +69,18 @@ void Pending::finish(bool synchronize) {
         state_ = state;  // the wait did not begin: the operation still uses the buffers
         throw;
     } catch (const Disagreement&) {
-        if (!packed_) throw;
-        packed_->described([] { throw; });
+        if (!staged_) throw;
+        staged_->described([] { throw; });
     }
     // After other errors it no longer uses them.
     ordered_ = !synchronize && state->space == Space::device;
     if (ordered_) state_ = state;
-    if (packed_) packed_->unpack(*state);
-    packed_ = nullptr;
+    if (staged_) staged_->unpack(*state);
+    staged_ = nullptr;
 }
 
 bool Pending::done() {
+    if (before_ && !before_->done()) return false;
     if (!state_) return true;
     const auto use = detail::Channel::Use(*state_->channel, *state_->label);
     return state_->channel->done(ticket_);
@@ -107,7 +111,7 @@ void Pending::leave() noexcept {
         state_->channel->leave(ticket_, *state_->label);
     }
     state_ = nullptr;
-    packed_ = nullptr;
+    staged_ = nullptr;
 }
 
 }  // namespace rankmesh

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cstring>
 #include <vector>
 
@@ -153,6 +154,20 @@ TEST(CollectivesInC, SayWhatIsWrongWithACall) {
         const rankmesh_message messages[] = {{1, 0, in, 1, RANKMESH_F32, 0}, {0, 7, out, 1, RANKMESH_F32, 0}};
         says(rankmesh_batch(dp, messages, 2, nullptr),
              "recv on 'dp' of mesh dp=3 from group rank 7; group ranks are 0..2");
+        const auto extents = std::array{std::size_t{2}, std::size_t{2}};
+        const auto strides = std::array{std::ptrdiff_t{1}, std::ptrdiff_t{1}};
+        const rankmesh_strides layout = {2, extents.data(), strides.data()};
+        const rankmesh_strides none = {2, extents.data(), nullptr};
+        const rankmesh_strides* layouts[] = {&layout};
+        const rankmesh_message four = {0, 1, out, 4, RANKMESH_F32, 0};
+        says(rankmesh_batch_strided(dp, messages, layouts, 1, nullptr),
+             "rankmesh_batch_strided was given a message of 1 elements whose extents hold 4");
+        says(rankmesh_batch_strided(dp, &four, layouts, 1, nullptr),
+             "recv on 'dp' of mesh dp=3 was given a strided output in which elements overlap; give each "
+             "element an address of its own");
+        layouts[0] = &none;
+        says(rankmesh_batch_strided(dp, &four, layouts, 1, nullptr),
+             "rankmesh_batch_strided was given NULL as 'strides[i]->strides', which it needs");
         // A root is asked for what only it has.
         auto rank = 0;
         EXPECT_EQ(rankmesh_communicator_rank(dp, &rank), RANKMESH_OK);

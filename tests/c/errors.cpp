@@ -222,6 +222,7 @@ TEST(ErrorsInC, ANullIsAnErrorInWords) {
     EXPECT_REFUSES_NULL(rankmesh_recv);
     EXPECT_REFUSES_NULL(rankmesh_send_recv);
     EXPECT_REFUSES_NULL(rankmesh_batch);
+    EXPECT_REFUSES_NULL(rankmesh_batch_strided);
     rankmesh_mesh_free(nullptr);
     rankmesh_world_free(nullptr);
     rankmesh_world_abandon(nullptr);

@@ -169,6 +169,11 @@ static int check_messages(const struct group* group) {
     const int n = group->size, r = group->rank;
     const int next = (r + 1) % n, last = (r + n - 1) % n;
     rankmesh_message both[2];
+    int32_t wide[3 * LENGTH];
+    const size_t extents[] = {LENGTH};
+    const ptrdiff_t backwards[] = {-3};
+    const rankmesh_strides apart = {1, extents, backwards};
+    const rankmesh_strides* const layouts[] = {NULL, &apart};
 
     give(in, r, LENGTH);
     RUN(rankmesh_send_recv(group->on, in, LENGTH, next, out, LENGTH, last, 5, RANKMESH_I32, started));
@@ -187,6 +192,12 @@ static int check_messages(const struct group* group) {
     RUN(rankmesh_batch(group->on, both, 2, started));
     for (size_t i = 0; i < LENGTH; ++i) EXPECT(out[i] == mark(last, i));
     RUN(rankmesh_batch(group->on, NULL, 0, started));
+
+    /* The same to every third element of a larger array, from its last. */
+    memset(wide, 0, sizeof wide);
+    both[1].buffer = wide + 3 * (LENGTH - 1);
+    RUN(rankmesh_batch_strided(group->on, both, layouts, 2, started));
+    for (size_t i = 0; i < 3 * LENGTH; ++i) EXPECT(wide[i] == (i % 3 == 0 ? mark(last, LENGTH - 1 - i / 3) : 0));
 
     if (n > 1 && r == 0) RUN(rankmesh_send(group->on, in, LENGTH, RANKMESH_I32, n - 1, 3, started));
     if (n > 1 && r == n - 1) {

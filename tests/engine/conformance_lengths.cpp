@@ -50,7 +50,7 @@ void check_sums(Communicator& on, int me, std::size_t count, bool in_place) {
         const auto wanted = sums(begin);
         for (std::size_t i = 0; i < count; ++i) ASSERT_EQ(held[begin + i], wanted[i]) << "element " << i;
     } else {
-        auto part = operations::blank<T>(count);
+        auto part = operations::blank<Values<T>>(count);
         on.reduce_scatter(whole, part);
         operations::expect_same(part, sums(begin), "reduce_scatter");
     }

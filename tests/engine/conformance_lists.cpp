@@ -129,7 +129,7 @@ void check_reduce_scatter(Types<T...> types, R, Communicator& on, int me) {
                     list.add_in_place<Drawn>({n * length, given}, {n * length, result}, first, length);
                 else {
                     list.add<Drawn>({n * length, given}, {n * length, given}, true);
-                    list.add<Drawn>(operations::blank<Drawn>(length),
+                    list.add<Drawn>(operations::blank<Values<Drawn>>(length),
                                     {length, [&](std::size_t i) { return result(first + i); }});
                 }
             });
@@ -193,7 +193,7 @@ TEST(Conformance, AListOfAnyTypesIsGathered) {
                     const auto number = static_cast<std::size_t>(b);
                     list.add(mine, mine, true);
                     const auto all = length * static_cast<std::size_t>(world.size());
-                    list.add(operations::blank<T>(all), Values<T>(all, [&](std::size_t i) {
+                    list.add(operations::blank<Values<T>>(all), Values<T>(all, [&](std::size_t i) {
                                  return operations::mark<T>(ranks[i / length], i % length + 50 * number);
                              }));
                 });

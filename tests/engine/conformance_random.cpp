@@ -37,7 +37,7 @@ Running run_list(Communicator& on, int me, std::size_t count, std::mt19937& rand
             return Values<T>(n, [&](std::size_t i) { return operations::value<T>(rank, at(i)); });
         };
         lists->ins.push_back(of(me));
-        lists->outs.push_back(which < 2 ? of(me) : operations::blank<T>(n * ranks.size()));
+        lists->outs.push_back(which < 2 ? of(me) : operations::blank<Values<T>>(n * ranks.size()));
         if (which == 0)
             lists->wanted.emplace_back(
                 n, [&](std::size_t i) { return operations::reduced<T>(ranks, at(i), Reduction::sum); });
@@ -257,7 +257,7 @@ TEST(Conformance, WhetherItWorksInPlaceIsEachMembersOwnChoice) {
                                             "all_to_all");
 
                     const auto own = marks(world.rank(), count);
-                    auto gathered = operations::blank<int>(count * n);
+                    auto gathered = operations::blank<Values<int>>(count * n);
                     if (in_place) std::ranges::copy(own, gathered.begin() + r * count);
                     run([&] { in_place ? on.all_gather(gathered) : on.all_gather(own, gathered); },
                         [&] {

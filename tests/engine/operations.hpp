@@ -13,6 +13,7 @@
 #include <vector>
 
 #include <rankmesh/engine/communicator.hpp>
+#include <rankmesh/engine/strided.hpp>
 
 namespace operations {
 
@@ -156,6 +157,7 @@ struct Running {
 template <class T>
 class Values {
 public:
+    using Element = T;
     explicit Values(std::size_t count = 0) : count_(count) {
         if (count == 0 || count > most) return;
         data_ = std::make_unique<T[]>(count + 2);
@@ -188,22 +190,61 @@ private:
     std::size_t count_;
 };
 
-/// Memory that holds no right value.
+/// The same as elements at distances: in rows of two if they are even in number, else each before the last.
 template <class T>
-Values<T> blank(std::size_t count) {
-    return Values<T>(count, [](std::size_t) { return make<T>(77); });
+class Scattered {
+public:
+    using Element = T;
+    explicit Scattered(std::size_t count = 0) : count_(count), memory_(3 * count + 2) {
+        for (std::size_t i = 0; i < memory_.size(); ++i) memory_[i] = make<T>(55);
+    }
+    template <class Number>
+    Scattered(std::size_t count, Number&& number) : Scattered(count) {
+        for (std::size_t i = 0; i < count; ++i) (*this)[i] = number(i);
+    }
+
+    auto view() const {
+        const auto n = static_cast<std::ptrdiff_t>(count_);
+        return n % 2 == 0 ? rankmesh::strided(memory_.begin() + 1, {n / 2, std::ptrdiff_t{2}}, {5, 2})
+                          : rankmesh::strided(memory_.begin() + 3 * n - 2, {n, std::ptrdiff_t{1}}, {-3, 1});
+    }
+    std::size_t size() const { return count_; }
+    T& operator[](std::size_t i) const {
+        const auto at = static_cast<std::ptrdiff_t>(i);
+        return count_ % 2 == 0 ? view().data()[at / 2 * 5 + at % 2 * 2] : view().data()[-3 * at];
+    }
+    /// True if only elements were written.
+    bool is_fenced() const {
+        const auto is_fence = [](const T& value) { return value == make<T>(55); };
+        const auto all = std::ranges::count_if(memory_, is_fence);
+        auto own = std::ptrdiff_t{0};
+        for (std::size_t i = 0; i < count_; ++i)
+            if (is_fence((*this)[i])) ++own;
+        return all - own == static_cast<std::ptrdiff_t>(memory_.size() - count_);
+    }
+
+private:
+    std::size_t count_;
+    Values<T> memory_;
+};
+
+/// Memory that holds no right value.
+template <class V>
+V blank(std::size_t count) {
+    return V(count, [](std::size_t) { return make<typename V::Element>(77); });
 }
 
 /// Fails where elements from `first` to `last` differ.
-template <class T>
-void expect_same(const Values<T>& got, const Values<T>& wanted, const std::string& what, std::size_t first,
+template <class V>
+void expect_same(const V& got, const V& wanted, const std::string& what, std::size_t first,
                  std::size_t last) {
+    using T = typename V::Element;
     EXPECT_TRUE(got.is_fenced()) << what << " of " << typeid(T).name() << " wrote outside its buffer";
     for (auto i = first; i < last; ++i)
         ASSERT_TRUE(got[i] == wanted[i]) << what << " of " << typeid(T).name() << ", element " << i;
 }
-template <class T>
-void expect_same(const Values<T>& got, const Values<T>& wanted, const std::string& what) {
+template <class V>
+void expect_same(const V& got, const V& wanted, const std::string& what) {
     expect_same(got, wanted, what, 0, wanted.size());
 }
 
@@ -217,8 +258,8 @@ struct Message {
 #define RANKMESH_CALL(operation, ...) \
     (start ? on_.start_##operation(__VA_ARGS__) : (on_.operation(__VA_ARGS__), Pending()))
 
-/// Runs, or starts, operations with `count` elements of type T.
-template <class T>
+/// Runs, or starts, operations with `count` elements of type T, on buffers like V.
+template <class T, class V = Values<T>>
 class Suite {
 public:
     static constexpr int moves = 23;  ///< operations that only move, or do neither
@@ -288,7 +329,6 @@ public:
     template <class R>
     std::vector<Running> reduce_by(R, int root, bool start) {
         if constexpr (rankmesh::Reduces<R, T>) {
-            using V = Values<T>;
             constexpr auto dtype = rankmesh::detail::dtype_for<T>();
             if (!takes(rankmesh::detail::Operation::all_reduce, R::value, dtype)) return {};
             auto calls = Reductions{};
@@ -347,18 +387,18 @@ public:
     /// With tags, what is received is listed in another order than what is sent.
     Running messages(const std::vector<Message>& list, bool start, bool tagged = false) {
         struct Mail {
-            std::vector<Values<T>> sent;
-            std::vector<Values<T>> got;
-            std::vector<Values<T>> wanted;
+            std::vector<V> sent;
+            std::vector<V> got;
+            std::vector<V> wanted;
         };
         auto mail = std::make_shared<Mail>();
         for (std::size_t k = 0; k < list.size(); ++k) {
             const auto from = ranks_[static_cast<std::size_t>(list[k].from)];
             const auto count = count_ + k % 3;
-            auto text = Values<T>(count, [&](std::size_t i) { return mark<T>(from, i + 100 * k); });
+            auto text = V(count, [&](std::size_t i) { return mark<T>(from, i + 100 * k); });
             if (list[k].from == on_.rank()) mail->sent.push_back(text);
             if (list[k].to != on_.rank()) continue;
-            mail->got.push_back(blank<T>(count));
+            mail->got.push_back(blank<V>(count));
             mail->wanted.push_back(std::move(text));
         }
         const auto call = [&] {
@@ -383,17 +423,17 @@ public:
 private:
     struct Exchange {
         std::string what;
-        Values<T> in = Values<T>();
-        Values<T> out = Values<T>();
-        Values<T> want_in = Values<T>();
-        Values<T> want_out = Values<T>();
+        V in = V();
+        V out = V();
+        V want_in = V();
+        V want_out = V();
         std::size_t first = 0;  // the elements of `in` that are defined afterwards
         std::size_t last = std::size_t(-1);
     };
     using Shared = std::shared_ptr<Exchange>;
     /// The calls with one reduction: all that is compiled once for each.
     struct Reductions {
-        using Function = Pending (*)(Communicator& on, Values<T>& in, Values<T>& out, int root, bool start);
+        using Function = Pending (*)(Communicator& on, V& in, V& out, int root, bool start);
         Function all_reduce = nullptr;
         Function all_reduce_in_place = nullptr;
         Function reduce = nullptr;
@@ -409,37 +449,37 @@ private:
         const auto result = [&](std::size_t i) { return reduced<T>(ranks_, i, by); };
         const auto begin = [&](std::string_view operation, std::size_t in, std::size_t out) {
             auto b = exchange(std::string(operation) + " by " + std::string(to_string(by)));
-            b->in = Values<T>(in, [&](std::size_t i) { return payload<T>(by, me_, i); });
+            b->in = V(in, [&](std::size_t i) { return payload<T>(by, me_, i); });
             b->want_in = b->in;
-            b->out = blank<T>(out);
+            b->out = blank<V>(out);
             return b;
         };
         const auto add = [&](const Shared& b, typename Reductions::Function call) {
             made.push_back(running(b, call(on_, b->in, b->out, root, start)));
         };
         auto b = begin("all_reduce", count_, count_);
-        b->want_out = Values<T>(count_, result);
+        b->want_out = V(count_, result);
         add(b, calls.all_reduce);
 
         b = begin("all_reduce in place", count_, 0);
-        b->want_in = Values<T>(count_, result);
+        b->want_in = V(count_, result);
         add(b, calls.all_reduce_in_place);
 
         b = begin("reduce", count_, 0);
         room(b, root, count_);
-        if (root == on_.rank()) b->want_out = Values<T>(count_, result);
+        if (root == on_.rank()) b->want_out = V(count_, result);
         add(b, calls.reduce);
 
         b = begin("reduce in place", count_, 0);
-        if (root == on_.rank()) b->want_in = Values<T>(count_, result);
+        if (root == on_.rank()) b->want_in = V(count_, result);
         add(b, calls.reduce_in_place);
 
         b = begin("reduce_scatter", count_ * n_, count_);
-        b->want_out = Values<T>(count_, [&](std::size_t i) { return result(r_ * count_ + i); });
+        b->want_out = V(count_, [&](std::size_t i) { return result(r_ * count_ + i); });
         add(b, calls.reduce_scatter);
 
         b = begin("reduce_scatter in place", count_ * n_, 0);
-        b->want_in = Values<T>(count_ * n_, result);
+        b->want_in = V(count_ * n_, result);
         b->first = r_ * count_;
         b->last = b->first + count_;
         add(b, calls.reduce_scatter_in_place);
@@ -448,11 +488,11 @@ private:
         const auto before = std::vector<int>(ranks_.begin(), ranks_.begin() + on_.rank() + 1);
         const auto prefix = [&](std::size_t i) { return reduced<T>(before, i, by); };
         b = begin("scan", count_, count_);
-        b->want_out = Values<T>(count_, prefix);
+        b->want_out = V(count_, prefix);
         add(b, calls.scan);
 
         b = begin("scan in place", count_, 0);
-        b->want_in = Values<T>(count_, prefix);
+        b->want_in = V(count_, prefix);
         add(b, calls.scan_in_place);
         return made;
     }
@@ -467,16 +507,16 @@ private:
         auto b = exchange(std::move(what));
         b->in = marks(in);
         b->want_in = b->in;
-        b->out = blank<T>(out);
+        b->out = blank<V>(out);
         b->want_out = b->out;
         return b;
     }
-    Values<T> marks(std::size_t count) const {
-        return Values<T>(count, [&](std::size_t i) { return mark<T>(me_, i); });
+    V marks(std::size_t count) const {
+        return V(count, [&](std::size_t i) { return mark<T>(me_, i); });
     }
     /// Memory for the root; the others have none if the root is the first, else some that must stay.
     void room(const Shared& b, int root, std::size_t count) const {
-        b->out = blank<T>(on_.rank() == root || root != 0 ? count : 0);
+        b->out = blank<V>(on_.rank() == root || root != 0 ? count : 0);
         b->want_out = b->out;
     }
     static Running running(const Shared& b, Pending pending) {
@@ -494,13 +534,13 @@ private:
         return made;
     }
     int group_rank(std::int64_t at) const { return static_cast<int>((at % size_ + size_) % size_); }
-    Values<T> marks_of(int group_rank, std::size_t count) const {
+    V marks_of(int group_rank, std::size_t count) const {
         const auto from = ranks_[static_cast<std::size_t>(group_rank)];
-        return Values<T>(count, [&](std::size_t i) { return mark<T>(from, i); });
+        return V(count, [&](std::size_t i) { return mark<T>(from, i); });
     }
     /// Element `i % count` of member `i / count`.
-    Values<T> gathered() const {
-        return Values<T>(count_ * n_, [&](std::size_t i) { return mark<T>(ranks_[i / count_], i % count_); });
+    V gathered() const {
+        return V(count_ * n_, [&](std::size_t i) { return mark<T>(ranks_[i / count_], i % count_); });
     }
 
     Running all_gather(bool start) {
@@ -522,8 +562,7 @@ private:
             for (std::size_t i = 0; i < counts.back(); ++i) all.emplace_back(ranks_[from], i);
         }
         auto b = exchange("all_gather_v", counts[r_], all.size());
-        b->want_out =
-            Values<T>(all.size(), [&](std::size_t i) { return mark<T>(all[i].first, all[i].second); });
+        b->want_out = V(all.size(), [&](std::size_t i) { return mark<T>(all[i].first, all[i].second); });
         return running(b, RANKMESH_CALL(all_gather_v, b->in, b->out, counts));
     }
     Running broadcast(int root, bool start) {
@@ -541,13 +580,12 @@ private:
         const auto is_root = root == on_.rank();
         auto b = exchange("scatter", is_root || root != 0 ? count_ * n_ : 0, count_);
         const auto from = on_.world_rank(root);
-        b->want_out = Values<T>(count_, [&](std::size_t i) { return mark<T>(from, r_ * count_ + i); });
+        b->want_out = V(count_, [&](std::size_t i) { return mark<T>(from, r_ * count_ + i); });
         return running(b, RANKMESH_CALL(scatter, b->in, b->out, root));
     }
-    Values<T> crossed() const {
-        return Values<T>(count_ * n_, [&](std::size_t i) {
-            return mark<T>(ranks_[i / count_], r_ * count_ + i % count_);
-        });
+    V crossed() const {
+        return V(count_ * n_,
+                 [&](std::size_t i) { return mark<T>(ranks_[i / count_], r_ * count_ + i % count_); });
     }
     Running all_to_all(bool start) {
         auto b = exchange("all_to_all", count_ * n_, count_ * n_);
@@ -576,12 +614,11 @@ private:
             for (std::size_t i = 0; i < out_counts.back(); ++i) all.emplace_back(ranks_[other], at + i);
         }
         auto b = exchange("all_to_all_v", sent, all.size());
-        b->want_out =
-            Values<T>(all.size(), [&](std::size_t i) { return mark<T>(all[i].first, all[i].second); });
+        b->want_out = V(all.size(), [&](std::size_t i) { return mark<T>(all[i].first, all[i].second); });
         return running(b, RANKMESH_CALL(all_to_all_v, b->in, in_counts, b->out, out_counts));
     }
     /// What the member `by` group ranks before has, or `otherwise`.
-    Values<T> shifted(int by, Edge edge, const Values<T>& otherwise) const {
+    V shifted(int by, Edge edge, const V& otherwise) const {
         const auto from = on_.rank() - by;
         if (edge == Edge::open && (from < 0 || from >= size_)) return otherwise;
         return marks_of(group_rank(from), count_);
@@ -643,10 +680,10 @@ private:
 #undef RANKMESH_CALL
 
 /// Every operation, once blocking and once with all of them in flight together.
-template <class T>
+template <class T, class V = Values<T>>
 void check_all(Communicator& on, int me, std::size_t count) {
     SCOPED_TRACE(on.label() + ", rank " + std::to_string(me) + ", " + std::to_string(count) + " elements");
-    auto suite = Suite<T>(on, me, count);
+    auto suite = Suite<T, V>(on, me, count);
     for (auto& done : suite.all(false)) done.finish();
     auto flying = suite.all(true);
     for (auto it = flying.rbegin(); it != flying.rend(); ++it) it->finish();
@@ -659,3 +696,11 @@ extern template void check_all<float>(Communicator&, int, std::size_t);
 extern template void check_all<double>(Communicator&, int, std::size_t);
 
 }  // namespace operations
+
+template <class T>
+struct rankmesh::buffer_traits<operations::Scattered<T>> {
+    static T* data(const operations::Scattered<T>& buffer) { return buffer.view().data(); }
+    static std::size_t size(const operations::Scattered<T>& buffer) { return buffer.size(); }
+    static auto extents(const operations::Scattered<T>& buffer) { return buffer.view().extents(); }
+    static auto strides(const operations::Scattered<T>& buffer) { return buffer.view().strides(); }
+};

@@ -204,8 +204,9 @@ def test_cpu_tensors_are_arrays() -> None:
         with torch.no_grad():
             on.broadcast(parameter, 1)
         assert parameter.tolist() == [1.0, 1.0, 1.0]
-        with pytest.raises(ValueError, match="must lie one after the other"):
-            on.all_reduce(torch.zeros(4, 4).t())
+        turned = torch.arange(6.0).reshape(2, 3).t()
+        assert on.all_reduce(turned) is turned
+        assert turned.tolist() == [[0.0, 6.0], [2.0, 8.0], [4.0, 10.0]]
 
     run(2, program)
 
@@ -431,11 +432,16 @@ def released() -> memoryview:
 WRONG: list[tuple[Callable[[Communicator], Any], type[Exception], str]] = [
     (lambda on: on.all_reduce(3), TypeError, "the buffer of all_reduce is 3, which is int; it must be an array"),
     (
-        lambda on: on.all_reduce(np.ones((4, 4))[:, ::2]),
+        lambda on: on.all_reduce([np.ones((4, 4))[:, ::2]]),
         ValueError,
-        "the buffer of all_reduce has strides of (4, 2) elements",
+        "buffer 0 of a list has strides of (4, 2) elements; its elements must lie one after the other",
     ),
-    (lambda on: on.all_reduce(np.broadcast_to(1.0, 3)), ValueError, "must lie one after the other"),
+    (lambda on: on.all_reduce(np.broadcast_to(1.0, 3)), ValueError, "read-only; pass an array that can be written"),
+    (
+        lambda on: on.all_reduce(np.lib.stride_tricks.as_strided(np.ones(4), (3, 2), (8, 8))),
+        ValueError,
+        "was given a strided output in which elements overlap; give each element an address of its own",
+    ),
     (
         lambda on: on.all_reduce(b"abc"),
         ValueError,

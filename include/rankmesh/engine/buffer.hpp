@@ -25,6 +25,9 @@ namespace rankmesh {
 /// - `is_view = true`, optional: something else owns the memory; a temporary may then be an output.
 /// - `space(buffer)`, optional: where the memory is; default: the host.
 /// - `dtype(buffer)`: the element type if `data` returns a pointer to void.
+/// - `extents(buffer)` and `strides(buffer)`, optional, for elements that do not lie one after the other:
+/// arrays of the lengths of the dimensions and of the distances between neighbours in elements, outermost
+/// dimension first. `data` points to the element whose indices are all 0.
 template <class B>
 struct buffer_traits {};
 
@@ -54,6 +57,12 @@ template <class B>
 concept Described = requires(std::remove_reference_t<B>& buffer) {
     { traits_of<B>::size(buffer) } -> std::convertible_to<std::size_t>;
     requires std::is_void_v<described_t<B>> || Element<std::remove_const_t<described_t<B>>>;
+};
+/// A buffer whose elements lie at distances that its traits give.
+template <class B>
+concept Laid = Described<B> && requires(std::remove_reference_t<B>& buffer) {
+    traits_of<B>::extents(buffer);
+    traits_of<B>::strides(buffer);
 };
 template <class B>
 concept ElementRange = !Described<B> && std::ranges::contiguous_range<B> && std::ranges::sized_range<B> &&

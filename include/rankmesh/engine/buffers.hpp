@@ -88,7 +88,9 @@ private:
 
     template <class B>
     void add_one(std::remove_reference_t<B>& buffer) {
-        constexpr auto fault = std::is_const_v<Void> ? detail::fault_of_in<B>() : detail::fault_of_out<B>();
+        constexpr auto fault = detail::Laid<B>         ? detail::Fault::strided_in_list
+                               : std::is_const_v<Void> ? detail::fault_of_in<B>()
+                                                       : detail::fault_of_out<B>();
         if constexpr (detail::accept<fault>()) {
             const auto what = [&] { return detail::buffer_of_list(pieces_.size()); };
             pieces_.push_back(detail::any_buffer<Void>(buffer, what));

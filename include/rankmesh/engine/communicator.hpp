@@ -530,6 +530,15 @@ private:
     const detail::Call& counted(detail::Call&& call, std::span<const std::size_t> in_counts,
                                 std::span<const std::size_t> out_counts) const;
     const detail::Call& own_part(detail::Call&& call) const;
+    const detail::StridedCall& counted(detail::StridedCall&& call, std::span<const std::size_t> in_counts,
+                                       std::span<const std::size_t> out_counts) const {
+        (void)counted(static_cast<detail::Call&&>(call), in_counts, out_counts);
+        return call;
+    }
+    const detail::StridedCall& own_part(detail::StridedCall&& call) const {
+        call.own_part = true;
+        return call;
+    }
 
     /// Returns the same group on the host engine. Throws UsageError if `peer` is this rank.
     Communicator for_object(std::string_view call, int peer) const;
@@ -546,12 +555,15 @@ private:
     }
     std::shared_ptr<detail::CommunicatorState> begin_batch() const;
     static void drop_batch(detail::CommunicatorState& state) noexcept;
-    static std::vector<detail::Call> collected(detail::CommunicatorState& state);
+    static std::vector<detail::Call> collected(detail::CommunicatorState& state,
+                                               std::unique_ptr<detail::Staged>& staged);
     static void run_batch(const std::shared_ptr<detail::CommunicatorState>& state);
     static Pending start_batch(const std::shared_ptr<detail::CommunicatorState>& state);
 
     void run(const detail::Call& call);
+    void run(const detail::StridedCall& call);
     Pending start(const detail::Call& call);
+    Pending start(const detail::StridedCall& call);
     Pending start_list(const detail::Call& like, const ConstBuffers& ins, const Buffers& outs,
                        const ListOptions& options);
     void run_list(const detail::Call& like, const ConstBuffers& ins, const Buffers& outs,

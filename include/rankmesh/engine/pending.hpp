@@ -10,8 +10,9 @@
 namespace rankmesh {
 
 namespace detail {
+struct Access;
 struct CommunicatorState;
-class Packed;
+class Staged;
 
 /// The entries of a started operation in the flight record.
 struct RecordPlaces {
@@ -45,14 +46,16 @@ public:
 
 private:
     friend class Communicator;
+    friend struct detail::Access;
     Pending(std::shared_ptr<detail::CommunicatorState> state, std::uint64_t ticket,
-            detail::RecordPlaces record, std::unique_ptr<detail::Packed> packed);
+            detail::RecordPlaces record, std::unique_ptr<detail::Staged> staged);
     void finish(bool synchronize);
     void leave() noexcept;
 
     std::shared_ptr<detail::CommunicatorState> state_;  // null: nothing is pending
+    std::unique_ptr<Pending> before_;  // waited for first: an exchange over several axes is one operation
     std::uint64_t ticket_ = 0;
-    std::unique_ptr<detail::Packed> packed_;  // of a list: copied back when the operation is complete
+    std::unique_ptr<detail::Staged> staged_;  // what is copied back when the operation is complete
     bool ordered_ = false;                    // on a device: wait() was called, completion is not known
     int exceptions_ = 0;                      // exceptions in flight when the operation was started
     detail::RecordPlaces record_;

@@ -77,7 +77,7 @@ struct TensorOptions {
 ///     auto tensor = dlpack::tensor_of(*grads, {.shape = {2, 3}, .owner = grads});
 ///     EXPECT_EQ(dlpack::memory_of(tensor->dl_tensor).data(), grads->data());
 template <OutBuffer B>
-    requires Outlives<B> && (Known<element_t<B>> || std::is_void_v<element_t<B>>)
+    requires Outlives<B> && (!detail::Laid<B>) && (Known<element_t<B>> || std::is_void_v<element_t<B>>)
 Tensor tensor_of(B&& buffer, TensorOptions options = {}) {
     struct Lent {
         DLManagedTensor tensor = {};

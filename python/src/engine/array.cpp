@@ -116,23 +116,27 @@ std::string type_named(nb::handle object) {
     return text_with(name, PyObject_Str, "a type without a name");
 }
 
-/// Throws UsageError unless the strides, in elements, are contiguous and row-major.
+using Dimensions = std::vector<detail::MemoryLayout::Dimension>;
+
+/// Returns the layout of an array; null if it is contiguous and row-major. Strides are in bytes.
 template <class Shape, class Strides>
-void check_contiguous(std::string_view what, std::size_t dimensions, const Shape& shape,
-                      const Strides& strides) {
-    auto plain = std::int64_t{1};
+std::shared_ptr<const detail::MemoryLayout> layout_of(std::size_t dimensions, const Shape& shape,
+                                                      const Strides& strides, std::size_t bytes,
+                                                      Dimensions* all) {
+    auto plain = static_cast<std::int64_t>(bytes);
     auto fits = true;
+    auto is_empty = false;
     for (auto i = dimensions; i-- > 0;) {
-        if (shape(i) == 0) return;  // an array without elements is contiguous
+        is_empty = is_empty || shape(i) == 0;
         fits = fits && (shape(i) == 1 || strides(i) == plain);
         plain *= shape(i);
     }
-    if (fits) return;
-    auto text = std::string{};
-    for (std::size_t i = 0; i < dimensions; ++i) text += cat(i > 0 ? ", " : "", strides(i));
-    throw UsageError(cat(what, " has strides of (", text,
-                         ") elements; its elements must lie one after the other: pass a contiguous copy, as "
-                         "numpy.ascontiguousarray and Tensor.contiguous make"));
+    for (std::size_t i = 0; all && i < dimensions; ++i) all->push_back({shape(i), strides(i)});
+    if (fits || is_empty) return nullptr;
+    auto layout = detail::MemoryLayout(bytes);
+    for (std::size_t i = 0; i < dimensions; ++i) layout.add(shape(i), strides(i));
+    layout.close();
+    return std::make_shared<const detail::MemoryLayout>(layout);
 }
 
 [[noreturn]] void throw_read_only(std::string_view what) {
@@ -160,7 +164,8 @@ struct Lent {
     ~Lent() { PyBuffer_Release(&buffer); }
 };
 
-std::optional<Array> from_buffer(nb::handle object, std::string_view what, bool written) {
+std::optional<Array> from_buffer(nb::handle object, std::string_view what, bool written,
+                                 Dimensions* dimensions) {
     if (!PyObject_CheckBuffer(object.ptr())) return std::nullopt;
     auto lent = std::make_unique<Lent>();
     if (PyObject_GetBuffer(object.ptr(), &lent->buffer, PyBUF_FORMAT | PyBUF_STRIDES) != 0) {
@@ -173,18 +178,18 @@ std::optional<Array> from_buffer(nb::handle object, std::string_view what, bool 
     const auto bytes = static_cast<std::size_t>(buffer.itemsize);
     const auto element = element_of(buffer.format ? buffer.format : "", bytes);
     if (!element) throw_type(what, object);
+    auto layout = std::shared_ptr<const detail::MemoryLayout>{};
     if (buffer.shape && buffer.strides)  // otherwise the buffer is contiguous
-        check_contiguous(
-            what, static_cast<std::size_t>(buffer.ndim),
-            [&](std::size_t i) { return std::int64_t{buffer.shape[i]}; },
-            [&](std::size_t i) { return std::int64_t{buffer.strides[i] / buffer.itemsize}; });
+        layout = layout_of(
+            static_cast<std::size_t>(buffer.ndim), [&](std::size_t i) { return buffer.shape[i]; },
+            [&](std::size_t i) { return buffer.strides[i]; }, bytes, dimensions);
     if (written && buffer.readonly) throw_read_only(what);
     const auto count = static_cast<std::size_t>(buffer.len) / bytes * element->unit;
     auto* data = buffer.buf;
-    return Array{{data, count, element->dtype, element->unit}, kept(std::move(lent))};
+    return Array{{data, count, element->dtype, element->unit}, kept(std::move(lent)), std::move(layout)};
 }
 
-Array from_dlpack(nb::handle object, std::string_view what, bool check_writable) {
+Array from_dlpack(nb::handle object, std::string_view what, bool check_writable, Dimensions* dimensions) {
     using Readable = nb::ndarray<nb::ro>;
     auto tensor = std::make_unique<Readable>();
     const auto is_tensor = nb::hasattr(object, "__dlpack__");
@@ -205,9 +210,10 @@ Array from_dlpack(nb::handle object, std::string_view what, bool check_writable)
                              "; this world moves memory of the host: pass a copy on the CPU"));
     const auto element = element_of(tensor->dtype());
     if (!element) throw_type(what, object);
-    check_contiguous(
-        what, tensor->ndim(), [&](std::size_t i) { return static_cast<std::int64_t>(tensor->shape(i)); },
-        [&](std::size_t i) { return std::int64_t{tensor->stride(i)}; });
+    const auto bytes = static_cast<std::int64_t>(tensor->itemsize());
+    auto layout = layout_of(
+        tensor->ndim(), [&](std::size_t i) { return static_cast<std::int64_t>(tensor->shape(i)); },
+        [&](std::size_t i) { return tensor->stride(i) * bytes; }, tensor->itemsize(), dimensions);
     if (check_writable) {
         auto writable = nb::ndarray<>();
         if (!nb::try_cast(object, writable)) {
@@ -217,15 +223,37 @@ Array from_dlpack(nb::handle object, std::string_view what, bool check_writable)
     }
     auto* data = const_cast<void*>(static_cast<const void*>(tensor->data()));
     const auto count = tensor->size() * element->unit;
-    return Array{{data, count, element->dtype, element->unit}, kept(std::move(tensor))};
+    return Array{{data, count, element->dtype, element->unit}, kept(std::move(tensor)), std::move(layout)};
+}
+
+Array found(nb::handle object, std::string_view what, bool written, Dimensions* dimensions = nullptr) {
+    if (is_plain_tensor(object, what, written)) return from_dlpack(object, what, false, dimensions);
+    if (auto array = from_buffer(object, what, written, dimensions)) return std::move(*array);
+    return from_dlpack(object, what, written, dimensions);
 }
 
 }  // namespace
 
 Array array_of(nb::handle object, std::string_view what, bool written) {
-    if (is_plain_tensor(object, what, written)) return from_dlpack(object, what, false);
-    if (auto array = from_buffer(object, what, written)) return std::move(*array);
-    return from_dlpack(object, what, written);
+    return found(object, what, written);
+}
+
+Array contiguous_array_of(nb::handle object, std::string_view what, bool written) {
+    auto dimensions = Dimensions{};
+    auto array = found(object, what, written, &dimensions);
+    if (!array.layout) return array;
+    auto text = std::string{};
+    const auto bytes = static_cast<std::ptrdiff_t>(size_of(array.dtype) * array.unit);
+    for (const auto& of : dimensions) text += cat(text.empty() ? "" : ", ", of.stride / bytes);
+    throw UsageError(cat(what, " has strides of (", text,
+                         ") elements; its elements must lie one after the other: pass a contiguous copy, as "
+                         "numpy.ascontiguousarray and Tensor.contiguous make"));
+}
+
+FieldArray field_of(nb::handle object, std::string_view what) {
+    auto field = FieldArray{};
+    static_cast<Array&>(field) = found(object, what, true, &field.dimensions);
+    return field;
 }
 
 }  // namespace rankmesh::python

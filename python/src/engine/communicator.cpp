@@ -3,6 +3,7 @@
 #include <deque>
 #include <exception>
 #include <optional>
+#include <tuple>
 
 #include <nanobind/stl/vector.h>
 
@@ -39,7 +40,20 @@ struct Prepared {
     std::vector<std::size_t> in_counts = {};
     std::vector<std::size_t> out_counts = {};
     nb::object result = nb::none();  ///< the array that was written
+    bool own_part = false;           ///< in place, of an array that is not contiguous
+    std::vector<Array> others = {};  ///< of an operation of several calls
 };
+
+/// Calls `body` with the call of an operation, and the layouts of its arrays if one is not contiguous.
+template <class Body>
+auto with_call(const Prepared& prepared, const Body& body) {
+    const auto& [in, out] = std::tie(prepared.in.layout, prepared.out.layout);
+    if (!in && !out) return body(prepared.call);
+    auto call = detail::StridedCall(prepared.call, in ? *in : detail::MemoryLayout(),
+                                    out ? *out : detail::MemoryLayout());
+    call.own_part = prepared.own_part;
+    return body(call);
+}
 
 std::string named(Op operation, const char* part) {
     return cat("the ", part, " of ", detail::to_string(operation));
@@ -137,7 +151,7 @@ struct List {
 List list_of(nb::handle objects) {
     auto list = List{};
     for (auto object : objects) {
-        list.keep.push_back(array_of(object, detail::buffer_of_list(list.keep.size()), true));
+        list.keep.push_back(contiguous_array_of(object, detail::buffer_of_list(list.keep.size()), true));
         detail::ListAccess::pieces(list.buffers).push_back(list.keep.back());
     }
     return list;
@@ -214,26 +228,34 @@ using Self = CommunicatorHandle;
 
 nb::object run(const Self& self, Prepared&& prepared) {
     auto& on = self.get();
-    without_gil(leaving(on), [&] { detail::Access::run(on, prepared.call); });
+    without_gil(leaving(on),
+                [&] { with_call(prepared, [&](const auto& call) { detail::Access::run(on, call); }); });
     return std::move(prepared.result);
 }
 
 Started start(const Self& self, Prepared&& prepared) {
     auto& on = self.get();
-    auto pending = detail::Access::start(on, prepared.call);
+    auto pending = with_call(prepared, [&](const auto& call) { return detail::Access::start(on, call); });
     return Started(std::move(pending), leaving(on), std::move(prepared), detail::Access::state(on).timeout);
+}
+
+/// Makes the shorter array in place this rank's part of the other.
+Prepared own_part(const Self& self, Prepared&& prepared) {
+    if (prepared.in.layout)
+        prepared.own_part = true;
+    else
+        prepared.call = detail::Access::own_part(self.get(), std::move(prepared.call));
+    return std::move(prepared);
 }
 
 Prepared all_gather(const Self& self, nb::handle in, nb::handle out) {
     auto prepared = moving(arrays_of(Op::all_gather, in, out));
-    if (out.is_none()) prepared.call = detail::Access::own_part(self.get(), std::move(prepared.call));
-    return prepared;
+    return out.is_none() ? own_part(self, std::move(prepared)) : std::move(prepared);
 }
 
 Prepared reduce_scatter(const Self& self, nb::handle in, nb::handle out, nb::handle reduction) {
     auto prepared = reducing(arrays_to_reduce(Op::reduce_scatter, in, out), reduction);
-    if (out.is_none()) prepared.call = detail::Access::own_part(self.get(), std::move(prepared.call));
-    return prepared;
+    return out.is_none() ? own_part(self, std::move(prepared)) : std::move(prepared);
 }
 
 Prepared all_gather_v(const Self& self, nb::handle in, nb::handle out, nb::handle counts) {
@@ -365,27 +387,28 @@ nb::object all_gather_object(const Self& self, nb::handle object) {
 /// Runs sends and receives as one operation.
 void batch(const Self& self, nb::handle sends, nb::handle recvs) {
     auto& on = self.get();
-    auto arrays = std::vector<Array>{};
-    auto calls = std::vector<Call>{};
+    auto messages = std::vector<Prepared>{};
     const auto add = [&](nb::handle pairs, bool is_send) {
         for (auto pair : pairs) {
             const auto parts = nb::hasattr(pair, "__len__") ? nb::len(pair) : 0;
             if (parts != 2 && parts != 3)
                 throw TypeFault(cat("a message of a batch is ", described(pair),
                                     "; it must be (array, peer) or (array, peer, tag)"));
-            const auto& array = arrays.emplace_back(
-                array_of(nb::object(pair[0]), is_send ? "a send of a batch" : "a recv of a batch", !is_send));
+            auto array =
+                array_of(nb::object(pair[0]), is_send ? "a send of a batch" : "a recv of a batch", !is_send);
             const auto peer = int_of(nb::object(pair[1]), "the peer");
             const auto tag = parts == 3 ? tag_of(nb::object(pair[2])) : Tag(0);
-            calls.push_back(is_send ? detail::make_send(array, peer, tag)
-                                    : detail::make_recv(array, peer, tag));
+            const auto call =
+                is_send ? detail::make_send(array, peer, tag) : detail::make_recv(array, peer, tag);
+            messages.push_back({.call = call, .in = array, .out = is_send ? Array{} : array});
         }
     };
     add(sends, true);
     add(recvs, false);
     without_gil(leaving(on), [&] {
         on.batch([&] {
-            for (const auto& call : calls) detail::Access::run(on, call);
+            for (const auto& message : messages)
+                with_call(message, [&](const auto& call) { detail::Access::run(on, call); });
         });
     });
 }
@@ -393,12 +416,6 @@ void batch(const Self& self, nb::handle sends, nb::handle recvs) {
 constexpr auto reduction_type =
     "typing.Literal['sum', 'prod', 'min', 'max', 'mean', 'bit_and', 'bit_or', 'bit_xor', 'logical_and', "
     "'logical_or', 'logical_xor']";
-
-/// Returns text that lives as long as the module.
-const char* kept(std::string text) {
-    static auto& all = *new std::deque<std::string>;
-    return all.emplace_back(std::move(text)).c_str();
-}
 
 /// Binds an operation and its start_ variant. The return type is `_T` unless `parameters` end with another.
 template <class... Args, class... Extra>
@@ -481,13 +498,27 @@ nb::object all_reduce_list(const Self& self, nb::handle arrays, Reduction reduct
 
 }  // namespace
 
+const char* kept(std::string text) {
+    static auto& all = *new std::deque<std::string>;
+    return all.emplace_back(std::move(text)).c_str();
+}
+
+nb::object started(Pending&& pending, Leave leave, std::vector<Array>&& arrays, nb::object result,
+                   std::chrono::nanoseconds timeout) {
+    auto prepared = Prepared{};
+    prepared.others = std::move(arrays);
+    prepared.result = std::move(result);
+    return nb::cast(Started(std::move(pending), std::move(leave), std::move(prepared), timeout));
+}
+
 void bind_communicator(nb::module_& m) {
     bind_pending(m);
     auto c = nb::class_<Self>(
         m, "Communicator",
         "The communicator of one group. Every rank of the group calls the same operations in the same "
         "order.\n\nArrays are NumPy arrays, CPU tensors, and other objects with the buffer protocol or "
-        "DLPack. They must be contiguous; lengths are in elements. Calls return the array that was written. "
+        "DLPack; lengths are in elements. Arrays that are not contiguous, such as slices, are copied through "
+        "memory of the communicator. Calls return the array that was written. "
         "Blocking calls release the GIL. They raise UsageError for arrays of a wrong length, type or layout, "
         "Timeout, PeerLost, and on threads and in checked mode Disagreement if the ranks' calls differ.");
     c.def_prop_ro(

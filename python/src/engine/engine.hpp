@@ -2,6 +2,11 @@
 // The bindings; each is in the file of its name.
 #pragma once
 
+#include <chrono>
+#include <string>
+#include <vector>
+
+#include "engine/array.hpp"
 #include "engine/handle.hpp"
 
 namespace rankmesh::detail {
@@ -16,6 +21,13 @@ Leave leaving(const std::shared_ptr<detail::WorldState>& world);
 /// Returns the reason of a flight record when a Python exception ends a world: `KeyError: 'x'`.
 detail::RecordReason reason_of(nb::handle exception);
 
+/// Returns text that lives as long as the module.
+const char* kept(std::string text);
+/// Returns Python's Pending of a started operation, which keeps its arrays alive. wait() returns `result`.
+nb::object started(Pending&& pending, Leave leave, std::vector<Array>&& arrays, nb::object result,
+                   std::chrono::nanoseconds timeout);
+
+void bind_halo(nb::class_<MemberHandle>& c);
 void bind_world(nb::module_& m);
 void bind_member(nb::module_& m);
 void bind_communicator(nb::module_& m);

@@ -311,6 +311,7 @@ void bind_member(nb::module_& m) {
     bind_queries(member);
     bind_communicators(member);
     bind_resources(member);
+    bind_halo(member);
 }
 
 }  // namespace rankmesh::python

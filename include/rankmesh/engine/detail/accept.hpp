@@ -74,7 +74,8 @@ enum class Fault : std::uint8_t {
     logical,
     arithmetic,
     mean_of_scan,
-    two_integers
+    two_integers,
+    strided_in_list
 };
 
 template <class>
@@ -157,6 +158,10 @@ consteval bool accept() {
             accepted<fault>,
             "ambiguous: the second integer could be an output, a root or a distance: write (x, y, sum) "
             "or (x, y, distance) for an output, (x, sum, root) or (x, +distance) for an operation in place");
+    else if constexpr (fault == strided_in_list)
+        static_assert(accepted<fault>,
+                      "a list takes buffers that are contiguous in memory: pass each strided buffer to a call "
+                      "of its own, which may be started");
     return accepted<fault>;
 }
 

@@ -10,6 +10,7 @@
 #include <rankmesh/core/export.hpp>
 #include <rankmesh/engine/detail/accept.hpp>
 #include <rankmesh/engine/detail/call.hpp>
+#include <rankmesh/engine/detail/memory_layout.hpp>
 #include <rankmesh/engine/tag.hpp>
 
 namespace rankmesh::detail {
@@ -65,35 +66,45 @@ inline Call make_send_recv(const AnyBuffer<const void>& in, int to, const AnyBuf
     return call;
 }
 
+/// Returns `call`, with the layouts of its buffers where one of them is strided.
 template <class In, class Out>
-Call moving(Operation operation, In&& in, Out&& out, int argument = 0, Edge edge = {}) {
+auto with_layouts(Call&& call, const In& in, const Out& out) {
+    if constexpr (Laid<In> || Laid<Out>)
+        return StridedCall(call, layout_of(in), layout_of(out));
+    else
+        return std::move(call);
+}
+
+template <class In, class Out>
+auto moving(Operation operation, In&& in, Out&& out, int argument = 0, Edge edge = {}) {
     if constexpr (accept<fault_of<In, Out>()>()) {
         const auto what = [&] { return buffer_of(operation); };
         const auto read = any_buffer<const void>(in, what);
         auto written = any_buffer<void>(out, what);
         if constexpr (std::is_void_v<element_t<In>> || std::is_void_v<element_t<Out>>)
             written.unit = read.unit;  // memory without a type may hold complex numbers
-        return make_call(operation, read, written, argument, edge);
+        return with_layouts(make_call(operation, read, written, argument, edge), in, out);
     } else {
-        return {};
+        return Call{};
     }
 }
 
 template <class In, class Out, class R>
-Call reducing(Operation operation, In&& in, Out&& out, R, int root = 0) {
-    auto call = Call{};
+auto reducing(Operation operation, In&& in, Out&& out, R, int root = 0) {
     if constexpr (accept<fault_of<R, In, Out>()>()) {
-        call = moving(operation, std::forward<In>(in), std::forward<Out>(out), root);
+        auto call = moving(operation, std::forward<In>(in), std::forward<Out>(out), root);
         call.reduction = R::value;
+        return call;
+    } else {
+        return Call{};
     }
-    return call;
 }
 template <class In, class Out, class R>
-Call scanning(In&& in, Out&& out, R r) {
+auto scanning(In&& in, Out&& out, R r) {
     if constexpr (accept < Scans<R, void> || !IsReduction<R> ? Fault::none : Fault::mean_of_scan > ())
         return reducing(Operation::scan, std::forward<In>(in), std::forward<Out>(out), r);
     else
-        return {};
+        return Call{};
 }
 
 /// The reduction of a list.
@@ -106,21 +117,24 @@ consteval Reduction reduction_of() {
 }
 
 template <class In>
-Call sending(In&& in, int to, Tag tag) {
+auto sending(In&& in, int to, Tag tag) {
     if constexpr (accept<fault_of_in<In>()>())
-        return make_send(any_buffer<const void>(in, [] { return buffer_of(Operation::send); }), to, tag);
+        return with_layouts(
+            make_send(any_buffer<const void>(in, [] { return buffer_of(Operation::send); }), to, tag), in,
+            in);
     else
-        return {};
+        return Call{};
 }
 template <class Out>
-Call receiving(Out&& out, int from, Tag tag) {
+auto receiving(Out&& out, int from, Tag tag) {
     if constexpr (accept<fault_of<Out, Out>()>())
-        return make_recv(any_buffer<void>(out, [] { return buffer_of(Operation::recv); }), from, tag);
+        return with_layouts(
+            make_recv(any_buffer<void>(out, [] { return buffer_of(Operation::recv); }), from, tag), out, out);
     else
-        return {};
+        return Call{};
 }
 template <class In, class Out>
-Call exchanging(In&& in, int to, Out&& out, int from, Tag tag) {
+auto exchanging(In&& in, int to, Out&& out, int from, Tag tag) {
     auto call = moving(Operation::send_recv, std::forward<In>(in), std::forward<Out>(out), to);
     call.source = from;
     call.tag = tag.number();
