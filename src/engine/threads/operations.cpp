@@ -85,6 +85,16 @@ void SharedGroup::perform(const Round& round) const {
                     copy(at(call(to).out, offset(first, call(to).out_counts, p)), call(p).in,
                          call(p).in_bytes());
             break;
+        case Operation::gather_v:
+            for (std::size_t p = 0; p < n; ++p)
+                copy(at(call(root).out, offset(first, call(root).out_counts, p)), call(p).in,
+                     call(p).in_bytes());
+            break;
+        case Operation::scatter_v:
+            for (std::size_t p = 0; p < n; ++p)
+                copy(call(p).out, at(call(root).in, offset(first, call(root).in_counts, p)),
+                     call(p).out_bytes());
+            break;
         case Operation::gather:
             for (std::size_t p = 0; p < n; ++p)
                 copy(at(call(root).out, p * first.in_bytes()), call(p).in, first.in_bytes());
@@ -120,6 +130,7 @@ void SharedGroup::perform(const Round& round) const {
         case Operation::send:
         case Operation::recv:
         case Operation::send_recv:
+        case Operation::probe:
             break;
     }
 }
