@@ -27,6 +27,10 @@ struct Access {
     static Pending start(Communicator& on, const Call& call) { return on.start(call); }
     static void run(Communicator& on, const StridedCall& call) { on.run(call); }
     static Pending start(Communicator& on, const StridedCall& call) { return on.start(call); }
+    static int run_from_any(Communicator& on, const Call& call) { return on.run_from_any(call); }
+    static std::optional<Message> probe(Communicator& on, int from, Tag tag, bool waits) {
+        return on.run_probe(from, tag, waits);
+    }
     /// Waits for an operation that was asked about until now: so much of its timeout has passed.
     static void wait(Pending& pending, std::chrono::nanoseconds passed) {
         passed_before = passed;
@@ -42,9 +46,12 @@ struct Access {
     }
     // They complete a call, with this rank's own part of a buffer in place, or with counts that outlive it.
     static Call own_part(const Communicator& on, Call&& call) { return on.own_part(std::move(call)); }
-    static Call counted(const Communicator& on, Call&& call, std::span<const std::size_t> in_counts,
-                        std::span<const std::size_t> out_counts) {
+    static Call counted(const Communicator& on, Call&& call, const Counts& in_counts,
+                        const Counts& out_counts) {
         return on.counted(std::move(call), in_counts, out_counts);
+    }
+    static Call counted_at_root(const Communicator& on, Call&& call, const Counts& counts) {
+        return on.counted_at_root(std::move(call), counts);
     }
 };
 

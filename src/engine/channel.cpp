@@ -45,10 +45,12 @@ bool contains(const std::vector<int>& ranks, int rank) {
 std::string to_string(const Call& call) {
     const auto& operation = traits(call.operation);
     auto text = std::string(to_string(call.operation));
-    if (!operation.has_in() && !operation.has_out()) return text;
-    append(text, cat(" of ", elements_text(common_length(call), call.dtype, call.unit)));
+    if (operation.has_in() || operation.has_out())
+        append(text, cat(" of ", elements_text(common_length(call), call.dtype, call.unit)));
     if (operation.reduces) append(text, cat(" by ", to_string(call.reduction)));
-    if (operation.argument != Argument::none)
+    if (call.is_from_any())
+        append(text, " from any rank");
+    else if (operation.argument != Argument::none)
         append(text, cat(" ", preposition(call.operation), " ", call.argument));
     if (operation.argument == Argument::distance && call.edge == Edge::open) append(text, " with open edges");
     if (call.operation == Operation::send_recv && call.source >= 0)

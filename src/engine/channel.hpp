@@ -18,6 +18,7 @@
 #include <rankmesh/core/mesh.hpp>
 #include <rankmesh/engine/detail/call.hpp>
 #include <rankmesh/engine/detail/memory_layout.hpp>
+#include <rankmesh/engine/message.hpp>
 
 #include "engine/fork.hpp"
 
@@ -90,6 +91,14 @@ public:
     }
     /// True if all are complete, or have failed.
     virtual bool done(std::uint64_t ticket) = 0;
+    /// The message that the call, a probe, asks for; nothing if there is none and no `timeout`. With a
+    /// timeout waits for it. A device has none.
+    virtual std::optional<Message> probe(const Call&, const Label&, std::optional<Duration> timeout) {
+        static_cast<void>(timeout);
+        return std::nullopt;
+    }
+    /// The group rank whose message the last completed recv from any rank has received, once; else -1.
+    int take_sender() { return std::exchange(sender_, -1); }
     /// On a device: releases a ticket that was waited for; the stream still uses its buffers.
     virtual void forget(std::uint64_t) noexcept {}
     /// Gives up a started operation while an exception unwinds, before its buffers are destroyed.
@@ -204,6 +213,8 @@ public:
 protected:
     /// Makes every later use of the channel throw `error` again; called inside a use.
     void fail(std::exception_ptr error) { failure_ = std::move(error); }
+    /// Sets whose message a recv from any rank has received.
+    void set_sender(int group_rank) { sender_ = group_rank; }
     /// Records that a call throws an error that later calls throw as well, unless they were complete before.
     void report() { reported_ = true; }
 
@@ -213,6 +224,7 @@ private:
     std::atomic<State> state_ = State::idle;
     std::exception_ptr failure_;
     bool reported_ = false;
+    int sender_ = -1;
     std::thread::id collector_;
     std::vector<Call> batch_;
     std::vector<std::pair<std::size_t, StridedCall>> strided_;

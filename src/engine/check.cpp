@@ -63,6 +63,15 @@ void check_group_rank(const Call& call, const CommunicatorState& state, int grou
     if (group_rank < 0 || group_rank >= state.size) wrong_group_rank(call, state, group_rank, preposition);
 }
 
+[[gnu::noinline]] void check_any(const Call& call, const CommunicatorState& state) {
+    if (state.space == Space::device)
+        throw UsageError(cat(to_string(call.operation), " on ", state.label->text(),
+                             " from any rank of device memory; the device's engine has none, host() has"));
+    if (state.size == 1)
+        throw UsageError(cat(to_string(call.operation), " on ", state.label->text(),
+                             " from any other rank would wait for ever: group rank 0 is the only one"));
+}
+
 void check_space(const Call& call, const CommunicatorState& state) {
     if (call.in_space != state.space || call.out_space != state.space) wrong_space(call, state);
 }
@@ -96,9 +105,12 @@ std::string listed(const std::size_t* counts, int size) {
 
 [[noreturn, gnu::noinline]] void wrong_own_count(const Call& call, const CommunicatorState& state,
                                                  std::size_t own) {
-    throw UsageError(cat("all_gather_v on ", state.label->text(), " was given ", call.in_count / call.unit,
-                         " elements in; the counts ", listed(call.out_counts, state.size), " ask group rank ",
-                         state.rank, " for ", own));
+    const auto scatters = call.operation == Operation::scatter_v;
+    throw UsageError(cat(
+        to_string(call.operation), " on ", state.label->text(), " was given ",
+        (scatters ? call.out_count : call.in_count) / call.unit, scatters ? " elements out" : " elements in",
+        "; the counts ", listed(scatters ? call.in_counts : call.out_counts, state.size),
+        scatters ? " have for group rank " : " ask group rank ", state.rank, scatters ? " " : " for ", own));
 }
 
 [[noreturn, gnu::noinline]] void wrong_own_counts(const Call& call, const CommunicatorState& state) {
@@ -108,6 +120,13 @@ std::string listed(const std::size_t* counts, int size) {
 }
 
 [[gnu::noinline]] void check_counts(const Call& call, const CommunicatorState& state) {
+    if (call.operation == Operation::scatter_v) {
+        if (sum_of(call.in_counts, state.size, call.unit) != call.in_count)
+            wrong_sum(call, state, "in", call.in_counts, call.in_count);
+        const auto own = call.in_counts[state.rank];
+        if (call.out_count != own * call.unit) wrong_own_count(call, state, own);
+        return;
+    }
     if (sum_of(call.out_counts, state.size, call.unit) != call.out_count)
         wrong_sum(call, state, "out", call.out_counts, call.out_count);
     if (call.operation == Operation::all_to_all_v) {
@@ -134,10 +153,15 @@ bool check_lengths(const Call& call, const CommunicatorState& state) {
     check_space(call, state);
     if (operation.reduces && !reduces(call.reduction, call.dtype)) wrong_reduction(call, state);
     if (operation.argument == Argument::peer) {
+        if (call.argument == any_source) return check_any(call, state);
         check_group_rank(call, state, call.argument, preposition(call.operation));
         if (call.operation != Operation::send_recv) return false;
         check_group_rank(call, state, call.source, "from");
     } else if (operation.counts) {
+        if (operation.is_rooted()) {
+            check_group_rank(call, state, call.argument, preposition(call.operation));
+            if (call.argument != state.rank) return;  // which has one buffer
+        }
         check_counts(call, state);
     } else {
         if (operation.is_rooted()) {

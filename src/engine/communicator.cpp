@@ -126,6 +126,13 @@ Communicator Communicator::on(Stream stream) const {
     return Communicator(std::move(own));
 }
 
+/// Throws UsageError while a batch is collected, which cannot return what the call would.
+void check_no_batch(std::string_view call, const detail::CommunicatorState& state) {
+    if (state.channel->state() == detail::Channel::State::collecting)
+        throw UsageError(cat(call, " on ", state.label->text(),
+                             " in a batch, which cannot say whose message it is; call it before or after"));
+}
+
 Communicator Communicator::for_object(std::string_view call, int peer) const {
     if (peer == rank())
         throw UsageError(cat(call, " on ", label(), " between group rank ", peer,
@@ -133,14 +140,23 @@ Communicator Communicator::for_object(std::string_view call, int peer) const {
     return host();
 }
 
-const detail::Call& Communicator::counted(detail::Call&& call, std::span<const std::size_t> in_counts,
-                                          std::span<const std::size_t> out_counts) const {
+const detail::Call& Communicator::counted(detail::Call&& call, const detail::Counts& in_counts,
+                                          const detail::Counts& out_counts) const {
     const auto& state = this->state();
     const auto n = static_cast<std::size_t>(state.size);
-    if (in_counts.size() != n) throw_counts(call, state, in_counts.size());
-    if (out_counts.size() != n) throw_counts(call, state, out_counts.size());
-    call.in_counts = in_counts.data();
-    call.out_counts = out_counts.data();
+    for (const auto* counts : {&in_counts, &out_counts})
+        if (counts->list().size() != n) throw_counts(call, state, counts->list().size());
+    call.in_counts = in_counts.list().data();
+    call.out_counts = out_counts.list().data();
+    return call;
+}
+
+const detail::Call& Communicator::counted_at_root(detail::Call&& call, const detail::Counts& counts) const {
+    const auto& state = this->state();
+    if (call.argument != state.rank) return call;
+    if (counts.list().size() != static_cast<std::size_t>(state.size))
+        throw_counts(call, state, counts.list().size());
+    (traits(call.operation).in_parts ? call.in_counts : call.out_counts) = counts.list().data();
     return call;
 }
 
@@ -162,6 +178,38 @@ void Communicator::run(const detail::Call& given) {
     auto call = given;
     call.stream = state.stream;
     detail::recorded_start(state, {&call, 1}, [&] { state.channel->run(call, *state.label, state.timeout); });
+}
+
+int Communicator::run_from_any(const detail::Call& call) {
+    auto& state = this->state();
+    check_no_batch("recv from any rank", state);
+    detail::check(call, state);
+    const auto use = detail::Channel::Use(*state.channel, *state.label);
+    auto sender = -1;
+    detail::recorded_message(state, call, [&] {
+        state.channel->run(call, *state.label, state.timeout);
+        return sender = state.channel->take_sender();
+    });
+    return sender;
+}
+
+std::optional<Message> Communicator::run_probe(int from, Tag tag, bool waits) {
+    auto& state = this->state();
+    const auto call = detail::Call{.operation = Op::probe, .argument = from, .tag = tag.number()};
+    check_no_batch("probe", state);
+    if (state.space == Space::device)
+        throw UsageError(cat("probe on ", state.label->text(),
+                             " of messages between devices, whose engine has none; host() has"));
+    detail::check_buffers(call, state);
+    check_not_self(call, state);
+    const auto use = detail::Channel::Use(*state.channel, *state.label);
+    if (!waits) return state.channel->probe(call, *state.label, std::nullopt);
+    auto found = std::optional<Message>{};
+    detail::recorded_message(state, call, [&] {
+        found = state.channel->probe(call, *state.label, state.timeout);
+        return found->from;
+    });
+    return found;
 }
 
 Pending Communicator::start(const detail::Call& given) {

@@ -6,6 +6,8 @@
 #include <rankmesh/core/error.hpp>
 #include <rankmesh/core/text.hpp>
 #include <rankmesh/engine/buffers.hpp>
+#include <rankmesh/engine/counts.hpp>
+#include <rankmesh/engine/message.hpp>
 
 namespace rankmesh::detail {
 
@@ -19,6 +21,16 @@ void refuse(std::string_view what, std::string_view reason) {
 
 void refuse_tag(int tag) {
     throw UsageError(cat("a message was given tag ", tag, "; tags are 0..", Tag::most));
+}
+
+void refuse_count(std::size_t position, long long count) {
+    throw UsageError(cat("the count of group rank ", position, " is ", count, "; counts are 0 or more"));
+}
+
+void refuse_length(int from, std::size_t bytes, std::size_t unit) {
+    throw UsageError(cat("the message of group rank ", from, " has ", bytes,
+                         " bytes, which are no whole elements of ", unit,
+                         " bytes; ask for its type, or receive bytes"));
 }
 
 void two_types(Operation operation, const AnyBuffer<const void>& in, const AnyBuffer<void>& out) {

@@ -28,6 +28,7 @@ Pending::Pending(Pending&& other) noexcept
       staged_(std::move(other.staged_)),
       ordered_(other.ordered_),
       exceptions_(std::min(other.exceptions_, std::uncaught_exceptions())),
+      sender_(other.sender_),
       record_(other.record_) {}
 
 Pending& Pending::operator=(Pending&& other) noexcept {
@@ -39,6 +40,7 @@ Pending& Pending::operator=(Pending&& other) noexcept {
         staged_ = std::move(other.staged_);
         ordered_ = other.ordered_;
         exceptions_ = std::min(other.exceptions_, std::uncaught_exceptions());
+        sender_ = other.sender_;
         record_ = other.record_;
     }
     return *this;
@@ -72,6 +74,8 @@ void Pending::finish(bool synchronize) {
         if (!staged_) throw;
         staged_->described([] { throw; });
     }
+    sender_ = state->channel->take_sender();
+    if (sender_ >= 0 && state->ring) state->ring->set_peer(record_.first, sender_);
     // After other errors it no longer uses them.
     ordered_ = !synchronize && state->space == Space::device;
     if (ordered_) state_ = state;
@@ -84,6 +88,13 @@ bool Pending::done() {
     if (!state_) return true;
     const auto use = detail::Channel::Use(*state_->channel, *state_->label);
     return state_->channel->done(ticket_);
+}
+
+int Pending::sender() const {
+    if (sender_ < 0)
+        throw UsageError(
+            "the sender of an operation that is no complete receive from any rank; wait for it first");
+    return sender_;
 }
 
 void Pending::leave() noexcept {

@@ -88,6 +88,16 @@ void perform(std::size_t n, const std::function<const Call&(std::size_t)>& call)
                     copy(out + offset(first, call(to).out_counts, p), call(p).in, call(p).in_bytes());
             });
             break;
+        case Operation::gather_v:
+            for (std::size_t p = 0; p < n; ++p)
+                copy(at(call(root).out, offset(first, call(root).out_counts, p)), call(p).in,
+                     call(p).in_bytes());
+            break;
+        case Operation::scatter_v:
+            for (std::size_t p = 0; p < n; ++p)
+                copy(call(p).out, at(call(root).in, offset(first, call(root).in_counts, p)),
+                     call(p).out_bytes());
+            break;
         case Operation::gather:
             if (auto* out = static_cast<char*>(call(root).out))
                 for (std::size_t p = 0; p < n; ++p)
@@ -127,6 +137,7 @@ void perform(std::size_t n, const std::function<const Call&(std::size_t)>& call)
         case Operation::send:
         case Operation::recv:
         case Operation::send_recv:
+        case Operation::probe:
             break;
     }
 }

@@ -27,6 +27,23 @@ constexpr std::size_t common_length(const Call& call) {
     return traits(call.operation).reads == Users::all ? call.in_count : call.out_count;
 }
 
+/// The elements of dtype that a rank gives to a group rank in an operation with counts.
+inline std::size_t given_to(const Call& call, int group_rank) {
+    switch (call.operation) {
+        case Operation::all_gather_v:
+            return call.in_count;
+        case Operation::gather_v:
+            return group_rank == call.argument ? call.in_count : 0;
+        default:  // all_to_all_v, scatter_v
+            return call.in_counts ? call.in_counts[group_rank] * call.unit : 0;
+    }
+}
+/// The same for those that a rank expects from a group rank.
+inline std::size_t expected_from(const Call& call, int group_rank) {
+    if (call.operation == Operation::scatter_v) return group_rank == call.argument ? call.out_count : 0;
+    return call.out_counts ? call.out_counts[group_rank] * call.unit : 0;
+}
+
 /// True if input and output are one buffer, or the shorter one is this rank's part of the longer one.
 inline bool is_in_place(const Call& call, int group_rank) {
     const auto& operation = traits(call.operation);
@@ -48,7 +65,7 @@ inline int shifted(int rank, std::int64_t by, int size, Edge edge) {
 /// The group ranks that a rank sends to and receives from; -1: none.
 struct Peers {
     int to = -1;
-    int from = -1;
+    int from = -1;  ///< or any_source
 };
 /// The peers of a rank in a message or a shift.
 inline Peers peers_of(const Call& call, int group_rank, int size) {
@@ -56,6 +73,7 @@ inline Peers peers_of(const Call& call, int group_rank, int size) {
         case Operation::send:
             return {.to = call.argument};
         case Operation::recv:
+        case Operation::probe:
             return {.from = call.argument};
         case Operation::shift:
             return {shifted(group_rank, call.argument, size, call.edge),

@@ -17,7 +17,9 @@
 #include <rankmesh/engine/detail/accept.hpp>
 
 #include <rankmesh/engine/buffers.hpp>
+#include <rankmesh/engine/counts.hpp>
 #include <rankmesh/engine/detail/make_call.hpp>
+#include <rankmesh/engine/message.hpp>
 #include <rankmesh/engine/pending.hpp>
 #include <rankmesh/engine/tag.hpp>
 
@@ -166,12 +168,8 @@ public:
     /// counts is the length of `out`. All ranks pass the same counts. Throws UsageError unless there are
     /// size() counts.
     template <detail::Given In, detail::Given Out>
-    void all_gather_v(const In& in, Out&& out, std::span<const std::size_t> counts) {
+    void all_gather_v(const In& in, Out&& out, const detail::Counts& counts) {
         run(counted(detail::moving(Op::all_gather_v, in, std::forward<Out>(out)), counts, counts));
-    }
-    template <class In, class Out, detail::OtherCounts Counts>
-    void all_gather_v(const In&, Out&&, const Counts&) {
-        (void)detail::accept<detail::fault_of_counts<Counts>>();
     }
     /// Concatenates all ranks' `in` in group-rank order into the `out` of group rank `root`. `in` has the
     /// same length on all ranks; the root's `out` is size() times as long; the other ranks' `out` is ignored.
@@ -186,6 +184,20 @@ public:
     template <detail::Given In, detail::Given Out>
     void scatter(const In& in, Out&& out, Int root = 0) {
         run(detail::moving(Op::scatter, in, std::forward<Out>(out), root));
+    }
+    /// gather of inputs of different lengths. At the root `counts[i]` is the length of rank i's `in`, and the
+    /// sum of the counts is the length of `out`. The other ranks' `out` and `counts` are ignored. Throws
+    /// UsageError unless the root passes size() counts.
+    template <detail::Given In, detail::Given Out>
+    void gather_v(const In& in, Out&& out, const detail::Counts& counts, Int root = 0) {
+        run(counted_at_root(detail::moving(Op::gather_v, in, std::forward<Out>(out), root), counts));
+    }
+    /// scatter of parts of different lengths. At the root `counts[i]` is the length of rank i's `out`, and
+    /// the sum of the counts is the length of `in`. The other ranks' `in` and `counts` are ignored. Throws
+    /// UsageError unless the root passes size() counts.
+    template <detail::Given In, detail::Given Out>
+    void scatter_v(const In& in, const detail::Counts& counts, Out&& out, Int root = 0) {
+        run(counted_at_root(detail::moving(Op::scatter_v, in, std::forward<Out>(out), root), counts));
     }
 
     /// Copies part j of rank i's `in` into part i of rank j's `out`. `in` and `out` have the same length on
@@ -203,13 +215,9 @@ public:
     /// elements come from rank i. The sums of the counts are the lengths of `in` and `out`. Throws UsageError
     /// unless there are size() counts of each.
     template <detail::Given In, detail::Given Out>
-    void all_to_all_v(const In& in, std::span<const std::size_t> in_counts, Out&& out,
-                      std::span<const std::size_t> out_counts) {
+    void all_to_all_v(const In& in, const detail::Counts& in_counts, Out&& out,
+                      const detail::Counts& out_counts) {
         run(counted(detail::moving(Op::all_to_all_v, in, std::forward<Out>(out)), in_counts, out_counts));
-    }
-    template <class In, class Counts, class Out, detail::EitherOtherCounts<Counts> More>
-    void all_to_all_v(const In&, const Counts&, Out&&, const More&) {
-        (void)detail::accept<detail::fault_of_counts<More>>();
     }
 
     /// Sends `in` to the rank `distance` group ranks higher and receives `out` from the rank `distance`
@@ -250,6 +258,42 @@ public:
     template <detail::Given Out>
     void recv(Out&& out, Int from, Tag tag = 0) {
         run(detail::receiving(std::forward<Out>(out), from, tag));
+    }
+    /// Receives a message of any other rank of the group into `out` and returns the sender's group rank. The
+    /// message must have the same length.
+    ///
+    /// A rank's messages are received in the order in which it sent them: of each rank only the next message
+    /// is considered, and only if it has this tag. Of several the first to arrive is received. Receives and
+    /// probes of any rank take messages in the order of their calls.
+    ///
+    /// Throws PeerLost once nobody is left who could send. Throws UsageError inside a batch, and on a device,
+    /// where host() has it.
+    ///
+    ///     void serve(Communicator& on, std::vector<double>& task, std::vector<double>& result) {
+    ///         const int worker = on.recv(result, any_rank);
+    ///         on.send(task, worker);
+    ///     }
+    template <detail::Given Out>
+    int recv(Out&& out, AnyRank, Tag tag = 0) {
+        return run_from_any(detail::receiving(std::forward<Out>(out), detail::any_source, tag));
+    }
+    /// Waits until group rank `from` has sent a message with this tag that this rank would receive next, and
+    /// returns its sender and length without receiving it. Throws UsageError on a device, where host() has
+    /// it.
+    ///
+    ///     void take(Communicator& on, std::vector<double>& particles) {
+    ///         const auto message = on.probe(any_rank);
+    ///         particles.resize(message.count<double>());
+    ///         on.recv(particles, message.from);
+    ///     }
+    Message probe(Int from, Tag tag = 0) { return *run_probe(from, tag, true); }
+    /// probe of a message of any other rank of the group.
+    Message probe(AnyRank, Tag tag = 0) { return *run_probe(detail::any_source, tag, true); }
+    /// Like probe, but returns nullopt at once if there is no such message.
+    std::optional<Message> try_probe(Int from, Tag tag = 0) { return run_probe(from, tag, false); }
+    /// try_probe of a message of any other rank of the group.
+    std::optional<Message> try_probe(AnyRank, Tag tag = 0) {
+        return run_probe(detail::any_source, tag, false);
     }
     /// Sends `in` to group rank `to` and receives `out` from group rank `from` at the same time; `to` and
     /// `from` may be equal. `in` and `out` may differ in length, but not in element type. Both messages have
@@ -309,6 +353,18 @@ public:
         on_host.start_recv(length, from).wait();
         if (object.size() != length) object.resize(length);
         on_host.start_recv(object, from).wait();
+    }
+
+    /// Receives what any other rank of the group sends with send_object, resizes `object` to its length, and
+    /// returns the sender's group rank.
+    template <detail::Resizable Container>
+    int recv_object(Container& object, AnyRank) {
+        auto on_host = for_object("recv_object", detail::any_source);
+        auto length = std::uint64_t{0};
+        const auto from = on_host.recv(length, any_rank);
+        if (object.size() != length) object.resize(length);
+        on_host.start_recv(object, from).wait();
+        return from;
     }
 
     /// all_reduce in place of every buffer of the list, packed into few engine calls.
@@ -405,14 +461,9 @@ public:
     }
     /// Starts all_gather_v. Reads the counts before it returns.
     template <detail::Given In, detail::Given Out>
-    Pending start_all_gather_v(In&& in, Out&& out, std::span<const std::size_t> counts) {
+    Pending start_all_gather_v(In&& in, Out&& out, const detail::Counts& counts) {
         auto call = detail::moving(Op::all_gather_v, std::forward<In>(in), std::forward<Out>(out));
         return start(counted(std::move(call), counts, counts));
-    }
-    template <class In, class Out, detail::OtherCounts Counts>
-    Pending start_all_gather_v(In&&, Out&&, const Counts&) {
-        (void)detail::accept<detail::fault_of_counts<Counts>>();
-        return {};
     }
     /// Starts gather.
     template <detail::Given In, detail::Given Out>
@@ -423,6 +474,18 @@ public:
     template <detail::Given In, detail::Given Out>
     Pending start_scatter(In&& in, Out&& out, Int root = 0) {
         return start(detail::moving(Op::scatter, std::forward<In>(in), std::forward<Out>(out), root));
+    }
+    /// Starts gather_v. Reads the counts before it returns.
+    template <detail::Given In, detail::Given Out>
+    Pending start_gather_v(In&& in, Out&& out, const detail::Counts& counts, Int root = 0) {
+        auto call = detail::moving(Op::gather_v, std::forward<In>(in), std::forward<Out>(out), root);
+        return start(counted_at_root(std::move(call), counts));
+    }
+    /// Starts scatter_v. Reads the counts before it returns.
+    template <detail::Given In, detail::Given Out>
+    Pending start_scatter_v(In&& in, const detail::Counts& counts, Out&& out, Int root = 0) {
+        auto call = detail::moving(Op::scatter_v, std::forward<In>(in), std::forward<Out>(out), root);
+        return start(counted_at_root(std::move(call), counts));
     }
     /// Starts all_to_all.
     template <detail::Given In, detail::Given Out>
@@ -436,15 +499,10 @@ public:
     }
     /// Starts all_to_all_v. Reads the counts before it returns.
     template <detail::Given In, detail::Given Out>
-    Pending start_all_to_all_v(In&& in, std::span<const std::size_t> in_counts, Out&& out,
-                               std::span<const std::size_t> out_counts) {
+    Pending start_all_to_all_v(In&& in, const detail::Counts& in_counts, Out&& out,
+                               const detail::Counts& out_counts) {
         auto call = detail::moving(Op::all_to_all_v, std::forward<In>(in), std::forward<Out>(out));
         return start(counted(std::move(call), in_counts, out_counts));
-    }
-    template <class In, class Counts, class Out, detail::EitherOtherCounts<Counts> More>
-    Pending start_all_to_all_v(In&&, const Counts&, Out&&, const More&) {
-        (void)detail::accept<detail::fault_of_counts<More>>();
-        return {};
     }
     /// Starts shift.
     template <detail::Given In, detail::Given Out>
@@ -475,6 +533,11 @@ public:
     template <detail::Given Out>
     Pending start_recv(Out&& out, Int from, Tag tag = 0) {
         return start(detail::receiving(std::forward<Out>(out), from, tag));
+    }
+    /// Starts recv of any rank; Pending::sender() says whose message was received.
+    template <detail::Given Out>
+    Pending start_recv(Out&& out, AnyRank, Tag tag = 0) {
+        return start(detail::receiving(std::forward<Out>(out), detail::any_source, tag));
     }
     /// Starts send_recv.
     template <detail::Given In, detail::Given Out>
@@ -527,12 +590,17 @@ private:
 
     // Each of these completes `call`, with counts or with this rank's own part as input or output, and
     // returns `call`.
-    const detail::Call& counted(detail::Call&& call, std::span<const std::size_t> in_counts,
-                                std::span<const std::size_t> out_counts) const;
+    const detail::Call& counted(detail::Call&& call, const detail::Counts& in_counts,
+                                const detail::Counts& out_counts) const;
+    const detail::Call& counted_at_root(detail::Call&& call, const detail::Counts& counts) const;
     const detail::Call& own_part(detail::Call&& call) const;
-    const detail::StridedCall& counted(detail::StridedCall&& call, std::span<const std::size_t> in_counts,
-                                       std::span<const std::size_t> out_counts) const {
+    const detail::StridedCall& counted(detail::StridedCall&& call, const detail::Counts& in_counts,
+                                       const detail::Counts& out_counts) const {
         (void)counted(static_cast<detail::Call&&>(call), in_counts, out_counts);
+        return call;
+    }
+    const detail::StridedCall& counted_at_root(detail::StridedCall&& call, const detail::Counts& counts) const {
+        (void)counted_at_root(static_cast<detail::Call&&>(call), counts);
         return call;
     }
     const detail::StridedCall& own_part(detail::StridedCall&& call) const {
@@ -562,6 +630,8 @@ private:
 
     void run(const detail::Call& call);
     void run(const detail::StridedCall& call);
+    int run_from_any(const detail::Call& call);
+    std::optional<Message> run_probe(int from, Tag tag, bool waits);
     Pending start(const detail::Call& call);
     Pending start(const detail::StridedCall& call);
     Pending start_list(const detail::Call& like, const ConstBuffers& ins, const Buffers& outs,

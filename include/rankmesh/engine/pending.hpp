@@ -43,6 +43,9 @@ public:
     void synchronize();
     /// Returns true if `synchronize()` would return at once.
     bool done();
+    /// Returns the group rank whose message a start_recv from any_rank has received. Throws UsageError before
+    /// `wait()` and for other operations.
+    int sender() const;
 
 private:
     friend class Communicator;
@@ -58,6 +61,7 @@ private:
     std::unique_ptr<detail::Staged> staged_;  // what is copied back when the operation is complete
     bool ordered_ = false;                    // on a device: wait() was called, completion is not known
     int exceptions_ = 0;                      // exceptions in flight when the operation was started
+    int sender_ = -1;                         // of the message, once it is received from any rank
     detail::RecordPlaces record_;
 };
 

@@ -168,6 +168,28 @@ void CallMatcher::settle(CheckedCall& part, Duration timeout) {
     }
 }
 
+std::optional<Message> CallMatcher::probe(const CheckedCall& part, std::optional<Duration> timeout) {
+    if (broken_) std::rethrow_exception(broken_);
+    const auto until = end_of_wait(timeout.value_or(Duration{}));
+    for (auto pause = Pause();; pause()) {
+        try {
+            if (auto found = messages_.probe(part.call, *part.label)) return found;
+            if (!timeout) return std::nullopt;
+            if (is_last(0) || std::chrono::steady_clock::now() >= until)
+                messages_.wait_for_any(part.call.argument, *part.label, *timeout);
+            else
+                advance();
+        } catch (const UsageError&) {
+            throw;
+        } catch (const Timeout& passed) {
+            break_with(expired_in_comparison(part, *timeout, passed));
+        } catch (...) {
+            break_with(std::current_exception());
+        }
+        if (broken_) std::rethrow_exception(broken_);
+    }
+}
+
 /// The error names the call that is compared, not the comparison.
 std::exception_ptr CallMatcher::expired_in_comparison(const CheckedCall& part, Duration timeout,
                                                       const Timeout& passed) const {
@@ -178,8 +200,10 @@ std::exception_ptr CallMatcher::expired_in_comparison(const CheckedCall& part, D
     if (!contains(passed.missing, rank_))
         return timeout_failure_elsewhere(label, attendance_of(passed)).error(label);
     // They miss this rank, which misses them, or the other end of its message.
-    const auto missing = is_point_to_point(part.call.operation) ? std::vector{label.ranks[part.call.argument]}
-                                                                : passed.arrived;
+    const auto missing = part.call.is_from_any() ? passed.arrived
+                         : is_point_to_point(part.call.operation)
+                             ? std::vector{label.ranks[part.call.argument]}
+                             : passed.arrived;
     const auto seen = last_seen(missing, label, [&](int each) {
         return contains(passed.arrived, each) ? "waits in another call of this communicator"
                                               : "has not called it";

@@ -36,6 +36,9 @@ public:
     void settle_alone(CheckedCall& part, Duration timeout);
     /// Returns once `part` is settled.
     void settle(CheckedCall& part, Duration timeout);
+    /// Returns the message that a probe asks for; without a timeout nothing if there is none. Throws the
+    /// error with which the channel has failed.
+    std::optional<Message> probe(const CheckedCall& part, std::optional<Duration> timeout);
     /// Advances comparisons until `is_over`, or until nothing else is left to compare.
     void meanwhile(const std::function<bool()>& is_over, Duration timeout);
     /// Advances all comparisons that this thread has started, without waiting.

@@ -102,6 +102,8 @@ void CheckedChannel::wait(std::uint64_t ticket, const Label& label, Duration tim
     auto& parts = tickets_.at(ticket).parts;
     for (auto& part : parts) matcher_->settle(part, timeout);
     for (auto& part : parts) finish(part, timeout);
+    for (const auto& part : parts)
+        if (part.from_any) set_sender(part.call.argument);
     const auto ended = tickets_.extract(ticket);
     throw_error(ended.mapped().parts, label);
 }
@@ -148,6 +150,23 @@ bool CheckedChannel::done(std::uint64_t ticket) {
     matcher_->advance();
     return std::ranges::all_of(tickets_.at(ticket).parts,
                                [this](const CheckedCall& part) { return is_over(part); });
+}
+
+std::optional<Message> CheckedChannel::probe(const Call& call, const Label& label,
+                                             std::optional<Duration> timeout) {
+    const auto lock = matcher_->lock();
+    const auto part = CheckedCall{
+        .call = OwnedCall(call, size_), .label = &label, .number = timeout ? ++messages_ : messages_ + 1};
+    try {
+        return matcher_->probe(part, timeout);
+    } catch (const UsageError&) {
+        throw;
+    } catch (...) {
+        const auto why = failure(label);
+        if (why) fail(why);
+        if (why) std::rethrow_exception(why);
+        throw;
+    }
 }
 
 bool CheckedChannel::is_over(const CheckedCall& part) {

@@ -27,6 +27,8 @@ public:
     std::uint64_t start(std::span<const Call> calls, const Label& label) override;
     void wait(std::uint64_t ticket, const Label& label, Duration timeout) override;
     bool done(std::uint64_t ticket) override;
+    std::optional<Message> probe(const Call& call, const Label& label,
+                                 std::optional<Duration> timeout) override;
     void leave(std::uint64_t ticket, const Label& label) noexcept override;
     void leave() noexcept override;
     void throw_if_broken(const Label& label) override { engine_->throw_if_broken(label); }

@@ -13,6 +13,10 @@ MemberText MemberText::of(const Label& label) {
     return member;
 }
 
-std::string CheckedCall::text() const { return numbered(call, number); }
+std::string CheckedCall::text() const {
+    auto called = Call(call);
+    if (from_any) called.argument = any_source;
+    return numbered(called, number);
+}
 
 }  // namespace rankmesh::detail

@@ -41,6 +41,7 @@ struct CheckedCall {
     std::optional<std::uint64_t> ticket = std::nullopt;  // of the engine, once the engine has the call
     Notice notice = {};
     std::optional<std::uint64_t> notice_ticket = std::nullopt;  // the ticket of the notice
+    bool from_any = false;  // a recv from any rank; once its sender is known, `call` is from that
 
     /// `all_reduce of 4 f32 by sum, call number 3`.
     std::string text() const;

@@ -203,14 +203,11 @@ void Collectives::exchange_counts() {
     const auto& call = queue_.front()->call;
     const auto gathers = call.operation == Operation::all_gather_v;
     const auto n = static_cast<std::size_t>(ranks_.size());
-    const auto scaled = [&](const std::size_t* counts) {
-        auto numbers = std::vector<std::uint64_t>(counts, counts + n);
-        for (auto& number : numbers) number *= call.unit;
-        return numbers;
-    };
-    expected_ = scaled(call.out_counts);
-    giving_ = gathers ? std::vector<std::uint64_t>{call.in_count} : scaled(call.in_counts);
+    expected_.resize(n);
+    giving_.resize(gathers ? 1 : n);
     given_.resize(n);
+    for (std::size_t i = 0; i < n; ++i) expected_[i] = expected_from(call, static_cast<int>(i));
+    for (std::size_t i = 0; i < giving_.size(); ++i) giving_[i] = given_to(call, static_cast<int>(i));
     start(Step::counts, moving(gathers ? Operation::all_gather : Operation::all_to_all, giving_, given_));
 }
 

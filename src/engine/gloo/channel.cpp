@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <exception>
+#include <stdexcept>
 
 #include "engine/gloo/operations.hpp"
 #include "engine/roles.hpp"
@@ -11,7 +12,6 @@ namespace rankmesh::detail {
 namespace {
 
 // Slots that none of Gloo's collectives uses.
-constexpr auto message_slot = std::uint64_t{0x41} << 56;
 constexpr auto shift_slot = std::uint64_t{0x42} << 56;
 /// The number of started collectives of a channel that run at once: each spends most of its time waiting.
 constexpr auto most_workers = std::size_t{4};
@@ -47,6 +47,15 @@ void GlooChannel::release() {
 }
 
 void GlooChannel::stop_workers() {
+    if (receiver_.joinable()) {
+        {
+            const auto lock = std::lock_guard(receiving_);
+            stops_receiving_ = true;
+        }
+        connections_->messages().wake();
+        receiver_.join();
+        stops_receiving_ = false;
+    }
     monitor_->change([this] { stopping_ = true; });
     for (auto& worker : workers_) worker.join();
     workers_.clear();
@@ -60,7 +69,7 @@ GlooChannel::~GlooChannel() {
     const auto pending = monitor_->change([this] {
         return std::ranges::any_of(tickets_, [](const auto& each) { return each.second->open > 0; });
     });
-    if (pending) leave();
+    if (pending || defers_) leave();
     for (auto& [number, ticket] : tickets_)
         if (ticket->watcher.joinable()) ticket->watcher.join();
     stop_workers();
@@ -78,7 +87,7 @@ void GlooChannel::fail_with(const std::string& text, const Label& label) {
 }
 
 void GlooChannel::run(const Call& call, const Label& label, Duration timeout) {
-    if (is_posted(call.operation)) return wait(start({&call, 1}, label), label, timeout);
+    if (is_posted(call.operation)) return wait(start({&call, 1}, label, true), label, timeout);
     if (monitor_->is_broken()) fail_with({}, label);
     const auto mark = Connections::Mark(monitor_->called(call, ++collectives_));
     monitor_->wait_for({.call = &call, .label = &label, .number = collectives_, .timeout = timeout});
@@ -102,7 +111,7 @@ GlooChannel::Started& GlooChannel::add(Ticket& ticket, const Call& given) {
 }
 
 /// Posts the sends and receives of a message, or of a shift, to Gloo.
-void GlooChannel::post(Started& started) {
+void GlooChannel::post(Ticket& ticket, Started& started) {
     auto& call = started.call;
     const auto shifts = call.operation == Operation::shift;
     const auto to = peers_of(call, connections_->rank, connections_->size).to;
@@ -114,25 +123,166 @@ void GlooChannel::post(Started& started) {
             std::copy_n(in, call.in_bytes(), static_cast<char*>(call.out));
         return;
     }
-    const auto slot = shifts ? shift_slot : message_slot;
-    using Kind = CallHistory::Kind;
-    const auto mark = [&](Kind kind, int peer) {
-        return Connections::Mark(shifts ? started.mark : monitor_->called(kind, peer, call));
-    };
-    if (from >= 0) {
-        const auto marked = mark(Kind::recv, from);
-        auto& half =
-            started.halves.emplace_back(Half{connections_->buffer(call.out, call.out_bytes()), from, true});
-        half.buffer->recv(from, slot);
+    if (from == any_source || (from >= 0 && !shifts && defers_)) {
+        const auto lock = std::lock_guard(receiving_);
+        unposted_.push_back({&ticket, &started});
+        defers_ = ticket.defers = true;
+        ++ticket.unposted;
+        post_announced();
+    } else if (from >= 0) {
+        receive(started, from);
     }
     if (to >= 0) {
-        const auto marked = mark(Kind::send, to);
-        auto& half = started.halves.emplace_back(Half{connections_->buffer(in, call.in_bytes()), to, false});
-        half.buffer->send(to, slot);
+        const auto marked =
+            Connections::Mark(shifts ? started.mark : monitor_->called(CallHistory::Kind::send, to, call));
+        const auto& half =
+            started.halves.emplace_back(Half{connections_->buffer(in, call.in_bytes()), to, false});
+        half.buffer->send(to, shifts ? shift_slot : message_slot);
     }
 }
 
+void GlooChannel::receive(Started& started, int from) {
+    auto& call = started.call;
+    const auto shifts = call.operation == Operation::shift;
+    const auto marked =
+        Connections::Mark(shifts ? started.mark : monitor_->called(CallHistory::Kind::recv, from, call));
+    const auto& half =
+        started.halves.emplace_back(Half{connections_->buffer(call.out, call.out_bytes()), from, true});
+    half.buffer->recv(from, shifts ? shift_slot : message_slot);
+}
+
+/// The first message that was announced with this tag, of those that are next from their rank: of `from`, or
+/// of any rank `but` these.
+std::optional<Message> GlooChannel::announced(int from, std::uint16_t tag, std::span<const int> but) {
+    for (const auto& each : connections_->messages().announced()) {
+        if ((from != any_source && each.from != from) || std::ranges::count(but, each.from) > 0) continue;
+        // Its mark hides its type and number: it is next if it has the mark of a next message.
+        for (auto type = 0; type <= static_cast<int>(DType::f64); ++type) {
+            auto call = Call{.operation = Operation::recv, .dtype = static_cast<DType>(type), .tag = tag};
+            const auto width = size_of(call.dtype);
+            if (each.bytes % width != 0) continue;
+            call.out_count = each.bytes / width;
+            const auto mark = monitor_->mark_of_next(each.from, call);
+            if (Connections::slot_of(message_slot, mark, each.bytes) == each.slot)
+                return Message{each.from, each.bytes};
+        }
+    }
+    return std::nullopt;
+}
+
+/// Posts the receives whose sender is known by now. Called under receiving_.
+void GlooChannel::post_announced() {
+    auto tags = std::vector<std::uint16_t>{};  // of earlier receives from any rank that wait on
+    auto ranks = std::vector<int>{};           // from which earlier receives wait on
+    for (auto each = unposted_.begin(); each != unposted_.end();) {
+        auto& [ticket, started] = *each;
+        const auto& call = started->call;
+        const auto source = peers_of(call, connections_->rank, connections_->size).from;
+        const auto any = source == any_source;
+        auto from = -1;
+        if (!any && tags.empty())
+            from = source;
+        else if (any || std::ranges::count(tags, call.tag) == 0)
+            if (const auto message = announced(source, call.tag, ranks)) from = message->from;
+        if (from < 0) {
+            if (any)
+                tags.push_back(call.tag);
+            else
+                ranks.push_back(source);
+            ++each;
+            continue;
+        }
+        if (ticket->waited) monitor_->await(from);
+        receive(*started, from);
+        if (any) ticket->sender = from;
+        --ticket->unposted;
+        unposted_.erase(each);
+        each = unposted_.begin();  // what comes next from that rank may be for an earlier one
+        tags.clear();
+        ranks.clear();
+    }
+    defers_ = !unposted_.empty();
+}
+
+/// Calls `look` after every announcement until it is true; throws if the channel breaks.
+template <class Look>
+void GlooChannel::await_announced(Look&& look) {
+    for (;;) {
+        const auto known = connections_->messages().announcements();
+        if (look()) return;
+        if (monitor_->is_broken()) throw std::runtime_error("the channel has failed");
+        connections_->messages().await_announcement(known);
+    }
+}
+
+void GlooChannel::await_posted(Ticket& ticket) {
+    await_announced([&] {
+        const auto lock = std::lock_guard(receiving_);
+        post_announced();
+        if (ticket.unposted == 0) return true;
+        const auto first = std::ranges::find(unposted_, &ticket, &Unposted::ticket);
+        monitor_->await(peers_of(first->started->call, connections_->rank, connections_->size).from, true);
+        return false;
+    });
+}
+
+/// The thread that posts receives while this rank is elsewhere: a sender may wait for one of them.
+void GlooChannel::receive_announced() {
+    try {
+        await_announced([&] {
+            const auto lock = std::lock_guard(receiving_);
+            const auto before = unposted_.size();
+            if (!stops_receiving_) post_announced();
+            if (unposted_.size() < before) connections_->messages().wake();  // this rank may wait for them
+            return stops_receiving_;
+        });
+    } catch (const std::exception& error) {
+        if (!monitor_->is_broken()) monitor_->explain(error.what());
+    }
+}
+
+/// Forgets the receives of a ticket that are not posted.
+void GlooChannel::withdraw(Ticket& ticket) {
+    if (!ticket.defers) return;
+    const auto lock = std::lock_guard(receiving_);
+    std::erase_if(unposted_, [&](const Unposted& each) { return each.ticket == &ticket; });
+    defers_ = !unposted_.empty();
+}
+
+std::optional<Message> GlooChannel::probe(const Call& call, const Label& label,
+                                          std::optional<Duration> timeout) {
+    if (monitor_->is_broken()) fail_with({}, label);
+    auto found = std::optional<Message>{};
+    const auto look = [&] {
+        if (defers_) {
+            const auto lock = std::lock_guard(receiving_);
+            post_announced();
+        }
+        found = announced(call.argument, call.tag, {});
+        return found.has_value();
+    };
+    if (timeout)
+        monitor_->wait_for({.call = &call, .label = &label, .number = ++messages_, .timeout = *timeout});
+    try {
+        if (timeout) monitor_->await(call.argument, true);
+        timeout ? await_announced(look) : static_cast<void>(look());
+    } catch (const std::exception& error) {
+        const auto text = std::string(error.what());
+        monitor_->explain(text);
+        monitor_->arrive();
+        fail_with(text, label);
+    }
+    if (timeout) monitor_->arrive();
+    if (timeout) cause_->clear();
+    return found;
+}
+
 std::uint64_t GlooChannel::start(std::span<const Call> calls, const Label& label) {
+    return start(calls, label, false);
+}
+
+/// `blocks`: this rank waits for it next.
+std::uint64_t GlooChannel::start(std::span<const Call> calls, const Label& label, bool blocks) {
     if (monitor_->is_broken()) fail_with({}, label);
     auto made = std::make_unique<Ticket>();
     auto& ticket = *made;
@@ -141,13 +291,14 @@ std::uint64_t GlooChannel::start(std::span<const Call> calls, const Label& label
         for (const auto& call : calls) {
             auto& started = add(ticket, call);
             if (is_posted(call.operation))
-                post(started);
+                post(ticket, started);
             else
                 runs.push_back(&started);
         }
     } catch (const std::exception& error) {
         const auto text = std::string(error.what());
         monitor_->explain(text);  // from now on Gloo accesses no buffer
+        withdraw(ticket);
         fail_with(text, label);
     }
     if (!runs.empty()) {
@@ -158,6 +309,8 @@ std::uint64_t GlooChannel::start(std::span<const Call> calls, const Label& label
         });
         if (more) workers_.emplace_back([this] { work(); });
     }
+    if (ticket.defers && !blocks && !receiver_.joinable())
+        receiver_ = std::thread([this] { receive_announced(); });
     tickets_[next_ticket_] = std::move(made);
     return next_ticket_++;
 }
@@ -215,6 +368,7 @@ void GlooChannel::wait(std::uint64_t number, const Label& label, Duration timeou
     monitor_->wait_for({.call = &first.call, .label = &label, .number = first.number, .timeout = timeout});
     ticket.waited = true;
     try {
+        if (ticket.defers) await_posted(ticket);
         if (ticket.watcher.joinable()) {
             for (auto known = -1; known != ticket.awaited;) monitor_->await(known = ticket.awaited);
             ticket.watcher.join();
@@ -230,6 +384,8 @@ void GlooChannel::wait(std::uint64_t number, const Label& label, Duration timeou
     }
     monitor_->arrive();
     const auto failed = ticket.failed;
+    if (failed) withdraw(ticket);
+    set_sender(ticket.sender);
     tickets_.erase(found);
     if (failed) fail_with({}, label);
     cause_->clear();
@@ -237,6 +393,11 @@ void GlooChannel::wait(std::uint64_t number, const Label& label, Duration timeou
 
 bool GlooChannel::done(std::uint64_t number) {
     auto& ticket = *tickets_.at(number);
+    if (ticket.defers) {
+        const auto lock = std::lock_guard(receiving_);
+        if (!monitor_->is_broken()) post_announced();
+        if (ticket.unposted > 0) return monitor_->is_broken();
+    }
     const auto posted =
         std::ranges::any_of(ticket.started, [](const Started& started) { return !started.halves.empty(); });
     // Gloo has no test for completion: a thread waits for the message.
@@ -266,6 +427,7 @@ void GlooChannel::leave(std::uint64_t number, const Label& label) noexcept {
         monitor_->fail(
             cause_->of_leaving(rank(), cat("rank ", rank(), " left by an exception with a pending ",
                                            to_string(ticket.started.front().call), " on ", label.text())));
+    withdraw(ticket);
     if (ticket.watcher.joinable()) ticket.watcher.join();
     monitor_->wait([&] { return ticket.open == 0; });
     tickets_.erase(found);

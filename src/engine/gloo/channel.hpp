@@ -5,6 +5,7 @@
 #include <deque>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <thread>
 #include <vector>
@@ -33,6 +34,8 @@ public:
     std::uint64_t start(std::span<const Call> calls, const Label& label) override;
     void wait(std::uint64_t ticket, const Label& label, Duration timeout) override;
     bool done(std::uint64_t ticket) override;
+    std::optional<Message> probe(const Call& call, const Label& label,
+                                 std::optional<Duration> timeout) override;
     void leave(std::uint64_t ticket, const Label& label) noexcept override;
     void leave() noexcept override;
     void throw_if_broken(const Label& label) override {
@@ -66,6 +69,9 @@ private:
     };
     struct Ticket {
         std::deque<Started> started = {};  // which do not move
+        bool defers = false;               // some of its receives were not posted at once
+        int unposted = 0;                  // those that are not posted yet; under receiving_
+        int sender = -1;                   // of what a recv from any rank receives; under receiving_
         int open = 0;                      // collectives that no thread has completed
         bool failed = false;
         std::thread watcher = {};          // waits for its messages once done() was called
@@ -73,8 +79,17 @@ private:
         std::atomic<bool> waited = false;  // in wait(), whose timeout runs
     };
 
+    std::uint64_t start(std::span<const Call> calls, const Label& label, bool blocks);
     Started& add(Ticket& ticket, const Call& call);
-    void post(Started& started);
+    void post(Ticket& ticket, Started& started);
+    void receive(Started& started, int from);
+    std::optional<Message> announced(int from, std::uint16_t tag, std::span<const int> but);
+    void post_announced();
+    template <class Look>
+    void await_announced(Look&& look);
+    void await_posted(Ticket& ticket);
+    void receive_announced();
+    void withdraw(Ticket& ticket);
     void finish_messages(Ticket& ticket);
     void work();
     [[noreturn]] void fail_with(const std::string& text, const Label& label);
@@ -92,6 +107,17 @@ private:
     std::uint64_t messages_ = 0;
     std::map<std::uint64_t, std::unique_ptr<Ticket>> tickets_;
     std::uint64_t next_ticket_ = 0;
+
+    /// A receive that is not posted: its sender is not known, or who sends to one before it is not.
+    struct Unposted {
+        Ticket* ticket;
+        Started* started;
+    };
+    std::mutex receiving_;
+    std::deque<Unposted> unposted_;     // under receiving_: in the order of the calls
+    std::atomic<bool> defers_ = false;  // there are some
+    bool stops_receiving_ = false;      // under receiving_
+    std::thread receiver_;              // posts them while this rank is elsewhere
 
     // Under the monitor's lock.
     std::deque<std::pair<Ticket*, Started*>> queue_;

@@ -220,6 +220,35 @@ void all_to_all_v(const Call& call, const std::shared_ptr<Connections>& connecti
     ::gloo::alltoallv(options);
 }
 
+/// A gather_v or scatter_v, which Gloo lacks: a message between the root and each other rank.
+void parts_of_root(const Call& call, const std::shared_ptr<Connections>& connections, std::uint32_t tag) {
+    const auto gathers = call.operation == Operation::gather_v;
+    const auto slot = (std::uint64_t{0x44} << 56) + (std::uint64_t{tag} << 8);
+    const auto width = size_of(call.dtype);
+    const auto rank = connections->rank;
+    auto* own = gathers ? bytes(call.in) : bytes(call.out);
+    const auto own_bytes = gathers ? call.in_bytes() : call.out_bytes();
+    if (rank != call.argument) {
+        if (own_bytes == 0) return;  // as the root knows by its counts
+        const auto buffer = connections->buffer(own, own_bytes);
+        gathers ? buffer->send(call.argument, slot) : buffer->recv(call.argument, slot);
+        gathers ? buffer->waitSend() : buffer->waitRecv();
+        return;
+    }
+    auto buffers = std::vector<std::unique_ptr<::gloo::transport::UnboundBuffer>>{};
+    auto* part = gathers ? bytes(call.out) : bytes(call.in);
+    for (int i = 0; i < connections->size; ++i) {
+        const auto length = (gathers ? expected_from(call, i) : given_to(call, i)) * width;
+        if (length > 0 && i == rank) std::memcpy(gathers ? part : own, gathers ? own : part, length);
+        if (length > 0 && i != rank) {
+            const auto& buffer = buffers.emplace_back(connections->buffer(part, length));
+            gathers ? buffer->recv(i, slot) : buffer->send(i, slot);
+        }
+        part += length;
+    }
+    for (const auto& buffer : buffers) gathers ? buffer->waitRecv() : buffer->waitSend();
+}
+
 void barrier(const std::shared_ptr<Connections>& connections, std::uint32_t tag) {
     auto options = ::gloo::BarrierOptions(connections);
     options.setTag(tag);
@@ -237,6 +266,9 @@ void run_collective(const Call& call, const std::shared_ptr<Connections>& connec
             return all_gather_v(call, connections, tag);
         case Operation::all_to_all_v:
             return all_to_all_v(call, connections, tag);
+        case Operation::gather_v:
+        case Operation::scatter_v:
+            return parts_of_root(call, connections, tag);
         default:
             break;
     }

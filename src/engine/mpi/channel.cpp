@@ -10,6 +10,7 @@
 
 #include "engine/diagnosis/failure.hpp"
 #include "engine/mpi/monitored_barrier.hpp"
+#include "engine/mpi/tags.hpp"
 #include "engine/mpi/types.hpp"
 #include "engine/timeout.hpp"
 
@@ -205,13 +206,31 @@ MPI_Status* MpiChannel::statuses_of(Slot& slot) {
     return slot.receives.empty() ? MPI_STATUSES_IGNORE : slot.statuses.data();
 }
 
-void MpiChannel::check_lengths(const Slot& slot, const Label& label) const {
+void MpiChannel::check_lengths(const Slot& slot, const Label& label) {
     for (const auto& receive : slot.receives) {
         const auto& started = slot.started[receive.call];
         const auto& status = slot.statuses[receive.request];
-        check_length(started.call, started.number, label, status, status.MPI_ERROR, receive.count,
-                     receive.from);
+        const auto from = receive.from == any_source ? status.MPI_SOURCE : receive.from;
+        check_length(started.call, started.number, label, status, status.MPI_ERROR, receive.count, from);
+        if (receive.from == any_source) set_sender(from);
     }
+}
+
+std::optional<Message> MpiChannel::probe(const Call& call, const Label& label,
+                                         std::optional<Duration> timeout) {
+    runtime_->check_thread();
+    auto status = MPI_Status{};
+    auto found = 1;
+    if (timeout) {
+        const auto watched = InFlight(flight_, call, label, *timeout, number_of(call, false));
+        MPI_Probe(source_of(call), message_tag(call), comm_, &status);
+    } else {
+        MPI_Iprobe(source_of(call), message_tag(call), comm_, &found, &status);
+    }
+    if (found == 0) return std::nullopt;
+    auto bytes = MPI_Count{0};
+    MPI_Get_elements_x(&status, MPI_BYTE, &bytes);
+    return Message{status.MPI_SOURCE, static_cast<std::size_t>(bytes)};
 }
 
 /// Throws Disagreement unless a message that was received is as long as expected; `code` is what MPI has

@@ -42,6 +42,8 @@ public:
     std::uint64_t start(std::span<const Call> calls, const Label& label) override;
     void wait(std::uint64_t ticket, const Label& label, Duration timeout) override;
     bool done(std::uint64_t ticket) override;
+    std::optional<Message> probe(const Call& call, const Label& label,
+                                 std::optional<Duration> timeout) override;
     void leave(std::uint64_t ticket, const Label& label) noexcept override;
     void leave() noexcept override;
 
@@ -99,13 +101,15 @@ private:
     void expect(Slot& slot, std::size_t count, int from) const;
     void complete(Slot& slot);
     static MPI_Status* statuses_of(Slot& slot);
-    void check_lengths(const Slot& slot, const Label& label) const;
+    void check_lengths(const Slot& slot, const Label& label);
     void check_length(const Call& call, std::uint64_t number, const Label& label, const MPI_Status& status,
                       int code, std::size_t expected, int from) const;
     void monitor(Slot& slot, const Label& label, Duration timeout);
     bool fits(const Call& call, std::size_t part) const;
     void fill(const Call& call, Parts& parts) const;
-    int peer(int group_rank) const { return group_rank < 0 ? MPI_PROC_NULL : group_rank; }
+    int peer(int group_rank) const {
+        return group_rank >= 0 ? group_rank : group_rank == any_source ? MPI_ANY_SOURCE : MPI_PROC_NULL;
+    }
     int target_of(const Call& call) const { return peer(peers_of(call, rank_, size_).to); }
     int source_of(const Call& call) const { return peer(peers_of(call, rank_, size_).from); }
     void compare(const Call& call, std::uint64_t number, const Label& label);

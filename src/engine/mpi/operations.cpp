@@ -89,7 +89,8 @@ void MpiChannel::run(const Call& call, const Label& label, Duration timeout) {
     // An operation that is not one blocking MPI call is started and waited for.
     const auto part = part_of(call, size_);
     if (!fits(call, part) || call.operation == Operation::monitored_barrier ||
-        call.operation == Operation::all_to_all_v)
+        call.operation == Operation::all_to_all_v || call.operation == Operation::gather_v ||
+        call.operation == Operation::scatter_v)
         return wait(start({&call, 1}, label), label, timeout);
     runtime_->check_thread();
     const auto number = number_of(call, false);
@@ -157,8 +158,9 @@ void MpiChannel::run(const Call& call, const Label& label, Duration timeout) {
             const auto returns = ReturnsErrors();
             auto status = MPI_Status{};
             const auto code =
-                MPI_Recv(call.out, count, type, call.argument, message_tag(call), comm_, &status);
-            check_length(call, number, label, status, code, part, call.argument);
+                MPI_Recv(call.out, count, type, source_of(call), message_tag(call), comm_, &status);
+            check_length(call, number, label, status, code, part, status.MPI_SOURCE);
+            if (call.argument == any_source) set_sender(status.MPI_SOURCE);
             break;
         }
         case Operation::send_recv: {
@@ -171,7 +173,10 @@ void MpiChannel::run(const Call& call, const Label& label, Duration timeout) {
             break;
         }
         case Operation::all_to_all_v:
+        case Operation::gather_v:
+        case Operation::scatter_v:
         case Operation::monitored_barrier:
+        case Operation::probe:
             break;
     }
     if (reduces(call.operation)) finish(call);
@@ -260,11 +265,13 @@ void MpiChannel::post(Started& started, Slot& slot) {
                             started.parts.offsets.data(), element, comm_, next());
             break;
         case Operation::all_to_all_v:
+        case Operation::gather_v:
+        case Operation::scatter_v:
             post_parts(call, slot);
             break;
         case Operation::shift:
             moves(part, [&](int count, MPI_Datatype type) {
-                expect(slot, part, source_of(call));
+                expect(slot, part, peers_of(call, rank_, size_).from);
                 MPI_Irecv(call.out, count, type, source_of(call), shift_tag, comm_, next());
                 MPI_Isend(call.in, count, type, target_of(call), shift_tag, comm_, next());
             });
@@ -277,7 +284,7 @@ void MpiChannel::post(Started& started, Slot& slot) {
         case Operation::send_recv:
             if (call.operation != Operation::send)
                 moves(call.out_count, [&](int count, MPI_Datatype type) {
-                    expect(slot, call.out_count, source_of(call));
+                    expect(slot, call.out_count, peers_of(call, rank_, size_).from);
                     MPI_Irecv(call.out, count, type, source_of(call), message_tag(call), comm_, next());
                 });
             if (call.operation != Operation::recv)
@@ -288,22 +295,24 @@ void MpiChannel::post(Started& started, Slot& slot) {
         case Operation::monitored_barrier:
             post_arrival(comm_, requests);
             break;
+        case Operation::probe:
+            break;
     }
 }
 
 /// Posts a v-operation as one message each way a member; empty parts are not sent.
 ///
-/// An all_to_all_v is always done this way: only one rank may know that its counts do not fit an int, and it
-/// cannot choose another MPI operation than the others.
+/// An all_to_all_v, a gather_v and a scatter_v are always done this way: only one rank may know that its
+/// counts do not fit an int, and it cannot choose another MPI operation than the others.
 void MpiChannel::post_parts(const Call& call, Slot& slot) {
     auto& requests = slot.requests;
     const auto n = static_cast<std::size_t>(size_);
     const auto own = static_cast<std::size_t>(rank_);
-    const auto gathers = call.operation == Operation::all_gather_v;
+    const auto gathers = call.operation == Operation::all_gather_v || call.operation == Operation::gather_v;
     auto* own_out = call.out;
     auto at = std::size_t{0};
     for (std::size_t i = 0; i < n; ++i) {
-        const auto count = call.out_counts[i] * call.unit;
+        const auto count = expected_from(call, static_cast<int>(i));
         auto* out = offset(call.out, at, call.dtype);
         at += count;
         if (i == own)
@@ -316,9 +325,11 @@ void MpiChannel::post_parts(const Call& call, Slot& slot) {
             });
     }
     // Each rank sends to the ranks after it first, so that not all send to the same one.
-    at = gathers ? 0 : std::accumulate(call.in_counts, call.in_counts + own, std::size_t{0}) * call.unit;
+    at = gathers || !call.in_counts
+             ? 0
+             : std::accumulate(call.in_counts, call.in_counts + own, std::size_t{0}) * call.unit;
     for (std::size_t step = 0, i = own; step < n; ++step) {
-        const auto count = gathers ? call.in_count : call.in_counts[i] * call.unit;
+        const auto count = given_to(call, static_cast<int>(i));
         const auto* in = offset(call.in, at, call.dtype);
         if (!gathers) at += count;
         if (i == own && count > 0)
@@ -334,7 +345,8 @@ void MpiChannel::post_parts(const Call& call, Slot& slot) {
 
 /// The next request receives so many elements.
 void MpiChannel::expect(Slot& slot, std::size_t count, int from) const {
-    if (from >= 0) slot.receives.push_back({slot.requests.size(), count, from, slot.calls - 1});
+    if (from >= 0 || from == any_source)
+        slot.receives.push_back({slot.requests.size(), count, from, slot.calls - 1});
 }
 
 /// Finishes a reduction locally: moves the result of an in-place reduce_scatter to its part, divides a mean,

@@ -41,6 +41,8 @@ void free_ops();
 inline bool is_collective_of_mpi(Operation operation) {
     switch (operation) {
         case Operation::all_to_all_v:
+        case Operation::gather_v:
+        case Operation::scatter_v:
         case Operation::shift:
         case Operation::monitored_barrier:
             return false;

@@ -56,7 +56,12 @@ std::optional<AwaitedCall> Flight::awaited() const {
     if (!is_still(active)) return std::nullopt;
     if (message) {
         awaited.number = 0;
-        awaited.ranks = {label->ranks[peer]};
+        if (peer == any_source) {
+            awaited.ranks = label->ranks.list();
+            if (world_) std::erase(awaited.ranks, world_->rank());
+        } else {
+            awaited.ranks = {label->ranks[peer]};
+        }
     } else if (awaited.number == 0) {
         return std::nullopt;
     } else {
@@ -208,14 +213,16 @@ void Watchdog::look_for_ended(Flight& flight, std::uint64_t active, Duration wai
     const auto number = flight.number_.load(std::memory_order_relaxed);
     const auto* label = flight.label_.load(std::memory_order_relaxed);
     const auto argument = flight.call().argument;
+    const auto from_any = message && argument == any_source;
     if (!flight.is_still(active)) return;
     const auto heard = world.ended().size();
     if (message || number > 0) {
         auto asked = std::vector<int>{};
         for (const auto& [rank, since] : world.ended()) {
             const auto& ranks = label->ranks;
-            auto needed = message && ranks[argument] == rank;
-            for (int i = 0; i < ranks.size() && !message && !needed; ++i) needed = ranks[i] == rank;
+            auto needed = message && !from_any && ranks[argument] == rank;
+            for (int i = 0; i < ranks.size() && (!message || from_any) && !needed; ++i)
+                needed = ranks[i] == rank;
             if (!needed) continue;
             // A message may still be on its way.
             if (message && (waited < delivery || std::chrono::steady_clock::now() - since < delivery)) return;
@@ -226,7 +233,9 @@ void Watchdog::look_for_ended(Flight& flight, std::uint64_t active, Duration wai
             for (const auto& [rank, status] : ask(flight, asked, brief).told)
                 if (status.ended && !status.arrived) lost.push_back(rank);
         if (!flight.is_still(active)) return;
-        if (!lost.empty())
+        // One rank that may still send to any of them is enough.
+        const auto others = std::ssize(lost) < label->ranks.size() - 1;
+        if (!lost.empty() && !(from_any && others))
             end(flight, {.reason = "peer_lost", .lost = lost},
                 cat(lost.size() == 1 ? "rank " : "ranks ", label->named(lost),
                     lost.size() == 1 ? " has" : " have",

@@ -78,7 +78,9 @@ public:
             case Operation::all_gather_v:
                 return all_gather_v(call);
             case Operation::all_to_all_v:
-                return all_to_all_v(call);
+            case Operation::gather_v:
+            case Operation::scatter_v:
+                return parts(call);
             case Operation::scan:
                 return scan(call);
             case Operation::shift:
@@ -138,16 +140,18 @@ private:
         }
         return group.end();
     }
-    ncclResult_t all_to_all_v(const Call& call) const {
+    /// An operation with counts as a message each way a member.
+    ncclResult_t parts(const Call& call) const {
         auto group = Group(nccl_);
+        const auto width = size_of(call.dtype);
         const auto* from = static_cast<const char*>(call.in);
         auto* to = static_cast<char*>(call.out);
         for (int other = 0; other < group_.size; ++other) {
-            const auto out = bytes_of(call, call.in_counts[other]);
-            const auto in = bytes_of(call, call.out_counts[other]);
+            const auto out = given_to(call, other) * width;
+            const auto in = expected_from(call, other) * width;
             if (out > 0) group.add(nccl_.send(from, out, bytes_type, other, group_.comm, stream_));
             if (in > 0) group.add(nccl_.recv(to, in, bytes_type, other, group_.comm, stream_));
-            from += out;
+            if (call.operation != Operation::gather_v) from += out;  // which has one part
             to += in;
         }
         return group.end();

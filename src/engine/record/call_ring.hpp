@@ -68,8 +68,7 @@ public:
         const auto number = count.load(std::memory_order_relaxed) + 1;
         count.store(number, std::memory_order_relaxed);
         const auto now = coarse_now();
-        auto what = std::uint64_t{};  // the first eight bytes of a call describe it
-        std::memcpy(&what, &call, sizeof what);
+        const auto what = description(call);
         const auto id = ids_->fetch_add(1, std::memory_order_relaxed);
         auto& slot = slots_[place % length];
         slot.sequence.store(2 * id + 1, std::memory_order_relaxed);
@@ -92,6 +91,18 @@ public:
     void set(std::uint64_t place, CallState state) noexcept {
         if (places_.load(std::memory_order_relaxed) - place > length) return;
         slots_[place % length].change.store(changed(coarse_now(), state), std::memory_order_release);
+    }
+    /// Sets the peer of the message `call` at `place`, which was called from any rank.
+    void set_peer(std::uint64_t place, Call call, int peer) noexcept {
+        if (places_.load(std::memory_order_relaxed) - place > length) return;
+        call.argument = peer;
+        slots_[place % length].what.store(description(call), std::memory_order_release);
+    }
+    void set_peer(std::uint64_t place, int peer) noexcept {
+        auto call = Call{};
+        const auto what = slots_[place % length].what.load(std::memory_order_relaxed);
+        std::memcpy(static_cast<void*>(&call), &what, sizeof what);
+        set_peer(place, call, peer);
     }
     /// Takes back the call at `place`, and those after it, which the engine has refused.
     void retract(std::uint64_t place) noexcept;
@@ -125,6 +136,12 @@ private:
     };
     static_assert(sizeof(Slot) == 64);
 
+    /// The first eight bytes of a call.
+    static std::uint64_t description(const Call& call) {
+        auto what = std::uint64_t{};
+        std::memcpy(&what, &call, sizeof what);
+        return what;
+    }
     static std::int64_t changed(std::int64_t now, CallState state) {
         return (now & ~std::int64_t{0xff}) | static_cast<std::int64_t>(state);
     }

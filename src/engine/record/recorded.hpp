@@ -33,6 +33,20 @@ void recorded(const CommunicatorState& state, const Call& call, Body&& body) {
     state.ring->set(place, CallState::completed);
 }
 
+/// Runs a recv or a probe that may be from any rank; `body` returns the sender.
+template <class Body>
+void recorded_message(const CommunicatorState& state, const Call& call, Body&& body) {
+    if (!state.ring) return static_cast<void>(body());
+    const auto place = state.ring->begin(call, state.label_number, state.timeout, true);
+    try {
+        state.ring->set_peer(place, call, body());
+    } catch (...) {
+        record_failure(state, {place, 1}, true);
+        throw;
+    }
+    state.ring->set(place, CallState::completed);
+}
+
 /// Starts calls, or enqueues one on a device.
 template <class Body>
 RecordPlaces recorded_start(const CommunicatorState& state, std::span<const Call> calls, Body&& body) {

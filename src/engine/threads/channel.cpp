@@ -26,8 +26,21 @@ std::uint64_t ThreadChannel::start(std::span<const Call> calls, const Label& lab
 void ThreadChannel::wait(std::uint64_t ticket, const Label& label, Duration timeout) {
     const auto use = uses_.extract(ticket);  // which ends with the wait
     try {
-        group_->wait(ticket, label, timeout);
+        set_sender(group_->wait(ticket, label, timeout));
         cause_->clear();
+    } catch (const Timeout& expired) {
+        for (const auto rank : expired.missing)
+            if (const auto recorder = job_->recorder(rank)) recorder->asked();
+        throw_as_told();
+    } catch (...) {
+        throw_as_told();
+    }
+}
+
+std::optional<Message> ThreadChannel::probe(const Call& call, const Label& label,
+                                            std::optional<Duration> timeout) {
+    try {
+        return group_->probe(group_rank_, call, label, timeout);
     } catch (const Timeout& expired) {
         for (const auto rank : expired.missing)
             if (const auto recorder = job_->recorder(rank)) recorder->asked();

@@ -29,6 +29,8 @@ public:
     std::uint64_t start(std::span<const Call> calls, const Label& label) override;
     void wait(std::uint64_t ticket, const Label& label, Duration timeout) override;
     bool done(std::uint64_t ticket) override { return group_->done(ticket); }
+    std::optional<Message> probe(const Call& call, const Label& label,
+                                 std::optional<Duration> timeout) override;
     bool is_pending() override { return !uses_.empty(); }
     void leave(std::uint64_t ticket, const Label& label) noexcept override;
     void leave() noexcept override;

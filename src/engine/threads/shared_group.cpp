@@ -18,7 +18,9 @@ SharedGroup::SharedGroup(std::vector<int> ranks, Seen seen)
     : seen_(std::move(seen)),
       ranks_(std::move(ranks)),
       collectives_(ranks_.size(), 0),
-      messages_(ranks_.size(), 0) {}
+      messages_(ranks_.size(), 0),
+      from_any_(ranks_.size()),
+      probes_(ranks_.size()) {}
 
 bool SharedGroup::Posted::done() const {
     return std::ranges::all_of(entries, [](const Entry& entry) { return entry.open == 0; });
@@ -48,6 +50,17 @@ void SharedGroup::add(Entry& entry, const Label& label) {
     const auto& call = entry.call;
     if (is_point_to_point(call.operation)) {
         const auto [to, from] = peers_of(call, entry.group_rank, static_cast<int>(ranks_.size()));
+        entry.order = ++order_;
+        if (call.operation == Operation::probe) {
+            probes_[static_cast<std::size_t>(entry.group_rank)].push_back(&entry);
+            return answer_probes(entry.group_rank);
+        }
+        if (from == any_source) {
+            from_any_[static_cast<std::size_t>(entry.group_rank)].push_back(&entry);
+            if (const auto* sent = first_sent(entry.group_rank, call))
+                match(sent->group_rank, entry.group_rank, label);
+            return;
+        }
         entry.open = (to >= 0 ? 1 : 0) + (from >= 0 ? 1 : 0);
         if (to >= 0) {
             lanes_[{entry.group_rank, to}].sends.push_back(&entry);
@@ -77,12 +90,64 @@ void SharedGroup::add(Entry& entry, const Label& label) {
     changed_.notify_all();
 }
 
-/// Copies the next message of a lane if both send and recv are posted.
+/// The first recv of `to` from any rank that a message with this tag may be for.
+std::deque<SharedGroup::Entry*>::iterator SharedGroup::from_any(int to, std::uint16_t tag) {
+    return std::ranges::find_if(from_any_[static_cast<std::size_t>(to)],
+                                [tag](const Entry* each) { return each->call.tag == tag; });
+}
+
+/// The message that `call`, a recv or probe of `to`, would receive now: the first to be sent of those that
+/// are next from their rank. Null if there is none.
+const SharedGroup::Entry* SharedGroup::first_sent(int to, const Call& call) const {
+    const Entry* first = nullptr;
+    for (const auto& [ends, lane] : lanes_) {
+        if (ends.second != to || lane.sends.empty() || !lane.receives.empty()) continue;
+        const auto* next = lane.sends.front();
+        if (!call.is_from_any() && next->group_rank != call.argument) continue;
+        if (next->call.tag == call.tag && (!first || next->order < first->order)) first = next;
+    }
+    return first;
+}
+
+/// Gives the next message of a lane to the first recv that is posted for it.
 void SharedGroup::match(int from, int to, const Label& label) {
     auto& lane = lanes_[{from, to}];
-    if (lane.sends.empty() || lane.receives.empty()) return;
+    if (lane.sends.empty()) return;
     auto& send = *lane.sends.front();
-    auto& receive = *lane.receives.front();
+    auto& any = from_any_[static_cast<std::size_t>(to)];
+    const auto first = from_any(to, send.call.tag);
+    if (first != any.end() && (lane.receives.empty() || (*first)->order < lane.receives.front()->order)) {
+        auto& receive = **first;
+        receive.sender = from;
+        any.erase(first);
+        move(send, receive, to, label);
+    } else if (!lane.receives.empty()) {
+        auto& receive = *lane.receives.front();
+        lane.receives.pop_front();
+        move(send, receive, to, label);
+    } else {
+        return answer_probes(to);
+    }
+    lane.sends.pop_front();
+    if (lane.sends.empty() && lane.receives.empty())
+        lanes_.erase({from, to});
+    else
+        match(from, to, label);  // a recv from any rank may have waited behind that message
+}
+
+/// Completes the probes of a rank whose message is there.
+void SharedGroup::answer_probes(int group_rank) {
+    const auto answered = std::erase_if(probes_[static_cast<std::size_t>(group_rank)], [&](Entry* probe) {
+        if (!first_sent(group_rank, probe->call)) return false;
+        probe->open = 0;
+        return true;
+    });
+    if (answered > 0) changed_.notify_all();
+}
+
+/// Copies a message.
+void SharedGroup::move(Entry& send, Entry& receive, int to, const Label& label) {
+    const auto from = send.group_rank;
     if (send.call.dtype == receive.call.dtype && send.call.in_count == receive.call.out_count &&
         send.call.tag == receive.call.tag) {
         if (send.call.in_bytes() > 0) std::memmove(receive.call.out, send.call.in, send.call.in_bytes());
@@ -91,20 +156,32 @@ void SharedGroup::match(int from, int to, const Label& label) {
             Mismatch{cat("on ", label.text(), " rank ", rank(from), " sends ", send.call.in_count, " ",
                          to_string(send.call.dtype), tag_text(send.call.tag), " to rank ", rank(to),
                          ", which receives ", receive.call.out_count, " ", to_string(receive.call.dtype),
-                         tag_text(receive.call.tag)),
-                     {rank(from), rank(to)}});
+                         tag_text(receive.call.tag), receive.call.is_from_any() ? " from any rank" : ""),
+                     {std::min(rank(from), rank(to)), std::max(rank(from), rank(to))}});
         send.mismatch = mismatch;
         receive.mismatch = mismatch;
     }
     --send.open;
     --receive.open;
-    lane.sends.pop_front();
-    lane.receives.pop_front();
-    if (lane.sends.empty() && lane.receives.empty()) lanes_.erase({from, to});
     changed_.notify_all();
 }
 
-void SharedGroup::wait(std::uint64_t ticket, const Label& label, Duration timeout, std::string_view phrase) {
+std::optional<Message> SharedGroup::probe(int group_rank, const Call& call, const Label& label,
+                                          std::optional<Duration> timeout) {
+    const auto found = [&]() -> std::optional<Message> {
+        const auto lock = std::lock_guard(mutex_);
+        if (failure_) failure_->raise(label);
+        const auto* sent = first_sent(group_rank, call);
+        if (!sent) return std::nullopt;
+        return Message{sent->group_rank, sent->call.in_bytes()};
+    };
+    if (!timeout) return found();
+    const auto ticket = post(group_rank, {&call, 1}, label);
+    wait(ticket, label, *timeout);
+    return found();
+}
+
+int SharedGroup::wait(std::uint64_t ticket, const Label& label, Duration timeout, std::string_view phrase) {
     auto lock = std::unique_lock(mutex_);
     auto& posted = posted_.at(ticket);
     posted.waited = true;
@@ -136,17 +213,22 @@ void SharedGroup::wait(std::uint64_t ticket, const Label& label, Duration timeou
     }
     if (!posted.done()) failure_->raise(label);
     auto mismatch = std::shared_ptr<const Mismatch>{};
-    for (const auto& entry : posted.entries)
+    auto sender = -1;
+    for (const auto& entry : posted.entries) {
         if (entry.mismatch && !mismatch) mismatch = entry.mismatch;
+        if (entry.sender >= 0) sender = entry.sender;
+    }
     posted_.erase(ticket);
     if (mismatch) throw Disagreement(mismatch->text, mismatch->odd_ranks);
+    return sender;
 }
 
 std::vector<int> SharedGroup::ended(const Entry& entry) const {
     if (ended_.empty() || entry.open == 0) return {};
     auto missing = attendance(entry).missing;
-    std::erase_if(missing, [this](int rank) { return !ended_.contains(rank); });
-    return missing;
+    const auto left = std::erase_if(missing, [this](int rank) { return !ended_.contains(rank); });
+    // One rank that may still send is enough.
+    return entry.call.is_from_any() && left > 0 ? std::vector<int>{} : missing;
 }
 
 const SharedGroup::Entry* SharedGroup::hopeless(const Posted& posted) const {
@@ -163,6 +245,12 @@ Attendance SharedGroup::attendance(const Entry& entry) const {
         for (std::size_t p = 0; p < ranks_.size(); ++p)
             (round.entries[p] ? arrived : missing).push_back(ranks_[p]);
         return {std::move(arrived), std::move(missing)};
+    }
+    if (entry.call.is_from_any()) {
+        missing = ranks_;
+        std::erase(missing, rank(entry.group_rank));
+    } else if (entry.call.operation == Operation::probe) {
+        missing = {rank(entry.call.argument)};
     }
     for (const auto& [ends, lane] : lanes_) {
         if (std::ranges::find(lane.sends, &entry) != lane.sends.end()) missing.push_back(rank(ends.second));
@@ -232,23 +320,23 @@ std::optional<Failure> SharedGroup::failure() {
 std::shared_ptr<const SharedGroup::Mismatch> SharedGroup::compare(const Round& round,
                                                                   const Label& label) const {
     const auto& first = *round.entries[0];
+    const auto counts = traits(first.call.operation).counts;
     const auto agreed = Agreed::of(first.call);
     const auto same = [&](const Entry* entry) { return Agreed::of(entry->call).bytes() == agreed.bytes(); };
     auto mismatch = std::make_shared<Mismatch>();
     if (std::ranges::all_of(round.entries | std::views::drop(1), same)) {
         // The counts between two ranks must be equal at both ends.
         for (std::size_t from = 0; from < ranks_.size(); ++from)
-            for (std::size_t to = 0; to < ranks_.size() && traits(first.call.operation).counts; ++to) {
-                const auto& sender = *round.entries[from];
-                const auto& receiver = *round.entries[to];
-                const auto& sent = first.call.operation == Operation::all_gather_v
-                                       ? sender.call.out_counts[from]
-                                       : sender.call.in_counts[to];
-                if (sent * sender.call.unit == receiver.call.out_counts[from] * receiver.call.unit) continue;
-                mismatch->text =
-                    cat("in ", to_string(first.call.operation), " on ", label.text(), " rank ", ranks_[from],
-                        " sends ", sent, sent == 1 ? " element" : " elements", " to rank ", ranks_[to],
-                        ", which expects ", receiver.call.out_counts[from]);
+            for (std::size_t to = 0; to < ranks_.size() && counts; ++to) {
+                const auto& sender = round.entries[from]->call;
+                const auto& receiver = round.entries[to]->call;
+                const auto given = given_to(sender, static_cast<int>(to));
+                const auto expected = expected_from(receiver, static_cast<int>(from));
+                if (given == expected) continue;
+                const auto sent = given / sender.unit;
+                mismatch->text = cat("in ", to_string(first.call.operation), " on ", label.text(), " rank ",
+                                     ranks_[from], " sends ", sent, sent == 1 ? " element" : " elements",
+                                     " to rank ", ranks_[to], ", which expects ", expected / receiver.unit);
                 mismatch->odd_ranks = {ranks_[from], ranks_[to]};
                 return mismatch;
             }

@@ -34,9 +34,13 @@ public:
     /// Posts calls of the rank `group_rank`; the ticket identifies all of them.
     std::uint64_t post(int group_rank, std::span<const Call> calls, const Label& label);
     /// Returns once they are complete; throws Timeout, PeerLost, or Disagreement if calls do not match.
-    /// Errors of a step that is not an operation name it by `phrase`.
-    void wait(std::uint64_t ticket, const Label& label, Duration timeout, std::string_view phrase = {});
+    /// Errors of a step that is not an operation name it by `phrase`. Returns the sender of a recv from any
+    /// rank, else -1.
+    int wait(std::uint64_t ticket, const Label& label, Duration timeout, std::string_view phrase = {});
     bool done(std::uint64_t ticket);
+    /// The message that a probe of `group_rank` asks for; without a timeout nothing if there is none.
+    std::optional<Message> probe(int group_rank, const Call& call, const Label& label,
+                                 std::optional<Duration> timeout);
     /// The ranks that `rank` waits for, none if it waits for nothing here.
     std::vector<int> awaited(int rank);
     /// Stops using the buffers of a ticket, and fails the group as `cause` says unless all its calls are
@@ -63,6 +67,8 @@ private:
         OwnedCall call;
         int open = 1;  // ends that have no match yet: two of a send_recv
         std::shared_ptr<const Mismatch> mismatch = nullptr;
+        std::uint64_t order = 0;  // of a message: among all messages of the group
+        int sender = -1;          // of what a recv from any rank has received
     };
     struct Posted {
         std::deque<Entry> entries;  // which do not move
@@ -81,12 +87,16 @@ private:
     };
     void add(Entry& entry, const Label& label);
     void match(int from, int to, const Label& label);
+    void move(Entry& send, Entry& receive, int to, const Label& label);
+    std::deque<Entry*>::iterator from_any(int to, std::uint16_t tag);
+    const Entry* first_sent(int to, const Call& call) const;
     /// The mismatch in a complete round; nothing if its calls match.
     std::shared_ptr<const Mismatch> compare(const Round& round, const Label& label) const;
     /// The Timeout of `entry`: the ranks that have arrived and those that have not.
     Attendance attendance(const Entry& entry) const;
     /// The ranks without which `entry` cannot complete, and that make no more calls.
     std::vector<int> ended(const Entry& entry) const;
+    void answer_probes(int group_rank);
     /// The first incomplete entry that waits for such a rank, null if there is none.
     const Entry* hopeless(const Posted& posted) const;
     int rank(int group_rank) const { return ranks_[static_cast<std::size_t>(group_rank)]; }
@@ -102,6 +112,9 @@ private:
     std::deque<Round> rounds_;
     std::uint64_t first_ = 1;  // the number of rounds_.front()
     std::map<std::pair<int, int>, Lane> lanes_;
+    std::vector<std::deque<Entry*>> from_any_;  // by group rank: receives from any rank without a message
+    std::vector<std::deque<Entry*>> probes_;    // by group rank: those that wait
+    std::uint64_t order_ = 0;
     std::map<int, std::string> ended_;  // how, by rank
     std::optional<Failure> failure_;
 };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// counts are std::size_t: pass a std::vector<std::size_t>
+// counts are integers, one for each rank: pass a std::vector<int> or another range of them
 #include "refused.hpp"
-void refused(Communicator& on, float x, std::vector<float>& all, const std::vector<int>& counts) {
+void refused(Communicator& on, float x, std::vector<float>& all, const std::vector<float>& counts) {
     on.all_gather_v(x, all, counts);
 }

@@ -39,13 +39,6 @@ concept GivenReduction = IsReduction<R> || !IntLike<R>;
 template <class Container>
 concept Resizable = Buffer<Container> && requires(Container& container) { container.resize(std::size_t{}); };
 
-/// Counts of another integer type than std::size_t.
-template <class Counts>
-concept OtherCounts = std::ranges::range<Counts> && std::integral<std::ranges::range_value_t<Counts>> &&
-                      !std::same_as<std::ranges::range_value_t<Counts>, std::size_t>;
-template <class A, class B>
-concept EitherOtherCounts = OtherCounts<A> || OtherCounts<B>;
-
 template <class T>
 inline constexpr bool is_reference_wrapper = false;
 template <class T>
@@ -78,9 +71,6 @@ enum class Fault : std::uint8_t {
     strided_in_list
 };
 
-template <class>
-inline constexpr auto fault_of_counts = Fault::counts;
-
 template <Fault fault>
 inline constexpr bool accepted = fault == Fault::none;
 
@@ -104,7 +94,9 @@ consteval bool accept() {
                       "a reduction is a tag, not a function: pass rankmesh::sum, prod, min, max, mean, or a "
                       "bitwise or logical one");
     else if constexpr (fault == counts)
-        static_assert(accepted<fault>, "counts are std::size_t: pass a std::vector<std::size_t>");
+        static_assert(
+            accepted<fault>,
+            "counts are integers, one for each rank: pass a std::vector<int> or another range of them");
     else if constexpr (fault == no_buffer)
         static_assert(accepted<fault>,
                       "this type cannot be a buffer: pass a contiguous range or a single element without "
@@ -163,6 +155,14 @@ consteval bool accept() {
                       "a list takes buffers that are contiguous in memory: pass each strided buffer to a call "
                       "of its own, which may be started");
     return accepted<fault>;
+}
+
+template <class Range>
+consteval Fault fault_of_counts() {
+    if constexpr (!std::ranges::input_range<const Range>)
+        return Fault::counts;
+    else
+        return std::integral<std::ranges::range_value_t<const Range>> ? Fault::none : Fault::counts;
 }
 
 template <class B>

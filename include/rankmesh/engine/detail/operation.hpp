@@ -26,7 +26,10 @@ enum class Operation : std::uint8_t {
     monitored_barrier,
     send,
     recv,
-    send_recv
+    send_recv,
+    gather_v,
+    scatter_v,
+    probe
 };
 
 /// The ranks that use a buffer: `others` are all but the root.
@@ -82,6 +85,13 @@ inline constexpr auto operations = std::to_array<OperationRow>({
     {"send", {.writes = Users::none, .argument = Argument::peer}, "to"},
     {"recv", {.reads = Users::none, .argument = Argument::peer}, "from"},
     {"send_recv", {.argument = Argument::peer}, "to"},
+    {"gather_v",
+     {.writes = Users::root, .out_parts = true, .counts = true, .argument = Argument::root},
+     "to"},
+    {"scatter_v",
+     {.reads = Users::root, .in_parts = true, .counts = true, .argument = Argument::root},
+     "from"},
+    {"probe", {.reads = Users::none, .writes = Users::none, .argument = Argument::peer}, "from"},
 });
 
 /// The traits alone, close together.

@@ -36,9 +36,8 @@ std::uint64_t CallHistory::add(const Call& call, std::uint64_t number, int size)
     entry.gives.clear();
     entry.expects.clear();
     for (std::size_t i = 0; i < n && entry.has_counts(); ++i) {
-        const auto gathers = call.operation == Operation::all_gather_v;
-        entry.gives.push_back(gathers ? call.in_count : call.in_counts[i] * call.unit);
-        entry.expects.push_back(call.out_counts[i] * call.unit);
+        entry.gives.push_back(given_to(call, static_cast<int>(i)));
+        entry.expects.push_back(expected_from(call, static_cast<int>(i)));
     }
     return mixed(hash(entry.agreed.bytes()), number);
 }
@@ -50,14 +49,24 @@ std::uint64_t CallHistory::add(Kind kind, int peer, const Call& call) {
     entry.kind = kind;
     entry.peer = peer;
     entry.number = ++messages_[p][kind == Kind::recv ? 1 : 0];
-    entry.agreed = {.operation = Operation::send,
-                    .dtype = call.dtype,
-                    .length = kind == Kind::recv ? call.out_count : call.in_count,
-                    .tag = call.tag};
+    entry.agreed = agreed_of(kind, call);
     entry.unit = call.unit;
     entry.gives.clear();
     entry.expects.clear();
     return mixed(hash(entry.agreed.bytes()), entry.number);
+}
+
+Agreed CallHistory::agreed_of(Kind kind, const Call& call) {
+    return {.operation = Operation::send,
+            .dtype = call.dtype,
+            .length = kind == Kind::recv ? call.out_count : call.in_count,
+            .tag = call.tag};
+}
+
+std::uint64_t CallHistory::mark_of_next(int from, const Call& call) const {
+    const auto f = static_cast<std::size_t>(from);
+    const auto received = f < messages_.size() ? messages_[f][1] : 0;
+    return mixed(hash(agreed_of(Kind::recv, call).bytes()), received + 1);
 }
 
 const CallHistory::Entry* CallHistory::find(Kind kind, int peer, std::uint64_t number) const {

@@ -38,6 +38,9 @@ public:
     /// The same for the next message to or from a rank.
     std::uint64_t add(Kind kind, int peer, const Call& call);
 
+    /// The mark of the next message from a rank, if that is as `call`, a recv.
+    std::uint64_t mark_of_next(int from, const Call& call) const;
+
     /// The entry of that call; null if this rank has not made it, or too long ago.
     const Entry* find(Kind kind, int peer, std::uint64_t number) const;
     /// Lists the last calls of `own`, this rank, that `peer` takes part in, for `first_difference` there.
@@ -46,6 +49,7 @@ public:
     const Entry* first_difference(int from, int own, const char* listed, std::size_t bytes) const;
 
 private:
+    static Agreed agreed_of(Kind kind, const Call& call);
     Entry& next();
     static std::uint64_t between(const Entry& entry, int own, int peer);
 

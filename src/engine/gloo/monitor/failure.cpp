@@ -2,6 +2,7 @@
 // How a monitor finds a failure, sends it to the other ranks, and throws it.
 #include <algorithm>
 #include <exception>
+#include <utility>
 
 #include <rankmesh/core/text.hpp>
 
@@ -27,14 +28,20 @@ Failure left(std::vector<int> ranks) {
 
 }  // namespace
 
-/// Fails if peers have sent a goodbye before the collective that this rank waits for, which cannot complete.
+/// Fails if peers have sent a goodbye before the collective that this rank waits for, or before the message
+/// that only they could send: it cannot complete.
 void PeerMonitor::find_who_left() {
     auto who = std::vector<int>{};
     {
         const auto lock = std::lock_guard(mutex_);
-        if (!waiting_ || is_point_to_point(waiting_->call->operation)) return;
+        const auto is_message = waiting_ && is_point_to_point(waiting_->call->operation);
+        if (!waiting_ || (is_message && !waiting_->unposted)) return;
+        const auto awaited = waiting_->awaited;
         for (std::size_t i = 0; i < ranks_.size(); ++i)
-            if (gone_[i] && calls_of_gone_[i] < waiting_->number) who.push_back(ranks_[i]);
+            if (gone_[i] && (is_message ? awaited < 0 || std::cmp_equal(i, awaited)
+                                        : calls_of_gone_[i] < waiting_->number))
+                who.push_back(ranks_[i]);
+        if (is_message && awaited == any_source && who.size() + 1 < ranks_.size()) return;
     }
     if (!who.empty()) fail(left(std::move(who)));
 }
@@ -83,7 +90,7 @@ void PeerMonitor::report_missing() {
     {
         const auto lock = std::lock_guard(mutex_);
         if (!waiting_ || asked_ != turns_) return;
-        const auto& [call, label, number, awaited, timeout] = *waiting_;
+        const auto& [call, label, number, awaited, unposted, timeout] = *waiting_;
         auto statuses = std::vector<Channel::PeerStatus>{};
         for (std::size_t i = 0; i < ranks_.size(); ++i)
             statuses.push_back(
@@ -108,6 +115,7 @@ void PeerMonitor::fail(Failure failure) noexcept {
     send_failure();
     connections_->cut();
     broken_.store(true, std::memory_order_release);
+    connections_->messages().wake();
     change([] {});
 }
 

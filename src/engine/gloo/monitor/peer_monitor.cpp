@@ -109,9 +109,14 @@ void PeerMonitor::wait_for(const Waiting& waiting) {
     if (waiting.number > fewest_calls_of_gone_) find_who_left();
 }
 
-void PeerMonitor::await(int group_rank) {
-    const auto lock = std::lock_guard(mutex_);
-    if (waiting_) waiting_->awaited = group_rank;
+void PeerMonitor::await(int group_rank, bool unposted) {
+    {
+        const auto lock = std::lock_guard(mutex_);
+        if (!waiting_) return;
+        waiting_->awaited = group_rank;
+        waiting_->unposted = unposted;
+    }
+    if (unposted) find_who_left();
 }
 
 void PeerMonitor::arrive() {
@@ -123,7 +128,7 @@ void PeerMonitor::arrive() {
 std::string PeerMonitor::terminate_report() const {
     const auto lock = std::unique_lock(mutex_, std::try_to_lock);
     if (!lock || !waiting_) return {};
-    const auto& [call, label, number, awaited, timeout] = *waiting_;
+    const auto& [call, label, number, awaited, unposted, timeout] = *waiting_;
     const auto left = until_ - std::chrono::steady_clock::now();
     const auto waited = std::chrono::duration_cast<std::chrono::milliseconds>(timeout - left);
     return cat("  rank ", ranks_[static_cast<std::size_t>(group_rank_)], " [", label->member, "] was in ",
@@ -274,7 +279,7 @@ void PeerMonitor::check_timeout() {
             answered_[static_cast<std::size_t>(group_rank_)] = 2;
             std::ranges::fill(doing_, std::string{});
             replies_until_ = now + Message::reply_time;
-            number = awaited < 0 ? waiting_->number : 0;
+            number = awaited == -1 ? waiting_->number : 0;
             queried_ = number;
             reply_alarm_.set(replies_until_);
             asks = true;

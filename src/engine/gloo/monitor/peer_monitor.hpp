@@ -65,17 +65,24 @@ public:
         const Call* call = nullptr;
         const Label* label = nullptr;
         std::uint64_t number = 0;  // of the collective or message
-        int awaited = -1;          // the group rank that a message waits for, else -1
+        int awaited = -1;          // the group rank that a message waits for, or any_source, else -1
+        bool unposted = false;     // Gloo does not know of it, and so does not tell that the rank has left
         Duration timeout = {};
     };
     /// Starts the timeout of a call. The caller waits for the call, and calls `arrive` when it is complete.
     void wait_for(const Waiting& waiting);
-    void await(int group_rank);
+    void await(int group_rank, bool unposted = false);
     void arrive();
     /// Adds the next collective of this rank, and its number, to the history. Returns the mark of its data.
     std::uint64_t called(const Call& call, std::uint64_t number);
     /// The same for a message to or from a group rank.
     std::uint64_t called(CallHistory::Kind kind, int peer, const Call& call);
+
+    /// The mark of the next message from a group rank, if that is as `call`, a recv.
+    std::uint64_t mark_of_next(int from, const Call& call) {
+        const auto lock = std::lock_guard(mutex_);
+        return history_.mark_of_next(from, call);
+    }
 
     /// Asks the other ranks about another channel of theirs, recorded as `key`: whether they have called its
     /// collective of that number, and what they do. Returns the replies by group rank; waits at most

@@ -4,6 +4,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <exception>
 #include <thread>
@@ -53,6 +54,66 @@ void Connection::handleEvents(int events) {
     const auto lock = std::unique_lock(m_, std::try_to_lock);
     if (!lock) return std::this_thread::yield();
     if (state_ == CONNECTED) handleReadWrite(events);
+}
+
+/// Reads the head of the next part of the stream itself, to see what Gloo does not tell: which messages the
+/// peer has announced.
+bool Connection::read() {
+    auto& head = rx_.preamble;
+    if (rx_.nread < sizeof head) {
+        const auto count =
+            ::recv(fd_, reinterpret_cast<char*>(&head) + rx_.nread, sizeof head - rx_.nread, 0);
+        if (count < 0 && errno == EAGAIN) return false;
+        if (count > 0) rx_.nread += static_cast<std::size_t>(count);
+    }
+    const auto announces = rx_.nread == sizeof head &&
+                           rx_.getOpcode() == ::gloo::transport::tcp::Op::NOTIFY_SEND_READY &&
+                           (head.slot & kind_of_slot) == message_slot;
+    const auto message = ConnectionContext::Announced{rank_, head.slot, head.length};
+    const auto complete = Pair::read();  // which also handles an end of the stream, and errors
+    if (complete && announces) static_cast<ConnectionContext*>(context_)->announce(message);
+    return complete;
+}
+
+bool ConnectionContext::is_pending(const Announced& message) {
+    const auto found = findPendingOperations(message.slot);
+    if (found == pendingOperations_.end()) return false;
+    const auto& senders = found->getSendList();
+    return std::ranges::find(senders, message.from) != senders.end();
+}
+
+void ConnectionContext::announce(const Announced& message) {
+    const auto lock = std::lock_guard(mutex_);
+    if (!is_pending(message)) return;  // a receive was posted before
+    if (announced_.size() == most_announced_) {
+        std::erase_if(announced_, [this](const Announced& each) { return !is_pending(each); });
+        most_announced_ = std::max<std::size_t>(64, 2 * announced_.size());
+    }
+    announced_.push_back(message);
+    ++announcements_;
+    announcement_.notify_all();
+}
+
+std::vector<ConnectionContext::Announced> ConnectionContext::announced() {
+    const auto lock = std::lock_guard(mutex_);
+    std::erase_if(announced_, [this](const Announced& each) { return !is_pending(each); });
+    return announced_;
+}
+
+std::uint64_t ConnectionContext::announcements() {
+    const auto lock = std::lock_guard(mutex_);
+    return announcements_;
+}
+
+void ConnectionContext::await_announcement(std::uint64_t known) {
+    auto lock = std::unique_lock(mutex_);
+    announcement_.wait(lock, [&] { return announcements_ != known; });
+}
+
+void ConnectionContext::wake() {
+    const auto lock = std::lock_guard(mutex_);
+    ++announcements_;
+    announcement_.notify_all();
 }
 
 ConnectionContext::ConnectionContext(const std::shared_ptr<::gloo::transport::Device>& device, int group_rank,

@@ -6,11 +6,19 @@
 #include <gloo/transport/tcp/pair.h>
 
 #include <chrono>
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
 #include <memory>
+#include <vector>
 
 #include "engine/fork.hpp"
 
 namespace rankmesh::detail {
+
+/// The slots of messages between two ranks, by their first byte.
+constexpr auto message_slot = std::uint64_t{0x41} << 56;
+constexpr auto kind_of_slot = std::uint64_t{0xff} << 56;
 
 /// One end of a connection between two ranks, with authentication.
 ///
@@ -32,6 +40,9 @@ public:
 
     void handleEvents(int events) override;
 
+protected:
+    bool read() override;
+
 private:
     const ClosedOnFork closed_in_children_{fd_};
 };
@@ -41,6 +52,30 @@ class ConnectionContext final : public ::gloo::transport::tcp::Context {
 public:
     ConnectionContext(const std::shared_ptr<::gloo::transport::Device>& device, int group_rank, int size);
     std::unique_ptr<::gloo::transport::Pair>& createPair(int group_rank) override;
+
+    /// A message that a peer has announced, and that this rank has not begun to receive.
+    struct Announced {
+        int from;
+        std::uint64_t slot;
+        std::size_t bytes;
+    };
+    /// Those messages, in the order in which they were announced.
+    std::vector<Announced> announced();
+    /// Counts the announcements, and what else wakes those that wait for one.
+    std::uint64_t announcements();
+    /// Waits for an announcement after the first `known`.
+    void await_announcement(std::uint64_t known);
+    void wake();
+    /// Called by the connections: a peer has announced what it sends.
+    void announce(const Announced& message);
+
+private:
+    bool is_pending(const Announced& message);
+
+    std::condition_variable announcement_;
+    std::vector<Announced> announced_;  // under Gloo's lock, as all below; some may be received by now
+    std::size_t most_announced_ = 64;   // when those are dropped
+    std::uint64_t announcements_ = 0;
 };
 
 }  // namespace rankmesh::detail

@@ -150,9 +150,7 @@ private:
         /// The slot by which Gloo matches this with what the peer sends or receives.
         std::uint64_t marked(std::uint64_t slot, std::size_t offset, std::size_t bytes) const {
             if (mark_ == 0) return slot;
-            const auto length = bytes == kUnspecifiedByteCount ? size - offset : bytes;
-            const auto mixed = (mark_ + length) * 0x9e3779b97f4a7c15U;
-            return slot ^ mixed ^ (mixed >> 32);
+            return slot_of(slot, mark_, bytes == kUnspecifiedByteCount ? size - offset : bytes);
         }
 
         const std::unique_ptr<::gloo::transport::UnboundBuffer> gloo_;
@@ -172,7 +170,8 @@ Connections::Connections(std::shared_ptr<Network> network, int group_rank, int s
     : ::gloo::Context(group_rank, size), network_(std::move(network)) {
     setTimeout(without_end);
     device_ = network_->device();
-    buffers_ = std::make_shared<Buffers>(std::make_shared<ConnectionContext>(device_, group_rank, size));
+    messages_ = std::make_shared<ConnectionContext>(device_, group_rank, size);
+    buffers_ = std::make_shared<Buffers>(messages_);
     transportContext_ = buffers_;
     // Ends are made on Gloo's thread, some at a time: it serves other groups in between.
     constexpr auto at_a_time = 64;
@@ -190,6 +189,7 @@ Connections::Connections(std::shared_ptr<Network> network, int group_rank, int s
 Connections::~Connections() {
     const auto wakeup = Network::FastWakeup(network_);
     buffers_ = nullptr;
+    messages_ = nullptr;
     transportContext_ = nullptr;
     device_ = nullptr;
 }

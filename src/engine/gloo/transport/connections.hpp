@@ -77,6 +77,13 @@ public:
     std::unique_ptr<::gloo::transport::UnboundBuffer> buffer(const void* data, std::size_t bytes) {
         return createUnboundBuffer(const_cast<void*>(data), bytes);
     }
+    /// The slot by which Gloo knows a message of that length, sent or received under a mark.
+    static std::uint64_t slot_of(std::uint64_t slot, std::uint64_t mark, std::size_t bytes) {
+        const auto mixed = (mark + bytes) * 0x9e3779b97f4a7c15U;
+        return slot ^ ((mixed ^ (mixed >> 32)) & ~kind_of_slot);
+    }
+    /// The messages that peers have announced.
+    ConnectionContext& messages() { return *messages_; }
     /// False if the connection to a peer has ended and Gloo has read everything that the peer sent before;
     /// true if Gloo has not read all of it at `until`.
     bool is_open(int group_rank, std::chrono::steady_clock::time_point until) const;
@@ -88,6 +95,7 @@ private:
     Connection& connection(int group_rank) const;
 
     const std::shared_ptr<Network> network_;
+    std::shared_ptr<ConnectionContext> messages_;
     std::shared_ptr<Buffers> buffers_;
     std::map<int, Connector> open_;          // by group rank, until they are connected
     std::map<int, Listener::Peer> awaited_;  // the same for those that connect to this rank
