@@ -89,14 +89,14 @@ void perform(std::size_t n, const std::function<const Call&(std::size_t)>& call)
             });
             break;
         case Operation::gather_v:
-            for (std::size_t p = 0; p < n; ++p)
-                copy(at(call(root).out, offset(first, call(root).out_counts, p)), call(p).in,
-                     call(p).in_bytes());
+            if (auto* out = static_cast<char*>(call(root).out))
+                for (std::size_t p = 0; p < n; ++p)
+                    copy(out + offset(first, call(root).out_counts, p), call(p).in, call(p).in_bytes());
             break;
         case Operation::scatter_v:
-            for (std::size_t p = 0; p < n; ++p)
-                copy(call(p).out, at(call(root).in, offset(first, call(root).in_counts, p)),
-                     call(p).out_bytes());
+            each_out([&](std::size_t p, char* out) {
+                copy(out, at(call(root).in, offset(first, call(root).in_counts, p)), call(p).out_bytes());
+            });
             break;
         case Operation::gather:
             if (auto* out = static_cast<char*>(call(root).out))
