@@ -153,14 +153,17 @@ bool check_lengths(const Call& call, const CommunicatorState& state) {
     check_space(call, state);
     if (operation.reduces && !reduces(call.reduction, call.dtype)) wrong_reduction(call, state);
     if (operation.argument == Argument::peer) {
-        if (call.argument == any_source) return check_any(call, state);
+        if (call.argument == any_source) {
+            check_any(call, state);
+            return false;
+        }
         check_group_rank(call, state, call.argument, preposition(call.operation));
         if (call.operation != Operation::send_recv) return false;
         check_group_rank(call, state, call.source, "from");
     } else if (operation.counts) {
         if (operation.is_rooted()) {
             check_group_rank(call, state, call.argument, preposition(call.operation));
-            if (call.argument != state.rank) return;  // which has one buffer
+            if (call.argument != state.rank) return false;  // which has one buffer
         }
         check_counts(call, state);
     } else {
