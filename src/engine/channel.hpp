@@ -191,8 +191,9 @@ public:
     void add_to_batch(const StridedCall& call, const Label& label);
     /// Ends the batch and returns its calls.
     std::vector<Call> end_batch();
-    /// The calls of the last batch that have strided buffers, each with its number; called after end_batch.
-    std::vector<std::pair<std::size_t, StridedCall>> take_strided() { return std::exchange(strided_, {}); }
+    /// The calls of the last batch that have strided buffers, each with its number; valid until the next.
+    using NumberedCall = std::pair<std::size_t, StridedCall>;
+    std::span<const NumberedCall> strided() const { return strided_; }
     /// Takes back the vector that held them, for the next batch; called inside a use.
     void reuse(std::vector<Call>&& calls) { batch_ = std::move(calls); }
 
@@ -227,7 +228,7 @@ private:
     int sender_ = -1;
     std::thread::id collector_;
     std::vector<Call> batch_;
-    std::vector<std::pair<std::size_t, StridedCall>> strided_;
+    std::vector<NumberedCall> strided_;
     Staging staging_;
     std::vector<std::shared_ptr<const Label>> labels_;
     std::shared_ptr<CallRing> ring_;

@@ -253,7 +253,7 @@ void Communicator::run(const detail::StridedCall& given) {
     check_not_self(given, state);
     const auto use = detail::Channel::Use(*state.channel, *state.label);
     auto call = detail::Call{};
-    auto buffers = detail::StridedBuffers();
+    auto buffers = detail::StridedBuffers(1);
     buffers.add(given, call, state);
     buffers.pack(state);
     detail::recorded(state, call, [&] { state.channel->run(call, *state.label, state.timeout); });
@@ -267,7 +267,7 @@ Pending Communicator::start(const detail::StridedCall& given) {
     check_not_self(given, state);
     const auto use = detail::Channel::Use(*state.channel, *state.label);
     auto call = detail::Call{};
-    auto buffers = std::make_unique<detail::StridedBuffers>();
+    auto buffers = std::make_unique<detail::StridedBuffers>(1);
     buffers->add(given, call, state);
     buffers->pack(state);
     auto ticket = std::uint64_t{};
@@ -288,9 +288,9 @@ void Communicator::drop_batch(detail::CommunicatorState& state) noexcept { state
 std::vector<detail::Call> Communicator::collected(detail::CommunicatorState& state,
                                                   std::unique_ptr<detail::Staged>& staged) {
     auto calls = state.channel->end_batch();
-    if (const auto strided = state.channel->take_strided(); !strided.empty()) {
+    if (const auto strided = state.channel->strided(); !strided.empty()) {
         const auto use = detail::Channel::Use(*state.channel, *state.label);
-        auto buffers = std::make_unique<detail::StridedBuffers>();
+        auto buffers = std::make_unique<detail::StridedBuffers>(strided.size());
         for (const auto& [number, call] : strided) buffers->add(call, calls[number], state);
         buffers->pack(state);
         staged = std::move(buffers);

@@ -20,6 +20,7 @@ class StridedBuffers final : public Staged {
 public:
     static constexpr auto most_kept = std::size_t{50} << 20;
 
+    explicit StridedBuffers(std::size_t calls) { pieces_.reserve(calls + 1); }
     /// Adds the buffers of a call that the engine gets as `call`, which must stay where it is until `pack`.
     void add(const StridedCall& given, Call& call, const CommunicatorState& state);
     /// Points the calls to staging memory, and copies what they read there; called inside a use.

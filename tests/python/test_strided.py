@@ -85,7 +85,7 @@ def test_messages_when_arrays_are_views_arrive_in_order() -> None:
 
 def whole_of(me: Member, shape: tuple[int, ...], width: int, edge: str) -> np.ndarray:
     """The field of all ranks, with ghost cells around it."""
-    sizes = [n * me.mesh[axis].size for n, axis in zip(shape, "xyz", strict=False)]
+    sizes = [n * me.mesh.size_of(axis) for n, axis in zip(shape, "xyz", strict=False)]
     everything = np.arange(float(np.prod(sizes))).reshape(sizes)
     if edge == "wrap":
         return np.pad(everything, width, mode="wrap")

@@ -425,14 +425,15 @@ void both(nb::class_<Self>& bound, const std::string& name, const std::string& p
     const auto given = parameters.substr(0, arrow);
     const auto result = arrow < parameters.size() ? parameters.substr(arrow + 4) : "_T";
     bound.def(
-        kept(name), [make](const Self& self, Args... args) { return run(self, make(self, args...)); },
-        extra..., nb::sig(kept(cat("def ", name, "(self, ", given, ") -> ", result))), text);
+        kept_text(name), [make](const Self& self, Args... args) { return run(self, make(self, args...)); },
+        extra..., nb::sig(kept_text(cat("def ", name, "(self, ", given, ") -> ", result))), text);
     bound.def(
-        kept("start_" + name),
+        kept_text("start_" + name),
         [make](const Self& self, Args... args) { return start(self, make(self, args...)); }, extra...,
-        nb::sig(kept(cat("def start_", name, "(self, ", given, ") -> Pending[", result, "]"))),
-        kept(cat("Starts ", name,
-                 " and returns at once. The arrays must not be used until the Pending's wait() returns.")));
+        nb::sig(kept_text(cat("def start_", name, "(self, ", given, ") -> Pending[", result, "]"))),
+        kept_text(
+            cat("Starts ", name,
+                " and returns at once. The arrays must not be used until the Pending's wait() returns.")));
 }
 
 /// Binds an operation without arrays and its start_ variant.
@@ -498,7 +499,7 @@ nb::object all_reduce_list(const Self& self, nb::handle arrays, Reduction reduct
 
 }  // namespace
 
-const char* kept(std::string text) {
+const char* kept_text(std::string text) {
     static auto& all = *new std::deque<std::string>;
     return all.emplace_back(std::move(text)).c_str();
 }
@@ -572,7 +573,8 @@ void bind_communicator(nb::module_& m) {
             return run(self, reducing(arrays_to_reduce(Op::all_reduce, in, out), reduction));
         },
         nb::arg("buffer").none(), none, sum,
-        nb::sig(kept(cat("def all_reduce(self, buffer: _T, out: _T | None = None, ", reduction, ") -> _T"))),
+        nb::sig(
+            kept_text(cat("def all_reduce(self, buffer: _T, out: _T | None = None, ", reduction, ") -> _T"))),
         "Reduces all ranks' `buffer` element by element into every rank's `out`; without `out` in place. All "
         "arrays have the same length and type. A list of arrays of any lengths and types is reduced in "
         "place, in few engine calls.");
@@ -582,8 +584,8 @@ void bind_communicator(nb::module_& m) {
             return start(self, reducing(arrays_to_reduce(Op::all_reduce, in, out), reduction));
         },
         nb::arg("buffer").none(), none, sum,
-        nb::sig(kept(cat("def start_all_reduce(self, buffer: _T, out: _T | None = None, ", reduction,
-                         ") -> Pending[_T]"))),
+        nb::sig(kept_text(cat("def start_all_reduce(self, buffer: _T, out: _T | None = None, ", reduction,
+                              ") -> Pending[_T]"))),
         "Starts all_reduce of one array (not a list) and returns at once. The arrays must not be used until "
         "the Pending's wait() returns.");
     both(

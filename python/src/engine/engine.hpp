@@ -22,7 +22,7 @@ Leave leaving(const std::shared_ptr<detail::WorldState>& world);
 detail::RecordReason reason_of(nb::handle exception);
 
 /// Returns text that lives as long as the module.
-const char* kept(std::string text);
+const char* kept_text(std::string text);
 /// Returns Python's Pending of a started operation, which keeps its arrays alive. wait() returns `result`.
 nb::object started(Pending&& pending, Leave leave, std::vector<Array>&& arrays, nb::object result,
                    std::chrono::nanoseconds timeout);

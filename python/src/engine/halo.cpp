@@ -82,7 +82,7 @@ void bind_neighbors(nb::class_<MemberHandle>& c) {
              return start_neighbors(self, axes, ins, outs, edge).attr("wait")();
          },
          nb::arg("axes").none(), nb::arg("ins"), nb::arg("outs"), nb::arg("edge").none() = "wrap",
-         nb::sig(kept(detail::cat("def neighbor_all_to_all(self, ", neighbor_arguments, ") -> _T"))),
+         nb::sig(kept_text(detail::cat("def neighbor_all_to_all(self, ", neighbor_arguments, ") -> _T"))),
          "Sends one array to each neighbour along mesh axes and receives one from each, like "
          "MPI_Neighbor_alltoall. `ins` and `outs` have two contiguous arrays for each axis, in the order of "
          "the axes: for the lower neighbour, then for the upper neighbour. With edge='open', arrays of "
@@ -90,7 +90,7 @@ void bind_neighbors(nb::class_<MemberHandle>& c) {
         .def(
             "start_neighbor_all_to_all", &start_neighbors, nb::arg("axes").none(), nb::arg("ins"),
             nb::arg("outs"), nb::arg("edge").none() = "wrap",
-            nb::sig(kept(
+            nb::sig(kept_text(
                 detail::cat("def start_neighbor_all_to_all(self, ", neighbor_arguments, ") -> Pending[_T]"))),
             "Starts neighbor_all_to_all and returns at once. The arrays must not be used until the Pending's "
             "wait() returns.");
@@ -112,7 +112,7 @@ void bind_halo(nb::class_<MemberHandle>& c) {
          },
          nb::arg("field").none(), nb::arg("axes").none(), nb::arg("width").none() = 1,
          nb::arg("edge").none() = "wrap", nb::arg("corners") = false,
-         nb::sig(kept(detail::cat("def halo(self, ", halo_arguments, ", corners: bool = False) -> _T"))),
+         nb::sig(kept_text(detail::cat("def halo(self, ", halo_arguments, ", corners: bool = False) -> _T"))),
          "Fills the ghost cells of a local field from the neighbours along mesh axes, and returns the field. "
          "`axes[i]` is the axis that splits dimension i; None, or no name, where none does.\n\nThe field has "
          "`width` layers of ghost cells on both sides of each split dimension. With edge='open', ghost cells "
@@ -130,7 +130,7 @@ void bind_halo(nb::class_<MemberHandle>& c) {
             },
             nb::arg("field").none(), nb::arg("axes").none(), nb::arg("width").none() = 1,
             nb::arg("edge").none() = "wrap",
-            nb::sig(kept(detail::cat("def start_halo(self, ", halo_arguments, ") -> Pending[_T]"))),
+            nb::sig(kept_text(detail::cat("def start_halo(self, ", halo_arguments, ") -> Pending[_T]"))),
             "Starts halo, without corners, and returns at once. Ghost cells must not be used, and own cells "
             "not be written, until the Pending's wait() returns.");
 }
