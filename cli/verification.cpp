@@ -61,6 +61,8 @@ constexpr Tested all_tested[] = {{Operation::all_reduce, Reduction::sum},
                                  {Operation::all_to_all_v},
                                  {Operation::shift},
                                  {Operation::send_recv},
+                                 {Operation::gather_v},
+                                 {Operation::scatter_v},
                                  {Operation::barrier}};
 
 /// Elements in the communicator's memory: on the host, or on a device with a copy on the host.
@@ -185,6 +187,14 @@ private:
                 if (start) return on_.start_shift(in, out);
                 on_.shift(in, out);
                 break;
+            case Operation::gather_v:
+                if (start) return on_.start_gather_v(in, out, counts_, last());
+                on_.gather_v(in, out, counts_, last());
+                break;
+            case Operation::scatter_v:
+                if (start) return on_.start_scatter_v(in, counts_, out, last());
+                on_.scatter_v(in, counts_, out, last());
+                break;
             case Operation::send_recv:
                 if (start) return on_.start_send_recv(in, before(), out, after());
                 on_.send_recv(in, before(), out, after());
@@ -231,12 +241,14 @@ private:
             case Operation::all_gather:
             case Operation::all_gather_v:
             case Operation::gather:
+            case Operation::gather_v:
                 return static_cast<T>(facts_.from(static_cast<int>(i / count_)) + Facts::at(i % count_));
             case Operation::reduce_scatter:
                 return static_cast<T>(facts_.total + n * Facts::at(mine + i));
             case Operation::broadcast:
                 return static_cast<T>(facts_.from(facts_.size - 1) + at);
             case Operation::scatter:
+            case Operation::scatter_v:
                 return static_cast<T>(facts_.from(last()) + Facts::at(mine + i));
             case Operation::all_to_all:
             case Operation::all_to_all_v:

@@ -434,6 +434,9 @@ RANKMESH_C_API rankmesh_error rankmesh_pending_wait(rankmesh_pending* pending);
 /// Like rankmesh_pending_wait, but on a device blocks this thread until the operation is complete, even after
 /// rankmesh_pending_wait.
 RANKMESH_C_API rankmesh_error rankmesh_pending_synchronize(rankmesh_pending* pending);
+/// Sets `sender` to the group rank whose message a rankmesh_recv_any with `pending` has received; after
+/// rankmesh_pending_wait.
+RANKMESH_C_API rankmesh_error rankmesh_pending_sender(const rankmesh_pending* pending, int* sender);
 /// 1 if rankmesh_pending_synchronize would return at once, else 0.
 RANKMESH_C_API rankmesh_error rankmesh_pending_done(rankmesh_pending* pending, int* done);
 /// Frees the operation. First waits for it if rankmesh_pending_wait was not called.
@@ -490,6 +493,16 @@ RANKMESH_C_API rankmesh_error rankmesh_gather(rankmesh_communicator* communicato
 RANKMESH_C_API rankmesh_error rankmesh_scatter(rankmesh_communicator* communicator, const void* in, void* out,
                                                size_t out_count, rankmesh_dtype dtype, int root,
                                                rankmesh_pending** pending);
+/// gather with inputs of different lengths. At the root `counts[i]` is the length of rank i's `in`; the other ranks'
+/// `out` and `counts` are ignored.
+RANKMESH_C_API rankmesh_error rankmesh_gather_v(rankmesh_communicator* communicator, const void* in,
+                                                size_t in_count, void* out, const size_t* counts,
+                                                rankmesh_dtype dtype, int root, rankmesh_pending** pending);
+/// scatter with parts of different lengths. At the root `counts[i]` is the length of rank i's `out`; the other ranks'
+/// `in` and `counts` are ignored.
+RANKMESH_C_API rankmesh_error rankmesh_scatter_v(rankmesh_communicator* communicator, const void* in,
+                                                 const size_t* counts, void* out, size_t out_count,
+                                                 rankmesh_dtype dtype, int root, rankmesh_pending** pending);
 /// Copies part j of rank i's `in` into part i of rank j's `out`. A part has `part_count` elements, the same
 /// number on all ranks. `in` and `out` may be the same buffer.
 RANKMESH_C_API rankmesh_error rankmesh_all_to_all(rankmesh_communicator* communicator, const void* in,
@@ -526,6 +539,21 @@ RANKMESH_C_API rankmesh_error rankmesh_send(rankmesh_communicator* communicator,
 RANKMESH_C_API rankmesh_error rankmesh_recv(rankmesh_communicator* communicator, void* out, size_t count,
                                             rankmesh_dtype dtype, int from, int tag,
                                             rankmesh_pending** pending);
+/// In place of a group rank: any other rank of the group.
+#define RANKMESH_ANY_RANK (-1)
+/// Receives a message of any other rank of the group, which must have the same count and tag, and sets `sender` to
+/// its group rank. Of each rank only the next message is considered, and only if it has this tag. With `pending`
+/// `sender` may be NULL, and rankmesh_pending_sender returns it.
+RANKMESH_C_API rankmesh_error rankmesh_recv_any(rankmesh_communicator* communicator, void* out, size_t count,
+                                                rankmesh_dtype dtype, int tag, int* sender,
+                                                rankmesh_pending** pending);
+/// Waits until group rank `from`, or RANKMESH_ANY_RANK, has sent a message with this tag that this rank would
+/// receive next. Sets `sender` to its group rank and `bytes` to its length, and does not receive it.
+RANKMESH_C_API rankmesh_error rankmesh_probe(rankmesh_communicator* communicator, int from, int tag, int* sender,
+                                             size_t* bytes);
+/// Like rankmesh_probe, but sets `found` to 0 at once if there is no such message, else to 1.
+RANKMESH_C_API rankmesh_error rankmesh_try_probe(rankmesh_communicator* communicator, int from, int tag,
+                                                 int* found, int* sender, size_t* bytes);
 /// Sends to one rank and receives from another, or from the same, at the same time and with one tag.
 RANKMESH_C_API rankmesh_error rankmesh_send_recv(rankmesh_communicator* communicator, const void* in,
                                                  size_t in_count, int to, void* out, size_t out_count,

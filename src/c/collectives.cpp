@@ -251,6 +251,32 @@ rankmesh_error rankmesh_scatter(rankmesh_communicator* communicator, const void*
     });
 }
 
+rankmesh_error rankmesh_gather_v(rankmesh_communicator* communicator, const void* in, size_t in_count, void* out,
+                                 const size_t* counts, rankmesh_dtype dtype, int root,
+                                 rankmesh_pending** pending) {
+    return perform(__func__, communicator, pending, [&](const Communicator& on) {
+        const auto type = type_of(dtype);
+        if (on.rank() != root)
+            return call_of(Op::gather_v, buffers_of(on, in, in_count, nullptr, 0, type), root);
+        const auto lengths = counts_of(on, counts, "counts");
+        const auto buffers = buffers_of(on, in, in_count, out, sum_of(lengths, type), type);
+        return detail::Access::counted_at_root(on, call_of(Op::gather_v, buffers, root), lengths);
+    });
+}
+
+rankmesh_error rankmesh_scatter_v(rankmesh_communicator* communicator, const void* in, const size_t* counts,
+                                  void* out, size_t out_count, rankmesh_dtype dtype, int root,
+                                  rankmesh_pending** pending) {
+    return perform(__func__, communicator, pending, [&](const Communicator& on) {
+        const auto type = type_of(dtype);
+        if (on.rank() != root)
+            return call_of(Op::scatter_v, buffers_of(on, nullptr, 0, out, out_count, type), root);
+        const auto lengths = counts_of(on, counts, "counts");
+        const auto buffers = buffers_of(on, in, sum_of(lengths, type), out, out_count, type);
+        return detail::Access::counted_at_root(on, call_of(Op::scatter_v, buffers, root), lengths);
+    });
+}
+
 rankmesh_error rankmesh_all_to_all(rankmesh_communicator* communicator, const void* in, void* out,
                                    size_t part_count, rankmesh_dtype dtype, rankmesh_pending** pending) {
     return perform(__func__, communicator, pending, [&](const Communicator& on) {
@@ -307,6 +333,50 @@ rankmesh_error rankmesh_recv(rankmesh_communicator* communicator, void* out, siz
                              rankmesh_dtype dtype, int from, int tag, rankmesh_pending** pending) {
     return perform(__func__, communicator, pending, [&](const Communicator& on) {
         return detail::make_recv(buffers_of(on, nullptr, 0, out, count, type_of(dtype)).out, from, tag);
+    });
+}
+
+rankmesh_error rankmesh_recv_any(rankmesh_communicator* communicator, void* out, size_t count,
+                                 rankmesh_dtype dtype, int tag, int* sender, rankmesh_pending** pending) {
+    if (pending) *pending = nullptr;
+    return c::guarded(__func__, [&] {
+        auto& on = RANKMESH_GIVEN(communicator).it;
+        const auto buffers = buffers_of(on, nullptr, 0, out, count, type_of(dtype));
+        const auto call = detail::make_recv(buffers.out, detail::any_source, tag);
+        if (pending)
+            *pending = new rankmesh_pending{detail::Access::start(on, call)};
+        else
+            RANKMESH_GIVEN(sender) = detail::Access::run_from_any(on, call);
+    });
+}
+
+namespace {
+
+int source_of(int from) { return from == RANKMESH_ANY_RANK ? detail::any_source : from; }
+
+}  // namespace
+
+rankmesh_error rankmesh_probe(rankmesh_communicator* communicator, int from, int tag, int* sender,
+                              size_t* bytes) {
+    return c::guarded(__func__, [&] {
+        auto& on = RANKMESH_GIVEN(communicator).it;
+        RANKMESH_GIVEN(sender), RANKMESH_GIVEN(bytes);
+        const auto found = detail::Access::probe(on, source_of(from), tag, true);
+        *sender = found->from;
+        *bytes = found->bytes;
+    });
+}
+
+rankmesh_error rankmesh_try_probe(rankmesh_communicator* communicator, int from, int tag, int* found,
+                                  int* sender, size_t* bytes) {
+    return c::guarded(__func__, [&] {
+        auto& on = RANKMESH_GIVEN(communicator).it;
+        RANKMESH_GIVEN(found), RANKMESH_GIVEN(sender), RANKMESH_GIVEN(bytes);
+        const auto message = detail::Access::probe(on, source_of(from), tag, false);
+        *found = message ? 1 : 0;
+        if (!message) return;
+        *sender = message->from;
+        *bytes = message->bytes;
     });
 }
 

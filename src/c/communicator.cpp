@@ -86,6 +86,10 @@ rankmesh_error rankmesh_pending_done(rankmesh_pending* pending, int* done) {
     return guarded(__func__, [&] { RANKMESH_GIVEN(done) = RANKMESH_GIVEN(pending).it.done() ? 1 : 0; });
 }
 
+rankmesh_error rankmesh_pending_sender(const rankmesh_pending* pending, int* sender) {
+    return guarded(__func__, [&] { RANKMESH_GIVEN(sender) = RANKMESH_GIVEN(pending).it.sender(); });
+}
+
 void rankmesh_pending_free(rankmesh_pending* pending) { delete pending; }
 
 void rankmesh_pending_abandon(rankmesh_pending* pending) { rankmesh::c::abandon(pending); }

@@ -138,6 +138,10 @@ std::vector<std::string> differences(const Agreement& a, const Agreement& b) {
     return all;
 }
 
+bool is_from_any(const RecordedOperation& call) {
+    return !call.argument && (call.operation == "recv" || call.operation == "probe");
+}
+
 std::string words_of(const RecordedOperation& call) {
     const auto rule = rule_of(call);
     const auto& operation = call.operation;
@@ -156,6 +160,7 @@ std::string words_of(const RecordedOperation& call) {
     if (call.argument && row && !row->preposition.empty())
         text +=
             cat(" ", row->preposition, " ", *call.argument, call.has_open_edges ? " with open edges" : "");
+    if (is_from_any(call)) text += " from any rank";
     if (call.source) text += cat(" and from ", *call.source);
     return text;
 }

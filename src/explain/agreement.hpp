@@ -29,6 +29,8 @@ bool ends_early(const RecordedOperation& call);
 /// Returns the parts that differ: `the operation`, `the number of elements`.
 std::vector<std::string> differences(const Agreement& a, const Agreement& b);
 
+/// True for a recv or probe of rankmesh from any rank; once it is complete its record names the sender.
+bool is_from_any(const RecordedOperation& call);
 /// Returns the call as text, like errors of the engines: `all_reduce of 4 f32 by sum`.
 std::string words_of(const RecordedOperation& call);
 

@@ -2,6 +2,7 @@
 #include "explain/messages.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "explain/findings.hpp"
 
@@ -65,7 +66,26 @@ bool Messages::has_come(const Key& key, const RecordedEntry& entry, bool is_send
     return !is_behind_another;
 }
 
+/// The ranks of which one must send what a probe, or a recv from any rank, waits for; none if one has.
+std::vector<int> Messages::missing_senders(int rank, const RecordedEntry& entry) const {
+    const auto communicator = evidence_.number_of(entry);
+    auto ranks = std::vector<int>{};
+    for (std::size_t i = 0; i < entry.group->ranks.size(); ++i) {
+        const auto from = entry.group->ranks[i];
+        if (from == rank || std::cmp_not_equal(entry.call->argument.value_or(static_cast<std::int64_t>(i)), i))
+            continue;
+        const auto found = streams_.find({communicator, from, rank});
+        if (found != streams_.end() && found->second.is_whole) {
+            const auto& [sends, receives, whole] = found->second;
+            if (sends.size() > receives.size() && sends[receives.size()]->call->tag == entry.call->tag) return {};
+        }
+        ranks.push_back(from);
+    }
+    return ranks;
+}
+
 std::vector<int> Messages::missing(int rank, const RecordedEntry& entry) const {
+    if (entry.call->operation == "probe" || is_from_any(*entry.call)) return missing_senders(rank, entry);
     const auto [to, from] = peers(entry);
     const auto communicator = evidence_.number_of(entry);
     auto ranks = std::vector<int>{};

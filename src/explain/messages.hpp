@@ -32,6 +32,7 @@ public:
     std::pair<int, int> peers(const RecordedEntry& entry) const;
 
 private:
+    std::vector<int> missing_senders(int rank, const RecordedEntry& entry) const;
     bool has_come(const Key& key, const RecordedEntry& entry, bool is_send) const;
 
     const Evidence& evidence_;

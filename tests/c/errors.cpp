@@ -203,6 +203,7 @@ TEST(ErrorsInC, ANullIsAnErrorInWords) {
     EXPECT_REFUSES_NULL(rankmesh_communicator_on_stream);
     EXPECT_REFUSES_NULL(rankmesh_pending_wait);
     EXPECT_REFUSES_NULL(rankmesh_pending_synchronize);
+    EXPECT_REFUSES_NULL(rankmesh_pending_sender);
     EXPECT_REFUSES_NULL(rankmesh_pending_done);
     EXPECT_REFUSES_NULL(rankmesh_all_reduce);
     EXPECT_REFUSES_NULL(rankmesh_reduce);
@@ -213,6 +214,8 @@ TEST(ErrorsInC, ANullIsAnErrorInWords) {
     EXPECT_REFUSES_NULL(rankmesh_all_gather_v);
     EXPECT_REFUSES_NULL(rankmesh_gather);
     EXPECT_REFUSES_NULL(rankmesh_scatter);
+    EXPECT_REFUSES_NULL(rankmesh_gather_v);
+    EXPECT_REFUSES_NULL(rankmesh_scatter_v);
     EXPECT_REFUSES_NULL(rankmesh_all_to_all);
     EXPECT_REFUSES_NULL(rankmesh_all_to_all_v);
     EXPECT_REFUSES_NULL(rankmesh_shift);
@@ -220,6 +223,9 @@ TEST(ErrorsInC, ANullIsAnErrorInWords) {
     EXPECT_REFUSES_NULL(rankmesh_monitored_barrier);
     EXPECT_REFUSES_NULL(rankmesh_send);
     EXPECT_REFUSES_NULL(rankmesh_recv);
+    EXPECT_REFUSES_NULL(rankmesh_recv_any);
+    EXPECT_REFUSES_NULL(rankmesh_probe);
+    EXPECT_REFUSES_NULL(rankmesh_try_probe);
     EXPECT_REFUSES_NULL(rankmesh_send_recv);
     EXPECT_REFUSES_NULL(rankmesh_batch);
     EXPECT_REFUSES_NULL(rankmesh_batch_strided);

@@ -160,6 +160,48 @@ static int check_lengths(const struct group* group) {
         for (int to = 0; to < r; ++to) before += (size_t)(from + to);
         for (size_t i = 0; i < own[from]; ++i) EXPECT(*next++ == mark(from, before + i));
     }
+
+    RUN(rankmesh_gather_v(group->on, in, counts[r], r == group->root ? out : NULL,
+                          r == group->root ? counts : NULL, RANKMESH_I32, group->root, started));
+    next = out;
+    for (int from = 0; r == group->root && from < n; ++from)
+        for (size_t i = 0; i < counts[from]; ++i) EXPECT(*next++ == mark(from, i));
+    RUN(rankmesh_scatter_v(group->on, r == group->root ? out : NULL, r == group->root ? counts : NULL, in,
+                           counts[r], RANKMESH_I32, group->root, started));
+    for (size_t i = 0; i < counts[r]; ++i) EXPECT(in[i] == mark(r, i));
+    return 0;
+}
+
+/* The first rank learns whose message comes, and how long it is. */
+static int check_any_rank(const struct group* group) {
+    int32_t in[LENGTH], out[LENGTH];
+    const int n = group->size, r = group->rank;
+    int seen = 0;
+
+    give(in, r, LENGTH);
+    if (r > 0) {
+        CHECK(rankmesh_send(group->on, in, LENGTH, RANKMESH_I32, 0, 9, NULL));
+        return 0;
+    }
+    for (int turn = 1; turn < n; ++turn) {
+        int sender = -1, found = 0;
+        size_t bytes = 0;
+        rankmesh_pending* pending = NULL;
+        if (turn % 2 == 1) CHECK(rankmesh_probe(group->on, RANKMESH_ANY_RANK, 9, &sender, &bytes));
+        if (turn % 2 == 1) CHECK(rankmesh_try_probe(group->on, sender, 9, &found, &sender, &bytes));
+        EXPECT(turn % 2 == 0 || (found == 1 && bytes == sizeof in));
+        if (group->started) {
+            CHECK(rankmesh_recv_any(group->on, out, LENGTH, RANKMESH_I32, 9, NULL, &pending));
+            CHECK(rankmesh_pending_wait(pending));
+            CHECK(rankmesh_pending_sender(pending, &sender));
+            rankmesh_pending_free(pending);
+        } else {
+            CHECK(rankmesh_recv_any(group->on, out, LENGTH, RANKMESH_I32, 9, &sender, NULL));
+        }
+        for (size_t i = 0; i < LENGTH; ++i) EXPECT(out[i] == mark(sender, i));
+        seen += sender;
+    }
+    EXPECT(seen == n * (n - 1) / 2);
     return 0;
 }
 
@@ -218,6 +260,7 @@ static int check_operations(rankmesh_communicator* on) {
         CHECK(check_moves(&group));
         CHECK(check_lengths(&group));
         CHECK(check_messages(&group));
+        CHECK(check_any_rank(&group));
     }
     return 0;
 }

@@ -466,6 +466,32 @@ TEST(GlooFailures, CountsThatDifferAreSaidOfTheTwoRanks) {
     }
 }
 
+TEST(GlooFailures, AnyRank_WhenNobodySends_TimeoutNamesAllOthers) {
+    for (const auto* checked : {"0", "1"}) {
+        const auto outcome = job("timeout-any", 4, -1, {}, {{"RANKMESH_CHECK", checked}});
+        expect_says(outcome, 0, ", recv: Timeout {1..3} after ");
+        expect_says(outcome, 0, " from any rank, message number 1 on ");
+        expect_says(outcome, 0, ", start: Timeout {1..3} after ");
+        expect_says(outcome, 0, ", probe: Timeout {1..3} after ");
+    }
+}
+
+TEST(GlooFailures, AnyRank_WhenOneIsKilled_LosesItAtOnce) {
+    for (const auto* checked : {"0", "1"}) {
+        const auto outcome = job("kill-any", 4, -1, {}, {{"RANKMESH_CHECK", checked}});
+        expect_says(outcome, 0, ", recv: PeerLost {1} after ");
+        expect_took(outcome, 0, "recv", 0, 1500);
+    }
+}
+
+TEST(GlooFailures, AnyRank_WhenOthersLeave_WaitsForTheLast) {
+    for (const auto* checked : {"0", "1"}) {
+        const auto outcome = job("leave-any", 4, -1, {}, {{"RANKMESH_CHECK", checked}});
+        expect_says(outcome, 0, ", recv: went well");
+        expect_says(outcome, 0, ", start: PeerLost {1..3} after ");
+    }
+}
+
 TEST(GlooFailures, CallsThatAreTheSameAreNoDisagreementHoweverLateARankIs) {
     const auto outcome = job("differ-late");
     for (std::size_t rank = 0; rank < 4; ++rank) expect_says(outcome, rank, ", all: went well");

@@ -484,6 +484,23 @@ int program(const std::string& mode) {
         hear(world, "barrier", [&] { all.barrier(); });
         return 0;
     }
+    if (mode.ends_with("-any")) {  // rank 0 receives from any rank: once as a start, once by a probe
+        if (world.rank() == 0) {
+            hear(world, "recv", [&] {
+                if (all.recv(x, any_rank) != 3) throw std::runtime_error("a message of another rank");
+            });
+            hear(world, "start", [&] { all.start_recv(x, any_rank).wait(); });
+            hear(world, "probe", [&] { all.probe(any_rank); });
+            return 0;
+        }
+        if (mode == "leave-any" && world.rank() == 3) {
+            sleep(300);  // the others have left
+            all.send(x, 0);
+        }
+        if (mode == "kill-any" && odd) sleep(300), raise(SIGKILL);
+        if (mode != "leave-any") sleep(2500);
+        return 0;
+    }
     if (mode == "timeout-crossed") {
         hear(world, "all", [&] { world.rank() == 0 ? all.recv(x, 1) : all.barrier(); });
         return 0;

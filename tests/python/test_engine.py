@@ -123,6 +123,13 @@ def test_moving_operations_are_those_of_numpy(size: int, started: bool) -> None:
         out = call("all_to_all_v", sent, [rank + 1] * size, np.zeros(sum(counts)), counts)
         expected = [np.arange(float(size * (i + 1)))[rank * (i + 1) : (rank + 1) * (i + 1)] for i in range(size)]
         assert np.array_equal(out, np.concatenate(expected))
+        last = size - 1
+        pieces = np.concatenate(ragged)
+        whole = call("gather_v", ragged[rank], np.zeros(sum(counts)) if rank == last else None, counts, last)
+        assert rank != last or np.array_equal(whole, pieces)
+        mine_only = counts if rank == 0 else None
+        piece = call("scatter_v", pieces if rank == 0 else None, mine_only, np.zeros(counts[rank]))
+        assert np.array_equal(piece, ragged[rank])
         if size > 1:
             right, left = (rank + 1) % size, (rank - 1) % size
             assert np.array_equal(call("send_recv", mine, right, np.zeros(2 * size), left), parts[left])
@@ -137,6 +144,51 @@ def test_moving_operations_are_those_of_numpy(size: int, started: bool) -> None:
         on.monitored_barrier()
 
     run(size, program)
+
+
+def test_any_rank_when_workers_ask_serves_each() -> None:
+    tasks = 12
+
+    def program(world: World) -> int:
+        on = group_of(world)
+        result = np.zeros(2)
+        task = np.zeros(1, np.int64)
+        if on.rank > 0:
+            while True:
+                on.send(result, 0, tag=3)
+                on.recv(task, 0)
+                if task[0] < 0:
+                    return 0
+                result[:] = task[0], on.rank
+        total, left = 0, list(range(tasks))
+        for turn in range(tasks + on.size - 1):
+            if turn % 3 == 0:
+                source, length = on.probe(tag=3)
+                assert length == result.nbytes
+                on.recv(result, source, tag=3)
+            elif turn % 3 == 1:
+                source = on.start_recv_any(result, 3).wait()
+            else:
+                source = on.recv_any(result, tag=3)
+            assert result[1] in (0, source)
+            total += int(result[0])
+            task[0] = left.pop() if left else -1
+            on.send(task, source)
+        assert on.try_probe() is None
+        return total
+
+    assert run(4, program)[0] == tasks * (tasks - 1) // 2
+
+
+def test_any_rank_when_an_object_comes_tells_its_sender() -> None:
+    def program(world: World) -> dict[int, Any]:
+        on = group_of(world)
+        if on.rank > 0:
+            on.send_object({"from": on.rank, "text": "x" * 100 * on.rank}, 0)
+            return {}
+        return dict(on.recv_any_object() for _ in range(on.size - 1))
+
+    assert run(3, program)[0] == {rank: {"from": rank, "text": "x" * 100 * rank} for rank in (1, 2)}
 
 
 def test_messages_and_objects() -> None:

@@ -188,7 +188,9 @@ public:
             failed_ = std::current_exception();
             throw;
         }
-        if (prepared_) result_ = prepared_->result;
+        if (prepared_)
+            result_ = prepared_->call.is_from_any() ? nb::object(nb::int_(pending->sender()))
+                                                    : std::move(prepared_->result);
         prepared_ = nullptr;
         return result_;
     }
@@ -297,6 +299,28 @@ Prepared recv(nb::handle out, nb::handle from, nb::handle tag) {
     return prepared;
 }
 
+Prepared recv_any(const Self&, nb::handle out, nb::handle tag) {
+    auto prepared = arrays_of(Op::recv, out, nb::none());
+    prepared.call = detail::make_recv(prepared.out, detail::any_source, tag_of(tag));
+    return prepared;
+}
+
+/// None: any rank.
+int source_of(nb::handle source) {
+    return source.is_none() ? detail::any_source : int_of(source, "the source");
+}
+
+std::optional<Message> probe(const Self& self, nb::handle source, nb::handle tag, bool waits) {
+    auto& on = self.get();
+    const auto from = source_of(source);
+    const auto with = tag_of(tag);
+    auto found = std::optional<Message>{};
+    without_gil(leaving(on), [&] { found = detail::Access::probe(on, from, with, waits); });
+    return found;
+}
+
+nb::object as_tuple(const Message& message) { return nb::make_tuple(message.from, message.bytes); }
+
 Prepared send_recv(nb::handle in, nb::handle to, nb::handle out, nb::handle from, nb::handle tag) {
     const auto peer = int_of(to, "the peer");
     auto prepared = arrays_of(Op::send_recv, in, out);
@@ -306,6 +330,26 @@ Prepared send_recv(nb::handle in, nb::handle to, nb::handle out, nb::handle from
 }
 
 int root_of(nb::handle root) { return int_of(root, "the root"); }
+
+/// The counts of the root, which the other ranks need not know.
+Prepared counted_at_root(const Communicator& on, Prepared&& prepared, nb::handle counts) {
+    if (on.rank() != prepared.call.argument) return std::move(prepared);
+    prepared.in_counts = counts_of(on, counts, "the counts");
+    prepared.call = detail::Access::counted_at_root(on, std::move(prepared.call), prepared.in_counts);
+    return std::move(prepared);
+}
+
+Prepared gather_v(const Self& self, nb::handle in, nb::handle out, nb::handle counts, nb::handle root) {
+    const auto at = root_of(root);
+    auto& on = self.get();
+    return counted_at_root(on, moving(rooted_arrays(Op::gather_v, on, in, out, at), at), counts);
+}
+
+Prepared scatter_v(const Self& self, nb::handle in, nb::handle counts, nb::handle out, nb::handle root) {
+    const auto at = root_of(root);
+    auto& on = self.get();
+    return counted_at_root(on, moving(rooted_arrays(Op::scatter_v, on, in, out, at), at), counts);
+}
 
 /// Runs the list form of an operation.
 template <class Run>
@@ -356,6 +400,14 @@ nb::object recv_object(const Self& self, nb::handle from) {
     auto bytes = std::vector<char>{};
     without_gil(leaving(on), [&] { on.recv_object(bytes, peer); });
     return unpickled(bytes);
+}
+
+nb::object recv_any_object(const Self& self) {
+    auto& on = self.get();
+    auto bytes = std::vector<char>{};
+    auto from = -1;
+    without_gil(leaving(on), [&] { from = on.recv_object(bytes, any_rank); });
+    return nb::make_tuple(from, unpickled(bytes));
 }
 
 nb::object all_gather_object(const Self& self, nb::handle object) {
@@ -663,6 +715,18 @@ void bind_communicator(nb::module_& m) {
             return moving(rooted_arrays(Op::scatter, self.get(), in, out, at), at);
         },
         nb::arg("buffer").none(), nb::arg("out").none(), nb::arg("root").none() = 0);
+    both(c, "gather_v",
+         "buffer: typing.Any, out: _T = ..., counts: collections.abc.Sequence[int] | None = None, root: int = 0",
+         "gather of arrays of different lengths. At the root `counts[i]` is the length of rank i's `buffer`, and "
+         "the sum of `counts` is the length of `out`; the other ranks' `out` and `counts` may be None.",
+         &gather_v, nb::arg("buffer").none(), none, nb::arg("counts").none() = nb::none(),
+         nb::arg("root").none() = 0);
+    both(c, "scatter_v",
+         "buffer: typing.Any, counts: collections.abc.Sequence[int] | None, out: _T, root: int = 0",
+         "scatter of parts of different lengths. At the root `counts[i]` is the length of rank i's `out`, and the "
+         "sum of `counts` is the length of `buffer`; the other ranks' `buffer` and `counts` may be None.",
+         &scatter_v, nb::arg("buffer").none(), nb::arg("counts").none(), nb::arg("out").none(),
+         nb::arg("root").none() = 0);
     both(
         c, "all_to_all", "buffer: _T, out: _T | None = None",
         "Copies part j of rank i's `buffer` into part i of rank j's `out`; both have the same length, a "
@@ -700,6 +764,46 @@ void bind_communicator(nb::module_& m) {
         "type and tag.",
         +[](const Self&, nb::handle out, nb::handle from, nb::handle tag) { return recv(out, from, tag); },
         nb::arg("buffer").none(), nb::arg("source").none(), nb::arg("tag").none() = 0);
+    c.def(
+        "recv_any",
+        [](const Self& self, nb::handle out, nb::handle tag) {
+            auto& on = self.get();
+            const auto prepared = recv_any(self, out, tag);
+            auto sender = -1;
+            without_gil(leaving(on), [&] { sender = detail::Access::run_from_any(on, prepared.call); });
+            return sender;
+        },
+        nb::arg("buffer").none(), nb::arg("tag").none() = 0,
+        nb::sig("def recv_any(self, buffer: typing.Any, tag: int = 0) -> int"),
+        "Receives a message of any other rank of the group into `buffer` and returns the sender's group rank. The "
+        "message must have the same length and type. Of each rank only the next message is considered, and only "
+        "if it has this tag; of several the first to arrive is received. Raises PeerLost once nobody is left who "
+        "could send.");
+    c.def(
+        "start_recv_any",
+        [](const Self& self, nb::handle out, nb::handle tag) { return start(self, recv_any(self, out, tag)); },
+        nb::arg("buffer").none(), nb::arg("tag").none() = 0,
+        nb::sig("def start_recv_any(self, buffer: typing.Any, tag: int = 0) -> Pending[int]"),
+        "Starts recv_any and returns at once; the Pending's wait() returns the sender. The array must not be used "
+        "until then.");
+    c.def(
+        "probe",
+        [](const Self& self, nb::handle source, nb::handle tag) {
+            return as_tuple(*probe(self, source, tag, true));
+        },
+        nb::arg("source").none() = nb::none(), nb::arg("tag").none() = 0,
+        nb::sig("def probe(self, source: int | None = None, tag: int = 0) -> tuple[int, int]"),
+        "Waits until group rank `source`, or any other rank for None, has sent a message with this tag that this "
+        "rank would receive next. Returns its sender and its length in bytes without receiving it.");
+    c.def(
+        "try_probe",
+        [](const Self& self, nb::handle source, nb::handle tag) {
+            const auto found = probe(self, source, tag, false);
+            return found ? as_tuple(*found) : nb::object(nb::none());
+        },
+        nb::arg("source").none() = nb::none(), nb::arg("tag").none() = 0,
+        nb::sig("def try_probe(self, source: int | None = None, tag: int = 0) -> tuple[int, int] | None"),
+        "Like probe, but returns None at once if there is no such message.");
     both(
         c, "send_recv", "buffer: typing.Any, to: int, out: _T, source: int, tag: int = 0",
         "Sends `buffer` to group rank `to` and receives `out` from `source` at the same time, with one tag. "
@@ -750,6 +854,9 @@ void bind_communicator(nb::module_& m) {
     c.def("recv_object", &recv_object, nb::arg("source").none(),
           nb::sig("def recv_object(self, source: int) -> typing.Any"),
           "Returns the object that group rank `source` sends with send_object.");
+    c.def("recv_any_object", &recv_any_object,
+          nb::sig("def recv_any_object(self) -> tuple[int, typing.Any]"),
+          "Returns the group rank of any other rank that calls send_object, and its object.");
     c.def("all_gather_object", &all_gather_object, nb::arg("object").none(),
           nb::sig("def all_gather_object(self, object: _T) -> list[_T]"),
           "Returns the objects of all ranks of the group, in order, sent by pickle.");

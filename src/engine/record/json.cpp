@@ -74,7 +74,7 @@ std::string entry(const RecordedCall& recorded, const CallRing& ring, std::size_
         .text("profiling_name", cat(engine, ":", to_string(call.operation)))
         .text("operation", to_string(call.operation));
     if (operation.reduces) object.text("reduction", to_string(call.reduction));
-    if (operation.argument != Argument::none) object.add("argument", call.argument);
+    if (operation.argument != Argument::none && !call.is_from_any()) object.add("argument", call.argument);
     if (operation.argument == Argument::distance)
         object.text("edge", call.edge == Edge::open ? "open" : "wrap");
     if (call.operation == Operation::send_recv) object.add("source", call.source);

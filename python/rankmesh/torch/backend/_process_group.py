@@ -33,7 +33,7 @@ from rankmesh.torch.backend._engine import Engine
 from rankmesh.torch.backend._forms import Tensors, one_each, only, options_of, reduction_of, row_counts, several
 from rankmesh.torch.backend._memory import After, joined, memory, place_for, reduced
 from rankmesh.torch.backend._sparse import Sparse
-from rankmesh.torch.backend._work import UNSET, Started, Turn
+from rankmesh.torch.backend._work import ANY_SOURCE, UNSET, Started, Turn
 
 _Call = tuple[str, tuple[Any, ...]]
 
@@ -233,10 +233,8 @@ class ProcessGroup(dist.ProcessGroup):
         return self._message("recv", only(tensors, "recv"), src, tag, [])
 
     def recv_anysource(self, tensors: Tensors, tag: int) -> Work:
-        """Raises: a receive needs a source."""
-        raise UsageError(
-            "the backend 'rankmesh' was asked to receive from any rank, which it does not support; pass src="
-        )
+        """Starts to receive a tensor from any other rank; the Work's source_rank() is the sender."""
+        return self._message("recv_any", only(tensors, "recv"), ANY_SOURCE, tag, [])
 
     # --- the state of the group
 
@@ -340,7 +338,8 @@ class ProcessGroup(dist.ProcessGroup):
     def _message(self, name: str, tensor: torch.Tensor, peer: int, tag: int, copies: list[After] | None) -> Work:
         buffer = memory(tensor, copies)
         with self._turn:
-            pending = getattr(self._communicator(), "start_" + name)(buffer, peer, tag)
+            arguments = (buffer, tag) if peer == ANY_SOURCE else (buffer, peer, tag)
+            pending = getattr(self._communicator(), "start_" + name)(*arguments)
         source = self.rank() if copies is None else peer
         return Started(self._turn, [pending], [tensor], copies or (), self._timeout, source)
 

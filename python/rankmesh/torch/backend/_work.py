@@ -19,6 +19,7 @@ from rankmesh.torch.backend._errors import ENGINE_ERRORS
 
 UNSET = datetime.timedelta(milliseconds=-1)  # c10d's kUnsetTimeout
 NO_TIMEOUT = datetime.timedelta(0)  # c10d's kNoTimeout: wait as long as the group's timeout
+ANY_SOURCE = -2  # the source of a message from any rank, until it is known
 SHORTEST, LONGEST = 0.00002, 0.002  # seconds between two looks at a pending operation
 
 
@@ -180,7 +181,9 @@ class Started(Work):
             return
         try:
             for each in self._pending:
-                each.wait(max(until - time.monotonic(), SHORTEST))
+                result = each.wait(max(until - time.monotonic(), SHORTEST))
+                if self._source == ANY_SOURCE:
+                    self._source = result
             for copy in self._after:
                 copy()
         except Exception as error:  # every later wait raises it again
