@@ -168,9 +168,8 @@ bool overlap(const Place& a, const Place& b) {
 }
 
 bool overlaps_itself(const MemoryLayout& layout) {
-    auto all = std::array<of_memory_layout::Dimension, MemoryLayout::most>{};
-    const auto dimensions = std::span(all).first(layout.dimensions().size());
-    std::ranges::copy(layout.dimensions(), dimensions.begin());
+    const auto given = layout.dimensions();
+    auto dimensions = std::vector(given.begin(), given.end());
     std::ranges::sort(dimensions, {}, [](const auto& of) { return std::abs(of.stride); });
     auto reach = static_cast<std::ptrdiff_t>(layout.run());
     for (auto [extent, stride] : dimensions) {
