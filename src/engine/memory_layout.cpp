@@ -3,7 +3,7 @@
 
 #include <algorithm>
 #include <cstring>
-#include <limits>
+#include <ranges>
 #include <vector>
 
 #include <rankmesh/core/error.hpp>
@@ -168,15 +168,19 @@ bool overlap(const Place& a, const Place& b) {
 }
 
 bool overlaps_itself(const MemoryLayout& layout) {
-    const auto given = layout.dimensions();
-    auto dimensions = std::vector(given.begin(), given.end());
-    std::ranges::sort(dimensions, {}, [](const auto& of) { return std::abs(of.stride); });
-    auto reach = static_cast<std::ptrdiff_t>(layout.run());
-    for (auto [extent, stride] : dimensions) {
-        if (std::abs(stride) < reach) return true;
-        reach += std::abs(stride) * (extent - 1);
-    }
-    return false;
+    // Each dimension must reach beyond the elements of those inside it.
+    const auto nests = [&](const auto& from_the_innermost) {
+        auto reach = static_cast<std::ptrdiff_t>(layout.run());
+        for (auto [extent, stride] : from_the_innermost) {
+            if (std::abs(stride) < reach) return false;
+            reach += std::abs(stride) * (extent - 1);
+        }
+        return true;
+    };
+    if (nests(std::views::reverse(layout.dimensions()))) return false;
+    auto sorted = std::vector(layout.dimensions().begin(), layout.dimensions().end());
+    std::ranges::sort(sorted, {}, [](const auto& of) { return std::abs(of.stride); });
+    return !nests(sorted);
 }
 
 }  // namespace rankmesh::detail

@@ -7,7 +7,7 @@ from array import array
 
 import numpy as np
 from numpy.typing import NDArray
-from rankmesh import Communicator, Mesh, Pending, Report, World, check, run
+from rankmesh import Communicator, Member, Mesh, Pending, Report, World, check, run
 from typing_extensions import assert_type
 
 Floats = NDArray[np.float32]
@@ -31,6 +31,14 @@ def collectives(dp: Communicator, x: Floats, y: Floats, bytes: array[int]) -> No
     assert_type(dp.shift(x), Floats)
     assert_type(dp.all_gather_object("a"), list[str])
     dp.all_reduce(x, reduction="summ")  # type: ignore[arg-type] # pyright: ignore[reportArgumentType]
+
+
+def exchanges(me: Member, field: Floats, sides: list[Floats]) -> None:
+    """A field and buffers of neighbours keep their types."""
+    assert_type(me.halo(field, ["x", None], width=2, edge="open", corners=True), Floats)
+    assert_type(me.start_halo(field, ("x",)), Pending[Floats])
+    assert_type(me.neighbor_all_to_all(["x"], sides, sides), list[Floats])
+    assert_type(me.start_neighbor_all_to_all(["x"], sides, sides, "open").wait(), list[Floats])
 
 
 async def pending(dp: Communicator, x: Floats) -> None:

@@ -99,9 +99,8 @@ constexpr Strided<T, N> strided(T* data, const detail::Length (&extents)[N],
 }
 /// Returns a view of a whole row-major array, whose faces and blocks are its slices.
 ///
-///     void send_face(Communicator& y, std::vector<double>& field, int nx, int ny, int nz) {
-///         y.send(strided(field.data(), {nx, ny, nz}).slice(1, ny - 1, 1), y.rank() + 1);
-///     }
+///     auto field = std::vector<double>(3 * 4 * 5);
+///     EXPECT_EQ(strided(field.data(), {3, 4, 5}).slice(1, 0, 1).size(), 15U);
 template <class T, std::size_t N>
 constexpr Strided<T, N> strided(T* data, const detail::Length (&extents)[N]) {
     auto lengths = std::array<typename Strided<T, N>::Lengths, 2>{};

@@ -65,8 +65,8 @@ MemoryLayout layout_of(const B& buffer) {
 
 /// A call on buffers of which one or both are strided: `in` and `out` point to their first elements.
 struct StridedCall : Call {
-    StridedCall(const Call& call, const MemoryLayout& in, const MemoryLayout& out)
-        : Call(call), in_layout(in), out_layout(out) {}
+    StridedCall(const Call& call, const MemoryLayout& of_in, const MemoryLayout& of_out)
+        : Call(call), in_layout(of_in), out_layout(of_out) {}
 
     MemoryLayout in_layout;
     MemoryLayout out_layout;
