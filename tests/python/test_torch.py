@@ -21,7 +21,9 @@ from rankmesh._core import make_blueprint
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 import torch.distributed as dist  # noqa: E402
 from rankmesh.torch import Axes, _agree, _groups, _plan, _world, init  # noqa: E402
-from torch_ranks import Counting, NewGroups, example, fake_world, free_port, ranks  # noqa: E402
+from torch_ranks import Counting, NewGroups, example, fake_world, free_port, preload, ranks  # noqa: E402
+
+preload("torch.distributed.fsdp", "torch.distributed.pipelining", "torch.distributed.checkpoint", "torch._dynamo")
 
 
 def every_set(mesh: Mesh) -> list[tuple[str, ...]]:

@@ -23,7 +23,7 @@ from rankmesh.torch import _groups, _init_device_mesh, _start  # noqa: E402
 from torch.distributed.device_mesh import DeviceMesh, init_device_mesh  # noqa: E402
 from torch_ranks import NewGroups, fake_world, free_port, preload, ranks  # noqa: E402
 
-preload("torch.distributed.fsdp", "torch.distributed.tensor.parallel")
+preload("torch.distributed.fsdp", "torch.distributed.tensor.parallel", "torch._dynamo")
 
 NAMES = ("a", "b", "c", "d")
 

@@ -15,7 +15,9 @@ import rankmesh
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 import torch.distributed as dist  # noqa: E402
-from torch_ranks import NewGroups, fake_world, ranks  # noqa: E402
+from torch_ranks import NewGroups, fake_world, preload, ranks  # noqa: E402
+
+preload("torch.distributed.fsdp", "torch.distributed.pipelining", "torch._dynamo")
 
 
 def check(live: Any, pure: Any) -> None:

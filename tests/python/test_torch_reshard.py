@@ -19,7 +19,7 @@ from torch.distributed.tensor import DTensor, Partial, Shard, distribute_tensor 
 from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
 from torch_ranks import example, free_port, preload, ranks  # noqa: E402
 
-preload("torch.distributed.tensor", "rankmesh.torch._reshard.api")
+preload("torch.distributed.tensor", "torch._dynamo", "rankmesh.torch._reshard.api")
 
 
 def hand_over(rank: int, size: int, seed: int, cases: int) -> None:

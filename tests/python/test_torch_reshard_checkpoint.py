@@ -21,7 +21,9 @@ from torch.distributed.device_mesh import init_device_mesh  # noqa: E402
 from torch.distributed.tensor import Replicate, Shard, distribute_tensor  # noqa: E402
 from torch_ranks import preload, ranks  # noqa: E402
 
-preload("torch.distributed.tensor", "torch.distributed.checkpoint", "rankmesh.torch._reshard.checkpoint")
+preload(
+    "torch.distributed.tensor", "torch.distributed.checkpoint", "torch._dynamo", "rankmesh.torch._reshard.checkpoint"
+)
 
 SHAPES = {"qkv": (12, 5), "gate": (7, 5), "up": (7, 5), "head": (3, 11), "empty": (0, 4), "one": ()}
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib.util
 import re
 import shlex
@@ -41,6 +42,12 @@ def example() -> Any:
     return module
 
 
+@functools.cache
+def losses_alone() -> list[float]:
+    found: list[float] = example().train_alone(STEPS)
+    return found
+
+
 def losses(rank: int, size: int, layouts: list[tuple[str, Any]]) -> list[tuple[str, list[float]]]:
     train = example()
     meshes = [train.mesh_of(settings, framework) for framework, settings in layouts]
@@ -49,7 +56,7 @@ def losses(rank: int, size: int, layouts: list[tuple[str, Any]]) -> list[tuple[s
 
 def check(layouts: list[tuple[str, Any]], folder: Path) -> list[str]:
     """The meshes of these settings of frameworks, in each of which the losses must be those of one process."""
-    alone = example().train_alone(STEPS)
+    alone = losses_alone()
     assert alone[-1] < alone[0] - 0.1  # it learns
     results = ranks(8, losses, folder, layouts)
     for rank, found in enumerate(results):

@@ -18,7 +18,7 @@ from typing import Any
 
 LIMIT = 60.0  # seconds for a world
 _processes = multiprocessing.get_context("forkserver")
-_preloaded = ["torch.distributed.device_mesh", "rankmesh.torch"]
+_preloaded = ["pytest", "torch.distributed.device_mesh", "rankmesh.torch"]
 _processes.set_forkserver_preload(_preloaded)
 
 
