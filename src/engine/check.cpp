@@ -146,9 +146,7 @@ bool has_wrong_length(const Call& call, const Traits& operation, std::size_t n) 
     return operation.in_parts ? call.in_count != call.out_count * n : call.out_count != call.in_count * n;
 }
 
-}  // namespace
-
-bool check_lengths(const Call& call, const CommunicatorState& state) {
+[[gnu::always_inline]] inline bool has_both(const Call& call, const CommunicatorState& state) {
     const auto& operation = traits(call.operation);
     check_space(call, state);
     if (operation.reduces && !reduces(call.reduction, call.dtype)) wrong_reduction(call, state);
@@ -177,9 +175,13 @@ bool check_lengths(const Call& call, const CommunicatorState& state) {
     return true;
 }
 
+}  // namespace
+
+bool check_lengths(const Call& call, const CommunicatorState& state) { return has_both(call, state); }
+
 void check_buffers(const Call& call, const CommunicatorState& state) {
     const auto& operation = traits(call.operation);
-    if (!check_lengths(call, state)) return;
+    if (!has_both(call, state)) return;
     if (operation.in_place == InPlace::same && call.in == call.out) return;
     if (overlap(call) && !is_in_place(call, state.rank)) wrong_overlap(call, state);
 }

@@ -66,15 +66,6 @@ inline Call make_send_recv(const AnyBuffer<const void>& in, int to, const AnyBuf
     return call;
 }
 
-/// Returns `call`, with the layouts of its buffers where one of them is strided.
-template <class In, class Out>
-auto with_layouts(Call&& call, const In& in, const Out& out) {
-    if constexpr (Laid<In> || Laid<Out>)
-        return StridedCall(call, layout_of(in), layout_of(out));
-    else
-        return std::move(call);
-}
-
 template <class In, class Out>
 auto moving(Operation operation, In&& in, Out&& out, int argument = 0, Edge edge = {}) {
     if constexpr (accept<fault_of<In, Out>()>()) {
@@ -83,7 +74,11 @@ auto moving(Operation operation, In&& in, Out&& out, int argument = 0, Edge edge
         auto written = any_buffer<void>(out, what);
         if constexpr (std::is_void_v<element_t<In>> || std::is_void_v<element_t<Out>>)
             written.unit = read.unit;  // memory without a type may hold complex numbers
-        return with_layouts(make_call(operation, read, written, argument, edge), in, out);
+        if constexpr (Laid<In> || Laid<Out>)
+            return StridedCall(make_call(operation, read, written, argument, edge), layout_of(in),
+                               layout_of(out));
+        else
+            return make_call(operation, read, written, argument, edge);
     } else {
         return Call{};
     }
@@ -118,20 +113,23 @@ consteval Reduction reduction_of() {
 
 template <class In>
 auto sending(In&& in, int to, Tag tag) {
-    if constexpr (accept<fault_of_in<In>()>())
-        return with_layouts(
-            make_send(any_buffer<const void>(in, [] { return buffer_of(Operation::send); }), to, tag), in,
-            in);
-    else
+    const auto what = [] { return buffer_of(Operation::send); };
+    if constexpr (!accept<fault_of_in<In>()>())
         return Call{};
+    else if constexpr (Laid<In>)
+        return StridedCall(make_send(any_buffer<const void>(in, what), to, tag), layout_of(in), {});
+    else
+        return make_send(any_buffer<const void>(in, what), to, tag);
 }
 template <class Out>
 auto receiving(Out&& out, int from, Tag tag) {
-    if constexpr (accept<fault_of<Out, Out>()>())
-        return with_layouts(
-            make_recv(any_buffer<void>(out, [] { return buffer_of(Operation::recv); }), from, tag), out, out);
-    else
+    const auto what = [] { return buffer_of(Operation::recv); };
+    if constexpr (!accept<fault_of<Out, Out>()>())
         return Call{};
+    else if constexpr (Laid<Out>)
+        return StridedCall(make_recv(any_buffer<void>(out, what), from, tag), {}, layout_of(out));
+    else
+        return make_recv(any_buffer<void>(out, what), from, tag);
 }
 template <class In, class Out>
 auto exchanging(In&& in, int to, Out&& out, int from, Tag tag) {
