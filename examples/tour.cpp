@@ -103,6 +103,31 @@ void messages(rankmesh::World& world) {
     expect(halo[1] == static_cast<float>(2 * after), "batch, from after");
 }
 
+void serve(rankmesh::Communicator& on, int tasks) {
+    auto results = std::vector<double>();
+    for (int task = 0; task < tasks; ++task) {
+        const auto message = on.probe(rankmesh::any_rank);
+        results.resize(message.count<double>());
+        on.recv(results, message.from);
+        on.send(task, message.from);
+    }
+}
+
+void from_any_rank(rankmesh::World& world) {
+    auto on = world.join({{"dp", rankmesh::rest}}).on("dp");
+    constexpr auto each = 3;
+    if (on.rank() == 0) return serve(on, each * (on.size() - 1));
+    auto last = -1;
+    for (int i = 0; i < each; ++i) {
+        const auto results = std::vector<double>(static_cast<std::size_t>(on.rank() + i), 1.0);
+        auto task = -1;
+        on.send(results, 0);
+        on.recv(task, 0);
+        expect(task > last, "a later task");
+        last = task;
+    }
+}
+
 void lists(rankmesh::World& world) {
     auto me = world.join({{"dp", rankmesh::rest}});
     auto dp = me.on("dp");
@@ -242,6 +267,7 @@ int main() {
     rankmesh::threads::run(8, several_meshes);
     rankmesh::threads::run(4, operations);
     for (const auto ranks : {1, 2, 3, 4}) rankmesh::threads::run(ranks, messages);
+    rankmesh::threads::run(4, from_any_rank);
     rankmesh::threads::run(4, lists);
     separate_channels();
     rankmesh::threads::run(4, local_ranks);

@@ -207,6 +207,7 @@ std::optional<Message> Communicator::run_probe(int from, Tag tag, bool waits) {
     auto found = std::optional<Message>{};
     detail::recorded_message(state, call, [&] {
         found = state.channel->probe(call, *state.label, state.timeout);
+        if (!found) throw EngineFailure("this engine does not tell which messages wait");
         return found->from;
     });
     return found;

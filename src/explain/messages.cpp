@@ -72,12 +72,14 @@ std::vector<int> Messages::missing_senders(int rank, const RecordedEntry& entry)
     auto ranks = std::vector<int>{};
     for (std::size_t i = 0; i < entry.group->ranks.size(); ++i) {
         const auto from = entry.group->ranks[i];
-        if (from == rank || std::cmp_not_equal(entry.call->argument.value_or(static_cast<std::int64_t>(i)), i))
+        if (from == rank ||
+            std::cmp_not_equal(entry.call->argument.value_or(static_cast<std::int64_t>(i)), i))
             continue;
         const auto found = streams_.find({communicator, from, rank});
         if (found != streams_.end() && found->second.is_whole) {
             const auto& [sends, receives, whole] = found->second;
-            if (sends.size() > receives.size() && sends[receives.size()]->call->tag == entry.call->tag) return {};
+            if (sends.size() > receives.size() && sends[receives.size()]->call->tag == entry.call->tag)
+                return {};
         }
         ranks.push_back(from);
     }

@@ -12,6 +12,25 @@ int WaitGraph::call(std::vector<int> missing) {
     return static_cast<int>(missing_.size()) - 1;
 }
 
+void WaitGraph::narrow(const std::vector<int>& calls) {
+    if (calls.empty()) return;
+    const auto is_narrow = [&](int call) { return std::ranges::count(calls, call) > 0; };
+    auto goes_on = std::vector<bool>(held_by_.size());
+    for (std::size_t rank = 0; rank < held_by_.size(); ++rank) goes_on[rank] = held_by_[rank] == free;
+    const auto may = [&](int rank) { return goes_on[at(rank)]; };
+    for (auto changed = true; changed;) {
+        changed = false;
+        for (const auto rank : held()) {
+            if (may(rank)) continue;
+            auto& others = missing_[at(held_by_[at(rank)])];
+            const auto any = is_narrow(held_by_[at(rank)]);
+            if (!(any ? std::ranges::any_of(others, may) : std::ranges::all_of(others, may))) continue;
+            if (any) std::erase_if(others, [&](int other) { return !may(other); });
+            goes_on[at(rank)] = changed = true;
+        }
+    }
+}
+
 std::vector<int> WaitGraph::held() const {
     auto ranks = std::vector<int>{};
     for (int rank = 0; rank < static_cast<int>(held_by_.size()); ++rank)

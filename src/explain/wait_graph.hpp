@@ -16,6 +16,9 @@ public:
 
     /// Adds a call that these ranks have not made, and returns its number.
     int call(std::vector<int> missing);
+    /// A call needs one of its ranks only: while one of them may go on, it waits for no other. Called once
+    /// all ranks are held.
+    void narrow(const std::vector<int>& calls);
     void hold(int rank, int call) { held_by_[at(rank)] = call; }
 
     bool is_held(int rank) const { return held_by_[at(rank)] != free; }

@@ -5,6 +5,7 @@
 
 #include <rankmesh/explain/order.hpp>
 
+#include "explain/agreement.hpp"
 #include "explain/findings.hpp"
 #include "explain/messages.hpp"
 #include "explain/wait_graph.hpp"
@@ -22,6 +23,7 @@ public:
     Standing(const Evidence& evidence, const Messages& messages)
         : evidence_(evidence), messages_(messages), graph_(evidence.ranks().size()) {
         for (const auto& [rank, record] : evidence.records()) place(rank, *record);
+        graph_.narrow(from_any_);
     }
 
     struct Waiting {
@@ -85,7 +87,11 @@ private:
         waiting_.push_back({&entry, {}, std::move(missing)});
         return graph_.call(std::move(places));
     }
-    int message(int rank, const RecordedEntry& entry) { return add(entry, messages_.missing(rank, entry)); }
+    int message(int rank, const RecordedEntry& entry) {
+        const auto call = add(entry, messages_.missing(rank, entry));
+        if (call >= 0 && is_from_any(*entry.call)) from_any_.push_back(call);
+        return call;
+    }
     int collective(const RecordedEntry& entry) {
         const auto [call, is_new] = calls_.try_emplace({evidence_.number_of(entry), entry.number}, -1);
         if (!is_new) return call->second;
@@ -111,6 +117,7 @@ private:
     std::map<std::pair<int, std::int64_t>, int> calls_;
     std::map<std::pair<int, std::int64_t>, std::vector<int>> unfinished_;
     std::map<int, const RecordedEntry*> held_;
+    std::vector<int> from_any_;  // calls of the graph that need one of the ranks that are missing
 };
 
 /// Returns all members of the communicators in which these ranks wait; with `alike`, also of other

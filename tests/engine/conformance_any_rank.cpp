@@ -135,6 +135,34 @@ TEST(Conformance, AnyRank_WhenTagsDiffer_TakesTheMessageOfItsTag) {
     });
 }
 
+TEST(Conformance, AnyRank_WhenReceivesAreStarted_KeepsTheirOrder) {
+    on_every_rank([](World& world) {
+        auto on = world.join({{"dp", rest}}).on("dp");
+        if (on.size() == 1) return;
+        auto first = on.rank();
+        auto second = on.rank() + 100;
+        auto third = on.rank() + 200;
+        auto got = std::vector<int>(3, -1);
+        if (on.rank() == 0) {
+            auto given = on.start_recv(got[0], 1, 6);
+            auto any = on.start_recv(got[1], any_rank, 6);
+            auto behind = on.start_recv(got[2], 1, 6);
+            on.barrier();
+            behind.wait();
+            any.wait();
+            given.wait();
+            EXPECT_EQ(got, (std::vector{1, 101, 201}));
+            EXPECT_EQ(any.sender(), 1);
+        } else {
+            on.barrier();
+            if (on.rank() > 1) return;
+            on.send(first, 0, 6);
+            on.send(second, 0, 6);
+            on.send(third, 0, 6);
+        }
+    });
+}
+
 TEST(Conformance, AnyRank_WhenReceiverIsInACollective_LetsTheSenderGoOn) {
     on_every_rank([](World& world) {
         auto on = world.join({{"dp", rest}}).on("dp");

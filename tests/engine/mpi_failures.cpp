@@ -341,6 +341,21 @@ TEST(MpiFailures, AMessageThatNobodySendsIsReportedWithWhereItsSenderIs) {
         "mesh dp=2 tp=2, for ");
 }
 
+TEST(MpiFailures, AnyRank_WhenNobodySends_ReportsAllOthers) {
+    auto outcome = job("timeout-any");
+    expect_failed(outcome);
+    EXPECT_HAS(
+        outcome,
+        "on rank 0 [dp=0 tp=0] in recv of 1000 f32 from any rank (4000 bytes), message number 1 on 'dp,tp'");
+    EXPECT_HAS(outcome, ": arrived {0}, missing 1 [dp=0 tp=1], 2 [dp=1 tp=0], 3 [dp=1 tp=1]; rank 1 ");
+    outcome = job("ends-early-any");
+    expect_failed(outcome);
+    EXPECT_HAS(
+        outcome,
+        "ranks 1 [dp=0 tp=1], 2 [dp=1 tp=0], 3 [dp=1 tp=1] have ended the world without what this waits for: "
+        "rank 0 [dp=0 tp=0] in recv of 1000 f32 from any rank (4000 bytes), message number 2 on ");
+}
+
 TEST(MpiFailures, WhereverARankThrowsTheJobEndsAndItsTextIsPrinted) {
     for (int point = 0; point < 8; ++point) {
         SCOPED_TRACE("point " + std::to_string(point));

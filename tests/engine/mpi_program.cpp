@@ -311,6 +311,12 @@ int program(const std::string& mode, int argc, char** argv) {
         std::puts("ended well");
         return 0;
     }
+    if (mode == "ends-early-any") {  // one rank that could send is left, for a while
+        if (world.rank() == 0 && all.recv(x, any_rank) == 3) all.recv(x, any_rank);
+        if (world.rank() == 3) std::this_thread::sleep_for(std::chrono::milliseconds(300));
+        if (world.rank() == 3) all.send(x, 0);
+        return 0;
+    }
     if (mode.starts_with("ends-early") && odd) return 0;
     if (mode == "ends-early-join") world.join({{"dp", rest}});
     if (mode == "ends-early-recv") {
@@ -354,6 +360,10 @@ int program(const std::string& mode, int argc, char** argv) {
     }
     if (mode == "timeout-join" && odd) std::this_thread::sleep_for(std::chrono::minutes(1));
     if (mode == "timeout-join") world.join({{"dp", rest}});
+    if (mode == "timeout-any") {
+        if (world.rank() == 0) all.recv(x, any_rank);
+        all.within(std::chrono::minutes(1)).barrier();
+    }
     if (mode == "timeout-recv") {
         if (odd) me.on("tp").within(std::chrono::minutes(1)).barrier();  // rank 0 never comes
         if (world.rank() == 0) all.recv(x, 1);

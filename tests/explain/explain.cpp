@@ -335,6 +335,24 @@ TEST(Explain, NamesBothEndsOfMessagesThatDoNotFit) {
     EXPECT_EQ(peer.findings.front().ranks, (std::vector{0, 1}));
 }
 
+TEST(Explain, AnyRank_WhenAllOthersWaitForIt_IsACycle) {
+    auto job = RecordedJob(Mesh{{"pp", 3}});
+    job.all({{"pp"}});
+    job[0] = {Step{{"pp"}, "recv", 4, "f32", "", -1}};
+    job.run();
+    const auto said = explain(records_of(job));
+    ASSERT_FALSE(said.findings.empty());
+    EXPECT_EQ(said.findings[0].kind, Kind::cycle) << said.findings[0].text;
+    EXPECT_NE(said.findings[0].text.find("recv of 4 f32 from any rank on 'pp'"), std::string::npos)
+        << said.findings[0].text;
+
+    // A rank that may still send is not waited for by the others.
+    job[2] = {};
+    job.run();
+    const auto open = explain(records_of(job));
+    EXPECT_NE(open.findings.at(0).kind, Kind::cycle) << open.findings[0].text;
+}
+
 TEST(Explain, TellsInAGroupOfTwoWhoDiffersByTheOtherGroups) {
     auto job = RecordedJob(Mesh{{"dp", 3}, {"tp", 2}});
     job.all({{"tp"}});

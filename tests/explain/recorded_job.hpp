@@ -171,6 +171,8 @@ private:
 
     bool is_over(int rank, const Made& made) const {
         const auto group = mesh_.group(rank, axes_of(made.step));
+        if (made.step.is_message() && made.step.argument < 0)
+            return false;  // from any rank, and nobody sends
         if (made.step.is_message()) {
             const auto peer = group[made.step.argument];
             const auto me = *group.group_rank(rank);

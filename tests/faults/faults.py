@@ -113,7 +113,8 @@ ROOTED = ("reduce", "broadcast", "gather", "scatter")
 REDUCING = ("all_reduce", "reduce", "scan", "reduce_scatter", "list")
 RINGS = ("send_recv", "halo")  # messages to both neighbours
 TAGGED = RINGS + ("message",)
-OPERATIONS = REDUCING + ("broadcast", "gather", "scatter", "all_gather", "all_to_all", "shift") + TAGGED
+MESSAGES = ("message", "any")  # between the root and the rank behind it; "any": received from any rank
+OPERATIONS = REDUCING + ("broadcast", "gather", "scatter", "all_gather", "all_to_all", "shift") + TAGGED + ("any",)
 PLANS = ("order", "name", "axis", "sizes", "over", "separate")
 
 
@@ -156,7 +157,7 @@ class Job:
     def members(self, step, rank):
         """The ranks with which `rank` makes this call: none for one that its message passes by."""
         group = self.group(step["axes"], rank)
-        if step["operation"] != "message":
+        if step["operation"] not in MESSAGES:
             return group
         ends = [group[step["root"] % len(group)], group[(step["root"] + 1) % len(group)]]
         return ends if rank in ends else []
@@ -194,8 +195,9 @@ def draw(engine, checked, seed, number, timeout, rare=False, store="folder"):
             "length": (chance.choice([1, 20, 20, 20, 20000]) + i) * 2, "type": chance.choice(["i32", "f32", "i64"]),
             "reduction": chance.choice(["sum", "max"]), "root": chance.randrange(job.ranks),
             "how": chance.choice(["blocking", "blocking", "started"]), "tag": chance.choice([0, 0, 1, 2])})
-    if engine == "nccl":  # which has no other scan
+    if engine == "nccl":  # which has no other scan, and receives from given ranks
         for step in job.steps:
+            step["operation"] = "message" if step["operation"] == "any" else step["operation"]
             step["reduction"] = "sum" if step["operation"] == "scan" else step["reduction"]
     job.victim = chance.randrange(job.ranks)
     row = chance.choice(["dies"] * 6 + ["early", "absent", "stopped", "plans"] + ["mismatch", "sequence"] * 3 + ["harmless"] * 2)
@@ -236,7 +238,7 @@ def change_calls(job, chance):
         takes_part = [i for i in takes_part if job.steps[i]["operation"] in REDUCING and
                       (job.engine != "nccl" or job.steps[i]["operation"] != "scan")]
     if job.kind == "operation":
-        takes_part = [i for i in takes_part if job.steps[i]["operation"] != "message"]
+        takes_part = [i for i in takes_part if job.steps[i]["operation"] not in MESSAGES]
     if job.kind == "tag":
         takes_part = [i for i in takes_part if job.steps[i]["operation"] in TAGGED]
     if job.kind == "swap":
@@ -255,7 +257,7 @@ def change_calls(job, chance):
     job.victim_steps = [dict(step) for step in job.steps]
     own = job.victim_steps[at]
     if job.kind == "operation":
-        own["operation"] = chance.choice([name for name in OPERATIONS if name not in ("message", own["operation"])])
+        own["operation"] = chance.choice([name for name in OPERATIONS if name not in (*MESSAGES, own["operation"])])
         if job.engine == "nccl" and own["operation"] == "scan":
             own["reduction"] = "sum"
     if job.kind == "length":

@@ -304,6 +304,12 @@ bool perform(Communicator& on, const Step& step, R reduction, const std::functio
                  [&] { return on.start_send(in, receiver, step.tag); });
         else if (operation == "message" && me == receiver)
             call([&] { on.recv(out, r, step.tag); }, [&] { return on.start_recv(out, r, step.tag); });
+        else if (operation == "any" && me == root)
+            call([&] { on.send(in, receiver, 400 + step.id); },
+                 [&] { return on.start_send(in, receiver, 400 + step.id); });
+        else if (operation == "any" && me == receiver)  // with a tag that no other message has
+            call([&] { on.recv(out, any_rank, 400 + step.id); },
+                 [&] { return on.start_recv(out, any_rank, 400 + step.id); });
         else if (operation == "barrier")
             call([&] { on.barrier(); }, [&] { return on.start_barrier(); });
     };
@@ -333,7 +339,7 @@ bool perform(Communicator& on, const Step& step, R reduction, const std::functio
         if (operation == "halo")
             right =
                 i < length ? given((me + size - 1) % size, length + i) : given((me + 1) % size, i - length);
-        if (operation == "message" && me == receiver) right = given(root, i);
+        if ((operation == "message" || operation == "any") && me == receiver) right = given(root, i);
         const auto ignored = (operation == "reduce" || operation == "gather") && me != root;
         if (ignored || out[i] == right) continue;
         // The error of a call on a stream is thrown by the next one.

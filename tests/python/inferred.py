@@ -26,7 +26,13 @@ def collectives(dp: Communicator, x: Floats, y: Floats, bytes: array[int]) -> No
     assert_type(dp.gather(x, y if dp.rank == 0 else None), Floats | None)
     assert_type(dp.scatter(None, y), Floats)
     assert_type(dp.all_to_all_v(x, [1], y, [1]), Floats)
+    assert_type(dp.gather_v(x, y, [1]), Floats)
+    assert_type(dp.gather_v(x, None), None)
+    assert_type(dp.scatter_v(None, None, y), Floats)
     assert_type(dp.recv(y, 0), Floats)
+    assert_type(dp.recv_any(y), int)
+    assert_type(dp.probe(), tuple[int, int])
+    assert_type(dp.try_probe(1, tag=2), tuple[int, int] | None)
     assert_type(dp.send_recv(x, 1, y, 0), Floats)
     assert_type(dp.shift(x), Floats)
     assert_type(dp.all_gather_object("a"), list[str])
@@ -50,6 +56,7 @@ async def pending(dp: Communicator, x: Floats) -> None:
     assert_type(await started, Floats)
     with dp.start_scan(x) as scan:
         assert_type(scan, Pending[Floats])
+    assert_type(await dp.start_recv_any(x), int)
     assert_type(await dp.start_barrier(), None)
     assert_type(await dp.start_send(x, 1), None)
 

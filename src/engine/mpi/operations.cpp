@@ -158,7 +158,7 @@ void MpiChannel::run(const Call& call, const Label& label, Duration timeout) {
             const auto returns = ReturnsErrors();
             auto status = MPI_Status{};
             const auto code =
-                MPI_Recv(call.out, count, type, source_of(call), message_tag(call), comm_, &status);
+                MPI_Recv(call.out, count, type, peer(call.argument), message_tag(call), comm_, &status);
             check_length(call, number, label, status, code, part, status.MPI_SOURCE);
             if (call.argument == any_source) set_sender(status.MPI_SOURCE);
             break;
