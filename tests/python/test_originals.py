@@ -94,7 +94,7 @@ def originals(monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.setitem(sys.modules, "originals", module)
     loader.exec_module(module)
     yield module
-    for name in ("frameworks", "picotron_trainer"):
+    for name in ("frameworks", "processes"):
         sys.modules.pop(name, None)
 
 
@@ -108,7 +108,7 @@ def run(
         path.write_text(text)
     before = {path: path.read_bytes() for path in folder.rglob("*.*")}
     framework = originals.Framework(
-        "invented", "ours", files, (".", ".."), ("absent",), ("invented.part",), torch=any(files.values()), **other
+        "invented", "ours", (".", ".."), ("absent",), ("invented.part",), files=files, torch=any(files.values()), **other
     )
     code = originals.main(["invented", str(folder / "checkout"), *options], {"invented": framework})
     assert {path: path.read_bytes() for path in folder.rglob("*.*")} == before  # the checkout is as it was
@@ -148,7 +148,7 @@ def test_files_take_the_place_of_a_checkout(originals: Any, tmp_path: Path, caps
     run(originals, tmp_path, capsys, {"tests/test_wrong.py": 0}, "--own")  # writes the files
     tests = tmp_path / "checkout/tests"
     framework = originals.Framework(
-        "invented", "ours", {}, (".", "..", "../.."), ("absent",), ("invented.part",), torch=False
+        "invented", "ours", (".", "..", "../.."), ("absent",), ("invented.part",), torch=False
     )
     files = [str(tests / "test_sizes.py"), str(tests / "test_wrong.py")]
     assert originals.main(["invented", *files], {"invented": framework}) == 1
