@@ -108,7 +108,14 @@ def run(
         path.write_text(text)
     before = {path: path.read_bytes() for path in folder.rglob("*.*")}
     framework = originals.Framework(
-        "invented", "ours", (".", ".."), ("absent",), ("invented.part",), files=files, torch=any(files.values()), **other
+        package="invented",
+        install="ours",
+        files=files,
+        paths=(".", ".."),
+        stubs=("absent",),
+        bare=("invented.part",),
+        torch=any(files.values()),
+        **other,
     )
     code = originals.main(["invented", str(folder / "checkout"), *options], {"invented": framework})
     assert {path: path.read_bytes() for path in folder.rglob("*.*")} == before  # the checkout is as it was
