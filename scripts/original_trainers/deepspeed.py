@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """DeepSpeed's engine on its CPU accelerator: ZeRO, its pipeline, experts, AutoTP, Ulysses, and a client's mpu."""
 
+import sys
+
 from .framework import Framework, Layout
 
 _MESH = {"also_install": True}  # it makes a DeviceMesh
@@ -20,6 +22,7 @@ FRAMEWORK = Framework(
     },
     environment={"DS_ACCELERATOR": "cpu", "DS_IGNORE_CUDA_DETECTION": "1"},
     torch=False,  # its accelerator is the host
+    imports=("original_trainers.deepspeed_models", "deepspeed.runtime.zero.muon.muon_optimizer", "torch._dynamo"),
     layouts={
         "zero1": Layout(4, {"zero": {"stage": 1}}, **_NONE),
         "zero2": Layout(4, {"zero": {"stage": 2}}, **_NONE),
@@ -40,10 +43,10 @@ FRAMEWORK = Framework(
 
 
 def train(settings, steps, note):
-    import deepspeed.comm.torch
+    import deepspeed
     import torch
 
-    deepspeed.comm.torch.build_shm_op = lambda: None  # it compiles one for the host: Gloo does it instead
+    sys.modules["deepspeed.comm.torch"].build_shm_op = lambda: None  # it is compiled; Gloo does its work as well
     deepspeed.init_distributed(verbose=False)
     torch.manual_seed(0)
     from . import deepspeed_models
