@@ -3,7 +3,7 @@
 
 import deepspeed
 import torch
-from deepspeed.module_inject.layers import LinearAllreduce, LinearLayer
+from deepspeed.module_inject.layers import LinearAllreduce, LinearLayer, set_autotp_mode
 from deepspeed.moe.layer import MoE
 from deepspeed.moe.utils import split_params_into_different_moe_groups_for_optimizer
 from deepspeed.pipe import LayerSpec, PipelineModule
@@ -28,7 +28,7 @@ class Block(nn.Module):
 
 
 def initialize(settings, model, parameters=None, **options):
-    """The engine of a model, and its batches: random, and equal on ranks that share one."""
+    """The engine of a model."""
     config = {
         "train_micro_batch_size_per_gpu": BATCH,
         "gradient_accumulation_steps": settings.get("accumulated", 1),
@@ -37,39 +37,40 @@ def initialize(settings, model, parameters=None, **options):
         "steps_per_print": 1000,
     } | options.pop("config", {})
     optimizer = torch.optim.Adam(parameters or model.parameters(), lr=1e-2)
-    engine = deepspeed.initialize(model=model, optimizer=optimizer, config=config, **options)[0]
-    rank = engine.mpu.get_data_parallel_rank() if engine.mpu else groups._get_data_parallel_rank()
-    return engine, _batches(rank)
+    return deepspeed.initialize(model=model, optimizer=optimizer, config=config, **options)[0]
 
 
-def _batches(seed):
-    random = torch.Generator().manual_seed(1 + seed)
+def random_batches(number):
+    """Inputs and targets, equal on ranks that ask for the same number."""
+    random = torch.Generator().manual_seed(1 + number)
     while True:
         yield tuple(torch.randn(BATCH, SEQUENCE, WIDTH, generator=random) for _ in range(2))
 
 
-def stepper(engine, batches, part=slice(None)):
-    """A step of this engine on this part of each sequence."""
+def stepper(engine, shared=1, part=slice(None)):
+    """A step of this engine on this part of each sequence; `shared`: how many neighbours have one batch."""
+    batches = random_batches(torch.distributed.get_rank() // shared)
 
     def step():
         inputs, targets = (each[:, part] for each in next(batches))
         loss = nn.functional.mse_loss(engine(inputs), targets)
         engine.backward(loss)
         engine.step()
-        return loss, engine.get_global_grad_norm()
+        return loss.detach(), engine.get_global_grad_norm()
 
     return step
 
 
 def dense(settings):
-    return stepper(*initialize(settings, nn.Sequential(Block(), Block())))
+    return stepper(initialize(settings, nn.Sequential(Block(), Block())))
 
 
 def pipe(settings):
     topology = PipeModelDataParallelTopology(settings["pipe"], settings["model"], settings["data"])
     layers = [LayerSpec(Block) for _ in range(4)]
     model = PipelineModule(layers, topology=topology, loss_fn=nn.functional.mse_loss)
-    engine, batches = initialize(settings | {"accumulated": 2}, model)
+    engine = initialize(settings | {"accumulated": 2}, model)
+    batches = random_batches(engine.mpu.get_data_parallel_rank())
 
     def step():
         return engine.train_batch(batches), engine.get_global_grad_norm()
@@ -89,7 +90,7 @@ def experts(settings):
     model = nn.Sequential(Block(), Experts(), Block())
     parameters = {"params": list(model.parameters()), "name": "parameters"}
     parameters = split_params_into_different_moe_groups_for_optimizer(parameters)
-    return stepper(*initialize(settings, model, parameters))
+    return stepper(initialize(settings, model, parameters))
 
 
 def autotp(settings):
@@ -98,7 +99,8 @@ def autotp(settings):
         {"patterns": [r".*down\\.weight$"], "partition_type": "row"},
     ]
     how = {"autotp_size": settings["tp"], "partition_config": {"use_default_specs": False, "layer_specs": specs}}
-    return stepper(*initialize(settings, nn.Sequential(Block(), Block()), config={"tensor_parallel": how}))
+    engine = initialize(settings, nn.Sequential(Block(), Block()), config={"tensor_parallel": how})
+    return stepper(engine, settings["tp"])
 
 
 def mpu(settings):
@@ -114,10 +116,11 @@ def mpu(settings):
         topology = PipeModelDataParallelTopology(1, settings["tp"], ranks // settings["tp"])
         unit = PipelineParallelGrid(topology=topology)
     model = nn.Sequential(Block(), Block())
+    set_autotp_mode(training=True)  # else its layers have no gradients
     for block in model:
         group = unit.get_model_parallel_group()
         block.up, block.down = LinearLayer(block.up, group), LinearAllreduce(block.down, group)
-    return stepper(*initialize(settings, model, mpu=unit))
+    return stepper(initialize(settings, model, mpu=unit), settings["tp"])
 
 
 class Attention(nn.Module):
@@ -141,15 +144,13 @@ class Attention(nn.Module):
 def ulysses(settings):
     """Sequences that ranks share, whose groups are a mesh's, or with `mpu` those of ALST."""
     sp = settings["sp"]
-    ranks = torch.distributed.get_world_size()
     if settings.get("mpu"):
         parallel_state_sp.initialize_sequence_parallel(sp)
         group, options = parallel_state_sp.get_sequence_parallel_group(), {"mpu": parallel_state_sp}
     else:
-        sizes = (ranks // sp, sp)
+        sizes = (torch.distributed.get_world_size() // sp, sp)
         groups.mesh_device = deepspeed.comm.initialize_mesh_device(sizes, ("data_parallel", "sequence_parallel"))
         group, options = groups._get_sequence_parallel_group(), {"mesh_param": sizes}
-    engine, _ = initialize(settings, nn.Sequential(Attention(group), Block()), **options)
+    engine = initialize(settings, nn.Sequential(Attention(group), Block()), **options)
     mine = torch.distributed.get_rank(group) * SEQUENCE // sp
-    part = slice(mine, mine + SEQUENCE // sp)
-    return stepper(engine, _batches(torch.distributed.get_rank() // sp), part)
+    return stepper(engine, sp, slice(mine, mine + SEQUENCE // sp))
