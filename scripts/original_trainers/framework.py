@@ -4,7 +4,7 @@
     FRAMEWORK = Framework(package="invented", install="rankmesh.invented", layouts={"dp2 tp2": Layout(4, {"tp": 2})})
 
     def train(settings, steps, note):
-        ...                                    # one rank, started by torch.distributed.run in a folder of its run
+        ...                                    # one rank, with torchrun's variables, in a folder of its run
             note(loss=loss, grad_norm=norm)    # after each step: numbers, which are compared bit by bit
 """
 
@@ -23,3 +23,4 @@ class Layout:
 @dataclass(frozen=True)
 class Framework(Original):
     layouts: dict = field(default_factory=dict)  # Layout by its name
+    imports: tuple = ()  # modules besides `package` that all ranks import

@@ -50,12 +50,10 @@ def start(trainer, framework, checkout, name, module, steps, limit):
         folder = Path(folder)
         where = sys.modules[trainer].__file__
         paths = [SCRIPTS, Path(where).parent] if "." not in trainer else [SCRIPTS]
-        launcher = ["torch.distributed.run", "--standalone", "--nproc-per-node", str(layout.ranks),
-                    "--log-dir", str(folder / "logs"), "--redirects", "3"]  # fmt: skip
-        arguments = [trainer, name, str(steps), str(time.time() + limit - GRACE)]
+        arguments = [str(layout.ranks), trainer, name, str(steps), str(time.time() + limit - GRACE)]
         with open(folder / "output", "w") as output:
             process = subprocess.Popen(
-                [sys.executable, "-m", *launcher, "-m", "original_trainers.rank", *arguments],
+                [sys.executable, "-m", "original_trainers.ranks", *arguments],
                 cwd=folder, env=environment_of(framework, checkout, module or None, paths),
                 stdout=output, stderr=output, stdin=subprocess.DEVNULL, start_new_session=True,
             )  # fmt: skip
@@ -86,8 +84,10 @@ def _read(run, folder):
 
 
 def _printed(folder, rank, stream):
-    files = sorted(folder.glob(f"logs/*/attempt_0/{rank}/{stream}.log"))
-    return [line for file in files for line in file.read_text(errors="replace").splitlines() if line.strip()]
+    with contextlib.suppress(OSError):
+        text = (folder / "printed" / str(rank) / stream).read_text(errors="replace")
+        return [line for line in text.splitlines() if line.strip()]
+    return []
 
 
 def _where(folder, rank):
