@@ -21,6 +21,7 @@ FRAMEWORK = Framework(
         "requests": "requests",
     },
     torch=False,
+    imports=("olmo_core.train.train_module", "olmo_core.train.callbacks", "olmo_core.data", "torch.distributed.pipelining"),
     layouts={
         "ddp4": Layout(4, {"dp": "ddp"}),
         "fsdp4": Layout(4, {"dp": "fsdp"}),

@@ -42,6 +42,7 @@ def _on_host():
     import torch
 
     torch._utils._get_available_device_type = lambda: "cpu"
+    torch.cpu.current_device = lambda: 0  # as barrier of the default group takes it
     from torch.distributed.fsdp import FSDPModule
     from torch.nn.attention.flex_attention import create_block_mask
     from torchtitan.components import metrics
