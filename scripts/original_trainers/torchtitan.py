@@ -32,38 +32,10 @@ FRAMEWORK = Framework(
            "torchtitan.distributed.minimal_async_ep.kernels"),  # which is Triton's
     needs={"spmd_types": "spmd_types==0.3.1", "torchdata": "torchdata", "numpy": "numpy"},
     torch=False,
+    imports=("original_trainers.torchtitan_on_host", "torchtitan.trainer", "torchtitan.models.llama3.config_registry", "torchtitan.models.deepseek_v3.config_registry"),
     layouts=_layouts("partial_dtensor") | _layouts("spmd_types"),
 )
 LENGTH, BATCH = 64, 2  # tokens of a text, texts of a step on a rank
-
-
-def _on_host():
-    """Has torchtitan take the host for its device, and its attention not be compiled, which has no backward there."""
-    import torch
-
-    torch._utils._get_available_device_type = lambda: "cpu"
-    torch.cpu.current_device = lambda: 0  # as barrier of the default group takes it
-    from torch.distributed.fsdp import FSDPModule
-    from torch.nn.attention.flex_attention import create_block_mask
-    from torchtitan.components import metrics
-    from torchtitan.models.common import attention
-
-    def attend(q, k, v, *, scale, enable_gqa, **others):
-        causal = torch.nn.functional.scaled_dot_product_attention
-        return causal(q, k, v, is_causal=True, scale=scale, enable_gqa=enable_gqa), None
-
-    attention.FlexAttention.compiled_flex_attn = staticmethod(attend)
-    attention._compiled_create_block_mask = create_block_mask
-    divide = FSDPModule.set_gradient_divide_factor
-
-    def divide_by_sums(self, factor):  # Gloo has no other reduction by a factor
-        divide(self, factor)
-        self.set_force_sum_reduction_for_comms(True)
-
-    FSDPModule.set_gradient_divide_factor = divide_by_sums
-    stats = SimpleNamespace(max_reserved_gib=0, max_reserved_pct=0)
-    monitor = SimpleNamespace(device_name="cpu", get_peak_stats=lambda: stats, reset_peak_stats=lambda: None)
-    metrics.build_device_memory_monitor = lambda: monitor
 
 
 def _loader():
@@ -96,7 +68,6 @@ def _loader():
 
 
 def train(settings, steps, note):
-    _on_host()
     from torchtitan.components.metrics import MetricsProcessor
 
     def log(self, step, global_avg_loss, global_max_loss, grad_norm, extra_metrics=None):
