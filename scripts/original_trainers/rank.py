@@ -7,6 +7,7 @@ import json
 import os
 import sys
 import time
+import traceback
 from pathlib import Path
 
 import torch
@@ -30,8 +31,18 @@ def main(trainer, layout, steps, deadline):
             print(json.dumps({"step": {name: float(value) for name, value in values.items()}}), file=file)
 
         watch.start()
-        module.train(module.FRAMEWORK.layouts[layout].settings, int(steps), note)
-        watch.stop()
+        try:
+            module.train(module.FRAMEWORK.layouts[layout].settings, int(steps), note)
+        except BaseException as error:
+            first = error
+            while first.__cause__ is not None:
+                first = first.__cause__
+            text = "".join(traceback.format_exception(first, chain=False))
+            print(json.dumps({"error": text, "time": time.time()}), file=file)
+            traceback.print_exc()
+            os._exit(1)  # without a wait for threads and peers: torchrun then ends the other ranks
+        finally:
+            watch.stop()
         counts = {"calls": watch.calls, "made": watch.made, "groups": watch.groups, "seconds": watch.seconds}
         print(json.dumps(counts), file=file)
     faulthandler.cancel_dump_traceback_later()

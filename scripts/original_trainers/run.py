@@ -29,6 +29,7 @@ class Run:
     wrong: str = ""
     steps: list = field(default_factory=list)  # of each rank: a dict of numbers for each step
     counts: list = field(default_factory=list)  # of each rank: calls, made, groups, seconds
+    errors: list = field(default_factory=list)  # of each rank that has one
     wall: float = 0.0
 
     def most(self, what):
@@ -67,7 +68,7 @@ def start(trainer, framework, checkout, name, module, steps, limit):
         if status is None:
             run.wrong = f"not over in {limit:g} s\n" + "\n".join(_where(folder, rank) for rank in range(layout.ranks))
         elif status or len(run.counts) < layout.ranks:
-            run.wrong = _error(folder, layout.ranks, status)
+            run.wrong = _error(run, folder, status)
         else:
             run.wrong = _useless(run, steps)
     return run
@@ -78,7 +79,8 @@ def _read(run, folder):
         with contextlib.suppress(OSError):
             lines = [json.loads(line) for line in (folder / f"steps.{rank}").read_text().splitlines()]
             run.steps.append([line["step"] for line in lines if "step" in line])
-            run.counts += [line for line in lines if "step" not in line]
+            run.counts += [line for line in lines if "calls" in line]
+            run.errors += [(rank, line) for line in lines if "error" in line]
 
 
 def _printed(folder, rank, stream):
@@ -102,18 +104,15 @@ def _where(folder, rank):
     return text
 
 
-def _error(folder, ranks, status):
-    """The error of the first rank that has one: what torchrun says of it, or the last line of its errors."""
-    wrong = []
-    for rank in range(ranks):
-        lines = _printed(folder, rank, "stderr")
-        wrong += [(rank, line) for line in lines if "Error" in line.split(":")[0] and not line.startswith(" ")][-1:]
-    for rank, line in wrong:
-        if "closed by peer" not in line and "PeerLost" not in line:
-            return f"rank {rank}: {line.strip()}"
-    lines = [line for rank in range(ranks) for line in _printed(folder, rank, "stderr")]
+def _error(run, folder, status):
+    """The first error of a rank, or else the last line that one has printed."""
+    if run.errors:
+        rank, error = min(run.errors, key=lambda each: each[1]["time"])
+        lines = error["error"].rstrip().splitlines()
+        return f"rank {rank}: {lines[-1]}" + "".join(f"\n  {line}" for line in lines[-9:-1])
+    lines = [line for rank in range(run.ranks) for line in _printed(folder, rank, "stderr")]
     lines = lines or (folder / "output").read_text(errors="replace").splitlines()
-    return f"exit status {status}: {(wrong or [(0, lines[-1] if lines else 'no output')])[0][1].strip()}"
+    return f"exit status {status}: {lines[-1].strip() if lines else 'no output'}"
 
 
 def _useless(run, steps):
