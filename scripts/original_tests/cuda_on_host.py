@@ -83,7 +83,7 @@ def replace_devices():
     cuda = torch.cuda
     cuda.device_count = lambda: int(os.environ.get("LOCAL_WORLD_SIZE", 1))
     cuda.current_device = lambda: int(os.environ.get("LOCAL_RANK", 0))
-    cuda.current_stream = torch.cpu.current_stream
+    cuda.current_stream = lambda device=None: torch.cpu.current_stream()
     for module, name in ((cuda, "set_device"), (cuda, "synchronize"), (cuda, "empty_cache"), (cuda.memory, "empty_cache")):
         setattr(module, name, lambda *device: None)  # one each: torch.compile lists torch's functions, each once
     _replace_random_numbers()
