@@ -115,7 +115,7 @@ def _train_module(settings, dp_ranks):
 def train(settings, steps, note):
     from olmo_core.data import NumpyDataLoaderConfig, NumpyFSLDatasetConfig, TokenizerConfig
     from olmo_core.train import Duration, TrainerConfig, prepare_training_environment, teardown_training_environment
-    from olmo_core.train.callbacks import Callback, CheckpointerCallback
+    from olmo_core.train.callbacks import Callback
 
     class Notes(Callback):
         def log_metrics(self, step, metrics):
@@ -135,9 +135,10 @@ def train(settings, steps, note):
             save_folder=os.path.abspath("checkpoints"),
             max_duration=Duration.steps(steps),
             metrics_collect_interval=1,
-            async_bookkeeping=False,  # its thread of reductions hangs in steps this short, with its own modules too
+            # Its threads for checkpoints and metrics make runs this short hang now and then, with its own modules too.
+            async_bookkeeping=False,
+            no_checkpoints=True,
         )
-        .with_callback("checkpointer", CheckpointerCallback(save_interval=1000))
         .with_callback("notes", Notes())
         .build(module, loader.build(data.build(), dp_process_group=module.dp_process_group))
     )

@@ -18,11 +18,11 @@ import rankmesh
 from .watch import Watch
 
 
-def main(trainer, layout, steps, deadline):
+def main(trainer, layout, steps, limit):
     module = importlib.import_module(trainer)
     rank = int(os.environ["RANK"])
     stacks = open(f"stacks.{rank}", "w")
-    faulthandler.dump_traceback_later(max(float(deadline) - time.time(), 1), file=stacks)
+    faulthandler.dump_traceback_later(float(limit), file=stacks)
     torch.set_num_threads(1)
     watch = Watch(rankmesh)
     with open(f"steps.{rank}", "w", buffering=1) as file:
@@ -40,7 +40,7 @@ def main(trainer, layout, steps, deadline):
             text = "".join(traceback.format_exception(first, chain=False))
             print(json.dumps({"error": text, "time": time.time()}), file=file)
             traceback.print_exc()
-            os._exit(1)  # without a wait for threads and peers: torchrun then ends the other ranks
+            os._exit(1)  # without a wait for threads and peers: the other ranks are ended then
         finally:
             watch.stop()
         counts = {"calls": watch.calls, "made": watch.made, "groups": watch.groups, "seconds": watch.seconds}

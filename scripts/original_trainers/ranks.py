@@ -64,6 +64,7 @@ def _be(rank, *arguments):
     folder.mkdir(parents=True)
     for number, name in ((1, "stdout"), (2, "stderr")):
         os.dup2(os.open(folder / name, os.O_WRONLY | os.O_CREAT), number)
+    sys.stdout.reconfigure(line_buffering=True)
     status = 1
     try:
         train(*arguments)

@@ -16,7 +16,8 @@ from pathlib import Path
 from original_tests.processes import end, environment_of
 
 SCRIPTS = Path(__file__).resolve().parents[1]
-GRACE = 5.0  # seconds before the limit, at which ranks write where they stand
+START = 600.0  # seconds until the ranks have begun
+GRACE = 3.0  # seconds after the limit, at which ranks write where they stand
 
 
 @dataclass
@@ -36,6 +37,11 @@ class Run:
         return max((each[what] for each in self.counts), default=0)
 
     @property
+    def seconds(self):
+        """Of the rank that has waited least for others."""
+        return min((each["seconds"] for each in self.counts), default=0.0)
+
+    @property
     def calls(self):
         """The fewest calls of our functions on a rank."""
         return min((sum(each["calls"].values()) for each in self.counts), default=0)
@@ -50,7 +56,7 @@ def start(trainer, framework, checkout, name, module, steps, limit):
         folder = Path(folder)
         where = sys.modules[trainer].__file__
         paths = [SCRIPTS, Path(where).parent] if "." not in trainer else [SCRIPTS]
-        arguments = [str(layout.ranks), trainer, name, str(steps), str(time.time() + limit - GRACE)]
+        arguments = [str(layout.ranks), trainer, name, str(steps), str(limit)]
         with open(folder / "output", "w") as output:
             process = subprocess.Popen(
                 [sys.executable, "-m", "original_trainers.ranks", *arguments],
@@ -58,9 +64,7 @@ def start(trainer, framework, checkout, name, module, steps, limit):
                 stdout=output, stderr=output, stdin=subprocess.DEVNULL, start_new_session=True,
             )  # fmt: skip
             try:
-                with contextlib.suppress(subprocess.TimeoutExpired):
-                    process.wait(limit)
-                status = process.returncode  # None where it hangs
+                status = _wait(process, folder, layout.ranks, limit)  # None where it hangs
             finally:
                 end(process)
         run.wall = time.monotonic() - began
@@ -74,11 +78,22 @@ def start(trainer, framework, checkout, name, module, steps, limit):
     return run
 
 
+def _wait(process, folder, ranks, limit):
+    """The status with which the process ends, or None: `limit` seconds after its ranks have begun."""
+    begun, until = False, time.monotonic() + START
+    while process.poll() is None and time.monotonic() < until:
+        if not begun and all((folder / f"steps.{rank}").exists() for rank in range(ranks)):
+            begun, until = True, time.monotonic() + limit + GRACE
+        time.sleep(0.05)
+    return process.returncode
+
+
 def _read(run, folder):
+    run.steps = [[] for rank in range(run.ranks)]
     for rank in range(run.ranks):
         with contextlib.suppress(OSError):
             lines = [json.loads(line) for line in (folder / f"steps.{rank}").read_text().splitlines()]
-            run.steps.append([line["step"] for line in lines if "step" in line])
+            run.steps[rank] += [line["step"] for line in lines if "step" in line]
             run.counts += [line for line in lines if "calls" in line]
             run.errors += [(rank, line) for line in lines if "error" in line]
 
@@ -94,7 +109,7 @@ def _where(folder, rank):
     """What a rank that hangs has done and printed last, and where it stands."""
     text = f"  rank {rank}: "
     with contextlib.suppress(OSError):
-        text += f"{len((folder / f'steps.{rank}').read_text().splitlines())} steps; "
+        text += f"{len((folder / f'steps.{rank}').read_text().splitlines())} steps done, "
     said = _printed(folder, rank, "stdout")[-1:] or _printed(folder, rank, "stderr")[-1:]
     text += f"last printed: {said[0].strip()}" if said else "printed nothing"
     with contextlib.suppress(OSError):
