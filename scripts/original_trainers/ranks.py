@@ -24,7 +24,7 @@ def start(count, trainer, *arguments):
     served = {"TORCHELASTIC_USE_AGENT_STORE": "True", "TORCHELASTIC_RESTART_COUNT": "0"}  # rank 0 starts no store
     os.environ.update(sizes | store | served)
     framework = importlib.import_module(trainer).FRAMEWORK
-    for name in (framework.package, *framework.imports, "rankmesh.torch"):
+    for name in (framework.package, *framework.imports, "rankmesh.torch"):  # the last is imported by the first call of ours
         importlib.import_module(name)
     ranks = {}
     for rank in range(count):
