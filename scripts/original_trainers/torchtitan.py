@@ -9,31 +9,33 @@ from types import SimpleNamespace
 from .framework import Framework, Layout
 
 
-def _layouts(backend):
-    """The layouts on one of its backends for sharding."""
-    given = {"spmd_backend": backend}
-    return {
-        f"llama fsdp4 tp2 {backend}": Layout(8, {"model": "llama3", "parallelism": given | {"tensor_parallel_degree": 2}}),
-        f"llama hsdp2x2 tp2 {backend}": Layout(
-            8,
-            {"model": "llama3", "parallelism": given | {"data_parallel_replicate_degree": 2, "tensor_parallel_degree": 2}},
-        ),
-        f"llama fsdp2 tp2 {backend}": Layout(4, {"model": "llama3", "parallelism": given | {"tensor_parallel_degree": 2}}),
-        f"moe fsdp4 ep2 {backend}": Layout(
-            4, {"model": "deepseek_v3", "parallelism": given | {"expert_parallel_degree": 2}}
-        ),
-    }
+def _layout(ranks, model, **degrees):
+    """On torchtitan's backend that PyTorch 2.13 can run: its fully_shard refuses the parameters of spmd_types."""
+    return Layout(ranks, {"model": model, "parallelism": {"spmd_backend": "partial_dtensor"} | degrees})
 
 
 FRAMEWORK = Framework(
     package="torchtitan",
     install="rankmesh.torchtitan",
-    stubs=("tyro", "grain", "datasets", "tokenizers", "torch_checkpointing", "safetensors",
-           "torchtitan.distributed.minimal_async_ep.kernels"),  # which is Triton's
-    needs={"spmd_types": "spmd_types==0.3.1", "torchdata": "torchdata", "numpy": "numpy"},
+    stubs=(
+        *("tyro", "grain", "datasets", "tokenizers", "torch_checkpointing", "safetensors", "torch.utils.tensorboard"),
+        "torchtitan.distributed.minimal_async_ep.kernels",  # which are Triton's
+    ),
+    needs={"spmd_types": "spmd_types", "torchdata": "torchdata", "numpy": "numpy"},
     torch=False,
-    imports=("original_trainers.torchtitan_on_host", "torchtitan.trainer", "torchtitan.models.llama3.config_registry", "torchtitan.models.deepseek_v3.config_registry"),
-    layouts=_layouts("partial_dtensor") | _layouts("spmd_types"),
+    imports=(
+        "original_trainers.torchtitan_on_host",
+        "torchtitan.trainer",
+        "torchtitan.models.llama3.config_registry",
+        "torchtitan.models.deepseek_v3.config_registry",
+    ),
+    layouts={
+        "llama fsdp2 tp2": _layout(4, "llama3", tensor_parallel_degree=2),
+        "llama fsdp4 tp2": _layout(8, "llama3", tensor_parallel_degree=2),
+        "llama hsdp2x2 tp2": _layout(8, "llama3", data_parallel_replicate_degree=2, tensor_parallel_degree=2),
+        "moe fsdp4 ep2": _layout(4, "deepseek_v3", expert_parallel_degree=2),
+        "moe fsdp2 tp2 ep4": _layout(4, "deepseek_v3", tensor_parallel_degree=2, expert_parallel_degree=4),
+    },
 )
 LENGTH, BATCH = 64, 2  # tokens of a text, texts of a step on a rank
 

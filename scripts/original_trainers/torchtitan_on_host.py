@@ -12,7 +12,6 @@ if not hasattr(torch.distributed, "set_timeout"):  # PyTorch 2.13
 from torch.distributed.fsdp import FSDPModule
 from torch.nn.attention.flex_attention import create_block_mask
 from torchtitan.components import metrics
-from torchtitan.models import deepseek_v3, llama3
 from torchtitan.models.common import attention
 
 
@@ -33,24 +32,6 @@ def _divide_by_sums(self, factor):
 
 
 FSDPModule.set_gradient_divide_factor = _divide_by_sums
-
-
-def _resolve(shard):
-    """The data parallel mesh alone: fully_shard of PyTorch 2.13 takes no parameters whose types are spmd_types'."""
-
-    def resolve(parallel_dims):
-        if shard == "efsdp" and not parallel_dims.ep_enabled:
-            return None, None
-        axes = [shard, "cp"] if shard == "dp_shard" and parallel_dims.cp_enabled else [shard]
-        names = ["dp_replicate", *axes] if parallel_dims.dp_replicate_enabled else axes
-        return parallel_dims.get_mesh(names), None
-
-    return resolve
-
-
-for _model in (llama3.parallelize, deepseek_v3.parallelize):
-    _model.resolve_fsdp_mesh = _resolve("dp_shard")
-    _model.resolve_sparse_fsdp_mesh = _resolve("efsdp")
 _stats = SimpleNamespace(max_reserved_gib=0, max_reserved_pct=0)
 _monitor = SimpleNamespace(device_name="cpu", get_peak_stats=lambda: _stats, reset_peak_stats=lambda: None)
 metrics.build_device_memory_monitor = lambda: _monitor

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Counts what this thread calls of rankmesh, and the groups of torch that it makes, without a change of either."""
+"""Counts what this thread calls of rankmesh, and the groups of torch that it makes, until its first step is done."""
 
 import inspect
 import sys
