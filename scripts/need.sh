@@ -111,6 +111,10 @@ jax_wheels=(jax==0.10.2 jaxlib==0.10.2)
 torchdata_wheel=torchdata==0.11.0
 spmd_types_wheel=spmd_types==0.3.1
 expecttest_wheel=expecttest==0.3.0  # which torch's own tests import
+# What scripts/trainers trains with: the trainers use little of what their packages need.
+olmo_wheels=(--no-deps ai2-olmo-core==3.0.0 dataclass-extensions==0.5.0 PyYAML==6.0.4)
+torchtitan_wheels=(--no-deps torchtitan==0.3.0)
+deepspeed_wheel=deepspeed==0.19.8
 
 # find_optional FOLDER MODULE TESTED WHEEL...: installs what has this module into the virtual environment FOLDER in CI; elsewhere says that
 # TESTED is not tested.

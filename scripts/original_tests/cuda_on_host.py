@@ -23,7 +23,10 @@ class _Host(TorchFunctionMode):
     def __torch_function__(self, func, types, args=(), kwargs=None):
         if func is torch.Tensor.cuda:
             return args[0]
-        return func(*map(_on_host, args), **{key: _on_host(value) for key, value in (kwargs or {}).items()})
+        kwargs = {key: _on_host(value) for key, value in (kwargs or {}).items()}
+        if isinstance(kwargs.get("device"), int):  # the number of a GPU
+            kwargs["device"] = "cpu"
+        return func(*map(_on_host, args), **kwargs)
 
 
 def _gloo_for_nccl(backend):
@@ -66,13 +69,26 @@ def _make(call):
     return new_group
 
 
+def _replace_random_numbers():
+    """The generator of each device is the host's, so that it is seeded, saved and set like a device's."""
+    generator = torch.default_generator
+    torch.cuda.default_generators = (generator,) * torch.cuda.device_count()
+    torch.cuda._lazy_call = lambda call, **options: call()  # else it waits until CUDA is initialised
+    for module in (torch.cuda, torch.cuda.random):
+        module.manual_seed = lambda seed: generator.manual_seed(seed)
+        module.get_rng_state = lambda device="cuda": generator.get_state()
+        module.set_rng_state = lambda state, device="cuda": generator.set_state(state)
+
+
 def replace_devices():
     """From now on, in this process: as many GPUs as the launcher has started ranks here, all of them the host."""
     _Host().__enter__()
     cuda = torch.cuda
     cuda.device_count = lambda: int(os.environ.get("LOCAL_WORLD_SIZE", 1))
     cuda.current_device = lambda: int(os.environ.get("LOCAL_RANK", 0))
+    cuda.current_stream = lambda device=None: torch.cpu.current_stream()
     for module, name in ((cuda, "set_device"), (cuda, "synchronize"), (cuda, "empty_cache"), (cuda.memory, "empty_cache")):
         setattr(module, name, lambda *device: None)  # one each: torch.compile lists torch's functions, each once
+    _replace_random_numbers()
     dist.init_process_group = c10d.init_process_group = _initialise(c10d.init_process_group)
     dist.new_group = c10d.new_group = _make(c10d.new_group)

@@ -3,19 +3,13 @@
 
 from dataclasses import dataclass, field
 
+from processes import Original
+
 
 @dataclass(frozen=True)
-class Framework:
-    package: str  # whose first import has its modules replaced
-    install: str  # the module of ours whose install() replaces them
-    files: dict  # the file of tests: on how many ranks torchrun starts it; 0: it starts its ranks by itself
-    paths: tuple = (".",)  # what of the checkout is to be found by imports
-    stubs: tuple = ()  # modules that are imported and not used
-    bare: tuple = ()  # packages of its own whose __init__.py, which imports much that the tests do not use, is not run
-    needs: dict = field(default_factory=dict)  # modules of other packages: what pip calls them
-    environment: dict = field(default_factory=dict)
+class Framework(Original):
+    files: dict = field(default_factory=dict)  # the file of tests: on how many ranks torchrun starts it; 0: it starts its ranks by itself
     options: tuple = ()  # of pytest
-    torch: bool = True  # it uses torch, whose devices are replaced
 
 
 FRAMEWORKS = {

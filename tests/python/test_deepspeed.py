@@ -133,6 +133,7 @@ def test_a_grid_answers_for_every_rank(pipe: int, model: int, data: int) -> None
         assert grid.dp_group in grid.dp_groups
         assert grid.slice_group in grid.model_groups
         assert [grid.stage_to_global(stage) for stage in range(pipe)] == grid.pp_group
+        assert [grid.stage_to_global(stage_id=stage) for stage in range(pipe)] == grid.pp_group  # as its engine asks
         next_stage = grids[grid.p2p_groups[rank][1]]
         assert next_stage.stage_id == (grid.stage_id + 1) % pipe
         assert next_stage.data_parallel_id == grid.data_parallel_id

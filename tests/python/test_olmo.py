@@ -49,7 +49,7 @@ def test_signatures_are_the_originals() -> None:
     assert [*signature(olmo.DataParallelConfig).strip("()").split(", ")] == [
         "name",
         "param_dtype=None",
-        "reduce_dtype='float32'",
+        "reduce_dtype=<DType.float32: 'float32'>",
         "num_replicas=None",
         "shard_degree=None",
     ]
@@ -202,6 +202,13 @@ def test_configurations_and_their_errors_may_be_olmo_cores_own(monkeypatch: pyte
             olmo.WorldMesh(rank=0, world_size=8).build_world_mesh(dp=hsdp, tp=tp)
         assert isinstance(caught.value, olmo.OLMoConfigurationError)
         assert isinstance(caught.value, rankmesh.Error)
+
+
+def test_dtypes_are_torchs_and_strings() -> None:
+    torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+    assert FSDP.reduce_dtype.as_pt() is torch.float32
+    for dtype in type(FSDP.reduce_dtype):
+        assert str(dtype.as_pt()) == f"torch.{dtype}"
 
 
 def test_errors_are_the_originals_and_rankmeshs() -> None:

@@ -62,6 +62,12 @@ def test_devices():
     dist.all_reduce(total, group=dist.new_group(backend="nccl"))
     assert total.item() == torch.cuda.device_count() == 2
 
+def test_random_numbers():
+    torch.cuda.manual_seed(3)
+    state, first = torch.cuda.get_rng_state(), torch.rand(2, device="cuda")
+    torch.cuda.set_rng_state(state)
+    assert torch.equal(torch.rand(2, device=torch.cuda.current_device()), first)
+
 def test_that_one_rank_fails():
     assert dist.get_rank() == 0
 
@@ -94,7 +100,7 @@ def originals(monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.setitem(sys.modules, "originals", module)
     loader.exec_module(module)
     yield module
-    for name in ("frameworks", "picotron_trainer"):
+    for name in ("frameworks", "processes"):
         sys.modules.pop(name, None)
 
 
@@ -108,7 +114,14 @@ def run(
         path.write_text(text)
     before = {path: path.read_bytes() for path in folder.rglob("*.*")}
     framework = originals.Framework(
-        "invented", "ours", files, (".", ".."), ("absent",), ("invented.part",), torch=any(files.values()), **other
+        package="invented",
+        install="ours",
+        files=files,
+        paths=(".", ".."),
+        stubs=("absent",),
+        bare=("invented.part",),
+        torch=any(files.values()),
+        **other,
     )
     code = originals.main(["invented", str(folder / "checkout"), *options], {"invented": framework})
     assert {path: path.read_bytes() for path in folder.rglob("*.*")} == before  # the checkout is as it was
@@ -148,7 +161,7 @@ def test_files_take_the_place_of_a_checkout(originals: Any, tmp_path: Path, caps
     run(originals, tmp_path, capsys, {"tests/test_wrong.py": 0}, "--own")  # writes the files
     tests = tmp_path / "checkout/tests"
     framework = originals.Framework(
-        "invented", "ours", {}, (".", "..", "../.."), ("absent",), ("invented.part",), torch=False
+        "invented", "ours", (".", "..", "../.."), ("absent",), ("invented.part",), torch=False
     )
     files = [str(tests / "test_sizes.py"), str(tests / "test_wrong.py")]
     assert originals.main(["invented", *files], {"invented": framework}) == 1
@@ -176,7 +189,7 @@ def test_ranks_that_fail_alone_or_hang_hold_up_nothing_else(originals: Any, tmp_
     files = {"tests/test_ranks.py": 2}
     code, lines = run(originals, tmp_path, capsys, files, "--limit", "5", "--own", environment=installed)
     assert code == 1, lines
-    assert lines[0] == "tests/test_ranks.py on 2 ranks: 2 passed, 2 failed, 0 skipped"
+    assert lines[0] == "tests/test_ranks.py on 2 ranks: 3 passed, 2 failed, 0 skipped"
     assert "test_that_one_rank_fails: assert 1 == 0" in lines[1]
     assert lines[1].endswith("(on ranks [1])")
     assert "test_that_hangs: not over in 5 s: ranks [1] at File" in lines[2]

@@ -133,7 +133,10 @@ class PipelineParallelGrid(_NativeGrid):
     model_groups = _lists("all_model_groups", "All groups of tensor slices, a list of the world.")
     p2p_groups = _lists("all_p2p_groups", "Each rank with the one at the next stage, the first after the last.")
 
-    stage_to_global = raises(AssertionError, argument=TypeError, unknown=ValueError)(_NativeGrid.stage_to_global)
+    @raises(AssertionError, argument=TypeError, unknown=ValueError)
+    def stage_to_global(self, stage_id: int, **kwargs: int) -> int:
+        """The rank at another stage, with this rank's index on all other axes but those given."""
+        return super().stage_to_global(stage_id, **kwargs)
 
     def get_data_parallel_group_ranks(self) -> list[int]:
         """The list of the ranks of the same stage of all pipelines."""

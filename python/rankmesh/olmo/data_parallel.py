@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,6 +11,24 @@ from rankmesh._enums import StrEnum
 from rankmesh._originals import raises
 from rankmesh._world import world_of
 from rankmesh.olmo.exceptions import kind
+
+
+class DType(StrEnum):
+    """The dtypes of parameters and of their reductions, as in olmo_core.config."""
+
+    float32 = "float32"
+    bfloat16 = "bfloat16"
+    float16 = "float16"
+    float8_e4m3fn = "float8_e4m3fn"
+    float8_e5m2 = "float8_e5m2"
+
+    def as_pt(self) -> Any:
+        """torch's dtype of this name.
+
+        >>> DType.bfloat16.as_pt()  # doctest: +SKIP
+        torch.bfloat16
+        """
+        return getattr(importlib.import_module("torch"), self.value)
 
 
 class DPMeshDimName(StrEnum):
@@ -32,8 +51,8 @@ class DataParallelConfig:
     """Of what type data parallelism is, and how many replicas of how many shards."""
 
     name: DataParallelType
-    param_dtype: Any = None
-    reduce_dtype: Any = "float32"
+    param_dtype: DType | None = None
+    reduce_dtype: DType = DType.float32
     num_replicas: int | None = None
     shard_degree: int | None = None
 

@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The processes of an original: what they need, their environment, their end. For scripts/originals and scripts/trainers."""
+
+import contextlib
+import importlib.util
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass, field
+from pathlib import Path
+
+PARTS = Path(__file__).resolve().parent
+
+
+@dataclass(frozen=True)
+class Original:
+    package: str  # whose first import has its modules replaced
+    install: str  # the module of ours whose install() replaces them
+    paths: tuple = (".",)  # what of the checkout is to be found by imports
+    stubs: tuple = ()  # modules that are imported and not used
+    bare: tuple = ()  # packages of its own whose __init__.py, which imports much that is not used, is not run
+    needs: dict = field(default_factory=dict)  # modules of other packages: what pip calls them
+    environment: dict = field(default_factory=dict)
+    torch: bool = True  # it is written for CUDA's devices, which are replaced
+
+
+def environment_of(original, checkout, install, paths=()):
+    """The environment of a process that imports the original, with `install` (or nothing) in place of its modules."""
+    replaced = {"package": original.package, "install": install,
+                "stubs": original.stubs, "bare": original.bare, "torch": original.torch}
+    paths = [*paths, PARTS, *([checkout / path for path in original.paths] if checkout else []), *package_path()]
+    return os.environ | {
+        "PYTHONPYCACHEPREFIX": str(Path(tempfile.gettempdir()) / f"originals-{os.getuid()}"),  # not the checkout
+        "PYTHONDONTWRITEBYTECODE": "",  # each of its processes would compile all sources again
+    } | original.environment | {
+        "PYTHONPATH": os.pathsep.join([*map(str, paths), *filter(None, [os.environ.get("PYTHONPATH")])]),
+        "RANKMESH_ORIGINALS": json.dumps(replaced),
+        "OMP_NUM_THREADS": "1",
+    }
+
+
+def end(process):
+    """Ends a process that this script has started, with those that it has started."""
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        if process.poll() is not None:
+            break
+        process.send_signal(number)  # torchrun ends its ranks
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(15)
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+
+
+def package_path():
+    """The folder in which this Python has rankmesh."""
+    spec = importlib.util.find_spec("rankmesh")
+    return [Path(spec.origin).parent.parent] if spec and spec.origin else []
+
+
+def missing(original):
+    """Says which packages this Python lacks, and how to get them; nothing where it has all."""
+    lacks = [(name, wheel) for name, wheel in original.needs.items() if importlib.util.find_spec(name) is None]
+    if not lacks:
+        return ""
+    names, wheels = zip(*lacks)
+    wheels = [f"'{wheel}'" if set(wheel) & set("<>") else wheel for wheel in wheels]
+    return f"{original.package} imports {', '.join(names)}, which {sys.executable} lacks: {sys.executable} -m pip install {' '.join(wheels)}"

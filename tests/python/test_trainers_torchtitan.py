@@ -1,0 +1,16 @@
+"""torchtitan's own trainer, with its own modules, with ours, and with rankmesh.torch.install() alone."""
+
+from __future__ import annotations
+
+import pytest
+from trained import group_calls, runs_of
+
+pytest.importorskip("torch", reason="PyTorch is not installed")
+pytest.importorskip("torchtitan", reason="torchtitan is not installed")
+
+
+def test_losses_are_equal_with_fewer_groups() -> None:
+    runs = runs_of("torchtitan", "llama fsdp2 tp2")
+    assert [*runs] == ["", "rankmesh.torchtitan", "rankmesh.torch"]
+    own = runs.pop("")
+    assert all(group_calls(run) < group_calls(own) for run in runs.values())
