@@ -25,6 +25,10 @@ struct Access {
     /// The functions that a Communicator's operations call.
     static void run(Communicator& on, const Call& call) { on.run(call); }
     static Pending start(Communicator& on, const Call& call) { return on.start(call); }
+    static double sum_reproducibly(Communicator& on, const AnyBuffer<const void>& x,
+                                   const std::optional<AnyBuffer<const void>>& y) {
+        return on.sum_reproducibly(x, y);
+    }
     /// Waits for an operation that was asked about until now: so much of its timeout has passed.
     static void wait(Pending& pending, std::chrono::nanoseconds passed) {
         passed_before = passed;

@@ -26,7 +26,8 @@ enum class Operation : std::uint8_t {
     monitored_barrier,
     send,
     recv,
-    send_recv
+    send_recv,
+    exclusive_scan
 };
 
 /// The ranks that use a buffer: `others` are all but the root.
@@ -82,6 +83,7 @@ inline constexpr auto operations = std::to_array<OperationRow>({
     {"send", {.writes = Users::none, .argument = Argument::peer}, "to"},
     {"recv", {.reads = Users::none, .argument = Argument::peer}, "from"},
     {"send_recv", {.argument = Argument::peer}, "to"},
+    {"exclusive_scan", {.in_place = InPlace::same, .reduces = true}},
 });
 
 /// The traits alone, close together.
