@@ -86,10 +86,26 @@ TEST(ExactSum, Order_WhenValuesAreOfAnySize_ChangesNoBit) {
     }
 }
 
+TEST(ExactSum, Blocks_WhenValuesAreAlike_AreAddedWithoutRounding) {
+    auto random = std::mt19937_64(3);
+    auto uniform = std::uniform_real_distribution<double>(0.5, 1);
+    for (auto length : {511, 512, 513, 5000}) {
+        auto values = std::vector<double>(static_cast<std::size_t>(length));
+        for (auto& value : values) value = uniform(random) + std::ldexp(uniform(random), -30);
+        auto blocks = ExactSum();
+        blocks.add(values);
+        auto single = ExactSum();
+        for (auto value : values) single.add(value);
+        const auto same = std::ranges::equal(blocks.integers(), single.integers());
+        EXPECT_TRUE(same) << length;
+    }
+}
+
 TEST(ExactSum, Rounding_WhenHalfway_GoesToTheEvenNumber) {
     const auto ulp = std::numeric_limits<double>::epsilon();
     EXPECT_EQ(rounded(std::vector{1.0, ulp / 2}), 1);
     EXPECT_EQ(rounded(std::vector{1.0, ulp / 2, 0x1p-1074}), 1 + ulp);
+    EXPECT_EQ(of_arrays(std::vector{1.0, ulp / 2, 0x1p-1074}), 1 + ulp);
     EXPECT_EQ(rounded(std::vector{1 + ulp, ulp / 2}), 1 + 2 * ulp);
     // To a float in one step: to a double first would be halfway.
     const auto halfway = std::vector{1.0, 0x1p-24, 0x1p-80};
