@@ -51,6 +51,7 @@ constexpr Tested all_tested[] = {{Operation::all_reduce, Reduction::sum},
                                  {Operation::all_reduce, Reduction::mean},
                                  {Operation::reduce},
                                  {Operation::scan},
+                                 {Operation::exclusive_scan},
                                  {Operation::reduce_scatter},
                                  {Operation::broadcast},
                                  {Operation::all_gather},
@@ -151,6 +152,10 @@ private:
                 if (start) return on_.start_scan(in, out);
                 on_.scan(in, out);
                 break;
+            case Operation::exclusive_scan:
+                if (start) return on_.start_exclusive_scan(in, out);
+                on_.exclusive_scan(in, out);
+                break;
             case Operation::reduce_scatter:
                 if (start) return on_.start_reduce_scatter(in, out);
                 on_.reduce_scatter(in, out);
@@ -233,9 +238,11 @@ private:
                 [[fallthrough]];
             case Operation::reduce:
                 return static_cast<T>(facts_.total + n * at);
-            case Operation::scan: {
+            case Operation::scan:
+            case Operation::exclusive_scan: {
+                const auto end = facts_.me + (tested_.is(Operation::scan) ? 1 : 0);
                 auto sum = std::int64_t{0};
-                for (int p = 0; p <= facts_.me; ++p) sum += facts_.from(p) + at;
+                for (int p = 0; p < end; ++p) sum += facts_.from(p) + at;
                 return static_cast<T>(sum);
             }
             case Operation::all_gather:

@@ -187,6 +187,7 @@ FAMILIES = (
     Family("Gloo: ", "Gloo's own call", "bytes", 1.1, "1: the same connections"),
     Family("Gloo: all_reduce, checked", "the same unchecked", "bytes", 1.1, "1"),
     Family("MPI: checked ", "the same unchecked", "bytes", 1.5, "1, and a comparison"),
+    Family("MPI: reproducible ", "the plain sum", "bytes", 4, "1, and the sums of roundings"),
     Family("MPI: recorded ", "the same without a flight record", "bytes", 1.1, "1, and two reads of a clock"),
     Family("MPI: ", "the bare MPI call", "bytes", 1.1, "1"),
     Family("cold show of a million ranks", "/bin/true", "", 10, "1: starting a process"),

@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cmath>
 #include <memory>
+#include <numeric>
 #include <span>
 #include <string>
 #include <utility>
@@ -113,7 +114,8 @@ void add(const std::string& name, const std::vector<std::size_t>& sizes, const S
                                      [=, ranks = sides.size](benchmark::State& state) {
                                          auto buffers = Buffers(bytes, ranks);
                                          auto [bare, ours] = pair(buffers);
-                                         const auto row = detail::cat("MPI: ", name, " on ", ranks, "/", bytes);
+                                         const auto row =
+                                             detail::cat("MPI: ", name, " on ", ranks, "/", bytes);
                                          compare(state, row, bytes, bare, ours);
                                      })
             ->UseManualTime()
@@ -258,6 +260,24 @@ void add_checked(Sides& s) {
     });
 }
 
+/// What a reproducible sum costs: here the first of the two is ours by a plain sum.
+void add_reproducible(Sides& s) {
+    using rankmesh::reproducible_sum;
+    add("reproducible all_reduce", some_sizes, s, [&](Buffers& b) {
+        return std::pair([&] { s.ours.all_reduce(b.in); },
+                         [&] { s.ours.all_reduce(b.in, reproducible_sum); });
+    });
+    add("reproducible dot", some_sizes, s, [&](Buffers& b) {
+        return std::pair(
+            [&] {
+                auto sum = std::inner_product(b.in.begin(), b.in.end(), b.out.begin(), 0.0);
+                s.ours.all_reduce(sum);
+                benchmark::DoNotOptimize(sum);
+            },
+            [&] { benchmark::DoNotOptimize(s.ours.reproducible_dot(b.in, b.out)); });
+    });
+}
+
 /// What the flight record costs: here the first of the two is ours without it.
 void add_recorded(Sides& s) {
     add("recorded all_reduce", some_sizes, s, [&](Buffers& b) {
@@ -288,6 +308,7 @@ int main(int argc, char** argv) {
     add_reductions(sides);
     add_moves(sides);
     add_messages(sides);
+    add_reproducible(sides);
     add_checked(sides);
     add_recorded(sides);
     reports = world.rank() == 0;

@@ -97,7 +97,12 @@ enum {
     RANKMESH_BIT_XOR = 7,
     RANKMESH_LOGICAL_AND = 8,
     RANKMESH_LOGICAL_OR = 9,
-    RANKMESH_LOGICAL_XOR = 10
+    RANKMESH_LOGICAL_XOR = 10,
+    RANKMESH_REPRODUCIBLE_SUM = 11,  ///< floating-point types only: exact, then rounded once
+    /// The least value with its index; of equal values the one with the lowest index. Each element is a
+    /// `struct { T value; int64_t index; }`, where the dtype is that of T. Host engines only.
+    RANKMESH_MIN_LOCATION = 12,
+    RANKMESH_MAX_LOCATION = 13  ///< the same for the greatest value
 };
 
 /// What follows the last index of an axis or a group.
@@ -462,6 +467,21 @@ RANKMESH_C_API rankmesh_error rankmesh_reduce(rankmesh_communicator* communicato
 RANKMESH_C_API rankmesh_error rankmesh_scan(rankmesh_communicator* communicator, const void* in, void* out,
                                             size_t count, rankmesh_dtype dtype, rankmesh_reduction reduction,
                                             rankmesh_pending** pending);
+/// Reduces the `in` of ranks 0 to i - 1 into the `out` of rank i. Rank 0's `out` becomes the reduction of
+/// nothing, such as 0 for a sum; it is unchanged for locations.
+RANKMESH_C_API rankmesh_error rankmesh_exclusive_scan(rankmesh_communicator* communicator, const void* in,
+                                                      void* out, size_t count, rankmesh_dtype dtype,
+                                                      rankmesh_reduction reduction,
+                                                      rankmesh_pending** pending);
+/// Sets `*sum` to the sum of all elements of all ranks' `in`, of a floating-point type: exact, then rounded
+/// once to that type. The same bits on every engine, and however the elements are spread over the ranks.
+RANKMESH_C_API rankmesh_error rankmesh_reproducible_sum(rankmesh_communicator* communicator, const void* in,
+                                                        size_t count, rankmesh_dtype dtype, double* sum);
+/// Sets `*sum` to the scalar product of all ranks' `x` and `y` in the same way; each product is rounded to
+/// double.
+RANKMESH_C_API rankmesh_error rankmesh_reproducible_dot(rankmesh_communicator* communicator, const void* x,
+                                                        const void* y, size_t count, rankmesh_dtype dtype,
+                                                        double* sum);
 /// Reduces `in` element by element over all ranks and writes part i of the result into rank i's `out`.
 /// `out_count` is the same on all ranks; `in` has size * `out_count` elements. In place: `out` is part i of
 /// `in`; the other parts are undefined afterwards.

@@ -38,7 +38,10 @@ static_assert(RANKMESH_SUM == static_cast<int>(Reduction::sum) &&
               RANKMESH_BIT_XOR == static_cast<int>(Reduction::bit_xor) &&
               RANKMESH_LOGICAL_AND == static_cast<int>(Reduction::logical_and) &&
               RANKMESH_LOGICAL_OR == static_cast<int>(Reduction::logical_or) &&
-              RANKMESH_LOGICAL_XOR == static_cast<int>(Reduction::logical_xor));
+              RANKMESH_LOGICAL_XOR == static_cast<int>(Reduction::logical_xor) &&
+              RANKMESH_REPRODUCIBLE_SUM == static_cast<int>(Reduction::reproducible_sum) &&
+              RANKMESH_MIN_LOCATION == static_cast<int>(Reduction::min_location) &&
+              RANKMESH_MAX_LOCATION == static_cast<int>(Reduction::max_location));
 
 DType type_of(rankmesh_dtype dtype) {
     if (dtype < 0 || dtype >= dtypes)
@@ -48,9 +51,9 @@ DType type_of(rankmesh_dtype dtype) {
 }
 
 Reduction reduction_of(rankmesh_reduction reduction) {
-    if (reduction < RANKMESH_SUM || reduction > RANKMESH_LOGICAL_XOR)
+    if (reduction < RANKMESH_SUM || reduction > RANKMESH_MAX_LOCATION)
         throw Wrong{cat("was given the reduction ", reduction,
-                        "; there are RANKMESH_SUM, which is 0, to RANKMESH_LOGICAL_XOR, which is 10")};
+                        "; there are RANKMESH_SUM, which is 0, to RANKMESH_MAX_LOCATION, which is 13")};
     return static_cast<Reduction>(reduction);
 }
 
@@ -190,6 +193,39 @@ rankmesh_error rankmesh_scan(rankmesh_communicator* communicator, const void* in
         if (reduction == RANKMESH_MEAN) throw Wrong{"was given RANKMESH_MEAN, which no scan has"};
         const auto buffers = buffers_of(on, in, count, out, count, type_of(dtype));
         return reduction_of(Op::scan, buffers, reduction);
+    });
+}
+
+rankmesh_error rankmesh_exclusive_scan(rankmesh_communicator* communicator, const void* in, void* out,
+                                       size_t count, rankmesh_dtype dtype, rankmesh_reduction reduction,
+                                       rankmesh_pending** pending) {
+    return perform(__func__, communicator, pending, [&](const Communicator& on) {
+        if (reduction == RANKMESH_MEAN) throw Wrong{"was given RANKMESH_MEAN, which no scan has"};
+        const auto buffers = buffers_of(on, in, count, out, count, type_of(dtype));
+        return reduction_of(Op::exclusive_scan, buffers, reduction);
+    });
+}
+
+rankmesh_error rankmesh_reproducible_sum(rankmesh_communicator* communicator, const void* in, size_t count,
+                                         rankmesh_dtype dtype, double* sum) {
+    return c::guarded(__func__, [&] {
+        auto& on = RANKMESH_GIVEN(communicator).it;
+        auto& result = c::given(sum, "sum");
+        if (count > 0) c::given(static_cast<const char*>(in), "in");
+        result = detail::Access::sum_reproducibly(on, {in, count, type_of(dtype)}, {});
+    });
+}
+
+rankmesh_error rankmesh_reproducible_dot(rankmesh_communicator* communicator, const void* x, const void* y,
+                                         size_t count, rankmesh_dtype dtype, double* sum) {
+    return c::guarded(__func__, [&] {
+        auto& on = RANKMESH_GIVEN(communicator).it;
+        auto& result = c::given(sum, "sum");
+        if (count > 0) c::given(static_cast<const char*>(x), "x");
+        if (count > 0) c::given(static_cast<const char*>(y), "y");
+        const auto type = type_of(dtype);
+        using Given = detail::AnyBuffer<const void>;
+        result = detail::Access::sum_reproducibly(on, {x, count, type}, Given{y, count, type});
     });
 }
 

@@ -31,6 +31,10 @@ struct Access {
     static std::optional<Message> probe(Communicator& on, int from, Tag tag, bool waits) {
         return on.run_probe(from, tag, waits);
     }
+    static double sum_reproducibly(Communicator& on, const AnyBuffer<const void>& x,
+                                   const std::optional<AnyBuffer<const void>>& y) {
+        return on.sum_reproducibly(x, y);
+    }
     /// Waits for an operation that was asked about until now: so much of its timeout has passed.
     static void wait(Pending& pending, std::chrono::nanoseconds passed) {
         passed_before = passed;

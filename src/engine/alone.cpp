@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/alone.hpp"
 
+#include <array>
 #include <cstring>
 
-#include "engine/arithmetic.hpp"
+#include "engine/combine.hpp"
 
 namespace rankmesh::detail {
 
@@ -13,10 +14,12 @@ void Alone::run(const Call& call, const Label&, Duration) {
     if (call.operation == Operation::send_recv && call.in_count != call.out_count)
         throw UsageError(cat("a send_recv of ", call.in_count, " elements to oneself and ", call.out_count,
                              " from oneself; both must be equal"));
+    if (call.operation == Operation::exclusive_scan) return fill_with_nothing(call);
     if (call.out != call.in && call.out_bytes() > 0) std::memcpy(call.out, call.in, call.out_bytes());
-    // A logical result is 0 or 1 also for a single rank.
-    if (call.reduction >= Reduction::logical_and)
-        reduce_into(Reduction::logical_or, call.dtype, call.out, call.out, call.out_count);
+    if (call.reduction < Reduction::logical_and) return;
+    make_logical(call);
+    if (call.reduction == Reduction::reproducible_sum)  // which may change a NaN
+        combine(call, std::array<const void*, 1>{call.in}, call.out, call.out_count);
 }
 
 std::uint64_t Alone::start(std::span<const Call> calls, const Label& label) {

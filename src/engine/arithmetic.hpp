@@ -123,6 +123,11 @@ inline void reduce_into(Reduction reduction, DType dtype, const void* from, void
             return reduce_into<Reduction::logical_or>(dtype, from, into, count);
         case Reduction::logical_xor:
             return reduce_into<Reduction::logical_xor>(dtype, from, into, count);
+        case Reduction::reproducible_sum:  // not of two: see combine.hpp
+        case Reduction::min_location:
+        case Reduction::max_location:
+        case Reduction::user_defined:
+            return;
     }
 }
 

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "engine/channel.hpp"
+#include "engine/exact_sum.hpp"
 #include "engine/packed.hpp"
 #include "engine/record/recorded.hpp"
 #include "engine/strided_buffers.hpp"
@@ -163,6 +164,30 @@ const detail::Call& Communicator::counted_at_root(detail::Call&& call, const det
 const detail::Call& Communicator::own_part(detail::Call&& call) const {
     detail::take_own_part(call, state());
     return call;
+}
+
+double Communicator::sum_reproducibly(const detail::AnyBuffer<const void>& x,
+                                      const std::optional<detail::AnyBuffer<const void>>& y) const {
+    const auto refuse = [&](const std::string& why) {
+        throw UsageError(
+            cat(y ? "reproducible_dot" : "reproducible_sum", " on ", label(), " was given ", why));
+    };
+    if (x.space != Space::host || (y && y->space != Space::host))
+        refuse("device memory; it sums host memory: copy it there");
+    if (!is_floating(x.dtype) || x.unit != 1)
+        refuse(
+            cat(detail::elements_text(x.count, x.dtype, x.unit),
+                "; it sums f16, bf16, f32 and f64, and sums of integers are reproducible in an all_reduce"));
+    if (y && (y->dtype != x.dtype || y->unit != 1))
+        refuse(cat(to_string(x.dtype), " and ", to_string(y->dtype), " elements; both must be of one type"));
+    if (y && y->count != x.count) refuse(cat(x.count, " and ", y->count, " elements; both must be equal"));
+    auto exact = detail::ExactSum{};
+    if (y)
+        exact.add_products(x.dtype, x.data, y->data, x.count);
+    else
+        exact.add(x.dtype, x.data, x.count);
+    host().all_reduce(exact.integers());
+    return exact.rounded(x.dtype);
 }
 
 void Communicator::run(const detail::Call& given) {

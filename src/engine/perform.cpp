@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "engine/arithmetic.hpp"
+#include "engine/combine.hpp"
 #include "engine/roles.hpp"
 
 namespace rankmesh::detail {
@@ -32,12 +33,16 @@ void perform(std::size_t n, const std::function<const Call&(std::size_t)>& call)
         for (std::size_t p = 0; p < n; ++p)
             if (call(p).out) body(p, static_cast<char*>(call(p).out));
     };
+    // Those of the first members, from an element on.
+    const auto inputs = [&](std::size_t members, std::size_t begin) {
+        auto ins = std::vector<const void*>{};
+        for (std::size_t p = 0; p < members; ++p) ins.push_back(at(call(p).in, begin * width));
+        return ins;
+    };
     // The reduction over all members of the elements begin..begin+count of their inputs, in member order.
     const auto reduced = [&](std::size_t begin, std::size_t count) {
         auto result = std::vector<char>(count * width);
-        copy(result.data(), at(call(0).in, begin * width), result.size());
-        for (std::size_t p = 1; p < n; ++p)
-            reduce_into(first.reduction, first.dtype, at(call(p).in, begin * width), result.data(), count);
+        combine(first, inputs(n, begin), result.data(), count);
         if (first.reduction == Reduction::mean)
             divide(first.dtype, result.data(), count, static_cast<int>(n));
         return result;
@@ -54,19 +59,19 @@ void perform(std::size_t n, const std::function<const Call&(std::size_t)>& call)
             copy(call(root).out, result.data(), result.size());
             break;
         }
-        case Operation::scan: {
-            auto result = std::vector<char>(first.in_bytes());
-            copy(result.data(), first.in, result.size());
-            // A logical result is 0 or 1 also for a single rank.
-            if (first.reduction >= Reduction::logical_and)
-                reduce_into(Reduction::logical_or, first.dtype, result.data(), result.data(), first.in_count);
-            for (std::size_t p = 0; p < n; ++p) {
-                if (p > 0)
-                    reduce_into(first.reduction, first.dtype, call(p).in, result.data(), first.in_count);
-                if (call(p).out) copy(call(p).out, result.data(), result.size());
+        case Operation::scan:
+        case Operation::exclusive_scan:
+            // From the last on: an output may be an input of ranks above.
+            for (auto p = n; p-- > 0;) {
+                if (!call(p).out) continue;
+                const auto members = first.operation == Operation::scan ? p + 1 : p;
+                if (members > 0)
+                    combine(first, inputs(members, 0), call(p).out, first.in_count);
+                else
+                    fill_with_nothing(call(p));
+                if (members == 1) make_logical(call(p));
             }
             break;
-        }
         case Operation::reduce_scatter:
             each_out([&](std::size_t p, char* out) {
                 const auto result = reduced(p * first.out_count, first.out_count);

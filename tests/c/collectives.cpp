@@ -99,6 +99,7 @@ TEST(CollectivesInC, ReduceEveryTypeByEveryReductionAsInCpp) {
     compare(logical_and);
     compare(logical_or);
     compare(logical_xor);
+    compare(reproducible_sum);
 }
 
 TEST(CollectivesInC, KnowTheSizeOfEveryType) {
@@ -128,7 +129,7 @@ TEST(CollectivesInC, SayWhatIsWrongWithACall) {
             "which is 15");
         says(rankmesh_all_reduce(dp, in, out, 3, RANKMESH_F32, -1, nullptr),
              "rankmesh_all_reduce was given the reduction -1; there are RANKMESH_SUM, which is 0, to "
-             "RANKMESH_LOGICAL_XOR, which is 10");
+             "RANKMESH_MAX_LOCATION, which is 13");
         says(rankmesh_scan(dp, in, out, 3, RANKMESH_F32, RANKMESH_MEAN, nullptr),
              "rankmesh_scan was given RANKMESH_MEAN, which no scan has");
         says(rankmesh_all_reduce(dp, in, in + 1, 2, RANKMESH_F32, RANKMESH_SUM, nullptr),

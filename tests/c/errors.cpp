@@ -208,6 +208,9 @@ TEST(ErrorsInC, ANullIsAnErrorInWords) {
     EXPECT_REFUSES_NULL(rankmesh_all_reduce);
     EXPECT_REFUSES_NULL(rankmesh_reduce);
     EXPECT_REFUSES_NULL(rankmesh_scan);
+    EXPECT_REFUSES_NULL(rankmesh_exclusive_scan);
+    EXPECT_REFUSES_NULL(rankmesh_reproducible_sum);
+    EXPECT_REFUSES_NULL(rankmesh_reproducible_dot);
     EXPECT_REFUSES_NULL(rankmesh_reduce_scatter);
     EXPECT_REFUSES_NULL(rankmesh_broadcast);
     EXPECT_REFUSES_NULL(rankmesh_all_gather);

@@ -87,12 +87,40 @@ static int check_reductions(const struct group* group) {
     RUN(rankmesh_scan(group->on, in, out, LENGTH, RANKMESH_I32, RANKMESH_SUM, started));
     for (size_t i = 0; i < LENGTH; ++i) EXPECT(out[i] == 50 * r * (r + 1) + (r + 1) * (int)i);
 
+    RUN(rankmesh_exclusive_scan(group->on, in, out, LENGTH, RANKMESH_I32, RANKMESH_SUM, started));
+    for (size_t i = 0; i < LENGTH; ++i) EXPECT(out[i] == 50 * r * (r - 1) + r * (int)i);
+
     give(in, r, LENGTH * (size_t)n);
     RUN(rankmesh_reduce_scatter(group->on, in, out, LENGTH, RANKMESH_I32, RANKMESH_SUM, started));
     for (size_t i = 0; i < LENGTH; ++i)
         EXPECT(out[i] == 50 * n * (n - 1) + n * (int)(i + LENGTH * (size_t)r));
     RUN(rankmesh_reduce_scatter(group->on, in, in + LENGTH * r, LENGTH, RANKMESH_I32, RANKMESH_SUM, started));
     EXPECT(memcmp(in + LENGTH * r, out, LENGTH * sizeof *out) == 0);
+    return 0;
+}
+
+struct located {
+    float value;
+    int64_t index;
+};
+
+static int check_sums_and_locations(const struct group* group) {
+    const int n = group->size, r = group->rank;
+    const double large[] = {1e300, r == 0 ? 1 : 0, -1e300};
+    const struct located in = {(float)(r / 2), 10 + r};
+    struct located out = {0, 0};
+    double sum = large[1];
+
+    RUN(rankmesh_all_reduce(group->on, &sum, &sum, 1, RANKMESH_F64, RANKMESH_REPRODUCIBLE_SUM, started));
+    EXPECT(sum == 1);
+    CHECK(rankmesh_reproducible_sum(group->on, large, 3, RANKMESH_F64, &sum));
+    EXPECT(sum == 1);
+    CHECK(rankmesh_reproducible_dot(group->on, large + 1, large + 1, 1, RANKMESH_F64, &sum));
+    EXPECT(sum == 1);
+    RUN(rankmesh_all_reduce(group->on, &in, &out, 1, RANKMESH_F32, RANKMESH_MIN_LOCATION, started));
+    EXPECT(out.value == 0 && out.index == 10);
+    RUN(rankmesh_all_reduce(group->on, &in, &out, 1, RANKMESH_F32, RANKMESH_MAX_LOCATION, started));
+    EXPECT(out.value == (float)((n - 1) / 2) && out.index == 10 + (n - 1) / 2 * 2);
     return 0;
 }
 
@@ -257,6 +285,7 @@ static int check_operations(rankmesh_communicator* on) {
     group.root = group.size / 2;
     for (group.started = 0; group.started <= 1; ++group.started) {
         CHECK(check_reductions(&group));
+        CHECK(check_sums_and_locations(&group));
         CHECK(check_moves(&group));
         CHECK(check_lengths(&group));
         CHECK(check_messages(&group));

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <complex>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <typeinfo>
 #include <utility>
@@ -75,6 +76,22 @@ T payload(Reduction reduction, int rank, std::size_t i) {
     return reduction == Reduction::prod ? make<T>(factor(rank, i)) : value<T>(rank, i);
 }
 
+/// The reduction of nothing, as an exclusive scan gives it to rank 0.
+template <class T>
+T of_nothing(Reduction reduction) {
+    if (reduction == Reduction::prod || reduction == Reduction::logical_and) return make<T>(1);
+    if constexpr (std::integral<T> || std::same_as<T, std::byte>)
+        if (reduction == Reduction::bit_and) return static_cast<T>(~0ULL);
+    if constexpr (std::integral<T>) {
+        if (reduction == Reduction::min) return std::numeric_limits<T>::max();
+        if (reduction == Reduction::max) return std::numeric_limits<T>::min();
+    } else if constexpr (!rankmesh::detail::Complex<T> && !std::same_as<T, std::byte>) {
+        if (reduction == Reduction::min) return T(std::numeric_limits<float>::infinity());
+        if (reduction == Reduction::max) return T(-std::numeric_limits<float>::infinity());
+    }
+    return make<T>(0);
+}
+
 /// Element i of the reduction over `ranks`, from the numbers rather than by the engine's arithmetic.
 template <class T>
 T reduced(const std::vector<int>& ranks, std::size_t i, Reduction reduction) {
@@ -84,7 +101,7 @@ T reduced(const std::vector<int>& ranks, std::size_t i, Reduction reduction) {
         sum += number<T>(rank, i);
         product *= factor(rank, i);
     }
-    if (reduction == Reduction::sum) return make<T>(sum);
+    if (reduction == Reduction::sum || reduction == Reduction::reproducible_sum) return make<T>(sum);
     if (reduction == Reduction::prod) return make<T>(product);
     if constexpr (std::integral<T> || std::same_as<T, std::byte>) {
         auto all = ~0ULL;
@@ -357,6 +374,12 @@ public:
                 calls.scan_in_place = [](Communicator& on_, V& in, V&, int, bool start) {
                     return RANKMESH_CALL(scan, in, R{});
                 };
+                calls.exclusive_scan = [](Communicator& on_, V& in, V& out, int, bool start) {
+                    return RANKMESH_CALL(exclusive_scan, in, out, R{});
+                };
+                calls.exclusive_scan_in_place = [](Communicator& on_, V& in, V&, int, bool start) {
+                    return RANKMESH_CALL(exclusive_scan, in, R{});
+                };
             }
             if (!takes(rankmesh::detail::Operation::scan, R::value, dtype)) calls.scan = nullptr;
             return reductions(R::value, calls, root, start);
@@ -376,6 +399,7 @@ public:
         add(rankmesh::sum), add(rankmesh::prod), add(rankmesh::min), add(rankmesh::max), add(rankmesh::mean);
         add(rankmesh::bit_and), add(rankmesh::bit_or), add(rankmesh::bit_xor);
         add(rankmesh::logical_and), add(rankmesh::logical_or), add(rankmesh::logical_xor);
+        add(rankmesh::reproducible_sum);
         for (int which = 0; which < moves; ++which) {
             made.push_back(move(which, 0, start));
             if (which >= 3 && which <= 5) made.push_back(move(which, size_ - 1, start));
@@ -442,6 +466,8 @@ private:
         Function reduce_scatter_in_place = nullptr;
         Function scan = nullptr;  // null: there is none
         Function scan_in_place = nullptr;
+        Function exclusive_scan = nullptr;
+        Function exclusive_scan_in_place = nullptr;
     };
 
     std::vector<Running> reductions(Reduction by, const Reductions& calls, int root, bool start) {
@@ -494,6 +520,18 @@ private:
         b = begin("scan in place", count_, 0);
         b->want_in = V(count_, prefix);
         add(b, calls.scan_in_place);
+
+        const auto below = std::vector<int>(before.begin(), before.end() - 1);
+        const auto exclusive = [&](std::size_t i) {
+            return below.empty() ? of_nothing<T>(by) : reduced<T>(below, i, by);
+        };
+        b = begin("exclusive_scan", count_, count_);
+        b->want_out = Values<T>(count_, exclusive);
+        add(b, calls.exclusive_scan);
+
+        b = begin("exclusive_scan in place", count_, 0);
+        b->want_in = Values<T>(count_, exclusive);
+        add(b, calls.exclusive_scan_in_place);
         return made;
     }
 

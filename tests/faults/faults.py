@@ -110,11 +110,12 @@ MOMENTS = {
 RARE = {"gloo": ("cut", "cut", "child", "descriptors", "memory", "disk", "worlds", "fewer"), "mpi": ("finalize", "child"), "nccl": (), "threads": ()}
 BEFORE = ("world", "device", "join", "in-join")  # the first call
 ROOTED = ("reduce", "broadcast", "gather", "scatter")
-REDUCING = ("all_reduce", "reduce", "scan", "reduce_scatter", "list")
+SCANS = ("scan", "exclusive_scan")
+REDUCING = ("all_reduce", "reduce", *SCANS, "reduce_scatter", "list")
 RINGS = ("send_recv", "halo")  # messages to both neighbours
 TAGGED = RINGS + ("message",)
 MESSAGES = ("message", "any")  # between the root and the rank behind it; "any": received from any rank
-OPERATIONS = REDUCING + ("broadcast", "gather", "scatter", "all_gather", "all_to_all", "shift") + TAGGED + ("any",)
+OPERATIONS = REDUCING + ("reproducible_sum", "broadcast", "gather", "scatter", "all_gather", "all_to_all", "shift") + TAGGED + ("any",)
 PLANS = ("order", "name", "axis", "sizes", "over", "separate")
 
 
@@ -195,10 +196,10 @@ def draw(engine, checked, seed, number, timeout, rare=False, store="folder"):
             "length": (chance.choice([1, 20, 20, 20, 20000]) + i) * 2, "type": chance.choice(["i32", "f32", "i64"]),
             "reduction": chance.choice(["sum", "max"]), "root": chance.randrange(job.ranks),
             "how": chance.choice(["blocking", "blocking", "started"]), "tag": chance.choice([0, 0, 1, 2])})
-    if engine == "nccl":  # which has no other scan, and receives from given ranks
+    if engine == "nccl":
         for step in job.steps:
             step["operation"] = "message" if step["operation"] == "any" else step["operation"]
-            step["reduction"] = "sum" if step["operation"] == "scan" else step["reduction"]
+            as_nccl_has(step)
     job.victim = chance.randrange(job.ranks)
     row = chance.choice(["dies"] * 6 + ["early", "absent", "stopped", "plans"] + ["mismatch", "sequence"] * 3 + ["harmless"] * 2)
     others = {kind for kinds in RARE.values() for kind in kinds}
@@ -229,6 +230,14 @@ def draw(engine, checked, seed, number, timeout, rare=False, store="folder"):
     return job
 
 
+def as_nccl_has(step):
+    """Changes a call that NCCL does not have: it scans by sum only, and sums in any order."""
+    if step["operation"] in SCANS:
+        step["reduction"] = "sum"
+    if step["operation"] == "reproducible_sum":
+        step["operation"] = "all_reduce"
+
+
 def change_calls(job, chance):
     """Chooses the call that the fault is about, and changes the victim's calls where they are the fault."""
     takes_part = [i for i, step in enumerate(job.steps) if len(job.members(step, job.victim)) > 1]
@@ -236,7 +245,7 @@ def change_calls(job, chance):
         takes_part = [i for i in takes_part if job.steps[i]["operation"] in ROOTED]
     if job.kind == "reduction":
         takes_part = [i for i in takes_part if job.steps[i]["operation"] in REDUCING and
-                      (job.engine != "nccl" or job.steps[i]["operation"] != "scan")]
+                      (job.engine != "nccl" or job.steps[i]["operation"] not in SCANS)]
     if job.kind == "operation":
         takes_part = [i for i in takes_part if job.steps[i]["operation"] not in MESSAGES]
     if job.kind == "tag":
@@ -257,9 +266,10 @@ def change_calls(job, chance):
     job.victim_steps = [dict(step) for step in job.steps]
     own = job.victim_steps[at]
     if job.kind == "operation":
-        own["operation"] = chance.choice([name for name in OPERATIONS if name not in (*MESSAGES, own["operation"])])
-        if job.engine == "nccl" and own["operation"] == "scan":
-            own["reduction"] = "sum"
+        no_others = ("reproducible_sum", "all_reduce") if own["operation"] == "all_reduce" and job.engine == "nccl" else ()
+        own["operation"] = chance.choice([name for name in OPERATIONS if name not in (*MESSAGES, own["operation"], *no_others)])
+        if job.engine == "nccl":
+            as_nccl_has(own)
     if job.kind == "length":
         own["length"] += chance.choice([-1, 1, 7, 5000])
     if job.kind == "type":

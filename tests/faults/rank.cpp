@@ -15,6 +15,7 @@
 #include <cstdlib>
 #include <fstream>
 #include <functional>
+#include <limits>
 #include <map>
 #include <mutex>
 #include <optional>
@@ -240,6 +241,8 @@ bool perform(Communicator& on, const Step& step, R reduction, const std::functio
     const auto parts_out = operation == "all_gather" || operation == "gather" || operation == "all_to_all";
     const auto sides = operation == "halo" ? std::size_t{2} : std::size_t{1};
     const auto untouched = T{77};
+    using Limits = std::numeric_limits<T>;
+    const auto least = Limits::has_infinity ? -Limits::infinity() : Limits::lowest();
     auto in = std::vector<T>(parts_in ? size * length : sides * length);
     for (std::size_t i = 0; i < in.size(); ++i) in[i] = given(me, i);
     auto out = std::vector<T>(parts_out ? size * length : sides * length, untouched);
@@ -266,7 +269,16 @@ bool perform(Communicator& on, const Step& step, R reduction, const std::functio
                  [&] { return on.start_reduce(in, out, reduction, r); });
         else if (operation == "scan")
             call([&] { on.scan(in, out, reduction); }, [&] { return on.start_scan(in, out, reduction); });
-        else if (operation == "reduce_scatter")
+        else if (operation == "exclusive_scan")
+            call([&] { on.exclusive_scan(in, out, reduction); },
+                 [&] { return on.start_exclusive_scan(in, out, reduction); });
+        else if (operation == "reproducible_sum") {
+            if constexpr (std::is_floating_point_v<T>)
+                call([&] { on.all_reduce(in, out, reproducible_sum); },
+                     [&] { return on.start_all_reduce(in, out, reproducible_sum); });
+            else
+                call([&] { on.all_reduce(in, out); }, [&] { return on.start_all_reduce(in, out); });
+        } else if (operation == "reduce_scatter")
             call([&] { on.reduce_scatter(in, out, reduction); },
                  [&] { return on.start_reduce_scatter(in, out, reduction); });
         else if (operation == "broadcast")
@@ -330,6 +342,12 @@ bool perform(Communicator& on, const Step& step, R reduction, const std::functio
         if (operation == "all_reduce" || operation == "list" || (operation == "reduce" && me == root))
             right = reduced(i, size);
         if (operation == "scan") right = reduced(i, me + 1);
+        if (operation == "exclusive_scan")
+            right = me > 0 ? reduced(i, me) : R::value == Reduction::sum ? T{} : least;
+        if (operation == "reproducible_sum") {
+            right = T{};
+            for (std::size_t from = 0; from < size; ++from) right += given(from, i);
+        }
         if (operation == "reduce_scatter") right = reduced(me * length + i, size);
         if (operation == "broadcast") right = given(root, i);
         if (operation == "all_gather" || (operation == "gather" && me == root)) right = given(from, inside);

@@ -516,7 +516,7 @@ WRONG: list[tuple[Callable[[Communicator], Any], type[Exception], str]] = [
     (
         lambda on: on.all_reduce(np.ones(2) * 1j, reduction="prod"),
         ValueError,
-        "a prod of complex numbers; they have sum and mean",
+        "a prod of complex numbers; they have sum, mean and reproducible_sum",
     ),
     (lambda on: on.all_reduce(np.ones(2, "i4"), reduction="mean"), ValueError, "mean"),
     (

@@ -26,20 +26,36 @@ enum class Reduction : std::uint8_t {
     bit_xor,
     logical_and,
     logical_or,
-    logical_xor
+    logical_xor,
+    reproducible_sum,
+    min_location,
+    max_location,
+    user_defined
 };
 
 constexpr std::string_view to_string(Reduction reduction) {
-    constexpr std::string_view names[] = {"sum",         "prod",       "min",        "max",
-                                          "mean",        "bit_and",    "bit_or",     "bit_xor",
-                                          "logical_and", "logical_or", "logical_xor"};
+    constexpr std::string_view names[] = {"sum",          "prod",         "min",         "max",
+                                          "mean",         "bit_and",      "bit_or",      "bit_xor",
+                                          "logical_and",  "logical_or",   "logical_xor", "reproducible_sum",
+                                          "min_location", "max_location", "user_defined"};
     return names[static_cast<std::size_t>(reduction)];
 }
 
-/// Returns true if `reduction` is defined for `dtype`: mean for floating-point types, bitwise reductions for
-/// integers and bytes, logical reductions for integers and bools, all others for all numbers.
+namespace detail {
+/// True for a reduction whose results are 0 and 1.
+constexpr bool is_logical(Reduction reduction) {
+    return reduction >= Reduction::logical_and && reduction <= Reduction::logical_xor;
+}
+/// True for a reduction by a Function that comes with the call.
+constexpr bool by_function(Reduction reduction) { return reduction >= Reduction::min_location; }
+}  // namespace detail
+
+/// Returns true if `reduction` is defined for `dtype`: mean and reproducible_sum for floating-point types,
+/// bitwise reductions for integers and bytes, logical reductions for integers and bools, locations and
+/// functions for elements of their own, all others for all numbers.
 constexpr bool reduces(Reduction reduction, DType dtype) {
-    if (reduction == Reduction::mean) return is_floating(dtype);
+    if (detail::by_function(reduction)) return true;
+    if (reduction == Reduction::mean || reduction == Reduction::reproducible_sum) return is_floating(dtype);
     if (reduction >= Reduction::logical_and) return is_integer(dtype) || dtype == DType::boolean;
     if (reduction >= Reduction::bit_and) return is_integer(dtype) || dtype == DType::byte;
     return is_integer(dtype) || is_floating(dtype);
@@ -47,7 +63,8 @@ constexpr bool reduces(Reduction reduction, DType dtype) {
 /// Returns true if `reduction` is defined for complex numbers: it must apply to real and imaginary parts
 /// separately.
 constexpr bool reduces_complex(Reduction reduction) {
-    return reduction == Reduction::sum || reduction == Reduction::mean;
+    return reduction == Reduction::sum || reduction == Reduction::mean ||
+           reduction == Reduction::reproducible_sum;
 }
 
 namespace detail {
@@ -68,20 +85,35 @@ inline constexpr detail::ReductionTag<Reduction::bit_xor> bit_xor{};
 inline constexpr detail::ReductionTag<Reduction::logical_and> logical_and{};
 inline constexpr detail::ReductionTag<Reduction::logical_or> logical_or{};
 inline constexpr detail::ReductionTag<Reduction::logical_xor> logical_xor{};
+/// The exact sum, rounded once: the same bits on every engine, for every order and grouping of the ranks.
+inline constexpr detail::ReductionTag<Reduction::reproducible_sum> reproducible_sum{};
 
 namespace detail {
 template <class R>
 concept IsReduction =
     requires { requires std::same_as<decltype(std::remove_reference_t<R>::value), const Reduction>; };
+
+/// How two elements are combined, where no engine has that reduction.
+struct Function {
+    /// Replaces each of `count` elements of `into` by the combination of that of `before`, which come from
+    /// lower ranks, with itself. Neither is aligned.
+    void (*apply)(const void* before, void* into, std::size_t count);
+    bool commutes;
+};
+/// A reduction that has a Function for T.
+template <class R, class T>
+concept Combines = requires { R::template function<T>.apply; };
 }  // namespace detail
 
 /// True if R is a reduction that is defined for T. For example, integers have no mean; complex numbers have
-/// only sum and mean. For void, a type known only at run time, the call checks instead.
+/// only sums and mean. For void, a type known only at run time, the call checks instead.
 template <class R, class T>
 concept Reduces =
-    detail::IsReduction<R> && (std::is_void_v<T> || (Known<T> && reduces(R::value, dtype_of<T>::value)) ||
-                               (detail::Complex<T> && reduces_complex(R::value)));
-/// Like Reduces, for scan, which does not support mean.
+    detail::IsReduction<R> &&
+    (detail::Combines<R, T> || (!detail::by_function(R::value) &&
+                                (std::is_void_v<T> || (Known<T> && reduces(R::value, dtype_of<T>::value)) ||
+                                 (detail::Complex<T> && reduces_complex(R::value)))));
+/// Like Reduces, for scan and exclusive_scan, which do not support mean.
 template <class R, class T>
 concept Scans = Reduces<R, T> && R::value != Reduction::mean;
 

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <chrono>
+#include <cstddef>
+#include <cstring>
 #include <deque>
 #include <exception>
 #include <optional>
@@ -8,6 +10,7 @@
 #include <nanobind/stl/vector.h>
 
 #include <rankmesh/engine/detail/make_call.hpp>
+#include <rankmesh/engine/location.hpp>
 
 #include "engine/access.hpp"
 #include "engine/array.hpp"
@@ -23,13 +26,19 @@ using detail::Call;
 using detail::cat;
 using Op = detail::Operation;
 
+constexpr auto last_of_arrays = Reduction::reproducible_sum;  // the others have elements of their own
+
 Reduction reduction_of(nb::handle given) {
+    if (PyCallable_Check(given.ptr()))
+        throw TypeFault(cat("a reduction is ", described(given),
+                            "; in Python a reduction is a name, such as 'sum': all_gather the arrays and "
+                            "combine them with your function"));
     const auto name = text_of(given, "a reduction");
-    for (int i = 0; i <= static_cast<int>(Reduction::logical_xor); ++i)
+    for (int i = 0; i <= static_cast<int>(last_of_arrays); ++i)
         if (to_string(static_cast<Reduction>(i)) == name) return static_cast<Reduction>(i);
     throw UsageError(cat("a reduction is ", detail::in_quotes(name),
                          "; there are sum, prod, min, max, mean, bit_and, bit_or, bit_xor, logical_and, "
-                         "logical_or and logical_xor"));
+                         "logical_or, logical_xor and reproducible_sum"));
 }
 
 /// An operation with its arrays, whose memory it keeps alive.
@@ -368,7 +377,7 @@ void with_reduction(Reduction reduction, Body&& body) {
                                                    : void()),
          ...);
     };
-    one_of(std::make_index_sequence<static_cast<std::size_t>(Reduction::logical_xor) + 1>{});
+    one_of(std::make_index_sequence<static_cast<std::size_t>(last_of_arrays) + 1>{});
 }
 
 std::vector<char> pickled(nb::handle object) {
@@ -467,7 +476,7 @@ void batch(const Self& self, nb::handle sends, nb::handle recvs) {
 
 constexpr auto reduction_type =
     "typing.Literal['sum', 'prod', 'min', 'max', 'mean', 'bit_and', 'bit_or', 'bit_xor', 'logical_and', "
-    "'logical_or', 'logical_xor']";
+    "'logical_or', 'logical_xor', 'reproducible_sum']";
 
 /// Binds an operation and its start_ variant. The return type is `_T` unless `parameters` end with another.
 template <class... Args, class... Extra>
@@ -541,6 +550,99 @@ void bind_pending(nb::module_& m) {
             nb::arg("type").none(), nb::arg("value").none(), nb::arg("traceback").none(),
             nb::sig("def __exit__(self, type: typing.Any, value: typing.Any, traceback: typing.Any) -> None"))
         .def("done", &Started::done, "Returns True if wait() would return at once.");
+}
+
+/// The pairs of a location, copied to and from two arrays.
+class Pairs {
+public:
+    Pairs(const char* name, nb::handle values, nb::handle indices)
+        : values_(array_of(values, cat("the values of ", name), true)),
+          indices_(array_of(indices, cat("the indices of ", name), true)) {
+        if (indices_.dtype != DType::i64)
+            throw UsageError(cat("the indices of ", name, " are ", to_string(indices_.dtype),
+                                 "; they must be i64, as numpy.int64 is"));
+        if (indices_.count != values_.count / values_.unit)
+            throw UsageError(cat(name, " was given ", values_.count / values_.unit, " values and ",
+                                 indices_.count, " indices; both must be equal"));
+        if (values_.unit == 1) copy([](void* pair, void* of, std::size_t n) { std::memcpy(pair, of, n); });
+    }
+    detail::AnyBuffer<void> buffer() { return {pairs_.data(), values_.count, values_.dtype, values_.unit}; }
+    void write() {
+        copy([](void* pair, void* of, std::size_t n) { std::memcpy(of, pair, n); });
+    }
+
+private:
+    template <class Copy>
+    void copy(Copy&& copy) {
+        pairs_.resize(indices_.count);
+        const auto width = size_of(values_.dtype);
+        for (std::size_t i = 0; i < pairs_.size(); ++i) {
+            auto* pair = reinterpret_cast<char*>(&pairs_[i]);
+            copy(pair, static_cast<char*>(values_.data) + i * width, width);
+            copy(pair + offsetof(Located<double>, index),
+                 static_cast<char*>(indices_.data) + i * sizeof(std::int64_t), sizeof(std::int64_t));
+        }
+    }
+    Array values_;
+    Array indices_;
+    std::vector<Located<double>> pairs_;
+};
+
+nb::object locate(const Self& self, Reduction reduction, nb::handle values, nb::handle indices) {
+    auto pairs = Pairs(std::string(to_string(reduction)).c_str(), values, indices);
+    auto& on = self.get();
+    const auto call = detail::make_reduction(Op::all_reduce, pairs.buffer(), pairs.buffer(), reduction);
+    without_gil(leaving(on), [&] { detail::Access::run(on, call); });
+    pairs.write();
+    return nb::make_tuple(nb::borrow(values), nb::borrow(indices));
+}
+
+double sum_reproducibly(const Self& self, const Array& x, const std::optional<Array>& y) {
+    auto& on = self.get();
+    auto sum = 0.0;
+    without_gil(leaving(on), [&] { sum = detail::Access::sum_reproducibly(on, x, y); });
+    return sum;
+}
+
+void bind_sums_and_locations(nb::class_<Self>& c) {
+    c.def(
+         "reproducible_sum",
+         [](const Self& self, nb::handle buffer) {
+             return sum_reproducibly(self, array_of(buffer, "the buffer of reproducible_sum", false), {});
+         },
+         nb::arg("buffer").none(), nb::sig("def reproducible_sum(self, buffer: typing.Any) -> float"),
+         "Returns the sum of all elements of all ranks' `buffer`, whose lengths may differ: exact, then "
+         "rounded once to the type of the elements. The same bits on every engine, and however the elements "
+         "are spread over the ranks.")
+        .def(
+            "reproducible_dot",
+            [](const Self& self, nb::handle x, nb::handle y) {
+                return sum_reproducibly(self, array_of(x, "the first buffer of reproducible_dot", false),
+                                        array_of(y, "the second buffer of reproducible_dot", false));
+            },
+            nb::arg("x").none(), nb::arg("y").none(),
+            nb::sig("def reproducible_dot(self, x: typing.Any, y: typing.Any) -> float"),
+            "Returns the scalar product of all ranks' `x` and `y` like reproducible_sum; each product is "
+            "rounded to double.")
+        .def(
+            "min_location",
+            [](const Self& self, nb::handle values, nb::handle indices) {
+                return locate(self, Reduction::min_location, values, indices);
+            },
+            nb::arg("values").none(), nb::arg("indices").none(),
+            nb::sig("def min_location(self, values: _T, indices: _T) -> tuple[_T, _T]"),
+            "Replaces each element of `values` by the least of all ranks, and that of `indices`, which are "
+            "int64, by the index that stood beside it; of equal values the lowest index. A NaN counts as "
+            "less "
+            "than every number. Returns both arrays.")
+        .def(
+            "max_location",
+            [](const Self& self, nb::handle values, nb::handle indices) {
+                return locate(self, Reduction::max_location, values, indices);
+            },
+            nb::arg("values").none(), nb::arg("indices").none(),
+            nb::sig("def max_location(self, values: _T, indices: _T) -> tuple[_T, _T]"),
+            "Like min_location, for the greatest values. A NaN counts as greater than every number.");
 }
 
 nb::object all_reduce_list(const Self& self, nb::handle arrays, Reduction reduction) {
@@ -660,6 +762,16 @@ void bind_communicator(nb::module_& m) {
             return reducing(arrays_to_reduce(Op::scan, in, out), reduction);
         },
         nb::arg("buffer").none(), none, sum);
+    both(
+        c, "exclusive_scan", cat("buffer: _T, out: _T | None = None, ", reduction),
+        "Exclusive prefix reduction: reduces the `buffer` of ranks 0 to i - 1 into rank i's `out`; without "
+        "`out` in place. Rank 0's result is the reduction of nothing, such as 0 for sum. All arrays have the "
+        "same length. Does not support mean.",
+        +[](const Self&, nb::handle in, nb::handle out, nb::handle reduction) {
+            return reducing(arrays_to_reduce(Op::exclusive_scan, in, out), reduction);
+        },
+        nb::arg("buffer").none(), none, sum);
+    bind_sums_and_locations(c);
     both(c, "reduce_scatter", cat("buffer: _T, out: _T | None = None, ", reduction),
          "Reduces all ranks' `buffer` and writes part i of the result into rank i's `out`; `buffer` is "
          "`size` times as long as `out`. Without `out` in place: part i of rank i's `buffer` becomes the "

@@ -5,8 +5,10 @@
 #include <array>
 #include <bit>
 #include <cstring>
+#include <vector>
 
 #include "engine/arithmetic.hpp"
+#include "engine/combine.hpp"
 
 namespace rankmesh::detail {
 namespace {
@@ -14,11 +16,16 @@ namespace {
 constexpr auto fan_in_slot = std::uint64_t{0x44} << 56;  // none of Gloo's collectives has it
 
 /// The bytes that one rank sends another at a time: the segments of all ranks stay in a core's cache while
-/// they are combined, whatever the length.
-std::size_t segment_of(std::size_t bytes, int members) {
+/// they are combined, whatever the length. Whole elements of a function, if they are not of a power of two.
+std::size_t segment_of(const Call& call, int members) {
     constexpr auto held = std::size_t{1} << 20;
     constexpr auto shortest = std::size_t{4096};
-    return std::min(bytes, std::max(held / std::bit_ceil(static_cast<unsigned>(members)), shortest));
+    auto segment = std::max(held / std::bit_ceil(static_cast<unsigned>(members)), shortest);
+    if (call.function) {
+        const auto element = call.unit * size_of(call.dtype);
+        segment = std::max(segment / element, std::size_t{1}) * element;
+    }
+    return std::min(call.out_bytes(), segment);
 }
 
 class FanIn {
@@ -31,7 +38,7 @@ public:
           slot_(fan_in_slot + (std::uint64_t{tag} << 8)),
           members_(connections->size),
           member_(connections->rank),
-          segment_(segment_of(call.out_bytes(), connections->size)) {
+          segment_(segment_of(call, connections->size)) {
         // The next segment is in flight while one is combined.
         for (auto& each : turns_) {
             if (&each != &turns_.front() && segment_ == call.out_bytes()) break;
@@ -78,11 +85,16 @@ private:
 
     void combine(char* held, std::size_t begin) {
         const auto count = length(begin) / size_of(call_.dtype);
+        const auto at = [&](int i) {
+            return i == member_ ? own_ + begin : held + static_cast<std::size_t>(i) * segment_;
+        };
+        if (is_own(call_.reduction)) {
+            auto ins = std::vector<const void*>{};
+            for (int i = 0; i < members_; ++i) ins.push_back(at(i));
+            return detail::combine(call_, ins, static_cast<char*>(call_.out) + begin, count);
+        }
         if (member_ == 0) std::memcpy(held, own_ + begin, length(begin));
-        for (int i = 1; i < members_; ++i)
-            reduce_into(call_.reduction, call_.dtype,
-                        i == member_ ? own_ + begin : held + static_cast<std::size_t>(i) * segment_, held,
-                        count);
+        for (int i = 1; i < members_; ++i) reduce_into(call_.reduction, call_.dtype, at(i), held, count);
         std::memcpy(static_cast<char*>(call_.out) + begin, held, length(begin));
     }
 

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "engine/arithmetic.hpp"
+#include "engine/combine.hpp"
 #include "engine/gloo/fan_in.hpp"
 #include "engine/roles.hpp"
 
@@ -96,6 +97,64 @@ void reduce(const Call& call, const std::shared_ptr<Connections>& connections, s
     ::gloo::reduce(options);
 }
 
+void all_gather(const Call& call, const std::shared_ptr<Connections>& connections, std::uint32_t tag);
+
+/// An all_reduce or a reduce whose inputs are combined in the order of ranks: each rank combines a part of
+/// them, and all gather the parts.
+void reduce_in_order(const Call& given, const std::shared_ptr<Connections>& connections, std::uint32_t tag) {
+    auto call = given;
+    auto scratch = std::vector<Byte>{};
+    if (!writes(call, connections->rank)) {
+        scratch.resize(call.in_bytes());
+        call.out = scratch.data();
+    }
+    const auto element = call.function ? call.unit : 1;
+    const auto parts = static_cast<std::size_t>(connections->size);
+    const auto part = call.in_count / element / parts * element;
+    const auto whole = part * parts;
+    const auto at = [&](const void* data, std::size_t count) {
+        return bytes(data) + count * size_of(call.dtype);
+    };
+    const auto is_short = call.in_bytes() * (parts - 1) <= most_in_one_step;
+    if (!is_short && part > 0) {
+        auto own = call;
+        own.out_count = part;
+        own.out = at(call.out, part * static_cast<std::size_t>(connections->rank));
+        own.in_count = whole;
+        fan_in(own, connections, tag, own.out_bytes());
+        own.operation = Operation::all_gather;
+        own.in = own.out;
+        own.in_count = part;
+        own.out = call.out;
+        own.out_count = whole;
+        all_gather(own, connections, tag);
+    }
+    const auto done = is_short ? 0 : whole;
+    if (done == call.in_count) return;
+    auto rest = call;
+    rest.in = at(call.in, done);
+    rest.out = at(call.out, done);
+    rest.in_count = rest.out_count = call.in_count - done;
+    fan_in(rest, connections, tag, 0);
+}
+
+/// A scan that needs the inputs of all ranks below at once.
+void scan_gathered(const Call& call, const std::shared_ptr<Connections>& connections, std::uint32_t tag) {
+    auto gathered = std::vector<Byte>(call.in_bytes() * static_cast<std::size_t>(connections->size));
+    auto gathering = call;
+    gathering.operation = Operation::all_gather;
+    gathering.out = gathered.data();
+    all_gather(gathering, connections, tag);
+    const auto members = connections->rank + (call.operation == Operation::scan ? 1 : 0);
+    auto ins = std::vector<const void*>{};
+    for (int i = 0; i < members; ++i)
+        ins.push_back(gathered.data() + static_cast<std::size_t>(i) * call.in_bytes());
+    if (ins.empty())
+        fill_with_nothing(call);
+    else
+        combine(call, ins, call.out, call.out_count);
+}
+
 /// Recursive doubling: in each round a rank adds the partial result of the rank twice as far before it.
 void scan(const Call& call, const std::shared_ptr<Connections>& connections, std::uint32_t tag) {
     if (call.in != call.out) std::memcpy(call.out, call.in, call.in_bytes());
@@ -110,11 +169,28 @@ void scan(const Call& call, const std::shared_ptr<Connections>& connections, std
         if (sends) out->send(connections->rank + step, slot);
         if (receives) in->waitRecv();
         if (sends) out->waitSend();
-        if (receives) reduce_into(call.reduction, call.dtype, before.data(), call.out, call.out_count);
+        if (receives) combine_before(call, before.data(), call.out, call.out_count);
     }
     // A logical result is 0 or 1 also for a single rank.
-    if (connections->rank == 0 && call.reduction >= Reduction::logical_and)
-        reduce_into(Reduction::logical_or, call.dtype, call.out, call.out, call.out_count);
+    if (connections->rank == 0) make_logical(call);
+}
+
+/// A scan whose results move to the next rank.
+void exclusive_scan(const Call& call, const std::shared_ptr<Connections>& connections, std::uint32_t tag) {
+    auto inclusive = std::vector<Byte>(call.in_bytes());
+    auto scanning = call;
+    scanning.out = inclusive.data();
+    scan(scanning, connections, tag);
+    const auto slot = (std::uint64_t{0x45} << 56) + (std::uint64_t{tag} << 8);
+    const auto sends = connections->rank + 1 < connections->size;
+    const auto receives = connections->rank > 0;
+    const auto out = connections->buffer(inclusive.data(), inclusive.size());
+    const auto in = connections->buffer(call.out, call.out_bytes());
+    if (receives) in->recv(connections->rank - 1, slot);
+    if (sends) out->send(connections->rank + 1, slot);
+    if (receives) in->waitRecv();
+    if (sends) out->waitSend();
+    if (!receives) fill_with_nothing(call);
 }
 
 void gather(const Call& call, const std::shared_ptr<Connections>& connections, std::uint32_t tag) {
@@ -276,14 +352,18 @@ void run_collective(const Call& call, const std::shared_ptr<Connections>& connec
     if (call.in_count == 0 && call.out_count == 0) return;
     switch (call.operation) {
         case Operation::all_reduce:
+            if (is_own(call.reduction)) return reduce_in_order(call, connections, tag);
             all_reduce(call, connections, tag);
             break;
         case Operation::reduce:
+            if (is_own(call.reduction)) return reduce_in_order(call, connections, tag);
             reduce(call, connections, tag);
             break;
         case Operation::scan:
-            scan(call, connections, tag);
-            break;
+        case Operation::exclusive_scan:
+            if (needs_all(call.reduction)) return scan_gathered(call, connections, tag);
+            if (call.operation == Operation::scan) return scan(call, connections, tag);
+            return exclusive_scan(call, connections, tag);
         case Operation::reduce_scatter:
             fan_in(call, connections, tag,
                    call.out_bytes());  // Gloo has this operation for its legacy buffers only

@@ -8,6 +8,7 @@
 #include <mutex>
 #include <utility>
 
+#include "engine/combine.hpp"
 #include "engine/diagnosis/failure.hpp"
 #include "engine/mpi/monitored_barrier.hpp"
 #include "engine/mpi/tags.hpp"
@@ -177,7 +178,11 @@ void MpiChannel::wait(std::uint64_t ticket, const Label& label, Duration timeout
     complete(slot);
     for (std::size_t i = 0; i < slot.calls; ++i) {
         const auto& call = slot.started[i].call;
-        if (reduces(call.operation)) finish(call);
+        if (!reduces(call.operation)) continue;
+        if (needs_all(call.reduction))
+            finish_gathering(slot.started[i]);
+        else
+            finish(call);
     }
     slot.taken = false;
     check_lengths(slot, label);

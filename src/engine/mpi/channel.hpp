@@ -98,6 +98,12 @@ private:
     std::size_t free_slot();
     void post(Started& started, Slot& slot);
     void post_parts(const Call& call, Slot& slot);
+    void reduce_now(const Call& call, std::size_t part);
+    void post_reduction(const Call& call, Slot& slot);
+    bool is_in_two_steps(const Call& call) const;
+    void reduce_in_two_steps(const Call& call);
+    void post_gathering(Started& started, Slot& slot);
+    void finish_gathering(const Started& started) const;
     void expect(Slot& slot, std::size_t count, int from) const;
     void complete(Slot& slot);
     static MPI_Status* statuses_of(Slot& slot);

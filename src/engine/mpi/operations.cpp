@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "engine/arithmetic.hpp"
+#include "engine/combine.hpp"
 #include "engine/mpi/channel.hpp"
 #include "engine/mpi/large_type.hpp"
 #include "engine/mpi/monitored_barrier.hpp"
@@ -90,31 +91,16 @@ void MpiChannel::run(const Call& call, const Label& label, Duration timeout) {
     const auto part = part_of(call, size_);
     if (!fits(call, part) || call.operation == Operation::monitored_barrier ||
         call.operation == Operation::all_to_all_v || call.operation == Operation::gather_v ||
-        call.operation == Operation::scatter_v)
+        call.operation == Operation::scatter_v || (needs_all(call.reduction) && !is_in_two_steps(call)))
         return wait(start({&call, 1}, label), label, timeout);
     runtime_->check_thread();
     const auto number = number_of(call, false);
     const auto watched = InFlight(flight_, call, label, timeout, number);
     if (!is_point_to_point(call.operation)) compare(call, number, label);
+    if (reduces(call.operation)) return reduce_now(call, part);
     const auto count = static_cast<int>(part);
     const auto type = type_of(call.dtype);
-    const auto op = [&] { return op_of(call.reduction, call.dtype); };
     switch (call.operation) {
-        case Operation::all_reduce:
-            MPI_Allreduce(in_or_in_place(call, rank_), call.out, count, type, op(), comm_);
-            break;
-        case Operation::reduce:
-            MPI_Reduce(in_of_reduce(call), call.out, count, type, op(), call.argument, comm_);
-            break;
-        case Operation::scan:
-            MPI_Scan(in_or_in_place(call, rank_), call.out, count, type, op(), comm_);
-            break;
-        case Operation::reduce_scatter:
-            if (is_in_place(call, rank_))
-                MPI_Reduce_scatter_block(MPI_IN_PLACE, whole(call), count, type, op(), comm_);
-            else
-                MPI_Reduce_scatter_block(call.in, call.out, count, type, op(), comm_);
-            break;
         case Operation::broadcast:
             MPI_Bcast(call.out, count, type, call.argument, comm_);
             break;
@@ -172,14 +158,39 @@ void MpiChannel::run(const Call& call, const Label& label, Duration timeout) {
             check_length(call, number, label, status, code, call.out_count, call.source);
             break;
         }
-        case Operation::all_to_all_v:
-        case Operation::gather_v:
-        case Operation::scatter_v:
-        case Operation::monitored_barrier:
-        case Operation::probe:
+        default:
             break;
     }
-    if (reduces(call.operation)) finish(call);
+}
+
+/// Reduces `part` elements by one blocking MPI call, or by two if all inputs are needed at once.
+void MpiChannel::reduce_now(const Call& call, std::size_t part) {
+    if (needs_all(call.reduction)) return reduce_in_two_steps(call);
+    const auto [type, op, unit] = reduced_of(call);
+    const auto count = static_cast<int>(part / unit);
+    switch (call.operation) {
+        case Operation::all_reduce:
+            MPI_Allreduce(in_or_in_place(call, rank_), call.out, count, type, op, comm_);
+            break;
+        case Operation::reduce:
+            MPI_Reduce(in_of_reduce(call), call.out, count, type, op, call.argument, comm_);
+            break;
+        case Operation::scan:
+            MPI_Scan(in_or_in_place(call, rank_), call.out, count, type, op, comm_);
+            break;
+        case Operation::exclusive_scan:
+            MPI_Exscan(in_or_in_place(call, rank_), call.out, count, type, op, comm_);
+            break;
+        case Operation::reduce_scatter:
+            if (is_in_place(call, rank_))
+                MPI_Reduce_scatter_block(MPI_IN_PLACE, whole(call), count, type, op, comm_);
+            else
+                MPI_Reduce_scatter_block(call.in, call.out, count, type, op, comm_);
+            break;
+        default:
+            break;
+    }
+    finish(call);
 }
 
 void MpiChannel::post(Started& started, Slot& slot) {
@@ -187,7 +198,8 @@ void MpiChannel::post(Started& started, Slot& slot) {
     auto& requests = slot.requests;
     const auto next = [&] { return &requests.emplace_back(MPI_REQUEST_NULL); };
     const auto element = type_of(call.dtype);
-    const auto op = reduces(call.operation) ? op_of(call.reduction, call.dtype) : MPI_OP_NULL;
+    if (reduces(call.operation))
+        return needs_all(call.reduction) ? post_gathering(started, slot) : post_reduction(call, slot);
     const auto in_place = call.in == call.out &&
                           (call.operation == Operation::all_to_all || call.operation == Operation::shift);
     if (in_place) {
@@ -196,42 +208,7 @@ void MpiChannel::post(Started& started, Slot& slot) {
     }
     const auto part = part_of(call, size_);
     const auto moves = [&](std::size_t count, auto&& body) { moving(count, call.dtype, body); };
-    const auto reduce_piece = [&](std::size_t in, void* out, std::size_t at, int count, int root) {
-        auto* to = root == rank_ ? offset(out, at, call.dtype) : nullptr;
-        const void* from = offset(call.in, in + at, call.dtype);
-        MPI_Ireduce(from == to ? MPI_IN_PLACE : from, to, count, element, op, root, comm_, next());
-    };
     switch (call.operation) {
-        case Operation::all_reduce:
-            in_pieces(part, [&](std::size_t at, int count) {
-                const auto* in = call.in == call.out ? MPI_IN_PLACE : offset(call.in, at, call.dtype);
-                MPI_Iallreduce(in, offset(call.out, at, call.dtype), count, element, op, comm_, next());
-            });
-            break;
-        case Operation::reduce:
-            in_pieces(part, [&](std::size_t at, int count) {
-                reduce_piece(0, call.out, at, count, call.argument);
-            });
-            break;
-        case Operation::scan:
-            in_pieces(part, [&](std::size_t at, int count) {
-                const auto* in = call.in == call.out ? MPI_IN_PLACE : offset(call.in, at, call.dtype);
-                MPI_Iscan(in, offset(call.out, at, call.dtype), count, element, op, comm_, next());
-            });
-            break;
-        case Operation::reduce_scatter:
-            if (part <= mpi_count_limit) {
-                const auto own = is_in_place(call, rank_);
-                MPI_Ireduce_scatter_block(own ? MPI_IN_PLACE : call.in, own ? whole(call) : call.out,
-                                          static_cast<int>(part), element, op, comm_, next());
-                break;
-            }
-            // A piece of every part is not contiguous, so each part is reduced to its owner separately.
-            for (int root = 0; root < size_; ++root)
-                in_pieces(part, [&](std::size_t at, int count) {
-                    reduce_piece(static_cast<std::size_t>(root) * part, call.out, at, count, root);
-                });
-            break;
         case Operation::broadcast:
             moves(part, [&](int count, MPI_Datatype type) {
                 MPI_Ibcast(call.out, count, type, call.argument, comm_, next());
@@ -295,9 +272,49 @@ void MpiChannel::post(Started& started, Slot& slot) {
         case Operation::monitored_barrier:
             post_arrival(comm_, requests);
             break;
-        case Operation::probe:
+        default:
             break;
     }
+}
+
+/// Posts a reduction, in pieces whose lengths fit an int.
+void MpiChannel::post_reduction(const Call& call, Slot& slot) {
+    const auto [type, op, unit] = reduced_of(call);
+    const auto next = [&] { return &slot.requests.emplace_back(MPI_REQUEST_NULL); };
+    const auto part = part_of(call, size_) / unit;
+    const auto width = unit;  // for the lambdas
+    const auto in_at = [&](std::size_t at) -> const void* {
+        return call.in == call.out ? MPI_IN_PLACE : offset(call.in, at * width, call.dtype);
+    };
+    const auto out_at = [&](std::size_t at) { return offset(call.out, at * width, call.dtype); };
+    const auto reduce_piece = [&, type = type, op = op](std::size_t in, std::size_t at, int count, int root) {
+        auto* to = root == rank_ ? out_at(at) : nullptr;
+        const void* from = offset(call.in, (in + at) * width, call.dtype);
+        MPI_Ireduce(from == to ? MPI_IN_PLACE : from, to, count, type, op, root, comm_, next());
+    };
+    in_pieces(call.operation == Operation::reduce_scatter ? 0 : part,
+              [&, type = type, op = op](std::size_t at, int count) {
+                  if (call.operation == Operation::all_reduce)
+                      MPI_Iallreduce(in_at(at), out_at(at), count, type, op, comm_, next());
+                  else if (call.operation == Operation::reduce)
+                      reduce_piece(0, at, count, call.argument);
+                  else if (call.operation == Operation::scan)
+                      MPI_Iscan(in_at(at), out_at(at), count, type, op, comm_, next());
+                  else
+                      MPI_Iexscan(in_at(at), out_at(at), count, type, op, comm_, next());
+              });
+    if (call.operation != Operation::reduce_scatter) return;
+    if (part <= mpi_count_limit) {
+        const auto own = is_in_place(call, rank_);
+        MPI_Ireduce_scatter_block(own ? MPI_IN_PLACE : call.in, own ? whole(call) : call.out,
+                                  static_cast<int>(part), type, op, comm_, next());
+        return;
+    }
+    // A piece of every part is not contiguous, so each part is reduced to its owner separately.
+    for (int root = 0; root < size_; ++root)
+        in_pieces(part, [&](std::size_t at, int count) {
+            reduce_piece(static_cast<std::size_t>(root) * part, at, count, root);
+        });
 }
 
 /// Posts a v-operation as one message each way a member; empty parts are not sent.
@@ -352,12 +369,14 @@ void MpiChannel::expect(Slot& slot, std::size_t count, int from) const {
 /// Finishes a reduction locally: moves the result of an in-place reduce_scatter to its part, divides a mean,
 /// and makes logical values of a scan 0 or 1.
 void MpiChannel::finish(const Call& call) const {
-    if (call.operation == Operation::reduce_scatter && call.out_count <= mpi_count_limit &&
-        is_in_place(call, rank_) && call.out_count > 0 && rank_ > 0)
+    if (call.operation == Operation::reduce_scatter &&
+        call.out_count / (call.function ? call.unit : 1) <= mpi_count_limit && is_in_place(call, rank_) &&
+        call.out_count > 0 && rank_ > 0)
         std::memmove(call.out, call.in, call.out_bytes());
     // A logical result is 0 or 1 also for a single rank.
-    if (call.operation == Operation::scan && rank_ == 0 && call.reduction >= Reduction::logical_and)
-        reduce_into(Reduction::logical_or, call.dtype, call.out, call.out, call.out_count);
+    if (call.operation == Operation::scan && rank_ == 0) make_logical(call);
+    if (call.operation == Operation::exclusive_scan && rank_ == 0) fill_with_nothing(call);
+    if (call.operation == Operation::exclusive_scan && rank_ == 1) make_logical(call);
     if (call.reduction == Reduction::mean && writes(call, rank_))
         divide(call.dtype, call.out, call.out_count, size_);
 }

@@ -2,7 +2,9 @@
 #include "engine/mpi/types.hpp"
 
 #include <array>
+#include <map>
 #include <mutex>
+#include <utility>
 
 #include "engine/arithmetic.hpp"
 
@@ -45,7 +47,58 @@ MPI_Op own_op(Reduction reduction, DType dtype) {
     return own.op;
 }
 
+namespace {
+
+/// The datatypes and operations of functions. Channels of a multithreaded world use them at the same time.
+struct Functions {
+    std::mutex mutex;
+    int key = MPI_KEYVAL_INVALID;                            // of a datatype: its Function
+    std::array<MPI_Op, 2> ops = {MPI_OP_NULL, MPI_OP_NULL};  // by whether they commute
+    std::map<std::pair<const Function*, std::size_t>, MPI_Datatype> types;
+
+    static Functions& of_process() {
+        static auto& functions = *new Functions;  // which MPI may outlive
+        return functions;
+    }
+};
+
+void apply_function_of(void* in, void* inout, int* count, MPI_Datatype* type) {
+    void* function = nullptr;
+    auto found = 0;
+    MPI_Type_get_attr(*type, Functions::of_process().key, &function, &found);
+    static_cast<const Function*>(function)->apply(in, inout, static_cast<std::size_t>(*count));
+}
+
+}  // namespace
+
+MPI_Op function_op(bool commutes) {
+    auto& functions = Functions::of_process();
+    const auto lock = std::lock_guard(functions.mutex);
+    auto& op = functions.ops[commutes ? 1 : 0];
+    if (op == MPI_OP_NULL) MPI_Op_create(apply_function_of, commutes ? 1 : 0, &op);
+    return op;
+}
+
+MPI_Datatype function_type(const Function& function, std::size_t bytes) {
+    auto& functions = Functions::of_process();
+    const auto lock = std::lock_guard(functions.mutex);
+    auto& type = functions.types.try_emplace({&function, bytes}, MPI_DATATYPE_NULL).first->second;
+    if (type != MPI_DATATYPE_NULL) return type;
+    if (functions.key == MPI_KEYVAL_INVALID)
+        MPI_Type_create_keyval(MPI_TYPE_NULL_COPY_FN, MPI_TYPE_NULL_DELETE_FN, &functions.key, nullptr);
+    MPI_Type_contiguous(static_cast<int>(bytes), MPI_BYTE, &type);
+    MPI_Type_commit(&type);
+    MPI_Type_set_attr(type, functions.key, const_cast<Function*>(&function));
+    return type;
+}
+
 void free_ops() {
+    auto& functions = Functions::of_process();
+    for (auto& [function, type] : functions.types) MPI_Type_free(&type);
+    functions.types.clear();
+    for (auto& op : functions.ops)
+        if (op != MPI_OP_NULL) MPI_Op_free(&op);
+    if (functions.key != MPI_KEYVAL_INVALID) MPI_Type_free_keyval(&functions.key);
     for (auto& row : own_ops())
         for (auto& own : row)
             if (own.op != MPI_OP_NULL) MPI_Op_free(&own.op);

@@ -29,11 +29,31 @@ inline MPI_Op op_of(Reduction reduction, DType dtype) {
     static const MPI_Op ops[] = {MPI_SUM, MPI_PROD, MPI_MIN,  MPI_MAX, MPI_SUM, MPI_BAND,
                                  MPI_BOR, MPI_BXOR, MPI_LAND, MPI_LOR, MPI_LXOR};
     static_assert(std::size(ops) == static_cast<std::size_t>(Reduction::logical_xor) + 1);
+    if (reduction > Reduction::logical_xor) return MPI_OP_NULL;  // see function_op and gathered.cpp
     if (dtype == DType::f16 || dtype == DType::bf16) return own_op(reduction, dtype);
     return ops[static_cast<std::size_t>(reduction)];
 }
 
-/// Frees the operations of rankmesh; called before MPI is finalised.
+/// The operation that applies the function of a datatype, of a function that commutes or does not.
+MPI_Op function_op(bool commutes);
+/// The datatype of one element of `bytes`, with the function that combines two; created at its first use.
+/// MPI passes its own operations nothing else.
+MPI_Datatype function_type(const Function& function, std::size_t bytes);
+
+/// What MPI takes to reduce the elements of a call.
+struct Reduced {
+    MPI_Datatype type;
+    MPI_Op op;
+    std::size_t unit = 1;  // elements of the call's dtype in one of `type`
+};
+inline Reduced reduced_of(const Call& call) {
+    if (call.function)
+        return {function_type(*call.function, call.unit * size_of(call.dtype)),
+                function_op(call.function->commutes), call.unit};
+    return {type_of(call.dtype), op_of(call.reduction, call.dtype)};
+}
+
+/// Frees the operations and datatypes of rankmesh; called before MPI is finalised.
 void free_ops();
 
 /// True for a collective that is one of MPI's, which all ranks must start or all block in; the others are

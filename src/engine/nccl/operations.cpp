@@ -82,6 +82,7 @@ public:
             case Operation::scatter_v:
                 return parts(call);
             case Operation::scan:
+            case Operation::exclusive_scan:
                 return scan(call);
             case Operation::shift:
             case Operation::send_recv:
@@ -116,7 +117,10 @@ private:
         // With open edges this rank has no sender, unless the distance is 0.
         if (call.operation == Operation::shift && call.edge == Edge::open && call.argument != 0)
             return ncclSuccess;
-        copy(call.in, call.out, call.out_bytes());
+        if (call.operation == Operation::exclusive_scan)
+            cuda_.check(cuda_.memset_async(call.out, 0, call.out_bytes(), stream_), "cudaMemsetAsync");
+        else
+            copy(call.in, call.out, call.out_bytes());
         return ncclSuccess;
     }
     ncclResult_t all_to_all(const Call& call) const {
@@ -157,13 +161,14 @@ private:
         return group.end();
     }
     /// A reduce_scatter, in which this rank contributes zeros to the ranks before it, and its input to itself
-    /// and those after it.
+    /// and those after it; zeros to itself as well in an exclusive scan.
     ncclResult_t scan(const Call& call) const {
         const auto bytes = call.in_bytes();
         auto* parts = scratch_.take(bytes * static_cast<std::size_t>(group_.size), stream_);
-        const auto before = bytes * static_cast<std::size_t>(group_.group_rank);
+        const auto first = group_.group_rank + (call.operation == Operation::scan ? 0 : 1);
+        const auto before = bytes * static_cast<std::size_t>(first);
         if (before > 0) cuda_.check(cuda_.memset_async(parts, 0, before, stream_), "cudaMemsetAsync");
-        for (int i = group_.group_rank; i < group_.size; ++i)
+        for (int i = first; i < group_.size; ++i)
             copy(call.in, parts + bytes * static_cast<std::size_t>(i), bytes);
         return nccl_.reduce_scatter(parts, call.out, call.in_count, type(call), ncclSum, group_.comm,
                                     stream_);

@@ -64,6 +64,10 @@ void check_nccl(const Call& call, const Label& label, int group_rank) {
         throw UsageError(cat(to_string(call), " on ", label.text(), ": NCCL ", why,
                              "; the same call on host() has all of them"));
     };
+    if (by_function(call.reduction))
+        refuse(cat("has no ", call.reduction == Reduction::user_defined
+                                  ? std::string_view("reductions by functions of its callers")
+                                  : to_string(call.reduction)));
     if (!nccl_type(call.dtype))
         refuse(cat("reduces no ", to_string(call.dtype),
                    ", only i8, i32, i64, u8, u32, u64, f16, bf16, f32 and f64"));
@@ -72,8 +76,8 @@ void check_nccl(const Call& call, const Label& label, int group_rank) {
                    call.dtype == DType::boolean
                        ? " of bools, only logical_and and logical_or"
                        : ", only sum, prod, min, max and mean, and logical_and and logical_or of bools"));
-    if (call.operation == Operation::scan && call.reduction != Reduction::sum)
-        refuse("has no scan, and one is made for it by sum only");
+    const auto scans = call.operation == Operation::scan || call.operation == Operation::exclusive_scan;
+    if (scans && call.reduction != Reduction::sum) refuse("has no scan, and one is made for it by sum only");
 }
 
 }  // namespace rankmesh::detail

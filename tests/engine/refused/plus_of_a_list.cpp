@@ -1,4 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-// a reduction is a tag, not a function: pass rankmesh::sum, prod, min, max, mean, or a
+// a function as a reduction says whether it commutes: pass rankmesh::commutative(f) or
 #include "refused.hpp"
 void refused(Communicator& on, std::vector<float>& x) { on.all_reduce(Buffers(x, x), std::plus<>()); }

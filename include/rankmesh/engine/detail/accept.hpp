@@ -68,7 +68,12 @@ enum class Fault : std::uint8_t {
     arithmetic,
     mean_of_scan,
     two_integers,
-    strided_in_list
+    strided_in_list,
+    function_of_list,
+    function_with_state,
+    function_of_others,
+    location,
+    reproducible
 };
 
 template <Fault fault>
@@ -91,8 +96,9 @@ consteval bool accept() {
             "a run-time rankmesh::Reduction is not supported here: pass a tag such as rankmesh::sum");
     else if constexpr (fault == function)
         static_assert(accepted<fault>,
-                      "a reduction is a tag, not a function: pass rankmesh::sum, prod, min, max, mean, or a "
-                      "bitwise or logical one");
+                      "a function as a reduction says whether it commutes: pass rankmesh::commutative(f) or "
+                      "rankmesh::ordered(f) of <rankmesh/engine/function.hpp>, or a tag such as "
+                      "rankmesh::sum");
     else if constexpr (fault == counts)
         static_assert(
             accepted<fault>,
@@ -151,9 +157,30 @@ consteval bool accept() {
             "ambiguous: the second integer could be an output, a root or a distance: write (x, y, sum) "
             "or (x, y, distance) for an output, (x, sum, root) or (x, +distance) for an operation in place");
     else if constexpr (fault == strided_in_list)
+        static_assert(
+            accepted<fault>,
+            "a list takes buffers that are contiguous in memory: pass each strided buffer to a call "
+            "of its own, which may be started");
+    else if constexpr (fault == function_of_list)
         static_assert(accepted<fault>,
-                      "a list takes buffers that are contiguous in memory: pass each strided buffer to a call "
-                      "of its own, which may be started");
+                      "a list of buffers cannot be reduced by a function or a location: pass a tag such as "
+                      "rankmesh::sum, or reduce each buffer in a call of its own");
+    else if constexpr (fault == function_with_state)
+        static_assert(accepted<fault>,
+                      "a function as a reduction cannot hold state, a pointer to a function included: pass "
+                      "a lambda without captures that calls it");
+    else if constexpr (fault == function_of_others)
+        static_assert(accepted<fault>,
+                      "this function does not combine two elements of the buffer into one: it takes "
+                      "(const T&, const T&) and returns T, where T is the buffer's element type");
+    else if constexpr (fault == location)
+        static_assert(accepted<fault>,
+                      "rankmesh::min_location and max_location reduce a value with its index: pass "
+                      "rankmesh::Located{value, index}, or a range of them");
+    else if constexpr (fault == reproducible)
+        static_assert(accepted<fault>,
+                      "rankmesh::reproducible_sum needs a floating-point type: sums of integers are "
+                      "reproducible, so use rankmesh::sum");
     return accepted<fault>;
 }
 
@@ -237,11 +264,30 @@ consteval Fault fault_of() {
 template <class R, class T>
 consteval Fault fault_of_reduction() {
     if constexpr (Reduces<R, T>) return Fault::none;
+    if constexpr (R::value == Reduction::user_defined) return Fault::function_of_others;
+    if constexpr (by_function(R::value)) return Fault::location;
     if constexpr (Complex<T>) return Fault::complex_reduction;
     if constexpr (!Known<T>) return Fault::unknown_reduction;
+    if constexpr (R::value == Reduction::reproducible_sum) return Fault::reproducible;
     if constexpr (R::value == Reduction::mean) return Fault::mean;
     if constexpr (R::value >= Reduction::logical_and) return Fault::logical;
     return R::value >= Reduction::bit_and ? Fault::bitwise : Fault::arithmetic;
+}
+/// The fault in scanning by R.
+template <class R>
+consteval Fault fault_of_scan() {
+    if constexpr (!IsReduction<R>)
+        return Fault::none;  // that is another
+    else
+        return R::value == Reduction::mean ? Fault::mean_of_scan : Fault::none;
+}
+/// The fault in reducing a list by R.
+template <class R>
+consteval Fault fault_in_list() {
+    if constexpr (!IsReduction<R>)
+        return std::same_as<R, Reduction> ? Fault::run_time_reduction : Fault::function;
+    else
+        return by_function(R::value) ? Fault::function_of_list : Fault::none;
 }
 /// The fault in passing R as a reduction.
 template <class R>
@@ -260,6 +306,25 @@ consteval Fault fault_of() {
         return fault_of_tag<R>();
     else
         return fault_of_reduction<R, element_t<In>>();
+}
+
+/// The fault in summing buffers of X, or products of X and Y, reproducibly into one number.
+template <class X, class Y>
+consteval Fault fault_of_sum() {
+    constexpr auto x = fault_of_buffer<X>();
+    constexpr auto y = fault_of_buffer<Y>();
+    if constexpr (x != Fault::none || y != Fault::none) {
+        return x != Fault::none ? x : y;
+    } else {
+        using A = element_t<X>;
+        using B = element_t<Y>;
+        if constexpr (std::is_void_v<A> && std::is_void_v<B>) return Fault::none;
+        if constexpr (!std::same_as<A, B>) return Fault::two_types;
+        if constexpr (!Known<A>)
+            return Fault::unknown_reduction;
+        else
+            return is_floating(dtype_of<A>::value) ? Fault::none : Fault::reproducible;
+    }
 }
 
 /// The root or distance `n` that follows the only buffer of a call; does not compile where that buffer is a

@@ -36,8 +36,9 @@ struct Call {
     std::uint32_t list = 0;  ///< of a list of buffers: a hash of their types and lengths, never 0
     const std::size_t* in_counts = nullptr;  ///< all_to_all_v, root of a scatter_v: by group rank
     const std::size_t* out_counts =
-        nullptr;         ///< all_gather_v, all_to_all_v, root of a gather_v: by group rank
-    Stream stream = {};  ///< on a device, the stream that orders the call
+        nullptr;                         ///< all_gather_v, all_to_all_v, root of a gather_v: by group rank
+    Stream stream = {};                  ///< on a device, the stream that orders the call
+    const Function* function = nullptr;  ///< of a reduction by a function, never destroyed
 
     std::size_t in_bytes() const { return in_count * size_of(dtype); }
     std::size_t out_bytes() const { return out_count * size_of(dtype); }

@@ -37,7 +37,8 @@ inline Call make_call(Operation operation, const AnyBuffer<const void>& in, cons
             .unit = in.unit};
 }
 
-/// An operation that reduces; throws UsageError for a reduction that it does not have for these elements.
+/// An operation that reduces; throws UsageError for a reduction that it does not have for these elements. By
+/// a location the buffers hold `count` pairs, Located<T> of values of their dtype.
 RANKMESH_EXPORT Call make_reduction(Operation operation, const AnyBuffer<const void>& in,
                                     const AnyBuffer<void>& out, Reduction reduction, int root = 0);
 
@@ -89,23 +90,42 @@ auto reducing(Operation operation, In&& in, Out&& out, R, int root = 0) {
     if constexpr (accept<fault_of<R, In, Out>()>()) {
         auto call = moving(operation, std::forward<In>(in), std::forward<Out>(out), root);
         call.reduction = R::value;
+        if constexpr (Combines<R, element_t<In>>) call.function = &R::template function<element_t<In>>;
         return call;
     } else {
         return Call{};
     }
 }
 template <class In, class Out, class R>
-auto scanning(In&& in, Out&& out, R r) {
-    if constexpr (accept < Scans<R, void> || !IsReduction<R> ? Fault::none : Fault::mean_of_scan > ())
-        return reducing(Operation::scan, std::forward<In>(in), std::forward<Out>(out), r);
+auto scanning(Operation operation, In&& in, Out&& out, R r) {
+    if constexpr (accept<fault_of_scan<R>()>())
+        return reducing(operation, std::forward<In>(in), std::forward<Out>(out), r);
     else
         return Call{};
+}
+
+/// The reproducible sum of buffers of one type, which `sum` returns as double; double where the type is known
+/// only at run time.
+template <class X, class Y, class Sum>
+auto summed(Sum&& sum) {
+    if constexpr (accept<fault_of_sum<X, Y>()>()) {
+        using T = element_t<X>;
+        const auto value = sum([] { return std::string("a buffer of a reproducible sum"); });
+        if constexpr (std::is_void_v<T>)
+            return value;
+        else if constexpr (std::is_arithmetic_v<T>)
+            return static_cast<T>(value);
+        else
+            return T(static_cast<float>(value));
+    } else {
+        return 0.0;
+    }
 }
 
 /// The reduction of a list.
 template <class R>
 consteval Reduction reduction_of() {
-    if constexpr (accept<fault_of_tag<R>()>())
+    if constexpr (accept<fault_in_list<R>()>())
         return R::value;
     else
         return {};

@@ -29,7 +29,8 @@ enum class Operation : std::uint8_t {
     send_recv,
     gather_v,
     scatter_v,
-    probe
+    probe,
+    exclusive_scan
 };
 
 /// The ranks that use a buffer: `others` are all but the root.
@@ -92,6 +93,7 @@ inline constexpr auto operations = std::to_array<OperationRow>({
      {.reads = Users::root, .in_parts = true, .counts = true, .argument = Argument::root},
      "from"},
     {"probe", {.reads = Users::none, .writes = Users::none, .argument = Argument::peer}, "from"},
+    {"exclusive_scan", {.in_place = InPlace::same, .reduces = true}},
 });
 
 /// The traits alone, close together.

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+// The reductions of a call, in the order of the ranks, where an engine does not have them itself.
+#pragma once
+
+#include <cstddef>
+#include <span>
+
+#include <rankmesh/engine/detail/call.hpp>
+
+namespace rankmesh::detail {
+
+/// True for a reduction that no engine has.
+constexpr bool is_own(Reduction reduction) { return reduction > Reduction::logical_xor; }
+/// True for a reduction of which no pair of results can be combined again: all inputs are needed at once.
+constexpr bool needs_all(Reduction reduction) { return reduction == Reduction::reproducible_sum; }
+
+/// Combines `count` elements of `call.dtype` of each rank, in the order of ranks, in `out`, which may be one
+/// of `ins`. A mean is a sum until it is divided.
+void combine(const Call& call, std::span<const void* const> ins, void* out, std::size_t count);
+
+/// Replaces `count` elements of `into` by the combination of those of `before`, from lower ranks, with them.
+void combine_before(const Call& call, const void* before, void* into, std::size_t count);
+
+/// Fills the output of an exclusive_scan on rank 0: with what changes nothing. A function has no such value.
+void fill_with_nothing(const Call& call);
+
+/// Makes the results of a logical reduction 0 or 1, which one rank alone has not combined with anything.
+void make_logical(const Call& call);
+
+}  // namespace rankmesh::detail
