@@ -513,13 +513,13 @@ RANKMESH_C_API rankmesh_error rankmesh_gather(rankmesh_communicator* communicato
 RANKMESH_C_API rankmesh_error rankmesh_scatter(rankmesh_communicator* communicator, const void* in, void* out,
                                                size_t out_count, rankmesh_dtype dtype, int root,
                                                rankmesh_pending** pending);
-/// gather with inputs of different lengths. At the root `counts[i]` is the length of rank i's `in`; the other ranks'
-/// `out` and `counts` are ignored.
+/// gather with inputs of different lengths. At the root `counts[i]` is the length of rank i's `in`; the other
+/// ranks' `out` and `counts` are ignored.
 RANKMESH_C_API rankmesh_error rankmesh_gather_v(rankmesh_communicator* communicator, const void* in,
                                                 size_t in_count, void* out, const size_t* counts,
                                                 rankmesh_dtype dtype, int root, rankmesh_pending** pending);
-/// scatter with parts of different lengths. At the root `counts[i]` is the length of rank i's `out`; the other ranks'
-/// `in` and `counts` are ignored.
+/// scatter with parts of different lengths. At the root `counts[i]` is the length of rank i's `out`; the
+/// other ranks' `in` and `counts` are ignored.
 RANKMESH_C_API rankmesh_error rankmesh_scatter_v(rankmesh_communicator* communicator, const void* in,
                                                  const size_t* counts, void* out, size_t out_count,
                                                  rankmesh_dtype dtype, int root, rankmesh_pending** pending);
@@ -561,16 +561,16 @@ RANKMESH_C_API rankmesh_error rankmesh_recv(rankmesh_communicator* communicator,
                                             rankmesh_pending** pending);
 /// In place of a group rank: any other rank of the group.
 #define RANKMESH_ANY_RANK (-1)
-/// Receives a message of any other rank of the group, which must have the same count and tag, and sets `sender` to
-/// its group rank. Of each rank only the next message is considered, and only if it has this tag. With `pending`
-/// `sender` may be NULL, and rankmesh_pending_sender returns it.
+/// Receives a message of any other rank of the group, which must have the same count and tag, and sets
+/// `sender` to its group rank. Of each rank only the next message is considered, and only if it has this tag.
+/// With `pending` `sender` may be NULL, and rankmesh_pending_sender returns it.
 RANKMESH_C_API rankmesh_error rankmesh_recv_any(rankmesh_communicator* communicator, void* out, size_t count,
                                                 rankmesh_dtype dtype, int tag, int* sender,
                                                 rankmesh_pending** pending);
 /// Waits until group rank `from`, or RANKMESH_ANY_RANK, has sent a message with this tag that this rank would
 /// receive next. Sets `sender` to its group rank and `bytes` to its length, and does not receive it.
-RANKMESH_C_API rankmesh_error rankmesh_probe(rankmesh_communicator* communicator, int from, int tag, int* sender,
-                                             size_t* bytes);
+RANKMESH_C_API rankmesh_error rankmesh_probe(rankmesh_communicator* communicator, int from, int tag,
+                                             int* sender, size_t* bytes);
 /// Like rankmesh_probe, but sets `found` to 0 at once if there is no such message, else to 1.
 RANKMESH_C_API rankmesh_error rankmesh_try_probe(rankmesh_communicator* communicator, int from, int tag,
                                                  int* found, int* sender, size_t* bytes);

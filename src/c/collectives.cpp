@@ -287,8 +287,8 @@ rankmesh_error rankmesh_scatter(rankmesh_communicator* communicator, const void*
     });
 }
 
-rankmesh_error rankmesh_gather_v(rankmesh_communicator* communicator, const void* in, size_t in_count, void* out,
-                                 const size_t* counts, rankmesh_dtype dtype, int root,
+rankmesh_error rankmesh_gather_v(rankmesh_communicator* communicator, const void* in, size_t in_count,
+                                 void* out, const size_t* counts, rankmesh_dtype dtype, int root,
                                  rankmesh_pending** pending) {
     return perform(__func__, communicator, pending, [&](const Communicator& on) {
         const auto type = type_of(dtype);

@@ -74,8 +74,10 @@ void Pending::finish(bool synchronize) {
         if (!staged_) throw;
         staged_->described([] { throw; });
     }
-    sender_ = state->channel->take_sender();
-    if (sender_ >= 0 && state->ring) state->ring->set_peer(record_.first, sender_);
+    if (const auto sender = state->channel->take_sender(); sender >= 0) [[unlikely]] {
+        sender_ = sender;
+        if (state->ring) state->ring->set_peer(record_.first, sender);
+    }
     // After other errors it no longer uses them.
     ordered_ = !synchronize && state->space == Space::device;
     if (ordered_) state_ = state;

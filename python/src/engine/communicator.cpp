@@ -828,14 +828,17 @@ void bind_communicator(nb::module_& m) {
         },
         nb::arg("buffer").none(), nb::arg("out").none(), nb::arg("root").none() = 0);
     both(c, "gather_v",
-         "buffer: typing.Any, out: _T = ..., counts: collections.abc.Sequence[int] | None = None, root: int = 0",
-         "gather of arrays of different lengths. At the root `counts[i]` is the length of rank i's `buffer`, and "
+         "buffer: typing.Any, out: _T = ..., counts: collections.abc.Sequence[int] | None = None, root: int "
+         "= 0",
+         "gather of arrays of different lengths. At the root `counts[i]` is the length of rank i's `buffer`, "
+         "and "
          "the sum of `counts` is the length of `out`; the other ranks' `out` and `counts` may be None.",
          &gather_v, nb::arg("buffer").none(), none, nb::arg("counts").none() = nb::none(),
          nb::arg("root").none() = 0);
     both(c, "scatter_v",
          "buffer: typing.Any, counts: collections.abc.Sequence[int] | None, out: _T, root: int = 0",
-         "scatter of parts of different lengths. At the root `counts[i]` is the length of rank i's `out`, and the "
+         "scatter of parts of different lengths. At the root `counts[i]` is the length of rank i's `out`, "
+         "and the "
          "sum of `counts` is the length of `buffer`; the other ranks' `buffer` and `counts` may be None.",
          &scatter_v, nb::arg("buffer").none(), nb::arg("counts").none(), nb::arg("out").none(),
          nb::arg("root").none() = 0);
@@ -887,16 +890,22 @@ void bind_communicator(nb::module_& m) {
         },
         nb::arg("buffer").none(), nb::arg("tag").none() = 0,
         nb::sig("def recv_any(self, buffer: typing.Any, tag: int = 0) -> int"),
-        "Receives a message of any other rank of the group into `buffer` and returns the sender's group rank. The "
-        "message must have the same length and type. Of each rank only the next message is considered, and only "
-        "if it has this tag; of several the first to arrive is received. Raises PeerLost once nobody is left who "
+        "Receives a message of any other rank of the group into `buffer` and returns the sender's group "
+        "rank. The "
+        "message must have the same length and type. Of each rank only the next message is considered, and "
+        "only "
+        "if it has this tag; of several the first to arrive is received. Raises PeerLost once nobody is left "
+        "who "
         "could send.");
     c.def(
         "start_recv_any",
-        [](const Self& self, nb::handle out, nb::handle tag) { return start(self, recv_any(self, out, tag)); },
+        [](const Self& self, nb::handle out, nb::handle tag) {
+            return start(self, recv_any(self, out, tag));
+        },
         nb::arg("buffer").none(), nb::arg("tag").none() = 0,
         nb::sig("def start_recv_any(self, buffer: typing.Any, tag: int = 0) -> Pending[int]"),
-        "Starts recv_any and returns at once; the Pending's wait() returns the sender. The array must not be used "
+        "Starts recv_any and returns at once; the Pending's wait() returns the sender. The array must not be "
+        "used "
         "until then.");
     c.def(
         "probe",
@@ -905,7 +914,8 @@ void bind_communicator(nb::module_& m) {
         },
         nb::arg("source").none() = nb::none(), nb::arg("tag").none() = 0,
         nb::sig("def probe(self, source: int | None = None, tag: int = 0) -> tuple[int, int]"),
-        "Waits until group rank `source`, or any other rank for None, has sent a message with this tag that this "
+        "Waits until group rank `source`, or any other rank for None, has sent a message with this tag that "
+        "this "
         "rank would receive next. Returns its sender and its length in bytes without receiving it.");
     c.def(
         "try_probe",
@@ -966,8 +976,7 @@ void bind_communicator(nb::module_& m) {
     c.def("recv_object", &recv_object, nb::arg("source").none(),
           nb::sig("def recv_object(self, source: int) -> typing.Any"),
           "Returns the object that group rank `source` sends with send_object.");
-    c.def("recv_any_object", &recv_any_object,
-          nb::sig("def recv_any_object(self) -> tuple[int, typing.Any]"),
+    c.def("recv_any_object", &recv_any_object, nb::sig("def recv_any_object(self) -> tuple[int, typing.Any]"),
           "Returns the group rank of any other rank that calls send_object, and its object.");
     c.def("all_gather_object", &all_gather_object, nb::arg("object").none(),
           nb::sig("def all_gather_object(self, object: _T) -> list[_T]"),
