@@ -131,6 +131,15 @@ T narrowed(double sum, double rest) {
     }
 }
 
+/// The processor's sum of two numbers is the nearest to the exact one.
+template <std::floating_point T>
+void sum_of_two(const T* a, const T* b, T* out, std::size_t count) {
+    for (std::size_t i = 0; i < count; ++i) {
+        const auto sum = a[i] + b[i];
+        out[i] = sum == sum ? sum : std::numeric_limits<T>::quiet_NaN();
+    }
+}
+
 }  // namespace
 
 void ExactSum::add(double value) {
@@ -282,6 +291,10 @@ double ExactSum::rounded(DType dtype) const {
 void sum_exactly(DType dtype, std::span<const void* const> ins, void* out, std::size_t count) {
     constexpr auto some = std::size_t{256};
     with_floating(dtype, [&]<class T>(T*) {
+        if constexpr (std::floating_point<T>)
+            if (ins.size() == 2)
+                return sum_of_two(static_cast<const T*>(ins[0]), static_cast<const T*>(ins[1]),
+                                  static_cast<T*>(out), count);
         // Each sum is high + low; third is 0 unless that is not exact.
         std::array<double, some> high;
         std::array<double, some> low;
@@ -306,20 +319,34 @@ void sum_exactly(DType dtype, std::span<const void* const> ins, void* out, std::
                     low[i] = rests;
                 }
             }
+            auto* to = static_cast<T*>(out) + begin;
+            auto doubtful = std::uint64_t{0};  // 0 if all sums are exact and finite
+            auto remaining = std::uint64_t{0};
+            for (std::size_t i = 0; i < n; ++i) {
+                doubtful |= std::bit_cast<std::uint64_t>(third[i] + std::fabs(high[i] * 0));
+                remaining |= std::bit_cast<std::uint64_t>(low[i]) << 1;
+            }
+            if constexpr (std::same_as<T, double> || std::same_as<T, float>) {
+                if (doubtful == 0 && (std::same_as<T, double> || remaining == 0)) {
+                    for (std::size_t i = 0; i < n; ++i)
+                        to[i] = static_cast<T>(low[i] == 0 ? high[i] : high[i] + low[i]);
+                    continue;
+                }
+            }
             for (std::size_t i = 0; i < n; ++i) {
                 const auto sum = low[i] == 0 ? high[i] : high[i] + low[i];
                 if (third[i] == 0 && std::isfinite(high[i])) {
                     const auto of_low = sum - high[i];
                     const auto rest = (high[i] - (sum - of_low)) + (low[i] - of_low);
-                    static_cast<T*>(out)[begin + i] = narrowed<T>(sum, rest);
+                    to[i] = narrowed<T>(sum, rest);
                 } else {
                     auto exact = ExactSum{};
                     for (std::size_t p = 0; p < ins.size(); ++p) exact.add(to_double(at(p)[begin + i]));
                     const auto value = exact.rounded(dtype);
                     if constexpr (Half<T>)
-                        static_cast<T*>(out)[begin + i] = T(static_cast<float>(value));
+                        to[i] = T(static_cast<float>(value));
                     else
-                        static_cast<T*>(out)[begin + i] = static_cast<T>(value);
+                        to[i] = static_cast<T>(value);
                 }
             }
         }

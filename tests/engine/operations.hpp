@@ -80,8 +80,11 @@ T payload(Reduction reduction, int rank, std::size_t i) {
 template <class T>
 T of_nothing(Reduction reduction) {
     if (reduction == Reduction::prod || reduction == Reduction::logical_and) return make<T>(1);
-    if constexpr (std::integral<T> || std::same_as<T, std::byte>)
-        if (reduction == Reduction::bit_and) return static_cast<T>(~0ULL);
+    if constexpr (std::same_as<T, std::byte>) {
+        if (reduction == Reduction::bit_and) return std::byte{0xff};
+    } else if constexpr (std::integral<T> && !std::same_as<T, bool>) {
+        if (reduction == Reduction::bit_and) return static_cast<T>(~T{});
+    }
     if constexpr (std::integral<T>) {
         if (reduction == Reduction::min) return std::numeric_limits<T>::max();
         if (reduction == Reduction::max) return std::numeric_limits<T>::min();
