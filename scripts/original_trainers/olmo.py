@@ -68,7 +68,7 @@ def _model(settings):
             "block_name": TransformerBlockType.moe_reordered_norm,
             "feed_forward_moe": MoEConfig(name=MoEType.dropless, num_experts=4, hidden_size=64, router=router, lb_loss_weight=0.01),
         }
-    return TransformerConfig.olmo2_14M(vocab_size=256, n_layers=2, **experts)
+    return TransformerConfig.olmo2_14M(vocab_size=256, n_layers=4, **experts)
 
 
 def _tokens(vocabulary):
