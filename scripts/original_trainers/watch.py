@@ -46,4 +46,8 @@ class Watch:
     def _is_ours(self, code):
         """Whether it is a function of rankmesh; imports, which ask it for modules, are none."""
         file = code.co_filename
-        return file.startswith(self._ours) and code.co_name not in ("<module>", "__getattr__") and not file.endswith("_install.py")
+        return (
+            file.startswith(self._ours)
+            and code.co_name not in ("<module>", "__getattr__")
+            and not file.endswith("_install.py")
+        )
