@@ -18,7 +18,12 @@ FRAMEWORK = Framework(
         "numpy": "numpy",
     },
     torch=False,
-    imports=("olmo_core.train.train_module", "olmo_core.train.callbacks", "olmo_core.data", "torch.distributed.pipelining"),
+    imports=(
+        "olmo_core.train.train_module",
+        "olmo_core.train.callbacks",
+        "olmo_core.data",
+        "torch.distributed.pipelining",
+    ),
     layouts={
         "ddp4": Layout(4, {"dp": "ddp"}),
         "fsdp4": Layout(4, {"dp": "fsdp"}),
@@ -66,9 +71,11 @@ def _model(settings):
         experts = {
             "name": TransformerType.moe,
             "block_name": TransformerBlockType.moe_reordered_norm,
-            "feed_forward_moe": MoEConfig(name=MoEType.dropless, num_experts=4, hidden_size=64, router=router, lb_loss_weight=0.01),
+            "feed_forward_moe": MoEConfig(
+                name=MoEType.dropless, num_experts=4, hidden_size=64, router=router, lb_loss_weight=0.01
+            ),
         }
-    return TransformerConfig.olmo2_14M(vocab_size=256, n_layers=2, **experts)
+    return TransformerConfig.olmo2_14M(vocab_size=256, n_layers=4, **experts)
 
 
 def _tokens(vocabulary):

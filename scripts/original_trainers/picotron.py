@@ -21,7 +21,12 @@ FRAMEWORK = Framework(
     install="rankmesh.picotron",
     stubs=("flash_attn", "wandb"),
     layouts=dict(
-        [_layout(2, 2, 1, 2, "1f1b"), _layout(2, 2, 2, 1, "afab"), _layout(1, 2, 2, 2, "1f1b"), _layout(2, 1, 2, 2, "1f1b")]
+        [
+            _layout(2, 2, 1, 2, "1f1b"),
+            _layout(2, 2, 2, 1, "afab"),
+            _layout(1, 2, 2, 2, "1f1b"),
+            _layout(2, 1, 2, 2, "1f1b"),
+        ]
     ),
 )
 
@@ -72,5 +77,10 @@ def _config(settings, steps):
         "dataset": {"name": "random", "num_workers": 0, "num_proc": 1},
         "checkpoint": {"save_dir": "checkpoint", "save_frequency": 1000, "load_path": ""},
         "logging": {"use_wandb": False, "run_name": "tiny"},
-        "environment": {"OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false", "FLASH_ATTEN": "0", "HF_TOKEN": "none"},
+        "environment": {
+            "OMP_NUM_THREADS": "1",
+            "TOKENIZERS_PARALLELISM": "false",
+            "FLASH_ATTEN": "0",
+            "HF_TOKEN": "none",
+        },
     }

@@ -5,7 +5,6 @@ import faulthandler
 import importlib
 import json
 import os
-import sys
 import time
 import traceback
 from pathlib import Path
@@ -49,7 +48,3 @@ def main(trainer, layout, steps, limit):
     faulthandler.cancel_dump_traceback_later()
     if dist.is_initialized():
         dist.destroy_process_group()
-
-
-if __name__ == "__main__":
-    main(*sys.argv[1:])
