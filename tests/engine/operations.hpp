@@ -529,11 +529,11 @@ private:
             return below.empty() ? of_nothing<T>(by) : reduced<T>(below, i, by);
         };
         b = begin("exclusive_scan", count_, count_);
-        b->want_out = Values<T>(count_, exclusive);
+        b->want_out = V(count_, exclusive);
         add(b, calls.exclusive_scan);
 
         b = begin("exclusive_scan in place", count_, 0);
-        b->want_in = Values<T>(count_, exclusive);
+        b->want_in = V(count_, exclusive);
         add(b, calls.exclusive_scan_in_place);
         return made;
     }

@@ -136,9 +136,8 @@ public:
     /// `out` becomes the reduction of nothing, such as 0 for sum and infinity for min; it is unchanged for
     /// locations and functions, which have no such value. `in` and `out` have the same length on all ranks.
     ///
-    ///     std::size_t first_row(Communicator& dp, std::size_t rows) {
-    ///         dp.exclusive_scan(rows);
-    ///         return rows;  // of the ranks below
+    ///     void find_first_row(Communicator& dp, std::size_t rows, std::size_t& first) {
+    ///         dp.exclusive_scan(rows, first);  // the rows of the ranks below
     ///     }
     template <detail::Given In, detail::Given Out, detail::GivenReduction R = decltype(sum)>
     void exclusive_scan(const In& in, Out&& out, R r = {}) {
@@ -168,8 +167,8 @@ public:
     /// are not supported. `in` is in host memory, on a device's communicator too. Costs one all_reduce of 73
     /// i64, on the host engine.
     ///
-    ///     double residual(Communicator& dp, const std::vector<double>& r) {
-    ///         return std::sqrt(dp.reproducible_dot(r, r));
+    ///     void norm(Communicator& dp, const std::vector<double>& r, double& squared) {
+    ///         squared = dp.reproducible_dot(r, r);
     ///     }
     template <detail::Given In>
     auto reproducible_sum(const In& in) {

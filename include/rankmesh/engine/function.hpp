@@ -55,10 +55,10 @@ consteval Fault fault_of_function() {
 /// order. `f` is a lambda without captures or a function object without state, and returns the combination
 /// of two elements. The elements are of any type that can be sent. Only host engines support it.
 ///
-///     struct Range { double least, most; };
-///
-///     void spread(Communicator& dp, std::vector<Range>& ranges) {
-///         dp.all_reduce(ranges, commutative([](const Range& a, const Range& b) {
+///     void spread(auto& dp, double x) {
+///         struct Range { double least, most; };
+///         auto range = Range{x, x};
+///         dp.all_reduce(range, commutative([](const Range& a, const Range& b) {
 ///             return Range{std::min(a.least, b.least), std::max(a.most, b.most)};
 ///         }));
 ///     }
@@ -71,9 +71,9 @@ constexpr auto commutative(F) {
 /// A reduction by `f(a, b)`, which is associative, but need not commute: `a` combines lower group ranks than
 /// `b`. Otherwise like commutative.
 ///
-///     struct Affine { double scale, offset; };
-///
-///     void compose(Communicator& dp, Affine& map) {
+///     void compose(auto& dp, double scale, double offset) {
+///         struct Affine { double scale, offset; };
+///         auto map = Affine{scale, offset};
 ///         dp.scan(map, ordered([](const Affine& first, const Affine& then) {
 ///             return Affine{first.scale * then.scale, first.offset * then.scale + then.offset};
 ///         }));

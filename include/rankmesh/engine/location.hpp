@@ -60,10 +60,10 @@ struct LocationTag {
 /// The least value with its index; of equal values the one with the lowest index. A NaN counts as less than
 /// every number, as in numpy.argmin. Only host engines support it.
 ///
-///     int slowest(Communicator& dp, double seconds) {
+///     void find_slowest(auto& dp, double seconds, std::int64_t& rank) {
 ///         auto most = Located{seconds, dp.rank()};
 ///         dp.all_reduce(most, max_location);
-///         return static_cast<int>(most.index);
+///         rank = most.index;
 ///     }
 inline constexpr detail::LocationTag<Reduction::min_location> min_location{};
 /// The greatest value with its index; of equal values the one with the lowest index. A NaN counts as greater
