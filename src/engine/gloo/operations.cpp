@@ -232,7 +232,7 @@ void all_gather_in_one_step(const Call& call, const std::shared_ptr<Connections>
     const auto rank = connections->rank;
     const auto slot = (std::uint64_t{0x45} << 56) + (std::uint64_t{tag} << 8);
     const auto in = connections->buffer(call.in, call.in_bytes());
-    const auto out = connections->buffer(call.out, call.out_bytes());
+    const auto out = connections->buffer(call.out, call.in_bytes() * static_cast<std::size_t>(size));
     for (int i = 1; i < size; ++i) {
         const auto from = (rank + size - i) % size;
         out->recv(from, slot, static_cast<std::size_t>(from) * call.in_bytes(), call.in_bytes());
