@@ -117,7 +117,8 @@ def new_group(
             **order,
         )
     assert isinstance(group, dist.ProcessGroup)
-    wait_until_connected(group)
+    if not isinstance(group, ProcessGroup):  # whose inner groups do so
+        wait_until_connected(group)
     return group
 
 
