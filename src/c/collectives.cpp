@@ -118,10 +118,11 @@ detail::StridedCall strided(const detail::Call& call, const rankmesh_strides& gi
     auto layout = detail::MemoryLayout(bytes);
     auto count = std::size_t{1};
     for (std::size_t i = 0; i < extents.size(); ++i) {
-        layout.add(static_cast<std::ptrdiff_t>(extents[i]), strides[i] * static_cast<std::ptrdiff_t>(bytes));
+        add_dimension(layout, static_cast<std::ptrdiff_t>(extents[i]),
+                      strides[i] * static_cast<std::ptrdiff_t>(bytes));
         count *= extents[i];
     }
-    layout.close();
+    end_dimensions(layout);
     if (count != call.out_count)
         throw Wrong{cat("was given a message of ", call.out_count, " elements whose extents hold ", count)};
     return {call, layout, layout};

@@ -128,7 +128,7 @@ Communicator Communicator::on(Stream stream) const {
 }
 
 /// Throws UsageError while a batch is collected, which cannot return what the call would.
-void check_no_batch(std::string_view call, const detail::CommunicatorState& state) {
+static void check_no_batch(std::string_view call, const detail::CommunicatorState& state) {
     if (state.channel->state() == detail::Channel::State::collecting)
         throw UsageError(cat(call, " on ", state.label->text(),
                              " in a batch, which cannot say whose message it is; call it before or after"));

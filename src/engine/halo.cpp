@@ -51,8 +51,8 @@ private:
     MemoryLayout layout() const {
         auto made = MemoryLayout(size_of(field_.buffer.dtype) * field_.buffer.unit);
         for (std::size_t i = 0; i < ranges_.size(); ++i)
-            made.add(ranges_[i].count, field_.dimensions[i].stride);
-        made.close();
+            add_dimension(made, ranges_[i].count, field_.dimensions[i].stride);
+        end_dimensions(made);
         return made;
     }
     AnyBuffer<void> buffer() const {

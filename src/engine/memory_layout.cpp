@@ -116,27 +116,28 @@ void wrong_slice(std::size_t axis, std::ptrdiff_t first, std::ptrdiff_t count, s
                          ", which has ", extent));
 }
 
-void MemoryLayout::add(std::ptrdiff_t extent, std::ptrdiff_t stride) {
+void add_dimension(MemoryLayout& to, std::ptrdiff_t extent, std::ptrdiff_t stride) {
     if (extent < 0)
         throw UsageError(cat("a strided buffer has an extent of ", extent, "; extents are 0 or more"));
     if (extent == 1) return;
-    if (rank_ > 0) {
-        auto& outer = dimensions_[rank_ - 1];
+    if (to.rank_ > 0) {
+        auto& outer = to.dimensions_[to.rank_ - 1];
         if (outer.stride == extent * stride) {
             outer = {outer.extent * extent, stride};
             return;
         }
     }
-    if (rank_ == most)
-        throw UsageError(cat("a strided buffer has more than ", most,
+    if (to.rank_ == MemoryLayout::most)
+        throw UsageError(cat("a strided buffer has more than ", MemoryLayout::most,
                              " dimensions that do not lie like fewer; copy it to contiguous memory"));
-    dimensions_[rank_++] = {extent, stride};
+    to.dimensions_[to.rank_++] = {extent, stride};
 }
 
-void MemoryLayout::close() {
-    if (std::ranges::any_of(dimensions(), [](const auto& of) { return of.extent == 0; })) rank_ = 0;
-    if (rank_ == 0 || dimensions_[rank_ - 1].stride != static_cast<std::ptrdiff_t>(run_)) return;
-    run_ *= static_cast<std::size_t>(dimensions_[--rank_].extent);
+void end_dimensions(MemoryLayout& of) {
+    auto& rank = of.rank_;
+    if (std::ranges::any_of(of.dimensions(), [](const auto& each) { return each.extent == 0; })) rank = 0;
+    if (rank == 0 || of.dimensions_[rank - 1].stride != static_cast<std::ptrdiff_t>(of.run_)) return;
+    of.run_ *= static_cast<std::size_t>(of.dimensions_[--rank].extent);
 }
 
 bool operator==(const MemoryLayout& a, const MemoryLayout& b) {

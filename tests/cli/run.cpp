@@ -13,7 +13,7 @@
 namespace rankmesh::tests {
 namespace {
 
-constexpr auto operations = 17;
+constexpr auto operations = 20;
 
 support::Outcome under_mpirun(int ranks, const std::string& words, const std::string& environment = "") {
     return support::run(clean + environment +

@@ -134,8 +134,8 @@ std::shared_ptr<const detail::MemoryLayout> layout_of(std::size_t dimensions, co
     for (std::size_t i = 0; all && i < dimensions; ++i) all->push_back({shape(i), strides(i)});
     if (fits || is_empty) return nullptr;
     auto layout = detail::MemoryLayout(bytes);
-    for (std::size_t i = 0; i < dimensions; ++i) layout.add(shape(i), strides(i));
-    layout.close();
+    for (std::size_t i = 0; i < dimensions; ++i) add_dimension(layout, shape(i), strides(i));
+    end_dimensions(layout);
     return std::make_shared<const detail::MemoryLayout>(layout);
 }
 

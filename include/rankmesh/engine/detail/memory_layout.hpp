@@ -15,7 +15,7 @@ namespace rankmesh::detail {
 
 /// Elements of equal size at regular distances, in the row-major order of their indices. Without dimensions
 /// the elements lie one after the other.
-class RANKMESH_EXPORT MemoryLayout {
+class MemoryLayout {
 public:
     struct Dimension {
         std::ptrdiff_t extent;
@@ -27,23 +27,25 @@ public:
 
     MemoryLayout() = default;
     explicit MemoryLayout(std::size_t element_bytes) : run_(element_bytes) {}
-    /// Adds a dimension inside those before it; the stride is in bytes. Throws UsageError for a negative
-    /// extent, and past `most` dimensions.
-    void add(std::ptrdiff_t extent, std::ptrdiff_t stride);
-    /// Ends the list of dimensions: innermost elements that lie together become one run.
-    void close();
-
     bool is_contiguous() const { return rank_ == 0; }
     std::span<const Dimension> dimensions() const { return {dimensions_.data(), rank_}; }
     /// The bytes that lie together.
     std::size_t run() const { return run_; }
     friend bool operator==(const MemoryLayout& a, const MemoryLayout& b);
+    friend void add_dimension(MemoryLayout& to, std::ptrdiff_t extent, std::ptrdiff_t stride);
+    friend void end_dimensions(MemoryLayout& of);
 
 private:
     std::size_t run_ = 0;
     std::size_t rank_ = 0;
     std::array<Dimension, most> dimensions_ = {};
 };
+
+/// Adds a dimension inside those before it; the stride is in bytes. Throws UsageError for a negative extent,
+/// and past MemoryLayout::most dimensions.
+RANKMESH_EXPORT void add_dimension(MemoryLayout& to, std::ptrdiff_t extent, std::ptrdiff_t stride);
+/// Ends the list of dimensions: innermost elements that lie together become one run.
+RANKMESH_EXPORT void end_dimensions(MemoryLayout& of);
 
 /// The layout of a buffer; contiguous unless its traits have strides.
 template <Buffer B>
@@ -54,9 +56,9 @@ MemoryLayout layout_of(const B& buffer) {
         const auto strides = traits_of<B>::strides(buffer);
         auto stride = std::begin(strides);
         for (auto extent : traits_of<B>::extents(buffer))
-            layout.add(static_cast<std::ptrdiff_t>(extent),
-                       static_cast<std::ptrdiff_t>(*stride++) * static_cast<std::ptrdiff_t>(bytes));
-        layout.close();
+            add_dimension(layout, static_cast<std::ptrdiff_t>(extent),
+                          static_cast<std::ptrdiff_t>(*stride++) * static_cast<std::ptrdiff_t>(bytes));
+        end_dimensions(layout);
         return layout;
     } else {
         return {};
