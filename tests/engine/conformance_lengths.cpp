@@ -77,6 +77,7 @@ TEST(Conformance, Operations_AroundTheLengthsOfOneStep_AreRight) {
         const auto n = static_cast<std::size_t>(on.size());
         for (auto start : {false, true})
             for (auto count : {most - 1, most, most + 1, most / n, most / n + 1})
-                for (auto& each : operations::Suite<double>(on, world.rank(), count).all(start)) each.finish();
+                for (auto& each : operations::Suite<double>(on, world.rank(), count).all(start))
+                    each.finish();
     });
 }

@@ -10,7 +10,7 @@
 /// Every matrix, vector, array, map and block of Eigen that lies in memory.
 template <class M>
 concept InMemory = std::derived_from<M, Eigen::DenseBase<M>> &&
-                   (Eigen::internal::traits<M>::Flags& Eigen::DirectAccessBit) != 0;
+                   (Eigen::internal::traits<M>::Flags & Eigen::DirectAccessBit) != 0;
 
 template <InMemory Matrix>
 struct rankmesh::buffer_traits<Matrix> {
