@@ -139,7 +139,6 @@ void check_sums(Communicator& on) {
 /// A matrix of the numbers modulo 2^16, whose products depend on their order.
 struct Matrix {
     std::uint16_t a, b, c, d;
-    friend bool operator==(const Matrix&, const Matrix&) = default;
 };
 constexpr auto product = [](const Matrix& x, const Matrix& y) {
     const auto of = [](unsigned p, unsigned q, unsigned r, unsigned s) {

@@ -40,7 +40,8 @@ template <class F, bool Commutes>
 struct FunctionTag {
     static constexpr auto value = Reduction::user_defined;
     template <class T>
-        requires CombinesTwo<F, T>
+    static constexpr bool combines = CombinesTwo<F, T>;
+    template <class T>
     static constexpr auto function = Function{&apply_function<F, T>, Commutes};
 };
 

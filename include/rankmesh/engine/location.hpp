@@ -45,12 +45,16 @@ struct Locates {
     }
 };
 
+template <class L>
+concept IsLocated = std::same_as<L, Located<decltype(L::value)>> && Known<decltype(L::value)> &&
+                    reduces(Reduction::min, dtype_of<decltype(L::value)>::value);
+
 template <Reduction R>
 struct LocationTag {
     static constexpr auto value = R;
     template <class L>
-        requires(std::same_as<L, Located<decltype(L::value)>> && Known<decltype(L::value)> &&
-                 reduces(Reduction::min, dtype_of<decltype(L::value)>::value))
+    static constexpr bool combines = IsLocated<L>;
+    template <class L>
     static constexpr auto function =
         Function{&apply_function<Locates<R == Reduction::max_location>, L>, true};
 };

@@ -102,7 +102,7 @@ struct Function {
 };
 /// A reduction that has a Function for T.
 template <class R, class T>
-concept Combines = requires { R::template function<T>.apply; };
+concept Combines = R::template combines<T>;
 }  // namespace detail
 
 /// True if R is a reduction that is defined for T. For example, integers have no mean; complex numbers have
