@@ -11,7 +11,7 @@ namespace rankmesh::detail {
 
 /// True for a reduction that no engine has.
 constexpr bool is_own(Reduction reduction) { return reduction > Reduction::logical_xor; }
-/// True for a reduction of which no pair of results can be combined again: all inputs are needed at once.
+/// True for a reduction that needs all inputs at once, because its results cannot be combined again.
 constexpr bool needs_all(Reduction reduction) { return reduction == Reduction::reproducible_sum; }
 
 /// Combines `count` elements of `call.dtype` of each rank, in the order of ranks, in `out`, which may be one

@@ -19,7 +19,8 @@ constexpr auto unit_exponent = -1074;     // of the least digit's last bit
 constexpr auto digit = std::int64_t{1} << 32;
 constexpr auto sign_bit = std::uint64_t{1} << 63;
 
-// Vectors of every processor, several of which are in flight: compilers do not see these loops as such.
+// Vectors that every processor has. Several are in flight at once. Compilers do not vectorise these loops
+// themselves.
 constexpr auto width = std::size_t{2};
 constexpr auto unrolled = std::size_t{4};
 constexpr auto lanes = width * unrolled;

@@ -66,7 +66,8 @@ bool Messages::has_come(const Key& key, const RecordedEntry& entry, bool is_send
     return !is_behind_another;
 }
 
-/// The ranks of which one must send what a probe, or a recv from any rank, waits for; none if one has.
+/// Returns the ranks that could send the message for which a probe, or a recv from any rank, waits. Empty if
+/// one of them has sent it.
 std::vector<int> Messages::missing_senders(int rank, const RecordedEntry& entry) const {
     const auto communicator = evidence_.number_of(entry);
     auto ranks = std::vector<int>{};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Receives from any rank, and probes, of which nothing comes, on threads.
+// Receives from any rank and probes on threads that wait for a message that never comes.
 #include <gtest/gtest.h>
 
 #include <chrono>

@@ -23,6 +23,13 @@ inline bool is_checked() {
     return given && std::string_view(given) == "1";
 }
 
+/// What rank `from` sends as its message number `k`.
+inline std::vector<int> words(int from, int k, std::size_t count = 5) {
+    auto made = std::vector<int>(count);
+    for (std::size_t i = 0; i < count; ++i) made[i] = from * 10000 + k * 100 + static_cast<int>(i);
+    return made;
+}
+
 /// Meshes of exactly `world` ranks: one axis, two, three with one of size 1, and strides the other way round.
 inline std::vector<rankmesh::Mesh> meshes_of(int world) {
     using rankmesh::Mesh;

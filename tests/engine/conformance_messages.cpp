@@ -16,17 +16,6 @@ using namespace rankmesh;
 using namespace std::chrono_literals;
 using operations::check_all;
 
-namespace {
-
-/// What rank `from` says as its message number `k`.
-std::vector<int> words(int from, int k, std::size_t count = 5) {
-    auto made = std::vector<int>(count);
-    for (std::size_t i = 0; i < count; ++i) made[i] = from * 10000 + k * 100 + static_cast<int>(i);
-    return made;
-}
-
-}  // namespace
-
 TEST(Conformance, MessagesOfOnePairArriveInTheOrderInWhichTheyWereSent) {
     on_every_rank([](World& world) {
         auto on = world.join({{"dp", rest}}).on("dp");

@@ -329,7 +329,7 @@ public:
     Message probe(Int from, Tag tag = 0) { return *run_probe(from, tag, true); }
     /// probe of a message of any other rank of the group.
     Message probe(AnyRank, Tag tag = 0) { return *run_probe(detail::any_source, tag, true); }
-    /// Like probe, but returns nullopt at once if there is no such message.
+    /// Like probe, but does not wait: returns nullopt if no message is there.
     std::optional<Message> try_probe(Int from, Tag tag = 0) { return run_probe(from, tag, false); }
     /// try_probe of a message of any other rank of the group.
     std::optional<Message> try_probe(AnyRank, Tag tag = 0) {

@@ -92,7 +92,7 @@ const Messages::Lane* Messages::first_sent(const Call& call, const std::vector<i
     return first;
 }
 
-/// Posts the receives of which it is known by now whose message they get.
+/// Posts the receives from any rank whose sender is now known.
 void Messages::bind() {
     auto tags = std::vector<int>{};   // of earlier receives from any rank that wait on
     auto ranks = std::vector<int>{};  // from which earlier receives wait on

@@ -151,8 +151,8 @@ void GlooChannel::receive(Started& started, int from) {
     half.buffer->recv(from, shifts ? shift_slot : message_slot);
 }
 
-/// The first message that was announced with this tag, of those that are next from their rank: of `from`, or
-/// of any rank `but` these.
+/// Looks at the next message of each rank: of `from`, or of every rank `but` these. Returns the first
+/// announced message with this tag.
 std::optional<Message> GlooChannel::announced(int from, std::uint16_t tag, std::span<const int> but) {
     for (const auto& each : connections_->messages().announced()) {
         if ((from != any_source && each.from != from) || std::ranges::count(but, each.from) > 0) continue;

@@ -11,8 +11,8 @@
 namespace rankmesh::detail {
 namespace {
 
-// An all_reduce and a reduce of more bytes from all ranks take two steps, in pieces of which a rank holds a
-// copy. Shorter ones gather everything in one step.
+// An all_reduce and a reduce gather everything in one step up to these bytes from all ranks together. Longer
+// ones take two steps, piece by piece; a rank holds a copy of one piece.
 constexpr auto most_in_one_step = std::size_t{64} << 10;
 constexpr auto piece_bytes = std::size_t{4} << 20;
 

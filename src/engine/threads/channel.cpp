@@ -23,11 +23,11 @@ std::uint64_t ThreadChannel::start(std::span<const Call> calls, const Label& lab
     }
 }
 
-void ThreadChannel::wait(std::uint64_t ticket, const Label& label, Duration timeout) {
-    const auto use = uses_.extract(ticket);  // which ends with the wait
+/// Calls `body`; if its timeout expires, the missing ranks have been asked what they do.
+template <class Body>
+auto ThreadChannel::asking(Body&& body) {
     try {
-        set_sender(group_->wait(ticket, label, timeout));
-        cause_->clear();
+        return body();
     } catch (const Timeout& expired) {
         for (const auto rank : expired.missing)
             if (const auto recorder = job_->recorder(rank)) recorder->asked();
@@ -37,17 +37,17 @@ void ThreadChannel::wait(std::uint64_t ticket, const Label& label, Duration time
     }
 }
 
+void ThreadChannel::wait(std::uint64_t ticket, const Label& label, Duration timeout) {
+    const auto use = uses_.extract(ticket);  // which ends with the wait
+    asking([&] {
+        set_sender(group_->wait(ticket, label, timeout));
+        cause_->clear();
+    });
+}
+
 std::optional<Message> ThreadChannel::probe(const Call& call, const Label& label,
                                             std::optional<Duration> timeout) {
-    try {
-        return group_->probe(group_rank_, call, label, timeout);
-    } catch (const Timeout& expired) {
-        for (const auto rank : expired.missing)
-            if (const auto recorder = job_->recorder(rank)) recorder->asked();
-        throw_as_told();
-    } catch (...) {
-        throw_as_told();
-    }
+    return asking([&] { return group_->probe(group_rank_, call, label, timeout); });
 }
 
 void ThreadChannel::leave(std::uint64_t ticket, const Label& label) noexcept {

@@ -41,6 +41,8 @@ private:
     int rank() const { return group_->ranks()[static_cast<std::size_t>(group_rank_)]; }
     /// Throws the error in flight again; all but a Disagreement is that of every later call as well.
     [[noreturn]] void throw_as_told();
+    template <class Body>
+    auto asking(Body&& body);
 
     std::shared_ptr<Job> job_;
     std::shared_ptr<PendingBuffers> pending_;

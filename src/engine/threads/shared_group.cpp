@@ -96,8 +96,8 @@ std::deque<SharedGroup::Entry*>::iterator SharedGroup::from_any(int to, std::uin
                                 [tag](const Entry* each) { return each->call.tag == tag; });
 }
 
-/// The message that `call`, a recv or probe of `to`, would receive now: the first to be sent of those that
-/// are next from their rank. Null if there is none.
+/// Returns the message that `call`, a recv or probe of `to`, would receive now. Only the next message of each
+/// rank counts; the earliest is taken. Null if there is none.
 const SharedGroup::Entry* SharedGroup::first_sent(int to, const Call& call) const {
     const Entry* first = nullptr;
     for (const auto& [ends, lane] : lanes_) {

@@ -65,7 +65,7 @@ MemoryLayout layout_of(const B& buffer) {
     }
 }
 
-/// A call on buffers of which one or both are strided: `in` and `out` point to their first elements.
+/// A call whose input, output or both are strided. `in` and `out` point to their first elements.
 struct StridedCall : Call {
     StridedCall(const Call& call, const MemoryLayout& of_in, const MemoryLayout& of_out)
         : Call(call), in_layout(of_in), out_layout(of_out) {}
