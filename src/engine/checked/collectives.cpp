@@ -17,8 +17,8 @@ namespace {
 
 constexpr std::size_t most_listed = 8;  // classes, or pairs of ranks, that an error lists
 
-// An all_gather of all calls costs as little as a reduction of two numbers up to these, which
-// docs/design/0012-checked-mode.md has measured.
+// Up to these, ranks gather all calls instead of reducing their hashes, and short calls are then complete;
+// docs/design/0012-checked-mode.md has what that costs.
 constexpr int most_ranks_that_gather = 8;
 constexpr std::size_t most_data = 4096;  // bytes of a rank that come with its call
 constexpr auto slot = sizeof(Agreed) + most_data;

@@ -6,13 +6,13 @@
 #include <stdexcept>
 
 #include "engine/gloo/operations.hpp"
+#include "engine/gloo/slots.hpp"
 #include "engine/roles.hpp"
 
 namespace rankmesh::detail {
 namespace {
 
-// Slots that none of Gloo's collectives uses.
-constexpr auto shift_slot = std::uint64_t{0x42} << 56;
+constexpr auto shift_slot = first_slot(SlotKind::shift);
 /// The number of started collectives of a channel that run at once: each spends most of its time waiting.
 constexpr auto most_workers = std::size_t{4};
 

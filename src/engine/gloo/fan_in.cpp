@@ -9,11 +9,10 @@
 
 #include "engine/arithmetic.hpp"
 #include "engine/combine.hpp"
+#include "engine/gloo/slots.hpp"
 
 namespace rankmesh::detail {
 namespace {
-
-constexpr auto fan_in_slot = std::uint64_t{0x44} << 56;  // none of Gloo's collectives has it
 
 /// The bytes that one rank sends another at a time: the segments of all ranks stay in a core's cache while
 /// they are combined, whatever the length. Whole elements of a function, if they are not of a power of two.
@@ -35,7 +34,7 @@ public:
         : call_(call),
           own_(static_cast<const char*>(call.in) + static_cast<std::size_t>(connections->rank) * stride),
           stride_(stride),
-          slot_(fan_in_slot + (std::uint64_t{tag} << 8)),
+          slot_(first_slot(SlotKind::fan_in, tag)),
           members_(connections->size),
           member_(connections->rank),
           segment_(segment_of(call, connections->size)) {

@@ -18,6 +18,7 @@
 #include "engine/arithmetic.hpp"
 #include "engine/combine.hpp"
 #include "engine/gloo/fan_in.hpp"
+#include "engine/gloo/slots.hpp"
 #include "engine/roles.hpp"
 
 namespace rankmesh::detail {
@@ -159,7 +160,7 @@ void scan_gathered(const Call& call, const std::shared_ptr<Connections>& connect
 void scan(const Call& call, const std::shared_ptr<Connections>& connections, std::uint32_t tag) {
     if (call.in != call.out) std::memcpy(call.out, call.in, call.in_bytes());
     auto before = std::vector<Byte>(call.in_bytes());
-    auto slot = (std::uint64_t{0x43} << 56) + (std::uint64_t{tag} << 8);
+    auto slot = first_slot(SlotKind::scan, tag);
     for (int step = 1; step < connections->size; step *= 2, ++slot) {
         const auto sends = connections->rank + step < connections->size;
         const auto receives = connections->rank >= step;
@@ -181,7 +182,7 @@ void exclusive_scan(const Call& call, const std::shared_ptr<Connections>& connec
     auto scanning = call;
     scanning.out = inclusive.data();
     scan(scanning, connections, tag);
-    const auto slot = (std::uint64_t{0x45} << 56) + (std::uint64_t{tag} << 8);
+    const auto slot = first_slot(SlotKind::exclusive_scan, tag);
     const auto sends = connections->rank + 1 < connections->size;
     const auto receives = connections->rank > 0;
     const auto out = connections->buffer(inclusive.data(), inclusive.size());
@@ -230,7 +231,7 @@ void all_gather_in_one_step(const Call& call, const std::shared_ptr<Connections>
                             std::uint32_t tag) {
     const auto size = connections->size;
     const auto rank = connections->rank;
-    const auto slot = (std::uint64_t{0x45} << 56) + (std::uint64_t{tag} << 8);
+    const auto slot = first_slot(SlotKind::all_gather, tag);
     const auto in = connections->buffer(call.in, call.in_bytes());
     const auto out = connections->buffer(call.out, call.in_bytes() * static_cast<std::size_t>(size));
     for (int i = 1; i < size; ++i) {
@@ -299,7 +300,7 @@ void all_to_all_v(const Call& call, const std::shared_ptr<Connections>& connecti
 /// A gather_v or scatter_v, which Gloo lacks: a message between the root and each other rank.
 void parts_of_root(const Call& call, const std::shared_ptr<Connections>& connections, std::uint32_t tag) {
     const auto gathers = call.operation == Operation::gather_v;
-    const auto slot = (std::uint64_t{0x44} << 56) + (std::uint64_t{tag} << 8);
+    const auto slot = first_slot(SlotKind::parts_of_root, tag);
     const auto width = size_of(call.dtype);
     const auto rank = connections->rank;
     auto* own = gathers ? bytes(call.in) : bytes(call.out);

@@ -10,12 +10,13 @@
 #include "engine/diagnosis/failure_text.hpp"
 #include "engine/gloo/monitor/message.hpp"
 #include "engine/gloo/monitor/terminate_handler.hpp"
+#include "engine/gloo/slots.hpp"
 #include "engine/timeout.hpp"
 
 namespace rankmesh::detail {
 namespace {
 
-constexpr auto slot = std::uint64_t{0x40} << 56;  // Gloo's collectives do not use it
+constexpr auto slot = first_slot(SlotKind::monitor);
 constexpr auto longest_goodbye = std::chrono::seconds(5);
 
 }  // namespace

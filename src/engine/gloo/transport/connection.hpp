@@ -13,11 +13,12 @@
 #include <vector>
 
 #include "engine/fork.hpp"
+#include "engine/gloo/slots.hpp"
 
 namespace rankmesh::detail {
 
 /// The slots of messages between two ranks, by their first byte.
-constexpr auto message_slot = std::uint64_t{0x41} << 56;
+constexpr auto message_slot = first_slot(SlotKind::message);
 constexpr auto kind_of_slot = std::uint64_t{0xff} << 56;
 
 /// One end of a connection between two ranks, with authentication.
