@@ -244,7 +244,10 @@ TEST(Conformance, AnyRank_WhenLengthsDiffer_BothAreNamed) {
             if (on.rank() == 0 || world.engine() != "mpi") ADD_FAILURE() << "the lengths agreed";
         } catch (const Disagreement& error) {
             const auto text = std::string(error.what());
-            EXPECT_NE(text.find("3 f32 to rank "), std::string::npos) << text;
+            // MPICH does not say how long a message was that was too long.
+            const auto more = world.engine() == "mpi" && !is_checked() &&
+                              text.find("has sent more to rank ") != std::string::npos;
+            EXPECT_TRUE(more || text.find("3 f32 to rank ") != std::string::npos) << text;
             EXPECT_NE(text.find("which receives 1 f32"), std::string::npos) << text;
             EXPECT_EQ(error.ranks, (std::vector{0, 1}));
         }
