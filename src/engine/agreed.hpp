@@ -38,10 +38,14 @@ struct Agreed {
 };
 static_assert(sizeof(Agreed) == 24);
 
-/// `all_reduce of 4 f32 by sum`; `unit` as in a Call.
+/// `all_reduce of 4 f32 by sum`, `gather_v of f32 to 2`; `unit` as in a Call.
 inline std::string to_string(const Agreed& agreed, std::uint64_t unit) {
-    if (traits(agreed.operation).counts)
-        return std::string(to_string(agreed.operation)) + " of " + std::string(to_string(agreed.dtype));
+    const auto& operation = traits(agreed.operation);
+    if (operation.counts)
+        return cat(to_string(agreed.operation), " of ", to_string(agreed.dtype),
+                   operation.argument == Argument::none
+                       ? std::string{}
+                       : cat(" ", preposition(agreed.operation), " ", agreed.argument));
     auto call = Call{.operation = agreed.operation,
                      .dtype = agreed.dtype,
                      .reduction = agreed.reduction,

@@ -67,6 +67,18 @@ std::vector<Kind> kinds(std::size_t n) {
             const auto all = ones<float>(3 * n);
             on.scatter(all, x, root);
         });
+        add(detail::cat("gather_v of f32 to ", root), [=](Communicator& on) {
+            const auto counts = std::vector<std::size_t>(n, 3);
+            const auto x = ones<float>(3);
+            auto all = ones<float>(3 * n);
+            on.gather_v(x, all, counts, root);
+        });
+        add(detail::cat("scatter_v of f32 from ", root), [=](Communicator& on) {
+            const auto counts = std::vector<std::size_t>(n, 3);
+            const auto all = ones<float>(3 * n);
+            auto x = ones<float>(3);
+            on.scatter_v(all, counts, x, root);
+        });
     }
     add("broadcast of 4 f32 from 0", [](Communicator& on) {
         auto x = ones<float>(4);

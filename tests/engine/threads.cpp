@@ -748,6 +748,12 @@ TEST(Threads, MembersThatNameDifferentRootsAllHearIt) {
         hears([&] { on.scatter(all, x, odd); },
               "the ranks of 'dp' of mesh dp=3 call different operations: {0, 2} scatter of 2 f32 from 0; {1} "
               "scatter of 2 f32 from 1");
+        // Each rank gives another number of elements, which is no difference.
+        const auto counts = std::vector<std::size_t>{0, 1, 2};
+        const auto own = std::span(x).first(static_cast<std::size_t>(world.rank()));
+        hears([&] { on.gather_v(own, std::span(all).first(3), counts, odd); },
+              "the ranks of 'dp' of mesh dp=3 call different operations: {0, 2} gather_v of f32 to 0; {1} "
+              "gather_v of f32 to 1");
         hears(
             [&] { on.scan(std::span(x).first(world.rank() == 1 ? 1 : 2)); },
             "the ranks of 'dp' of mesh dp=3 call different operations: {0, 2} scan of 2 f32 by sum; {1} scan "
@@ -759,7 +765,7 @@ TEST(Threads, MembersThatNameDifferentRootsAllHearIt) {
         EXPECT_EQ(all, std::vector<float>(6, 7));
         on.barrier();
     });
-    EXPECT_EQ(heard, 15);
+    EXPECT_EQ(heard, 18);
 }
 
 TEST(Threads, AnExpiredTimeoutOfAMessageNamesThePeerThatIsMissing) {

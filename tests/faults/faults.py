@@ -109,13 +109,14 @@ MOMENTS = {
 # Faults that only some engines can have, and that --rare draws.
 RARE = {"gloo": ("cut", "cut", "child", "descriptors", "memory", "disk", "worlds", "fewer"), "mpi": ("finalize", "child"), "nccl": (), "threads": ()}
 BEFORE = ("world", "device", "join", "in-join")  # the first call
-ROOTED = ("reduce", "broadcast", "gather", "scatter")
+LISTED = ("all_gather_v", "gather_v", "scatter_v", "all_to_all_v")  # whose parts differ
+ROOTED = ("reduce", "broadcast", "gather", "scatter", "gather_v", "scatter_v")
 SCANS = ("scan", "exclusive_scan")
 REDUCING = ("all_reduce", "reduce", *SCANS, "reduce_scatter", "list")
 RINGS = ("send_recv", "halo")  # messages to both neighbours
 TAGGED = RINGS + ("message",)
 MESSAGES = ("message", "any")  # between the root and the rank behind it; "any": received from any rank
-OPERATIONS = REDUCING + ("reproducible_sum", "broadcast", "gather", "scatter", "all_gather", "all_to_all", "shift") + TAGGED + ("any",)
+OPERATIONS = REDUCING + ("reproducible_sum", "broadcast", "gather", "scatter", "all_gather", "all_to_all", "shift") + LISTED + TAGGED + ("any",)
 PLANS = ("order", "name", "axis", "sizes", "over", "separate")
 
 
@@ -236,6 +237,12 @@ def as_nccl_has(step):
         step["reduction"] = "sum"
     if step["operation"] == "reproducible_sum":
         step["operation"] = "all_reduce"
+
+
+def is_of_two(job):
+    """Whether the calls differ in what one rank sends to another: then neither of the two is outnumbered."""
+    calls = {job.steps[job.at]["operation"], job.victim_steps[job.at]["operation"]}
+    return bool(calls & set(RINGS) or job.kind == "length" and calls & set(LISTED))
 
 
 def change_calls(job, chance):
@@ -647,7 +654,7 @@ def judge_error(job, rank, end, fault, allowed, failed):
     if at_other and at_other.group(1) != str(rank):  # the words of others, to whom this one may be missing
         followed.add(rank)
     if job.row == "mismatch" and end["type"] == "Disagreement" and end["step"] == job.at and job.victim in named(end) \
-            and {job.steps[job.at]["operation"], job.victim_steps[job.at]["operation"]} & set(RINGS):
+            and is_of_two(job):
         return []  # the two ends of a message, of which neither is outnumbered
     if named(end) - followed - {job.victim}:
         return [("E", said)]
@@ -657,8 +664,7 @@ def judge_error(job, rank, end, fault, allowed, failed):
     follows = bool(named(end) & followed) and end["phase"] == "step" and not end["type"] == "Disagreement"
     if job.row == "mismatch":
         direct = step is not None and end["step"] == job.at and job.victim in together
-        calls = {job.steps[job.at]["operation"], job.victim_steps[job.at]["operation"]}
-        if direct and calls & set(RINGS):  # the messages of two ranks, of which neither is outnumbered
+        if direct and is_of_two(job):  # the messages of two ranks, of which neither is outnumbered
             if job.victim not in named(end) and not named(end) & followed:
                 return [("E", said)]
         elif direct and (end["type"] != "Disagreement" or named(end) != {job.victim}):

@@ -18,6 +18,7 @@
 #include <limits>
 #include <map>
 #include <mutex>
+#include <numeric>
 #include <optional>
 #include <sstream>
 #include <stdexcept>
@@ -240,12 +241,25 @@ bool perform(Communicator& on, const Step& step, R reduction, const std::functio
         operation == "reduce_scatter" || operation == "scatter" || operation == "all_to_all";
     const auto parts_out = operation == "all_gather" || operation == "gather" || operation == "all_to_all";
     const auto sides = operation == "halo" ? std::size_t{2} : std::size_t{1};
+    // Of the operations whose parts differ: one element more for each rank.
+    auto counts = std::vector<std::size_t>(size);
+    std::iota(counts.begin(), counts.end(), length);
+    const auto total = std::accumulate(counts.begin(), counts.end(), std::size_t{});
+    const auto sent = std::vector<std::size_t>(size, counts[me]);  // to each, of all_to_all_v
     const auto untouched = T{77};
     using Limits = std::numeric_limits<T>;
     const auto least = Limits::has_infinity ? -Limits::infinity() : Limits::lowest();
-    auto in = std::vector<T>(parts_in ? size * length : sides * length);
+    auto in_count = parts_in ? size * length : sides * length;
+    auto out_count = parts_out ? size * length : sides * length;
+    if (operation.ends_with("_v")) {
+        in_count = operation == "scatter_v"      ? total
+                   : operation == "all_to_all_v" ? size * counts[me]
+                                                 : counts[me];
+        out_count = operation == "scatter_v" ? counts[me] : total;
+    }
+    auto in = std::vector<T>(in_count);
     for (std::size_t i = 0; i < in.size(); ++i) in[i] = given(me, i);
-    auto out = std::vector<T>(parts_out ? size * length : sides * length, untouched);
+    auto out = std::vector<T>(out_count, untouched);
     if (operation == "broadcast" || operation == "list") out = in;
 
     const auto call = [&](auto&& blocking, auto&& starting) {
@@ -291,6 +305,18 @@ bool perform(Communicator& on, const Step& step, R reduction, const std::functio
             call([&] { on.scatter(in, out, r); }, [&] { return on.start_scatter(in, out, r); });
         else if (operation == "all_to_all")
             call([&] { on.all_to_all(in, out); }, [&] { return on.start_all_to_all(in, out); });
+        else if (operation == "all_gather_v")
+            call([&] { on.all_gather_v(in, out, counts); },
+                 [&] { return on.start_all_gather_v(in, out, counts); });
+        else if (operation == "gather_v")
+            call([&] { on.gather_v(in, out, counts, r); },
+                 [&] { return on.start_gather_v(in, out, counts, r); });
+        else if (operation == "scatter_v")
+            call([&] { on.scatter_v(in, counts, out, r); },
+                 [&] { return on.start_scatter_v(in, counts, out, r); });
+        else if (operation == "all_to_all_v")
+            call([&] { on.all_to_all_v(in, sent, out, counts); },
+                 [&] { return on.start_all_to_all_v(in, sent, out, counts); });
         else if (operation == "shift")
             call([&] { on.shift(in, out, 1); }, [&] { return on.start_shift(in, out, 1); });
         else if (operation == "send_recv")
@@ -353,12 +379,21 @@ bool perform(Communicator& on, const Step& step, R reduction, const std::functio
         if (operation == "all_gather" || (operation == "gather" && me == root)) right = given(from, inside);
         if (operation == "scatter") right = given(root, me * length + i);
         if (operation == "all_to_all") right = given(from, me * length + inside);
+        if (operation == "scatter_v")
+            right = given(root, std::accumulate(counts.data(), counts.data() + me, std::size_t{}) + i);
+        else if (operation.ends_with("_v")) {
+            auto at = i;
+            auto source = std::size_t{};
+            while (at >= counts[source]) at -= counts[source++];
+            right = given(source, operation == "all_to_all_v" ? me * counts[source] + at : at);
+        }
         if (operation == "shift" || operation == "send_recv") right = given((me + size - 1) % size, i);
         if (operation == "halo")
             right =
                 i < length ? given((me + size - 1) % size, length + i) : given((me + 1) % size, i - length);
         if ((operation == "message" || operation == "any") && me == receiver) right = given(root, i);
-        const auto ignored = (operation == "reduce" || operation == "gather") && me != root;
+        const auto ignored =
+            (operation == "reduce" || operation == "gather" || operation == "gather_v") && me != root;
         if (ignored || out[i] == right) continue;
         // The error of a call on a stream is thrown by the next one.
         if (on.space() == Space::device && step.how != "started") on.start_barrier().synchronize();

@@ -345,7 +345,7 @@ std::shared_ptr<const SharedGroup::Mismatch> SharedGroup::compare(const Round& r
     auto classes = std::map<std::string, std::vector<int>>{};
     for (std::size_t p = 0; p < ranks_.size(); ++p) {
         const auto& call = round.entries[p]->call;
-        classes[to_string(call) + list_text(call.list)].push_back(ranks_[p]);
+        classes[to_string(Agreed::of(call), call.unit)].push_back(ranks_[p]);
     }
     auto sorted = std::vector<std::pair<std::string, std::vector<int>>>(classes.begin(), classes.end());
     std::ranges::stable_sort(sorted, [](auto& a, auto& b) { return a.second.size() > b.second.size(); });
