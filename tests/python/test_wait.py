@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
 import numpy as np
@@ -48,6 +49,8 @@ def test_wait_any_returns_the_index_of_what_is_complete() -> None:
 
 
 def test_wait_any_raises_what_wait_raises() -> None:
+    expired = threading.Event()
+
     def program(world: World) -> None:
         on = world.join("dp=*").on("dp")
         if on.rank == 0:
@@ -58,14 +61,20 @@ def test_wait_any_raises_what_wait_raises() -> None:
             assert error.value.missing == [1]
             with pytest.raises(rankmesh.Timeout):
                 wait_all(pendings)
+            expired.set()
+        else:
+            assert expired.wait(20)
 
     run(2, program)
 
 
-@pytest.mark.parametrize("wrong", [None, 3, [3]])
-def test_wait_any_of_something_else_raises_type_error(wrong: Any) -> None:
-    with pytest.raises(TypeError):
-        wait_any(wrong)
+@pytest.mark.parametrize("wait", [wait_all, wait_any])
+def test_wait_for_something_else_raises_type_error(wait: Any) -> None:
+    for wrong in (None, 3):
+        with pytest.raises(TypeError):
+            wait(wrong)
+    with pytest.raises(TypeError, match=r"pendings\[0\] is 3, which is int; it must be a Pending"):
+        wait([3])
 
 
 @pytest.mark.parametrize("checked", [False, True])
@@ -86,7 +95,9 @@ def test_sparse_all_to_all_delivers_to_unknown_receivers(checked: bool) -> None:
 def test_sparse_all_to_all_with_another_dtype_is_refused() -> None:
     def program(world: World) -> None:
         on = world.join("dp=*").on("dp")
-        with pytest.raises(ValueError, match="to group rank 0 has f64 elements, and the dtype given is i32; all messages"):
+        with pytest.raises(
+            ValueError, match="to group rank 0 has f64 elements, and the dtype given is i32; all messages"
+        ):
             on.sparse_all_to_all({0: np.zeros(1)}, np.int32)
         with pytest.raises(ValueError, match=r"was given a message to group rank 2; the group has the ranks 0\.\.1"):
             on.sparse_all_to_all({2: np.zeros(1)}, np.float64)

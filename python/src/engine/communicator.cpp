@@ -501,7 +501,11 @@ void both(nb::class_<Self>& bound, const std::string& name, const std::string& p
 /// The operations of a list; their objects live as long as `given`.
 std::vector<Started*> operations_of(const nb::list& given) {
     auto all = std::vector<Started*>{};
-    for (auto each : given) all.push_back(&nb::cast<Started&>(each));
+    for (auto each : given) {
+        if (!nb::isinstance<Started>(each))
+            throw TypeFault(cat("pendings[", all.size(), "] is ", described(each), "; it must be a Pending"));
+        all.push_back(&nb::cast<Started&>(each));
+    }
     return all;
 }
 
