@@ -54,7 +54,7 @@ Task receive(Communicator& on, int& x, int& from, CompletionQueue& queue) {
 
 }  // namespace
 
-TEST(Conformance, Coroutines_OnSeveralAxes_ContinueWhenTheirSumIsThere) {
+TEST(Conformance, Coroutines_OnSeveralAxes_ContinueWithTheirSums) {
     on_every_rank([](World& world) {
         for (const auto& mesh : meshes_of(world.size())) {
             const auto me = world.join({mesh});
@@ -93,7 +93,7 @@ TEST(Conformance, Coroutine_OfARecvFromAnyRank_KnowsTheSender) {
     });
 }
 
-TEST(Conformance, CompletionQueue_WithAnExecutor_PassesItWhatContinues) {
+TEST(Conformance, Completions_WithAnExecutor_ArePassedToIt) {
     on_every_rank([](World& world) {
         auto on = world.join({{"dp", rest}}).on("dp");
         auto posted = std::deque<std::function<void()>>{};
@@ -121,7 +121,7 @@ TEST(Conformance, CompletionQueue_WithAnExecutor_PassesItWhatContinues) {
     });
 }
 
-TEST(Conformance, CompletionQueue_WhenATimeoutExpires_PassesTheError) {
+TEST(Conformance, Completions_WhenATimeoutExpires_GetTheError) {
     on_every_rank([](World& world) {
         if (world.engine() == "mpi" || world.size() == 1) return;  // there it ends the job
         const auto me = world.join({{"dp", rest}}, {.over = {Axes("dp").separate("other")}});
@@ -155,7 +155,7 @@ TEST(Conformance, CompletionQueue_WhenATimeoutExpires_PassesTheError) {
     });
 }
 
-TEST(Conformance, CompletionQueue_WhenACoroutineIsDestroyed_ForgetsIt) {
+TEST(Conformance, Completions_WhenACoroutineIsDestroyed_AreForgotten) {
     on_every_rank([](World& world) {
         auto on = world.join({{"dp", rest}}).on("dp");
         auto queue = CompletionQueue();
