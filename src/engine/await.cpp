@@ -2,6 +2,7 @@
 #include <rankmesh/engine/await.hpp>
 
 #include <algorithm>
+#include <chrono>
 #include <optional>
 #include <utility>
 

@@ -2,7 +2,6 @@
 // CompletionQueue: functions and coroutines that continue when started operations are complete.
 #pragma once
 
-#include <chrono>
 #include <coroutine>
 #include <cstddef>
 #include <cstdint>
