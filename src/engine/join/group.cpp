@@ -156,7 +156,8 @@ private:
         } else if (message.known == before_[from]) {
             // It stands unless this is void, or of a group that the other has given up.
             others_[from] = message.description;
-            post(Fields({}, GroupMessage::what).ranks(message.ranks, static_cast<std::size_t>(exchange_.size())));
+            post(Fields({}, GroupMessage::what)
+                     .ranks(message.ranks, static_cast<std::size_t>(exchange_.size())));
         }  // else it had not read all that was told before: it is of a group that this rank has given up
     }
 
