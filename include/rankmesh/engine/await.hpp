@@ -27,10 +27,10 @@ namespace rankmesh {
 ///
 /// A timeout runs from when its operation came into the queue. Operations may be on several communicators.
 ///
-///     void step(Communicator& dp, Communicator& tp, std::vector<float>& x, std::vector<float>& y) {
+///     void finish(Pending sum, Pending other, const std::function<void(std::exception_ptr)>& next) {
 ///         auto queue = CompletionQueue();
-///         queue.then(dp.start_all_reduce(x), [&](std::exception_ptr error) { if (!error) x[0] = 0; });
-///         queue.then(tp.start_all_reduce(y), [&](std::exception_ptr error) { if (!error) y[0] = 0; });
+///         queue.then(std::move(sum), next);
+///         queue.then(std::move(other), next);
 ///         queue.run();
 ///     }
 class RANKMESH_EXPORT CompletionQueue {
@@ -74,13 +74,9 @@ public:
         std::uint64_t place_ = 0;
         std::exception_ptr error_;
     };
-    /// `co_await queue.wait(pending)` suspends a coroutine until the operation is complete, and returns or
-    /// throws as its wait() does. If the coroutine is destroyed meanwhile, its Pending is as well.
-    ///
-    ///     template <class Task>
-    ///     Task average(Communicator& dp, std::vector<float>& gradients, CompletionQueue& queue) {
-    ///         co_await queue.wait(dp.start_all_reduce(gradients, mean));
-    ///     }
+    /// `co_await queue.wait(dp.start_all_reduce(x))` suspends a coroutine until the operation is complete,
+    /// and returns or throws as its wait() does. `pending` lives until then. Do not destroy a coroutine that
+    /// the executor is to continue; before that, the queue forgets it.
     Awaitable wait(Pending& pending) { return {*this, pending}; }
     Awaitable wait(Pending&& pending) { return {*this, pending}; }
 

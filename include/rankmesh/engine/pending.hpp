@@ -80,9 +80,7 @@ RANKMESH_EXPORT std::optional<std::size_t> wait_any(std::span<Pending* const> pe
 RANKMESH_EXPORT void wait_all(std::span<Pending> pendings);
 /// The same for operations given one by one.
 ///
-///     void average(Communicator& dp, Communicator& tp, std::vector<float>& x, std::vector<float>& y) {
-///         wait_all(dp.start_all_reduce(x, mean), tp.start_all_reduce(y, mean));
-///     }
+///     void finish(Pending& gradients, Pending& loss) { wait_all(gradients, loss); }
 template <class... Pendings>
     requires(sizeof...(Pendings) > 0 && (std::same_as<std::remove_cvref_t<Pendings>, Pending> && ...))
 void wait_all(Pendings&&... pendings) {

@@ -50,9 +50,8 @@ using SparseData = std::remove_cvref_t<decltype(std::get<1>(
 /// Throws UsageError for a rank that is not in the group, inside a batch, and on a device, where host() has
 /// it. Before it receive all other messages of these ranks, which keep their order.
 ///
-///     template <class Particle>
-///     void migrate(Communicator& on, const std::map<int, std::vector<Particle>>& leaving,
-///                  std::vector<Particle>& mine) {
+///     void migrate(Communicator& on, const std::map<int, std::vector<double>>& leaving,
+///                  std::vector<double>& mine) {
 ///         for (const auto& [from, arrived] : sparse_all_to_all(on, leaving))
 ///             mine.insert(mine.end(), arrived.begin(), arrived.end());
 ///     }
