@@ -444,6 +444,13 @@ RANKMESH_C_API rankmesh_error rankmesh_pending_synchronize(rankmesh_pending* pen
 RANKMESH_C_API rankmesh_error rankmesh_pending_sender(const rankmesh_pending* pending, int* sender);
 /// 1 if rankmesh_pending_synchronize would return at once, else 0.
 RANKMESH_C_API rankmesh_error rankmesh_pending_done(rankmesh_pending* pending, int* done);
+/// Waits until every one of `count` operations is complete. NULL stands for none. If operations fail, returns
+/// the error of the first of them after it has waited for the others.
+RANKMESH_C_API rankmesh_error rankmesh_pending_wait_all(rankmesh_pending* const* pendings, size_t count);
+/// Waits until one of `count` operations is complete, and sets `index` to its index. Ignores NULL and
+/// operations that were waited for; sets `index` to `count` if no other is left.
+RANKMESH_C_API rankmesh_error rankmesh_pending_wait_any(rankmesh_pending* const* pendings, size_t count,
+                                                        size_t* index);
 /// Frees the operation. First waits for it if rankmesh_pending_wait was not called.
 RANKMESH_C_API void rankmesh_pending_free(rankmesh_pending* pending);
 /// Frees the operation in a program that has failed and will exit. Stops using the buffers and does not wait
@@ -579,6 +586,23 @@ RANKMESH_C_API rankmesh_error rankmesh_send_recv(rankmesh_communicator* communic
                                                  size_t in_count, int to, void* out, size_t out_count,
                                                  int from, int tag, rankmesh_dtype dtype,
                                                  rankmesh_pending** pending);
+
+/// What rankmesh_sparse_all_to_all has received, ordered by sender.
+typedef struct rankmesh_received rankmesh_received;
+/// Sends `messages` messages: message i has `counts[i]` elements from `in[i]` on and goes to group rank
+/// `peers[i]`. No rank knows who sends to it, nor how much. Every rank of the group calls it, with the same
+/// `dtype`. The buffers are free when it returns. It has no started variant.
+RANKMESH_C_API rankmesh_error rankmesh_sparse_all_to_all(rankmesh_communicator* communicator,
+                                                         const int* peers, const void* const* in,
+                                                         const size_t* counts, size_t messages,
+                                                         rankmesh_dtype dtype, rankmesh_received** received);
+/// Sets `count` to the number of messages.
+RANKMESH_C_API rankmesh_error rankmesh_received_count(const rankmesh_received* received, size_t* count);
+/// Sets `from` to the group rank of the sender of message `index`, `data` to its elements and `count` to
+/// their number. The elements live until rankmesh_received_free.
+RANKMESH_C_API rankmesh_error rankmesh_received_message(const rankmesh_received* received, size_t index,
+                                                        int* from, const void** data, size_t* count);
+RANKMESH_C_API void rankmesh_received_free(rankmesh_received* received);
 
 /// One message of a batch. Sends `buffer` to group rank `peer` if `sends` is 1, else receives `buffer` from
 /// `peer`.

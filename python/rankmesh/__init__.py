@@ -42,13 +42,37 @@ if TYPE_CHECKING:
     from typing import Any
 
     from rankmesh._dialects import Conversion, Loss, convert, frameworks, plan
-    from rankmesh._engine import Communicator, Member, Pending, Usage, World, engines, from_mpi4py, run, to_mpi4py
+    from rankmesh._engine import (
+        Communicator,
+        Member,
+        Pending,
+        Usage,
+        World,
+        engines,
+        from_mpi4py,
+        run,
+        to_mpi4py,
+        wait_all,
+        wait_any,
+    )
     from rankmesh._plan import Axes, Declaration, Pick
 
 # These names need the engines, which load MPI if it is built in; therefore they load on first use.
 _LATER = {
     **dict.fromkeys(
-        ("Communicator", "Member", "Pending", "Usage", "World", "engines", "from_mpi4py", "run", "to_mpi4py"),
+        (
+            "Communicator",
+            "Member",
+            "Pending",
+            "Usage",
+            "World",
+            "engines",
+            "from_mpi4py",
+            "run",
+            "to_mpi4py",
+            "wait_all",
+            "wait_any",
+        ),
         "rankmesh._engine",
     ),
     **dict.fromkeys(("Conversion", "Loss", "convert", "frameworks", "plan"), "rankmesh._dialects"),
@@ -118,4 +142,6 @@ __all__ = [
     "run",
     "show",
     "to_mpi4py",
+    "wait_all",
+    "wait_any",
 ]

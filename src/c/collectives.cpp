@@ -43,12 +43,18 @@ static_assert(RANKMESH_SUM == static_cast<int>(Reduction::sum) &&
               RANKMESH_MIN_LOCATION == static_cast<int>(Reduction::min_location) &&
               RANKMESH_MAX_LOCATION == static_cast<int>(Reduction::max_location));
 
-DType type_of(rankmesh_dtype dtype) {
+}  // namespace
+
+DType c::type_of(rankmesh_dtype dtype) {
     if (dtype < 0 || dtype >= dtypes)
         throw Wrong{cat("was given the dtype ", dtype,
                         "; there are RANKMESH_I8, which is 0, to RANKMESH_F64, which is ", dtypes - 1)};
     return static_cast<DType>(dtype);
 }
+
+namespace {
+
+using c::type_of;
 
 Reduction reduction_of(rankmesh_reduction reduction) {
     if (reduction < RANKMESH_SUM || reduction > RANKMESH_MAX_LOCATION)

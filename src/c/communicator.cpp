@@ -6,6 +6,20 @@
 using namespace rankmesh;
 using c::guarded;
 
+namespace {
+
+/// The operations of a list; `none` stands for NULL.
+std::vector<Pending*> pendings_of(rankmesh_pending* const* pendings, size_t count, Pending& none) {
+    auto all = std::vector<Pending*>{};
+    for (size_t i = 0; i < count; ++i) {
+        auto* each = (&RANKMESH_GIVEN(pendings))[i];
+        all.push_back(each ? &each->it : &none);
+    }
+    return all;
+}
+
+}  // namespace
+
 void rankmesh_communicator_free(rankmesh_communicator* communicator) { delete communicator; }
 
 rankmesh_error rankmesh_communicator_rank(const rankmesh_communicator* communicator, int* rank) {
@@ -88,6 +102,21 @@ rankmesh_error rankmesh_pending_done(rankmesh_pending* pending, int* done) {
 
 rankmesh_error rankmesh_pending_sender(const rankmesh_pending* pending, int* sender) {
     return guarded(__func__, [&] { RANKMESH_GIVEN(sender) = RANKMESH_GIVEN(pending).it.sender(); });
+}
+
+rankmesh_error rankmesh_pending_wait_all(rankmesh_pending* const* pendings, size_t count) {
+    return guarded(__func__, [&] {
+        auto none = Pending();
+        detail::wait_all(pendings_of(pendings, count, none));
+    });
+}
+
+rankmesh_error rankmesh_pending_wait_any(rankmesh_pending* const* pendings, size_t count, size_t* index) {
+    return guarded(__func__, [&] {
+        auto none = Pending();
+        auto& found = RANKMESH_GIVEN(index);
+        found = detail::wait_any(pendings_of(pendings, count, none)).value_or(count);
+    });
 }
 
 void rankmesh_pending_free(rankmesh_pending* pending) { delete pending; }

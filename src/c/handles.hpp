@@ -57,6 +57,7 @@ void write_list(std::size_t count, int* out, std::size_t size, std::size_t* need
 /// Returns the names in a text such as "dp,cp"; "" has none.
 std::vector<std::string_view> names_of(std::string_view text);
 
+DType type_of(rankmesh_dtype dtype);
 std::chrono::nanoseconds duration_of(double seconds);
 Edge edge_of(rankmesh_edge edge);
 

@@ -37,12 +37,15 @@ struct Access {
     }
     /// Waits for an operation that was asked about until now: so much of its timeout has passed.
     static void wait(Pending& pending, std::chrono::nanoseconds passed) {
-        passed_before = passed;
-        struct Reset {
-            ~Reset() { passed_before = {}; }
-        } reset;
+        const auto before = PassedBefore(passed);
         pending.wait();
     }
+    /// Null: somebody has waited for the operation, which only a device may still use.
+    static std::shared_ptr<CommunicatorState> pending_state(const Pending& pending) {
+        return pending.ordered_ ? nullptr : pending.state_;
+    }
+    static RecordPlaces record(const Pending& pending) { return pending.record_; }
+    static const Pending* before(const Pending& pending) { return pending.before_.get(); }
     /// Makes waiting for `last` wait for `first` before.
     static Pending both(Pending&& first, Pending&& last) {
         last.before_ = std::make_unique<Pending>(std::move(first));
@@ -58,6 +61,22 @@ struct Access {
         return on.counted_at_root(std::move(call), counts);
     }
 };
+
+/// An operation, and since when its timeout runs.
+struct Awaited {
+    Pending* pending;
+    std::chrono::steady_clock::time_point since;
+
+    std::chrono::nanoseconds passed() const { return std::chrono::steady_clock::now() - since; }
+};
+
+/// Waits until an operation is complete or its timeout has expired, and returns its index; whoever calls it
+/// then synchronizes with that operation. Ignores operations that were waited for; returns nullopt if no
+/// other is left, or if this does not block and none is complete.
+RANKMESH_EXPORT std::optional<std::size_t> first_complete(std::span<const Awaited> awaited,
+                                                          bool blocks = true);
+/// Synchronizes with an operation within the timeout that is left of it.
+void synchronize(const Awaited& awaited);
 
 /// The buffers of a list.
 struct ListAccess {

@@ -8,6 +8,7 @@
 #include <rankmesh/core/text.hpp>
 
 #include "engine/roles.hpp"
+#include "engine/sparse_tags.hpp"
 
 namespace rankmesh::detail {
 namespace {
@@ -23,7 +24,10 @@ std::string elements_text(std::size_t count, DType dtype, std::size_t unit) {
     return cat(elements, elements == 1 ? " element of " : " elements of ", unit, " bytes");
 }
 
-std::string tag_text(int tag) { return tag == 0 ? "" : cat(" with tag ", tag); }
+std::string tag_text(int tag) {
+    if (tag >= first_sparse_tag) return " of sparse_all_to_all";
+    return tag == 0 ? "" : cat(" with tag ", tag);
+}
 
 std::string list_text(std::uint32_t list) {
     constexpr auto digits = "0123456789abcdef";

@@ -68,6 +68,7 @@ struct Staging {
     std::size_t bytes = 0;
 };
 
+class Bell;
 class CallRing;
 
 /// One live group on one engine, shared by all handles with the same ordered ranks.
@@ -126,6 +127,17 @@ public:
 
     /// True if a collective that blocks on one rank matches the same one started on another.
     virtual bool blocking_matches_started() const { return true; }
+    /// From now on rings `bell` whenever a started call may have completed, until this is called with null.
+    /// Returns false if the engine cannot, and `done` must be called again and again. Any thread may ring.
+    virtual bool set_bell(Bell* bell) {
+        static_cast<void>(bell);
+        return false;
+    }
+    /// True if a sparse exchange ends by consensus, not by counts: a rank then needs nothing for each rank
+    /// that it has no message for.
+    virtual bool has_consensus() const { return false; }
+    /// How many sparse exchanges were called before; called inside a use.
+    std::uint64_t next_sparse() { return sparse_++; }
     /// True while the tickets of started calls are held.
     virtual bool is_pending() { return false; }
     /// The engine's own channel, where this one compares calls before they reach it.
@@ -226,6 +238,7 @@ private:
     std::exception_ptr failure_;
     bool reported_ = false;
     int sender_ = -1;
+    std::uint64_t sparse_ = 0;
     std::thread::id collector_;
     std::vector<Call> batch_;
     std::vector<NumberedCall> strided_;

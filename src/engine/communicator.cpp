@@ -7,6 +7,7 @@
 #include "engine/channel.hpp"
 #include "engine/exact_sum.hpp"
 #include "engine/packed.hpp"
+#include "engine/probe.hpp"
 #include "engine/record/recorded.hpp"
 #include "engine/strided_buffers.hpp"
 #include "engine/timeout.hpp"
@@ -227,10 +228,14 @@ std::optional<Message> Communicator::run_probe(int from, Tag tag, bool waits) {
                              " of messages between devices, whose engine has none; host() has"));
     detail::check_buffers(call, state);
     check_not_self(call, state);
-    const auto use = detail::Channel::Use(*state.channel, *state.label);
+    return detail::run_probe(state, call, waits);
+}
+
+std::optional<Message> detail::run_probe(CommunicatorState& state, const Call& call, bool waits) {
+    const auto use = Channel::Use(*state.channel, *state.label);
     if (!waits) return state.channel->probe(call, *state.label, std::nullopt);
     auto found = std::optional<Message>{};
-    detail::recorded_message(state, call, [&] {
+    recorded_message(state, call, [&] {
         found = state.channel->probe(call, *state.label, state.timeout);
         if (!found) throw EngineFailure("this engine does not tell which messages wait");
         return found->from;

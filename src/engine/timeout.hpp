@@ -25,14 +25,25 @@ inline void check_timeout(std::chrono::nanoseconds timeout) {
         throw UsageError(cat("a timeout of ", to_text(timeout), "; it must be positive"));
 }
 
-/// When a timeout that begins now expires; one of more than ten years expires in ten.
+/// A longer timeout expires after this: ten years.
+constexpr auto longest_timeout = std::chrono::nanoseconds(std::chrono::hours(87660));
+
+/// When a timeout that begins now expires.
 inline std::chrono::steady_clock::time_point from_now(std::chrono::nanoseconds timeout) {
-    return std::chrono::steady_clock::now() +
-           std::min<std::chrono::nanoseconds>(timeout, std::chrono::hours(87660));
+    return std::chrono::steady_clock::now() + std::min(timeout, longest_timeout);
 }
 
 /// How much of the timeout has passed before this thread begins to wait for a call that it has asked about.
 inline thread_local std::chrono::nanoseconds passed_before{0};
+
+/// Sets it, while it lives.
+class PassedBefore {
+public:
+    explicit PassedBefore(std::chrono::nanoseconds passed) { passed_before = passed; }
+    ~PassedBefore() { passed_before = {}; }
+    PassedBefore(const PassedBefore&) = delete;
+    PassedBefore& operator=(const PassedBefore&) = delete;
+};
 
 /// When the timeout expires of a call that this thread begins to wait for.
 inline std::chrono::steady_clock::time_point end_of_wait(std::chrono::nanoseconds timeout) {

@@ -205,6 +205,7 @@ TEST(ErrorsInC, ANullIsAnErrorInWords) {
     EXPECT_REFUSES_NULL(rankmesh_pending_synchronize);
     EXPECT_REFUSES_NULL(rankmesh_pending_sender);
     EXPECT_REFUSES_NULL(rankmesh_pending_done);
+    EXPECT_REFUSES_NULL(rankmesh_pending_wait_any);
     EXPECT_REFUSES_NULL(rankmesh_all_reduce);
     EXPECT_REFUSES_NULL(rankmesh_reduce);
     EXPECT_REFUSES_NULL(rankmesh_scan);
@@ -232,12 +233,16 @@ TEST(ErrorsInC, ANullIsAnErrorInWords) {
     EXPECT_REFUSES_NULL(rankmesh_send_recv);
     EXPECT_REFUSES_NULL(rankmesh_batch);
     EXPECT_REFUSES_NULL(rankmesh_batch_strided);
+    EXPECT_REFUSES_NULL(rankmesh_sparse_all_to_all);
+    EXPECT_REFUSES_NULL(rankmesh_received_count);
+    EXPECT_REFUSES_NULL(rankmesh_received_message);
     rankmesh_mesh_free(nullptr);
     rankmesh_world_free(nullptr);
     rankmesh_world_abandon(nullptr);
     rankmesh_member_free(nullptr);
     rankmesh_communicator_free(nullptr);
     rankmesh_pending_free(nullptr);
+    rankmesh_received_free(nullptr);
     rankmesh_pending_abandon(nullptr);
 }
 

@@ -267,7 +267,8 @@ static int check_messages(const struct group* group) {
     memset(wide, 0, sizeof wide);
     both[1].buffer = wide + 3 * (LENGTH - 1);
     RUN(rankmesh_batch_strided(group->on, both, layouts, 2, started));
-    for (size_t i = 0; i < 3 * LENGTH; ++i) EXPECT(wide[i] == (i % 3 == 0 ? mark(last, LENGTH - 1 - i / 3) : 0));
+    for (size_t i = 0; i < 3 * LENGTH; ++i)
+        EXPECT(wide[i] == (i % 3 == 0 ? mark(last, LENGTH - 1 - i / 3) : 0));
 
     if (n > 1 && r == 0) RUN(rankmesh_send(group->on, in, LENGTH, RANKMESH_I32, n - 1, 3, started));
     if (n > 1 && r == n - 1) {
@@ -277,12 +278,66 @@ static int check_messages(const struct group* group) {
     return 0;
 }
 
+/* Several operations that are waited for together, and one after the other. */
+static int check_waiting(const struct group* group) {
+    rankmesh_pending* pendings[4] = {NULL, NULL, NULL, NULL};
+    int32_t sums[3] = {1, 1, 1};
+    size_t index = 9;
+    int found = 0;
+    for (int i = 0; i < 3; ++i)
+        CHECK(
+            rankmesh_all_reduce(group->on, &sums[i], &sums[i], 1, RANKMESH_I32, RANKMESH_SUM, &pendings[i]));
+    for (;;) {
+        CHECK(rankmesh_pending_wait_any(pendings, 4, &index));
+        if (index == 4) break;
+        found |= 1 << index;
+    }
+    EXPECT(found == 7);
+    for (int i = 0; i < 3; ++i) {
+        EXPECT(sums[i] == group->size);
+        rankmesh_pending_free(pendings[i]);
+        CHECK(rankmesh_barrier(group->on, &pendings[i]));
+    }
+    CHECK(rankmesh_pending_wait_all(pendings, 4));
+    CHECK(rankmesh_pending_wait_all(NULL, 0));
+    for (int i = 0; i < 3; ++i) rankmesh_pending_free(pendings[i]);
+    return 0;
+}
+
+/* A message to the next rank, which does not know of it, and one to this rank. */
+static int check_sparse(const struct group* group) {
+    int32_t in[LENGTH];
+    const int n = group->size, r = group->rank, last = (r + n - 1) % n;
+    const int peers[2] = {(r + 1) % n, r};
+    const void* const buffers[2] = {in, in};
+    const size_t counts[2] = {LENGTH, 0};
+    rankmesh_received* received = NULL;
+    const void* data = NULL;
+    size_t found = 0, count = 0;
+    int from = -1, seen = 0;
+    give(in, r, LENGTH);
+    CHECK(rankmesh_sparse_all_to_all(group->on, peers, buffers, counts, 2, RANKMESH_I32, &received));
+    CHECK(rankmesh_received_count(received, &found));
+    EXPECT(found == 2);
+    for (size_t i = 0; i < found; ++i) {
+        CHECK(rankmesh_received_message(received, i, &from, &data, &count));
+        EXPECT(from == last || from == r);
+        for (size_t k = 0; k < count; ++k) EXPECT(((const int32_t*)data)[k] == mark(last, k));
+        seen += (int)count;
+    }
+    EXPECT(seen == LENGTH);
+    rankmesh_received_free(received);
+    return 0;
+}
+
 static int check_operations(rankmesh_communicator* on) {
     struct group group;
     group.on = on;
     CHECK(rankmesh_communicator_rank(on, &group.rank));
     CHECK(rankmesh_communicator_size(on, &group.size));
     group.root = group.size / 2;
+    CHECK(check_waiting(&group));
+    CHECK(check_sparse(&group));
     for (group.started = 0; group.started <= 1; ++group.started) {
         CHECK(check_reductions(&group));
         CHECK(check_sums_and_locations(&group));

@@ -30,6 +30,13 @@ inline std::vector<int> words(int from, int k, std::size_t count = 5) {
     return made;
 }
 
+inline std::vector<std::string> axes_of(const rankmesh::Mesh& mesh) {
+    auto names = std::vector<std::string>{};
+    const auto place = mesh.coord(mesh.offset());
+    for (int i = 0; i < place.size(); ++i) names.emplace_back(place.name(i));
+    return names;
+}
+
 /// Meshes of exactly `world` ranks: one axis, two, three with one of size 1, and strides the other way round.
 inline std::vector<rankmesh::Mesh> meshes_of(int world) {
     using rankmesh::Mesh;

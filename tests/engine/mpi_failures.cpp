@@ -240,6 +240,14 @@ TEST(MpiFailures, AStartedOperationHasTheSameTimeoutInWait) {
     EXPECT_HAS(outcome, "in all_reduce of 1000 f32 by sum (4000 bytes)");
 }
 
+TEST(MpiFailures, WaitAny_WhenATimeoutExpires_ReportsThatOperation) {
+    const auto outcome = job("timeout-wait-any");
+    expect_failed(outcome);
+    EXPECT_HAS(outcome,
+               "on rank 0 [dp=0 tp=0] in recv of 1000 f32 from 2 (4000 bytes), message number 2 on 'dp,tp'");
+    EXPECT_HAS(outcome, ": arrived {0}, missing 2 [dp=1 tp=0]; rank 2 [dp=1 tp=0] is in barrier, ");
+}
+
 TEST(MpiFailures, WhoHasStartedACallHasArrivedWhateverItWaitsForNow) {
     const auto outcome = job("timeout-started");
     expect_failed(outcome);

@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <array>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -362,6 +363,14 @@ int program(const std::string& mode, int argc, char** argv) {
     if (mode == "timeout-join") world.join({{"dp", rest}});
     if (mode == "timeout-any") {
         if (world.rank() == 0) all.recv(x, any_rank);
+        all.within(std::chrono::minutes(1)).barrier();
+    }
+    if (mode == "timeout-wait-any") {
+        auto y = x;
+        auto pendings = std::array<Pending, 2>{};
+        if (world.rank() == 0) pendings[0] = all.within(std::chrono::minutes(1)).start_recv(y, 1);
+        if (world.rank() == 0) pendings[1] = all.start_recv(x, 2);
+        wait_any(pendings);
         all.within(std::chrono::minutes(1)).barrier();
     }
     if (mode == "timeout-recv") {

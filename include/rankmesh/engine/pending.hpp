@@ -1,9 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Pending, a started operation.
+// Pending, a started operation, and waiting for several.
 #pragma once
 
+#include <concepts>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
+#include <span>
+#include <type_traits>
 
 #include <rankmesh/core/export.hpp>
 
@@ -64,5 +69,38 @@ private:
     int sender_ = -1;                         // of the message, once it is received from any rank
     detail::RecordPlaces record_;
 };
+
+namespace detail {
+RANKMESH_EXPORT void wait_all(std::span<Pending* const> pendings);
+RANKMESH_EXPORT std::optional<std::size_t> wait_any(std::span<Pending* const> pendings);
+}  // namespace detail
+
+/// Waits until every operation is complete. Their timeouts run at the same time. If operations fail, throws
+/// the error of the first of them after it has waited for the others.
+RANKMESH_EXPORT void wait_all(std::span<Pending> pendings);
+/// The same for operations given one by one.
+///
+///     void finish(Pending& gradients, Pending& loss) { wait_all(gradients, loss); }
+template <class... Pendings>
+    requires(sizeof...(Pendings) > 0 && (std::same_as<std::remove_cvref_t<Pendings>, Pending> && ...))
+void wait_all(Pendings&&... pendings) {
+    Pending* const all[] = {&pendings...};
+    detail::wait_all(all);
+}
+
+/// Waits until one of the operations is complete, and returns its index. Ignores operations that were waited
+/// for; returns nullopt if no other is left. The operations may be on several communicators.
+///
+/// Timeouts run from this call on. If one expires first, throws what wait() of that operation throws. If the
+/// operation that completes first has failed, throws its error. On a device blocks this thread until the
+/// operation is complete, as synchronize() does.
+///
+/// On MPI and NCCL, and in checked mode, this thread asks again and again, since these engines cannot wait
+/// for several operations.
+///
+///     void work_off(std::vector<Pending>& arrivals, const std::function<void(std::size_t)>& use) {
+///         while (const auto i = wait_any(arrivals)) use(*i);
+///     }
+RANKMESH_EXPORT std::optional<std::size_t> wait_any(std::span<Pending> pendings);
 
 }  // namespace rankmesh

@@ -214,6 +214,7 @@ public:
     }
     /// Returns None while the operation is running and its timeout has not expired; else returns or throws
     /// like `wait`.
+    const PendingHandle& handle() const { return *handle_; }
     std::optional<nb::object> ask(std::chrono::nanoseconds passed) {
         if (passed < timeout_ && !done()) return std::nullopt;
         return wait_after(passed);
@@ -497,6 +498,57 @@ void both(nb::class_<Self>& bound, const std::string& name, const std::string& p
                 " and returns at once. The arrays must not be used until the Pending's wait() returns.")));
 }
 
+/// The operations of a list; their objects live as long as `given`.
+std::vector<Started*> operations_of(const nb::list& given) {
+    auto all = std::vector<Started*>{};
+    for (auto each : given) {
+        if (!nb::isinstance<Started>(each))
+            throw TypeFault(cat("pendings[", all.size(), "] is ", described(each), "; it must be a Pending"));
+        all.push_back(&nb::cast<Started&>(each));
+    }
+    return all;
+}
+
+nb::list wait_all(const nb::iterable& pendings) {
+    const auto given = nb::list(pendings);
+    const auto since = std::chrono::steady_clock::now();
+    auto error = std::exception_ptr();
+    auto results = nb::list();
+    for (auto* each : operations_of(given)) {
+        try {
+            results.append(each->wait_after(std::chrono::steady_clock::now() - since));
+        } catch (const nb::python_error&) {
+            throw;
+        } catch (...) {
+            if (!error) error = std::current_exception();
+        }
+    }
+    if (error) std::rethrow_exception(error);
+    return results;
+}
+
+std::optional<std::size_t> wait_any(const nb::iterable& pendings) {
+    const auto given = nb::list(pendings);
+    const auto operations = operations_of(given);
+    const auto since = std::chrono::steady_clock::now();
+    auto held = std::vector<std::shared_ptr<Pending>>{};
+    auto awaited = std::vector<detail::Awaited>{};
+    auto leaves = std::vector<Leave>{};
+    for (const auto* each : operations) {
+        held.push_back(each->handle().hold());
+        awaited.push_back({held.back().get(), since});
+        leaves.push_back(each->handle().leave());
+    }
+    auto index = std::optional<std::size_t>{};
+    const auto leave = [&](const char* why) {
+        for (const auto& each : leaves)
+            if (each) each(why);
+    };
+    without_gil(leave, [&] { index = detail::first_complete(awaited); });
+    if (index) operations[*index]->wait_after(awaited[*index].passed());
+    return index;
+}
+
 /// Binds an operation without arrays and its start_ variant.
 Prepared of_nothing(Op operation) { return {.call = {.operation = operation}}; }
 
@@ -550,6 +602,16 @@ void bind_pending(nb::module_& m) {
             nb::arg("type").none(), nb::arg("value").none(), nb::arg("traceback").none(),
             nb::sig("def __exit__(self, type: typing.Any, value: typing.Any, traceback: typing.Any) -> None"))
         .def("done", &Started::done, "Returns True if wait() would return at once.");
+    m.def("wait_all", wait_all, nb::arg("pendings"),
+          nb::sig("def wait_all(pendings: collections.abc.Iterable[Pending[_T]]) -> list[_T]"),
+          "Waits until every operation is complete and returns what their wait() returns. Their timeouts run "
+          "at the same time. If operations fail, raises the error of the first of them after it has waited "
+          "for the others.");
+    m.def("wait_any", wait_any, nb::arg("pendings"),
+          nb::sig("def wait_any(pendings: collections.abc.Iterable[Pending[typing.Any]]) -> int | None"),
+          "Waits until one of the operations is complete and returns its index. Ignores operations that were "
+          "waited for; returns None if no other is left.\n\nTimeouts run from this call on. Raises what "
+          "wait() of the operation raises that has failed or whose timeout expires.");
 }
 
 /// The pairs of a location, copied to and from two arrays.
@@ -772,6 +834,7 @@ void bind_communicator(nb::module_& m) {
         },
         nb::arg("buffer").none(), none, sum);
     bind_sums_and_locations(c);
+    bind_sparse(c);
     both(c, "reduce_scatter", cat("buffer: _T, out: _T | None = None, ", reduction),
          "Reduces all ranks' `buffer` and writes part i of the result into rank i's `out`; `buffer` is "
          "`size` times as long as `out`. Without `out` in place: part i of rank i's `buffer` becomes the "

@@ -28,6 +28,7 @@ nb::object started(Pending&& pending, Leave leave, std::vector<Array>&& arrays, 
                    std::chrono::nanoseconds timeout);
 
 void bind_halo(nb::class_<MemberHandle>& c);
+void bind_sparse(nb::class_<CommunicatorHandle>& c);
 void bind_world(nb::module_& m);
 void bind_member(nb::module_& m);
 void bind_communicator(nb::module_& m);

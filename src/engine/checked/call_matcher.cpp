@@ -2,9 +2,9 @@
 #include "engine/checked/call_matcher.hpp"
 
 #include <algorithm>
-#include <thread>
 
 #include "engine/diagnosis/attendance.hpp"
+#include "engine/pause.hpp"
 #include "engine/record/recorder.hpp"
 #include "engine/timeout.hpp"
 
@@ -18,19 +18,7 @@ Attendance attendance_of(const Timeout& passed) {
     return {.arrived = passed.arrived, .missing = passed.missing, .seen = passed.seen};
 }
 
-/// The pause between two polls: short at first, since most peers arrive soon.
-class Pause {
-public:
-    void operator()() {
-        if (++turns_ < 20)
-            std::this_thread::yield();
-        else
-            std::this_thread::sleep_for(std::chrono::microseconds(50));
-    }
-
-private:
-    int turns_ = 0;
-};
+constexpr auto short_turns = 20;
 
 }  // namespace
 
@@ -147,7 +135,7 @@ bool CallMatcher::is_last(int own) const {
 
 void CallMatcher::settle(CheckedCall& part, Duration timeout) {
     const auto until = end_of_wait(timeout);
-    for (auto pause = Pause(); !part.settled;) {
+    for (auto pause = Pause(short_turns); !part.settled;) {
         if (!is_last(1) && std::chrono::steady_clock::now() < until) {
             advance();
             if (!part.settled) pause();
@@ -171,7 +159,7 @@ void CallMatcher::settle(CheckedCall& part, Duration timeout) {
 std::optional<Message> CallMatcher::probe(const CheckedCall& part, std::optional<Duration> timeout) {
     if (broken_) std::rethrow_exception(broken_);
     const auto until = end_of_wait(timeout.value_or(Duration{}));
-    for (auto pause = Pause();; pause()) {
+    for (auto pause = Pause(short_turns);; pause()) {
         try {
             if (auto found = messages_.probe(part.call, *part.label)) return found;
             if (!timeout) return std::nullopt;
@@ -215,7 +203,7 @@ std::exception_ptr CallMatcher::expired_in_comparison(const CheckedCall& part, D
 
 void CallMatcher::meanwhile(const std::function<bool()>& is_over, Duration timeout) {
     const auto until = end_of_wait(timeout);
-    for (auto pause = Pause(); !is_last(0) && std::chrono::steady_clock::now() < until; pause()) {
+    for (auto pause = Pause(short_turns); !is_last(0) && std::chrono::steady_clock::now() < until; pause()) {
         if (is_over()) return;
         advance();
     }

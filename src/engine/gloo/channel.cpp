@@ -233,7 +233,10 @@ void GlooChannel::receive_announced() {
             const auto lock = std::lock_guard(receiving_);
             const auto before = unposted_.size();
             if (!stops_receiving_) post_announced();
-            if (unposted_.size() < before) connections_->messages().wake();  // this rank may wait for them
+            if (unposted_.size() < before) {  // this rank may wait for them
+                connections_->messages().wake();
+                monitor_->change([] {});
+            }
             return stops_receiving_;
         });
     } catch (const std::exception& error) {
@@ -417,7 +420,7 @@ bool GlooChannel::done(std::uint64_t number) {
             });
         });
     }
-    return monitor_->is_broken() || monitor_->change([&] { return ticket.open == 0; });
+    return monitor_->is_broken() || monitor_->look([&] { return ticket.open == 0; });
 }
 
 void GlooChannel::leave(std::uint64_t number, const Label& label) noexcept {

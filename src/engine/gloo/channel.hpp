@@ -44,6 +44,10 @@ public:
     std::vector<PeerStatus> ask(const std::string& key, std::uint64_t number) override {
         return monitor_ ? monitor_->ask(key, number) : std::vector<PeerStatus>{};
     }
+    bool set_bell(Bell* bell) override {
+        monitor_->set_bell(bell);
+        return true;
+    }
     bool is_pending() override { return !tickets_.empty(); }
     void release() override;
     Holding holding() override {

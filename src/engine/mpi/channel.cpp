@@ -173,6 +173,8 @@ void MpiChannel::wait(std::uint64_t ticket, const Label& label, Duration timeout
     auto& slot = *slots_[static_cast<std::size_t>(ticket)];
     const auto& first = slot.started.front();
     if (first.call.operation == Operation::monitored_barrier) return monitor(slot, label, timeout);
+    if (passed_before > Duration{}) [[unlikely]]
+        flight_.has_passed(passed_before);
     const auto watched = InFlight(flight_, first.call, label, timeout, first.number);
     await_comparisons(slot, label);
     complete(slot);

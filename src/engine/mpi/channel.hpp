@@ -52,6 +52,7 @@ public:
         return runtime_->watchdog().ask(flight_, label_->ranks, key, number);
     }
 
+    bool has_consensus() const override { return true; }
     bool blocking_matches_started() const override { return false; }  // the MPI standard, section 6.12
     bool is_pending() override {
         return std::ranges::any_of(slots_, [](const auto& each) { return each->taken; });

@@ -266,7 +266,8 @@ void MpiChannel::post(Started& started, Slot& slot) {
                 });
             if (call.operation != Operation::recv)
                 moves(call.in_count, [&](int count, MPI_Datatype type) {
-                    MPI_Isend(call.in, count, type, call.argument, message_tag(call), comm_, next());
+                    const auto send = is_sparse(call.tag) ? MPI_Issend : MPI_Isend;
+                    send(call.in, count, type, call.argument, message_tag(call), comm_, next());
                 });
             break;
         case Operation::monitored_barrier:

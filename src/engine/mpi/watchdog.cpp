@@ -174,6 +174,8 @@ void Watchdog::watch() {
             if (active != flight->seen_) {
                 flight->seen_ = active;
                 flight->since_ = now;
+                if (flight->passed_of_.load(std::memory_order_relaxed) == active)
+                    flight->since_ -= Duration(flight->passed_.load(std::memory_order_relaxed));
                 flight->compare_after_ = 10 * Duration(period);
                 flight->ended_compared_ = 0;
                 continue;

@@ -54,6 +54,11 @@ public:
         active_.store(++begun_, std::memory_order_release);
     }
     void end() { active_.store(0, std::memory_order_release); }
+    /// So much of the timeout of the next call has passed before it begins.
+    void has_passed(Duration passed) {
+        passed_.store(passed.count(), std::memory_order_relaxed);
+        passed_of_.store(begun_ + 1, std::memory_order_relaxed);
+    }
     /// The call in flight in words, "" without one, for the thread that makes it.
     std::string described() const {
         return active_.load(std::memory_order_relaxed) == 0 ? std::string() : text();
@@ -95,6 +100,8 @@ private:
     std::atomic<const char*> phrase_ = nullptr;
     std::atomic<const Label*> label_ = nullptr;
     std::atomic<std::int64_t> timeout_ = 0;
+    std::atomic<std::int64_t> passed_ = 0;
+    std::atomic<std::uint64_t> passed_of_ = 0;  // the call of which it has
     std::uint64_t begun_ = 0;
 
     // Used by the watchdog only.

@@ -31,6 +31,10 @@ public:
     bool done(std::uint64_t ticket) override { return group_->done(ticket); }
     std::optional<Message> probe(const Call& call, const Label& label,
                                  std::optional<Duration> timeout) override;
+    bool set_bell(Bell* bell) override {
+        group_->set_bell(group_rank_, bell);
+        return true;
+    }
     bool is_pending() override { return !uses_.empty(); }
     void leave(std::uint64_t ticket, const Label& label) noexcept override;
     void leave() noexcept override;

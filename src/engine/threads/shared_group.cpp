@@ -87,7 +87,7 @@ void SharedGroup::add(Entry& entry, const Label& label) {
     }
     rounds_.pop_front();
     ++first_;
-    changed_.notify_all();
+    tell_change();
 }
 
 /// The first recv of `to` from any rank that a message with this tag may be for.
@@ -142,7 +142,7 @@ void SharedGroup::answer_probes(int group_rank) {
         probe->open = 0;
         return true;
     });
-    if (answered > 0) changed_.notify_all();
+    if (answered > 0) tell_change();
 }
 
 /// Copies a message.
@@ -163,7 +163,7 @@ void SharedGroup::move(Entry& send, Entry& receive, int to, const Label& label) 
     }
     --send.open;
     --receive.open;
-    changed_.notify_all();
+    tell_change();
 }
 
 std::optional<Message> SharedGroup::probe(int group_rank, const Call& call, const Label& label,
@@ -209,7 +209,7 @@ int SharedGroup::wait(std::uint64_t ticket, const Label& label, Duration timeout
                 failure_ =
                     timeout_failure(timeout, rank(entry.group_rank), what(entry), label, std::move(ranks));
         }
-        changed_.notify_all();
+        tell_change();
     }
     if (!posted.done()) failure_->raise(label);
     auto mismatch = std::shared_ptr<const Mismatch>{};
@@ -268,6 +268,20 @@ bool SharedGroup::done(std::uint64_t ticket) {
     return failure_ || posted.done() || hopeless(posted);
 }
 
+void SharedGroup::set_bell(int group_rank, Bell* bell) {
+    const auto lock = std::lock_guard(mutex_);
+    if (bell)
+        bells_[group_rank] = bell;
+    else
+        bells_.erase(group_rank);
+}
+
+/// Wakes all who wait for a change. Called under the lock.
+void SharedGroup::tell_change() noexcept {
+    changed_.notify_all();
+    for (const auto& [group_rank, bell] : bells_) bell->ring();
+}
+
 std::vector<int> SharedGroup::awaited(int rank) {
     const auto lock = std::lock_guard(mutex_);
     for (const auto& [ticket, posted] : posted_)
@@ -291,20 +305,20 @@ void SharedGroup::withdraw(std::uint64_t ticket, const Label& label, const Cause
     const auto left = rank(pending->group_rank);
     failure_ = cause.of_leaving(left, cat("rank ", left, " left by an exception with a pending ",
                                           to_string(pending->call), " on ", label.text()));
-    changed_.notify_all();
+    tell_change();
 }
 
 void SharedGroup::fail(const Failure& failure) noexcept {
     const auto lock = std::lock_guard(mutex_);
     if (failure_) return;
     failure_ = failure;
-    changed_.notify_all();
+    tell_change();
 }
 
 void SharedGroup::end(int rank, const std::string& how) noexcept {
     const auto lock = std::lock_guard(mutex_);
     ended_.emplace(rank, how);
-    changed_.notify_all();
+    tell_change();
 }
 
 void SharedGroup::throw_if_failed(const Label& label) {

@@ -13,6 +13,7 @@
 #include <string_view>
 #include <vector>
 
+#include "engine/bell.hpp"
 #include "engine/diagnosis/attendance.hpp"
 #include "engine/diagnosis/cause.hpp"
 #include "engine/owned_call.hpp"
@@ -38,6 +39,8 @@ public:
     /// rank, else -1.
     int wait(std::uint64_t ticket, const Label& label, Duration timeout, std::string_view phrase = {});
     bool done(std::uint64_t ticket);
+    /// Sets what rings for a rank when anything changes, null: nothing.
+    void set_bell(int group_rank, Bell* bell);
     /// The message that a probe of `group_rank` asks for; without a timeout nothing if there is none.
     std::optional<Message> probe(int group_rank, const Call& call, const Label& label,
                                  std::optional<Duration> timeout);
@@ -85,6 +88,7 @@ private:
         std::deque<Entry*> sends;
         std::deque<Entry*> receives;
     };
+    void tell_change() noexcept;
     void add(Entry& entry, const Label& label);
     void match(int from, int to, const Label& label);
     void move(Entry& send, Entry& receive, int to, const Label& label);
@@ -104,6 +108,7 @@ private:
     const Seen seen_;
     std::mutex mutex_;
     std::condition_variable changed_;
+    std::map<int, Bell*> bells_;  // by group rank
     const std::vector<int> ranks_;
     std::map<std::uint64_t, Posted> posted_;  // by ticket, until waited for
     std::uint64_t next_ticket_ = 0;

@@ -11,6 +11,7 @@
 #include <thread>
 #include <vector>
 
+#include "engine/bell.hpp"
 #include "engine/channel.hpp"
 #include "engine/diagnosis/failure.hpp"
 #include "engine/gloo/monitor/alarm.hpp"
@@ -111,7 +112,18 @@ public:
     auto change(Change&& change) {
         const auto lock = std::lock_guard(mutex_);
         changed_.notify_all();
+        if (bell_) bell_->ring();
         return change();
+    }
+    /// Runs `look` under the lock and wakes nobody.
+    template <class Look>
+    auto look(Look&& look) {
+        const auto lock = std::lock_guard(mutex_);
+        return look();
+    }
+    /// Sets what rings after each `change` and after a failure, null: nothing.
+    void set_bell(Bell* bell) {
+        change([this, bell] { bell_ = bell; });
     }
 
 private:
@@ -166,6 +178,7 @@ private:
 
     mutable std::mutex mutex_;
     std::condition_variable changed_;
+    Bell* bell_ = nullptr;
     std::optional<Failure> failure_;
     std::atomic<bool> broken_ = false;
     std::atomic<std::uint64_t> collectives_ = 0;

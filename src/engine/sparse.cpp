@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <rankmesh/engine/sparse.hpp>
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <optional>
+
+#include <rankmesh/core/text.hpp>
+
+#include "engine/access.hpp"
+#include "engine/pause.hpp"
+#include "engine/probe.hpp"
+#include "engine/sparse_tags.hpp"
+
+namespace rankmesh::detail {
+namespace of_sparse {
+
+using Room = std::function<void*(int from, std::size_t count)>;
+
+/// One exchange of a rank.
+class Exchange {
+public:
+    Exchange(Communicator& on, std::span<const SparseMessage> messages, const AnyBuffer<const void>& like,
+             const Room& room)
+        : on_(on), state_(Access::state(on)), messages_(messages), like_(like), room_(room) {
+        if (state_.space == Space::device)
+            throw UsageError(cat("sparse_all_to_all on ", state_.label->text(),
+                                 " of messages between devices, whose engine has no probe; host() has it"));
+        for (const auto& message : messages_)
+            if (message.to < 0 || message.to >= state_.size)
+                throw UsageError(cat("sparse_all_to_all on ", state_.label->text(),
+                                     " was given a message to group rank ", message.to,
+                                     "; the group has the ranks 0..", state_.size - 1));
+        const auto use = Channel::Use(*state_.channel, *state_.label);
+        tag_ = static_cast<std::uint16_t>(first_sparse_tag + state_.channel->next_sparse() % sparse_tags);
+    }
+
+    void run() {
+        for (const auto& message : messages_)
+            if (message.to == state_.rank && message.data.count > 0)
+                std::memcpy(room_(message.to, message.data.count / message.data.unit), message.data.data,
+                            message.data.count * size_of(message.data.dtype));
+            else if (message.to == state_.rank)
+                room_(message.to, 0);
+        if (state_.channel->has_consensus())
+            agree();
+        else
+            count();
+    }
+
+private:
+    Pending send() {
+        return on_.start_batch([this] {
+            for (const auto& message : messages_) {
+                if (message.to == state_.rank) continue;
+                auto call = make_send(message.data, message.to, 0);
+                call.tag = tag_;
+                Access::run(on_, call);
+            }
+        });
+    }
+
+    /// Receives the next message. Returns false if none is there and it does not wait.
+    bool receive(bool waits) {
+        const auto probe = Call{.operation = Operation::probe, .argument = any_source, .tag = tag_};
+        const auto message = run_probe(state_, probe, waits);
+        if (!message) return false;
+        const auto unit = size_of(like_.dtype) * like_.unit;
+        if (message->bytes % unit != 0) refuse_length(message->from, message->bytes, unit);
+        const auto count = message->bytes / unit;
+        auto call = make_recv({room_(message->from, count), count * like_.unit, like_.dtype, like_.unit},
+                              message->from, 0);
+        call.tag = tag_;
+        Access::run(on_, call);
+        return true;
+    }
+
+    /// Every rank first learns how many messages it gets.
+    void count() {
+        auto counts = std::vector<int>(static_cast<std::size_t>(state_.size));
+        for (const auto& message : messages_)
+            if (message.to != state_.rank) ++counts[static_cast<std::size_t>(message.to)];
+        auto arriving = 0;
+        on_.reduce_scatter(counts, arriving);
+        auto sent = send();
+        for (; arriving > 0; --arriving) receive(true);
+        sent.wait();
+    }
+
+    /// Hoefler, Siebert and Lumsdaine's nonblocking consensus: a send is complete once it is received. A rank
+    /// whose sends are complete begins a barrier, and receives until all ranks have begun it.
+    void agree() {
+        constexpr auto short_turns = 1000;
+        auto last = send();
+        auto has_sent = false;
+        const auto since = std::chrono::steady_clock::now();
+        for (auto pause = Pause(short_turns);;) {
+            if (receive(false)) continue;
+            const auto passed = std::chrono::steady_clock::now() - since;
+            if (last.done() || passed >= state_.timeout) {
+                Access::wait(last, passed);
+                if (has_sent) return;
+                last = on_.start_barrier();
+                has_sent = true;
+            } else {
+                pause();
+            }
+        }
+    }
+
+    Communicator& on_;
+    CommunicatorState& state_;
+    const std::span<const SparseMessage> messages_;
+    const AnyBuffer<const void>& like_;
+    const Room& room_;
+    std::uint16_t tag_ = 0;
+};
+
+}  // namespace of_sparse
+
+void run_sparse_all_to_all(Communicator& on, std::span<const SparseMessage> messages,
+                           const AnyBuffer<const void>& like, const of_sparse::Room& room) {
+    of_sparse::Exchange(on, messages, like, room).run();
+}
+
+}  // namespace rankmesh::detail
