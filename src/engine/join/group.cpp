@@ -35,13 +35,13 @@ std::string description_of(const NewGroup& group) {
 }
 
 /// What a rank tells another about the group that it makes.
-struct Message {
+struct Declared {
     std::string description;  // "": what it told before is void, as it has given up
     std::string ranks;
     int known = 0;  // how many messages of the receiver the sender had read by then
 
     std::string bytes() const { return pack_texts({description, ranks, cat(known, " ")}); }
-    static Message from(std::string_view bytes) {
+    static Declared from(std::string_view bytes) {
         auto texts = unpack_texts(bytes);
         if (texts.size() != 3) Fields({}, what).throw_unreadable();
         return {std::move(texts[0]), std::move(texts[1]), static_cast<int>(Fields(texts[2], what).number())};
@@ -127,7 +127,7 @@ private:
 
     void send(int rank, const std::string& description) {
         ++counts_.sent[rank];
-        exchange_.post(rank, Message{description, ranks_, counts_.received[rank]}.bytes());
+        exchange_.post(rank, Declared{description, ranks_, counts_.received[rank]}.bytes());
     }
     void post(const std::vector<int>& ranks) {
         for (const auto rank : ranks) {
@@ -138,7 +138,7 @@ private:
     }
 
     void take(int from, const std::string& bytes) {
-        const auto message = Message::from(bytes);
+        const auto message = Declared::from(bytes);
         if (message.known > before_[from]) {
             // It has read what this call told it, and has given up: this is of its next group.
             counts_.deferred[from].push_back(bytes);
@@ -156,7 +156,7 @@ private:
         } else if (message.known == before_[from]) {
             // It stands unless this is void, or of a group that the other has given up.
             others_[from] = message.description;
-            post(Fields({}, Message::what).ranks(message.ranks, static_cast<std::size_t>(exchange_.size())));
+            post(Fields({}, Declared::what).ranks(message.ranks, static_cast<std::size_t>(exchange_.size())));
         }  // else it had not read all that was told before: it is of a group that this rank has given up
     }
 
