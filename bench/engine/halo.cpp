@@ -173,7 +173,7 @@ int compare_all(rankmesh::World& world, std::initializer_list<int> sizes, int ro
 
 int main(int argc, char** argv) {
     auto world = rankmesh::mpi::World(argc, argv);
-    const auto rounds = rankmesh::bench::rounds_of(21);
+    const auto rounds = rankmesh::bench::rounds_of(101);
     if (world.rank() == 0) std::puts("ratios below 1: halo is faster");
     const auto differs =
         compare_all<2>(world, {64, 256, 1024}, rounds) + compare_all<3>(world, {8, 32, 64, 128}, rounds);
