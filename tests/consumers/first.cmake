@@ -5,14 +5,14 @@ file(REMOVE_RECURSE ${folder})
 file(MAKE_DIRECTORY ${folder}/home)
 file(CREATE_LINK ${WORK}/prefix ${folder}/home/rankmesh SYMBOLIC)
 
-# block(kind file): the first block of that kind, as a file.
-function(block kind file)
+# take_block(kind file): the first block of that kind, as a file.
+function(take_block kind file)
     execute_process(COMMAND awk -v "kind=```${kind}" "$0 == kind && !on && !done { on = 1; next } /^```/ && on { on = 0; done = 1 } on"
                             ${SOURCE}/docs/mpi-programmers.md OUTPUT_FILE ${folder}/${file} COMMAND_ERROR_IS_FATAL ANY)
 endfunction()
-block(cpp pi.cpp)
-block(cmake CMakeLists.txt)
-block(sh commands.sh)
+take_block(cpp pi.cpp)
+take_block(cmake CMakeLists.txt)
+take_block(sh commands.sh)
 
 set(ENV{HOME} ${folder}/home)
 set(ENV{CXX} ${CXX})
