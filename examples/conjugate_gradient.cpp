@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Conjugate gradients whose every step has the same bits, however many ranks share the rows.
+// examples/plain_mpi/conjugate_gradient.cpp is the same program on MPI alone.
 #include <cstdio>
 #include <cstdlib>
 #include <utility>
@@ -26,17 +27,21 @@ Vector product(Communicator& on, const Vector& x) {
     return y;
 }
 
+/// The scalar product of the parts of all ranks.
+using Dot = double (*)(Communicator& on, const Vector& x, const Vector& y);
+double dot(Communicator& on, const Vector& x, const Vector& y) { return on.reproducible_dot(x, y); }
+
 /// Solves A x = b, and returns the square of what is left of the residual after 50 steps.
-double solve(Communicator& on, const Vector& b, Vector& x) {
+double solve(Communicator& on, const Vector& b, Vector& x, Dot dot) {
     auto r = b;
     auto p = r;
-    auto rr = on.reproducible_dot(r, r);
+    auto rr = dot(on, r, r);
     for (int step = 0; step < 50; ++step) {
         const auto ap = product(on, p);
-        const auto alpha = rr / on.reproducible_dot(p, ap);
+        const auto alpha = rr / dot(on, p, ap);
         for (std::size_t i = 0; i < x.size(); ++i) x[i] += alpha * p[i];
         for (std::size_t i = 0; i < x.size(); ++i) r[i] -= alpha * ap[i];
-        const auto before = std::exchange(rr, on.reproducible_dot(r, r));
+        const auto before = std::exchange(rr, dot(on, r, r));
         for (std::size_t i = 0; i < x.size(); ++i) p[i] = r[i] + rr / before * p[i];
     }
     return rr;
@@ -58,7 +63,7 @@ int program(rankmesh::World& world) {
     auto begin = own;
     dp.exclusive_scan(begin);  // the rows of the ranks below
     auto x = Vector(static_cast<std::size_t>(own));
-    const auto rest = solve(dp, right_side(begin, begin + own), x);
+    const auto rest = solve(dp, right_side(begin, begin + own), x, dot);
 
     auto largest = rankmesh::Located{0.0, 0};
     for (int i = 0; i < own; ++i)
@@ -67,7 +72,7 @@ int program(rankmesh::World& world) {
     dp.all_reduce(largest, rankmesh::max_location);
 
     auto alone = Vector(rows);
-    const auto same = solve(one, right_side(0, rows), alone) == rest &&
+    const auto same = solve(one, right_side(0, rows), alone, dot) == rest &&
                       alone[static_cast<std::size_t>(largest.index)] == largest.value;
     if (!same || dp.rank() == 0)
         std::printf("the residual %a is %s\n", rest, same ? "the same on one rank" : "another on one rank");

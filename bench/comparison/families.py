@@ -116,6 +116,8 @@ PARTS = (
         )
         for size, most in ((2, 16 << 20), (4, 16 << 20), (8, 64 << 10))
     ),
+    Part("halo", (*MPIRUN, "2", "{bin}/bench_engine_halo"), needs=("mpirun",), is_quick=False),
+    Part("programs", (*MPIRUN, "2", "{bin}/bench_engine_programs"), needs=("mpirun",), is_quick=False),
     Part("MPI", (*MPIRUN, "2", *COLLECTIVES), (*MPIRUN, "2", *COLLECTIVES, "--benchmark_filter=/(8|0)$"), ("mpirun",)),
     Part("Gloo", ("{bin}/bench_engine_gloo", "2", "bound"), ("{bin}/bench_engine_gloo", "2", "bound", "barrier")),
     Part("show"),
@@ -189,6 +191,9 @@ FAMILIES = (
     Family("MPI: checked ", "the same unchecked", "bytes", 1.5, "1, and a comparison"),
     Family("MPI: reproducible ", "the plain sum", "bytes", 4, "1, and the sums of roundings"),
     Family("MPI: recorded ", "the same without a flight record", "bytes", 1.1, "1, and two reads of a clock"),
+    Family("halo: ", "MPI_Cart with a datatype for each face", "cells along an axis", 1.05, "1"),
+    Family("programs: ", "the same program on MPI alone", "elements of a rank", 1.05, "1"),
+    Family("programs: conjugate gradients, reproducible", "the plain sums of MPI alone", "elements of a rank", 4, "1"),
     Family("MPI: ", "the bare MPI call", "bytes", 1.1, "1"),
     Family("cold show of a million ranks", "/bin/true", "", 10, "1: starting a process"),
     Family("bytes that the core adds to a program", "300 KiB", "", 1, "0"),

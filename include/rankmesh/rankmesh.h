@@ -421,6 +421,23 @@ RANKMESH_C_API rankmesh_error rankmesh_communicator_host(const rankmesh_communic
 RANKMESH_C_API rankmesh_error rankmesh_communicator_on_stream(const rankmesh_communicator* communicator,
                                                               void* stream, rankmesh_communicator** own);
 
+/// Where the elements of a strided buffer lie, such as a face of an array: the lengths of its dimensions and
+/// the distances between neighbours in elements, outermost dimension first. Distances may be negative.
+typedef struct rankmesh_strides {
+    size_t dimensions;
+    const size_t* extents;
+    const ptrdiff_t* strides;
+} rankmesh_strides;
+/// A handle of the same channel whose operations read inputs and write outputs that are strided; NULL: that
+/// lie one after the other. broadcast has one buffer, which is the output, and sums have an input.
+///
+/// The counts of an operation are the products of the extents. Elements are copied through memory of the
+/// communicator. Written elements must not overlap. Batches take strides for each message instead.
+RANKMESH_C_API rankmesh_error rankmesh_communicator_strided(const rankmesh_communicator* communicator,
+                                                            const rankmesh_strides* in,
+                                                            const rankmesh_strides* out,
+                                                            rankmesh_communicator** own);
+
 // --- collectives
 //
 // Every rank of the group calls the same collectives in the same order, with the same counts. Counts are in
@@ -620,13 +637,6 @@ RANKMESH_C_API rankmesh_error rankmesh_batch(rankmesh_communicator* communicator
                                              const rankmesh_message* messages, size_t count,
                                              rankmesh_pending** pending);
 
-/// Where the elements of a strided buffer lie, such as a face of an array: the lengths of its dimensions and
-/// the distances between neighbours in elements, outermost dimension first. Distances may be negative.
-typedef struct rankmesh_strides {
-    size_t dimensions;
-    const size_t* extents;
-    const ptrdiff_t* strides;
-} rankmesh_strides;
 /// rankmesh_batch with messages whose buffers are strided: `strides[i]` is of message i, whose `count` is the
 /// product of the extents; NULL where the buffer is contiguous. Elements are copied through memory of the
 /// communicator. Received elements must not overlap.

@@ -101,18 +101,58 @@ detail::Call reduction_of(Op operation, const Buffers& buffers, rankmesh_reducti
     return detail::make_reduction(operation, buffers.in, buffers.out, reduction_of(reduction), root);
 }
 
+/// Returns where `count` elements lie. `what` names them in an error.
+detail::MemoryLayout layout_of(std::span<const std::size_t> extents, const std::ptrdiff_t* strides,
+                               std::size_t count, std::size_t bytes, std::string_view what) {
+    auto layout = detail::MemoryLayout(bytes);
+    auto held = std::size_t{1};
+    for (std::size_t i = 0; i < extents.size(); ++i) {
+        add_dimension(layout, static_cast<std::ptrdiff_t>(extents[i]),
+                      strides[i] * static_cast<std::ptrdiff_t>(bytes));
+        held *= extents[i];
+    }
+    end_dimensions(layout);
+    if (held != count)
+        throw Wrong{cat("was given ", what, " of ", count, " elements whose extents hold ", held)};
+    return layout;
+}
+
+/// The same of the input or output of a call on a handle.
+detail::MemoryLayout layout_of(const rankmesh_layout& given, std::size_t count, std::size_t bytes,
+                               std::string_view what) {
+    if (count == 0 || given.extents.empty()) return {};
+    return layout_of(given.extents, given.strides.data(), count, bytes / count, what);
+}
+
+bool is_strided(const rankmesh_communicator& handle) {
+    return !handle.in.extents.empty() || !handle.out.extents.empty();
+}
+
+/// Returns a call whose buffers lie as the handle says.
+detail::StridedCall strided(const detail::Call& call, const rankmesh_communicator& handle) {
+    const auto& in = call.operation == Op::broadcast ? handle.out : handle.in;  // it has one buffer
+    return {call, layout_of(in, call.in_count, call.in_bytes(), "an input"),
+            layout_of(handle.out, call.out_count, call.out_bytes(), "an output")};
+}
+
 /// Runs the call that `make_call` makes on a communicator, or starts it if the caller passes `pending`.
 template <class MakeCall>
 rankmesh_error perform(std::string_view function, rankmesh_communicator* communicator,
                        rankmesh_pending** pending, MakeCall&& make_call) noexcept {
     if (pending) *pending = nullptr;
     return c::guarded(function, [&] {
-        auto& on = RANKMESH_GIVEN(communicator).it;
-        const detail::Call call = make_call(on);
-        if (pending)
-            *pending = new rankmesh_pending{detail::Access::start(on, call)};
+        auto& handle = RANKMESH_GIVEN(communicator);
+        const auto run = [&](const auto& call) {
+            if (pending)
+                *pending = new rankmesh_pending{detail::Access::start(handle.it, call)};
+            else
+                detail::Access::run(handle.it, call);
+        };
+        const detail::Call call = make_call(handle.it);
+        if (is_strided(handle))
+            run(strided(call, handle));
         else
-            detail::Access::run(on, call);
+            run(call);
     });
 }
 
@@ -120,17 +160,7 @@ rankmesh_error perform(std::string_view function, rankmesh_communicator* communi
 detail::StridedCall strided(const detail::Call& call, const rankmesh_strides& given) {
     const auto extents = std::span(&c::given(given.extents, "strides[i]->extents"), given.dimensions);
     const auto* strides = &c::given(given.strides, "strides[i]->strides");
-    const auto bytes = size_of(call.dtype);
-    auto layout = detail::MemoryLayout(bytes);
-    auto count = std::size_t{1};
-    for (std::size_t i = 0; i < extents.size(); ++i) {
-        add_dimension(layout, static_cast<std::ptrdiff_t>(extents[i]),
-                      strides[i] * static_cast<std::ptrdiff_t>(bytes));
-        count *= extents[i];
-    }
-    end_dimensions(layout);
-    if (count != call.out_count)
-        throw Wrong{cat("was given a message of ", call.out_count, " elements whose extents hold ", count)};
+    const auto layout = layout_of(extents, strides, call.out_count, size_of(call.dtype), "a message");
     return {call, layout, layout};
 }
 
@@ -147,6 +177,9 @@ rankmesh_error perform_batch(std::string_view function, rankmesh_communicator* c
     if (pending) *pending = nullptr;
     return c::guarded(function, [&] {
         auto& on = RANKMESH_GIVEN(communicator).it;
+        if (is_strided(*communicator))
+            throw Wrong{
+                "was given a strided handle; give each message its strides by rankmesh_batch_strided"};
         if (count > 0) RANKMESH_GIVEN(messages);
         const auto body = [&] {
             for (std::size_t i = 0; i < count; ++i) {
@@ -219,7 +252,9 @@ rankmesh_error rankmesh_reproducible_sum(rankmesh_communicator* communicator, co
         auto& on = RANKMESH_GIVEN(communicator).it;
         auto& result = c::given(sum, "sum");
         if (count > 0) c::given(static_cast<const char*>(in), "in");
-        result = detail::Access::sum_reproducibly(on, {in, count, type_of(dtype)}, {});
+        const auto type = type_of(dtype);
+        const auto layout = layout_of(communicator->in, count, count * size_of(type), "an input");
+        result = detail::Access::sum_reproducibly(on, {in, count, type}, {}, layout);
     });
 }
 
@@ -232,7 +267,9 @@ rankmesh_error rankmesh_reproducible_dot(rankmesh_communicator* communicator, co
         if (count > 0) c::given(static_cast<const char*>(y), "y");
         const auto type = type_of(dtype);
         using Given = detail::AnyBuffer<const void>;
-        result = detail::Access::sum_reproducibly(on, {x, count, type}, Given{y, count, type});
+        const auto layout = layout_of(communicator->in, count, count * size_of(type), "an input");
+        result =
+            detail::Access::sum_reproducibly(on, {x, count, type}, Given{y, count, type}, layout, layout);
     });
 }
 
@@ -386,10 +423,16 @@ rankmesh_error rankmesh_recv_any(rankmesh_communicator* communicator, void* out,
         auto& on = RANKMESH_GIVEN(communicator).it;
         const auto buffers = buffers_of(on, nullptr, 0, out, count, type_of(dtype));
         const auto call = detail::make_recv(buffers.out, detail::any_source, tag);
-        if (pending)
-            *pending = new rankmesh_pending{detail::Access::start(on, call)};
+        const auto run = [&](const auto& either) {
+            if (pending)
+                *pending = new rankmesh_pending{detail::Access::start(on, either)};
+            else
+                RANKMESH_GIVEN(sender) = detail::Access::run_from_any(on, either);
+        };
+        if (is_strided(*communicator))
+            run(strided(call, *communicator));
         else
-            RANKMESH_GIVEN(sender) = detail::Access::run_from_any(on, call);
+            run(call);
     });
 }
 

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "c/handles.hpp"
+#include "engine/access.hpp"
 
 using namespace rankmesh;
 using c::guarded;
@@ -64,7 +65,32 @@ rankmesh_error rankmesh_communicator_within(const rankmesh_communicator* communi
                                             rankmesh_communicator** own) {
     return c::made(__func__, "own", own, [&] {
         const auto& it = RANKMESH_GIVEN(communicator).it;
-        return new rankmesh_communicator{it.within(c::duration_of(timeout_seconds))};
+        return new rankmesh_communicator{it.within(c::duration_of(timeout_seconds)), communicator->in,
+                                         communicator->out};
+    });
+}
+
+namespace {
+
+rankmesh_layout layout_of(const rankmesh_strides* given, std::string_view extents, std::string_view strides) {
+    if (!given) return {};
+    if (given->dimensions == 0)
+        throw c::Wrong{"was given strides without dimensions; pass NULL for a contiguous buffer"};
+    const auto* first = &c::given(given->extents, extents);
+    const auto* distance = &c::given(given->strides, strides);
+    return {{first, first + given->dimensions}, {distance, distance + given->dimensions}};
+}
+
+}  // namespace
+
+rankmesh_error rankmesh_communicator_strided(const rankmesh_communicator* communicator,
+                                             const rankmesh_strides* in, const rankmesh_strides* out,
+                                             rankmesh_communicator** own) {
+    return c::made(__func__, "own", own, [&] {
+        const auto& it = RANKMESH_GIVEN(communicator).it;
+        return new rankmesh_communicator{it.within(detail::Access::state(it).timeout),
+                                         layout_of(in, "in->extents", "in->strides"),
+                                         layout_of(out, "out->extents", "out->strides")};
     });
 }
 
@@ -77,14 +103,17 @@ rankmesh_error rankmesh_communicator_is_on_device(const rankmesh_communicator* c
 
 rankmesh_error rankmesh_communicator_host(const rankmesh_communicator* communicator,
                                           rankmesh_communicator** host) {
-    return c::made(__func__, "host", host,
-                   [&] { return new rankmesh_communicator{RANKMESH_GIVEN(communicator).it.host()}; });
+    return c::made(__func__, "host", host, [&] {
+        const auto& given = RANKMESH_GIVEN(communicator);
+        return new rankmesh_communicator{given.it.host(), given.in, given.out};
+    });
 }
 
 rankmesh_error rankmesh_communicator_on_stream(const rankmesh_communicator* communicator, void* stream,
                                                rankmesh_communicator** own) {
     return c::made(__func__, "own", own, [&] {
-        return new rankmesh_communicator{RANKMESH_GIVEN(communicator).it.on(Stream{stream})};
+        const auto& given = RANKMESH_GIVEN(communicator);
+        return new rankmesh_communicator{given.it.on(Stream{stream}), given.in, given.out};
     });
 }
 

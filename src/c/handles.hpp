@@ -28,8 +28,15 @@ struct rankmesh_world {
 struct rankmesh_member {
     rankmesh::Member it;
 };
+/// Where the elements of a strided buffer lie; without dimensions one after the other.
+struct rankmesh_layout {
+    std::vector<std::size_t> extents = {};
+    std::vector<std::ptrdiff_t> strides = {};
+};
 struct rankmesh_communicator {
     rankmesh::Communicator it;
+    rankmesh_layout in = {};
+    rankmesh_layout out = {};
 };
 struct rankmesh_pending {
     rankmesh::Pending it;

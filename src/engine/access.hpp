@@ -28,12 +28,14 @@ struct Access {
     static void run(Communicator& on, const StridedCall& call) { on.run(call); }
     static Pending start(Communicator& on, const StridedCall& call) { return on.start(call); }
     static int run_from_any(Communicator& on, const Call& call) { return on.run_from_any(call); }
+    static int run_from_any(Communicator& on, const StridedCall& call) { return on.run_from_any(call); }
     static std::optional<Message> probe(Communicator& on, int from, Tag tag, bool waits) {
         return on.run_probe(from, tag, waits);
     }
     static double sum_reproducibly(Communicator& on, const AnyBuffer<const void>& x,
-                                   const std::optional<AnyBuffer<const void>>& y) {
-        return on.sum_reproducibly(x, y);
+                                   const std::optional<AnyBuffer<const void>>& y,
+                                   const MemoryLayout& x_layout = {}, const MemoryLayout& y_layout = {}) {
+        return on.sum_reproducibly(x, y, x_layout, y_layout);
     }
     /// Waits for an operation that was asked about until now: so much of its timeout has passed.
     static void wait(Pending& pending, std::chrono::nanoseconds passed) {

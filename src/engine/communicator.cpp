@@ -3,9 +3,11 @@
 
 #include <algorithm>
 #include <utility>
+#include <vector>
 
 #include "engine/channel.hpp"
 #include "engine/exact_sum.hpp"
+#include "engine/memory_layout.hpp"
 #include "engine/packed.hpp"
 #include "engine/probe.hpp"
 #include "engine/record/recorded.hpp"
@@ -167,8 +169,23 @@ const detail::Call& Communicator::own_part(detail::Call&& call) const {
     return call;
 }
 
+namespace {
+
+/// The elements of a buffer one after the other: where they are, else copied to `packed`.
+const void* contiguous(const detail::AnyBuffer<const void>& buffer, const detail::MemoryLayout& layout,
+                       std::vector<char>& packed) {
+    if (layout.is_contiguous()) return buffer.data;
+    packed.resize(buffer.count * size_of(buffer.dtype));
+    detail::pack(layout, static_cast<const char*>(buffer.data), packed.data());
+    return packed.data();
+}
+
+}  // namespace
+
 double Communicator::sum_reproducibly(const detail::AnyBuffer<const void>& x,
-                                      const std::optional<detail::AnyBuffer<const void>>& y) const {
+                                      const std::optional<detail::AnyBuffer<const void>>& y,
+                                      const detail::MemoryLayout& x_layout,
+                                      const detail::MemoryLayout& y_layout) const {
     const auto refuse = [&](const std::string& why) {
         throw UsageError(
             cat(y ? "reproducible_dot" : "reproducible_sum", " on ", label(), " was given ", why));
@@ -182,11 +199,13 @@ double Communicator::sum_reproducibly(const detail::AnyBuffer<const void>& x,
     if (y && (y->dtype != x.dtype || y->unit != 1))
         refuse(cat(to_string(x.dtype), " and ", to_string(y->dtype), " elements; both must be of one type"));
     if (y && y->count != x.count) refuse(cat(x.count, " and ", y->count, " elements; both must be equal"));
+    std::vector<char> packed[2];
+    const auto* elements = contiguous(x, x_layout, packed[0]);
     auto exact = detail::ExactSum{};
     if (y)
-        exact.add_products(x.dtype, x.data, y->data, x.count);
+        exact.add_products(x.dtype, elements, contiguous(*y, y_layout, packed[1]), x.count);
     else
-        exact.add(x.dtype, x.data, x.count);
+        exact.add(x.dtype, elements, x.count);
     host().all_reduce(exact.integers());
     return exact.rounded(x.dtype);
 }
@@ -306,6 +325,13 @@ Pending Communicator::start(const detail::StridedCall& given) {
         ticket = state.channel->start({&call, 1}, *state.label);
     });
     return Pending(state_, ticket, record, std::move(buffers));
+}
+
+int Communicator::run_from_any(const detail::StridedCall& given) {
+    if (is_contiguous(given)) return run_from_any(contiguous(given, state()));
+    auto pending = start(given);
+    pending.wait();
+    return pending.sender();
 }
 
 std::shared_ptr<detail::CommunicatorState> Communicator::begin_batch() const {

@@ -169,6 +169,25 @@ TEST(CollectivesInC, SayWhatIsWrongWithACall) {
         layouts[0] = &none;
         says(rankmesh_batch_strided(dp, &four, layouts, 1, nullptr),
              "rankmesh_batch_strided was given NULL as 'strides[i]->strides', which it needs");
+        // So is an operation of a handle of strided buffers.
+        rankmesh_communicator* columns = nullptr;
+        says(rankmesh_communicator_strided(dp, &none, nullptr, &columns),
+             "rankmesh_communicator_strided was given NULL as 'in->strides', which it needs");
+        const rankmesh_strides no_dimension = {0, extents.data(), strides.data()};
+        says(rankmesh_communicator_strided(dp, nullptr, &no_dimension, &columns),
+             "rankmesh_communicator_strided was given strides without dimensions; pass NULL for a contiguous "
+             "buffer");
+        EXPECT_EQ(rankmesh_communicator_strided(dp, nullptr, &layout, &columns), RANKMESH_OK);
+        says(rankmesh_all_reduce(columns, in, out, 3, RANKMESH_F32, RANKMESH_SUM, nullptr),
+             "rankmesh_all_reduce was given an output of 3 elements whose extents hold 4");
+        says(
+            rankmesh_all_reduce(columns, in, out, 4, RANKMESH_F32, RANKMESH_SUM, nullptr),
+            "all_reduce on 'dp' of mesh dp=3 was given a strided output in which elements overlap; give each "
+            "element an address of its own");
+        says(rankmesh_batch(columns, messages, 1, nullptr),
+             "rankmesh_batch was given a strided handle; give each message its strides by "
+             "rankmesh_batch_strided");
+        rankmesh_communicator_free(columns);
         // A root is asked for what only it has.
         auto rank = 0;
         EXPECT_EQ(rankmesh_communicator_rank(dp, &rank), RANKMESH_OK);

@@ -201,6 +201,7 @@ TEST(ErrorsInC, ANullIsAnErrorInWords) {
     EXPECT_REFUSES_NULL(rankmesh_communicator_is_on_device);
     EXPECT_REFUSES_NULL(rankmesh_communicator_host);
     EXPECT_REFUSES_NULL(rankmesh_communicator_on_stream);
+    EXPECT_REFUSES_NULL(rankmesh_communicator_strided);
     EXPECT_REFUSES_NULL(rankmesh_pending_wait);
     EXPECT_REFUSES_NULL(rankmesh_pending_synchronize);
     EXPECT_REFUSES_NULL(rankmesh_pending_sender);

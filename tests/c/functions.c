@@ -330,6 +330,40 @@ static int check_sparse(const struct group* group) {
     return 0;
 }
 
+/* The operations of a handle read and write every third element of larger arrays. */
+static int check_strided(const struct group* group) {
+    int32_t in[3 * LENGTH], out[3 * MOST * LENGTH];
+    double values[3 * LENGTH], sum = 0, dot = 0;
+    const int n = group->size, r = group->rank;
+    const size_t one[] = {LENGTH}, all[] = {(size_t)n, LENGTH};
+    const ptrdiff_t step[] = {3}, steps[] = {3 * LENGTH, 3};
+    const rankmesh_strides part = {1, one, step}, whole = {2, all, steps};
+    rankmesh_communicator *parts = NULL, *gathers = NULL;
+
+    CHECK(rankmesh_communicator_strided(group->on, &part, &part, &parts));
+    CHECK(rankmesh_communicator_strided(group->on, &part, &whole, &gathers));
+    for (size_t i = 0; i < 3 * LENGTH; ++i) in[i] = i % 3 == 0 ? mark(r, i / 3) : -1;
+    memset(out, 0, sizeof out);
+    RUN(rankmesh_all_gather(gathers, in, out, LENGTH, RANKMESH_I32, started));
+    for (size_t i = 0; i < 3 * LENGTH * (size_t)n; ++i)
+        EXPECT(out[i] == (i % 3 == 0 ? mark((int)(i / (3 * LENGTH)), i / 3 % LENGTH) : 0));
+
+    RUN(rankmesh_shift(parts, in, out, LENGTH, RANKMESH_I32, 1, RANKMESH_WRAP, started));
+    for (size_t i = 0; i < LENGTH; ++i) EXPECT(out[3 * i] == mark((r + n - 1) % n, i));
+    RUN(rankmesh_broadcast(parts, in, LENGTH, RANKMESH_I32, group->root, started));
+    for (size_t i = 0; i < 3 * LENGTH; ++i) EXPECT(in[i] == (i % 3 == 0 ? mark(group->root, i / 3) : -1));
+    RUN(rankmesh_all_reduce(parts, in, in, LENGTH, RANKMESH_I32, RANKMESH_SUM, started));
+    for (size_t i = 0; i < 3 * LENGTH; ++i) EXPECT(in[i] == (i % 3 == 0 ? n * mark(group->root, i / 3) : -1));
+
+    for (size_t i = 0; i < 3 * LENGTH; ++i) values[i] = i % 3 == 0 ? 2 : 1e9;
+    CHECK(rankmesh_reproducible_sum(parts, values, LENGTH, RANKMESH_F64, &sum));
+    CHECK(rankmesh_reproducible_dot(parts, values, values, LENGTH, RANKMESH_F64, &dot));
+    EXPECT(sum == 2.0 * LENGTH * n && dot == 4.0 * LENGTH * n);
+    rankmesh_communicator_free(parts);
+    rankmesh_communicator_free(gathers);
+    return 0;
+}
+
 static int check_operations(rankmesh_communicator* on) {
     struct group group;
     group.on = on;
@@ -345,6 +379,7 @@ static int check_operations(rankmesh_communicator* on) {
         CHECK(check_lengths(&group));
         CHECK(check_messages(&group));
         CHECK(check_any_rank(&group));
+        CHECK(check_strided(&group));
     }
     return 0;
 }

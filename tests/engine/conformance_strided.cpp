@@ -127,6 +127,43 @@ TEST(Strided, AViewLikeMdspan_IsABuffer) {
     });
 }
 
+TEST(Strided, ReproducibleSums_OfAnyView_AreThoseOfItsElements) {
+    on_every_rank([](World& world) {
+        auto on = world.join({{"dp", rest}}).on("dp");
+        auto memory = std::vector<double>(40);
+        for (std::size_t i = 0; i < memory.size(); ++i) memory[i] = static_cast<double>(i + 1) / 7;
+        const auto every_third = strided(memory.data() + 30, {11}, {-3});
+        const auto column = strided(memory.data() + 1, {11}, {2});
+        auto x = std::vector<double>(11);
+        auto y = x;
+        for (std::size_t i = 0; i < x.size(); ++i) x[i] = memory[30 - 3 * i], y[i] = memory[1 + 2 * i];
+        EXPECT_EQ(on.reproducible_sum(every_third), on.reproducible_sum(x));
+        EXPECT_EQ(on.reproducible_dot(every_third, column), on.reproducible_dot(x, y));
+        EXPECT_EQ(on.reproducible_dot(x, column), on.reproducible_dot(x, y));
+    });
+}
+
+TEST(Strided, AMessageOfAnyRank_ReceivedIntoAView_ArrivesInOrder) {
+    on_every_rank([](World& world) {
+        auto on = world.join({{"dp", rest}}).on("dp");
+        const auto mine = std::vector{on.rank(), 7, 8};
+        if (on.rank() > 0) return on.send(mine, 0);
+        for (int turn = 1; turn < on.size(); ++turn) {
+            auto memory = std::vector<int>(6, -1);
+            const auto out = strided(memory.data(), {3}, {2});
+            auto from = -1;
+            if (turn % 2 == 1) {
+                from = on.recv(out, any_rank);
+            } else {
+                auto pending = on.start_recv(out, any_rank);
+                pending.wait();
+                from = pending.sender();
+            }
+            EXPECT_EQ(memory, (std::vector{from, -1, 7, -1, 8, -1}));
+        }
+    });
+}
+
 TEST(Strided, AContiguousView_IsNotCopied) {
     on_every_rank([](World& world) {
         auto on = world.join({{"dp", rest}}).on("dp");

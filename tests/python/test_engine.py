@@ -151,7 +151,7 @@ def test_any_rank_when_workers_ask_serves_each() -> None:
 
     def program(world: World) -> int:
         on = group_of(world)
-        result = np.zeros(2)
+        result = np.zeros((2, 3))[:, 1]  # not contiguous
         task = np.zeros(1, np.int64)
         if on.rank > 0:
             while True:

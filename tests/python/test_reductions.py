@@ -50,6 +50,9 @@ def test_reproducible_sum_when_spread_is_the_nearest_number(size: int, span: int
             assert bits(on.reproducible_sum(shares[on.rank])) == bits(exact(values))
             dot = on.reproducible_dot(shares[on.rank], others[on.rank])
             assert bits(dot) == bits(exact(values * values[::-1]))
+            columns = np.stack([shares[on.rank], others[on.rank]], axis=1)
+            assert bits(on.reproducible_sum(columns[:, 0])) == bits(exact(values))
+            assert bits(on.reproducible_dot(columns[:, 0], columns[:, 1])) == bits(dot)
 
         run(size, program)
 
@@ -146,6 +149,11 @@ REFUSED: list[tuple[Callable[[Communicator], Any], type[Exception], str]] = [
         lambda on: on.min_location(np.ones(2, bool), np.ones(2, int)),
         ValueError,
         "a min_location of bool values; they must be integers, f16, bf16, f32 or f64",
+    ),
+    (
+        lambda on: on.min_location(np.ones(4)[::2], np.ones(2, int)),
+        ValueError,
+        "the values of min_location has strides of (2) elements; its elements must lie one after the other",
     ),
     (lambda on: on.exclusive_scan(np.ones(2), reduction="mean"), ValueError, "an exclusive_scan by mean"),
 ]

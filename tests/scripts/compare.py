@@ -164,7 +164,7 @@ class Choice(unittest.TestCase):
             "no part is named 'siz'; parts are mesh, lists, worlds, bookkeeping, frameworks, "
             "threads (2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096), join (2, 4, 8, 16, 32, 64, 128), "
             "Gloo bring-up (2, 4, 8, 16, 32, 64), store (2, 4, 8, 16, 32, 64), torch (8, 16, 32, 64, 128), "
-            "c10d (2, 4, 8, 16), backend (2, 4, 8), MPI, Gloo, show, size",
+            "c10d (2, 4, 8, 16), backend (2, 4, 8), halo, programs, MPI, Gloo, show, size",
         )
 
     def test_of_what_a_quick_run_does_not_take_is_refused(self) -> None:

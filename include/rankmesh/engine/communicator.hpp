@@ -172,8 +172,9 @@ public:
     ///     }
     template <detail::Given In>
     auto reproducible_sum(const In& in) {
-        return detail::summed<In, In>(
-            [&](auto what) { return sum_reproducibly(detail::any_buffer<const void>(in, what), {}); });
+        return detail::summed<In, In>([&](auto what) {
+            return sum_reproducibly(detail::any_buffer<const void>(in, what), {}, detail::layout_of(in));
+        });
     }
     /// Returns the scalar product of all ranks' `x` and `y` in the same way: the exact sum of the products,
     /// each rounded to double, rounded once. `x` and `y` have the same length on this rank.
@@ -181,7 +182,8 @@ public:
     auto reproducible_dot(const X& x, const Y& y) {
         return detail::summed<X, Y>([&](auto what) {
             return sum_reproducibly(detail::any_buffer<const void>(x, what),
-                                    detail::any_buffer<const void>(y, what));
+                                    detail::any_buffer<const void>(y, what), detail::layout_of(x),
+                                    detail::layout_of(y));
         });
     }
 
@@ -682,11 +684,14 @@ private:
     /// Returns the sum of `x`, or of the products of `x` and `y` where `y` is given, rounded to the type of
     /// `x`.
     double sum_reproducibly(const detail::AnyBuffer<const void>& x,
-                            const std::optional<detail::AnyBuffer<const void>>& y) const;
+                            const std::optional<detail::AnyBuffer<const void>>& y,
+                            const detail::MemoryLayout& x_layout = {},
+                            const detail::MemoryLayout& y_layout = {}) const;
 
     void run(const detail::Call& call);
     void run(const detail::StridedCall& call);
     int run_from_any(const detail::Call& call);
+    int run_from_any(const detail::StridedCall& call);
     std::optional<Message> run_probe(int from, Tag tag, bool waits);
     Pending start(const detail::Call& call);
     Pending start(const detail::StridedCall& call);

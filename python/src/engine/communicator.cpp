@@ -618,8 +618,8 @@ void bind_pending(nb::module_& m) {
 class Pairs {
 public:
     Pairs(const char* name, nb::handle values, nb::handle indices)
-        : values_(array_of(values, cat("the values of ", name), true)),
-          indices_(array_of(indices, cat("the indices of ", name), true)) {
+        : values_(contiguous_array_of(values, cat("the values of ", name), true)),
+          indices_(contiguous_array_of(indices, cat("the indices of ", name), true)) {
         if (indices_.dtype != DType::i64)
             throw UsageError(cat("the indices of ", name, " are ", to_string(indices_.dtype),
                                  "; they must be i64, as numpy.int64 is"));
@@ -662,7 +662,12 @@ nb::object locate(const Self& self, Reduction reduction, nb::handle values, nb::
 double sum_reproducibly(const Self& self, const Array& x, const std::optional<Array>& y) {
     auto& on = self.get();
     auto sum = 0.0;
-    without_gil(leaving(on), [&] { sum = detail::Access::sum_reproducibly(on, x, y); });
+    const auto layout_of = [](const Array& array) {
+        return array.layout ? *array.layout : detail::MemoryLayout();
+    };
+    const auto x_layout = layout_of(x);
+    const auto y_layout = y ? layout_of(*y) : detail::MemoryLayout();
+    without_gil(leaving(on), [&] { sum = detail::Access::sum_reproducibly(on, x, y, x_layout, y_layout); });
     return sum;
 }
 
@@ -948,7 +953,9 @@ void bind_communicator(nb::module_& m) {
             auto& on = self.get();
             const auto prepared = recv_any(self, out, tag);
             auto sender = -1;
-            without_gil(leaving(on), [&] { sender = detail::Access::run_from_any(on, prepared.call); });
+            with_call(prepared, [&](const auto& call) {
+                without_gil(leaving(on), [&] { sender = detail::Access::run_from_any(on, call); });
+            });
             return sender;
         },
         nb::arg("buffer").none(), nb::arg("tag").none() = 0,
