@@ -108,6 +108,22 @@ TEST(PlanSubcommand, SaysHowManyOfTheLayersAStageOfTorchtitanHas) {
     }
 }
 
+TEST(PlanSubcommand, SaysUnevenInterleavedStagesInMegatronsFlags) {
+    for (const auto& [layout, flags] :
+         {std::pair{"pp=2 vpp=4 mbs=1", "--num-virtual-stages-per-pipeline-rank 4 --sequence"},
+          {"pp=2 vpp=17 mbs=1 first=16 last=16",
+           "--num-virtual-stages-per-pipeline-rank 17 --account-for-embedding-in-pipeline-split "
+           "--account-for-loss-in-pipeline-split --sequence"},
+          {"pp=2 vpp=3 mbs=1 first=17 last=15",
+           "--pipeline-model-parallel-layout 'Et*5|(t*6|)*4t*3L' --sequence"},
+          {"pp=4 mbs=1 first=7 last=7",
+           "--decoder-first-pipeline-num-layers 7 --decoder-last-pipeline-num-layers 7 --sequence"}}) {
+        const auto outcome =
+            rankmesh(plan_of(std::string("--as megatron --explain 'tp=2 zero=1 ") + layout + "'"));
+        EXPECT_NE(outcome.output.find(flags), std::string::npos) << outcome.output;
+    }
+}
+
 TEST(PlanSubcommand, IsCalibratedByMeasuredSteps) {
     const auto plan = json_of(plan_of("--json"));
     const auto folder = support::Folder();

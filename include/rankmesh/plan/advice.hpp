@@ -31,6 +31,7 @@ struct Explained {
     Planned planned = {};
     std::int64_t capacity = 0;
     /// If the layout does not fit: the fastest layout that fits with one changed setting, or else with two.
+    /// Spreads tensor parallelism over more nodes only if nothing else fits.
     std::optional<Planned> change = {};
     bool fits() const { return planned.memory.estimate <= capacity; }
 };

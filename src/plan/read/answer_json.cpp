@@ -36,6 +36,7 @@ Json json_of(const Planned& planned, std::int64_t capacity) {
              {{"seconds", step.seconds},
               {"low", step.low},
               {"high", step.high},
+              {"beyond", step.beyond},
               {"compute", step.compute},
               {"attention", step.attention},
               {"tp", step.tp},

@@ -6,9 +6,9 @@
 #include <iterator>
 #include <string>
 
-#include "bench/plan_score/report.hpp"
-#include "bench/plan_score/rows.hpp"
-#include "bench/plan_score/terms.hpp"
+#include "bench/plan/report.hpp"
+#include "bench/plan/rows.hpp"
+#include "bench/plan/terms.hpp"
 #include "support/command.hpp"
 #include "support/text_of.hpp"
 
@@ -18,6 +18,13 @@ namespace {
 std::string published() {
     auto in = std::ifstream(RANKMESH_PUBLISHED);
     return {std::istreambuf_iterator<char>(in), {}};
+}
+
+/// The shapes of the measured models.
+Known shapes() {
+    auto in = std::ifstream(RANKMESH_PLAN_MODELS);
+    const auto text = std::string(std::istreambuf_iterator<char>(in), {});
+    return {.models = read_models(text, RANKMESH_PLAN_MODELS), .devices = {}};
 }
 
 /// The first line and the first row with `from` in it written as `to`.
@@ -36,7 +43,7 @@ std::string last_line(std::string text) {
 }
 
 TEST(Rows, AreReadAsTheirSourcesWroteThem) {
-    const auto table = read(published(), "published.csv", {});
+    const auto table = read(published(), "published.csv", shapes());
     ASSERT_EQ(table.rows.size(), 12U);
     EXPECT_TRUE(table.left_out.empty());
     const auto& first = table.rows[0];
@@ -128,7 +135,7 @@ TEST(Rows, ThatCannotBeScoredAreCountedWithTheReason) {
 }
 
 TEST(Scores, OfPublishedRowsAreClose) {
-    const auto table = read(published(), "published.csv", {});
+    const auto table = read(published(), "published.csv", shapes());
     const auto errors = step_errors(predict(table.rows));
     EXPECT_EQ(errors.rows, 11);
     EXPECT_LT(errors.mean, 4.5);
@@ -136,7 +143,7 @@ TEST(Scores, OfPublishedRowsAreClose) {
 }
 
 TEST(Scores, AreThoseOfRowsWhoseErrorsAreKnown) {
-    auto table = read(published(), "published.csv", {});
+    auto table = read(published(), "published.csv", shapes());
     auto scored = predict(table.rows);
     for (std::size_t i = 0; i < scored.size(); ++i) {
         scored[i].refused = false;
@@ -157,7 +164,7 @@ TEST(Scores, AreThoseOfRowsWhoseErrorsAreKnown) {
 }
 
 TEST(Scores, FallWithEachTermThatIsLeftOutWhereItIsTheOnlyOne) {
-    auto table = read(published(), "published.csv", {});
+    auto table = read(published(), "published.csv", shapes());
     const auto all = predict(table.rows);
     for (const auto& term : terms()) {
         const auto left = predict(table.rows, &term);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "bench/plan_score/terms.hpp"
+#include "bench/plan/terms.hpp"
 
 namespace rankmesh::plan::score {
 

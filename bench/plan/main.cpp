@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// rankmesh-plan-score [--kept] [--rows] [--without TERM | --ablation] FILE...: how far the model is from
-// measurements.
+// rankmesh-plan-score [--kept] [--rows] [--without TERM | --ablation | --fit | --left-out] FILE...: how far
+// the model is from measurements.
+#include <algorithm>
 #include <cstdio>
 #include <exception>
 #include <filesystem>
@@ -13,9 +14,10 @@
 #include <rankmesh/core/error.hpp>
 #include <rankmesh/core/name.hpp>
 
-#include "bench/plan_score/report.hpp"
-#include "bench/plan_score/rows.hpp"
-#include "bench/plan_score/terms.hpp"
+#include "bench/plan/fit.hpp"
+#include "bench/plan/report.hpp"
+#include "bench/plan/rows.hpp"
+#include "bench/plan/terms.hpp"
 
 namespace {
 
@@ -24,14 +26,17 @@ using detail::cat;
 using detail::in_quotes;
 
 constexpr auto usage =
-    "usage: rankmesh-plan-score [--kept] [--rows] [--without TERM | --ablation] FILE...\n"
+    "usage: rankmesh-plan-score [--kept] [--rows] [--without TERM | --ablation | --fit | --left-out] "
+    "FILE...\n"
     "Predicts the step times and memory of the measurements in each FILE, with the columns that docs/plan.md "
     "names, and prints the errors.\n"
     "A models.csv and a hardware.csv beside the first FILE add shapes and devices.\n"
     "  --kept          only the rows that no constant was fitted on\n"
     "  --rows          prints each row too\n"
     "  --without TERM  leaves a term of the model out\n"
-    "  --ablation      prints what leaving out each term does\n";
+    "  --ablation      prints what leaving out each term does\n"
+    "  --fit           fits the constants on the rows of grade A that are not kept, and prints them\n"
+    "  --left-out      prints the errors of each source, predicted by a fit on the other sources\n";
 
 std::string read_file(const std::string& name) {
     auto in = std::ifstream(name, std::ios::binary);
@@ -45,7 +50,7 @@ std::string read_file(const std::string& name) {
 
 int run(const std::vector<std::string>& arguments) {
     auto files = std::vector<std::string>{};
-    auto kept = false, ablation = false, each = false;
+    auto kept = false, ablation = false, each = false, fit = false, left_out_families = false;
     const plan::score::Term* without = nullptr;
     for (std::size_t i = 0; i < arguments.size(); ++i) {
         const auto& word = arguments[i];
@@ -55,6 +60,10 @@ int run(const std::vector<std::string>& arguments) {
         }
         if (word == "--kept") {
             kept = true;
+        } else if (word == "--fit") {
+            fit = true;
+        } else if (word == "--left-out") {
+            left_out_families = true;
         } else if (word == "--rows") {
             each = true;
         } else if (word == "--ablation") {
@@ -77,11 +86,12 @@ int run(const std::vector<std::string>& arguments) {
         }
     }
     if (files.empty()) throw UsageError(cat("names no file\n", usage));
-    auto beside = plan::score::Known{};
+    auto beside = plan::score::Known{
+        .models = plan::read_models(read_file(RANKMESH_PLAN_MODELS), RANKMESH_PLAN_MODELS), .devices = {}};
     const auto folder = std::filesystem::path(files.front()).parent_path();
     auto failed = std::error_code{};
     if (const auto name = (folder / "models.csv").string(); std::filesystem::is_regular_file(name, failed))
-        beside.models = plan::read_models(read_file(name), name);
+        std::ranges::move(plan::read_models(read_file(name), name), std::back_inserter(beside.models));
     if (const auto name = (folder / "hardware.csv").string(); std::filesystem::is_regular_file(name, failed))
         beside.devices = plan::read_devices(read_file(name), name);
     auto rows = std::vector<plan::score::Row>{};
@@ -89,7 +99,7 @@ int run(const std::vector<std::string>& arguments) {
     for (const auto& file : files) {
         auto table = plan::score::read(read_file(file), file, beside);
         for (auto& row : table.rows)
-            if (!kept || row.kept_back) rows.push_back(std::move(row));
+            if (fit ? !row.kept_back : !kept || row.kept_back) rows.push_back(std::move(row));
         for (const auto& [why, count] : table.left_out) left_out[why] += count;
     }
     auto text = std::string{};
@@ -97,9 +107,15 @@ int run(const std::vector<std::string>& arguments) {
     for (const auto& [why, count] : left_out)
         text += cat(detail::counted(count, "row"), " cannot be scored: ", detail::escaped(why), "\n");
     if (!text.empty()) text += '\n';
-    const auto scored = plan::score::predict(rows, without);
-    if (each) text += plan::score::listing(scored);
-    text += ablation ? plan::score::ablation(rows) : plan::score::report(scored);
+    if (fit) {
+        text += plan::score::fitted_text(rows);
+    } else if (left_out_families) {
+        text += plan::score::families_left_out(rows);
+    } else {
+        const auto scored = plan::score::predict(rows, without);
+        if (each) text += plan::score::listing(scored);
+        text += ablation ? plan::score::ablation(rows) : plan::score::report(scored);
+    }
     std::fputs(text.c_str(), stdout);
     return std::fflush(stdout) == 0 ? 0 : 1;
 }
