@@ -236,12 +236,15 @@ std::string families_left_out(std::span<const Row> rows) {
     auto text =
         text_of("%-24s %5s %7s %7s %7s %7s\n", "left out", "rows", "mean %", "most", "bias", "< 10 %");
     auto means = 0.0;
+    auto pooled = std::map<bool, std::vector<double>>{};  // with experts or without
     for (const auto& [family, own] : families) {
         auto others = std::vector<Row>{};
         for (const auto& [name, of] : families)
             if (name != family) others.insert(others.end(), of.begin(), of.end());
         auto errors = errors_with(fit(others), own);
         auto mean = 0.0, most = 0.0, within = 0.0;
+        for (std::size_t i = 0; i < own.size(); ++i)
+            pooled[own[i].job.model.experts > 0].push_back(std::abs(errors[i]));
         for (const auto error : errors) {
             mean += 100 * std::abs(error) / static_cast<double>(errors.size());
             most = std::max(most, 100 * std::abs(error));
@@ -252,7 +255,16 @@ std::string families_left_out(std::span<const Row> rows) {
         text += text_of("%-24.24s %5d %7.2f %7.2f %+7.2f %7.1f\n", family.c_str(),
                         static_cast<int>(errors.size()), mean, most, 100 * errors[errors.size() / 2], within);
     }
-    return text + text_of("mean of %d family means %.2f %%\n", static_cast<int>(families.size()), means);
+    text += text_of("mean of %d family means %.2f %%\n", static_cast<int>(families.size()), means);
+    for (auto& [experts, errors] : pooled) {
+        std::ranges::sort(errors);
+        auto mean = 0.0;
+        for (const auto error : errors) mean += 100 * error / static_cast<double>(errors.size());
+        text += text_of("%-15s %4d rows, mean %.2f %%, median %.2f %%, nine of ten below %.2f %%\n",
+                        experts ? "with experts" : "without experts", static_cast<int>(errors.size()), mean,
+                        100 * errors[errors.size() / 2], 100 * errors[errors.size() * 9 / 10]);
+    }
+    return text;
 }
 
 }  // namespace rankmesh::plan::score

@@ -57,6 +57,8 @@ Kept kept(const Job& job, const Layout& layout) {
     const auto away = layout.offload / 100.0;
     kept.offloaded_dense = away * kept.dense;
     kept.offloaded_expert = away * kept.expert;
+    kept.offloaded_input = away * kept.input;
+    kept.input -= kept.offloaded_input;
     kept.dense -= kept.offloaded_dense;
     kept.expert -= kept.offloaded_expert;
     return kept;

@@ -29,6 +29,7 @@ struct Kept {
     double input = 0;            ///< if the whole layer is recomputed
     double offloaded_dense = 0;  ///< bytes that wait in the memory of the host
     double offloaded_expert = 0;
+    double offloaded_input = 0;
 };
 Kept kept(const Job& job, const Layout& layout);
 

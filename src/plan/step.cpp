@@ -241,7 +241,7 @@ Pieces Steps::pieces(const Layout& layout) const {
     }
     if (model.experts > 0) {
         // Tokens of a device if all experts are equally busy: those that it sends, and those at its experts.
-        const auto etp = static_cast<double>(layout.etp);
+        const auto etp = c.expert_tp > 0 ? static_cast<double>(layout.etp) : 1.0;
         const auto sent = tokens * model.top_k / tp;
         const auto received = sent * etp;
         const auto width = model.expert_ffn / etp;
@@ -364,11 +364,14 @@ Step Steps::step(const Pieces& pieces, const Layout& layout) const {
                           expert * (pieces.expert.compute - pieces.expert.repeated.compute)) /
                          3;
     if (layout.pp > 1)
-        step.bubble = c.bubble * (sum - slowest) / layout.vpp *
-                      of_step::bubble_share(layout, weights / slowest, again / slowest);
+        step.bubble =
+            c.bubble * (sum - slowest) / layout.vpp *
+            (c.schedule > 0 ? of_step::bubble_share(layout, weights / slowest, again / slowest) : 1);
     if (layout.offload > 0) {
         const auto bytes = kept(job_, layout);
-        const auto away = dense * bytes.offloaded_dense + expert * bytes.offloaded_expert;
+        const auto inputs = layout.recompute == Recompute::full ? 1 - less : 0.0;
+        const auto away = (1 - inputs) * (dense * bytes.offloaded_dense + expert * bytes.offloaded_expert) +
+                          inputs * (dense + expert) * bytes.offloaded_input;
         const auto host = c.host[job_.machine.device.fp8_rate > 0 ? 1 : 0];
         step.compute += std::max(0.0, 2 * micro_batches * away / host - body);
     }

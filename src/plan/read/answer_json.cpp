@@ -32,6 +32,15 @@ Json json_of(const Planned& planned, std::int64_t capacity) {
             {"recompute_layers", layout.recompute_layers},
             {"first_layers", layout.first_layers},
             {"last_layers", layout.last_layers},
+            {"etp", layout.etp},
+            {"schedule", layout.schedule == Schedule::one_f_one_b   ? "1f1b"
+                         : layout.schedule == Schedule::zero_bubble ? "zb"
+                                                                    : "dualpipe"},
+            {"overlap_experts", layout.overlap_experts},
+            {"gradient_bytes", layout.gradient_bytes},
+            {"bf16_moments", layout.bf16_moments},
+            {"fp8_activations", layout.fp8_activations},
+            {"offload", layout.offload},
             {"step",
              {{"seconds", step.seconds},
               {"low", step.low},
