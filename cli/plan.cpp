@@ -219,13 +219,18 @@ void print_explained(const plan::Answer& answer, Output& output) {
 }
 
 void print_nothing_fits(const plan::Answer& answer, Output& output) {
-    if (const auto& least = answer.found->smallest)
+    if (const auto& least = answer.found->smallest) {
         output.print(
             "nothing fits: {} needs the least memory, {} of {} GiB; try more devices or a shorter sequence, "
             "or see --explain with that layout\n",
             to_string(least->layout), gib(least->memory.estimate), gib(answer.capacity));
-    else
+        if (const auto& relaxed = answer.relaxed)
+            output.print("fits with other settings: {}\n  step {} s, memory {} GiB\n",
+                         to_string(relaxed->layout), seconds_text(relaxed->step.seconds),
+                         gib(relaxed->memory.estimate));
+    } else {
         output.write("the framework supports none of the layouts; try without --as\n");
+    }
 }
 
 void print_settings(const plan::FrameworkSettings& settings, Output& output) {

@@ -121,6 +121,18 @@ std::vector<Help> what_would_help(const Job& job, const Found& found, const Opti
     return all;
 }
 
+std::optional<Planned> fits_with(const Job& job, const Options& options) {
+    auto more = options;
+    more.count = 1;
+    more.progress = {};
+    for (const auto* text : {"grads=bf16", "moments=bf16", "acts=fp8", "offload=50", "offload=100"}) {
+        if (std::string_view(text) == "acts=fp8" && job.precision != Precision::fp8) continue;
+        fix(more, text);
+        if (auto found = search(job, more); !found.best.empty()) return found.best.front();
+    }
+    return std::nullopt;
+}
+
 std::string_view what_binds(const Step& step) {
     const auto parts = std::array<std::pair<std::string_view, double>, 8>{{{"tp", step.tp},
                                                                            {"cp", step.cp},

@@ -70,6 +70,7 @@ void check_experts(const Layout& layout, const Model& model) {
             refuse("has ep=", layout.ep, ", which does not divide its tp*cp*dp=", ranks);
     }
     if (layout.overlap_experts && layout.ep == 1) refuse("has overlap=ep, but ep=1 sends nothing to hide");
+    if (layout.dispatch_once && layout.ep == 1) refuse("has dispatch=once, but ep=1 sends nothing");
     if (layout.etp == 1) return;
     if (layout.etp < 1) refuse("has etp=", layout.etp, "; it takes 1 or more");
     if (model.experts == 0) refuse("has etp=", layout.etp, ", but the model has no experts");

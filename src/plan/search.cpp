@@ -37,8 +37,8 @@ constexpr auto names = std::array<Name, 8>{{{"tp", &Options::tp},
                                             {"mbs", &Options::micro_batch}}};
 
 /// The settings of `Options::base`.
-constexpr auto kept =
-    std::array<std::string_view, 7>{"etp", "schedule", "overlap", "grads", "moments", "acts", "offload"};
+constexpr auto kept = std::array<std::string_view, 8>{"etp",   "schedule", "overlap", "dispatch",
+                                                      "grads", "moments",  "acts",    "offload"};
 bool is_kept(std::string_view name) { return std::ranges::find(kept, name) != kept.end(); }
 
 /// Reads `tp=8`. `others` lists what else `option` accepts. Throws UsageError, which names `option`.
@@ -126,6 +126,7 @@ private:
                         family.mesh.tp = tp, family.mesh.cp = cp, family.mesh.ep = ep;
                         family.mesh.pp = pp, family.mesh.dp = dp;
                         family.mesh.overlap_experts = options_.base.overlap_experts && ep > 1;
+                        family.mesh.dispatch_once = options_.base.dispatch_once && ep > 1;
                         family.mesh.sequence_parallel = shares;
                         family.mesh.zero_group = options_.zero_group;
                         const auto [set, fresh] = sets.try_emplace({tp, cp, ep}, pieces_.size());
@@ -431,6 +432,7 @@ void fix(Options& options, std::string_view text) {
         if (one.etp > 1) base.etp = one.etp;
         if (one.schedule != Schedule::one_f_one_b) base.schedule = one.schedule;
         if (one.overlap_experts) base.overlap_experts = true;
+        if (one.dispatch_once) base.dispatch_once = true;
         if (one.gradient_bytes > 0) base.gradient_bytes = one.gradient_bytes;
         if (one.bf16_moments) base.bf16_moments = true;
         if (one.fp8_activations) base.fp8_activations = true;

@@ -262,10 +262,10 @@ Pieces Steps::pieces(const Layout& layout) const {
             const auto inside = element * sent * hidden * (ep - 1) / ep / rates.scale_up;
             if (ep > local) {
                 const auto nodes = ep / local;
-                auto copies = stack.tokens_once ? nodes * (1 - std::pow(1 - 1 / nodes, model.top_k))
-                                                : static_cast<double>(model.top_k);
-                if (stack.tokens_once && model.most_nodes > 0)
-                    copies = std::min<double>(copies, model.most_nodes);
+                const auto once = stack.tokens_once || layout.dispatch_once;
+                auto copies = once ? nodes * (1 - std::pow(1 - 1 / nodes, model.top_k))
+                                   : static_cast<double>(model.top_k);
+                if (once && model.most_nodes > 0) copies = std::min<double>(copies, model.most_nodes);
                 const auto outside =
                     element * tokens / tp * hidden * copies * (nodes - 1) / nodes / rates.scale_out;
                 pass = std::max(inside, outside);

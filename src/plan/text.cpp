@@ -45,6 +45,7 @@ const std::vector<Choice>& choices() {
          {"1f1b", "zb", "dualpipe"},
          [](Layout& l, std::size_t at) { l.schedule = static_cast<Schedule>(at); }},
         {"overlap", {"ep"}, [](Layout& l, std::size_t) { l.overlap_experts = true; }},
+        {"dispatch", {"once"}, [](Layout& l, std::size_t) { l.dispatch_once = true; }},
         {"grads", {"bf16", "fp32"}, [](Layout& l, std::size_t at) { l.gradient_bytes = at == 0 ? 2 : 4; }},
         {"moments", {"bf16", "fp32"}, [](Layout& l, std::size_t at) { l.bf16_moments = at == 0; }},
         {"acts", {"fp8", "bf16"}, [](Layout& l, std::size_t at) { l.fp8_activations = at == 0; }}};
@@ -101,6 +102,7 @@ std::string settings_text(const Layout& layout) {
     if (layout.schedule != Schedule::one_f_one_b)
         add("schedule=", layout.schedule == Schedule::zero_bubble ? "zb" : "dualpipe");
     if (layout.overlap_experts) add("overlap=ep");
+    if (layout.dispatch_once) add("dispatch=once");
     if (layout.gradient_bytes > 0) add("grads=", layout.gradient_bytes == 2 ? "bf16" : "fp32");
     if (layout.bf16_moments) add("moments=bf16");
     if (layout.fp8_activations) add("acts=fp8");

@@ -2,6 +2,9 @@
 // Settings beside the sizes: schedules, precision of what is kept, offloading, experts.
 #include <gtest/gtest.h>
 
+#include <map>
+#include <string>
+
 #include <rankmesh/plan/advice.hpp>
 #include <rankmesh/plan/memory.hpp>
 #include <rankmesh/plan/step.hpp>
@@ -137,6 +140,8 @@ TEST(Settings, SayWhyTheyCannotBe) {
               "the layout has schedule=zb on one stage; it takes pp=2 or more");
     EXPECT_EQ(text({}, [](Layout& l) { l.overlap_experts = true; }),
               "the layout has overlap=ep, but ep=1 sends nothing to hide");
+    EXPECT_EQ(text({}, [](Layout& l) { l.dispatch_once = true; }),
+              "the layout has dispatch=once, but ep=1 sends nothing");
     EXPECT_EQ(text({}, [](Layout& l) { l.etp = 2; }), "the layout has etp=2, but the model has no experts");
     EXPECT_EQ(text({}, [](Layout& l) { l.offload = 101; }),
               "the layout has offload=101 percent; it takes 0 to 100");
@@ -147,17 +152,17 @@ TEST(Settings, SayWhyTheyCannotBe) {
 TEST(Settings, AreReadAsTheyArePrinted) {
     auto layout = Layout{.ep = 8, .pp = 8, .dp = 32, .etp = 2};
     layout.schedule = Schedule::dual_pipe;
-    layout.overlap_experts = layout.bf16_moments = layout.fp8_activations = true;
+    layout.dispatch_once = layout.overlap_experts = layout.bf16_moments = layout.fp8_activations = true;
     layout.gradient_bytes = 2;
     layout.offload = 50;
     EXPECT_EQ(to_string(layout),
-              "pp=8 dp=32 ep=8 mbs=1 zero=0 recompute=none etp=2 schedule=dualpipe overlap=ep grads=bf16 "
-              "moments=bf16 acts=fp8 offload=50");
+              "pp=8 dp=32 ep=8 mbs=1 zero=0 recompute=none etp=2 schedule=dualpipe overlap=ep "
+              "dispatch=once grads=bf16 moments=bf16 acts=fp8 offload=50");
     EXPECT_EQ(read_layout(to_string(layout)), layout);
     EXPECT_EQ(read_layout("pp=2 schedule=1f1b grads=fp32 moments=fp32 acts=bf16").gradient_bytes, 4);
     auto options = Options{};
-    for (const auto* text :
-         {"etp=2", "schedule=dualpipe", "overlap=ep", "grads=bf16", "moments=bf16", "acts=fp8", "offload=50"})
+    for (const auto* text : {"etp=2", "schedule=dualpipe", "overlap=ep", "dispatch=once", "grads=bf16",
+                             "moments=bf16", "acts=fp8", "offload=50"})
         fix(options, text);
     auto base = layout;
     base.ep = base.pp = base.dp = 1;
@@ -189,6 +194,31 @@ TEST(Settings, ThatMakeALayoutFitAreNamedBeforeTensorParallelismAcrossNodes) {
     const auto small =
         explain(job, read_layout("pp=16 tp=8 vpp=8 mbs=1 zero=1 recompute=none first=7 last=7", 16384));
     ASSERT_TRUE(small.fits() || small.change);
+}
+
+TEST(Settings, ThatMakeSomethingFitAreAsFewAsPossible) {
+    auto job = job_of("llama3.1-8B", "H100", "Megatron-Core", 1, 1);
+    auto options = Options{.count = 1};
+    const auto smallest = search(job, options);
+    ASSERT_TRUE(smallest.best.empty() && smallest.smallest);
+    auto with = std::map<std::string, int>{};
+    for (options.capacity = smallest.smallest->memory.estimate - 1;;) {
+        const auto found = fits_with(job, options);
+        if (!found) break;
+        EXPECT_LE(found->memory.estimate, options.capacity);
+        const auto& layout = found->layout;
+        EXPECT_EQ(layout.gradient_bytes, 2);
+        auto fewer = options;
+        fix(fewer, "grads=bf16");
+        EXPECT_EQ(search(job, fewer).best.empty(), layout.bf16_moments) << to_string(layout);
+        if (layout.bf16_moments) fix(fewer, "moments=bf16");
+        EXPECT_EQ(search(job, fewer).best.empty(), layout.offload > 0) << to_string(layout);
+        ++with[layout.offload > 0 ? "offload" : layout.bf16_moments ? "moments" : "grads"];
+        options.capacity = found->memory.estimate - 1;
+    }
+    EXPECT_EQ(with.size(), 3U);
+    options.capacity = 1;
+    EXPECT_FALSE(fits_with(job, options));
 }
 
 }  // namespace

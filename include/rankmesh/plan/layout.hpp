@@ -38,6 +38,7 @@ struct Layout {
     int etp = 1;               ///< tensor parallelism inside each expert; `ep * etp` divides `tp * cp * dp`
     Schedule schedule = Schedule::one_f_one_b;
     bool overlap_experts = false;  ///< all-to-all of experts runs beside the compute of another micro-batch
+    bool dispatch_once = false;    ///< sends a token to each node once, which passes it on (DeepEP)
     int gradient_bytes = 0;        ///< per parameter, held and sent: 2 or 4; 0: as the framework does
     bool bf16_moments = false;     ///< both moments of the optimizer in bfloat16
     bool fp8_activations = false;  ///< inputs of matrix products kept, and tokens dispatched, in FP8

@@ -184,6 +184,7 @@ Answer answer(const Question& question) {
         answer.count = question.count;
         answer.found = search(job, options);
         answer.help = what_would_help(job, *answer.found, options);
+        if (answer.found->best.empty() && answer.found->smallest) answer.relaxed = fits_with(job, options);
     }
     if (const auto* planned = answer.planned(); planned != nullptr && planned->layout.tp > job.model.kv_heads)
         answer.assumed.push_back(cat("each of the ", job.model.kv_heads, " kv heads on ",

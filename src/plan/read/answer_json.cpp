@@ -37,6 +37,7 @@ Json json_of(const Planned& planned, std::int64_t capacity) {
                          : layout.schedule == Schedule::zero_bubble ? "zb"
                                                                     : "dualpipe"},
             {"overlap_experts", layout.overlap_experts},
+            {"dispatch_once", layout.dispatch_once},
             {"gradient_bytes", layout.gradient_bytes},
             {"bf16_moments", layout.bf16_moments},
             {"fp8_activations", layout.fp8_activations},
@@ -96,6 +97,7 @@ std::string to_json(const Answer& answer) {
         out["best"] = Json::array();
         for (std::size_t i = 0; i < std::min(answer.count, found->best.size()); ++i)
             out["best"].push_back(json_of(found->best[i], answer.capacity));
+        out["relaxed"] = answer.relaxed ? json_of(*answer.relaxed, answer.capacity) : Json();
         out["smallest"] = found->smallest ? json_of(*found->smallest, answer.capacity) : Json();
         out["help"] = Json::array();
         for (const auto& help : answer.help)

@@ -89,6 +89,7 @@ std::string megatron(const Job& job, const Layout& layout, std::string text) {
             job.model.kv_rank > 0 ? " mla_up_proj" : "", job.model.experts > 0 ? " moe_act" : "");
     if (layout.etp > 1) add("--expert-tensor-parallel-size ", layout.etp);
     if (layout.overlap_experts) add("--overlap-moe-expert-parallel-comm");
+    if (layout.dispatch_once) add("--moe-token-dispatcher-type flex --moe-flex-dispatcher-backend deepep");
     if (layout.gradient_bytes == 2) add("--grad-reduce-in-bf16");
     if (layout.bf16_moments)
         add("--use-precision-aware-optimizer --exp-avg-dtype bf16 --exp-avg-sq-dtype bf16");
