@@ -5,6 +5,7 @@
 #include <array>
 #include <cmath>
 #include <cstdio>
+#include <iterator>
 #include <map>
 
 #include <rankmesh/plan/step.hpp>
@@ -240,7 +241,9 @@ std::string families_left_out(std::span<const Row> rows) {
     for (const auto& [family, own] : families) {
         auto others = std::vector<Row>{};
         for (const auto& [name, of] : families)
-            if (name != family) others.insert(others.end(), of.begin(), of.end());
+            if (name != family)
+                std::ranges::copy_if(of, std::back_inserter(others),
+                                     [](const Row& row) { return !row.kept_back; });
         auto errors = errors_with(fit(others), own);
         auto mean = 0.0, most = 0.0, within = 0.0;
         for (std::size_t i = 0; i < own.size(); ++i)

@@ -33,7 +33,8 @@ std::vector<double> errors_with(std::span<const double> values, std::span<const 
 /// Returns the fitted values beside those of the library.
 std::string fitted_text(std::span<const Row> rows);
 
-/// Returns a table of the errors of each source, predicted by a fit without this source.
+/// Returns a table of the errors of each source, predicted by a fit on the rows of other sources that are not
+/// kept back.
 std::string families_left_out(std::span<const Row> rows);
 
 }  // namespace rankmesh::plan::score

@@ -244,7 +244,8 @@ Table read(std::string_view text, std::string_view file, const Known& beside) {
         if (has(words, "DualPipe")) layout.schedule = Schedule::dual_pipe;
         if (has(words, "experts also sharded by tp")) layout.etp = layout.tp;
         row.smallest = layout;
-        if (recompute.empty() || recompute == "?") row.smallest.recompute = Recompute::full;
+        if (recompute.empty() || recompute == "?" || has(words, "k not stated"))
+            row.smallest.recompute = Recompute::full;
         row.offloaded = std::clamp(number_after(words, "offload alpha=").value_or(0), 0.0, 1.0);
         const auto read_by = csv.text(i, "mem_kind");
         row.allocated = has(read_by, "alloc") || has(read_by, "max_mem");

@@ -178,6 +178,88 @@ TEST(PlanSubcommand, FitsItsTableToTheTerminalAndLosesNothing) {
     }
 }
 
+/// A command that a page shows, and the parts of its output; `...` stands for what the page leaves out.
+struct Shown {
+    std::string words;
+    std::vector<std::string> parts;
+};
+
+std::vector<Shown> shown_in(const std::string& page) {
+    auto in = std::ifstream(page);
+    auto all = std::vector<Shown>{};
+    auto inside = false;
+    const auto prompt = std::string("$ rankmesh ");
+    for (auto line = std::string{}; std::getline(in, line);) {
+        if (line.starts_with("```")) {
+            inside = false;
+        } else if (line.starts_with(prompt)) {
+            all.push_back({line.substr(prompt.size()), {""}});
+            inside = true;
+        } else if (inside && line == "...") {
+            all.back().parts.emplace_back();
+        } else if (inside) {
+            all.back().parts.back() += line + "\n";
+        }
+    }
+    return all;
+}
+
+TEST(PlanSubcommand, PrintsWhatItsPageShows) {
+    const auto all = shown_in(RANKMESH_SOURCE "/docs/plan.md");
+    EXPECT_GE(all.size(), 6U);
+    for (const auto& one : all) {
+        const auto output = rankmesh(one.words + " 2>/dev/null").output;
+        auto at = std::size_t{0};
+        for (const auto& part : one.parts) {
+            const auto found = output.find(part, at);
+            EXPECT_NE(found, std::string::npos) << one.words << "\nprints\n"
+                                                << output << "\nbut not\n"
+                                                << part;
+            if (found == std::string::npos) break;
+            at = found + part.size();
+        }
+    }
+}
+
+TEST(PlanSubcommand, SaysWhichSettingsMakeSomethingFit) {
+    const auto words = std::string(
+        "plan 'layers=24 hidden=4096 heads=32 ffn=14336 gated vocab=32000 seq=4096' --on 'gpu:1(450GB/s)' "
+        "--device H100-SXM-80GB --batch 1 ");
+    const auto outcome = rankmesh(words);
+    EXPECT_EQ(outcome.exit_code, 1);
+    const auto at = outcome.output.find("fits with other settings: ");
+    ASSERT_NE(at, std::string::npos) << outcome.output;
+    auto layout = outcome.output.substr(at + 26);
+    layout = layout.substr(0, layout.find('\n'));
+    EXPECT_NE(layout.find("grads=bf16"), std::string::npos) << layout;
+    EXPECT_EQ(json_of(words + "--json")["relaxed"]["layout"], layout);
+    EXPECT_EQ(rankmesh(words + "--explain '" + layout + "'").exit_code, 0) << layout;
+}
+
+TEST(PlanSubcommand, SaysWhatItTakesForGranted) {
+    const auto says = [](const std::string& words, const std::string& line) {
+        const auto output =
+            rankmesh("plan llama3.1-8B --on 'node:4(400GB/s) gpu:8(450GB/s)' " + words, "export COLUMNS=500;")
+                .output;
+        EXPECT_NE(output.find(line), std::string::npos) << output;
+    };
+    says("--device V100-SXM-32GB --batch 64",
+         "assumed: matrix products in float16, because V100-SXM-32GB has none in bfloat16\n");
+    says("--device V100-SXM-32GB --batch 64 --precision fp8",
+         "assumed: no gain from fp8, because V100-SXM-32GB has no matrix products in it\n");
+    says("--device MI300X --batch 64",
+         "assumed: rates of MI300X from its data sheet and single matrix products, because no training step "
+         "on it "
+         "is published\n");
+    says("--device MI300X --batch 64", "wider range: no measured step on this device\n");
+    says("--device H100 --batch 64 --explain 'tp=16 mbs=1 zero=1'",
+         "assumed: each of the 8 kv heads on 2 ranks, because tp=16 exceeds their number\n");
+    says("--device H100 --batch 64 --explain 'tp=16 mbs=1 zero=1'",
+         "; wider: no measured step with tp across nodes)");
+    says("--device H100",
+         "assumed: a batch of 512 sequences: 4 Mi tokens or more, and one for every eight devices or more\n");
+}
+
 TEST(PlanSubcommand, FailsWhereNothingFits) {
     const auto outcome =
         rankmesh("plan llama3.1-405B --on 'node:1(400GB/s) gpu:8(450GB/s)' --device H100-SXM-80GB --batch 8");
