@@ -48,47 +48,60 @@ std::string read_file(const std::string& name) {
     return text;
 }
 
-int run(const std::vector<std::string>& arguments) {
-    auto files = std::vector<std::string>{};
-    auto kept = false, ablation = false, each = false, fit = false, left_out_families = false;
+struct Asked {
+    std::vector<std::string> files = {};
+    bool help = false, kept = false, each = false, ablation = false, fit = false, left_out = false;
     const plan::score::Term* without = nullptr;
+};
+
+Asked read_arguments(const std::vector<std::string>& arguments) {
+    auto asked = Asked{};
     for (std::size_t i = 0; i < arguments.size(); ++i) {
         const auto& word = arguments[i];
         if (word == "--help" || word == "-h") {
-            std::fputs(usage, stdout);
-            return 0;
+            asked.help = true;
+            return asked;
         }
         if (word == "--kept") {
-            kept = true;
+            asked.kept = true;
         } else if (word == "--fit") {
-            fit = true;
+            asked.fit = true;
         } else if (word == "--left-out") {
-            left_out_families = true;
+            asked.left_out = true;
         } else if (word == "--rows") {
-            each = true;
+            asked.each = true;
         } else if (word == "--ablation") {
-            ablation = true;
+            asked.ablation = true;
         } else if (word == "--without") {
             if (++i == arguments.size()) throw UsageError("--without names no term");
             auto names = std::vector<std::string_view>{};
             for (const auto& term : plan::score::terms()) {
                 names.push_back(term.name);
-                if (term.name == arguments[i]) without = &term;
+                if (term.name == arguments[i]) asked.without = &term;
             }
-            if (without == nullptr || without->name != arguments[i])
+            if (asked.without == nullptr || asked.without->name != arguments[i])
                 throw UsageError(cat("no term is named ", in_quotes(arguments[i]),
                                      did_you_mean(arguments[i], names), "; there are ",
                                      detail::listed({names.begin(), names.end()})));
         } else if (word.starts_with("-") && word.size() > 1) {
             throw UsageError(cat("there is no option ", in_quotes(word)));
         } else {
-            files.push_back(word);
+            asked.files.push_back(word);
         }
     }
-    if (files.empty()) throw UsageError(cat("names no file\n", usage));
+    if (asked.files.empty()) throw UsageError(cat("names no file\n", usage));
+    return asked;
+}
+
+int run(const std::vector<std::string>& arguments) {
+    const auto asked = read_arguments(arguments);
+    if (asked.help) {
+        std::fputs(usage, stdout);
+        return 0;
+    }
     auto beside = plan::score::Known{
         .models = plan::read_models(read_file(RANKMESH_PLAN_MODELS), RANKMESH_PLAN_MODELS), .devices = {}};
-    const auto folder = std::filesystem::path(files.front()).parent_path();
+    const auto folder = std::filesystem::path(asked.files.front()).parent_path();
     auto failed = std::error_code{};
     if (const auto name = (folder / "models.csv").string(); std::filesystem::is_regular_file(name, failed))
         std::ranges::move(plan::read_models(read_file(name), name), std::back_inserter(beside.models));
@@ -96,10 +109,10 @@ int run(const std::vector<std::string>& arguments) {
         beside.devices = plan::read_devices(read_file(name), name);
     auto rows = std::vector<plan::score::Row>{};
     auto left_out = std::map<std::string, int>{};
-    for (const auto& file : files) {
+    for (const auto& file : asked.files) {
         auto table = plan::score::read(read_file(file), file, beside);
         for (auto& row : table.rows)
-            if (fit ? !row.kept_back : !kept || row.kept_back) rows.push_back(std::move(row));
+            if (asked.fit ? !row.kept_back : !asked.kept || row.kept_back) rows.push_back(std::move(row));
         for (const auto& [why, count] : table.left_out) left_out[why] += count;
     }
     auto text = std::string{};
@@ -107,14 +120,14 @@ int run(const std::vector<std::string>& arguments) {
     for (const auto& [why, count] : left_out)
         text += cat(detail::counted(count, "row"), " cannot be scored: ", detail::escaped(why), "\n");
     if (!text.empty()) text += '\n';
-    if (fit) {
+    if (asked.fit) {
         text += plan::score::fitted_text(rows);
-    } else if (left_out_families) {
+    } else if (asked.left_out) {
         text += plan::score::families_left_out(rows);
     } else {
-        const auto scored = plan::score::predict(rows, without);
-        if (each) text += plan::score::listing(scored);
-        text += ablation ? plan::score::ablation(rows) : plan::score::report(scored);
+        const auto scored = plan::score::predict(rows, asked.without);
+        if (asked.each) text += plan::score::listing(scored);
+        text += asked.ablation ? plan::score::ablation(rows) : plan::score::report(scored);
     }
     std::fputs(text.c_str(), stdout);
     return std::fflush(stdout) == 0 ? 0 : 1;

@@ -71,6 +71,109 @@ struct Rates {
     }
 };
 
+double micro_batches(const Job& job, const Layout& layout) {
+    return std::max(1.0,
+                    static_cast<double>(job.batch) / (static_cast<double>(layout.dp) * layout.micro_batch));
+}
+
+/// The stages of a step: seconds of one micro-batch, and what the slowest stage does.
+struct Busy {
+    double slowest = 0;
+    double sum = 0;
+    Stage worst = {};
+    double less = 0;  ///< share of the layers of the slowest stage that are not computed again
+    double most = 0;  ///< layers that a device holds
+};
+
+Busy busy(const Pieces& pieces, const Layout& layout, const Model& model, double send) {
+    const auto saved = [&](double layers) {
+        return layout.recompute == Recompute::full && layout.recompute_layers > 0
+                   ? 1 - std::min<double>(layout.recompute_layers, layers) / std::max(1.0, layers)
+                   : 0.0;
+    };
+    auto found = Busy{};
+    const auto dual = layout.schedule == Schedule::dual_pipe;
+    const auto stages = stages_of(layout, model);
+    for (int stage = 0; stage < layout.pp; ++stage) {
+        auto here = stages[static_cast<std::size_t>(stage)];
+        if (dual) here += stages[static_cast<std::size_t>(layout.pp - 1 - stage)];
+        found.most = std::max(found.most, here.dense + here.expert);
+        // Half of the micro-batches run through the mirrored stage.
+        if (dual) here = {here.dense / 2, here.expert / 2, here.first / 2, here.last / 2};
+        const auto less = saved(here.dense + here.expert);
+        const auto seconds = send + here.dense * (pieces.dense.sum() - less * pieces.dense.again) +
+                             here.expert * (pieces.expert.sum() - less * pieces.expert.again) +
+                             here.first * pieces.embedding + here.last * pieces.head;
+        found.sum += seconds;
+        if (seconds > found.slowest) found.slowest = seconds, found.worst = here, found.less = less;
+    }
+    return found;
+}
+
+/// The communication of data parallelism, and the parameters that the optimizer of a device updates.
+struct Sharing {
+    double seconds = 0;
+    double parameters = 0;
+};
+
+/// `most`: layers that a device holds. `body`: seconds of compute that communication may run beside.
+Sharing data_parallel(const Job& job, const Layout& layout, const Rates& rates, const Parameters& counts,
+                      double most, double body) {
+    const auto& model = job.model;
+    const auto& stack = job.stack;
+    const auto tp = static_cast<double>(layout.tp);
+    const auto node = static_cast<double>(job.machine.node);
+    const auto micro_batches = of_step::micro_batches(job, layout);
+    const auto front = model.experts == 0 ? model.layers : model.dense_layers;
+    // Parameters of a device: `shared` ones, which all of dp and cp hold, and experts, which fewer ranks
+    // hold.
+    const auto share_of_experts = static_cast<double>(model.layers - front) / model.layers;
+    const auto beside = static_cast<double>(counts.expert_layer - counts.expert * model.experts);
+    const auto layer = (1 - share_of_experts) * static_cast<double>(counts.dense_layer) +
+                       (model.experts > 0 ? share_of_experts * beside : 0);
+    const auto vocabulary =
+        static_cast<double>(counts.embedding) / tp * (layout.pp > 1 || model.tied ? 1 : 2);
+    const auto shared = layer * most / tp + vocabulary;
+    const auto experts = model.experts == 0 ? 0.0
+                                            : static_cast<double>(counts.expert) * model.experts / layout.ep /
+                                                  layout.etp * most * share_of_experts;
+    const auto replicas = static_cast<double>(layout.dp) * layout.cp;
+    // Copies of an expert.
+    const auto copies = std::max(1.0, std::floor(tp * replicas / layout.ep / layout.etp));
+    const auto shards = static_cast<double>(layout.shards());
+    const auto local = tp < node ? std::max(1.0, std::min(replicas, std::floor(node / tp))) : 1.0;
+    const auto wire = layout.gradient_bytes > 0 ? layout.gradient_bytes : stack.gradient_bytes;
+    auto held = layout.zero > 0 ? shards : 1.0;  // the ranks that share the optimizer's state
+    auto seconds = 0.0;
+    if (layout.zero == 3) {
+        auto beside_compute =
+            micro_batches * rates.ring(2 * 2 * shared + wire * shared, shards, std::min(local, shards), 0);
+        beside_compute += micro_batches * (2 * rates.ring(2 * experts, copies, 1, stack.hop) +
+                                           rates.ring(wire * experts, copies, 1, stack.hop));
+        if (shards < replicas)
+            beside_compute += 2 * rates.ring(wire * shared / shards, replicas / shards, 1, stack.hop);
+        seconds = rates.exposed(beside_compute, body) + micro_batches * 3 * most * stack.hop * (shards - 1);
+    } else if (layout.zero == 2) {
+        // A chunk of an interleaved stage runs pp micro-batches in a row, and reduces its gradients once.
+        const auto times = layout.vpp > 1 ? micro_batches / layout.pp : micro_batches;
+        const auto beside_compute = times * rates.ring(wire * shared, replicas, local, 0) +
+                                    rates.ring(2 * shared, replicas, local, 0);
+        seconds = rates.exposed(beside_compute, body) + times * 2 * most * stack.hop * (replicas - 1);
+        held = replicas;
+    } else {
+        auto reduce = rates.ring(wire * shared, replicas, local, stack.hop);
+        reduce = layout.zero == 0
+                     ? 2 * reduce
+                     : reduce + rates.ring(2 * shared, shards, std::min(local, shards), stack.hop) +
+                           (layout.zero_group > 0 ? reduce : 0);
+        reduce +=
+            rates.ring(wire * experts, copies, 1, stack.hop) + rates.ring(2 * experts, copies, 1, stack.hop);
+        if (stack.overlaps) reduce = rates.exposed(reduce, body);
+        seconds = reduce + stack.shard_latency * std::max(0.0, held - std::floor(node / tp));
+    }
+    return {seconds, shared / held + experts / (layout.zero > 0 ? copies : 1.0)};
+}
+
 /// Returns the bubble of a schedule over that of 1F1B. `weights` and `again` are the shares of a micro-batch
 /// in which gradients of weights are computed, and in which the forward pass is computed again.
 double bubble_share(const Layout& layout, double weights, double again) {
@@ -300,8 +403,7 @@ Step Steps::step(const Pieces& pieces, const Layout& layout) const {
     const auto node = static_cast<double>(job_.machine.node);
     const auto tokens =
         static_cast<double>(layout.micro_batch) * static_cast<double>(job_.sequence) / layout.cp;
-    const auto micro_batches = std::max(
-        1.0, static_cast<double>(job_.batch) / (static_cast<double>(layout.dp) * layout.micro_batch));
+    const auto micro_batches = of_step::micro_batches(job_, layout);
 
     auto send = 0.0;
     if (layout.pp > 1) {
@@ -312,39 +414,8 @@ Step Steps::step(const Pieces& pieces, const Layout& layout) const {
                layout.vpp;
     }
 
-    // The slowest stage, and the sum of all stages.
-    const auto saved = [&](double layers) {
-        return layout.recompute == Recompute::full && layout.recompute_layers > 0
-                   ? 1 - std::min<double>(layout.recompute_layers, layers) / std::max(1.0, layers)
-                   : 0.0;
-    };
-    auto slowest = 0.0, sum = 0.0;
-    auto worst = Stage{};
-    auto less = 0.0;  // share of the layers of the slowest stage that are not computed again
-    auto most = 0.0;
-    const auto front = model.experts == 0 ? model.layers : model.dense_layers;
-    const auto dual = layout.schedule == Schedule::dual_pipe;
-    const auto stages = stages_of(layout, model);
-    for (int stage = 0; stage < layout.pp; ++stage) {
-        auto here = stages[static_cast<std::size_t>(stage)];
-        if (dual) {  // half of the micro-batches run through the mirrored stage
-            here += stages[static_cast<std::size_t>(layout.pp - 1 - stage)];
-            most = std::max(most, here.dense + here.expert);
-            here = {here.dense / 2, here.expert / 2, here.first / 2, here.last / 2};
-        } else {
-            most = std::max(most, here.dense + here.expert);
-        }
-        const auto less_here = saved(here.dense + here.expert);
-        const auto seconds = send + here.dense * (pieces.dense.sum() - less_here * pieces.dense.again) +
-                             here.expert * (pieces.expert.sum() - less_here * pieces.expert.again) +
-                             here.first * pieces.embedding + here.last * pieces.head;
-        sum += seconds;
-        if (seconds > slowest) {
-            slowest = seconds;
-            worst = here;
-            less = less_here;
-        }
-    }
+    const auto busy = of_step::busy(pieces, layout, model, send);
+    const auto& [slowest, sum, worst, less, most] = busy;
     const auto [dense, expert, on_first, on_last] = worst;
     auto step = Step{};
     const auto part = [&, dense = dense, expert = expert](double Pieces::Parts::*one) {
@@ -376,55 +447,9 @@ Step Steps::step(const Pieces& pieces, const Layout& layout) const {
         step.compute += std::max(0.0, 2 * micro_batches * away / host - body);
     }
 
-    // Parameters of a device: `shared` ones, which all of dp and cp hold, and experts, which fewer ranks
-    // hold.
-    const auto& counts = parameters_;
-    const auto share_of_experts = static_cast<double>(model.layers - front) / model.layers;
-    const auto beside = static_cast<double>(counts.expert_layer - counts.expert * model.experts);
-    const auto layer = (1 - share_of_experts) * static_cast<double>(counts.dense_layer) +
-                       (model.experts > 0 ? share_of_experts * beside : 0);
-    const auto vocabulary =
-        static_cast<double>(counts.embedding) / tp * (layout.pp > 1 || model.tied ? 1 : 2);
-    const auto shared = layer * most / tp + vocabulary;
-    const auto experts = model.experts == 0 ? 0.0
-                                            : static_cast<double>(counts.expert) * model.experts / layout.ep /
-                                                  layout.etp * most * share_of_experts;
-    const auto replicas = static_cast<double>(layout.dp) * layout.cp;
-    // Copies of an expert.
-    const auto copies = std::max(1.0, std::floor(tp * replicas / layout.ep / layout.etp));
-    const auto shards = static_cast<double>(layout.shards());
-    const auto local = tp < node ? std::max(1.0, std::min(replicas, std::floor(node / tp))) : 1.0;
-    const auto wire = layout.gradient_bytes > 0 ? layout.gradient_bytes : stack.gradient_bytes;
-    auto held = layout.zero > 0 ? shards : 1.0;  // the ranks that share the optimizer's state
-    if (layout.zero == 3) {
-        auto beside_compute =
-            micro_batches * rates.ring(2 * 2 * shared + wire * shared, shards, std::min(local, shards), 0);
-        beside_compute += micro_batches * (2 * rates.ring(2 * experts, copies, 1, stack.hop) +
-                                           rates.ring(wire * experts, copies, 1, stack.hop));
-        if (shards < replicas)
-            beside_compute += 2 * rates.ring(wire * shared / shards, replicas / shards, 1, stack.hop);
-        step.dp = rates.exposed(beside_compute, body) + micro_batches * 3 * most * stack.hop * (shards - 1);
-    } else if (layout.zero == 2) {
-        // A chunk of an interleaved stage runs pp micro-batches in a row, and reduces its gradients once.
-        const auto times = layout.vpp > 1 ? micro_batches / layout.pp : micro_batches;
-        const auto beside_compute = times * rates.ring(wire * shared, replicas, local, 0) +
-                                    rates.ring(2 * shared, replicas, local, 0);
-        step.dp = rates.exposed(beside_compute, body) + times * 2 * most * stack.hop * (replicas - 1);
-        held = replicas;
-    } else {
-        auto reduce = rates.ring(wire * shared, replicas, local, stack.hop);
-        reduce = layout.zero == 0
-                     ? 2 * reduce
-                     : reduce + rates.ring(2 * shared, shards, std::min(local, shards), stack.hop) +
-                           (layout.zero_group > 0 ? reduce : 0);
-        reduce +=
-            rates.ring(wire * experts, copies, 1, stack.hop) + rates.ring(2 * experts, copies, 1, stack.hop);
-        if (stack.overlaps) reduce = rates.exposed(reduce, body);
-        step.dp = reduce + stack.shard_latency * std::max(0.0, held - std::floor(node / tp));
-    }
-    step.dp *= c.dp;
-    step.optimizer = c.optimizer * c.optimizer_bytes *
-                     (shared / held + experts / (layout.zero > 0 ? copies : 1.0)) / rates.memory;
+    const auto sharing = of_step::data_parallel(job_, layout, rates, parameters_, most, body);
+    step.dp = c.dp * sharing.seconds;
+    step.optimizer = c.optimizer * c.optimizer_bytes * sharing.parameters / rates.memory;
 
     const auto devices = static_cast<double>(layout.tp) * layout.cp * layout.pp * layout.dp;
     const auto factor = stack.scale * (1 + c.stragglers * std::log2(std::max(1.0, devices / node)));
