@@ -156,8 +156,10 @@ Sharing data_parallel(const Job& job, const Layout& layout, const Rates& rates, 
     } else if (layout.zero == 2) {
         // A chunk of an interleaved stage runs pp micro-batches in a row, and reduces its gradients once.
         const auto times = layout.vpp > 1 ? micro_batches / layout.pp : micro_batches;
-        const auto beside_compute = times * rates.ring(wire * shared, replicas, local, 0) +
-                                    rates.ring(2 * shared, replicas, local, 0);
+        const auto beside_compute = times * (rates.ring(wire * shared, replicas, local, 0) +
+                                             rates.ring(wire * experts, copies, 1, stack.hop)) +
+                                    rates.ring(2 * shared, replicas, local, 0) +
+                                    rates.ring(2 * experts, copies, 1, stack.hop);
         seconds = rates.exposed(beside_compute, body) + times * 2 * most * stack.hop * (replicas - 1);
         held = replicas;
     } else {

@@ -106,6 +106,18 @@ TEST(Settings, SendTokensToFewNodesIfTheModelRoutesSo) {
     }
 }
 
+TEST(Settings, OfShardedGradientsSendThoseOfExpertsToo) {
+    const auto job = job_of("qwen3-235B-a22B", "H100", "", 256, 1024);
+    auto layout = Layout{.ep = 8, .dp = 256, .zero = 1};
+    auto slower = job;
+    slower.machine.scale_out /= 4;
+    for (const auto zero : {1, 2, 3}) {
+        layout.zero = zero;
+        EXPECT_GT(step(job, layout).dp, 0.1) << zero;  // 60 GB of experts at 50 GB/s
+        EXPECT_GT(step(slower, layout).dp, step(job, layout).dp) << zero;
+    }
+}
+
 TEST(Settings, ShardExpertsInside) {
     const auto job = job_of("grok1-314B", "H100", "NeMo", 256, 1024);
     auto layout = Layout{.tp = 4, .ep = 8, .pp = 4, .dp = 16, .zero = 1, .sequence_parallel = true};
