@@ -165,6 +165,9 @@ Memory memory(const Job& job, const Layout& layout) {
                                           with_experts > 0 ? kept.expert + kept.offloaded_expert : 0.0);
             activations = in_flight * (again * kept.input + (1 - share) * all) + working;
         }
+        // One layer moves to the host or back while another computes.
+        if (layout.recompute != Recompute::full)
+            activations += std::min(2.0, layers) * std::max(kept.offloaded_dense, kept.offloaded_expert);
         if (last) buffers += tokens * model.vocabulary / tp * stack.logit_bytes;
         const auto lower = parameters + gradients + optimizer + activations;
         const auto allocated = lower + buffers;
