@@ -124,6 +124,29 @@ TEST(PlanSubcommand, SaysUnevenInterleavedStagesInMegatronsFlags) {
     }
 }
 
+TEST(PlanSubcommand, SaysSettingsOfExpertsInMegatronsFlags) {
+    const auto words = std::string(
+        "plan grok1-314B --on 'node:8(400GB/s) gpu:8(450GB/s)' --device H100 --batch 512 --as megatron ");
+    const auto flags = [&](const std::string& layout) {
+        return rankmesh(words + "--explain '" + layout + "' 2>/dev/null").output;
+    };
+    const auto sharded = flags("tp=4 pp=8 ep=8 etp=1 mbs=1 zero=1 recompute=full grads=bf16 moments=bf16");
+    EXPECT_NE(sharded.find("--expert-model-parallel-size 8 --expert-tensor-parallel-size 1"),
+              std::string::npos)
+        << sharded;
+    EXPECT_NE(sharded.find("--grad-reduce-in-bf16 --use-precision-aware-optimizer --exp-avg-dtype bf16 "
+                           "--exp-avg-sq-dtype bf16"),
+              std::string::npos)
+        << sharded;
+    // Megatron shards experts like the other layers, unless another size is given.
+    const auto inside = flags("tp=4 pp=8 ep=2 etp=4 mbs=1 zero=1 recompute=full offload=50");
+    EXPECT_EQ(inside.find("--expert-tensor-parallel-size"), std::string::npos) << inside;
+    EXPECT_NE(inside.find("--activation-offload-fraction 0.50"), std::string::npos) << inside;
+    const auto hidden = json_of(words + "--fix overlap=ep --fix dispatch=once --json");
+    for (const auto& one : hidden["best"])
+        EXPECT_TRUE(one["pp"] == 1 || one["vpp"] > 1 || one["overlap_experts"] == false) << one;
+}
+
 TEST(PlanSubcommand, IsCalibratedByMeasuredSteps) {
     const auto plan = json_of(plan_of("--json"));
     const auto folder = support::Folder();

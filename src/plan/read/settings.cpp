@@ -47,7 +47,8 @@ std::string mesh_text(const Layout& layout, const Cluster& cluster, std::vector<
     }
     if (layout.ep == 1) return text;
     return cat(text, "; ", layout.pp > 1 ? cat("pp=", layout.pp, " ") : "",
-               "edp=", layout.devices() / layout.pp / layout.ep, " ep=", layout.ep);
+               "edp=", layout.devices() / layout.pp / layout.ep / layout.etp, " ep=", layout.ep,
+               layout.etp > 1 ? cat(" etp=", layout.etp) : "");
 }
 
 /// Returns Megatron's flags for the layers of the first and last stage.
@@ -87,7 +88,6 @@ std::string megatron(const Job& job, const Layout& layout, std::string text) {
     if (layout.recompute == Recompute::elementwise)
         add("--recompute-granularity selective --recompute-modules layernorm",
             job.model.kv_rank > 0 ? " mla_up_proj" : "", job.model.experts > 0 ? " moe_act" : "");
-    if (layout.etp > 1) add("--expert-tensor-parallel-size ", layout.etp);
     if (layout.overlap_experts) add("--overlap-moe-expert-parallel-comm");
     if (layout.dispatch_once) add("--moe-token-dispatcher-type flex --moe-flex-dispatcher-backend deepep");
     if (layout.gradient_bytes == 2) add("--grad-reduce-in-bf16");
@@ -190,7 +190,10 @@ void restrict_to(std::string_view framework, Options& options) {
         // Its distributed optimizer shards only the optimizer.
         options.zero.most = std::min(options.zero.most, 1);
         // It counts the layers of each chunk.
-        options.allows = [](const Layout& l) { return l.recompute_layers % l.vpp == 0; };
+        // It hides all-to-all of experts behind another chunk.
+        options.allows = [](const Layout& l) {
+            return l.recompute_layers % l.vpp == 0 && (!l.overlap_experts || l.pp == 1 || l.vpp > 1);
+        };
     } else if (framework == "torchtitan") {
         // Its FSDP shards everything. Interleaved schedules have two stages per rank by default.
         options.zero.least = std::max(options.zero.least, 2);
