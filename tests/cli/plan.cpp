@@ -126,7 +126,7 @@ TEST(PlanSubcommand, SaysUnevenInterleavedStagesInMegatronsFlags) {
 
 TEST(PlanSubcommand, SaysSettingsOfExpertsInMegatronsFlags) {
     const auto words = std::string(
-        "plan grok1-314B --on 'node:8(400GB/s) gpu:8(450GB/s)' --device H100 --batch 512 --as megatron ");
+        "plan grok1-314B --on 'node:64(400GB/s) gpu:8(450GB/s)' --device H100 --batch 512 --as megatron ");
     const auto flags = [&](const std::string& layout) {
         return rankmesh(words + "--explain '" + layout + "' 2>/dev/null").output;
     };
@@ -139,7 +139,7 @@ TEST(PlanSubcommand, SaysSettingsOfExpertsInMegatronsFlags) {
               std::string::npos)
         << sharded;
     // Megatron shards experts like the other layers, unless another size is given.
-    const auto inside = flags("tp=4 pp=8 ep=2 etp=4 mbs=1 zero=1 recompute=full offload=50");
+    const auto inside = flags("tp=4 pp=8 ep=8 etp=4 mbs=1 zero=1 recompute=full offload=50");
     EXPECT_EQ(inside.find("--expert-tensor-parallel-size"), std::string::npos) << inside;
     EXPECT_NE(inside.find("--activation-offload-fraction 0.50"), std::string::npos) << inside;
     const auto hidden = json_of(words + "--fix overlap=ep --fix dispatch=once --json");
