@@ -201,49 +201,6 @@ TEST(PlanSubcommand, FitsItsTableToTheTerminalAndLosesNothing) {
     }
 }
 
-/// A command that a page shows, and the parts of its output; `...` stands for what the page leaves out.
-struct Shown {
-    std::string words;
-    std::vector<std::string> parts;
-};
-
-std::vector<Shown> shown_in(const std::string& page) {
-    auto in = std::ifstream(page);
-    auto all = std::vector<Shown>{};
-    auto inside = false;
-    const auto prompt = std::string("$ rankmesh ");
-    for (auto line = std::string{}; std::getline(in, line);) {
-        if (line.starts_with("```")) {
-            inside = false;
-        } else if (line.starts_with(prompt)) {
-            all.push_back({line.substr(prompt.size()), {""}});
-            inside = true;
-        } else if (inside && line == "...") {
-            all.back().parts.emplace_back();
-        } else if (inside) {
-            all.back().parts.back() += line + "\n";
-        }
-    }
-    return all;
-}
-
-TEST(PlanSubcommand, PrintsWhatItsPageShows) {
-    const auto all = shown_in(RANKMESH_SOURCE "/docs/plan.md");
-    EXPECT_GE(all.size(), 6U);
-    for (const auto& one : all) {
-        const auto output = rankmesh(one.words + " 2>/dev/null").output;
-        auto at = std::size_t{0};
-        for (const auto& part : one.parts) {
-            const auto found = output.find(part, at);
-            EXPECT_NE(found, std::string::npos) << one.words << "\nprints\n"
-                                                << output << "\nbut not\n"
-                                                << part;
-            if (found == std::string::npos) break;
-            at = found + part.size();
-        }
-    }
-}
-
 TEST(PlanSubcommand, SaysWhichSettingsMakeSomethingFit) {
     const auto words = std::string(
         "plan 'layers=24 hidden=4096 heads=32 ffn=14336 gated vocab=32000 seq=4096' --on 'gpu:1(450GB/s)' "
