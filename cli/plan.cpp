@@ -159,6 +159,7 @@ void print_reasons(const plan::Answer& answer, Output& output) {
                 "--measured FILE narrow them");
     }
     const auto& first = best.front();
+    if (!first.step.beyond.empty()) say(fmt::format("wider range: {}", first.step.beyond));
     const auto bound = plan::what_binds(first.step);
     for (const auto& part : parts)
         if (part.name == bound || (bound == "optimizer" && part.name == "optim"))
@@ -179,7 +180,8 @@ void print_reasons(const plan::Answer& answer, Output& output) {
 
 void print_parts(const plan::Planned& planned, std::int64_t capacity, Output& output) {
     const auto& [layout, step, memory] = planned;
-    output.print("step {} s ({})\n", seconds_text(step.seconds), range_text(step));
+    output.print("step {} s ({}{}{})\n", seconds_text(step.seconds), range_text(step),
+                 step.beyond.empty() ? "" : "; wider: ", step.beyond);
     auto rows = std::vector<std::vector<std::string>>{};
     for (const auto& part : parts)
         rows.push_back({seconds_text(step.*part.seconds), percent(step.*part.seconds / step.seconds) + " %",
@@ -217,13 +219,18 @@ void print_explained(const plan::Answer& answer, Output& output) {
 }
 
 void print_nothing_fits(const plan::Answer& answer, Output& output) {
-    if (const auto& least = answer.found->smallest)
+    if (const auto& least = answer.found->smallest) {
         output.print(
             "nothing fits: {} needs the least memory, {} of {} GiB; try more devices or a shorter sequence, "
             "or see --explain with that layout\n",
             to_string(least->layout), gib(least->memory.estimate), gib(answer.capacity));
-    else
+        if (const auto& relaxed = answer.relaxed)
+            output.print("fits with other settings: {}\n  step {} s, memory {} GiB\n",
+                         to_string(relaxed->layout), seconds_text(relaxed->step.seconds),
+                         gib(relaxed->memory.estimate));
+    } else {
         output.write("the framework supports none of the layouts; try without --as\n");
+    }
 }
 
 void print_settings(const plan::FrameworkSettings& settings, Output& output) {

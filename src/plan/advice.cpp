@@ -58,6 +58,11 @@ std::vector<Layout> changes_of(const Job& job, const Layout& layout) {
         if (ep > layout.ep) add([&](Layout& l) { l.ep = ep; });
     if (!layout.sequence_parallel && layout.tp > 1) add([](Layout& l) { l.sequence_parallel = true; });
     if (layout.zero_group > 0) add([](Layout& l) { l.zero_group = 0; });
+    if (layout.gradient_bytes != 2) add([](Layout& l) { l.gradient_bytes = 2; });
+    add([](Layout& l) { l.bf16_moments = true; });
+    if (job.precision == Precision::fp8) add([](Layout& l) { l.fp8_activations = true; });
+    for (const auto percent : {25, 50, 75, 100})
+        if (percent > layout.offload) add([&](Layout& l) { l.offload = percent; });
     return all;
 }
 
@@ -85,10 +90,18 @@ std::vector<Help> what_would_help(const Job& job, const Found& found, const Opti
     if (job.devices > job.machine.node) {
         other.machine.scale_out *= 2;
         add("twice the bandwidth between nodes", step(other, best.layout).seconds, 1);
-        other = job;
+        other.machine.scale_up *= 2;
+        const auto both = step(other, best.layout).seconds;
+        other.machine.scale_out = job.machine.scale_out;
+        const auto inside = step(other, best.layout).seconds;
+        add("twice the bandwidth inside a node", inside, 1);
+        // A ring over several nodes may be bound by both.
+        const auto gain = best.step.seconds / both - 1;
+        if (gain > 1.01 * (all[0].gain + all[1].gain)) add("twice both bandwidths", both, 1);
+    } else {
+        other.machine.scale_up *= 2;
+        add("twice the bandwidth inside a node", step(other, best.layout).seconds, 1);
     }
-    other.machine.scale_up *= 2;
-    add("twice the bandwidth inside a node", step(other, best.layout).seconds, 1);
     if (job.batch <= std::numeric_limits<std::int64_t>::max() / 2) {
         other = job;
         other.batch *= 2;
@@ -106,6 +119,18 @@ std::vector<Help> what_would_help(const Job& job, const Found& found, const Opti
     std::erase_if(all, [](const Help& help) { return help.gain < 0.001; });
     std::ranges::stable_sort(all, std::greater<>{}, &Help::gain);
     return all;
+}
+
+std::optional<Planned> fits_with(const Job& job, const Options& options) {
+    auto more = options;
+    more.count = 1;
+    more.progress = {};
+    for (const auto* text : {"grads=bf16", "moments=bf16", "acts=fp8", "offload=50", "offload=100"}) {
+        if (std::string_view(text) == "acts=fp8" && job.precision != Precision::fp8) continue;
+        fix(more, text);
+        if (auto found = search(job, more); !found.best.empty()) return found.best.front();
+    }
+    return std::nullopt;
 }
 
 std::string_view what_binds(const Step& step) {
@@ -130,17 +155,22 @@ Explained explain(const Job& job, const Layout& layout) {
                                .capacity = capacity(job.machine.device)};
     if (explained.fits()) return explained;
     auto& best = explained.change;
+    auto across = std::optional<Planned>{};  // with tensor parallelism over more nodes
+    const auto most_tp = std::max(layout.tp, job.machine.node);
     const auto consider = [&](const Layout& other) {
         const auto needs = memory(job, other);
         if (needs.estimate > explained.capacity) return;
         const auto takes = step(job, other);
-        if (!best || takes.seconds < best->step.seconds) best = Planned{other, takes, needs};
+        auto& kept = other.tp > most_tp ? across : best;
+        if (!kept || takes.seconds < kept->step.seconds) kept = Planned{other, takes, needs};
     };
     const auto one = of_advice::changes_of(job, layout);
     for (const auto& other : one) consider(other);
     if (!best)
         for (const auto& other : one)
-            for (const auto& two : of_advice::changes_of(job, other)) consider(two);
+            if (other.tp <= most_tp)
+                for (const auto& two : of_advice::changes_of(job, other)) consider(two);
+    if (!best) best = across;
     return explained;
 }
 

@@ -63,6 +63,23 @@ bool legal_vpp(const Model& model, int pp, int vpp, std::int64_t micro_batches) 
     return vpp == 1 || (pp > 1 && model.layers % (std::int64_t{pp} * vpp) == 0 && micro_batches % pp == 0);
 }
 
+std::vector<Ends> interleaved_ends(int layers, int pp, int vpp) {
+    auto all = std::vector<Ends>{};
+    const auto chunks = std::int64_t{pp} * vpp;
+    // `missing` layers of the first and the last chunk make all chunks equal.
+    for (auto missing = chunks - layers % chunks;; missing += chunks) {
+        const auto chunk = (layers + missing) / chunks;
+        if (missing > 2 * chunk) return all;
+        const auto full = static_cast<int>(chunk * vpp);
+        for (auto first = std::max(std::int64_t{0}, missing - chunk); first <= std::min(chunk, missing);
+             ++first) {
+            const auto last = missing - first;
+            all.push_back({first == 0 ? 0 : full - static_cast<int>(first),
+                           last == 0 ? 0 : full - static_cast<int>(last)});
+        }
+    }
+}
+
 std::vector<int> divisors(std::int64_t number) {
     auto low = std::vector<int>{};
     auto high = std::vector<int>{};

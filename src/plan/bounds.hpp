@@ -17,6 +17,14 @@ bool legal_cp(std::int64_t sequence, int tp, int cp, bool sequence_parallel);
 bool legal_ep(const Model& model, int tp, int cp, int dp, int ep);
 bool legal_vpp(const Model& model, int pp, int vpp, std::int64_t micro_batches);
 
+/// The layers of the first and last stage, as in `Layout`.
+struct Ends {
+    int first = 0;
+    int last = 0;
+};
+/// Returns all uneven ends of a pipeline with `vpp` chunks of a stage, which is 2 or more.
+std::vector<Ends> interleaved_ends(int layers, int pp, int vpp);
+
 /// Returns the largest number of layers of a stage.
 int most_layers(const Layout& layout, int layers);
 

@@ -80,6 +80,8 @@ std::vector<Device> read_devices(std::string_view text, std::string_view file) {
                              .scale_up_size = static_cast<int>(csv.count(row, "scaleup_size").value_or(1)),
                              .scale_up_bandwidth = value("scaleup_gb_s_per_dir") * 1e9,
                              .scale_out_bandwidth = value("scaleout_gb_s_per_gpu") * 1e9,
+                             .bf16 = csv.number(row, "bf16").value_or(1) > 0,
+                             .measured = csv.number(row, "measured").value_or(1) > 0,
                              .source = std::string(csv.text(row, "source"))};
         if (device.gemm_rate == 0) device.gemm_rate = unmeasured_gemm * device.dense_rate;
         if (device.scale_up_bandwidth == 0) continue;  // the network is not a tree of switches

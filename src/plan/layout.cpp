@@ -25,6 +25,79 @@ int stage_layers(const Layout& layout, int layers, int stage) {
     return others < 1 ? 0 : left / others + (stage - before < left % others ? 1 : 0);
 }
 
+int chunk_layers(const Layout& layout, int layers) {
+    auto most = 0;
+    for (const auto stage : {0, std::min(1, layout.pp - 1), layout.pp - 1})
+        most = std::max(most, stage_layers(layout, layers, stage));
+    return (most + layout.vpp - 1) / layout.vpp;
+}
+
+namespace of_layout {
+
+/// Returns whether all chunks are full, except the first of the first stage and the last of the last stage.
+bool has_full_chunks(const Layout& layout, int layers) {
+    const auto chunk = chunk_layers(layout, layers);
+    const auto full = std::int64_t{chunk} * layout.vpp;
+    const auto first = full - stage_layers(layout, layers, 0);
+    const auto last = full - stage_layers(layout, layers, layout.pp - 1);
+    return first <= chunk && last <= chunk && full * layout.pp - first - last == layers;
+}
+
+/// Returns `; first=7 last=7 is legal` for layers that chunks of one size nearly fit; else "".
+std::string legal_ends(const Layout& layout, int layers) {
+    const auto chunks = std::int64_t{layout.pp} * layout.vpp;
+    const auto missing = chunks - layers % chunks;
+    const auto chunk = (layers + missing) / chunks;
+    if (layers % chunks == 0) return "; even stages are legal";
+    if (missing > 2 * chunk) return "";
+    const auto full = chunk * layout.vpp;
+    return cat("; first=", full - missing / 2, " last=", full - (missing - missing / 2), " is legal");
+}
+
+template <class... Parts>
+[[noreturn]] void refuse(const Parts&... parts) {
+    throw UsageError(cat("the layout ", parts...));
+}
+
+void check_experts(const Layout& layout, const Model& model) {
+    const auto ranks = std::int64_t{layout.tp} * layout.cp * layout.dp;
+    if (layout.ep > 1) {
+        if (model.experts == 0) refuse("has ep=", layout.ep, ", but the model has no experts");
+        if (model.experts % layout.ep != 0)
+            refuse("has ep=", layout.ep, ", which does not divide the ", model.experts,
+                   " experts of the model");
+        if (ranks % layout.ep != 0)
+            refuse("has ep=", layout.ep, ", which does not divide its tp*cp*dp=", ranks);
+    }
+    if (layout.overlap_experts && layout.ep == 1) refuse("has overlap=ep, but ep=1 sends nothing to hide");
+    if (layout.dispatch_once && layout.ep == 1) refuse("has dispatch=once, but ep=1 sends nothing");
+    if (layout.etp == 1) return;
+    if (layout.etp < 1) refuse("has etp=", layout.etp, "; it takes 1 or more");
+    if (model.experts == 0) refuse("has etp=", layout.etp, ", but the model has no experts");
+    if (model.expert_ffn % layout.etp != 0)
+        refuse("has etp=", layout.etp, ", which does not divide the ", model.expert_ffn,
+               " columns of an expert");
+    if (ranks % (std::int64_t{layout.ep} * layout.etp) != 0)
+        refuse("has ep*etp=", std::int64_t{layout.ep} * layout.etp,
+               ", which does not divide its tp*cp*dp=", ranks);
+}
+
+void check_schedule(const Layout& layout, std::int64_t micro_batches) {
+    if (layout.schedule == Schedule::one_f_one_b) return;
+    const auto dual = layout.schedule == Schedule::dual_pipe;
+    const auto* name = dual ? "schedule=dualpipe" : "schedule=zb";
+    if (layout.pp == 1) refuse("has ", name, " on one stage; it takes pp=2 or more");
+    if (layout.vpp > 1) refuse("has ", name, " with vpp=", layout.vpp, "; it takes vpp=1");
+    if (!dual) return;
+    if (layout.pp % 2 != 0) refuse("has ", name, " with pp=", layout.pp, "; it takes an even pp");
+    if (micro_batches % 2 != 0 || micro_batches < 2 * std::int64_t{layout.pp})
+        refuse("has ", name,
+               ", which takes an even number of micro-batches, at least 2*pp=", 2 * std::int64_t{layout.pp},
+               "; there are ", micro_batches);
+}
+
+}  // namespace of_layout
+
 Mesh mesh(const Layout& layout) {
     auto axes = std::vector<Axis>{};
     for (const auto& [name, size] : {std::pair{"pp", layout.pp}, std::pair{"dp", layout.dp},
@@ -35,7 +108,7 @@ Mesh mesh(const Layout& layout) {
 }
 
 void check(const Layout& layout, const Model& model, std::int64_t batch, std::int64_t sequence) {
-    const auto refuse = [](const auto&... parts) { throw UsageError(cat("the layout ", parts...)); };
+    using namespace of_layout;
     using Size = std::pair<const char*, int>;
     auto devices = std::int64_t{1};
     for (const auto& [name, size] :
@@ -65,30 +138,29 @@ void check(const Layout& layout, const Model& model, std::int64_t batch, std::in
                layout.sequence_parallel ? " and sequence parallelism over tp=" : " and tp=", layout.tp,
                ", which cuts a sequence into ", parts, " parts; ", sequence,
                " tokens are not a multiple of it");
-    if (layout.ep > 1) {
-        if (model.experts == 0) refuse("has ep=", layout.ep, ", but the model has no experts");
-        if (model.experts % layout.ep != 0)
-            refuse("has ep=", layout.ep, ", which does not divide the ", model.experts,
-                   " experts of the model");
-        if (replicas * layout.tp % layout.ep != 0)
-            refuse("has ep=", layout.ep, ", which does not divide its tp*cp*dp=", replicas * layout.tp);
-    }
     const auto share = std::int64_t{layout.dp} * layout.micro_batch;
     if (batch < 1 || batch % share != 0)
         refuse("takes ", share, " sequences at a time (dp=", layout.dp, " times a micro-batch of ",
                layout.micro_batch, "), which do not divide a batch of ", batch);
+    check_experts(layout, model);
+    check_schedule(layout, batch / share);
+    if (layout.gradient_bytes != 0 && layout.gradient_bytes != 2 && layout.gradient_bytes != 4)
+        refuse("has gradients of ", layout.gradient_bytes, " bytes; it takes 2, 4, or 0 for the framework's");
+    if (layout.offload < 0 || layout.offload > 100)
+        refuse("has offload=", layout.offload, " percent; it takes 0 to 100");
     if (layout.first_layers < 0 || layout.last_layers < 0)
         refuse("has ", std::min(layout.first_layers, layout.last_layers),
                " layers on a stage; it takes 0, for even stages, or more");
     if (layout.pp == 1 && (layout.first_layers > 0 || layout.last_layers > 0))
         refuse("has layers of a first or last stage, but only one stage");
-    const auto uneven = layout.first_layers > 0 || layout.last_layers > 0;
     if (layout.vpp > 1) {
-        const auto chunks = std::int64_t{layout.pp} * layout.vpp;
         if (layout.pp == 1) refuse("has vpp=", layout.vpp, " on one stage; it takes pp=2 or more");
-        if (uneven || model.layers % chunks != 0)
-            refuse("has pp*vpp=", chunks, " chunks, which must have equally many layers, but ", model.layers,
-                   " layers", uneven ? " on uneven stages" : "");
+        if (!has_full_chunks(layout, model.layers))
+            refuse(
+                "has pp*vpp=", std::int64_t{layout.pp} * layout.vpp, " chunks for ", model.layers,
+                " layers; only the first chunk of the first stage and the last chunk of the last stage may "
+                "have fewer layers than the others",
+                legal_ends(layout, model.layers));
         if (batch / share % layout.pp != 0)
             refuse("has vpp=", layout.vpp, ", which takes a multiple of pp=", layout.pp,
                    " micro-batches; there are ", batch / share);

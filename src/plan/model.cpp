@@ -49,6 +49,7 @@ void check(const Model& model) {
                                          Size{"q_rank", model.q_rank},
                                          Size{"kv_rank", model.kv_rank},
                                          Size{"rope_dim", model.rope_dim},
+                                         Size{"most_nodes", model.most_nodes},
                                          Size{"window", model.window}};
     for (const auto& [name, size] : not_negative)
         if (size < 0 || size > width)
@@ -153,6 +154,7 @@ std::vector<Model> read_models(std::string_view text, std::string_view file) {
                            .q_rank = size("q_rank"),
                            .kv_rank = size("kv_rank"),
                            .rope_dim = size("rope_dim"),
+                           .most_nodes = size("most_nodes"),
                            .window = size("window"),
                            .sequence = size("default_seq")};
         if (model.layers == 0 || model.heads == 0) continue;

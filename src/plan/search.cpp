@@ -36,6 +36,11 @@ constexpr auto names = std::array<Name, 8>{{{"tp", &Options::tp},
                                             {"zero", &Options::zero},
                                             {"mbs", &Options::micro_batch}}};
 
+/// The settings of `Options::base`.
+constexpr auto kept = std::array<std::string_view, 8>{"etp",   "schedule", "overlap", "dispatch",
+                                                      "grads", "moments",  "acts",    "offload"};
+bool is_kept(std::string_view name) { return std::ranges::find(kept, name) != kept.end(); }
+
 /// Reads `tp=8`. `others` lists what else `option` accepts. Throws UsageError, which names `option`.
 std::pair<Range Options::*, int> setting_of(std::string_view text, std::string_view option,
                                             const std::vector<std::string_view>& others) {
@@ -75,8 +80,7 @@ public:
           options_(options),
           steps_(job),
           capacity_(options.capacity > 0 ? options.capacity : capacity(job.machine.device)),
-          micro_batches_(divisors(job.batch)),
-          chunks_(divisors(job.model.layers)) {}
+          micro_batches_(divisors(job.batch)) {}
 
     Found run() {
         add_families();
@@ -115,7 +119,14 @@ private:
                     if (job_.batch % dp != 0) continue;
                     for (const auto ep : divisors(std::max(1, model.experts))) {
                         if (!options_.ep.has(ep) || !legal_ep(model, tp, cp, dp, ep)) continue;
-                        auto family = Family{.mesh = {.tp = tp, .cp = cp, .ep = ep, .pp = pp, .dp = dp}};
+                        if (std::int64_t{tp} * cp * dp % (std::int64_t{ep} * options_.base.etp) != 0)
+                            continue;
+                        if (!has_schedule(pp)) continue;
+                        auto family = Family{.mesh = options_.base};
+                        family.mesh.tp = tp, family.mesh.cp = cp, family.mesh.ep = ep;
+                        family.mesh.pp = pp, family.mesh.dp = dp;
+                        family.mesh.overlap_experts = options_.base.overlap_experts && ep > 1;
+                        family.mesh.dispatch_once = options_.base.dispatch_once && ep > 1;
                         family.mesh.sequence_parallel = shares;
                         family.mesh.zero_group = options_.zero_group;
                         const auto [set, fresh] = sets.try_emplace({tp, cp, ep}, pieces_.size());
@@ -129,6 +140,18 @@ private:
         }
         found_.meshes = static_cast<std::int64_t>(families_.size());
         if (families_.empty()) refuse();
+    }
+
+    bool is_other_schedule() const { return options_.base.schedule != Schedule::one_f_one_b; }
+
+    bool has_schedule(int pp) const {
+        return !is_other_schedule() ||
+               (pp > 1 && (options_.base.schedule != Schedule::dual_pipe || pp % 2 == 0));
+    }
+
+    /// Returns a lower bound of the seconds; 0 for schedules whose bubble the bound does not know.
+    double bound_of(const Family& family, const Pieces& of, int vpp, std::int64_t count, bool partial) const {
+        return is_other_schedule() ? 0 : lower_bound(of, job_, family.mesh.pp, vpp, count, partial);
     }
 
     /// Throws UsageError that says why no layout is valid.
@@ -162,15 +185,30 @@ private:
     void each_micro_batch(const Family& family, const Each& each) const {
         const auto sequences = job_.batch / family.mesh.dp;
         for (std::size_t i = 0; i < micro_batches_.size(); ++i)
-            if (micro_batches_[i] <= sequences && sequences % micro_batches_[i] == 0 &&
-                options_.micro_batch.has(micro_batches_[i]))
-                each(i, sequences / micro_batches_[i]);
+            if (const auto count = sequences / micro_batches_[i];
+                micro_batches_[i] <= sequences && sequences % micro_batches_[i] == 0 &&
+                options_.micro_batch.has(micro_batches_[i]) &&
+                (options_.base.schedule != Schedule::dual_pipe ||
+                 (count % 2 == 0 && count >= 2 * family.mesh.pp)))
+                each(i, count);
     }
 
+    /// Calls `each(vpp)` for all numbers of chunks of even stages.
     template <class Each>
     void each_vpp(int pp, std::int64_t micro_batches, const Each& each) const {
-        for (const auto vpp : chunks_)
+        for (int vpp = 1; vpp <= (is_other_schedule() ? 1 : job_.model.layers / pp); ++vpp)
             if (options_.vpp.has(vpp) && legal_vpp(job_.model, pp, vpp, micro_batches)) each(vpp);
+    }
+
+    /// Calls `each(vpp, ends)` for all numbers of chunks, above 1, that uneven stages may have.
+    template <class Each>
+    void each_uneven_vpp(int pp, std::int64_t micro_batches, const Each& each) const {
+        if (!options_.uneven || pp == 1 || micro_batches % pp != 0 || is_other_schedule()) return;
+        for (int vpp = 2; vpp <= (job_.model.layers + 2) / pp; ++vpp) {
+            if (!options_.vpp.has(vpp)) continue;
+            if (const auto ends = interleaved_ends(job_.model.layers, pp, vpp); !ends.empty())
+                each(vpp, ends);
+        }
     }
 
     template <class Each>
@@ -184,16 +222,20 @@ private:
         auto any = false;
         family.bound = std::numeric_limits<double>::infinity();
         each_micro_batch(family, [&](std::size_t micro, std::int64_t count) {
-            each_vpp(family.mesh.pp, count, [&](int vpp) {
+            const auto bound = [&](int vpp) {
                 for (const auto kind : options_.recompute) {
                     any = true;
                     const auto partial = kind == Recompute::full && options_.some_layers;
-                    family.bound = std::min(family.bound, lower_bound(pieces(family, micro, kind), job_,
-                                                                      family.mesh.pp, vpp, count, partial));
+                    family.bound = std::min(
+                        family.bound, bound_of(family, pieces(family, micro, kind), vpp, count, partial));
                 }
+            };
+            each_vpp(family.mesh.pp, count, [&](int vpp) {
+                bound(vpp);
                 each_zero(
                     [&](int) { found_.layouts += static_cast<std::int64_t>(options_.recompute.size()); });
             });
+            each_uneven_vpp(family.mesh.pp, count, [&](int vpp, const auto&) { bound(vpp); });
         });
         return any;
     }
@@ -269,25 +311,43 @@ private:
 
     void look_at(const Family& family, bool uneven) {
         each_micro_batch(family, [&](std::size_t micro, std::int64_t count) {
-            each_vpp(family.mesh.pp, count, [&](int vpp) {
-                if (uneven && (vpp > 1 || family.mesh.pp == 1)) return;
+            // Calls `each(layout, pieces)` for all kinds of recomputation and stages of ZeRO.
+            const auto each_kind = [&](int vpp, const auto& each) {
                 for (const auto kind : options_.recompute) {
                     const auto& of = pieces(family, micro, kind);
                     const auto partial = kind == Recompute::full && options_.some_layers;
-                    if (lower_bound(of, job_, family.mesh.pp, vpp, count, partial) >= cutoff(family))
-                        continue;
+                    if (bound_of(family, of, vpp, count, partial) >= cutoff(family)) continue;
                     auto layout = family.mesh;
                     layout.micro_batch = micro_batches_[micro];
                     layout.vpp = vpp;
                     layout.recompute = kind;
                     each_zero([&](int zero) {
                         layout.zero = zero;
-                        if (uneven)
-                            look_at_uneven(family, layout, of, count, partial);
-                        else
-                            static_cast<void>(consider(family, layout, of));
+                        each(layout, of);
                     });
                 }
+            };
+            if (!uneven) {
+                each_vpp(family.mesh.pp, count, [&](int vpp) {
+                    each_kind(vpp, [&](const Layout& layout, const Pieces& of) {
+                        static_cast<void>(consider(family, layout, of));
+                    });
+                });
+                return;
+            }
+            if (family.mesh.pp > 1 && options_.vpp.has(1) && !is_other_schedule())
+                each_kind(1, [&](const Layout& layout, const Pieces& of) {
+                    look_at_uneven(family, layout, of, count,
+                                   layout.recompute == Recompute::full && options_.some_layers);
+                });
+            each_uneven_vpp(family.mesh.pp, count, [&](int vpp, const std::vector<Ends>& all) {
+                each_kind(vpp, [&](Layout layout, const Pieces& of) {
+                    for (const auto& ends : all) {
+                        layout.first_layers = ends.first;
+                        layout.last_layers = ends.last;
+                        static_cast<void>(consider(family, layout, of));
+                    }
+                });
             });
         });
     }
@@ -342,7 +402,6 @@ private:
     Steps steps_;
     std::int64_t capacity_;
     std::vector<int> micro_batches_;
-    std::vector<int> chunks_;  // numbers of chunks that stages may have
     std::vector<Family> families_;
     std::vector<PieceSet> pieces_;
     int least_dp_ = std::numeric_limits<int>::max();
@@ -367,8 +426,22 @@ void fix(Options& options, std::string_view text) {
         options.recompute = {layout.recompute};
         return;
     }
-    const auto [range, value] =
-        of_search::setting_of(text, detail::in_python("fix", "--fix"), {"recompute", "sp"});
+    if (of_search::is_kept(text.substr(0, text.find('=')))) {
+        const auto one = read_layout(text);
+        auto& base = options.base;
+        if (one.etp > 1) base.etp = one.etp;
+        if (one.schedule != Schedule::one_f_one_b) base.schedule = one.schedule;
+        if (one.overlap_experts) base.overlap_experts = true;
+        if (one.dispatch_once) base.dispatch_once = true;
+        if (one.gradient_bytes > 0) base.gradient_bytes = one.gradient_bytes;
+        if (one.bf16_moments) base.bf16_moments = true;
+        if (one.fp8_activations) base.fp8_activations = true;
+        if (one.offload > 0) base.offload = one.offload;
+        return;
+    }
+    auto others = std::vector<std::string_view>{"recompute", "sp"};
+    others.insert(others.end(), of_search::kept.begin(), of_search::kept.end());
+    const auto [range, value] = of_search::setting_of(text, detail::in_python("fix", "--fix"), others);
     options.*range = {value, value};
 }
 

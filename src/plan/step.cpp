@@ -3,8 +3,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <string_view>
+#include <utility>
 
 #include "plan/constants.hpp"
+#include "plan/stages.hpp"
 
 namespace rankmesh::plan {
 
@@ -68,6 +71,146 @@ struct Rates {
     }
 };
 
+double micro_batches(const Job& job, const Layout& layout) {
+    return std::max(1.0,
+                    static_cast<double>(job.batch) / (static_cast<double>(layout.dp) * layout.micro_batch));
+}
+
+/// The stages of a step: seconds of one micro-batch, and what the slowest stage does.
+struct Busy {
+    double slowest = 0;
+    double sum = 0;
+    Stage worst = {};
+    double less = 0;  ///< share of the layers of the slowest stage that are not computed again
+    double most = 0;  ///< layers that a device holds
+};
+
+Busy busy(const Pieces& pieces, const Layout& layout, const Model& model, double send) {
+    const auto saved = [&](double layers) {
+        return layout.recompute == Recompute::full && layout.recompute_layers > 0
+                   ? 1 - std::min<double>(layout.recompute_layers, layers) / std::max(1.0, layers)
+                   : 0.0;
+    };
+    auto found = Busy{};
+    const auto dual = layout.schedule == Schedule::dual_pipe;
+    const auto stages = stages_of(layout, model);
+    for (int stage = 0; stage < layout.pp; ++stage) {
+        auto here = stages[static_cast<std::size_t>(stage)];
+        if (dual) here += stages[static_cast<std::size_t>(layout.pp - 1 - stage)];
+        found.most = std::max(found.most, here.dense + here.expert);
+        // Half of the micro-batches run through the mirrored stage.
+        if (dual) here = {here.dense / 2, here.expert / 2, here.first / 2, here.last / 2};
+        const auto less = saved(here.dense + here.expert);
+        const auto seconds = send + here.dense * (pieces.dense.sum() - less * pieces.dense.again) +
+                             here.expert * (pieces.expert.sum() - less * pieces.expert.again) +
+                             here.first * pieces.embedding + here.last * pieces.head;
+        found.sum += seconds;
+        if (seconds > found.slowest) found.slowest = seconds, found.worst = here, found.less = less;
+    }
+    return found;
+}
+
+/// The communication of data parallelism, and the parameters that the optimizer of a device updates.
+struct Sharing {
+    double seconds = 0;
+    double parameters = 0;
+};
+
+/// `most`: layers that a device holds. `body`: seconds of compute that communication may run beside.
+Sharing data_parallel(const Job& job, const Layout& layout, const Rates& rates, const Parameters& counts,
+                      double most, double body) {
+    const auto& model = job.model;
+    const auto& stack = job.stack;
+    const auto tp = static_cast<double>(layout.tp);
+    const auto node = static_cast<double>(job.machine.node);
+    const auto micro_batches = of_step::micro_batches(job, layout);
+    const auto front = model.experts == 0 ? model.layers : model.dense_layers;
+    // Parameters of a device: `shared` ones, which all of dp and cp hold, and experts, which fewer ranks
+    // hold.
+    const auto share_of_experts = static_cast<double>(model.layers - front) / model.layers;
+    const auto beside = static_cast<double>(counts.expert_layer - counts.expert * model.experts);
+    const auto layer = (1 - share_of_experts) * static_cast<double>(counts.dense_layer) +
+                       (model.experts > 0 ? share_of_experts * beside : 0);
+    const auto vocabulary =
+        static_cast<double>(counts.embedding) / tp * (layout.pp > 1 || model.tied ? 1 : 2);
+    const auto shared = layer * most / tp + vocabulary;
+    const auto experts = model.experts == 0 ? 0.0
+                                            : static_cast<double>(counts.expert) * model.experts / layout.ep /
+                                                  layout.etp * most * share_of_experts;
+    const auto replicas = static_cast<double>(layout.dp) * layout.cp;
+    // Copies of an expert.
+    const auto copies = std::max(1.0, std::floor(tp * replicas / layout.ep / layout.etp));
+    const auto shards = static_cast<double>(layout.shards());
+    const auto local = tp < node ? std::max(1.0, std::min(replicas, std::floor(node / tp))) : 1.0;
+    const auto wire = layout.gradient_bytes > 0 ? layout.gradient_bytes : stack.gradient_bytes;
+    auto held = layout.zero > 0 ? shards : 1.0;  // the ranks that share the optimizer's state
+    auto seconds = 0.0;
+    if (layout.zero == 3) {
+        auto beside_compute =
+            micro_batches * rates.ring(2 * 2 * shared + wire * shared, shards, std::min(local, shards), 0);
+        beside_compute += micro_batches * (2 * rates.ring(2 * experts, copies, 1, stack.hop) +
+                                           rates.ring(wire * experts, copies, 1, stack.hop));
+        if (shards < replicas)
+            beside_compute += 2 * rates.ring(wire * shared / shards, replicas / shards, 1, stack.hop);
+        seconds = rates.exposed(beside_compute, body) + micro_batches * 3 * most * stack.hop * (shards - 1);
+    } else if (layout.zero == 2) {
+        // A chunk of an interleaved stage runs pp micro-batches in a row, and reduces its gradients once.
+        const auto times = layout.vpp > 1 ? micro_batches / layout.pp : micro_batches;
+        const auto beside_compute = times * (rates.ring(wire * shared, replicas, local, 0) +
+                                             rates.ring(wire * experts, copies, 1, stack.hop)) +
+                                    rates.ring(2 * shared, replicas, local, 0) +
+                                    rates.ring(2 * experts, copies, 1, stack.hop);
+        seconds = rates.exposed(beside_compute, body) + times * 2 * most * stack.hop * (replicas - 1);
+        held = replicas;
+    } else {
+        auto reduce = rates.ring(wire * shared, replicas, local, stack.hop);
+        reduce = layout.zero == 0
+                     ? 2 * reduce
+                     : reduce + rates.ring(2 * shared, shards, std::min(local, shards), stack.hop) +
+                           (layout.zero_group > 0 ? reduce : 0);
+        reduce +=
+            rates.ring(wire * experts, copies, 1, stack.hop) + rates.ring(2 * experts, copies, 1, stack.hop);
+        if (stack.overlaps) reduce = rates.exposed(reduce, body);
+        seconds = reduce + stack.shard_latency * std::max(0.0, held - std::floor(node / tp));
+    }
+    return {seconds, shared / held + experts / (layout.zero > 0 ? copies : 1.0)};
+}
+
+/// Returns the bubble of a schedule over that of 1F1B. `weights` and `again` are the shares of a micro-batch
+/// in which gradients of weights are computed, and in which the forward pass is computed again.
+double bubble_share(const Layout& layout, double weights, double again) {
+    const auto backward = (1 - again) * 2 / 3 + again;
+    switch (layout.schedule) {
+        case Schedule::zero_bubble:  // (pp - 1) (F + B - 2W): Qi et al., arXiv 2401.10241
+            return std::max(0.0, 1 - 2 * weights);
+        case Schedule::dual_pipe:  // (pp / 2 - 1) (F&B + B - 3W): DeepSeek-V3, arXiv 2412.19437, table 2
+            return (layout.pp / 2.0 - 1) / (layout.pp - 1) * std::max(0.0, 1 + backward - 3 * weights);
+        case Schedule::one_f_one_b:
+            break;
+    }
+    return 1;
+}
+
+/// Returns the relative error that 9 of 10 steps stay below, and what lies beyond the measured jobs.
+std::pair<double, std::string_view> interval(const Job& job, const Layout& layout, const Constants& c) {
+    auto error = c.interval;
+    auto beyond = std::string_view{};
+    if (job.model.experts > 0) error = std::max(error, c.interval_experts);
+    if (job.precision == Precision::fp8) error = std::max(error, c.interval_fp8);
+    const auto widen = [&](double by, std::string_view why) {
+        error += by;
+        if (beyond.empty()) beyond = why;
+    };
+    if (layout.devices() > c.measured_devices)
+        widen(c.interval_doubling * std::log2(layout.devices() / c.measured_devices),
+              "more devices than any measured job");
+    if (!job.machine.device.measured) widen(c.interval_unmeasured, "no measured step on this device");
+    if (layout.tp > job.machine.node) widen(c.interval_unmeasured, "no measured step with tp across nodes");
+    if (layout.schedule != Schedule::one_f_one_b)
+        widen(c.interval_unmeasured, "no measured step of this schedule");
+    return {std::min(error, 0.5), beyond};
+}
+
 }  // namespace of_step
 
 Steps::Steps(const Job& job) : Steps(job, of_step::fitted) {}
@@ -96,11 +239,12 @@ Pieces Steps::pieces(const Layout& layout) const {
 
     // The projections of attention.
     auto projections = of_step::Both{};
+    auto up = of_step::Both{};  // from the latent state
     if (model.kv_rank > 0) {
         projections += rates.layer(tokens, model.q_rank + model.kv_rank + model.rope_dim, hidden);
-        projections +=
-            rates.layer(tokens, heads * (head + model.rope_dim), model.q_rank > 0 ? model.q_rank : hidden);
-        projections += rates.layer(tokens, heads * 2 * head, model.kv_rank);
+        up += rates.layer(tokens, heads * (head + model.rope_dim), model.q_rank > 0 ? model.q_rank : hidden);
+        up += rates.layer(tokens, heads * 2 * head, model.kv_rank);
+        projections += up;
     } else {
         projections += rates.layer(tokens, (heads + 2 * kv_heads) * head, hidden);
     }
@@ -165,7 +309,7 @@ Pieces Steps::pieces(const Layout& layout) const {
                 again.attention = attention.forward;
                 break;
             case Recompute::elementwise:
-                again.compute = between_seconds;
+                again.compute = between_seconds + up.forward;
                 break;
             case Recompute::operations:
                 again.compute = linear.forward / 2 + between_seconds;
@@ -175,6 +319,12 @@ Pieces Steps::pieces(const Layout& layout) const {
                          cp_seconds.forward, ep_pass};
                 break;
         }
+        // All-to-all runs beside the compute of another micro-batch.
+        const auto shown = [&](double seconds, double beside) {
+            if (!layout.overlap_experts || seconds <= 0) return seconds;
+            return std::max(0.0, seconds - beside) + c.expert_overlap * std::min(seconds, beside);
+        };
+        again.ep = shown(again.ep, again.compute + again.attention);
         again = {again.compute * c.recompute, again.attention * c.recompute, again.tp * c.recompute,
                  again.cp * c.recompute, again.ep * c.recompute};
         one.again = again.sum();
@@ -183,7 +333,7 @@ Pieces Steps::pieces(const Layout& layout) const {
         one.attention = attention.forward + attention.backward + again.attention;
         one.tp = 2 * tp_pass + again.tp;
         one.cp = cp_seconds.forward + cp_seconds.backward + again.cp;
-        one.ep = 2 * ep_pass + again.ep;
+        one.ep = shown(2 * ep_pass, one.compute + one.attention - again.compute - again.attention) + again.ep;
         return one;
     };
 
@@ -195,35 +345,41 @@ Pieces Steps::pieces(const Layout& layout) const {
         pieces.dense = layer(linear, elementwise, tp_seconds, 0, 0);
     }
     if (model.experts > 0) {
-        const auto received =
-            tokens * model.top_k / tp;  // tokens of a device if all experts are equally busy
+        // Tokens of a device if all experts are equally busy: those that it sends, and those at its experts.
+        const auto etp = c.expert_tp > 0 ? static_cast<double>(layout.etp) : 1.0;
+        const auto sent = tokens * model.top_k / tp;
+        const auto received = sent * etp;
+        const auto width = model.expert_ffn / etp;
         const auto local_experts = model.experts / ep;
         auto linear = projections;
-        linear +=
-            rates.layer(received / local_experts, (matrices - 1) * model.expert_ffn, hidden, local_experts);
-        linear += rates.layer(received / local_experts, hidden, model.expert_ffn, local_experts);
+        linear += rates.layer(received / local_experts, (matrices - 1) * width, hidden, local_experts);
+        linear += rates.layer(received / local_experts, hidden, width, local_experts);
         if (model.shared_ffn > 0) {
             linear += rates.layer(tokens, (matrices - 1) * model.shared_ffn / tp, hidden);
             linear += rates.layer(tokens, hidden, model.shared_ffn / tp);
         }
-        const auto bytes = between + feed_forward(model.shared_ffn / tp) +
-                           2 * received * model.expert_ffn * matrices + 2 * received * hidden * c.dispatch;
+        const auto bytes = between + feed_forward(model.shared_ffn / tp) + 2 * received * width * matrices +
+                           2 * received * hidden * c.dispatch;
         auto pass = 0.0;
         if (layout.ep > 1) {
-            const auto local = std::min(ep, node);
-            const auto inside = 2 * received * hidden * (ep - 1) / ep / rates.scale_up;
+            const auto local = std::min(ep, std::max(1.0, std::floor(node / etp)));
+            const auto element = layout.fp8_activations ? 1.5 : 2.0;  // dispatch in FP8, combine in bfloat16
+            const auto inside = element * sent * hidden * (ep - 1) / ep / rates.scale_up;
             if (ep > local) {
                 const auto nodes = ep / local;
-                const auto copies = stack.tokens_once ? nodes * (1 - std::pow(1 - 1 / nodes, model.top_k))
-                                                      : static_cast<double>(model.top_k);
+                const auto once = stack.tokens_once || layout.dispatch_once;
+                auto copies = once ? nodes * (1 - std::pow(1 - 1 / nodes, model.top_k))
+                                   : static_cast<double>(model.top_k);
+                if (once && model.most_nodes > 0) copies = std::min<double>(copies, model.most_nodes);
                 const auto outside =
-                    2 * tokens / tp * hidden * copies * (nodes - 1) / nodes / rates.scale_out;
+                    element * tokens / tp * hidden * copies * (nodes - 1) / nodes / rates.scale_out;
                 pass = std::max(inside, outside);
             } else {
                 pass = inside;
             }
             pass = c.ep * 2 * (pass + c.all_to_all);
         }
+        pass += c.ep * 2 * rates.ring(2 * received * hidden, etp, std::min(etp, node), stack.hop);
         // Without a shared expert only attention, half of the layer, communicates over tp.
         pieces.expert = layer(linear, bytes * per_byte, tp_seconds * (model.shared_ffn > 0 ? 1 : 0.5), pass,
                               stack.expert_launch);
@@ -249,8 +405,7 @@ Step Steps::step(const Pieces& pieces, const Layout& layout) const {
     const auto node = static_cast<double>(job_.machine.node);
     const auto tokens =
         static_cast<double>(layout.micro_batch) * static_cast<double>(job_.sequence) / layout.cp;
-    const auto micro_batches = std::max(
-        1.0, static_cast<double>(job_.batch) / (static_cast<double>(layout.dp) * layout.micro_batch));
+    const auto micro_batches = of_step::micro_batches(job_, layout);
 
     auto send = 0.0;
     if (layout.pp > 1) {
@@ -261,41 +416,11 @@ Step Steps::step(const Pieces& pieces, const Layout& layout) const {
                layout.vpp;
     }
 
-    // The slowest stage, and the sum of all stages.
-    const auto saved = [&](int layers) {
-        return layout.recompute == Recompute::full && layout.recompute_layers > 0
-                   ? 1 - static_cast<double>(std::min(layout.recompute_layers, layers)) / std::max(1, layers)
-                   : 0.0;
-    };
-    auto slowest = 0.0, sum = 0.0;
-    auto dense = 0.0, expert = 0.0,
-         less = 0.0;  // layers of the slowest stage, and the share not computed again
-    auto on_first = false, on_last = false;
-    auto most = 0;
-    const auto front = model.experts == 0 ? model.layers : model.dense_layers;
-    auto before = 0;
-    for (int stage = 0; stage < layout.pp; ++stage) {
-        const auto layers = stage_layers(layout, model.layers, stage);
-        const auto dense_here = std::clamp(front - before, 0, layers);
-        before += layers;
-        most = std::max(most, layers);
-        const auto less_here = saved(layers);
-        auto seconds = send + dense_here * (pieces.dense.sum() - less_here * pieces.dense.again) +
-                       (layers - dense_here) * (pieces.expert.sum() - less_here * pieces.expert.again);
-        if (stage == 0) seconds += pieces.embedding;
-        if (stage == layout.pp - 1) seconds += pieces.head;
-        sum += seconds;
-        if (seconds > slowest) {
-            slowest = seconds;
-            dense = dense_here;
-            expert = layers - dense_here;
-            less = less_here;
-            on_first = stage == 0;
-            on_last = stage == layout.pp - 1;
-        }
-    }
+    const auto busy = of_step::busy(pieces, layout, model, send);
+    const auto& [slowest, sum, worst, less, most] = busy;
+    const auto [dense, expert, on_first, on_last] = worst;
     auto step = Step{};
-    const auto part = [&](double Pieces::Parts::*one) {
+    const auto part = [&, dense = dense, expert = expert](double Pieces::Parts::*one) {
         return micro_batches * (dense * (pieces.dense.*one - less * pieces.dense.repeated.*one) +
                                 expert * (pieces.expert.*one - less * pieces.expert.repeated.*one));
     };
@@ -305,56 +430,28 @@ Step Steps::step(const Pieces& pieces, const Layout& layout) const {
     step.cp = part(&Pieces::Parts::cp);
     step.ep = part(&Pieces::Parts::ep);
     step.pp = micro_batches * send;
-    step.head = micro_batches * ((on_first ? pieces.embedding : 0) + (on_last ? pieces.head : 0));
+    step.head = micro_batches * (on_first * pieces.embedding + on_last * pieces.head);
     const auto body = micro_batches * slowest;
-    if (layout.pp > 1) step.bubble = c.bubble * (sum - slowest) / layout.vpp;
-
-    // Parameters of a device: `shared` ones, which all of dp and cp hold, and experts, which fewer ranks
-    // hold.
-    const auto& counts = parameters_;
-    const auto share_of_experts = static_cast<double>(model.layers - front) / model.layers;
-    const auto beside = static_cast<double>(counts.expert_layer - counts.expert * model.experts);
-    const auto layer = (1 - share_of_experts) * static_cast<double>(counts.dense_layer) +
-                       (model.experts > 0 ? share_of_experts * beside : 0);
-    const auto vocabulary =
-        static_cast<double>(counts.embedding) / tp * (layout.pp > 1 || model.tied ? 1 : 2);
-    const auto shared = layer * most / tp + vocabulary;
-    const auto experts = model.experts == 0 ? 0.0
-                                            : static_cast<double>(counts.expert) * model.experts / layout.ep *
-                                                  most * share_of_experts;
-    const auto replicas = static_cast<double>(layout.dp) * layout.cp;
-    const auto copies = std::max(1.0, std::floor(tp * replicas / layout.ep));  // copies of an expert
-    const auto shards = static_cast<double>(layout.shards());
-    const auto local = tp < node ? std::max(1.0, std::min(replicas, std::floor(node / tp))) : 1.0;
-    const auto wire = stack.gradient_bytes;
-    auto held = layout.zero > 0 ? shards : 1.0;  // the ranks that share the optimizer's state
-    if (layout.zero == 3) {
-        auto beside_compute =
-            micro_batches * rates.ring(2 * 2 * shared + wire * shared, shards, std::min(local, shards), 0);
-        beside_compute += micro_batches * (2 * rates.ring(2 * experts, copies, 1, stack.hop) +
-                                           rates.ring(wire * experts, copies, 1, stack.hop));
-        if (shards < replicas)
-            beside_compute += 2 * rates.ring(wire * shared / shards, replicas / shards, 1, stack.hop);
-        step.dp = rates.exposed(beside_compute, body) + micro_batches * 3 * most * stack.hop * (shards - 1);
-    } else if (layout.zero == 2) {
-        const auto beside_compute = micro_batches * rates.ring(wire * shared, replicas, local, 0) +
-                                    rates.ring(2 * shared, replicas, local, 0);
-        step.dp = rates.exposed(beside_compute, body) + micro_batches * 2 * most * stack.hop * (replicas - 1);
-        held = replicas;
-    } else {
-        auto reduce = rates.ring(wire * shared, replicas, local, stack.hop);
-        reduce = layout.zero == 0
-                     ? 2 * reduce
-                     : reduce + rates.ring(2 * shared, shards, std::min(local, shards), stack.hop) +
-                           (layout.zero_group > 0 ? reduce : 0);
-        reduce +=
-            rates.ring(wire * experts, copies, 1, stack.hop) + rates.ring(2 * experts, copies, 1, stack.hop);
-        if (stack.overlaps) reduce = rates.exposed(reduce, body);
-        step.dp = reduce + stack.shard_latency * std::max(0.0, held - std::floor(node / tp));
+    const auto again = dense * (1 - less) * pieces.dense.again + expert * (1 - less) * pieces.expert.again;
+    const auto weights = (dense * (pieces.dense.compute - pieces.dense.repeated.compute) +
+                          expert * (pieces.expert.compute - pieces.expert.repeated.compute)) /
+                         3;
+    if (layout.pp > 1)
+        step.bubble =
+            c.bubble * (sum - slowest) / layout.vpp *
+            (c.schedule > 0 ? of_step::bubble_share(layout, weights / slowest, again / slowest) : 1);
+    if (layout.offload > 0) {
+        const auto bytes = kept(job_, layout);
+        const auto inputs = layout.recompute == Recompute::full ? 1 - less : 0.0;
+        const auto away = (1 - inputs) * (dense * bytes.offloaded_dense + expert * bytes.offloaded_expert) +
+                          inputs * (dense + expert) * bytes.offloaded_input;
+        const auto host = c.host[job_.machine.device.fp8_rate > 0 ? 1 : 0];
+        step.compute += std::max(0.0, 2 * micro_batches * away / host - body);
     }
-    step.dp *= c.dp;
-    step.optimizer = c.optimizer * c.optimizer_bytes *
-                     (shared / held + experts / (layout.zero > 0 ? copies : 1.0)) / rates.memory;
+
+    const auto sharing = of_step::data_parallel(job_, layout, rates, parameters_, most, body);
+    step.dp = c.dp * sharing.seconds;
+    step.optimizer = c.optimizer * c.optimizer_bytes * sharing.parameters / rates.memory;
 
     const auto devices = static_cast<double>(layout.tp) * layout.cp * layout.pp * layout.dp;
     const auto factor = stack.scale * (1 + c.stragglers * std::log2(std::max(1.0, devices / node)));
@@ -363,8 +460,10 @@ Step Steps::step(const Pieces& pieces, const Layout& layout) const {
         *one *= factor;
         step.seconds += *one;
     }
-    step.low = step.seconds / (1 + c.interval);
-    step.high = step.seconds / (1 - c.interval);
+    const auto [interval, beyond] = of_step::interval(job_, layout, c);
+    step.low = step.seconds / (1 + interval);
+    step.high = step.seconds / (1 - interval);
+    step.beyond = beyond;
     return step;
 }
 

@@ -24,13 +24,33 @@ struct Word {
 
 constexpr auto axes = std::array<Word, 4>{
     {{"pp", &Layout::pp, 1}, {"dp", &Layout::dp, 1}, {"cp", &Layout::cp, 1}, {"tp", &Layout::tp, 1}}};
-constexpr auto settings = std::array<Word, 7>{{{"ep", &Layout::ep, 1},
+constexpr auto settings = std::array<Word, 9>{{{"ep", &Layout::ep, 1},
                                                {"vpp", &Layout::vpp, 1},
                                                {"mbs", &Layout::micro_batch, 1},
                                                {"zero", &Layout::zero, 0},
                                                {"group", &Layout::zero_group, 0},
                                                {"first", &Layout::first_layers, 0},
-                                               {"last", &Layout::last_layers, 0}}};
+                                               {"last", &Layout::last_layers, 0},
+                                               {"etp", &Layout::etp, 1},
+                                               {"offload", &Layout::offload, 0}}};
+/// A setting with a few values. `apply` sets value number `at`.
+struct Choice {
+    std::string_view name;
+    std::vector<std::string_view> values;
+    void (*apply)(Layout& layout, std::size_t at);
+};
+const std::vector<Choice>& choices() {
+    static const auto all = std::vector<Choice>{
+        {"schedule",
+         {"1f1b", "zb", "dualpipe"},
+         [](Layout& l, std::size_t at) { l.schedule = static_cast<Schedule>(at); }},
+        {"overlap", {"ep"}, [](Layout& l, std::size_t) { l.overlap_experts = true; }},
+        {"dispatch", {"once"}, [](Layout& l, std::size_t) { l.dispatch_once = true; }},
+        {"grads", {"bf16", "fp32"}, [](Layout& l, std::size_t at) { l.gradient_bytes = at == 0 ? 2 : 4; }},
+        {"moments", {"bf16", "fp32"}, [](Layout& l, std::size_t at) { l.bf16_moments = at == 0; }},
+        {"acts", {"fp8", "bf16"}, [](Layout& l, std::size_t at) { l.fp8_activations = at == 0; }}};
+    return all;
+}
 constexpr auto recomputes =
     std::array<std::string_view, 5>{"none", "selective", "full", "elementwise", "operations"};
 
@@ -78,6 +98,15 @@ std::string settings_text(const Layout& layout) {
     if (layout.first_layers > 0) add("first=", layout.first_layers);
     if (layout.last_layers > 0) add("last=", layout.last_layers);
     if (layout.sequence_parallel != (layout.tp > 1)) add("sp=", layout.sequence_parallel ? 1 : 0);
+    if (layout.etp > 1) add("etp=", layout.etp);
+    if (layout.schedule != Schedule::one_f_one_b)
+        add("schedule=", layout.schedule == Schedule::zero_bubble ? "zb" : "dualpipe");
+    if (layout.overlap_experts) add("overlap=ep");
+    if (layout.dispatch_once) add("dispatch=once");
+    if (layout.gradient_bytes > 0) add("grads=", layout.gradient_bytes == 2 ? "bf16" : "fp32");
+    if (layout.bf16_moments) add("moments=bf16");
+    if (layout.fp8_activations) add("acts=fp8");
+    if (layout.offload > 0) add("offload=", layout.offload);
     return text;
 }
 
@@ -119,10 +148,18 @@ Layout read_layout(std::string_view text, int devices) {
             if (value != "0" && value != "1")
                 throw UsageError(cat("the layout's sp is ", in_quotes(value), "; it must be 0 or 1"));
             shares_sequence = value == "1";
+        } else if (const auto choice = std::ranges::find(choices(), name, &Choice::name);
+                   choice != choices().end()) {
+            const auto at = std::ranges::find(choice->values, value);
+            if (at == choice->values.end())
+                throw UsageError(cat("the layout's ", name, " is ", in_quotes(value), "; it must be ",
+                                     detail::listed({choice->values.begin(), choice->values.end()})));
+            choice->apply(layout, static_cast<std::size_t>(at - choice->values.begin()));
         } else {
             auto names = std::vector<std::string_view>{"recompute", "sp"};
             for (const auto& one : axes) names.push_back(one.name);
             for (const auto& one : settings) names.push_back(one.name);
+            for (const auto& one : choices()) names.push_back(one.name);
             const auto words = std::vector<std::string>(names.begin(), names.end());
             throw UsageError(cat(in_quotes(word),
                                  " is not part of a layout such as 'pp=4 dp=8 tp=8 mbs=1 zero=1'; parts are ",

@@ -108,6 +108,45 @@ TEST(PlanSubcommand, SaysHowManyOfTheLayersAStageOfTorchtitanHas) {
     }
 }
 
+TEST(PlanSubcommand, SaysUnevenInterleavedStagesInMegatronsFlags) {
+    for (const auto& [layout, flags] :
+         {std::pair{"pp=2 vpp=4 mbs=1", "--num-virtual-stages-per-pipeline-rank 4 --sequence"},
+          {"pp=2 vpp=17 mbs=1 first=16 last=16",
+           "--num-virtual-stages-per-pipeline-rank 17 --account-for-embedding-in-pipeline-split "
+           "--account-for-loss-in-pipeline-split --sequence"},
+          {"pp=2 vpp=3 mbs=1 first=17 last=15",
+           "--pipeline-model-parallel-layout 'Et*5|(t*6|)*4t*3L' --sequence"},
+          {"pp=4 mbs=1 first=7 last=7",
+           "--decoder-first-pipeline-num-layers 7 --decoder-last-pipeline-num-layers 7 --sequence"}}) {
+        const auto outcome =
+            rankmesh(plan_of(std::string("--as megatron --explain 'tp=2 zero=1 ") + layout + "'"));
+        EXPECT_NE(outcome.output.find(flags), std::string::npos) << outcome.output;
+    }
+}
+
+TEST(PlanSubcommand, SaysSettingsOfExpertsInMegatronsFlags) {
+    const auto words = std::string(
+        "plan grok1-314B --on 'node:64(400GB/s) gpu:8(450GB/s)' --device H100 --batch 512 --as megatron ");
+    const auto flags = [&](const std::string& layout) {
+        return rankmesh(words + "--explain '" + layout + "' 2>/dev/null").output;
+    };
+    const auto sharded = flags("tp=4 pp=8 ep=8 etp=1 mbs=1 zero=1 recompute=full grads=bf16 moments=bf16");
+    EXPECT_NE(sharded.find("--expert-model-parallel-size 8 --expert-tensor-parallel-size 1"),
+              std::string::npos)
+        << sharded;
+    EXPECT_NE(sharded.find("--grad-reduce-in-bf16 --use-precision-aware-optimizer --exp-avg-dtype bf16 "
+                           "--exp-avg-sq-dtype bf16"),
+              std::string::npos)
+        << sharded;
+    // Megatron shards experts like the other layers, unless another size is given.
+    const auto inside = flags("tp=4 pp=8 ep=8 etp=4 mbs=1 zero=1 recompute=full offload=50");
+    EXPECT_EQ(inside.find("--expert-tensor-parallel-size"), std::string::npos) << inside;
+    EXPECT_NE(inside.find("--activation-offload-fraction 0.50"), std::string::npos) << inside;
+    const auto hidden = json_of(words + "--fix overlap=ep --fix dispatch=once --json");
+    for (const auto& one : hidden["best"])
+        EXPECT_TRUE(one["pp"] == 1 || one["vpp"] > 1 || one["overlap_experts"] == false) << one;
+}
+
 TEST(PlanSubcommand, IsCalibratedByMeasuredSteps) {
     const auto plan = json_of(plan_of("--json"));
     const auto folder = support::Folder();
@@ -160,6 +199,45 @@ TEST(PlanSubcommand, FitsItsTableToTheTerminalAndLosesNothing) {
             EXPECT_NE(whole.find(table), std::string::npos);
         }
     }
+}
+
+TEST(PlanSubcommand, SaysWhichSettingsMakeSomethingFit) {
+    const auto words = std::string(
+        "plan 'layers=24 hidden=4096 heads=32 ffn=14336 gated vocab=32000 seq=4096' --on 'gpu:1(450GB/s)' "
+        "--device H100-SXM-80GB --batch 1 ");
+    const auto outcome = rankmesh(words);
+    EXPECT_EQ(outcome.exit_code, 1);
+    const auto at = outcome.output.find("fits with other settings: ");
+    ASSERT_NE(at, std::string::npos) << outcome.output;
+    auto layout = outcome.output.substr(at + 26);
+    layout = layout.substr(0, layout.find('\n'));
+    EXPECT_NE(layout.find("grads=bf16"), std::string::npos) << layout;
+    EXPECT_EQ(json_of(words + "--json")["relaxed"]["layout"], layout);
+    EXPECT_EQ(rankmesh(words + "--explain '" + layout + "'").exit_code, 0) << layout;
+}
+
+TEST(PlanSubcommand, SaysWhatItTakesForGranted) {
+    const auto says = [](const std::string& words, const std::string& line) {
+        const auto output =
+            rankmesh("plan llama3.1-8B --on 'node:4(400GB/s) gpu:8(450GB/s)' " + words, "export COLUMNS=500;")
+                .output;
+        EXPECT_NE(output.find(line), std::string::npos) << output;
+    };
+    says("--device V100-SXM-32GB --batch 64",
+         "assumed: matrix products in float16, because V100-SXM-32GB has none in bfloat16\n");
+    says("--device V100-SXM-32GB --batch 64 --precision fp8",
+         "assumed: no gain from fp8, because V100-SXM-32GB has no matrix products in it\n");
+    says("--device MI300X --batch 64",
+         "assumed: rates of MI300X from its data sheet and single matrix products, because no training step "
+         "on it "
+         "is published\n");
+    says("--device MI300X --batch 64", "wider range: no measured step on this device\n");
+    says("--device H100 --batch 64 --explain 'tp=16 mbs=1 zero=1'",
+         "assumed: each of the 8 kv heads on 2 ranks, because tp=16 exceeds their number\n");
+    says("--device H100 --batch 64 --explain 'tp=16 mbs=1 zero=1'",
+         "; wider: no measured step with tp across nodes)");
+    says("--device H100",
+         "assumed: a batch of 512 sequences: 4 Mi tokens or more, and one for every eight devices or more\n");
 }
 
 TEST(PlanSubcommand, FailsWhereNothingFits) {

@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <rankmesh/plan/layout.hpp>
 
+#include <set>
+#include <utility>
+
 #include <gtest/gtest.h>
 
+#include "plan/bounds.hpp"
 #include "support/text_of.hpp"
 
 namespace rankmesh::plan {
@@ -46,6 +50,41 @@ TEST(Layouts, GiveEveryLayerToOneStage) {
                 }
 }
 
+TEST(Layouts, MayShortenTheFirstAndTheLastChunkOnly) {
+    for (int layers = 2; layers <= 14; ++layers)
+        for (int pp = 2; pp <= layers; ++pp)
+            for (int vpp = 2; vpp <= layers; ++vpp) {
+                auto of = model;
+                of.layers = layers;
+                // Every split into full chunks, of which the first and the last may have fewer layers.
+                auto expected = std::set<std::pair<int, int>>{};
+                for (int chunk = 1; chunk <= layers; ++chunk)
+                    for (int first = 0; first <= chunk; ++first) {
+                        const auto last = pp * vpp * chunk - first - layers;
+                        if (last >= 0 && last <= chunk)
+                            expected.insert({chunk * vpp - first, chunk * vpp - last});
+                    }
+                auto legal = std::set<std::pair<int, int>>{};
+                for (int first = 0; first <= layers; ++first)
+                    for (int last = 0; last <= layers; ++last) {
+                        const auto layout =
+                            Layout{.pp = pp, .vpp = vpp, .first_layers = first, .last_layers = last};
+                        if (text_of([&] { check(layout, of, pp, 8); }).empty())
+                            legal.insert(
+                                {stage_layers(layout, layers, 0), stage_layers(layout, layers, pp - 1)});
+                    }
+                EXPECT_EQ(legal, expected) << layers << " layers, pp=" << pp << " vpp=" << vpp;
+                auto found = std::set<std::pair<int, int>>{};
+                if (legal_vpp(of, pp, vpp, pp)) found.insert({layers / pp, layers / pp});
+                for (const auto& ends : interleaved_ends(layers, pp, vpp)) {
+                    const auto layout =
+                        Layout{.pp = pp, .vpp = vpp, .first_layers = ends.first, .last_layers = ends.last};
+                    found.insert({stage_layers(layout, layers, 0), stage_layers(layout, layers, pp - 1)});
+                }
+                EXPECT_EQ(found, expected) << layers << " layers, pp=" << pp << " vpp=" << vpp;
+            }
+}
+
 TEST(Layouts, AreMeshes) {
     EXPECT_EQ(to_string(mesh({.tp = 8, .cp = 2, .pp = 4, .dp = 16})), "pp=4 dp=16 cp=2 tp=8");
     EXPECT_EQ(to_string(mesh({.tp = 8})), "tp=8");
@@ -76,8 +115,17 @@ TEST(Layouts, SayWhyTheyCannotBe) {
               "the layout shards inside 3 ranks, which do not divide its dp*cp=4");
     EXPECT_EQ(text({.pp = 13}), "the layout has pp=13 stages for 12 layers");
     EXPECT_EQ(text({.vpp = 2}), "the layout has vpp=2 on one stage; it takes pp=2 or more");
-    EXPECT_EQ(text({.pp = 2, .vpp = 4}),
-              "the layout has pp*vpp=8 chunks, which must have equally many layers, but 12 layers");
+    EXPECT_EQ(text({.pp = 4, .vpp = 2}),
+              "the layout has pp*vpp=8 chunks for 12 layers; only the first chunk of the first stage and the "
+              "last chunk of the last stage may have fewer layers than the others; first=2 last=2 is legal");
+    EXPECT_EQ(
+        text({.pp = 4, .vpp = 4}),
+        "the layout has pp*vpp=16 chunks for 12 layers; only the first chunk of the first stage and the "
+        "last chunk of the last stage may have fewer layers than the others");
+    EXPECT_EQ(text({.pp = 2, .vpp = 2, .first_layers = 2}),
+              "the layout has pp*vpp=4 chunks for 12 layers; only the first chunk of the first stage and the "
+              "last chunk of the last stage may have fewer layers than the others; even stages are legal");
+    EXPECT_EQ(text({.pp = 2, .vpp = 4, .first_layers = 6, .last_layers = 6}), "");
     EXPECT_EQ(text({.pp = 3, .vpp = 2}),
               "the layout has vpp=2, which takes a multiple of pp=3 micro-batches; there are 16");
     EXPECT_EQ(text({.pp = 2, .last_layers = 12}),

@@ -79,6 +79,10 @@ TEST(ReadModel, ReadsExpertsAndLatentAttention) {
         "expert_ffn=2048 shared=2048 "
         "dense=3 q_rank=1536 kv_rank=512 rope=64");
     EXPECT_EQ(without_name(plan::read_model(config_of_deepseek)), line);
+    auto routed = std::string(config_of_deepseek);
+    routed.insert(routed.find('{') + 1, R"("n_group": 8, "topk_group": 4, )");
+    EXPECT_EQ(plan::read_model(routed).most_nodes, 4);
+    EXPECT_EQ(plan::read_model(plan::to_line(plan::read_model(routed))).most_nodes, 4);
     EXPECT_EQ(
         without_name(plan::read_model("--num-layers 61 --hidden-size 7168 --num-attention-heads 128 "
                                       "--ffn-hidden-size 18432 --swiglu --vocab-size 129280 "

@@ -88,10 +88,6 @@ std::vector<Layout> all_layouts(const plan::Job& job) {
                                                .dp = job.devices / (tp * cp * pp)};
                             base.micro_batch = micro;
                             base.sequence_parallel = tp > 1;
-                            if (!is_legal(job, base)) {
-                                base.first_layers = 1;
-                                if (!is_legal(job, base)) continue;
-                            }
                             for (int first = 0; first <= (pp > 1 ? layers : 0); ++first)
                                 for (int last = 0; last <= (pp > 1 ? layers : 0); ++last) {
                                     base.first_layers = first;
@@ -231,7 +227,7 @@ TEST(Search, HasABoundThatNoLayoutGoesBelow) {
             const auto partial = layout.recompute == Recompute::full;
             EXPECT_LE(plan::lower_bound(pieces, job, layout.pp, layout.vpp, count, partial), seconds)
                 << to_string(layout);
-            if (layout.first_layers == 0 || layout.last_layers == 0 || layout.pp == 1) continue;
+            if (layout.first_layers == 0 || layout.last_layers == 0 || layout.vpp > 1) continue;
             EXPECT_LE(plan::split_bound(pieces, job, layout.pp, count, partial, layout.first_layers,
                                         layout.last_layers),
                       seconds)

@@ -23,6 +23,11 @@ struct Help {
 /// more memory. Runs another search for more memory.
 RANKMESH_EXPORT std::vector<Help> what_would_help(const Job& job, const Found& found, const Options& options);
 
+/// If no layout fits: returns the fastest layout that fits with gradients and moments in bfloat16,
+/// activations in FP8 (if the job computes in FP8), or activations in the memory of the host. Adds as few of
+/// these settings as possible.
+RANKMESH_EXPORT std::optional<Planned> fits_with(const Job& job, const Options& options);
+
 /// Returns the name of the longest part of a step except compute, as in `Step`: `tp`, `bubble`.
 RANKMESH_EXPORT std::string_view what_binds(const Step& step);
 
@@ -31,6 +36,7 @@ struct Explained {
     Planned planned = {};
     std::int64_t capacity = 0;
     /// If the layout does not fit: the fastest layout that fits with one changed setting, or else with two.
+    /// Spreads tensor parallelism over more nodes only if nothing else fits.
     std::optional<Planned> change = {};
     bool fits() const { return planned.memory.estimate <= capacity; }
 };

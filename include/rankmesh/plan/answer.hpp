@@ -50,6 +50,7 @@ struct Answer {
     std::optional<Found> found = {};
     std::size_t count = 10;  ///< most layouts of `found` to print
     std::vector<Help> help = {};
+    std::optional<Planned> relaxed = {};  ///< if nothing fits: see `fits_with`
     std::optional<Explained> explained = {};
     std::optional<FrameworkSettings> settings = {};
     /// Returns the best layout, or the explained layout; nullptr if no layout fits.

@@ -26,6 +26,8 @@ struct Device {
     int scale_up_size = 0;           ///< devices of one NVLink domain
     double scale_up_bandwidth = 0;   ///< per device, inside that domain
     double scale_out_bandwidth = 0;  ///< per device, between domains; 0: depends on the machine
+    bool bf16 = true;                ///< multiplies matrices in bfloat16; else the rates are of float16
+    bool measured = true;            ///< somebody published training steps on it
     std::string source = {};
     friend bool operator==(const Device&, const Device&) = default;
 };

@@ -14,6 +14,10 @@ namespace rankmesh::plan {
 /// operations, or these and every second matrix product.
 enum class Recompute : std::uint8_t { none, selective, full, elementwise, operations };
 
+/// The order of forward and backward passes in a pipeline: 1F1B, interleaved if a stage has several chunks;
+/// ZB-H1 of zero-bubble pipelines (Qi et al., arXiv 2401.10241); DualPipe (DeepSeek-V3, arXiv 2412.19437).
+enum class Schedule : std::uint8_t { one_f_one_b, zero_bubble, dual_pipe };
+
 /// The parallel sizes and settings of a job. It uses `tp * cp * pp * dp` devices; `ep` divides `tp * cp *
 /// dp`.
 struct Layout {
@@ -31,6 +35,14 @@ struct Layout {
     int recompute_layers = 0;  ///< recomputed layers per stage under `full`; 0: all
     int first_layers = 0;      ///< layers of the first stage; 0: stages are even
     int last_layers = 0;       ///< layers of the last stage; 0: stages are even
+    int etp = 1;               ///< tensor parallelism inside each expert; `ep * etp` divides `tp * cp * dp`
+    Schedule schedule = Schedule::one_f_one_b;
+    bool overlap_experts = false;  ///< all-to-all of experts runs beside the compute of another micro-batch
+    bool dispatch_once = false;    ///< sends a token to each node once, which passes it on (DeepEP)
+    int gradient_bytes = 0;        ///< per parameter, held and sent: 2 or 4; 0: as the framework does
+    bool bf16_moments = false;     ///< both moments of the optimizer in bfloat16
+    bool fp8_activations = false;  ///< inputs of matrix products kept, and tokens dispatched, in FP8
+    int offload = 0;               ///< percent of the activations that wait in the memory of the host
     friend bool operator==(const Layout&, const Layout&) = default;
 
     int devices() const { return tp * cp * pp * dp; }
@@ -40,6 +52,10 @@ struct Layout {
 /// Returns the number of layers of one stage. `first_layers` and `last_layers` fix the first and last stage.
 /// The other stages are as even as possible, larger ones first.
 RANKMESH_EXPORT int stage_layers(const Layout& layout, int layers, int stage);
+
+/// Returns the number of layers of a chunk. With `vpp` above 1 only the first chunk of the first stage and
+/// the last chunk of the last stage may have fewer.
+RANKMESH_EXPORT int chunk_layers(const Layout& layout, int layers);
 
 /// Returns the mesh of a layout, `pp=4 dp=8 cp=2 tp=8`, without axes of size 1.
 RANKMESH_EXPORT Mesh mesh(const Layout& layout);

@@ -39,6 +39,7 @@ struct Model {
     int q_rank = 0;             ///< multi-head latent attention (DeepSeek): rank of the query projection
     int kv_rank = 0;            ///< rank of the key-value projection; above 0: attention is latent
     int rope_dim = 0;           ///< rotary dimensions per head, in addition to `head_dim`
+    int most_nodes = 0;         ///< nodes to which a token is routed at most; 0: no limit
     int window = 0;             ///< keys that a query sees in every other layer
     std::int64_t sequence = 0;  ///< tokens per sequence if the job does not say
     friend bool operator==(const Model&, const Model&) = default;

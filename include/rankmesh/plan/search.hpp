@@ -33,8 +33,11 @@ struct Options {
     std::vector<Recompute> recompute = {Recompute::none, Recompute::selective, Recompute::full};
     std::optional<bool> sequence_parallel = {};  ///< nullopt: on if tp is larger than 1
     int zero_group = 0;                          ///< see `Layout`
-    bool uneven = true;                          ///< also try other layer counts on the first and last stage
-    bool some_layers = true;                     ///< also try to recompute only some layers of each stage
+    /// Settings that the search keeps: etp, schedule, overlap, gradients, moments, activations and
+    /// offloading. Stages of other schedules than 1F1B are as even as possible.
+    Layout base = {};
+    bool uneven = true;       ///< also try other layer counts on the first and last stage
+    bool some_layers = true;  ///< also try to recompute only some layers of each stage
     /// Returns whether to consider a layout; empty: all.
     std::function<bool(const Layout&)> allows = {};
     std::size_t count = 10;     ///< most layouts to return

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string_view>
 
 #include <rankmesh/core/export.hpp>
 #include <rankmesh/plan/job.hpp>
@@ -26,8 +27,12 @@ struct Step {
     double head = 0;    ///< embedding, output projection and loss
     double optimizer = 0;
     double seconds = 0;
-    double low = 0;  ///< 9 of 10 measured steps were between `low` and `high`
+    double low = 0;  ///< 9 of 10 measured steps of sources that no constant was fitted on were between
+                     ///< `low` and `high`
     double high = 0;
+    /// Why the range is wider: what the job has and the measured jobs have not, such as `more than 2304
+    /// devices`; else "".
+    std::string_view beyond = {};
 };
 
 struct Constants;

@@ -128,7 +128,19 @@ Answer answer(const Question& question) {
     if (!question.precision.empty() && question.precision != "bf16" && question.precision != "fp8")
         throw UsageError(cat(detail::in_python("precision", "--precision"), " must be bf16 or fp8, not ",
                              in_quotes(question.precision)));
-    if (question.precision.empty()) answer.assumed.emplace_back("matrix products in bf16");
+    const auto& device = job.machine.device;
+    if (!device.bf16)
+        answer.assumed.push_back(
+            cat("matrix products in float16, because ", device.name, " has none in bfloat16"));
+    else if (question.precision.empty())
+        answer.assumed.emplace_back("matrix products in bf16");
+    if (question.precision == "fp8" && device.fp8_rate <= 0)
+        answer.assumed.push_back(
+            cat("no gain from fp8, because ", device.name, " has no matrix products in it"));
+    if (!device.measured)
+        answer.assumed.push_back(cat("rates of ", device.name,
+                                     " from its data sheet and single matrix products, because no "
+                                     "training step on it is published"));
     job.precision = question.precision == "fp8" ? Precision::fp8 : Precision::bf16;
     say_links(*question.on, job.machine, answer.assumed);
     if (!question.as.empty()) {
@@ -172,7 +184,12 @@ Answer answer(const Question& question) {
         answer.count = question.count;
         answer.found = search(job, options);
         answer.help = what_would_help(job, *answer.found, options);
+        if (answer.found->best.empty() && answer.found->smallest) answer.relaxed = fits_with(job, options);
     }
+    if (const auto* planned = answer.planned(); planned != nullptr && planned->layout.tp > job.model.kv_heads)
+        answer.assumed.push_back(cat("each of the ", job.model.kv_heads, " kv heads on ",
+                                     planned->layout.tp / job.model.kv_heads,
+                                     " ranks, because tp=", planned->layout.tp, " exceeds their number"));
     if (const auto* planned = answer.planned();
         planned != nullptr && planned->memory.estimate <= answer.capacity && !question.as.empty())
         answer.settings = settings(job, planned->layout, question.as, *question.on);

@@ -32,10 +32,21 @@ Json json_of(const Planned& planned, std::int64_t capacity) {
             {"recompute_layers", layout.recompute_layers},
             {"first_layers", layout.first_layers},
             {"last_layers", layout.last_layers},
+            {"etp", layout.etp},
+            {"schedule", layout.schedule == Schedule::one_f_one_b   ? "1f1b"
+                         : layout.schedule == Schedule::zero_bubble ? "zb"
+                                                                    : "dualpipe"},
+            {"overlap_experts", layout.overlap_experts},
+            {"dispatch_once", layout.dispatch_once},
+            {"gradient_bytes", layout.gradient_bytes},
+            {"bf16_moments", layout.bf16_moments},
+            {"fp8_activations", layout.fp8_activations},
+            {"offload", layout.offload},
             {"step",
              {{"seconds", step.seconds},
               {"low", step.low},
               {"high", step.high},
+              {"beyond", step.beyond},
               {"compute", step.compute},
               {"attention", step.attention},
               {"tp", step.tp},
@@ -86,6 +97,7 @@ std::string to_json(const Answer& answer) {
         out["best"] = Json::array();
         for (std::size_t i = 0; i < std::min(answer.count, found->best.size()); ++i)
             out["best"].push_back(json_of(found->best[i], answer.capacity));
+        out["relaxed"] = answer.relaxed ? json_of(*answer.relaxed, answer.capacity) : Json();
         out["smallest"] = found->smallest ? json_of(*found->smallest, answer.capacity) : Json();
         out["help"] = Json::array();
         for (const auto& help : answer.help)

@@ -23,6 +23,9 @@ void read_experts(const Fields& fields, std::string_view type, Model& model) {
         model.shared_ffn = *shared * model.expert_ffn;
     if (const auto shared = fields.number({"shared_expert_intermediate_size"}, 0)) model.shared_ffn = *shared;
     model.dense_layers = fields.number({"first_k_dense_replace"}, 0).value_or(0);
+    // DeepSeek trains with as many groups of experts as nodes.
+    if (const auto groups = fields.number({"n_group"}, 0); groups && *groups > 1)
+        model.most_nodes = fields.number({"topk_group"}, 0).value_or(0);
     for (const auto* name : {"decoder_sparse_step", "moe_layer_freq"})
         if (const auto every = fields.number({name}); every && *every != 1)
             fields.fail(cat(name, " is ", *every,

@@ -23,7 +23,7 @@ struct Size {
     int least = 1;
 };
 
-constexpr auto sizes = std::array<Size, 17>{{{"layers", &Model::layers},
+constexpr auto sizes = std::array<Size, 18>{{{"layers", &Model::layers},
                                              {"hidden", &Model::hidden},
                                              {"heads", &Model::heads},
                                              {"kv", &Model::kv_heads},
@@ -38,6 +38,7 @@ constexpr auto sizes = std::array<Size, 17>{{{"layers", &Model::layers},
                                              {"q_rank", &Model::q_rank},
                                              {"kv_rank", &Model::kv_rank},
                                              {"rope", &Model::rope_dim},
+                                             {"most_nodes", &Model::most_nodes},
                                              {"window", &Model::window},
                                              {"seq", nullptr}}};
 constexpr auto flags = std::array<std::pair<std::string_view, bool Model::*>, 2>{

@@ -47,14 +47,36 @@ std::string mesh_text(const Layout& layout, const Cluster& cluster, std::vector<
     }
     if (layout.ep == 1) return text;
     return cat(text, "; ", layout.pp > 1 ? cat("pp=", layout.pp, " ") : "",
-               "edp=", layout.devices() / layout.pp / layout.ep, " ep=", layout.ep);
+               "edp=", layout.devices() / layout.pp / layout.ep / layout.etp, " ep=", layout.ep,
+               layout.etp > 1 ? cat(" etp=", layout.etp) : "");
+}
+
+/// Returns Megatron's flags for the layers of the first and last stage.
+std::string megatron_ends(const Layout& layout, int layers) {
+    const auto chunk = chunk_layers(layout, layers);
+    const auto first = layout.vpp * chunk - stage_layers(layout, layers, 0);
+    const auto last = layout.vpp * chunk - stage_layers(layout, layers, layout.pp - 1);
+    if (layout.vpp == 1) {
+        auto text = std::string{};
+        if (layout.first_layers > 0) text = cat(" --decoder-first-pipeline-num-layers ", layout.first_layers);
+        if (layout.last_layers > 0) text += cat(" --decoder-last-pipeline-num-layers ", layout.last_layers);
+        return text;
+    }
+    auto text = cat(" --num-virtual-stages-per-pipeline-rank ", layout.vpp);
+    if (first <= 1 && last <= 1) {
+        if (first == 1) text += " --account-for-embedding-in-pipeline-split";
+        if (last == 1) text += " --account-for-loss-in-pipeline-split";
+        return text;
+    }
+    // Stages are separated by |, t is a layer. This flag implies the number of chunks.
+    const auto times = [](int count) { return count > 0 ? cat("t*", count) : ""; };
+    return cat(" --pipeline-model-parallel-layout 'E", times(chunk - first), "|(t*", chunk, "|)*",
+               layout.pp * layout.vpp - 2, times(chunk - last), "L'");
 }
 
 std::string megatron(const Job& job, const Layout& layout, std::string text) {
     const auto add = [&](const auto&... parts) { text += cat(" ", parts...); };
-    if (layout.vpp > 1) add("--num-virtual-stages-per-pipeline-rank ", layout.vpp);
-    if (layout.first_layers > 0) add("--decoder-first-pipeline-num-layers ", layout.first_layers);
-    if (layout.last_layers > 0) add("--decoder-last-pipeline-num-layers ", layout.last_layers);
+    text += megatron_ends(layout, job.model.layers);
     if (layout.sequence_parallel) add("--sequence-parallel");
     if (layout.zero > 0) add("--use-distributed-optimizer");
     if (layout.recompute == Recompute::selective) add("--recompute-granularity selective");
@@ -63,6 +85,19 @@ std::string megatron(const Job& job, const Layout& layout, std::string text) {
     if (layout.recompute_layers > 0)
         add("--recompute-granularity full --recompute-method block --recompute-num-layers ",
             layout.recompute_layers / layout.vpp);
+    if (layout.recompute == Recompute::elementwise)
+        add("--recompute-granularity selective --recompute-modules layernorm",
+            job.model.kv_rank > 0 ? " mla_up_proj" : "", job.model.experts > 0 ? " moe_act" : "");
+    if (layout.overlap_experts) add("--overlap-moe-expert-parallel-comm");
+    if (layout.dispatch_once) add("--moe-token-dispatcher-type flex --moe-flex-dispatcher-backend deepep");
+    if (layout.gradient_bytes == 2) add("--grad-reduce-in-bf16");
+    if (layout.bf16_moments)
+        add("--use-precision-aware-optimizer --exp-avg-dtype bf16 --exp-avg-sq-dtype bf16");
+    if (layout.offload > 0)
+        add("--fine-grained-activation-offloading --offload-modules attn_norm qkv_linear core_attn attn_proj "
+            "mlp_norm",
+            job.model.experts > 0 ? " expert_fc1 moe_act" : "", " --activation-offload-fraction ",
+            layout.offload == 100 ? "1" : cat("0.", layout.offload < 10 ? "0" : "", layout.offload));
     add("--micro-batch-size ", layout.micro_batch, " --global-batch-size ", job.batch, " --seq-length ",
         job.sequence);
     if (job.precision == Precision::fp8)
@@ -130,6 +165,13 @@ FrameworkSettings settings(const Job& job, const Layout& layout, std::string_vie
         said.notes.push_back(
             cat(*conversion.moved, " of ", conversion.ranks, " ranks stand elsewhere than in ", said.mesh));
     if (framework == "megatron") {
+        if (layout.schedule != Schedule::one_f_one_b)
+            said.notes.emplace_back(
+                layout.schedule == Schedule::zero_bubble
+                    ? "lost: schedule=zb: Megatron runs 1F1B, interleaved if a stage has several chunks"
+                    : "lost: schedule=dualpipe: Megatron runs 1F1B, interleaved if a stage has several "
+                      "chunks");
+        if (layout.fp8_activations) said.notes.emplace_back("lost: acts=fp8: no flag of Megatron says it");
         said.text = megatron(job, layout, *conversion.text);
     } else if (framework == "torchtitan") {
         said.text = torchtitan(job, layout, *conversion.text);
@@ -148,7 +190,10 @@ void restrict_to(std::string_view framework, Options& options) {
         // Its distributed optimizer shards only the optimizer.
         options.zero.most = std::min(options.zero.most, 1);
         // It counts the layers of each chunk.
-        options.allows = [](const Layout& l) { return l.recompute_layers % l.vpp == 0; };
+        // It hides all-to-all of experts behind another chunk.
+        options.allows = [](const Layout& l) {
+            return l.recompute_layers % l.vpp == 0 && (!l.overlap_experts || l.pp == 1 || l.vpp > 1);
+        };
     } else if (framework == "torchtitan") {
         // Its FSDP shards everything. Interleaved schedules have two stages per rank by default.
         options.zero.least = std::max(options.zero.least, 2);

@@ -6,9 +6,13 @@
 #include <iterator>
 #include <string>
 
-#include "bench/plan_score/report.hpp"
-#include "bench/plan_score/rows.hpp"
-#include "bench/plan_score/terms.hpp"
+#include <rankmesh/plan/step.hpp>
+
+#include "bench/plan/fit.hpp"
+#include "bench/plan/report.hpp"
+#include "bench/plan/rows.hpp"
+#include "bench/plan/terms.hpp"
+
 #include "support/command.hpp"
 #include "support/text_of.hpp"
 
@@ -18,6 +22,13 @@ namespace {
 std::string published() {
     auto in = std::ifstream(RANKMESH_PUBLISHED);
     return {std::istreambuf_iterator<char>(in), {}};
+}
+
+/// The shapes of the measured models.
+Known shapes() {
+    auto in = std::ifstream(RANKMESH_PLAN_MODELS);
+    const auto text = std::string(std::istreambuf_iterator<char>(in), {});
+    return {.models = read_models(text, RANKMESH_PLAN_MODELS), .devices = {}};
 }
 
 /// The first line and the first row with `from` in it written as `to`.
@@ -36,7 +47,7 @@ std::string last_line(std::string text) {
 }
 
 TEST(Rows, AreReadAsTheirSourcesWroteThem) {
-    const auto table = read(published(), "published.csv", {});
+    const auto table = read(published(), "published.csv", shapes());
     ASSERT_EQ(table.rows.size(), 12U);
     EXPECT_TRUE(table.left_out.empty());
     const auto& first = table.rows[0];
@@ -128,7 +139,7 @@ TEST(Rows, ThatCannotBeScoredAreCountedWithTheReason) {
 }
 
 TEST(Scores, OfPublishedRowsAreClose) {
-    const auto table = read(published(), "published.csv", {});
+    const auto table = read(published(), "published.csv", shapes());
     const auto errors = step_errors(predict(table.rows));
     EXPECT_EQ(errors.rows, 11);
     EXPECT_LT(errors.mean, 4.5);
@@ -136,7 +147,7 @@ TEST(Scores, OfPublishedRowsAreClose) {
 }
 
 TEST(Scores, AreThoseOfRowsWhoseErrorsAreKnown) {
-    auto table = read(published(), "published.csv", {});
+    auto table = read(published(), "published.csv", shapes());
     auto scored = predict(table.rows);
     for (std::size_t i = 0; i < scored.size(); ++i) {
         scored[i].refused = false;
@@ -157,7 +168,7 @@ TEST(Scores, AreThoseOfRowsWhoseErrorsAreKnown) {
 }
 
 TEST(Scores, FallWithEachTermThatIsLeftOutWhereItIsTheOnlyOne) {
-    auto table = read(published(), "published.csv", {});
+    auto table = read(published(), "published.csv", shapes());
     const auto all = predict(table.rows);
     for (const auto& term : terms()) {
         const auto left = predict(table.rows, &term);
@@ -167,10 +178,66 @@ TEST(Scores, FallWithEachTermThatIsLeftOutWhereItIsTheOnlyOne) {
             changed = changed || left[i].seconds != all[i].seconds;
         }
         const auto absent = term.name == "cp" || term.name == "ep" || term.name == "shards" ||
-                            term.name == "expert-launch" || term.name == "alignment" ||
-                            term.name == "overlap";
+                            term.name == "expert-launch" || term.name.starts_with("expert-") ||
+                            term.name == "most-nodes" || term.name == "schedule" ||
+                            term.name == "alignment" || term.name == "overlap";
         EXPECT_EQ(changed, !absent) << term.name;
     }
+}
+
+/// The rows of a table in bench/plan.
+std::vector<Row> rows_of(const std::string& name) {
+    auto in = std::ifstream(RANKMESH_SOURCE "/bench/plan/" + name);
+    const auto text = std::string(std::istreambuf_iterator<char>(in), {});
+    return read(text, name, shapes()).rows;
+}
+
+TEST(Scores, RefuseNoPublishedLayoutOfALargeJob) {
+    const auto rows = rows_of("large.csv");
+    ASSERT_EQ(rows.size(), 7U);
+    for (const auto& one : predict(rows)) {
+        EXPECT_FALSE(one.refused) << one.row->name << " needs " << one.memory << " GiB";
+        EXPECT_NO_THROW(check(one.row->layout, one.row->job.model, one.row->job.batch, one.row->job.sequence))
+            << one.row->name;
+        const auto step = Steps(one.row->job).step(one.row->layout);
+        if (one.row->family == "llama3-405B") {
+            EXPECT_LE(step.low, *one.row->seconds) << one.row->name;
+            EXPECT_GE(step.high, *one.row->seconds) << one.row->name;
+            EXPECT_EQ(step.beyond, "more devices than any measured job");
+        }
+    }
+}
+
+TEST(Scores, OfRecipesLieInTheirRanges) {
+    const auto rows = rows_of("recipes.csv");
+    ASSERT_GT(rows.size(), 100U);
+    auto inside = 0;
+    for (const auto& row : rows) {
+        const auto step = Steps(row.job).step(row.layout);
+        inside += step.low <= *row.seconds && *row.seconds <= step.high ? 1 : 0;
+    }
+    EXPECT_GE(inside, 0.9 * static_cast<double>(rows.size()));
+    for (const auto& one : predict(rows)) EXPECT_FALSE(one.refused) << one.row->name;
+}
+
+TEST(Fits, FindTheValuesThatMadeTheRows) {
+    auto rows = rows_of("recipes.csv");
+    const auto all = parameters_to_fit();
+    auto values = std::vector<double>{};
+    for (const auto& one : all) values.push_back(one.start * (one.name == "edge" ? 1.3 : 1));
+    const auto errors = errors_with(values, rows);
+    for (std::size_t i = 0; i < rows.size(); ++i) *rows[i].seconds *= 1 + errors[i];
+    const auto found = fit(rows);
+    ASSERT_EQ(found.size(), all.size());
+    for (const auto error : errors_with(found, rows)) EXPECT_LT(std::abs(error), 0.01);
+    auto start = std::vector<double>{};
+    for (const auto& one : all) start.push_back(one.start);
+    const auto worst = [&](const std::vector<double>& with) {
+        auto most = 0.0;
+        for (const auto error : errors_with(with, rows)) most = std::max(most, std::abs(error));
+        return most;
+    };
+    EXPECT_LT(worst(found), worst(start));
 }
 
 TEST(Scores, OfNoRowsAreSaid) {

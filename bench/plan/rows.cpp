@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "bench/plan_score/rows.hpp"
+#include "bench/plan/rows.hpp"
 
 #include <algorithm>
 #include <charconv>
@@ -163,8 +163,13 @@ Table read(std::string_view text, std::string_view file, const Known& beside) {
         }
         const auto* model =
             find(models(), beside.models, [&](const auto& one) { return one.name == csv.text(i, "model"); });
-        const auto* device = find(devices(), beside.devices,
-                                  [&](const auto& one) { return is_named(one, csv.text(i, "device")); });
+        // The box of this source is slower than other B200, see devices.csv.
+        const auto kind = cat(csv.text(i, "device"), row.family == "simumax-b200" ? "-SimuMax" : "");
+        const auto* device =
+            find(devices(), beside.devices, [&](const auto& one) { return is_named(one, kind); });
+        if (device == nullptr)
+            device = find(devices(), beside.devices,
+                          [&](const auto& one) { return is_named(one, csv.text(i, "device")); });
         if (model == nullptr) {
             leave_out(cat("the shape of ", in_quotes(csv.text(i, "model")), " is not known"));
             continue;
@@ -227,16 +232,23 @@ Table read(std::string_view text, std::string_view file, const Known& beside) {
         const auto all = job.model.layers, pp = layout.pp;
         if (pp > 1 && all % pp != 0) {
             const auto each = (all + pp - 1) / pp;
-            if (pp > 2 && (all + 2) % pp == 0 && (all + 2) / pp > 1)
+            if (pp > 2 && (all + 2) % pp == 0 && (all + 2) / pp >= layout.vpp)
                 layout.first_layers = layout.last_layers = (all + 2) / pp - 1;
             else if (all - each * (pp - 1) >= 1)
                 layout.last_layers = all - each * (pp - 1);
         }
+        if (has(words, "gradients sent in bf16")) layout.gradient_bytes = 2;
+        layout.bf16_moments = has(words, "bf16 moments");
+        layout.fp8_activations = has(words, "fp8 activations");
+        layout.overlap_experts = has(words, "overlap of all-to-all");
+        if (has(words, "DualPipe")) layout.schedule = Schedule::dual_pipe;
+        if (has(words, "experts also sharded by tp")) layout.etp = layout.tp;
         row.smallest = layout;
-        if (recompute.empty() || recompute == "?") row.smallest.recompute = Recompute::full;
+        if (recompute.empty() || recompute == "?" || has(words, "k not stated"))
+            row.smallest.recompute = Recompute::full;
         row.offloaded = std::clamp(number_after(words, "offload alpha=").value_or(0), 0.0, 1.0);
-        const auto kind = csv.text(i, "mem_kind");
-        row.allocated = has(kind, "alloc") || has(kind, "max_mem");
+        const auto read_by = csv.text(i, "mem_kind");
+        row.allocated = has(read_by, "alloc") || has(read_by, "max_mem");
         table.rows.push_back(std::move(row));
     }
     return table;

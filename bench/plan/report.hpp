@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "bench/plan_score/rows.hpp"
-#include "bench/plan_score/terms.hpp"
+#include "bench/plan/rows.hpp"
+#include "bench/plan/terms.hpp"
 
 namespace rankmesh::plan::score {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "bench/plan_score/report.hpp"
+#include "bench/plan/report.hpp"
 
 #include <algorithm>
 #include <array>

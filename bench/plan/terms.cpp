@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "bench/plan_score/terms.hpp"
+#include "bench/plan/terms.hpp"
 
 namespace rankmesh::plan::score {
 
@@ -20,6 +20,10 @@ std::span<const Term> terms() {
         {"tp", "tensor-parallel communication", [](Constants& c, Job&) { c.tp = 0; }},
         {"cp", "context-parallel communication", [](Constants& c, Job&) { c.cp = 0; }},
         {"ep", "all-to-all of experts", [](Constants& c, Job&) { c.ep = 0; }},
+        {"expert-tp", "experts that are sharded inside", [](Constants& c, Job&) { c.expert_tp = 0; }},
+        {"expert-overlap", "all-to-all beside compute", [](Constants& c, Job&) { c.expert_overlap = 1; }},
+        {"most-nodes", "routing to a few nodes only", [](Constants&, Job& job) { job.model.most_nodes = 0; }},
+        {"schedule", "bubbles of other schedules than 1F1B", [](Constants& c, Job&) { c.schedule = 0; }},
         {"dp", "data-parallel communication", [](Constants& c, Job&) { c.dp = 0; }},
         {"overlap", "cost of what runs beside compute", [](Constants& c, Job&) { c.overlap = 0; }},
         {"pp", "sends between stages", [](Constants& c, Job&) { c.pp = 0; }},
