@@ -12,25 +12,38 @@ class Framework(Original):
     options: tuple = ()  # of pytest
 
 
+def _files(ranks, root, names, **folders):
+    """Files of tests by their names: `a b` in the root, `folder="a b"` in root/folder; __ is / there."""
+    files = [f"{root}/{name}.py" for name in names.split()]
+    for folder, each in folders.items():
+        files += [f"{root}/{folder.replace('__', '/')}/test_{name}.py" for name in each.split()]
+    return dict.fromkeys(files, ranks)
+
+
 FRAMEWORKS = {
     "megatron": Framework(
         package="megatron",
         install="rankmesh.megatron",
-        # As run_ci_test.sh there runs them.
-        files={
-            "tests/unit_tests/test_hyper_comm_grid.py": 8,
-            "tests/unit_tests/test_parallel_state.py": 8,
-            "tests/unit_tests/test_process_groups_config.py": 8,
-            **{f"tests/unit_tests/tensor_parallel/test_{n}.py": 8 for n in "cross_entropy data initialization layers mappings random tensor_parallel_utils tp_attrs_without_init".split()},
-            **{f"tests/unit_tests/pipeline_parallel/test_{n}.py": 8 for n in "bridge_communicator multimodule_communicator".split()},
-            **{f"tests/unit_tests/models/mimo/test_mimo_colocated_communicator.py": 8},
-            **{f"tests/unit_tests/resharding/test_{n}.py": 8 for n in "cache_refresh communication_scheduler copy_services dp_balancing execution model_swap mxfp8_refit planner refit_cache task_segmenter workload_packer".split()},
-            **{f"tests/unit_tests/dist_checkpointing/test_{n}.py": 8 for n in "async_save async_utils_shutdown checkpointable drop_redundant_extra_state fp8 fully_parallel global_metadata_reuse integrity layer_wise_optimizer local mapping msc nonpersistent optimizer pg_distribution_cache pipeline_parallel_layout replication rerun_state_machine_ckpt safe_globals save_tokenizer_assets serialization strict torch_dist validation".split()},
-            "tests/unit_tests/dist_checkpointing/models/test_mlp_glu.py": 8,
-        },
-        stubs=("megatron.training","tests.test_utils.python_scripts.download_unit_tests_dataset"),  # which test_utilities.py imports
-        bare=(),
-        needs={"pytest_mock": "pytest-mock"},
+        # As run_ci_test.sh there runs them. Left out are files that need Transformer Engine, megatron.training or CUDA.
+        files=_files(
+            8,
+            "tests/unit_tests",
+            "test_hyper_comm_grid test_parallel_state test_process_groups_config",
+            tensor_parallel="cross_entropy data layers mappings random tensor_parallel_utils tp_attrs_without_init",
+            pipeline_parallel="bridge_communicator multimodule_communicator",
+            models__mimo="mimo_colocated_communicator",
+            resharding="cache_refresh communication_scheduler copy_services dp_balancing execution model_swap planner"
+            " refit_cache task_segmenter workload_packer",
+            dist_checkpointing="async_save async_utils_shutdown checkpointable drop_redundant_extra_state fully_parallel"
+            " global_metadata_reuse integrity mapping msc nonpersistent pg_distribution_cache pipeline_parallel_layout"
+            " safe_globals save_tokenizer_assets serialization torch_dist validation",
+            dist_checkpointing__models="mlp_glu gpt_model",
+        ),
+        stubs=(
+            "megatron.training",  # which test_utilities.py imports
+            "tests.test_utils.python_scripts.download_unit_tests_dataset",  # which conftest.py calls
+        ),
+        needs={"pytest_mock": "pytest-mock", "triton": "triton"},
     ),
     "deepspeed": Framework(
         package="deepspeed",

@@ -202,8 +202,8 @@ def test_files_take_the_place_of_a_checkout(originals: Any, tmp_path: Path, caps
 
 
 def test_it_says_what_is_not_there(originals: Any, tmp_path: Path, capsys: Any) -> None:
+    needs = {"json": "x", "absent_too": "absent-too", "pytest": "pytest==0.1"}
     with pytest.raises(SystemExit):
-        needs = {"json": "x", "absent_too": "absent-too", "pytest": "pytest==0.1"}
         run(originals, tmp_path, capsys, {"tests/test_sizes.py": 0}, needs=needs)
     installed = f"has pytest=={pytest.__version__} in place of pytest==0.1"
     install = f"{sys.executable} -m pip install absent-too pytest==0.1"
