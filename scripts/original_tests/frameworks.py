@@ -48,7 +48,19 @@ FRAMEWORKS = {
     "deepspeed": Framework(
         package="deepspeed",
         install="rankmesh.deepspeed",
-        files={"tests/unit/runtime/pipe/test_topology.py": 0, "tests/unit/utils/test_groups.py": 0},
+        files=_files(
+            0,
+            "tests/unit",
+            "",
+            utils="groups",
+            runtime__pipe="topology pipe_schedule pipe",
+            v1__moe="autoep_unit fused_expert_layout autoep_autotp_folding_config autoep_autotp_folding_groups"
+            " autoep_autotp_dispatch autoep_autotp_deepcompile_reject autoep_autotp_bf16_folding_parity"
+            " autoep_autotp_zero1_overlap_folding autoep_autotp_runtime autoep_autotp_grad_parity autoep_grad_parity"
+            " autoep_integration autoep_autotp_checkpoint autoep_checkpoint moe moe_tp",
+            model_parallelism="autotp_custom_patterns autotp_training configurable_parallel_mp configurable_parallel_pp"
+            " tp_plan_e2e tp_plan_real_models",
+        ),
         paths=(".", "tests"),
         needs={
             "einops": "einops",
@@ -58,6 +70,7 @@ FRAMEWORKS = {
             "cpuinfo": "py-cpuinfo",
             "pydantic": "pydantic",
             "tqdm": "tqdm",
+            "transformers": "transformers",
         },
         # Its accelerator counts the host's sockets, unless it is told how many ranks are here.
         environment={"DS_ACCELERATOR": "cpu", "LOCAL_SIZE": "8", "DS_IGNORE_CUDA_DETECTION": "1"},
@@ -68,6 +81,10 @@ FRAMEWORKS = {
         files={
             "src/test/distributed/parallel/parallel_test.py": 0,
             "src/test/distributed/parallel/context_parallel_test.py": 0,
+            "src/test/distributed/nn_test.py": 0,
+            "src/test/distributed/utils_test.py": 0,
+            "src/test/distributed/checkpoint_test.py": 0,
+            "src/test/distributed/checkpoint/filesystem_test.py": 0,
         },
         paths=("src",),
         stubs=("cached_path",),
@@ -77,7 +94,10 @@ FRAMEWORKS = {
     "torchtitan": Framework(
         package="torchtitan",
         install="rankmesh.torchtitan",
-        files={"tests/unit_tests/test_parallel_dims.py": 0},
+        files=_files(
+            0, "tests/unit_tests", "test_parallel_dims test_module test_set_determinism test_optimizer_param_groups"
+            " test_dist_gemm test_train_spec test_compile_moe test_varlen_attention"
+        ),
         stubs=("tyro", "grain", "datasets", "tokenizers", "torch_checkpointing", "safetensors"),
         needs={"spmd_types": "spmd_types==0.2.3", "triton": "triton", "expecttest": "expecttest"},
     ),

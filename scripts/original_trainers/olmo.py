@@ -58,21 +58,6 @@ def _kernels():
     return SimpleNamespace(gather=gather, scatter=scatter, scatter_wgrad=scatter_wgrad)
 
 
-def _own_schedule():
-    """OLMo-core 3.0's own schedule, which is for CUDA's devices, on the host; before, torch's, which is the default."""
-    import torch
-    from olmo_core.distributed.parallel import PipelineScheduleType
-    from olmo_core.train.train_module import TransformerPipelineParallelConfig
-
-    if not hasattr(TransformerPipelineParallelConfig, "use_custom_stage_implementation"):
-        return {}
-    from olmo_core.train.train_module.transformer.pipeline import gpu_activation_offload
-
-    gpu_activation_offload.get_or_init_stream = lambda id: None  # of offloading, which is off
-    torch.cuda.current_device = lambda: "cpu"
-    return {"schedule": PipelineScheduleType.custom_interleaved_1F1B, "use_custom_stage_implementation": True}
-
-
 def _model(settings):
     """The settings of the smallest model of OLMo-core, with experts where the layout has them."""
     from olmo_core.nn.moe import MoEConfig, MoERouterConfig, MoEType
@@ -106,7 +91,6 @@ def _tokens(vocabulary):
 
 def _train_module(settings, dp_ranks):
     """The settings of the layout in OLMo-core's classes."""
-    from olmo_core.config import DType
     from olmo_core.distributed.parallel import DataParallelType
     from olmo_core.optim import AdamWConfig, CosWithWarmup
     from olmo_core.train import train_module as of
@@ -119,10 +103,7 @@ def _train_module(settings, dp_ranks):
     if "cp" in settings:
         given["cp_config"] = transformer.TransformerContextParallelConfig.ulysses(degree=settings["cp"])
     if "pp" in settings:
-        own = _own_schedule()
-        given["pp_config"] = of.TransformerPipelineParallelConfig(degree=settings["pp"], **own)
-        if own:
-            given["dp_config"].param_dtype = DType.bfloat16  # which its stages send
+        given["pp_config"] = of.TransformerPipelineParallelConfig(degree=settings["pp"])
     if "ep" in settings:
         given["ep_config"] = of.TransformerExpertParallelConfig(degree=settings["ep"])
     return of.TransformerTrainModuleConfig(

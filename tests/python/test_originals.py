@@ -79,6 +79,9 @@ def test_devices():
     total = torch.ones(1, device=f"cuda:{torch.cuda.current_device()}").cuda()
     dist.all_reduce(total, group=dist.new_group(backend="nccl"))
     assert total.item() == torch.cuda.device_count() == 2
+    one = dist.new_group([1], backend="nccl")
+    assert dist.get_process_group_ranks(one) == [1]
+    assert (one is dist.GroupMember.NON_GROUP_MEMBER) == (dist.get_rank() == 0)
 
 def test_random_numbers():
     torch.cuda.manual_seed(3)
@@ -223,7 +226,7 @@ def test_ranks_that_fail_alone_or_hang_hold_up_nothing_else(originals: Any, tmp_
     assert lines[0] == "tests/test_ranks.py on 2 ranks: 3 passed, 2 failed, 0 skipped"
     assert "test_that_one_rank_fails: assert 1 == 0" in lines[1]
     assert lines[1].endswith("(on ranks [1])")
-    assert lines[2].endswith("test_that_hangs: not over in 5 s: rank 1 at test_ranks.py:25 in test_that_hangs")
+    assert lines[2].endswith("test_that_hangs: not over in 5 s: rank 1 at test_ranks.py:28 in test_that_hangs")
 
 
 def test_hung_tests_end_and_the_stacks_are_printed(originals: Any, tmp_path: Path, capsys: Any) -> None:
