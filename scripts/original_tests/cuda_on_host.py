@@ -62,7 +62,10 @@ def _make(call):
             group = call(ranks, timeout, "gloo", *args, **options | {"use_local_synchronization": True})
         finally:
             c10d._process_group_name = names
-        if isinstance(group, dist.ProcessGroup):  # no rank ends it while others still connect
+        if group is None:  # this rank is not in it, and is told as by a call of all ranks
+            group = dist.GroupMember.NON_GROUP_MEMBER
+            c10d._world.pg_group_ranks[group] = {rank: place for place, rank in enumerate(ranks)}
+        else:  # no rank ends it while others still connect
             group._get_backend(torch.device("cpu")).barrier().wait()
         return group
 

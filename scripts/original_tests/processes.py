@@ -2,6 +2,7 @@
 """The processes of an original: what they need, their environment, their end. For scripts/originals and scripts/trainers."""
 
 import contextlib
+import importlib.metadata
 import importlib.util
 import json
 import os
@@ -42,8 +43,8 @@ def environment_of(original, checkout, install, paths=()):
     }
 
 
-def end(process):
-    """Ends a process that this script has started, with those that it has started."""
+def end(process, others=dict):
+    """Ends a process that this script has started, with those that it has started; `others()` has the ids of more."""
     for number in (signal.SIGTERM, signal.SIGKILL):
         if process.poll() is not None:
             break
@@ -52,6 +53,9 @@ def end(process):
             process.wait(15)
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
+    for other in others():
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(other, signal.SIGKILL)
 
 
 def package_path():
@@ -60,11 +64,25 @@ def package_path():
     return [Path(spec.origin).parent.parent] if spec and spec.origin else []
 
 
-def missing(original):
-    """Says which packages this Python lacks, and how to get them; nothing where it has all."""
-    lacks = [(name, wheel) for name, wheel in original.needs.items() if importlib.util.find_spec(name) is None]
-    if not lacks:
+def missing(original, **more):
+    """Says in one line which packages this Python lacks, and how to get them; "" where it has all.
+
+    `more` are needed as well: modules, and what pip calls them."""
+    if not package_path():
+        return f"rankmesh is not installed in {sys.executable}: install it, or put a build's folder `python` on PYTHONPATH"
+    needs = more | original.needs
+    lacks = {name: wheel for name, wheel in needs.items() if importlib.util.find_spec(name) is None}
+    others = [wheel for name, wheel in needs.items() if name not in lacks and "==" in wheel and wheel != _installed(wheel)]
+    if not lacks and not others:
         return ""
-    names, wheels = zip(*lacks)
-    wheels = [f"'{wheel}'" if set(wheel) & set("<>") else wheel for wheel in wheels]
-    return f"{original.package} imports {', '.join(names)}, which {sys.executable} lacks: {sys.executable} -m pip install {' '.join(wheels)}"
+    said = [f"lacks {', '.join(lacks)}"] * bool(lacks) + [f"has {_installed(wheel)} in place of {wheel}" for wheel in others]
+    wheels = [f"'{wheel}'" if set(wheel) & set("<>") else wheel for wheel in [*lacks.values(), *others]]
+    return f"{sys.executable} {' and '.join(said)}: {sys.executable} -m pip install {' '.join(wheels)}"
+
+
+def _installed(wheel):
+    """What of a pinned wheel is installed, in the same words: spmd_types==0.3.1."""
+    name = wheel.split("==")[0]
+    with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+        return f"{name}=={importlib.metadata.version(name)}"
+    return f"{name} without a version"

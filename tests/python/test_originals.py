@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.machinery
 import importlib.util
+import re
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -16,13 +17,13 @@ SCRIPT = Path(__file__).resolve().parents[2] / "scripts/originals"
 CHECKOUT = {
     "invented/__init__.py": "import absent.kernels\nimport invented.part\n",
     "invented/part/__init__.py": "raise ImportError\n",
-    "invented/groups.py": "def size(): return 1\n",
+    "invented/groups.py": "def size(): return 1\ndef twice(): return 2\n",
     "tests/test_sizes.py": """
 import os
 import pytest
 import invented  # from now on there is a stub
 from absent.kernels import attention
-from invented.groups import size
+from invented.groups import size, twice
 
 def test_of_ours():
     os.environ["LEFT"] = "behind"
@@ -34,6 +35,9 @@ def test_of_theirs():
 
 def test_of_nobody():
     assert size() == 3
+
+def test_of_all():
+    size(), twice()
 
 @pytest.mark.skipif(attention is not None, reason="there is no kernel")
 def test_of_a_kernel(): ...
@@ -48,6 +52,20 @@ def test_end(): os._exit(3)
 
 def test_after(): pass
 """,
+    "tests/test_children.py": """
+import multiprocessing
+import threading
+import pytest
+
+def wait(): threading.Event().wait()
+
+@pytest.mark.parametrize("number", range(5))
+def test_hangs(number):
+    children = [multiprocessing.get_context("fork").Process(target=wait) for _ in range(2)]
+    for child in children:
+        child.start()
+    children[0].join()
+""",
     "tests/test_ranks.py": """
 import time
 import torch
@@ -61,6 +79,9 @@ def test_devices():
     total = torch.ones(1, device=f"cuda:{torch.cuda.current_device()}").cuda()
     dist.all_reduce(total, group=dist.new_group(backend="nccl"))
     assert total.item() == torch.cuda.device_count() == 2
+    one = dist.new_group([1], backend="nccl")
+    assert dist.get_process_group_ranks(one) == [1]
+    assert (one is dist.GroupMember.NON_GROUP_MEMBER) == (dist.get_rank() == 0)
 
 def test_random_numbers():
     torch.cuda.manual_seed(3)
@@ -82,9 +103,16 @@ def test_after_these():
 OURS = """
 import sys, types
 
+def size():
+    "How many."
+    return 2
+
+def twice():
+    return size() * size()
+
 def install():
     module = types.ModuleType("invented.groups")
-    module.size = lambda: 2
+    module.size, module.twice = size, twice
     sys.modules["invented.groups"] = module
 """
 
@@ -128,24 +156,28 @@ def run(
     return code, capsys.readouterr().out.splitlines()
 
 
-def test_it_counts_and_says_each_skip_and_failure(originals: Any, tmp_path: Path, capsys: Any) -> None:
-    code, lines = run(originals, tmp_path, capsys, {"tests/test_sizes.py": 0})
+def test_tests_that_pass_before_run_with_ours(originals: Any, tmp_path: Path, capsys: Any) -> None:
+    code, lines = run(originals, tmp_path, capsys, {"tests/test_sizes.py": 0, "tests/test_wrong.py": 0})
     assert code == 1
     assert lines == [
-        "tests/test_sizes.py: 1 passed, 2 failed, 1 skipped",
+        "tests/test_sizes.py: own 2 passed, 2 failed, 1 skipped; ours 1 of 2, 3 calls",
         "  failed tests/test_sizes.py::test_of_theirs: AssertionError: ours ... +  where 2 = size() (test_sizes.py:14)",
-        "    with its own modules: passed",
-        "  failed tests/test_sizes.py::test_of_nobody: assert 2 == 3 ... +  where 2 = size() (test_sizes.py:17)",
-        "    with its own modules: failed: assert 1 == 3 ... +  where 1 = size() (test_sizes.py:17)",
-        "  skipped tests/test_sizes.py::test_of_a_kernel: there is no kernel",
-        "1 passed, 2 failed, 1 skipped",
+        "  own 1 failed: assert 1 == 2 ... +  where 1 = size() (test_sizes.py:10)",
+        "  own 1 failed: assert 1 == 3 ... +  where 1 = size() (test_sizes.py:17)",
+        "  own 1 skipped: there is no kernel",
+        "tests/test_wrong.py: own 0 passed, 1 failed, 0 skipped; ours 0 of 0, 0 calls",
+        "  own 1 failed: ModuleNotFoundError: No module named 'nothing'",
+        "| tests | ranks | own: passed | failed | skipped | ours: passed | calls of ours |",
+        "| --- | --- | --- | --- | --- | --- | --- |",
+        "| tests/test_sizes.py | - | 2 | 2 | 1 | 1 | 3 |",
+        "| tests/test_wrong.py | - | 0 | 1 | 0 | 0 | 0 |",
     ]
 
 
 def test_own_runs_the_frameworks_own_modules(originals: Any, tmp_path: Path, capsys: Any) -> None:
     _, lines = run(originals, tmp_path, capsys, {"tests/test_sizes.py": 0, "tests/test_wrong.py": 0}, "sizes", "--own")
     assert [line.split(":")[2] for line in lines if "failed " in line] == ["test_of_ours", "test_of_nobody"]
-    assert lines[-1] == "1 passed, 2 failed, 1 skipped"
+    assert lines[-1] == "2 passed, 2 failed, 1 skipped"
 
 
 def test_what_ends_or_cannot_be_imported_has_failed(originals: Any, tmp_path: Path, capsys: Any) -> None:
@@ -167,16 +199,18 @@ def test_files_take_the_place_of_a_checkout(originals: Any, tmp_path: Path, caps
     assert originals.main(["invented", *files], {"invented": framework}) == 1
     lines = capsys.readouterr().out.splitlines()
     assert [line for line in lines if line.startswith("test_")] == [
-        "test_sizes.py: 1 passed, 2 failed, 1 skipped",
-        "test_wrong.py: 0 passed, 1 failed, 0 skipped",
+        "test_sizes.py: own 2 passed, 2 failed, 1 skipped; ours 1 of 2, 3 calls",
+        "test_wrong.py: own 0 passed, 1 failed, 0 skipped; ours 0 of 0, 0 calls",
     ]
 
 
 def test_it_says_what_is_not_there(originals: Any, tmp_path: Path, capsys: Any) -> None:
+    needs = {"json": "x", "absent_too": "absent-too", "pytest": "pytest==0.1"}
     with pytest.raises(SystemExit):
-        run(originals, tmp_path, capsys, {"tests/test_sizes.py": 0}, needs={"json": "x", "absent_too": "absent-too"})
-    text = f"absent_too, which {sys.executable} lacks: {sys.executable} -m pip install absent-too"
-    assert text in capsys.readouterr().err
+        run(originals, tmp_path, capsys, {"tests/test_sizes.py": 0}, needs=needs)
+    installed = f"has pytest=={pytest.__version__} in place of pytest==0.1"
+    install = f"{sys.executable} -m pip install absent-too pytest==0.1"
+    assert capsys.readouterr().err == f"{sys.executable} lacks absent_too and {installed}: {install}\n"
     with pytest.raises(SystemExit):
         run(originals, tmp_path, capsys, {"tests/test_other.py": 0})
     assert "has no tests/test_other.py" in capsys.readouterr().err
@@ -192,4 +226,16 @@ def test_ranks_that_fail_alone_or_hang_hold_up_nothing_else(originals: Any, tmp_
     assert lines[0] == "tests/test_ranks.py on 2 ranks: 3 passed, 2 failed, 0 skipped"
     assert "test_that_one_rank_fails: assert 1 == 0" in lines[1]
     assert lines[1].endswith("(on ranks [1])")
-    assert "test_that_hangs: not over in 5 s: ranks [1] at File" in lines[2]
+    assert lines[2].endswith("test_that_hangs: not over in 5 s: rank 1 at test_ranks.py:28 in test_that_hangs")
+
+
+def test_hung_tests_end_and_the_stacks_are_printed(originals: Any, tmp_path: Path, capsys: Any) -> None:
+    _, lines = run(originals, tmp_path, capsys, {"tests/test_children.py": 0}, "--limit", "2", "--own")
+    assert lines[0] == "tests/test_children.py: 0 passed, 5 failed, 0 skipped"
+    for number in range(3):
+        asked, _, places = lines[1 + number].partition(": not over in 2 s: ")
+        assert asked == f"  failed tests/test_children.py::test_hangs[{number}]"
+        parent, child = places.split("; ")
+        assert re.fullmatch(r"child 0 at test_children.py:13 in test_hangs, in \w+ \(popen_fork.py:\d+\)", parent)
+        assert re.fullmatch(r"child 1, child 2 at test_children.py:6 in wait, in \w+ \(threading.py:\d+\)", child)
+    assert [line.split(": ")[1] for line in lines[4:6]] == ["not run"] * 2

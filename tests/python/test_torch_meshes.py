@@ -6,8 +6,10 @@ import itertools
 import os
 import re
 import socket
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
@@ -337,6 +339,57 @@ def olmo_pipeline(rank: int, size: int) -> None:
 
 def test_olmos_schedule_runs_the_stages_of_a_mesh(tmp_path: Path) -> None:
     ranks(2, olmo_pipeline, tmp_path)
+
+
+class OwnSchedule:
+    """What PipelineSchedule asks of OLMo-core's classes."""
+
+    def __init__(self, stages: list[Any], n_microbatches: int, forward_pull_ahead_extra_activations: Any) -> None:
+        assert forward_pull_ahead_extra_activations == 0
+        self._n_microbatches, self.prepared = n_microbatches, {}
+
+    def reset_n_microbatches(self, number: int) -> None:
+        self._n_microbatches = number
+
+    def prepare_step(self, **sizes: int) -> None:
+        self.prepared = sizes
+
+    def step(self, *args: Any, **kwargs: Any) -> Any:
+        return args, kwargs, self.prepared, self._n_microbatches
+
+    def clear_step_info(self) -> None:
+        self.prepared = {}
+
+
+def olmo_own_schedules(rank: int, size: int) -> None:
+    from rankmesh import olmo
+
+    pp_mesh = dist.init_device_mesh("cpu", (size,), mesh_dim_names=("pp",))
+    kind = olmo.PipelineScheduleType.custom_interleaved_1F1B
+    stages = [SimpleNamespace(is_first=rank == 0 == n, is_last=rank == n == 1) for n in range(2)]
+    given: Any = {"model_parts": [1, 2], "stages": stages, "pp_mesh": pp_mesh, "schedule_name": kind}
+    with pytest.raises(rankmesh.UsageError, match="is OLMo-core's own, and there is no module olmo_core: install"):
+        olmo.PipelineSchedule(**given)
+    with pytest.raises(rankmesh.UsageError, match="does not plot schedules, not into here; set save_plot to False"):
+        olmo.PipelineSchedule(**given, save_plot=True, plot_dir="here")
+    name = "olmo_core.train.train_module.transformer.pipeline.pipeline_schedule"
+    for end in range(1, 7):
+        package = ".".join(name.split(".")[:end])
+        sys.modules[package] = ModuleType(package)
+    sys.modules[name].CustomScheduleInterleaved1F1B = OwnSchedule  # type: ignore[attr-defined]
+    schedule = olmo.PipelineSchedule(**given, num_microbatches=6)
+    tokens, labels = torch.zeros(3, 5), torch.ones(3, 5)
+    args, kwargs, sizes, microbatches = schedule.step(tokens, target=labels, more=1)
+    assert len(args) == (rank == 0)
+    assert kwargs == {"target": labels if rank else None, "forward_only": False, "more": 1}
+    assert (sizes, microbatches) == ({"global_batch_size": 3, "seqlen": 5}, 6)
+    assert schedule.step(tokens, labels, forward_only=True)[3] == 3
+    assert schedule.step(tokens, labels, num_microbatches=2)[3] == 2
+    assert schedule.step(tokens, labels)[3] == 6
+
+
+def test_olmos_own_schedules_run_on_a_mesh_of_torch(tmp_path: Path) -> None:
+    ranks(2, olmo_own_schedules, tmp_path)
 
 
 def olmo_sequences(rank: int, size: int) -> None:

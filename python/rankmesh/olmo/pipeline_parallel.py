@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from importlib import import_module
 from typing import Any, Protocol
 
 from rankmesh import Group
@@ -137,13 +138,31 @@ class Stage(Protocol):
         """True for the stage that ends it."""
 
 
+OWN_SCHEDULES = {
+    PipelineScheduleType.custom_interleaved_1F1B: "CustomScheduleInterleaved1F1B",
+    PipelineScheduleType.custom_1F1B_V: "CustomSchedule1F1BV",
+}
+"""OLMo-core's classes of its own schedules, which rankmesh does not replace."""
+
+
+def _own_schedule(name: PipelineScheduleType) -> Any:
+    """The installed OLMo-core's class of a schedule of its own."""
+    module = "olmo_core.train.train_module.transformer.pipeline.pipeline_schedule"
+    try:
+        return getattr(import_module(module), OWN_SCHEDULES[name])
+    except ModuleNotFoundError as error:
+        text = f"schedule {name} is OLMo-core's own, and there is no module {error.name}: install OLMo-core 3.0"
+        raise UsageError(f"{text}, or use a schedule of torch") from None
+
+
 class PipelineSchedule:
     """Which stages this rank runs under which schedule, and in how many microbatches.
 
-    On a pp_mesh of torch it has torch's schedule of them, which `step` runs.
+    On a pp_mesh of torch, `step` runs torch's schedule (`base_schedule`) or OLMo-core's own (`schedule_impl`).
     """
 
     base_schedule: Any = None
+    schedule_impl: Any = None
 
     @raises(kind)
     def __init__(
@@ -155,7 +174,12 @@ class PipelineSchedule:
         schedule_name: PipelineScheduleType,
         loss_fn: Callable[[Any, Any], Any] | None = None,
         num_microbatches: int | None = None,
+        forward_pull_ahead_extra_activations: list[int] | None = None,
+        save_plot: bool = False,
+        plot_dir: str | None = None,
     ) -> None:
+        if save_plot:
+            raise UsageError(f"rankmesh.olmo does not plot schedules, not into {plot_dir}; set save_plot to False")
         self.model_parts = model_parts
         self.stages = stages
         self.pp_mesh = pp_mesh
@@ -164,11 +188,13 @@ class PipelineSchedule:
         of = native_of(pp_mesh)
         self.num_microbatches = olmo.num_microbatches(len(stages), of, str(schedule_name), num_microbatches)
         if not isinstance(pp_mesh, DeviceMesh):
-            if str(schedule_name).startswith("Custom"):
-                raise UsageError(
-                    f"schedule {schedule_name} is OLMo-core's own, and torch does not have it; "
-                    "olmo_core.distributed.parallel.PipelineSchedule runs it"
+            if schedule_name in OWN_SCHEDULES:
+                self.schedule_impl = _own_schedule(schedule_name)(
+                    stages,
+                    n_microbatches=self.num_microbatches,
+                    forward_pull_ahead_extra_activations=forward_pull_ahead_extra_activations or 0,
                 )
+                return
             from torch.distributed.pipelining.schedules import PipelineScheduleSingle, get_schedule_class
 
             schedule: Any = get_schedule_class(str(schedule_name))
@@ -185,8 +211,14 @@ class PipelineSchedule:
         """True if one of the stages ends it."""
         return any(stage.is_last for stage in self.stages)
 
-    def step(self, *args: Any, target: Any = None, **kwargs: Any) -> tuple[Any, Any]:
-        """Runs the stages on a batch: the output, and where the last stage is here its losses, else None."""
+    def step(self, *args: Any, target: Any = None, **kwargs: Any) -> Any:
+        """Runs the stages on a batch.
+
+        Schedules of torch return the output, and where the last stage is here its losses, else None. OLMo-core's own
+        take `forward_only` and `num_microbatches` too, and return a list of outputs for each stage.
+        """
+        if self.schedule_impl is not None:
+            return self._step_own(*args, **kwargs | ({} if target is None else {"target": target}))
         if self.base_schedule is None:
             raise UsageError(
                 f"a step of schedule {self.schedule_name} runs stages on other ranks, and asks for processes"
@@ -198,3 +230,26 @@ class PipelineSchedule:
         import torch
 
         return output, torch.stack(losses)
+
+    def _step_own(
+        self,
+        input_ids: Any,
+        target: Any = None,
+        forward_only: bool = False,
+        num_microbatches: int | None = None,
+        **kwargs: Any,
+    ) -> Any:
+        """A step of OLMo-core's own schedule; without gradients a microbatch is one sequence."""
+        own = self.schedule_impl
+        usual = own._n_microbatches
+        wanted = input_ids.size(0) if forward_only else num_microbatches or usual
+        if wanted != usual:
+            own.reset_n_microbatches(wanted)
+        own.prepare_step(global_batch_size=input_ids.size(0), seqlen=input_ids.size(1))
+        inputs = (input_ids,) if self.has_first_stage else ()
+        target = target if self.has_last_stage else None
+        output = own.step(*inputs, target=target, forward_only=forward_only, **kwargs)
+        own.clear_step_info()
+        if wanted != usual:
+            own.reset_n_microbatches(usual)
+        return output
