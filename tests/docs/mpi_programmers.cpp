@@ -8,6 +8,7 @@
 #include <bit>
 #include <fstream>
 #include <functional>
+#include <map>
 #include <numeric>
 #include <sstream>
 #include <string>
@@ -16,6 +17,7 @@
 #include <rankmesh/engine/function.hpp>
 #include <rankmesh/engine/halo.hpp>
 #include <rankmesh/engine/location.hpp>
+#include <rankmesh/engine/sparse.hpp>
 #include <rankmesh/engine/strided.hpp>
 #include <rankmesh/engine/threads.hpp>
 #include <rankmesh/engine/world.hpp>
@@ -129,6 +131,13 @@ TEST(MpiProgrammers, Reductions_OfTheTable_GiveWhatMpiGives) {
         }
         request.wait();
         EXPECT_EQ(y[0], 10);
+        auto requests = std::vector<Pending>{};
+        for (auto i = 0; i < 2; ++i) requests.push_back(on.start_barrier());
+        auto finished = 0;
+        while (const auto index = wait_any(requests)) finished += 1 << *index;
+        EXPECT_EQ(finished, 3);
+        for (auto& each : requests) each = on.start_barrier();
+        wait_all(requests);
     });
 }
 
@@ -154,6 +163,11 @@ TEST(MpiProgrammers, Messages_OfTheTable_Arrive) {
             auto sent = on.start_send(x, next, tag);
             auto received = on.start_recv(y, last, tag);
             sent.wait(), received.wait();
+        }
+        const auto messages = std::map<int, Vector>{{next, x}};
+        for (const auto& [from, arrived] : sparse_all_to_all(on, messages)) {
+            EXPECT_EQ(from, last);
+            EXPECT_EQ(arrived, Vector(2, last));
         }
         if (on.rank() > 0) return on.send(x, 0, tag);
         EXPECT_GE(on.recv(y, any_rank, tag), 1);
