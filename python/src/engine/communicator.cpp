@@ -10,13 +10,13 @@
 #include <nanobind/stl/vector.h>
 
 #include <rankmesh/engine/detail/make_call.hpp>
-#include <rankmesh/engine/location.hpp>
 
 #include "engine/access.hpp"
 #include "engine/array.hpp"
 #include "engine/channel.hpp"
 #include "engine/engine.hpp"
 #include "engine/interrupt.hpp"
+#include "engine/started.hpp"
 #include "values/ranks.hpp"
 
 namespace rankmesh::python {
@@ -39,29 +39,6 @@ Reduction reduction_of(nb::handle given) {
     throw UsageError(cat("a reduction is ", detail::in_quotes(name),
                          "; there are sum, prod, min, max, mean, bit_and, bit_or, bit_xor, logical_and, "
                          "logical_or, logical_xor and reproducible_sum"));
-}
-
-/// An operation with its arrays, whose memory it keeps alive.
-struct Prepared {
-    Call call;
-    Array in = {};
-    Array out = {};
-    std::vector<std::size_t> in_counts = {};
-    std::vector<std::size_t> out_counts = {};
-    nb::object result = nb::none();  ///< the array that was written
-    bool own_part = false;           ///< in place, of an array that is not contiguous
-    std::vector<Array> others = {};  ///< of an operation of several calls
-};
-
-/// Calls `body` with the call of an operation, and the layouts of its arrays if one is not contiguous.
-template <class Body>
-auto with_call(const Prepared& prepared, const Body& body) {
-    const auto& [in, out] = std::tie(prepared.in.layout, prepared.out.layout);
-    if (!in && !out) return body(prepared.call);
-    auto call = detail::StridedCall(prepared.call, in ? *in : detail::MemoryLayout(),
-                                    out ? *out : detail::MemoryLayout());
-    call.own_part = prepared.own_part;
-    return body(call);
 }
 
 std::string named(Op operation, const char* part) {
@@ -165,76 +142,6 @@ List list_of(nb::handle objects) {
     }
     return list;
 }
-
-/// A started operation. It owns its arrays until it was waited for.
-class Started {
-public:
-    Started(Pending&& pending, Leave leave, Prepared&& prepared, std::chrono::nanoseconds timeout)
-        : timeout_(timeout),
-          prepared_(std::make_unique<Prepared>(std::move(prepared))),
-          handle_(std::make_unique<PendingHandle>(std::move(pending), std::move(leave))) {}
-    Started(Started&&) = default;
-    ~Started() {
-        if (!handle_ || !prepared_) return;
-        const auto current = nb::error_scope();
-        try {
-            handle_->finish();
-        } catch (const nb::python_error& error) {
-            raise_later(error);
-        }
-    }
-
-    nb::object wait() { return wait_after({}); }
-    /// Waits when so much of the timeout has already passed.
-    nb::object wait_after(std::chrono::nanoseconds passed) {
-        if (failed_) std::rethrow_exception(failed_);
-        const auto pending = handle_->hold();
-        try {
-            without_gil(handle_->leave(), [&] { detail::Access::wait(*pending, passed); });
-        } catch (const UsageError&) {  // the wait did not begin
-            throw;
-        } catch (const Error&) {
-            failed_ = std::current_exception();
-            throw;
-        }
-        if (prepared_)
-            result_ = prepared_->call.is_from_any() ? nb::object(nb::int_(pending->sender()))
-                                                    : std::move(prepared_->result);
-        prepared_ = nullptr;
-        return result_;
-    }
-    nb::object wait_within(std::chrono::nanoseconds timeout) {
-        return wait_after(std::max(timeout_ - timeout, timeout_.zero()));
-    }
-    bool done() {
-        const auto pending = handle_->hold();
-        auto done = false;
-        without_gil({}, [&] { done = pending->done(); });
-        return done;
-    }
-    /// Returns None while the operation is running and its timeout has not expired; else returns or throws
-    /// like `wait`.
-    const PendingHandle& handle() const { return *handle_; }
-    std::optional<nb::object> ask(std::chrono::nanoseconds passed) {
-        if (passed < timeout_ && !done()) return std::nullopt;
-        return wait_after(passed);
-    }
-    void exit(bool by_exception) {
-        if (!by_exception) return static_cast<void>(wait());
-        if (prepared_) handle_->end(true);
-        prepared_ = nullptr;
-    }
-
-private:
-    std::chrono::nanoseconds timeout_;
-    std::exception_ptr failed_;  // what a wait threw; every later one throws it again
-    nb::object result_ = nb::none();
-    std::unique_ptr<Prepared> prepared_;  // outlives the operation; null: it was waited for
-    std::unique_ptr<PendingHandle> handle_;
-};
-
-/// The world of a communicator; without_gil makes calls leave it.
-Leave leaving(const Communicator& on) { return python::leaving(detail::Access::state(on).world); }
 
 using Self = CommunicatorHandle;
 
@@ -381,71 +288,6 @@ void with_reduction(Reduction reduction, Body&& body) {
     one_of(std::make_index_sequence<static_cast<std::size_t>(last_of_arrays) + 1>{});
 }
 
-std::vector<char> pickled(nb::handle object) {
-    const auto bytes = nb::cast<nb::bytes>(nb::module_::import_("pickle").attr("dumps")(object, 5));
-    return {bytes.c_str(), bytes.c_str() + bytes.size()};
-}
-nb::object unpickled(const std::vector<char>& bytes) {
-    return nb::module_::import_("pickle").attr("loads")(nb::bytes(bytes.data(), bytes.size()));
-}
-
-nb::object broadcast_object(const Self& self, nb::object object, nb::handle root) {
-    auto& on = self.get();
-    const auto from = root_of(root);
-    auto bytes = on.rank() == from ? pickled(object) : std::vector<char>{};
-    without_gil(leaving(on), [&] { on.broadcast_object(bytes, from); });
-    return on.rank() == from ? object : unpickled(bytes);
-}
-
-void send_object(const Self& self, nb::handle object, nb::handle to) {
-    auto& on = self.get();
-    const auto bytes = pickled(object);
-    const auto peer = int_of(to, "the peer");
-    without_gil(leaving(on), [&] { on.send_object(bytes, peer); });
-}
-
-nb::object recv_object(const Self& self, nb::handle from) {
-    auto& on = self.get();
-    const auto peer = int_of(from, "the peer");
-    auto bytes = std::vector<char>{};
-    without_gil(leaving(on), [&] { on.recv_object(bytes, peer); });
-    return unpickled(bytes);
-}
-
-nb::object recv_any_object(const Self& self) {
-    auto& on = self.get();
-    auto bytes = std::vector<char>{};
-    auto from = -1;
-    without_gil(leaving(on), [&] { from = on.recv_object(bytes, any_rank); });
-    return nb::make_tuple(from, unpickled(bytes));
-}
-
-nb::object all_gather_object(const Self& self, nb::handle object) {
-    auto& on = self.get();
-    const auto mine = pickled(object);
-    auto lengths = std::vector<std::uint64_t>(static_cast<std::size_t>(on.size()));
-    auto all = std::vector<char>{};
-    auto counts = std::vector<std::size_t>{};
-    without_gil(leaving(on), [&] {
-        auto host = on.host();
-        const auto length = static_cast<std::uint64_t>(mine.size());
-        host.all_gather(length, lengths);
-        counts.assign(lengths.begin(), lengths.end());
-        auto sum = std::size_t{0};
-        for (auto count : counts) sum += count;
-        all.resize(sum);
-        host.all_gather_v(mine, all, counts);
-    });
-    auto objects = nb::list();
-    auto at = all.begin();
-    for (auto count : counts) {
-        const auto end = at + static_cast<std::ptrdiff_t>(count);
-        objects.append(unpickled({at, end}));
-        at = end;
-    }
-    return objects;
-}
-
 /// Runs sends and receives as one operation.
 void batch(const Self& self, nb::handle sends, nb::handle recvs) {
     auto& on = self.get();
@@ -498,219 +340,8 @@ void both(nb::class_<Self>& bound, const std::string& name, const std::string& p
                 " and returns at once. The arrays must not be used until the Pending's wait() returns.")));
 }
 
-/// The operations of a list; their objects live as long as `given`.
-std::vector<Started*> operations_of(const nb::list& given) {
-    auto all = std::vector<Started*>{};
-    for (auto each : given) {
-        if (!nb::isinstance<Started>(each))
-            throw TypeFault(cat("pendings[", all.size(), "] is ", described(each), "; it must be a Pending"));
-        all.push_back(&nb::cast<Started&>(each));
-    }
-    return all;
-}
-
-nb::list wait_all(const nb::iterable& pendings) {
-    const auto given = nb::list(pendings);
-    const auto since = std::chrono::steady_clock::now();
-    auto error = std::exception_ptr();
-    auto results = nb::list();
-    for (auto* each : operations_of(given)) {
-        try {
-            results.append(each->wait_after(std::chrono::steady_clock::now() - since));
-        } catch (const nb::python_error&) {
-            throw;
-        } catch (...) {
-            if (!error) error = std::current_exception();
-        }
-    }
-    if (error) std::rethrow_exception(error);
-    return results;
-}
-
-std::optional<std::size_t> wait_any(const nb::iterable& pendings) {
-    const auto given = nb::list(pendings);
-    const auto operations = operations_of(given);
-    const auto since = std::chrono::steady_clock::now();
-    auto held = std::vector<std::shared_ptr<Pending>>{};
-    auto awaited = std::vector<detail::Awaited>{};
-    auto leaves = std::vector<Leave>{};
-    for (const auto* each : operations) {
-        held.push_back(each->handle().hold());
-        awaited.push_back({held.back().get(), since});
-        leaves.push_back(each->handle().leave());
-    }
-    auto index = std::optional<std::size_t>{};
-    const auto leave = [&](const char* why) {
-        for (const auto& each : leaves)
-            if (each) each(why);
-    };
-    without_gil(leave, [&] { index = detail::first_complete(awaited); });
-    if (index) operations[*index]->wait_after(awaited[*index].passed());
-    return index;
-}
-
 /// Binds an operation without arrays and its start_ variant.
 Prepared of_nothing(Op operation) { return {.call = {.operation = operation}}; }
-
-void bind_pending(nb::module_& m) {
-    nb::class_<Started>(
-        m, "Pending", nb::sig("class Pending(typing.Generic[_T_co])"),
-        "A started operation. Its arrays must not be used until wait() returns.\n\nIf it is dropped without "
-        "wait(), even by an exception, it waits, at most until the timeout; Ctrl-C ends the wait. As a "
-        "context manager it waits at the end. If an exception leaves the block, it does not wait, and its "
-        "peers raise PeerLost. `await` waits without blocking asyncio's event loop. If the await is "
-        "cancelled, the operation continues and can be awaited or waited for again. When the interpreter "
-        "ends, it does not wait.")
-        .def(
-            "wait",
-            [](Started& self, nb::handle timeout) {
-                return timeout.is_none() ? self.wait()
-                                         : self.wait_within(duration_of(timeout, "the timeout"));
-            },
-            nb::arg("timeout").none() = nb::none(),
-            nb::sig("def wait(self, timeout: float | datetime.timedelta | None = None) -> _T_co"),
-            "Waits until the operation is complete and returns the array that was written. A second call "
-            "returns or "
-            "raises the same.\n\nRaises Timeout if the communicator's timeout expires, or `timeout` if that "
-            "is shorter, and PeerLost if a peer has left.")
-        .def("result", &Started::wait, nb::sig("def result(self) -> _T_co"), "Like wait().")
-        .def(
-            "__await__",
-            [](nb::object self) {
-                const auto ask = nb::cpp_function([self](double passed) -> nb::object {
-                    const auto seconds = std::chrono::duration<double>(passed);
-                    const auto result = nb::cast<Started&>(self).ask(
-                        std::chrono::duration_cast<std::chrono::nanoseconds>(seconds));
-                    return result ? nb::object(nb::make_tuple(*result)) : nb::object(nb::none());
-                });
-                return nb::module_::import_("rankmesh._await").attr("completed")(ask).attr("__await__")();
-            },
-            nb::sig("def __await__(self) -> collections.abc.Generator[typing.Any, None, _T_co]"))
-        .def_static(
-            "__class_getitem__",
-            [](nb::handle type) {
-                const nb::object pending = nb::module_::import_("rankmesh._engine").attr("Pending");
-                return nb::module_::import_("types").attr("GenericAlias")(pending, type);
-            },
-            nb::arg("type").none())
-        .def(
-            "__enter__", [](nb::object self) { return self; },
-            nb::sig("def __enter__(self) -> Pending[_T_co]"))
-        .def(
-            "__exit__",
-            [](Started& self, nb::handle type, nb::handle, nb::handle) { self.exit(!type.is_none()); },
-            nb::arg("type").none(), nb::arg("value").none(), nb::arg("traceback").none(),
-            nb::sig("def __exit__(self, type: typing.Any, value: typing.Any, traceback: typing.Any) -> None"))
-        .def("done", &Started::done, "Returns True if wait() would return at once.");
-    m.def("wait_all", wait_all, nb::arg("pendings"),
-          nb::sig("def wait_all(pendings: collections.abc.Iterable[Pending[_T]]) -> list[_T]"),
-          "Waits until every operation is complete and returns what their wait() returns. Their timeouts run "
-          "at the same time. If operations fail, raises the error of the first of them after it has waited "
-          "for the others.");
-    m.def("wait_any", wait_any, nb::arg("pendings"),
-          nb::sig("def wait_any(pendings: collections.abc.Iterable[Pending[typing.Any]]) -> int | None"),
-          "Waits until one of the operations is complete and returns its index. Ignores operations that were "
-          "waited for; returns None if no other is left.\n\nTimeouts run from this call on. Raises what "
-          "wait() of the operation raises that has failed or whose timeout expires.");
-}
-
-/// The pairs of a location, copied to and from two arrays.
-class Pairs {
-public:
-    Pairs(const char* name, nb::handle values, nb::handle indices)
-        : values_(contiguous_array_of(values, cat("the values of ", name), true)),
-          indices_(contiguous_array_of(indices, cat("the indices of ", name), true)) {
-        if (indices_.dtype != DType::i64)
-            throw UsageError(cat("the indices of ", name, " are ", to_string(indices_.dtype),
-                                 "; they must be i64, as numpy.int64 is"));
-        if (indices_.count != values_.count / values_.unit)
-            throw UsageError(cat(name, " was given ", values_.count / values_.unit, " values and ",
-                                 indices_.count, " indices; both must be equal"));
-        if (values_.unit == 1) copy([](void* pair, void* of, std::size_t n) { std::memcpy(pair, of, n); });
-    }
-    detail::AnyBuffer<void> buffer() { return {pairs_.data(), values_.count, values_.dtype, values_.unit}; }
-    void write() {
-        copy([](void* pair, void* of, std::size_t n) { std::memcpy(of, pair, n); });
-    }
-
-private:
-    template <class Copy>
-    void copy(Copy&& copy) {
-        pairs_.resize(indices_.count);
-        const auto width = size_of(values_.dtype);
-        for (std::size_t i = 0; i < pairs_.size(); ++i) {
-            auto* pair = reinterpret_cast<char*>(&pairs_[i]);
-            copy(pair, static_cast<char*>(values_.data) + i * width, width);
-            copy(pair + offsetof(Located<double>, index),
-                 static_cast<char*>(indices_.data) + i * sizeof(std::int64_t), sizeof(std::int64_t));
-        }
-    }
-    Array values_;
-    Array indices_;
-    std::vector<Located<double>> pairs_;
-};
-
-nb::object locate(const Self& self, Reduction reduction, nb::handle values, nb::handle indices) {
-    auto pairs = Pairs(std::string(to_string(reduction)).c_str(), values, indices);
-    auto& on = self.get();
-    const auto call = detail::make_reduction(Op::all_reduce, pairs.buffer(), pairs.buffer(), reduction);
-    without_gil(leaving(on), [&] { detail::Access::run(on, call); });
-    pairs.write();
-    return nb::make_tuple(nb::borrow(values), nb::borrow(indices));
-}
-
-double sum_reproducibly(const Self& self, const Array& x, const std::optional<Array>& y) {
-    auto& on = self.get();
-    auto sum = 0.0;
-    const auto layout_of = [](const Array& array) {
-        return array.layout ? *array.layout : detail::MemoryLayout();
-    };
-    const auto x_layout = layout_of(x);
-    const auto y_layout = y ? layout_of(*y) : detail::MemoryLayout();
-    without_gil(leaving(on), [&] { sum = detail::Access::sum_reproducibly(on, x, y, x_layout, y_layout); });
-    return sum;
-}
-
-void bind_sums_and_locations(nb::class_<Self>& c) {
-    c.def(
-         "reproducible_sum",
-         [](const Self& self, nb::handle buffer) {
-             return sum_reproducibly(self, array_of(buffer, "the buffer of reproducible_sum", false), {});
-         },
-         nb::arg("buffer").none(), nb::sig("def reproducible_sum(self, buffer: typing.Any) -> float"),
-         "Returns the sum of all elements of all ranks' `buffer`, whose lengths may differ: exact, then "
-         "rounded once to the type of the elements. The same bits on every engine, and however the elements "
-         "are spread over the ranks.")
-        .def(
-            "reproducible_dot",
-            [](const Self& self, nb::handle x, nb::handle y) {
-                return sum_reproducibly(self, array_of(x, "the first buffer of reproducible_dot", false),
-                                        array_of(y, "the second buffer of reproducible_dot", false));
-            },
-            nb::arg("x").none(), nb::arg("y").none(),
-            nb::sig("def reproducible_dot(self, x: typing.Any, y: typing.Any) -> float"),
-            "Returns the scalar product of all ranks' `x` and `y` like reproducible_sum; each product is "
-            "rounded to double.")
-        .def(
-            "min_location",
-            [](const Self& self, nb::handle values, nb::handle indices) {
-                return locate(self, Reduction::min_location, values, indices);
-            },
-            nb::arg("values").none(), nb::arg("indices").none(),
-            nb::sig("def min_location(self, values: _T, indices: _T) -> tuple[_T, _T]"),
-            "Replaces each element of `values` by the least of all ranks, and that of `indices`, which are "
-            "int64, by the index that stood beside it; of equal values the lowest index. A NaN counts as "
-            "less "
-            "than every number. Returns both arrays.")
-        .def(
-            "max_location",
-            [](const Self& self, nb::handle values, nb::handle indices) {
-                return locate(self, Reduction::max_location, values, indices);
-            },
-            nb::arg("values").none(), nb::arg("indices").none(),
-            nb::sig("def max_location(self, values: _T, indices: _T) -> tuple[_T, _T]"),
-            "Like min_location, for the greatest values. A NaN counts as greater than every number.");
-}
 
 nb::object all_reduce_list(const Self& self, nb::handle arrays, Reduction reduction) {
     return run_list(self, arrays, [&](Communicator& on, const Buffers& buffers) {
@@ -725,13 +356,7 @@ const char* kept_text(std::string text) {
     return all.emplace_back(std::move(text)).c_str();
 }
 
-nb::object started(Pending&& pending, Leave leave, std::vector<Array>&& arrays, nb::object result,
-                   std::chrono::nanoseconds timeout) {
-    auto prepared = Prepared{};
-    prepared.others = std::move(arrays);
-    prepared.result = std::move(result);
-    return nb::cast(Started(std::move(pending), std::move(leave), std::move(prepared), timeout));
-}
+Leave leaving(const Communicator& on) { return leaving(detail::Access::state(on).world); }
 
 void bind_communicator(nb::module_& m) {
     bind_pending(m);
@@ -1036,21 +661,7 @@ void bind_communicator(nb::module_& m) {
         },
         "Like barrier(), but an expired timeout raises Timeout with `arrived` and `missing` on every engine, "
         "also on MPI.");
-    c.def("broadcast_object", &broadcast_object, nb::arg("object").none(), nb::arg("root").none() = 0,
-          nb::sig("def broadcast_object(self, object: typing.Any, root: int = 0) -> typing.Any"),
-          "Returns the root's object, sent by pickle. The other ranks' argument is ignored. Ranks must trust "
-          "each other, because unpickling runs code.");
-    c.def("send_object", &send_object, nb::arg("object").none(), nb::arg("to").none(),
-          nb::sig("def send_object(self, object: typing.Any, to: int) -> None"),
-          "Sends an object by pickle to group rank `to`, which must call recv_object.");
-    c.def("recv_object", &recv_object, nb::arg("source").none(),
-          nb::sig("def recv_object(self, source: int) -> typing.Any"),
-          "Returns the object that group rank `source` sends with send_object.");
-    c.def("recv_any_object", &recv_any_object, nb::sig("def recv_any_object(self) -> tuple[int, typing.Any]"),
-          "Returns the group rank of any other rank that calls send_object, and its object.");
-    c.def("all_gather_object", &all_gather_object, nb::arg("object").none(),
-          nb::sig("def all_gather_object(self, object: _T) -> list[_T]"),
-          "Returns the objects of all ranks of the group, in order, sent by pickle.");
+    bind_objects(c);
 }
 
 }  // namespace rankmesh::python

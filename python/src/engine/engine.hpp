@@ -18,6 +18,7 @@ namespace rankmesh::python {
 
 /// Returns a function that leaves a world and tells its peers why. It does not keep the world alive.
 Leave leaving(const std::shared_ptr<detail::WorldState>& world);
+Leave leaving(const Communicator& on);
 /// Returns the reason of a flight record when a Python exception ends a world: `KeyError: 'x'`.
 detail::RecordReason reason_of(nb::handle exception);
 
@@ -28,7 +29,10 @@ nb::object started(Pending&& pending, Leave leave, std::vector<Array>&& arrays, 
                    std::chrono::nanoseconds timeout);
 
 void bind_halo(nb::class_<MemberHandle>& c);
+void bind_objects(nb::class_<CommunicatorHandle>& c);
+void bind_pending(nb::module_& m);
 void bind_sparse(nb::class_<CommunicatorHandle>& c);
+void bind_sums_and_locations(nb::class_<CommunicatorHandle>& c);
 void bind_world(nb::module_& m);
 void bind_member(nb::module_& m);
 void bind_communicator(nb::module_& m);

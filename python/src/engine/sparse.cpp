@@ -41,7 +41,7 @@ nb::list sparse_all_to_all(const CommunicatorHandle& self, nb::handle given, nb:
     auto arrays = std::vector<Array>{};
     const auto messages = messages_of(given, like, arrays);
     auto received = std::vector<std::pair<int, std::vector<char>>>{};
-    without_gil(leaving(detail::Access::state(on).world), [&] {
+    without_gil(leaving(on), [&] {
         detail::run_sparse_all_to_all(on, messages, like, [&](int from, std::size_t count) -> void* {
             auto bytes = std::vector<char>(count * like.unit * size_of(like.dtype));
             return received.emplace_back(from, std::move(bytes)).second.data();
