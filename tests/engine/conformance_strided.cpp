@@ -143,7 +143,7 @@ TEST(Strided, ReproducibleSums_OfAnyView_AreThoseOfItsElements) {
     });
 }
 
-TEST(Strided, AMessageOfAnyRank_ReceivedIntoAView_ArrivesInOrder) {
+TEST(Strided, AnyRank_IntoAView_ArrivesInOrder) {
     on_every_rank([](World& world) {
         auto on = world.join({{"dp", rest}}).on("dp");
         const auto mine = std::vector{on.rank(), 7, 8};
