@@ -75,8 +75,7 @@ struct Awaited {
 /// Waits until an operation is complete or its timeout has expired, and returns its index; whoever calls it
 /// then synchronizes with that operation. Ignores operations that were waited for; returns nullopt if no
 /// other is left, or if this does not block and none is complete.
-RANKMESH_EXPORT std::optional<std::size_t> first_complete(std::span<const Awaited> awaited,
-                                                          bool blocks = true);
+std::optional<std::size_t> first_complete(std::span<const Awaited> awaited, bool blocks = true);
 /// Synchronizes with an operation within the timeout that is left of it.
 void synchronize(const Awaited& awaited);
 
