@@ -158,9 +158,9 @@ TEST(Conformance, Completions_WhenATimeoutExpires_GetTheError) {
 TEST(Conformance, Completions_WhenACoroutineIsDestroyed_AreForgotten) {
     on_every_rank([](World& world) {
         auto on = world.join({{"dp", rest}}).on("dp");
-        auto queue = CompletionQueue();
         auto x = 1;
-        auto y = 1;
+        auto y = 1;  // outlives the queue, which waits for it
+        auto queue = CompletionQueue();
         {
             const auto task = sums(on, 1, x, queue);
             EXPECT_FALSE(task.done());
