@@ -240,7 +240,7 @@ TEST(StoreRendezvous, Step_WhenItExpires_NamesTheAbsentOnAllRanks) {
                     world.leave(leaving(world.rank(), "gives up"));
                 }
             },
-            std::chrono::milliseconds(500));
+            std::chrono::milliseconds(1000));
     }
 }
 
