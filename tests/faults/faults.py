@@ -116,7 +116,7 @@ REDUCING = ("all_reduce", "reduce", *SCANS, "reduce_scatter", "list")
 RINGS = ("send_recv", "halo")  # messages to both neighbours
 TAGGED = RINGS + ("message",)
 MESSAGES = ("message", "any")  # between the root and the rank behind it; "any": received from any rank
-OPERATIONS = REDUCING + ("reproducible_sum", "broadcast", "gather", "scatter", "all_gather", "all_to_all", "shift") + LISTED + TAGGED + ("any",)
+OPERATIONS = REDUCING + ("reproducible_sum", "broadcast", "gather", "scatter", "all_gather", "all_to_all", "shift") + LISTED + TAGGED + ("any", "sparse")
 PLANS = ("order", "name", "axis", "sizes", "over", "separate")
 
 
@@ -235,8 +235,8 @@ def as_nccl_has(step):
     """Changes a call that NCCL does not have: it scans by sum only, and sums in any order."""
     if step["operation"] in SCANS:
         step["reduction"] = "sum"
-    if step["operation"] == "reproducible_sum":
-        step["operation"] = "all_reduce"
+    instead = {"reproducible_sum": "all_reduce", "sparse": "shift"}
+    step["operation"] = instead.get(step["operation"], step["operation"])
 
 
 def is_of_two(job):
@@ -255,6 +255,8 @@ def change_calls(job, chance):
                       (job.engine != "nccl" or job.steps[i]["operation"] not in SCANS)]
     if job.kind == "operation":
         takes_part = [i for i in takes_part if job.steps[i]["operation"] not in MESSAGES]
+    if job.kind in ("length", "type"):  # of which a receiver of "sparse" knows nothing
+        takes_part = [i for i in takes_part if job.steps[i]["operation"] != "sparse"]
     if job.kind == "tag":
         takes_part = [i for i in takes_part if job.steps[i]["operation"] in TAGGED]
     if job.kind == "swap":
@@ -266,6 +268,8 @@ def change_calls(job, chance):
     at = job.at = chance.choice(takes_part)
     if job.moment == "pending":
         job.steps[at]["how"] = "started"
+        if job.steps[at]["operation"] == "sparse":  # which has no started form
+            job.steps[at]["operation"] = "shift"
     if job.moment == "during" and job.kind != "pause":  # long enough to be met inside
         job.steps[at]["length"] = 200000 + job.at
     if job.kind == "parts":

@@ -26,6 +26,7 @@
 #include <thread>
 #include <vector>
 
+#include <rankmesh/engine/sparse.hpp>
 #include <rankmesh/engine/threads.hpp>
 #include <rankmesh/engine/world.hpp>
 #ifdef RANKMESH_FAULTS_ON_DEVICES
@@ -348,7 +349,11 @@ bool perform(Communicator& on, const Step& step, R reduction, const std::functio
         else if (operation == "any" && me == receiver)  // with a tag that no other message has
             call([&] { on.recv(out, any_rank, 400 + step.id); },
                  [&] { return on.start_recv(out, any_rank, 400 + step.id); });
-        else if (operation == "barrier")
+        else if (operation == "sparse") {  // which has no started form, nor one for devices
+            if constexpr (std::is_same_v<std::remove_cvref_t<decltype(out)>, std::vector<T>>)
+                for (auto& [from, arrived] : sparse_all_to_all(on, std::vector{std::pair{next, in}}))
+                    out = from == before ? std::move(arrived) : std::vector<T>();
+        } else if (operation == "barrier")
             call([&] { on.barrier(); }, [&] { return on.start_barrier(); });
     };
 #ifdef RANKMESH_FAULTS_ON_DEVICES
@@ -387,7 +392,8 @@ bool perform(Communicator& on, const Step& step, R reduction, const std::functio
             while (at >= counts[source]) at -= counts[source++];
             right = given(source, operation == "all_to_all_v" ? me * counts[source] + at : at);
         }
-        if (operation == "shift" || operation == "send_recv") right = given((me + size - 1) % size, i);
+        if (operation == "shift" || operation == "send_recv" || operation == "sparse")
+            right = given((me + size - 1) % size, i);
         if (operation == "halo")
             right =
                 i < length ? given((me + size - 1) % size, length + i) : given((me + 1) % size, i - length);
