@@ -86,24 +86,22 @@ std::vector<Help> what_would_help(const Job& job, const Found& found, const Opti
     const auto add = [&](std::string what, double seconds, double work, std::string how = {}) {
         all.push_back({std::move(what), best.step.seconds * work / seconds - 1, std::move(how)});
     };
-    auto other = job;
-    if (job.devices > job.machine.node) {
-        other.machine.scale_out *= 2;
-        add("twice the bandwidth between nodes", step(other, best.layout).seconds, 1);
-        other.machine.scale_up *= 2;
-        const auto both = step(other, best.layout).seconds;
-        other.machine.scale_out = job.machine.scale_out;
-        const auto inside = step(other, best.layout).seconds;
-        add("twice the bandwidth inside a node", inside, 1);
-        // A ring over several nodes may be bound by both.
-        const auto gain = best.step.seconds / both - 1;
-        if (gain > 1.01 * (all[0].gain + all[1].gain)) add("twice both bandwidths", both, 1);
-    } else {
-        other.machine.scale_up *= 2;
-        add("twice the bandwidth inside a node", step(other, best.layout).seconds, 1);
+    const auto with_bandwidth = [&](double between, double inside) {
+        auto other = job;
+        other.machine.scale_out *= between;
+        other.machine.scale_up *= inside;
+        return step(other, best.layout).seconds;
+    };
+    const auto has_nodes = job.devices > job.machine.node;
+    if (has_nodes) add("twice the bandwidth between nodes", with_bandwidth(2, 1), 1);
+    add("twice the bandwidth inside a node", with_bandwidth(1, 2), 1);
+    if (has_nodes) {  // a ring over several nodes may be bound by both
+        const auto apart = all[0].gain + all[1].gain;
+        add("twice both bandwidths", with_bandwidth(2, 2), 1);
+        if (all.back().gain <= 1.01 * apart) all.pop_back();
     }
     if (job.batch <= std::numeric_limits<std::int64_t>::max() / 2) {
-        other = job;
+        auto other = job;
         other.batch *= 2;
         if (of_advice::is_legal(other, best.layout))
             add("twice the batch", step(other, best.layout).seconds, 2);

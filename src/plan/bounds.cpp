@@ -63,6 +63,12 @@ bool legal_vpp(const Model& model, int pp, int vpp, std::int64_t micro_batches) 
     return vpp == 1 || (pp > 1 && model.layers % (std::int64_t{pp} * vpp) == 0 && micro_batches % pp == 0);
 }
 
+bool legal_schedule(Schedule schedule, int pp, std::int64_t micro_batches) {
+    if (schedule == Schedule::one_f_one_b) return true;
+    return pp > 1 && (schedule != Schedule::dual_pipe ||
+                      (pp % 2 == 0 && micro_batches % 2 == 0 && micro_batches >= 2 * std::int64_t{pp}));
+}
+
 std::vector<Ends> interleaved_ends(int layers, int pp, int vpp) {
     auto all = std::vector<Ends>{};
     const auto chunks = std::int64_t{pp} * vpp;
@@ -102,15 +108,18 @@ double lower_bound(const Pieces& pieces, const Job& job, int pp, int vpp, std::i
            of_bounds::pipeline(slowest, times.all, vpp, static_cast<double>(micro_batches));
 }
 
-double split_bound(const Pieces& pieces, const Job& job, int pp, std::int64_t micro_batches, bool some_layers,
-                   int first, int last) {
+double split_bound(const Pieces& pieces, const Job& job, const Layout& layout, std::int64_t micro_batches,
+                   bool some_layers) {
     const auto times = of_bounds::Times(pieces, job.model, some_layers);
+    const auto pp = layout.pp;
+    const auto first = stage_layers(layout, job.model.layers, 0);
+    const auto last = stage_layers(layout, job.model.layers, pp - 1);
     auto slowest =
         std::max({times.all / pp, times.first + first * times.layer, times.last + last * times.layer});
     if (pp > 2)
         slowest = std::max(slowest, (job.model.layers - first - last + pp - 3) / (pp - 2) * times.layer);
     return of_bounds::factor(job) *
-           of_bounds::pipeline(slowest, times.all, 1, static_cast<double>(micro_batches));
+           of_bounds::pipeline(slowest, times.all, layout.vpp, static_cast<double>(micro_batches));
 }
 
 Splits splits(const Pieces& pieces, const Job& job, int pp, std::int64_t micro_batches, bool some_layers,

@@ -16,6 +16,7 @@ bool legal_tp(const Model& model, int tp);
 bool legal_cp(std::int64_t sequence, int tp, int cp, bool sequence_parallel);
 bool legal_ep(const Model& model, int tp, int cp, int dp, int ep);
 bool legal_vpp(const Model& model, int pp, int vpp, std::int64_t micro_batches);
+bool legal_schedule(Schedule schedule, int pp, std::int64_t micro_batches);
 
 /// The layers of the first and last stage, as in `Layout`.
 struct Ends {
@@ -44,8 +45,8 @@ struct Splits {
 };
 Splits splits(const Pieces& pieces, const Job& job, int pp, std::int64_t micro_batches, bool some_layers,
               double most);
-/// Returns `lower_bound` for one split.
-double split_bound(const Pieces& pieces, const Job& job, int pp, std::int64_t micro_batches, bool some_layers,
-                   int first, int last);
+/// Returns `lower_bound` for the layers of the stages of `layout`.
+double split_bound(const Pieces& pieces, const Job& job, const Layout& layout, std::int64_t micro_batches,
+                   bool some_layers);
 
 }  // namespace rankmesh::plan

@@ -10,6 +10,9 @@
 
 #include <rankmesh/core/error.hpp>
 
+#include "plan/bounds.hpp"
+#include "plan/names.hpp"
+
 namespace rankmesh::plan {
 
 using detail::cat;
@@ -26,10 +29,7 @@ int stage_layers(const Layout& layout, int layers, int stage) {
 }
 
 int chunk_layers(const Layout& layout, int layers) {
-    auto most = 0;
-    for (const auto stage : {0, std::min(1, layout.pp - 1), layout.pp - 1})
-        most = std::max(most, stage_layers(layout, layers, stage));
-    return (most + layout.vpp - 1) / layout.vpp;
+    return (most_layers(layout, layers) + layout.vpp - 1) / layout.vpp;
 }
 
 namespace of_layout {
@@ -84,11 +84,10 @@ void check_experts(const Layout& layout, const Model& model) {
 
 void check_schedule(const Layout& layout, std::int64_t micro_batches) {
     if (layout.schedule == Schedule::one_f_one_b) return;
-    const auto dual = layout.schedule == Schedule::dual_pipe;
-    const auto* name = dual ? "schedule=dualpipe" : "schedule=zb";
+    const auto name = cat("schedule=", name_of(layout.schedule));
     if (layout.pp == 1) refuse("has ", name, " on one stage; it takes pp=2 or more");
     if (layout.vpp > 1) refuse("has ", name, " with vpp=", layout.vpp, "; it takes vpp=1");
-    if (!dual) return;
+    if (layout.schedule != Schedule::dual_pipe) return;
     if (layout.pp % 2 != 0) refuse("has ", name, " with pp=", layout.pp, "; it takes an even pp");
     if (micro_batches % 2 != 0 || micro_batches < 2 * std::int64_t{layout.pp})
         refuse("has ", name,

@@ -121,7 +121,6 @@ private:
                         if (!options_.ep.has(ep) || !legal_ep(model, tp, cp, dp, ep)) continue;
                         if (std::int64_t{tp} * cp * dp % (std::int64_t{ep} * options_.base.etp) != 0)
                             continue;
-                        if (!has_schedule(pp)) continue;
                         auto family = Family{.mesh = options_.base};
                         family.mesh.tp = tp, family.mesh.cp = cp, family.mesh.ep = ep;
                         family.mesh.pp = pp, family.mesh.dp = dp;
@@ -143,11 +142,6 @@ private:
     }
 
     bool is_other_schedule() const { return options_.base.schedule != Schedule::one_f_one_b; }
-
-    bool has_schedule(int pp) const {
-        return !is_other_schedule() ||
-               (pp > 1 && (options_.base.schedule != Schedule::dual_pipe || pp % 2 == 0));
-    }
 
     /// Returns a lower bound of the seconds; 0 for schedules whose bubble the bound does not know.
     double bound_of(const Family& family, const Pieces& of, int vpp, std::int64_t count, bool partial) const {
@@ -186,10 +180,9 @@ private:
         const auto sequences = job_.batch / family.mesh.dp;
         for (std::size_t i = 0; i < micro_batches_.size(); ++i)
             if (const auto count = sequences / micro_batches_[i];
-                micro_batches_[i] <= sequences && sequences % micro_batches_[i] == 0 &&
+                count > 0 && sequences % micro_batches_[i] == 0 &&
                 options_.micro_batch.has(micro_batches_[i]) &&
-                (options_.base.schedule != Schedule::dual_pipe ||
-                 (count % 2 == 0 && count >= 2 * family.mesh.pp)))
+                legal_schedule(options_.base.schedule, family.mesh.pp, count))
                 each(i, count);
     }
 
@@ -311,7 +304,8 @@ private:
 
     void look_at(const Family& family, bool uneven) {
         each_micro_batch(family, [&](std::size_t micro, std::int64_t count) {
-            // Calls `each(layout, pieces)` for all kinds of recomputation and stages of ZeRO.
+            // Calls `each(layout, pieces, partial)` for all kinds of recomputation and stages of ZeRO;
+            // `partial`: layouts that recompute only some layers count as well.
             const auto each_kind = [&](int vpp, const auto& each) {
                 for (const auto kind : options_.recompute) {
                     const auto& of = pieces(family, micro, kind);
@@ -323,29 +317,29 @@ private:
                     layout.recompute = kind;
                     each_zero([&](int zero) {
                         layout.zero = zero;
-                        each(layout, of);
+                        each(layout, of, partial);
                     });
                 }
             };
             if (!uneven) {
                 each_vpp(family.mesh.pp, count, [&](int vpp) {
-                    each_kind(vpp, [&](const Layout& layout, const Pieces& of) {
+                    each_kind(vpp, [&](const Layout& layout, const Pieces& of, bool) {
                         static_cast<void>(consider(family, layout, of));
                     });
                 });
                 return;
             }
             if (family.mesh.pp > 1 && options_.vpp.has(1) && !is_other_schedule())
-                each_kind(1, [&](const Layout& layout, const Pieces& of) {
-                    look_at_uneven(family, layout, of, count,
-                                   layout.recompute == Recompute::full && options_.some_layers);
+                each_kind(1, [&](const Layout& layout, const Pieces& of, bool partial) {
+                    look_at_uneven(family, layout, of, count, partial);
                 });
             each_uneven_vpp(family.mesh.pp, count, [&](int vpp, const std::vector<Ends>& all) {
-                each_kind(vpp, [&](Layout layout, const Pieces& of) {
+                each_kind(vpp, [&](Layout layout, const Pieces& of, bool partial) {
                     for (const auto& ends : all) {
                         layout.first_layers = ends.first;
                         layout.last_layers = ends.last;
-                        static_cast<void>(consider(family, layout, of));
+                        if (split_bound(of, job_, layout, count, partial) < cutoff(family))
+                            static_cast<void>(consider(family, layout, of));
                     }
                 });
             });
@@ -360,9 +354,9 @@ private:
         for (int first = 1; first <= range.first_most; ++first) {
             const auto least = std::max(1, pp == 2 ? layers - first : range.both_least - first);
             for (int last = least; last <= std::min(range.last_most, layers - first - (pp - 2)); ++last) {
-                if (split_bound(of, job_, pp, count, partial, first, last) >= cutoff(family)) continue;
                 layout.first_layers = first;
                 layout.last_layers = last;
+                if (split_bound(of, job_, layout, count, partial) >= cutoff(family)) continue;
                 const auto full = consider(family, layout, of);
                 // The memory of the first stage grows only with its layers; likewise the last stage. The
                 // memory of the middle stages grows with their layers if all layers are of one kind.

@@ -9,6 +9,8 @@
 #include <rankmesh/core/error.hpp>
 #include <rankmesh/core/name.hpp>
 
+#include "plan/names.hpp"
+
 namespace rankmesh::plan {
 
 using detail::cat;
@@ -42,7 +44,7 @@ struct Choice {
 const std::vector<Choice>& choices() {
     static const auto all = std::vector<Choice>{
         {"schedule",
-         {"1f1b", "zb", "dualpipe"},
+         {schedule_names.begin(), schedule_names.end()},
          [](Layout& l, std::size_t at) { l.schedule = static_cast<Schedule>(at); }},
         {"overlap", {"ep"}, [](Layout& l, std::size_t) { l.overlap_experts = true; }},
         {"dispatch", {"once"}, [](Layout& l, std::size_t) { l.dispatch_once = true; }},
@@ -99,8 +101,7 @@ std::string settings_text(const Layout& layout) {
     if (layout.last_layers > 0) add("last=", layout.last_layers);
     if (layout.sequence_parallel != (layout.tp > 1)) add("sp=", layout.sequence_parallel ? 1 : 0);
     if (layout.etp > 1) add("etp=", layout.etp);
-    if (layout.schedule != Schedule::one_f_one_b)
-        add("schedule=", layout.schedule == Schedule::zero_bubble ? "zb" : "dualpipe");
+    if (layout.schedule != Schedule::one_f_one_b) add("schedule=", name_of(layout.schedule));
     if (layout.overlap_experts) add("overlap=ep");
     if (layout.dispatch_once) add("dispatch=once");
     if (layout.gradient_bytes > 0) add("grads=", layout.gradient_bytes == 2 ? "bf16" : "fp32");

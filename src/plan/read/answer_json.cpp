@@ -8,6 +8,7 @@
 #include <rankmesh/core/text.hpp>
 
 #include "formats/json.hpp"
+#include "plan/names.hpp"
 
 namespace rankmesh::plan {
 
@@ -33,9 +34,7 @@ Json json_of(const Planned& planned, std::int64_t capacity) {
             {"first_layers", layout.first_layers},
             {"last_layers", layout.last_layers},
             {"etp", layout.etp},
-            {"schedule", layout.schedule == Schedule::one_f_one_b   ? "1f1b"
-                         : layout.schedule == Schedule::zero_bubble ? "zb"
-                                                                    : "dualpipe"},
+            {"schedule", name_of(layout.schedule)},
             {"overlap_experts", layout.overlap_experts},
             {"dispatch_once", layout.dispatch_once},
             {"gradient_bytes", layout.gradient_bytes},

@@ -11,6 +11,7 @@
 #include <rankmesh/plan/text.hpp>
 
 #include "formats/json.hpp"
+#include "plan/names.hpp"
 #include "plan/read/abilities.hpp"
 
 namespace rankmesh::plan {
@@ -166,11 +167,8 @@ FrameworkSettings settings(const Job& job, const Layout& layout, std::string_vie
             cat(*conversion.moved, " of ", conversion.ranks, " ranks stand elsewhere than in ", said.mesh));
     if (framework == "megatron") {
         if (layout.schedule != Schedule::one_f_one_b)
-            said.notes.emplace_back(
-                layout.schedule == Schedule::zero_bubble
-                    ? "lost: schedule=zb: Megatron runs 1F1B, interleaved if a stage has several chunks"
-                    : "lost: schedule=dualpipe: Megatron runs 1F1B, interleaved if a stage has several "
-                      "chunks");
+            said.notes.push_back(cat("lost: schedule=", name_of(layout.schedule),
+                                     ": Megatron runs 1F1B, interleaved if a stage has several chunks"));
         if (layout.fp8_activations) said.notes.emplace_back("lost: acts=fp8: no flag of Megatron says it");
         said.text = megatron(job, layout, *conversion.text);
     } else if (framework == "torchtitan") {
