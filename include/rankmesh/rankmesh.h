@@ -432,7 +432,8 @@ typedef struct rankmesh_strides {
 /// lie one after the other. broadcast has one buffer, which is the output, and sums have an input.
 ///
 /// The counts of an operation are the products of the extents. Elements are copied through memory of the
-/// communicator. Written elements must not overlap. Batches take strides for each message instead.
+/// communicator. Written elements must not overlap. Batches take strides for each message instead, and
+/// rankmesh_sparse_all_to_all takes none.
 RANKMESH_C_API rankmesh_error rankmesh_communicator_strided(const rankmesh_communicator* communicator,
                                                             const rankmesh_strides* in,
                                                             const rankmesh_strides* out,

@@ -124,10 +124,6 @@ detail::MemoryLayout layout_of(const rankmesh_layout& given, std::size_t count, 
     return layout_of(given.extents, given.strides.data(), count, bytes / count, what);
 }
 
-bool is_strided(const rankmesh_communicator& handle) {
-    return !handle.in.extents.empty() || !handle.out.extents.empty();
-}
-
 /// Returns a call whose buffers lie as the handle says.
 detail::StridedCall strided(const detail::Call& call, const rankmesh_communicator& handle) {
     const auto& in = call.operation == Op::broadcast ? handle.out : handle.in;  // it has one buffer
@@ -149,7 +145,7 @@ rankmesh_error perform(std::string_view function, rankmesh_communicator* communi
                 detail::Access::run(handle.it, call);
         };
         const detail::Call call = make_call(handle.it);
-        if (is_strided(handle))
+        if (handle.is_strided())
             run(strided(call, handle));
         else
             run(call);
@@ -177,7 +173,7 @@ rankmesh_error perform_batch(std::string_view function, rankmesh_communicator* c
     if (pending) *pending = nullptr;
     return c::guarded(function, [&] {
         auto& on = RANKMESH_GIVEN(communicator).it;
-        if (is_strided(*communicator))
+        if (communicator->is_strided())
             throw Wrong{
                 "was given a strided handle; give each message its strides by rankmesh_batch_strided"};
         if (count > 0) RANKMESH_GIVEN(messages);
@@ -429,7 +425,7 @@ rankmesh_error rankmesh_recv_any(rankmesh_communicator* communicator, void* out,
             else
                 RANKMESH_GIVEN(sender) = detail::Access::run_from_any(on, either);
         };
-        if (is_strided(*communicator))
+        if (communicator->is_strided())
             run(strided(call, *communicator));
         else
             run(call);

@@ -19,6 +19,15 @@ std::vector<Pending*> pendings_of(rankmesh_pending* const* pendings, size_t coun
     return all;
 }
 
+rankmesh_layout layout_of(const rankmesh_strides* given, std::string_view extents, std::string_view strides) {
+    if (!given) return {};
+    if (given->dimensions == 0)
+        throw c::Wrong{"was given strides without dimensions; pass NULL for a contiguous buffer"};
+    const auto* first = &c::given(given->extents, extents);
+    const auto* distance = &c::given(given->strides, strides);
+    return {{first, first + given->dimensions}, {distance, distance + given->dimensions}};
+}
+
 }  // namespace
 
 void rankmesh_communicator_free(rankmesh_communicator* communicator) { delete communicator; }
@@ -69,19 +78,6 @@ rankmesh_error rankmesh_communicator_within(const rankmesh_communicator* communi
                                          communicator->out};
     });
 }
-
-namespace {
-
-rankmesh_layout layout_of(const rankmesh_strides* given, std::string_view extents, std::string_view strides) {
-    if (!given) return {};
-    if (given->dimensions == 0)
-        throw c::Wrong{"was given strides without dimensions; pass NULL for a contiguous buffer"};
-    const auto* first = &c::given(given->extents, extents);
-    const auto* distance = &c::given(given->strides, strides);
-    return {{first, first + given->dimensions}, {distance, distance + given->dimensions}};
-}
-
-}  // namespace
 
 rankmesh_error rankmesh_communicator_strided(const rankmesh_communicator* communicator,
                                              const rankmesh_strides* in, const rankmesh_strides* out,

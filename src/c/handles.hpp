@@ -37,6 +37,7 @@ struct rankmesh_communicator {
     rankmesh::Communicator it;
     rankmesh_layout in = {};
     rankmesh_layout out = {};
+    bool is_strided() const { return !in.extents.empty() || !out.extents.empty(); }
 };
 struct rankmesh_pending {
     rankmesh::Pending it;

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <rankmesh/engine/sparse.hpp>
+#include "engine/sparse_bytes.hpp"
 
-#include <algorithm>
-#include <utility>
 #include <vector>
 
 #include "c/handles.hpp"
@@ -11,7 +9,7 @@ using namespace rankmesh;
 using c::guarded;
 
 struct rankmesh_received {
-    std::vector<std::pair<int, std::vector<char>>> messages;
+    detail::SparseBytes messages;
     std::size_t width;  // of an element
 };
 
@@ -20,6 +18,8 @@ rankmesh_error rankmesh_sparse_all_to_all(rankmesh_communicator* communicator, c
                                           rankmesh_dtype dtype, rankmesh_received** received) {
     return c::made(__func__, "received", received, [&] {
         auto& on = RANKMESH_GIVEN(communicator).it;
+        if (communicator->is_strided())
+            throw c::Wrong{"was given a strided handle; its messages lie one element after the other"};
         const auto type = c::type_of(dtype);
         auto sent = std::vector<detail::SparseMessage>{};
         for (size_t i = 0; i < messages; ++i) {
@@ -28,15 +28,7 @@ rankmesh_error rankmesh_sparse_all_to_all(rankmesh_communicator* communicator, c
             if (count > 0) c::given(static_cast<const char*>(data), "in[i]");
             sent.push_back({(&RANKMESH_GIVEN(peers))[i], {data, count, type, 1}});
         }
-        auto made = std::make_unique<rankmesh_received>();
-        made->width = size_of(type);
-        detail::run_sparse_all_to_all(
-            on, sent, {nullptr, 0, type, 1}, [&](int from, std::size_t count) -> void* {
-                auto bytes = std::vector<char>(count * made->width);
-                return made->messages.emplace_back(from, std::move(bytes)).second.data();
-            });
-        std::ranges::stable_sort(made->messages, {}, [](const auto& each) { return each.first; });
-        return made.release();
+        return new rankmesh_received{detail::sparse_bytes(on, sent, {nullptr, 0, type, 1}), size_of(type)};
     });
 }
 

@@ -10,7 +10,7 @@ namespace rankmesh::detail {
 class Pause {
 public:
     /// Sleeps after so many turns.
-    explicit Pause(int short_turns) : short_turns_(short_turns) {}
+    explicit Pause(int short_turns = 1000) : short_turns_(short_turns) {}
     void operator()() {
         if (++turns_ < short_turns_)
             std::this_thread::yield();

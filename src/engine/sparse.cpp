@@ -11,6 +11,7 @@
 #include "engine/access.hpp"
 #include "engine/pause.hpp"
 #include "engine/probe.hpp"
+#include "engine/sparse_bytes.hpp"
 #include "engine/sparse_tags.hpp"
 
 namespace rankmesh::detail {
@@ -37,12 +38,11 @@ public:
     }
 
     void run() {
-        for (const auto& message : messages_)
-            if (message.to == state_.rank && message.data.count > 0)
-                std::memcpy(room_(message.to, message.data.count / message.data.unit), message.data.data,
-                            message.data.count * size_of(message.data.dtype));
-            else if (message.to == state_.rank)
-                room_(message.to, 0);
+        for (const auto& [to, data] : messages_) {
+            if (to != state_.rank) continue;
+            auto* room = room_(to, data.count / data.unit);
+            if (data.count > 0) std::memcpy(room, data.data, data.count * size_of(data.dtype));
+        }
         if (state_.channel->has_consensus())
             agree();
         else
@@ -91,18 +91,17 @@ private:
     /// Hoefler, Siebert and Lumsdaine's nonblocking consensus: a send is complete once it is received. A rank
     /// whose sends are complete begins a barrier, and receives until all ranks have begun it.
     void agree() {
-        constexpr auto short_turns = 1000;
         auto last = send();
-        auto has_sent = false;
+        auto is_in_barrier = false;
         const auto since = std::chrono::steady_clock::now();
-        for (auto pause = Pause(short_turns);;) {
+        for (auto pause = Pause();;) {
             if (receive(false)) continue;
             const auto passed = std::chrono::steady_clock::now() - since;
             if (last.done() || passed >= state_.timeout) {
                 Access::wait(last, passed);
-                if (has_sent) return;
+                if (is_in_barrier) return;
                 last = on_.start_barrier();
-                has_sent = true;
+                is_in_barrier = true;
             } else {
                 pause();
             }
@@ -122,6 +121,17 @@ private:
 void run_sparse_all_to_all(Communicator& on, std::span<const SparseMessage> messages,
                            const AnyBuffer<const void>& like, const of_sparse::Room& room) {
     of_sparse::Exchange(on, messages, like, room).run();
+}
+
+SparseBytes sparse_bytes(Communicator& on, std::span<const SparseMessage> messages,
+                         const AnyBuffer<const void>& like) {
+    auto received = SparseBytes{};
+    run_sparse_all_to_all(on, messages, like, [&](int from, std::size_t count) -> void* {
+        auto bytes = std::vector<char>(count * like.unit * size_of(like.dtype));
+        return received.emplace_back(from, std::move(bytes)).second.data();
+    });
+    std::ranges::stable_sort(received, {}, &SparseBytes::value_type::first);
+    return received;
 }
 
 }  // namespace rankmesh::detail

@@ -22,9 +22,6 @@ namespace of_wait {
 
 using TimePoint = std::chrono::steady_clock::time_point;
 
-/// An engine that polls does so as its own waits do at first.
-constexpr auto short_turns = 1000;
-
 /// While it lives, the channels of operations ring one bell.
 class Bells {
 public:
@@ -52,7 +49,7 @@ public:
 private:
     std::vector<std::shared_ptr<Channel>> channels_;
     Bell bell_;
-    Pause pause_ = Pause(short_turns);
+    Pause pause_;
     bool rings_ = true;
 };
 

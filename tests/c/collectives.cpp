@@ -187,6 +187,10 @@ TEST(CollectivesInC, SayWhatIsWrongWithACall) {
         says(rankmesh_batch(columns, messages, 1, nullptr),
              "rankmesh_batch was given a strided handle; give each message its strides by "
              "rankmesh_batch_strided");
+        auto* received = static_cast<rankmesh_received*>(nullptr);
+        says(rankmesh_sparse_all_to_all(columns, nullptr, nullptr, nullptr, 0, RANKMESH_F32, &received),
+             "rankmesh_sparse_all_to_all was given a strided handle; its messages lie one element after the "
+             "other");
         rankmesh_communicator_free(columns);
         // A root is asked for what only it has.
         auto rank = 0;

@@ -69,7 +69,7 @@ auto sparse_all_to_all(Communicator& on, const Messages& messages) {
                                   [&](int from, std::size_t count) -> void* {
                                       return received.emplace_back(from, std::vector<T>(count)).second.data();
                                   });
-    std::ranges::stable_sort(received, {}, [](const auto& each) { return each.first; });
+    std::ranges::stable_sort(received, {}, &std::pair<int, std::vector<T>>::first);
     return received;
 }
 

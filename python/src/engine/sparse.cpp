@@ -1,10 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <rankmesh/engine/sparse.hpp>
+#include "engine/sparse_bytes.hpp"
 
-#include <algorithm>
-#include <utility>
-
-#include "engine/access.hpp"
 #include "engine/array.hpp"
 #include "engine/engine.hpp"
 #include "engine/interrupt.hpp"
@@ -40,14 +36,8 @@ nb::list sparse_all_to_all(const CommunicatorHandle& self, nb::handle given, nb:
     const auto like = array_of(numpy.attr("empty")(0, dtype), "the dtype of sparse_all_to_all", false);
     auto arrays = std::vector<Array>{};
     const auto messages = messages_of(given, like, arrays);
-    auto received = std::vector<std::pair<int, std::vector<char>>>{};
-    without_gil(leaving(on), [&] {
-        detail::run_sparse_all_to_all(on, messages, like, [&](int from, std::size_t count) -> void* {
-            auto bytes = std::vector<char>(count * like.unit * size_of(like.dtype));
-            return received.emplace_back(from, std::move(bytes)).second.data();
-        });
-    });
-    std::ranges::stable_sort(received, {}, [](const auto& each) { return each.first; });
+    auto received = detail::SparseBytes{};
+    without_gil(leaving(on), [&] { received = detail::sparse_bytes(on, messages, like); });
     auto result = nb::list();
     for (const auto& [from, bytes] : received) {
         const auto copy = nb::bytearray(bytes.data(), bytes.size());  // frombuffer refuses empty ones
