@@ -748,7 +748,7 @@ TEST(Threads, MembersThatNameDifferentRootsAllHearIt) {
         hears([&] { on.scatter(all, x, odd); },
               "the ranks of 'dp' of mesh dp=3 call different operations: {0, 2} scatter of 2 f32 from 0; {1} "
               "scatter of 2 f32 from 1");
-        // Each rank gives another number of elements, which is no difference.
+        // Ranks may give different numbers of elements to a gather_v.
         const auto counts = std::vector<std::size_t>{0, 1, 2};
         const auto own = std::span(x).first(static_cast<std::size_t>(world.rank()));
         hears([&] { on.gather_v(own, std::span(all).first(3), counts, odd); },

@@ -240,7 +240,7 @@ def as_nccl_has(step):
 
 
 def is_of_two(job):
-    """Whether the calls differ in what one rank sends to another: then neither of the two is outnumbered."""
+    """Whether two ranks contradict each other about what one sends to the other: no majority says which one is wrong."""
     calls = {job.steps[job.at]["operation"], job.victim_steps[job.at]["operation"]}
     return bool(calls & set(RINGS) or job.kind == "length" and calls & set(LISTED))
 
@@ -255,7 +255,7 @@ def change_calls(job, chance):
                       (job.engine != "nccl" or job.steps[i]["operation"] not in SCANS)]
     if job.kind == "operation":
         takes_part = [i for i in takes_part if job.steps[i]["operation"] not in MESSAGES]
-    if job.kind in ("length", "type"):  # of which a receiver of "sparse" knows nothing
+    if job.kind in ("length", "type"):  # a receiver of "sparse" expects neither
         takes_part = [i for i in takes_part if job.steps[i]["operation"] != "sparse"]
     if job.kind == "tag":
         takes_part = [i for i in takes_part if job.steps[i]["operation"] in TAGGED]
@@ -659,7 +659,7 @@ def judge_error(job, rank, end, fault, allowed, failed):
         followed.add(rank)
     if job.row == "mismatch" and end["type"] == "Disagreement" and end["step"] == job.at and job.victim in named(end) \
             and is_of_two(job):
-        return []  # the two ends of a message, of which neither is outnumbered
+        return []
     if named(end) - followed - {job.victim}:
         return [("E", said)]
     # A rank that ends because of another passes that one on: who is named otherwise has not come, and waits for the victim.
@@ -668,7 +668,7 @@ def judge_error(job, rank, end, fault, allowed, failed):
     follows = bool(named(end) & followed) and end["phase"] == "step" and not end["type"] == "Disagreement"
     if job.row == "mismatch":
         direct = step is not None and end["step"] == job.at and job.victim in together
-        if direct and is_of_two(job):  # the messages of two ranks, of which neither is outnumbered
+        if direct and is_of_two(job):
             if job.victim not in named(end) and not named(end) & followed:
                 return [("E", said)]
         elif direct and (end["type"] != "Disagreement" or named(end) != {job.victim}):

@@ -56,7 +56,7 @@ TEST(Layouts, MayShortenTheFirstAndTheLastChunkOnly) {
             for (int vpp = 2; vpp <= layers; ++vpp) {
                 auto of = model;
                 of.layers = layers;
-                // Every split into full chunks, of which the first and the last may have fewer layers.
+                // All chunks have as many layers, but the first and the last may have fewer.
                 auto expected = std::set<std::pair<int, int>>{};
                 for (int chunk = 1; chunk <= layers; ++chunk)
                     for (int first = 0; first <= chunk; ++first) {

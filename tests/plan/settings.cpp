@@ -60,7 +60,8 @@ TEST(Settings, OfSchedulesShortenTheBubbleOnly) {
         EXPECT_EQ(plain.beyond, "");
         EXPECT_EQ(zero.beyond, "no measured step of this schedule");
         EXPECT_GT(zero.high / zero.seconds, plain.high / plain.seconds);
-        // Each device runs a stage and its mirror image, so the slowest is no slower.
+        // In DualPipe each device runs two stages, number i from either end. So the busiest device has no
+        // more to do.
         const auto busy = [](const Step& step) {
             return step.compute + step.attention + step.ep + step.head;
         };

@@ -368,7 +368,8 @@ def olmo_own_schedules(rank: int, size: int) -> None:
     kind = olmo.PipelineScheduleType.custom_interleaved_1F1B
     stages = [SimpleNamespace(is_first=rank == 0 == n, is_last=rank == n == 1) for n in range(2)]
     given: Any = {"model_parts": [1, 2], "stages": stages, "pp_mesh": pp_mesh, "schedule_name": kind}
-    sys.modules["olmo_core"] = None  # type: ignore[assignment]  # as if it were not installed
+    # Hides OLMo-core, if it is installed.
+    sys.modules["olmo_core"] = None  # type: ignore[assignment]
     missing = r"is OLMo-core's own, and there is no module olmo_core\.train: install"
     with pytest.raises(rankmesh.UsageError, match=missing):
         olmo.PipelineSchedule(**given)
