@@ -220,10 +220,11 @@ void print_explained(const plan::Answer& answer, Output& output) {
 
 void print_nothing_fits(const plan::Answer& answer, Output& output) {
     if (const auto& least = answer.found->smallest) {
-        output.print(
+        const auto text = fmt::format(
             "nothing fits: {} needs the least memory, {} of {} GiB; try more devices or a shorter sequence, "
-            "or see --explain with that layout\n",
+            "or see --explain with that layout",
             to_string(least->layout), gib(least->memory.estimate), gib(answer.capacity));
+        output.print("{}\n", folded(text, 2, static_cast<std::size_t>(terminal_width())));
         if (const auto& relaxed = answer.relaxed)
             output.print("fits with other settings: {}\n  step {} s, memory {} GiB\n",
                          to_string(relaxed->layout), seconds_text(relaxed->step.seconds),

@@ -18,6 +18,9 @@ bool legal_ep(const Model& model, int tp, int cp, int dp, int ep);
 bool legal_vpp(const Model& model, int pp, int vpp, std::int64_t micro_batches);
 bool legal_schedule(Schedule schedule, int pp, std::int64_t micro_batches);
 
+/// Throws UsageError for settings of `Options::base` that no sizes make legal.
+void check_settings(const Layout& layout, const Model& model);
+
 /// The layers of the first and last stage, as in `Layout`.
 struct Ends {
     int first = 0;

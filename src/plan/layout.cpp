@@ -71,12 +71,7 @@ void check_experts(const Layout& layout, const Model& model) {
     }
     if (layout.overlap_experts && layout.ep == 1) refuse("has overlap=ep, but ep=1 sends nothing to hide");
     if (layout.dispatch_once && layout.ep == 1) refuse("has dispatch=once, but ep=1 sends nothing");
-    if (layout.etp == 1) return;
-    if (layout.etp < 1) refuse("has etp=", layout.etp, "; it takes 1 or more");
-    if (model.experts == 0) refuse("has etp=", layout.etp, ", but the model has no experts");
-    if (model.expert_ffn % layout.etp != 0)
-        refuse("has etp=", layout.etp, ", which does not divide the ", model.expert_ffn,
-               " columns of an expert");
+    check_settings(layout, model);
     if (ranks % (std::int64_t{layout.ep} * layout.etp) != 0)
         refuse("has ep*etp=", std::int64_t{layout.ep} * layout.etp,
                ", which does not divide its tp*cp*dp=", ranks);
@@ -96,6 +91,24 @@ void check_schedule(const Layout& layout, std::int64_t micro_batches) {
 }
 
 }  // namespace of_layout
+
+void check_settings(const Layout& layout, const Model& model) {
+    using of_layout::refuse;
+    if (layout.gradient_bytes != 0 && layout.gradient_bytes != 2 && layout.gradient_bytes != 4)
+        refuse("has gradients of ", layout.gradient_bytes, " bytes; it takes 2, 4, or 0 for the framework's");
+    if (layout.offload < 0 || layout.offload > 100)
+        refuse("has offload=", layout.offload, " percent; it takes 0 to 100");
+    if (layout.etp < 1) refuse("has etp=", layout.etp, "; it takes 1 or more");
+    const auto of_experts = layout.etp > 1           ? cat("etp=", layout.etp)
+                            : layout.overlap_experts ? std::string("overlap=ep")
+                            : layout.dispatch_once   ? std::string("dispatch=once")
+                                                     : std::string{};
+    if (model.experts == 0 && !of_experts.empty())
+        refuse("has ", of_experts, ", but the model has no experts");
+    if (layout.etp > 1 && model.expert_ffn % layout.etp != 0)
+        refuse("has etp=", layout.etp, ", which does not divide the ", model.expert_ffn,
+               " columns of an expert");
+}
 
 Mesh mesh(const Layout& layout) {
     auto axes = std::vector<Axis>{};
@@ -143,10 +156,6 @@ void check(const Layout& layout, const Model& model, std::int64_t batch, std::in
                layout.micro_batch, "), which do not divide a batch of ", batch);
     check_experts(layout, model);
     check_schedule(layout, batch / share);
-    if (layout.gradient_bytes != 0 && layout.gradient_bytes != 2 && layout.gradient_bytes != 4)
-        refuse("has gradients of ", layout.gradient_bytes, " bytes; it takes 2, 4, or 0 for the framework's");
-    if (layout.offload < 0 || layout.offload > 100)
-        refuse("has offload=", layout.offload, " percent; it takes 0 to 100");
     if (layout.first_layers < 0 || layout.last_layers < 0)
         refuse("has ", std::min(layout.first_layers, layout.last_layers),
                " layers on a stage; it takes 0, for even stages, or more");

@@ -446,6 +446,7 @@ void limit(Options& options, std::string_view text) {
 
 Found search(const Job& job, const Options& options) {
     check(job);
+    check_settings(options.base, job.model);
     // A limit, because splits of layers are tried in pairs.
     constexpr auto most_layers = 4096;
     if (job.model.layers > most_layers)

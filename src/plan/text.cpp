@@ -154,6 +154,7 @@ Layout read_layout(std::string_view text, int devices) {
             const auto at = std::ranges::find(choice->values, value);
             if (at == choice->values.end())
                 throw UsageError(cat("the layout's ", name, " is ", in_quotes(value), "; it must be ",
+                                     choice->values.size() > 1 ? "one of " : "",
                                      detail::listed({choice->values.begin(), choice->values.end()})));
             choice->apply(layout, static_cast<std::size_t>(at - choice->values.begin()));
         } else {

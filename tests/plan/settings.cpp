@@ -159,7 +159,7 @@ TEST(Settings, SayWhyTheyCannotBe) {
     EXPECT_EQ(text({}, [](Layout& l) { l.offload = 101; }),
               "the layout has offload=101 percent; it takes 0 to 100");
     EXPECT_EQ(text_of([] { static_cast<void>(read_layout("pp=2 schedule=gpipe")); }),
-              "the layout's schedule is 'gpipe'; it must be 1f1b, zb and dualpipe");
+              "the layout's schedule is 'gpipe'; it must be one of 1f1b, zb and dualpipe");
 }
 
 TEST(Settings, AreReadAsTheyArePrinted) {
@@ -180,6 +180,21 @@ TEST(Settings, AreReadAsTheyArePrinted) {
     auto base = layout;
     base.ep = base.pp = base.dp = 1;
     EXPECT_EQ(options.base, base);
+}
+
+TEST(Settings, ThatNoLayoutMayHave_AreRefusedByASearch) {
+    const auto text = [](const char* model, const char* setting) {
+        auto options = Options{};
+        fix(options, setting);
+        return text_of([&] { static_cast<void>(search(job_of(model, "H100", "", 8, 64), options)); });
+    };
+    EXPECT_EQ(text("llama3.1-8B", "overlap=ep"), "the layout has overlap=ep, but the model has no experts");
+    EXPECT_EQ(text("llama3.1-8B", "dispatch=once"),
+              "the layout has dispatch=once, but the model has no experts");
+    EXPECT_EQ(text("llama3.1-8B", "etp=2"), "the layout has etp=2, but the model has no experts");
+    EXPECT_EQ(text("llama3.1-8B", "offload=150"), "the layout has offload=150 percent; it takes 0 to 100");
+    EXPECT_EQ(text("qwen3-235B-a22B", "etp=5"),
+              "the layout has etp=5, which does not divide the 1536 columns of an expert");
 }
 
 TEST(Settings, ThatAreFixedAreKeptByASearch) {
