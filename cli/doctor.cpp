@@ -20,6 +20,7 @@
 
 #include "children.hpp"
 #include "cluster/read/read.hpp"
+#include "engine/nccl/shared_gpu.hpp"
 #include "output.hpp"
 #include "progress.hpp"
 #include "topology.hpp"
@@ -114,7 +115,7 @@ std::string visible_problem(int devices) {
         const auto* text = std::getenv(name);
         if (text == nullptr) continue;
         const auto ranks = std::atoi(text);
-        if (ranks > devices)
+        if (ranks > devices && !detail::may_share_a_gpu())
             return fmt::format(
                 "{} is {}, but each process sees {} GPU{}; NCCL does not allow two ranks on one GPU", name,
                 ranks, devices, devices == 1 ? "" : "s");
@@ -422,9 +423,11 @@ void print(const std::vector<Fact>& facts, const std::vector<Outcome>& outcomes,
 int run(const Arguments& arguments, Output& output) {
     auto crash = std::string{};
     const auto found = software_of(arguments.timeout, crash);
-    if (arguments.gpus && found.devices > 0 && *arguments.gpus > found.devices)
-        throw UsageError(fmt::format("--gpus is {}, but this process sees {}; check CUDA_VISIBLE_DEVICES",
-                                     *arguments.gpus, found.devices));
+    if (arguments.gpus && found.devices > 0 && *arguments.gpus > found.devices && !detail::may_share_a_gpu())
+        throw UsageError(
+            fmt::format("--gpus is {}, but this process sees {}; check CUDA_VISIBLE_DEVICES, or set "
+                        "NCCL_MULTI_RANK_GPU_ENABLE=1 for several ranks on a GPU (NCCL 2.30 and later)",
+                        *arguments.gpus, found.devices));
     const auto outcomes = run_steps(arguments, found);
     const auto ok = std::ranges::all_of(outcomes, [](const Outcome& each) { return each.state == "ok"; });
     const auto rows = facts(found, crash);

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a call on the NCCL engine costs its thread beside the bare call of NCCL on the same communicator and
 // stream, alternating in one run, and the bare call beside itself. `bench_engine_nccl N`: N ranks as threads,
-// at least two, with a device each. It runs on real GPUs, and without one on the fake libraries, which start
-// a thread for a call as NCCL does: FAKE_LAG=0 LD_LIBRARY_PATH=build/release/tests/fake.
+// at least two, with a device each; with RANKMESH_ENGINE=gloo or mpi this process is one of the ranks. It
+// runs on real GPUs, and without one on the fake libraries, which start a thread for a call as NCCL does:
+// FAKE_LAG=0 LD_LIBRARY_PATH=build/release/tests/fake.
 #include <dlfcn.h>
 
 #include <array>
@@ -48,6 +49,9 @@ void run(rankmesh::World& host) {
     create(&stream);
     auto on = world.join({{"dp", rankmesh::rest}}).on("dp").on(rankmesh::nccl::stream(stream));
     const auto comm = rankmesh::nccl::native(on);
+    if (world.rank() == 0)
+        std::printf("all_reduce on %d ranks, medians of the host's ns a call\n%10s %10s %10s %10s %10s\n",
+                    world.size(), "floats", "bare", "over", "over", "bare-bare");
     for (auto count : {std::size_t{2}, std::size_t{1} << 10}) {
         void* data = nullptr;
         malloc(&data, count * sizeof(float));
@@ -90,15 +94,19 @@ void run(rankmesh::World& host) {
 }  // namespace
 
 int main(int argc, char** argv) {
+    const auto is_rank = std::getenv("RANKMESH_ENGINE") != nullptr;
     const auto size = argc > 1 ? std::atoi(argv[1]) : 2;
     if (size < 2) {
         std::fprintf(stderr, "usage: %s RANKS, at least 2: a group of one calls nothing of NCCL\n", argv[0]);
         return 2;
     }
-    std::printf("all_reduce on %d ranks, medians of the host's ns a call\n%10s %10s %10s %10s %10s\n", size,
-                "floats", "bare", "over", "over", "bare-bare");
     try {
-        rankmesh::threads::run(size, run);
+        if (is_rank) {
+            auto host = rankmesh::World::from_environment();
+            run(host);
+        } else {
+            rankmesh::threads::run(size, run);
+        }
     } catch (const std::exception& error) {
         std::fprintf(stderr, "%s\n", error.what());
         return 1;

@@ -84,9 +84,14 @@ TEST(DoctorSubcommand, ComparesVersionsAndVisibleDevices) {
               "LOCAL_WORLD_SIZE is 4, but each process sees 1 GPU; NCCL does not allow two ranks on one GPU");
     const auto outcome = rankmesh("doctor --gpus 3", with_devices(2));
     EXPECT_EQ(outcome.exit_code, 2);
-    EXPECT_EQ(outcome.output, "rankmesh: --gpus is 3, but this process sees 2; check CUDA_VISIBLE_DEVICES\n");
+    EXPECT_EQ(outcome.output,
+              "rankmesh: --gpus is 3, but this process sees 2; check CUDA_VISIBLE_DEVICES, or set "
+              "NCCL_MULTI_RANK_GPU_ENABLE=1 for several ranks on a GPU (NCCL 2.30 and later)\n");
     const auto alone = doctor(with_devices(1));
     for (const auto& each : alone["steps"]) EXPECT_EQ(each["text"], "it requires 2 GPUs");
+    const auto both = rankmesh("doctor --gpus 2", with_devices(1) + "export NCCL_MULTI_RANK_GPU_ENABLE=1;");
+    EXPECT_EQ(both.exit_code, 0) << both.output;
+    EXPECT_TRUE(both.output.ends_with("NCCL works on these GPUs\n")) << both.output;
 }
 
 }  // namespace rankmesh::tests

@@ -79,6 +79,17 @@ TEST(NcclFailures, TwoRanksOnOneDeviceAreNamedBeforeNcclRefusesThem) {
     EXPECT_EQ(count, 3);
 }
 
+TEST(NcclFailures, ThreadsOnOneDevice_WhenNcclAllowsThem_AreRefused) {
+    setenv("NCCL_MULTI_RANK_GPU_ENABLE", "1", 1);
+    threads::run(2, [](World& host) {
+        EXPECT_EQ(
+            text_of<UsageError>([&] { nccl::World(host, {.device = 3}); }),
+            "ranks 0 and 1 have the same GPU, 0000:03:00.0, and are threads of one process, whose calls on "
+            "one GPU would wait for each other; start a process for each rank");
+    });
+    unsetenv("NCCL_MULTI_RANK_GPU_ENABLE");
+}
+
 TEST(NcclFailures, ATimeoutInSynchronizeIsThrownThereAndByEveryLaterCall) {
     const auto program = [](nccl::World& world) {
         auto on = world.join({{"dp", rest}}).on("dp");

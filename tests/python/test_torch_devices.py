@@ -13,6 +13,7 @@ import rankmesh.torch
 import torch
 import torch.distributed as dist
 from rankmesh import Disagreement
+from rankmesh.torch.backend import _batch
 from torch._C._distributed_c10d import _make_nccl_premul_sum
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.testing._internal.distributed import fake_pg  # registers the backend 'fake'
@@ -44,6 +45,28 @@ def mixed(rank: int, size: int, store: str) -> list[object]:
         found += [on_host.tolist(), type(group._get_backend(torch.device("cuda"))).__name__]
     dist.barrier()
     return found
+
+
+def batched(rank: int, size: int, store: str, backend: str) -> list[object]:
+    dist.init_process_group(backend, store=dist.FileStore(store, size), rank=rank, world_size=size)
+    given: list[object] = []
+
+    def torchs(batch: list[dist.P2POp]) -> list[dist.Work]:
+        given.extend((type(op.group) is dist.ProcessGroup, op.op.__name__, op.group_peer, op.tag) for op in batch)
+        return []
+
+    with pytest.MonkeyPatch.context() as patch, FakeTensorMode():
+        patch.setattr(_batch, "_torchs", torchs)
+        out, into = torch.empty(2, device="cuda"), torch.empty(2, device="cuda")
+        batch = [dist.P2POp(dist.isend, out, 1 - rank, tag=3), dist.P2POp(dist.irecv, into, 1 - rank)]
+        assert dist.batch_isend_irecv(batch) == []
+    return given
+
+
+@pytest.mark.parametrize("backend", ["cpu:rankmesh,cuda:fake", "rankmesh+fake"])
+def test_a_batch_of_messages_is_given_to_the_inner_group(backend: str, tmp_path: Path) -> None:
+    found = ranks(SIZE, batched, tmp_path, str(tmp_path / "own"), backend, initialised=False)
+    assert found == [[(True, "isend", 1 - rank, 3), (True, "irecv", 1 - rank, 0)] for rank in range(SIZE)]
 
 
 def watched(rank: int, size: int, store: str) -> None:

@@ -7,8 +7,21 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
-from torch.distributed._mesh_layout import _MeshLayout
 from torch.distributed.device_mesh import DeviceMesh
+
+from rankmesh._errors import UsageError
+
+
+def _layouts() -> Any:
+    """Returns torch's type of layouts. Raises UsageError for a PyTorch with other DeviceMeshes."""
+    from torch.distributed import _mesh_layout
+
+    if not hasattr(_mesh_layout, "_FlatLayout"):
+        raise UsageError(
+            f"a DeviceMesh of rankmesh.torch requires PyTorch 2.13 or later, and this is {torch.__version__}; "
+            "the groups of rankmesh.torch.init, the backend and reshard work without it"
+        )
+    return _mesh_layout._MeshLayout
 
 
 def device_mesh(
@@ -20,6 +33,7 @@ def device_mesh(
 ) -> DeviceMesh:
     """Returns the row-major mesh of these ranks with one group per dimension, or without groups on a rank outside
     it."""
+    _layouts()
     places = torch.tensor(list(ranks), dtype=torch.int, device="cpu").reshape(tuple(shape))
     if groups:
         return DeviceMesh.from_group(list(groups), device_type, mesh=places, mesh_dim_names=names)
@@ -37,7 +51,7 @@ def unflatten(
     """
     mesh = DeviceMesh(
         root.device_type,
-        _layout=_MeshLayout.from_sizes_strides(tuple(shape)),
+        _layout=_layouts().from_sizes_strides(tuple(shape)),
         _rank_map=root._rank_map,
         mesh_dim_names=names,
         _root_mesh=root,
@@ -58,7 +72,7 @@ def flatten(mesh: DeviceMesh, flattened: Mapping[str, tuple[tuple[str, ...], dis
             continue
         flat = DeviceMesh(
             root.device_type,
-            _layout=_MeshLayout([mesh[axes]._layout.collapse()]),
+            _layout=_layouts()([mesh[axes]._layout.collapse()]),
             _rank_map=root._rank_map,
             mesh_dim_names=(name,),
             _root_mesh=root,

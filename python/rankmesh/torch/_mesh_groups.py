@@ -5,19 +5,21 @@ from __future__ import annotations
 import os
 import weakref
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 import torch.distributed as dist
 from torch.distributed import config as dist_config
 from torch.distributed import distributed_c10d as c10d
-from torch.distributed._mesh_layout import _FlatLayout, _MeshLayout
 from torch.distributed.device_mesh import DeviceMesh
 
 from rankmesh._core import Group
 from rankmesh.torch import _groups, _start
 from rankmesh.torch._plan import MOST_SHOWN, Options
 from rankmesh.torch.backend import locate
+
+if TYPE_CHECKING:  # PyTorch before 2.13 has other layouts, and torch creates their groups
+    from torch.distributed._mesh_layout import _MeshLayout
 
 MOST_CHARACTERS = 80  # most characters of the ranks of a mesh in an error
 
@@ -49,7 +51,7 @@ class MeshText:
     def __str__(self) -> str:
         """Equal exactly if the groups of two meshes are equal, but for values inside `pg_options`."""
         text = f"DeviceMesh {self.sizes}"
-        if self._layout != _MeshLayout.from_sizes_strides(self._layout.top_level_sizes):
+        if self._layout != self._layout.from_sizes_strides(self._layout.top_level_sizes):
             strides = [axis.stride if len(axis.stride) > 1 else sum(axis.stride) for axis in self._layout]
             text += f", stride ({', '.join(map(str, strides))})"
         ranks = self._rank_map.tolist()
@@ -92,8 +94,9 @@ def create(
         return None
     world = dist.get_world_size()
     default = c10d._get_default_group()
-    dims = list(zip(layout, overrides, names or [f"dim_{dim}" for dim in range(len(layout))], strict=True))
-    of_torch = [not keeps_order or _ascends(axis, rank_map) for axis in layout]
+    axes = [layout[dim : dim + 1] for dim in range(len(layout))]
+    dims = list(zip(axes, overrides, names or [f"dim_{dim}" for dim in range(len(layout))], strict=True))
+    of_torch = [not keeps_order or _ascends(axis, rank_map) for axis in axes]
     takes_default = [
         torchs and axis.numel() == world and each == (None, None)
         for torchs, (axis, each, _) in zip(of_torch, dims, strict=True)
@@ -161,14 +164,14 @@ def _known(key: object) -> str | None:
     return name if any(name == there for there in c10d._world.pg_names.values()) else None
 
 
-def _ascends(axis: _FlatLayout, rank_map: torch.Tensor) -> bool:
-    return bool((_MeshLayout([axis]).remap_to_tensor(rank_map).diff(dim=1) > 0).all())
+def _ascends(axis: _MeshLayout, rank_map: torch.Tensor) -> bool:
+    return bool((axis.remap_to_tensor(rank_map).diff(dim=1) > 0).all())
 
 
 def _new(
-    axis: _FlatLayout, rank_map: torch.Tensor, description: str, override: Override, key: str, keeps_order: bool
+    axis: _MeshLayout, rank_map: torch.Tensor, description: str, override: Override, key: str, keeps_order: bool
 ) -> str:
-    parts = _MeshLayout([axis]).remap_to_tensor(rank_map)
+    parts = axis.remap_to_tensor(rank_map)
     ranks = parts[(parts == dist.get_rank()).any(dim=1)][0].tolist()
     if not keeps_order:
         ranks.sort()
@@ -188,14 +191,14 @@ def _new(
     return name
 
 
-def _split(axis: _FlatLayout, rank_map: torch.Tensor, name: str, override: Override) -> str | None:
+def _split(axis: _MeshLayout, rank_map: torch.Tensor, name: str, override: Override) -> str | None:
     """Splits the groups of a dimension from the default group, as torch does; every rank of the world calls it."""
     options = override[1]
-    shared = (axis, tuple(rank_map.tolist()), override[0], id(options) if options is not None else None)
+    shared = (axis[0], tuple(rank_map.tolist()), override[0], id(options) if options is not None else None)
     everyone = rank_map.numel() == dist.get_world_size()  # a rank outside would not know whether the members have it
     if everyone and (known := _known(shared)) is not None:
         return known
-    made: str | None = DeviceMesh._init_one_process_group(axis, rank_map, name, override)
+    made: str | None = DeviceMesh._init_one_process_group(axis[0], rank_map, name, override)
     if made is not None:
         _made.setdefault(c10d._get_default_group(), {})[shared] = made, options
     return made

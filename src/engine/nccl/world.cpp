@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/nccl/world.hpp"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <array>
 #include <cstdint>
@@ -10,6 +12,8 @@
 #include <string_view>
 
 #include <rankmesh/core/text.hpp>
+
+#include "engine/nccl/shared_gpu.hpp"
 
 namespace rankmesh::detail {
 namespace {
@@ -61,30 +65,40 @@ std::shared_ptr<NcclDevice> own_device(WorldState& host, std::optional<int> aske
     return std::make_shared<NcclDevice>(choose(host, asked), host.rank());
 }
 
+/// The host of a GPU for NCCL, which takes NCCL_HOSTID for it where that is set (src/misc/utils.cc:125
+/// of 2.30.7).
+std::string host_for_nccl(WorldState& host) {
+    if (const auto* given = std::getenv("NCCL_HOSTID")) return given;
+    auto boot = std::string{};  // hosts may have one name
+    std::ifstream("/proc/sys/kernel/random/boot_id") >> boot;
+    return cat(host.host(), " ", boot);
+}
+
 /// Throws on every rank if two have the same GPU, which NCCL refuses without naming them. Partitions of a GPU
-/// (MIG) have its PCI id, so they are left to NCCL, as is a NCCL that was told to allow it.
+/// (MIG) have its PCI id, so they are left to NCCL. Where NCCL was told to allow it, two threads of one
+/// process still cannot: the calls of both go through the null stream of that process, one after the other.
 void throw_if_shared(WorldState& host, int device) {
     auto id = std::array<char, 64>{};
     const auto& cuda = Libraries::get().cuda;
     const auto* visible = std::getenv("CUDA_VISIBLE_DEVICES");
-    const auto* allowed = std::getenv("NCCL_MULTI_RANK_GPU_ENABLE");
     const auto known = !(visible && std::string_view(visible).find("MIG") != std::string_view::npos) &&
-                       !(allowed && std::string_view(allowed) != "0") &&
                        cuda.pci_bus_id(id.data(), static_cast<int>(id.size()), device) == cudaSuccess;
-    auto boot = std::string{};  // hosts may have one name
-    std::ifstream("/proc/sys/kernel/random/boot_id") >> boot;
+    const auto process = may_share_a_gpu() ? cat(" process ", getpid()) : std::string{};
     auto first = std::map<std::string, int>{};
     auto rank = 0;
     auto wrong = std::string{};
     for (const auto& said :
-         all_say(host.exchange(), known ? cat(host.host(), " ", boot, " ", id.data()) : "")) {
+         all_say(host.exchange(), known ? cat(host_for_nccl(host), process, " ", id.data()) : "")) {
         const auto [found, is_new] = first.emplace(said, rank);
         if (!is_new && !said.empty() && wrong.empty())
             wrong =
                 cat("ranks ", found->second, " and ", rank, " have the same GPU, ",
                     said.substr(said.rfind(' ') + 1),
-                    " of one host, but NCCL needs a GPU of its own for each rank; start "
-                    "fewer ranks on that host, or make other GPUs visible to them (CUDA_VISIBLE_DEVICES)");
+                    process.empty()
+                        ? " of one host, but NCCL needs a GPU of its own for each rank; start fewer ranks on "
+                          "that host, or make other GPUs visible to them (CUDA_VISIBLE_DEVICES)"
+                        : ", and are threads of one process, whose calls on one GPU would wait for each "
+                          "other; start a process for each rank");
         ++rank;
     }
     if (!wrong.empty()) throw UsageError(wrong);

@@ -6,6 +6,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <cstdlib>
 #include <cstring>
 
 #include "fake/nccl/connection.hpp"
@@ -107,6 +108,8 @@ void Connection::connect_all(const std::string& id, const std::string& device,
         connected(with, hello);
     }
     devices[static_cast<std::size_t>(rank_)] = device;
+    const auto* shared = std::getenv("NCCL_MULTI_RANK_GPU_ENABLE");
+    if (shared && std::strcmp(shared, "0") != 0) return;
     auto ranks = std::map<std::string, int>{};
     for (int rank = 0; rank < size_; ++rank)
         if (const auto [first, is_new] = ranks.emplace(devices[static_cast<std::size_t>(rank)], rank);

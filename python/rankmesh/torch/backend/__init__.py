@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable
 
 import torch.distributed as dist
 
+from rankmesh.torch.backend import _batch
 from rankmesh.torch.backend._create import create, create_around
 from rankmesh.torch.backend._process_group import ProcessGroup
 
@@ -24,6 +25,7 @@ def register() -> None:
     """Registers the backends with c10d, once."""
     if NAME in dist.Backend.backend_list:
         return
+    _batch.install()
     others = {name: devices for name, devices in dist.Backend.backend_capability.items() if name != "undefined"}
     dist.Backend.register_backend(NAME, create, extended_api=True, devices=["cpu"])
     for name, devices in others.items():

@@ -40,6 +40,10 @@ class MixedGroup(ProcessGroup):
         is_made = self in c10d._world.pg_backend_config
         return self._on_device(device.type)._get_backend(device) if is_made and device.type != "cpu" else self
 
+    def inner(self, device: torch.device) -> dist.ProcessGroup:
+        """Returns the process group that moves tensors of a device other than the CPU."""
+        return self._on_device(device.type)
+
     def _on_device(self, device: str) -> dist.ProcessGroup:
         if device not in self._inner:
             backend = self._backends().get(device)

@@ -22,9 +22,9 @@ from rankmesh.torch._agree import class_line, classes_of, outside_largest
 from rankmesh.torch.backend._engine import Engine
 from rankmesh.torch.backend._inner import CALLS, destroy, inner_group
 from rankmesh.torch.backend._process_group import ProcessGroup
+from rankmesh.torch.backend._waiting import LOOK, Waiting
 from rankmesh.torch.backend._work import NO_TIMEOUT
 
-LOOK = timedelta(milliseconds=200)  # between two looks at the processes of a call that waits
 GRACE = 2.0  # seconds in which the ranks of a failed call must answer, or they are missing
 
 
@@ -35,7 +35,8 @@ class WatchedGroup(ProcessGroup):
     def __init__(self, options: Any, engine: Engine, on: Communicator, *, owns_engine: bool, backend: str) -> None:
         super().__init__(options, engine, on, owns_engine=owns_engine)
         self.wrapped = inner_group(options, backend)
-        self._checked, self._backend = os.environ.get("RANKMESH_CHECK") == "1", backend
+        self._checked, self.backend = os.environ.get("RANKMESH_CHECK") == "1", backend
+        self.waiting = Waiting()
 
     @property
     def _device_types(self) -> list[torch.device]:
@@ -46,7 +47,15 @@ class WatchedGroup(ProcessGroup):
 
     def getBackendName(self) -> str:  # noqa: N802 (torch's name)
         """Returns 'rankmesh+gloo' around gloo."""
-        return f"rankmesh+{self._backend}"
+        return f"rankmesh+{self.backend}"
+
+    def inner(self, device: torch.device) -> dist.ProcessGroup:
+        """Returns the process group that moves the tensors."""
+        return self.wrapped
+
+    def watched(self, works: list[Work], call: str, device: torch.device) -> list[Work]:
+        """Returns works of the wrapped backend whose errors say who is missing."""
+        return [_WatchedWork(self, lambda: call, each, device) for each in works]
 
     def compare(self, call: str) -> None:
         """Raises Disagreement on every rank if the ranks have different calls."""
@@ -56,22 +65,67 @@ class WatchedGroup(ProcessGroup):
             on = self._communicator()
             on.all_gather(torch.tensor([digest]), digests)
             if not bool((digests == digest).all()):
-                raise _disagreement(on, on.all_gather_object(call))
+                what = f"a call on {on.label} is not the same on all its ranks; nothing was sent"
+                raise _disagreement(on, what, on.all_gather_object(call))
 
-    def _is_on_host(self, arguments: Iterable[Any]) -> bool:
-        """True for a call whose `wait` blocks this thread until the data has moved."""
+    def _device(self, arguments: Iterable[Any]) -> torch.device | None:
+        """Returns the device whose stream a call waits on; None if its `wait` blocks this thread until it is done."""
         tensors = _tensors_of(arguments)
-        return all(each.device.type == "cpu" for each in tensors) if tensors else self._backend == "gloo"
+        if not tensors and self.backend == "gloo":
+            return None
+        devices = {each.device for each in tensors} or set(self._device_types)
+        return next((each for each in devices if each.type != "cpu"), None)
 
     def raise_if_broken(self) -> None:
         """Raises PeerLost if a process of the group has died."""
         with self._turn:
             self._communicator()._raise_if_broken()  # type: ignore[attr-defined]
 
+    @property
+    def timeout(self) -> timedelta:
+        """The timeout of the group's calls."""
+        return self._timeout
+
+    @property
+    def is_over(self) -> bool:
+        """True if the group was destroyed."""
+        return self._on is None
+
+    def watch(self, text: str, device: torch.device | None) -> None:
+        """Watches a call that the current stream of a device holds; None: a call on the host, which has waited."""
+        if device is not None:
+            self.waiting.add(self, text, device)
+
+    def lost(self, said: str) -> Exception | None:
+        """Returns the error that a process of the group has died; None: all live."""
+        try:
+            self.raise_if_broken()
+        except PeerLost as lost:
+            lost.args = (f"{said}: {lost}",)
+            return lost
+        return None
+
+    def missing(self, said: str, call: str) -> Exception | None:
+        """Returns the error of a call that does not complete: who is missing, or that the ranks are in different calls.
+
+        Every rank that waits on the group calls it, at about the same time. Returns None if all are in the same call.
+        """
+        try:
+            with self._turn:
+                on = self._communicator().within(GRACE)
+                on.monitored_barrier()
+                calls = on.all_gather_object(call)
+        except (PeerLost, Timeout) as found:
+            found.args = (f"{said}: {found}",)
+            return found
+        if len(set(calls)) == 1:
+            return None
+        return self.engine.located(_disagreement(on, f"{said}: the ranks of {on.label} wait in different calls", calls))
+
     def explained(self, call: str, error: Exception) -> Exception:
         """Returns why a call of the wrapped backend failed: the ranks that are missing, else its own error."""
         first = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-        said = f"{call} failed on {self._backend} ({first})"
+        said = f"{call} failed on {self.backend} ({first})"
         try:
             with self._turn:
                 self._communicator().within(GRACE).monitored_barrier()
@@ -90,9 +144,9 @@ class WatchedGroup(ProcessGroup):
 class _WatchedWork(Work):
     """A Work of the wrapped backend, whose errors say who is missing."""
 
-    def __init__(self, group: WatchedGroup, call: Callable[[], str], work: Work, on_host: bool) -> None:
+    def __init__(self, group: WatchedGroup, call: Callable[[], str], work: Work, device: torch.device | None) -> None:
         super().__init__()
-        self._on_host = on_host
+        self._device = device
         self._group, self._call, self._work = group, call, work
         for name in ("is_completed", "is_success", "exception", "result", "source_rank", "_source_rank"):
             setattr(self, name, getattr(work, name))
@@ -101,14 +155,14 @@ class _WatchedWork(Work):
         """Waits as the wrapped backend does, but raises PeerLost as soon as a process has died."""
         until = time.monotonic() + timeout.total_seconds() if timeout > NO_TIMEOUT else math.inf
         try:
-            while self._on_host and not self._work.is_completed() and time.monotonic() < until:
+            while self._device is None and not self._work.is_completed() and time.monotonic() < until:
                 with contextlib.suppress(RuntimeError):  # torch's text is 'Operation timed out!'; the operation runs on
-                    self._work.wait(
-                        min(LOOK, timedelta(seconds=until - time.monotonic())) if until < math.inf else LOOK
-                    )
+                    self._work.wait(timedelta(seconds=min(LOOK, until - time.monotonic())))
                     return True
                 self._group.raise_if_broken()
-            return bool(self._work.wait(timeout) if timeout > NO_TIMEOUT else self._work.wait())
+            done = bool(self._work.wait(timeout) if timeout > NO_TIMEOUT else self._work.wait())
+            self._group.watch(self._call(), self._device)
+            return done
         except (PeerLost, Timeout):
             raise
         except Exception as error:
@@ -117,6 +171,7 @@ class _WatchedWork(Work):
     def synchronize(self) -> None:
         """Makes the current stream wait, as the wrapped backend does."""
         self._work.synchronize()
+        self._group.watch(self._call(), self._device)
 
     def block_current_stream(self) -> None:
         """Makes the current stream wait, as the wrapped backend does."""
@@ -130,6 +185,8 @@ class _WatchedWork(Work):
 def _watched(name: str) -> Callable[..., Work | None]:
     @functools.wraps(getattr(ProcessGroup, name))
     def call(self: WatchedGroup, *arguments: Any, **options: Any) -> Work | None:
+        if self.waiting.error is not None:
+            raise self.waiting.error
         text = functools.partial(_text, name, arguments)
         if self._checked and name not in ("send", "recv", "recv_anysource"):
             self.compare(text())
@@ -137,7 +194,12 @@ def _watched(name: str) -> Callable[..., Work | None]:
             work = getattr(self.wrapped, name)(*arguments, **options)
         except Exception as error:
             raise self.explained(text(), error) from error
-        return None if work is None else _WatchedWork(self, text, work, self._is_on_host(arguments))
+        device = self._device(arguments)
+        if work is not None:
+            return _WatchedWork(self, text, work, device)
+        if device is not None:  # the current stream holds the call
+            self.watch(text(), device)
+        return None
 
     return call
 
@@ -162,12 +224,11 @@ def _text(name: str, arguments: tuple[Any, ...]) -> str:
     return text + (f" from {options.rootRank}" if hasattr(options, "rootRank") else "")
 
 
-def _disagreement(on: Communicator, calls: list[str]) -> Disagreement:
+def _disagreement(on: Communicator, what: str, calls: list[str]) -> Disagreement:
+    """Returns the error that names each call with its ranks."""
     classes = classes_of(zip(on.world_ranks, calls, strict=True))
     lines = "".join(class_line(them, call) for call, them in classes)
-    return Disagreement(
-        f"a call on {on.label} is not the same on all its ranks; nothing was sent:{lines}", outside_largest(classes)
-    )
+    return Disagreement(f"{what}:{lines}", outside_largest(classes))
 
 
 for _name in CALLS:

@@ -1,0 +1,132 @@
+"""Calls on devices, which no thread waits for: a thread looks for those that cannot complete, and says why."""
+
+from __future__ import annotations
+
+import collections
+import contextlib
+import ctypes
+import os
+import sys
+import threading
+import time
+import weakref
+from collections.abc import Callable
+from typing import TYPE_CHECKING, NamedTuple
+
+import torch
+
+if TYPE_CHECKING:
+    from rankmesh.torch.backend._watched import WatchedGroup
+
+LOOK = 0.2  # seconds between two looks at the processes of calls that wait
+ASK = 1.0  # seconds between two questions to the store, whether a peer has run out of patience
+MARGIN = 5.0  # seconds before the group's timeout, or half of it: torch's own watchdog ends the process at the timeout
+_KEY = "rankmesh out of patience"
+_RELAXED = 2  # cudaStreamCaptureModeRelaxed
+
+_groups: weakref.WeakSet[WatchedGroup] = weakref.WeakSet()
+_thread: threading.Thread | None = None
+_starting = threading.Lock()
+
+
+class _Call(NamedTuple):
+    number: int
+    text: str
+    is_complete: Callable[[], bool]
+    since: float
+
+
+class Waiting:
+    """The calls of a group that have not completed on the device, the oldest first."""
+
+    def __init__(self) -> None:
+        self.error: Exception | None = None
+        """Why the calls of the group cannot complete; None: they may."""
+        self._calls: collections.deque[_Call] = collections.deque()
+        self._number, self._asked = 0, 0.0
+
+    def add(self, group: WatchedGroup, text: str, device: torch.device) -> None:
+        """Watches what the current stream of the device holds."""
+        self._number += 1
+        complete = recorded(device)
+        if complete is not None:
+            self._calls.append(_Call(self._number, text, complete, time.monotonic()))
+            _watch(group)
+
+    def look(self, group: WatchedGroup) -> None:
+        """Ends the group if a process has died, or if a call has run out of time; says who is missing."""
+        while self._calls and self._calls[0].is_complete():
+            self._calls.popleft()
+        if not self._calls or self.error is not None:
+            return
+        call = self._calls[0]
+        waited, most = time.monotonic() - call.since, group.timeout.total_seconds()
+        said = f"call number {call.number} on {group.backend}, {call.text}, has not completed in {waited:.1f} s"
+        if waited > LOOK:
+            error = group.lost(said)
+            if error is None and (waited > most - min(MARGIN, most / 2) or self._is_asked_for(group)):
+                group.get_group_store().set(_KEY, "")
+                error = group.missing(said, f"call number {call.number}, {call.text}")
+            if error is not None and not call.is_complete():
+                self._fail(group, error)
+
+    def _fail(self, group: WatchedGroup, error: Exception) -> None:
+        self.error = error
+        self._calls.clear()
+        print(f"rankmesh: {error}", file=sys.stderr, flush=True)
+        with contextlib.suppress(RuntimeError):  # what waits on the device then ends
+            group.wrapped.abort()
+
+    def _is_asked_for(self, group: WatchedGroup) -> bool:
+        if time.monotonic() - self._asked < ASK:
+            return False
+        self._asked = time.monotonic()
+        return bool(group.get_group_store().check([_KEY]))
+
+
+def recorded(device: torch.device) -> Callable[[], bool] | None:
+    """Returns a function that says whether the current stream has done what it holds now; None in a graph capture."""
+    module = torch.get_device_module(device)
+    capturing = getattr(module, "is_current_stream_capturing", None)
+    if capturing is not None and capturing():
+        return None
+    event = module.Event()
+    event.record(module.current_stream(device))
+    query: Callable[[], bool] = event.query
+    return query
+
+
+def _watch(group: WatchedGroup) -> None:
+    global _thread
+    if group in _groups:
+        return
+    with _starting:
+        _groups.add(group)
+        if _thread is None:
+            _thread = threading.Thread(target=_look_again_and_again, name="rankmesh-watch", daemon=True)
+            _thread.start()
+
+
+def _look_again_and_again() -> None:
+    global _thread
+    _disturb_no_capture()
+    while True:
+        time.sleep(LOOK)
+        with _starting:
+            if not _groups:
+                _thread = None
+                return
+        for group in list(_groups):
+            if group.is_over:
+                _groups.discard(group)
+            else:
+                with contextlib.suppress(Exception):  # the group ends meanwhile
+                    group.waiting.look(group)
+
+
+def _disturb_no_capture() -> None:
+    """Lets this thread query events while another one captures a graph, as CUDA allows in the relaxed mode."""
+    for name in ("libcudart.so.13", "libcudart.so.12"):
+        with contextlib.suppress(OSError, AttributeError):
+            runtime = ctypes.CDLL(name, mode=os.RTLD_NOLOAD | os.RTLD_LAZY)
+            runtime.cudaThreadExchangeStreamCaptureMode(ctypes.byref(ctypes.c_int(_RELAXED)))
