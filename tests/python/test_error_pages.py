@@ -1,4 +1,4 @@
-"""The pages of errors and of environment variables: each error reads as its page shows it, and no variable is left out."""
+"""The pages of errors and of environment variables: each error reads as shown, and no variable is left out."""
 
 from __future__ import annotations
 
