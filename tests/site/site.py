@@ -10,6 +10,7 @@ import http.server
 import importlib.util
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -25,6 +26,8 @@ import webdriver  # noqa: E402
 
 TREE = ""
 PHONE = 360
+LONGEST = 20 * 1024  # bytes of a page, without what is generated into it
+GENERATED = re.compile(r"<!-- [^>]* writes[^>]*-->.*?(<!-- end -->|\Z)", re.S)
 REFERENCE = ["reference/engine/communicator.hpp/", "reference/core/mesh.hpp/", "reference/c/", "reference/python/rankmesh.torch/"]
 
 
@@ -78,6 +81,11 @@ class Site(unittest.TestCase):
         for page in (ROOT / "docs").rglob("*.md"):
             place = page.relative_to(ROOT / "docs").with_suffix("")
             self.assertTrue((self.folder / place / "index.html").exists(), page)
+
+    def test_has_no_page_that_is_too_long(self):
+        for page in [*(ROOT / "docs").rglob("*.md"), ROOT / "README.md"]:
+            text = GENERATED.sub("", page.read_text(encoding="utf-8"))
+            self.assertLessEqual(len(text.encode()), LONGEST, page)
 
     def test_follows_light_and_dark(self):
         self.visit("")
