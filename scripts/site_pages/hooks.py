@@ -41,6 +41,8 @@ def place_of(path):
     if path in OUTSIDE:
         return OUTSIDE[path]
     if path.startswith("docs/"):
+        if (ROOT / path).is_dir():
+            path = min(str(page.relative_to(ROOT)) for page in (ROOT / path).glob("*.md"))
         return path.removeprefix("docs/")
     return f"source/{path}.md"
 

@@ -20,7 +20,7 @@ LAUNCHERS = ("RANKMESH_", "OMPI_", "PMI", "SLURM_", "TORCHELASTIC_", "MASTER_", 
 
 
 def one_leaves(world: World, *, slowly: bool) -> None:
-    dp = world.join("dp=4", timeout=0.3 if slowly else 30).on("dp")
+    dp = world.join("dp=4", timeout=1 if slowly else 30).on("dp")
     if world.rank != 3:
         dp.barrier()
     elif slowly:
