@@ -3,13 +3,14 @@
 import rankmesh.torch
 import torch
 import torch.distributed as dist
+from torch import nn
 from torch.distributed.fsdp import fully_shard
 from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
 
 with rankmesh.torch.init("dp=* tp=2") as me:
-    mesh, dp = me.device_mesh(), me.group("dp")  # torch's own DeviceMesh, on the groups of this declaration
+    mesh, dp = me.device_mesh(), me.group("dp")  # torch's own, for this declaration
     torch.manual_seed(0)  # every rank begins with the same weights
-    model = torch.nn.Sequential(torch.nn.Linear(16, 64), torch.nn.ReLU(), torch.nn.Linear(64, 1), torch.nn.Tanh())
+    model = nn.Sequential(nn.Linear(16, 64), nn.ReLU(), nn.Linear(64, 1), nn.Tanh())
     parallelize_module(model, mesh["tp"], {"0": ColwiseParallel(), "2": RowwiseParallel()})
     fully_shard(model, mesh=mesh["dp"])
     optimizer = torch.optim.AdamW(model.parameters(), lr=0.01)

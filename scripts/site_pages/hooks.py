@@ -5,9 +5,11 @@ A page of docs is written for a reader of the repository, so it links to `../exa
 own, under `source`.
 """
 
+import os
 import pathlib
 import posixpath
 import re
+import subprocess
 import sys
 
 from mkdocs.structure.files import File, InclusionLevel
@@ -20,6 +22,8 @@ import cpp  # noqa: E402
 OUTSIDE = {"README.md": "index.md", "CONTRIBUTING.md": "contributing.md", "CHANGELOG.md": "changelog.md"}
 LANGUAGES = {".cpp": "cpp", ".hpp": "cpp", ".h": "c", ".c": "c", ".py": "python", ".sh": "sh", ".txt": "cmake"}
 LINK = re.compile(r"(\]\()((?!https?:|mailto:|#)[^)#\s]+)(#[^)\s]*)?\)")
+TREE = pathlib.Path(os.environ.get("RANKMESH_PYTHON_TREE", ROOT / "build/release/python"))
+COMMAND = TREE.parent / "bin" / "rankmesh"
 PYTHON = ["rankmesh", "rankmesh.torch", "rankmesh.torch.data", "rankmesh.jax", "rankmesh.framework"]
 FOLDERS = {
     "core": "Meshes, groups and placements",
@@ -83,12 +87,31 @@ def files_of(folder):
     return sorted(each for each in folder.iterdir() if each.suffix in LANGUAGES and each.name != "CMakeLists.txt")
 
 
+def dialects():
+    """The public modules that have the names of another framework."""
+    files = [*TREE.glob("rankmesh/*.py"), *TREE.glob("rankmesh/*/*.py")]
+    names = {".".join(file.relative_to(TREE).with_suffix("").parts) for file in files}
+    return sorted(name for name in names - set(PYTHON) if not re.search(r"\._", name) and not name.startswith("rankmesh.torch."))
+
+
+def help_of_command():
+    """The help of every subcommand, as one page."""
+    ask = lambda *words: subprocess.run([COMMAND, *words], check=True, capture_output=True, text=True).stdout.rstrip()  # noqa: E731
+    whole = ask("--help")
+    parts = [f"## {name}\n\n```text\n{ask(name, '--help')}\n```" for name in re.findall(r"^  ([a-z]+)  ", whole, re.M)]
+    return "\n\n".join(["# Options of the command", f"```text\n{whole}\n```", *parts]) + "\n"
+
+
 def on_config(config):
-    """Asks doxygen, and puts the pages of the reference into the navigation."""
-    headers = cpp.pages(ROOT)
+    """Asks doxygen and the command, and puts the pages of the reference into the navigation."""
+    headers, others = cpp.pages(ROOT), dialects()
     generated = {f"reference/{header}.md" if "/" in header else "reference/c.md": text for header, text in headers.items()}
-    generated |= {f"reference/python/{module}.md": f"# {module}\n\n::: {module}\n" for module in PYTHON}
+    generated |= {f"reference/python/{module}.md": f"# {module}\n\n::: {module}\n" for module in PYTHON + others}
+    for place in [place for place in generated if "/dialect/" in place or place.split("/")[-1][:-3] in others]:
+        generated[place] = "---\nsearch:\n  boost: 0.2\n---\n\n" + generated[place]  # many frameworks have the same names
+    generated["reference/options.md"] = help_of_command()
     apis = {"C++": [], "Python": [{module: f"reference/python/{module}.md"} for module in PYTHON]}
+    apis["Python"].append({FOLDERS["dialect"]: [{name.removeprefix("rankmesh."): f"reference/python/{name}.md"} for name in others]})
     for folder, title in FOLDERS.items():
         pages = [{header.removeprefix(folder + "/"): f"reference/{header}.md"} for header in sorted(headers) if header.startswith(folder + "/")]
         apis["C++"].append({title: pages})

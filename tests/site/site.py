@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The documentation as a site: it builds without warnings, and a browser finds nothing wrong with its pages.
 
-    site.py TREE    TREE: the Python package in a build tree, whose docstrings the reference shows
+    site.py TREE    TREE: the Python package of a build tree; the command is in ../bin
 
 Ends with 77 where MkDocs, doxygen or a browser is missing."""
 
