@@ -36,13 +36,15 @@ class Quiet(http.server.SimpleHTTPRequestHandler):
         pass
 
 
-def missing():
+def trouble():
+    """Why the site is not tested here, as words; "" if it is."""
     found = {
         "mkdocs-material": importlib.util.find_spec("material"),
         "mkdocstrings-python": importlib.util.find_spec("mkdocstrings_handlers"),
         "doxygen": shutil.which("doxygen"),
     }
-    return [name for name, there in found.items() if not there] + webdriver.missing()
+    lacking = [name for name, there in found.items() if not there]
+    return " and ".join(lacking) + " missing" if lacking else webdriver.trouble()
 
 
 def build(folder):
@@ -142,7 +144,7 @@ class Site(unittest.TestCase):
 
 if __name__ == "__main__":
     TREE = sys.argv.pop(1)
-    if lacking := missing():
-        print("skipped: no site of the documentation: " + ", ".join(lacking) + " missing")
+    if reason := trouble():
+        print("skipped: no site of the documentation: " + reason)
         sys.exit(77)
     unittest.main()
