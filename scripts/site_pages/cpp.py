@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The C++ and C reference: doxygen reads the public headers, and each header becomes a Markdown page."""
 
+import itertools
 import pathlib
 import re
 import subprocess
@@ -28,6 +29,19 @@ GENERATE_XML = YES
 XML_PROGRAMLISTING = NO
 QUIET = YES
 """
+
+
+def copied(root, folder):
+    """Copies the headers as doxygen reads them best: each law as a paragraph, and lines such as `dp=2 | coord(1) -> dp=1` as code."""
+    for path in (root / "include").rglob("*.h*"):
+        text = path.read_text(encoding="utf-8")
+        text = re.sub(r"\A(//[^\n]*\n)+", "", text)  # `about` shows the top
+        text = re.sub(r"^( *///) Law: ", r"\1\n\1 Law: ", text, flags=re.M)
+        code = re.compile(r"^( *///) (.* \| .* -> .*)\n(?:\1 (.* \| .* -> .*)\n)*", re.M)
+        text = code.sub(lambda found: f"{found[1]}\n" + re.sub(r"^( *///) ", r"\1     ", found[0], flags=re.M) + f"{found[1]}\n", text)
+        to = folder / path.relative_to(root)
+        to.parent.mkdir(parents=True, exist_ok=True)
+        to.write_text(text, encoding="utf-8")
 
 
 def escaped(text):
@@ -63,7 +77,8 @@ def paragraphs(element, indent=""):
             words = ""
             if child.tag == "verbatim":
                 lines = "".join(child.itertext()).rstrip().splitlines()
-                blocks.append("\n".join(indent + line for line in ["```cpp", *lines, "```"]))
+                language = "text" if " | " in lines[0] else "cpp"
+                blocks.append("\n".join(indent + line.rstrip() for line in ["```" + language, *lines, "```"]))
             elif child.tag in ("itemizedlist", "orderedlist"):
                 for item in child:
                     blocks.append(f"{indent}- {paragraphs(item, indent + '    ').strip()}")
@@ -115,16 +130,19 @@ def declaration(member):
     name = member.findtext("name")
     if kind == "enum":
         values = [value.findtext("name") for value in member.iter("enumvalue")]
-        return f"enum {name} {{ {', '.join(values)} }}".replace("  ", " ")
+        return f"enum {'' if name.startswith('@') else name} {{ {', '.join(values)} }}".replace("  ", " ")
     kind_of = plain("".join(member.find("type").itertext())) if member.find("type") is not None else ""
     if kind == "typedef":
-        return template(member) + (f"using {name} = {kind_of}" if "(" not in kind_of else member.findtext("definition"))
+        if member.find("location").get("file").endswith(".h") or "(" in kind_of:
+            return plain(member.findtext("definition"))
+        return template(member) + f"using {name} = {kind_of}"
     words = ["static"] if member.get("static") == "yes" and kind == "function" else []
     words += [kind_of] if kind_of else []
     start = " ".join(words)
     text = f"{start} {name}".strip() + plain(member.findtext("argsstring") or "")
-    if kind == "variable" and (value := member.findtext("initializer")) and len(value) < 60:
-        text += " " + plain(value)
+    if kind == "variable" and (value := member.find("initializer")) is not None:
+        value = plain("".join(value.itertext()))
+        text += " " + value if len(value) < 60 else ""
     return template(member) + text
 
 
@@ -133,6 +151,8 @@ def members_of(compound):
     found = []
     for member in compound.iter("memberdef"):
         if member.get("prot") != "public" or member.get("kind") in ("friend", "define") or not member.findtext("name"):
+            continue
+        if "detail::" in member.findtext("name"):
             continue
         found.append((int(member.find("location").get("line")), member))
     rows = []
@@ -157,7 +177,8 @@ def section(rows, level):
         if members[0].get("kind") == "variable":
             lines.append(f"- `{code[0]}`: " + text.replace("\n", "\n    "))
             continue
-        lines += [f"{'#' * level} `{name}`", "```cpp\n" + "\n".join(code) + "\n```", text]
+        heading = [] if name.startswith("@") else [f"{'#' * level} `{name}`"]  # an enum without a name stands with its type
+        lines += [*heading, "```cpp\n" + "\n".join(code) + "\n```", text]
         for value in members[0].iter("enumvalue"):
             if meaning := described(value):
                 lines.append(f"- `{value.findtext('name')}`: {' '.join(meaning.split())}")
@@ -166,11 +187,19 @@ def section(rows, level):
     return lines
 
 
+def about(path):
+    """The comment at the top of a header, behind its license."""
+    lines = itertools.takewhile(lambda line: line.startswith("//"), path.read_text(encoding="utf-8").splitlines()[1:])
+    text = "\n".join(line.lstrip("/").strip() for line in lines)
+    return "`".join(piece if at % 2 else escaped(piece) for at, piece in enumerate(text.split("`")))
+
+
 def pages(root, doxygen="doxygen"):
     """Pages by header: {"core/mesh.hpp": Markdown}. Raises RuntimeError with what doxygen warns of."""
     with tempfile.TemporaryDirectory(prefix="rankmesh-doxygen-") as folder:
+        copied(root, pathlib.Path(folder))
         settings = SETTINGS + f"OUTPUT_DIRECTORY = {folder}\n"
-        ran = subprocess.run([doxygen, "-"], input=settings, cwd=root, capture_output=True, text=True)
+        ran = subprocess.run([doxygen, "-"], input=settings, cwd=folder, capture_output=True, text=True)
         if ran.returncode or ran.stderr.strip():
             raise RuntimeError("doxygen: " + ran.stderr)
         compounds = [xml.parse(path).getroot()[0] for path in sorted(pathlib.Path(folder, "xml").glob("*_8h*.xml"))]
@@ -182,7 +211,7 @@ def pages(root, doxygen="doxygen"):
     headers = {}
     for compound in compounds:
         header = compound.find("location").get("file").removeprefix("include/rankmesh/")
-        headers[header] = [f"# {header}", f"`#include <rankmesh/{header}>`", described(compound)]
+        headers[header] = [f"# {header}", f"`#include <rankmesh/{header}>`", about(root / "include/rankmesh" / header)]
     free = {}
     for compound in classes.values():
         if compound.get("kind") == "namespace":

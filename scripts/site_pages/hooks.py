@@ -113,7 +113,9 @@ def on_config(config):
     apis = {"C++": [], "Python": [{module: f"reference/python/{module}.md"} for module in PYTHON]}
     apis["Python"].append({FOLDERS["dialect"]: [{name.removeprefix("rankmesh."): f"reference/python/{name}.md"} for name in others]})
     for folder, title in FOLDERS.items():
-        pages = [{header.removeprefix(folder + "/"): f"reference/{header}.md"} for header in sorted(headers) if header.startswith(folder + "/")]
+        pages = [
+            {header.removeprefix(folder + "/"): f"reference/{header}.md"} for header in sorted(headers) if header.startswith(folder + "/")
+        ]
         apis["C++"].append({title: pages})
     fill(config.nav, apis)
     config.extra["generated"] = generated
