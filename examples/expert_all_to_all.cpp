@@ -5,14 +5,13 @@
 #include <numeric>
 #include <vector>
 
-#include <rankmesh/engine/world.hpp>
+#include <rankmesh/engine/run.hpp>
 
 struct Token {
     int index, expert, value;
 };
 
-int main(int argc, char** argv) {
-    auto world = rankmesh::World::from_environment(argc, argv);
+int program(rankmesh::World& world) {
     auto ep = world.join({{"ep", rankmesh::rest}}).on("ep");
 
     auto tokens = std::vector<Token>();  // unevenly many for each expert
@@ -38,3 +37,5 @@ int main(int argc, char** argv) {
         std::puts(right ? "every token came back from its expert" : "a token is wrong");
     return right ? 0 : 1;
 }
+
+int main(int argc, char** argv) { return rankmesh::run(argc, argv, program, {.threads = 4}); }

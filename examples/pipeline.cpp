@@ -4,10 +4,9 @@
 #include <deque>
 #include <valarray>
 
-#include <rankmesh/engine/world.hpp>
+#include <rankmesh/engine/run.hpp>
 
-int main(int argc, char** argv) {
-    auto world = rankmesh::World::from_environment(argc, argv);
+int program(rankmesh::World& world) {
     auto pp = world.join({{"pp", rankmesh::rest}}).on("pp");
     const auto batches = 6, stage = pp.rank(), later = pp.size() - 1 - stage;  // stages after this one
     auto weight = 1.0 + stage % 3, product = weight, slope = 0.0;  // y = weight * x, loss = sum(y * y) / 2
@@ -37,3 +36,5 @@ int main(int argc, char** argv) {
     if (!right || stage == 0) std::puts(right ? "the gradients are right" : "a gradient is wrong");
     return right ? 0 : 1;
 }
+
+int main(int argc, char** argv) { return rankmesh::run(argc, argv, program, {.threads = 4}); }

@@ -4,7 +4,7 @@
 #include <cstdio>
 #include <vector>
 
-#include <rankmesh/engine/world.hpp>
+#include <rankmesh/engine/run.hpp>
 
 struct Token {
     double key, value;
@@ -20,8 +20,7 @@ struct Query {
     }
 };
 
-int main(int argc, char** argv) {
-    auto world = rankmesh::World::from_environment(argc, argv);
+int program(rankmesh::World& world) {
     auto cp = world.join({{"cp", rankmesh::rest}}).on("cp");
     auto all = std::vector<Token>();  // the whole sequence, of which each rank has eight
     for (int t = 0; t < 8 * cp.size(); ++t) all.push_back({std::sin(t), std::cos(t)});
@@ -37,3 +36,5 @@ int main(int argc, char** argv) {
     if (!right || cp.rank() == 0) std::puts(right ? "all tokens were attended to" : "the mean is wrong");
     return right ? 0 : 1;
 }
+
+int main(int argc, char** argv) { return rankmesh::run(argc, argv, program, {.threads = 4}); }

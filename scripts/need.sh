@@ -41,7 +41,7 @@ python_packages=(python3-dev python3-venv)
 other_compilers=(clang-16 lld-16 libclang-rt-16-dev)
 other_mpis=(libmpich-dev mpich)
 bench_packages=(valgrind)  # what counts instructions
-browsers=(chromium chromium-driver)  # 440 MB: what looks at the page of `rankmesh draw`
+browsers=(chromium chromium-driver)  # 440 MB: what looks at the page of `rankmesh draw` and at the site
 
 # What NCCL's headers need, as Python wheels, in the versions that were tried.
 nvidia_wheels=(nvidia-nccl-cu13==2.32.3 nvidia-cuda-runtime==13.5.37 nvidia-cuda-crt==13.5.37 nvidia-cuda-cccl==13.3.5.0.6)
@@ -115,6 +115,10 @@ expecttest_wheel=expecttest==0.3.0  # which torch's own tests import
 olmo_wheels=(--no-deps ai2-olmo-core==3.0.0 dataclass-extensions==0.5.0 PyYAML==6.0.4)
 torchtitan_wheels=(--no-deps torchtitan==0.3.0)
 deepspeed_wheel=deepspeed==0.19.8
+
+# What builds docs as a site, beside Debian's doxygen.
+site_packages=(doxygen)
+site_wheels=(mkdocs==1.6.1 mkdocs-material==9.8.2 mkdocstrings-python==2.0.11)
 
 # find_optional FOLDER MODULE TESTED WHEEL...: installs what has this module into the virtual environment FOLDER in CI; elsewhere says that
 # TESTED is not tested.

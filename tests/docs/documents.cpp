@@ -141,7 +141,7 @@ int expect_prints(const Block& block, const std::string& folder, const std::stri
 TEST(Documents, ACommandPrintsWhatTheDocumentShows) {
     auto count = 0;
     for (const auto& block : all_blocks("console"))
-        count += expect_prints(block, RANKMESH_SOURCE, RANKMESH_BIN);
+        count += expect_prints(block, RANKMESH_SOURCE, RANKMESH_BIN ":" RANKMESH_EXAMPLES);
     EXPECT_GT(count, 5);
 }
 
@@ -153,7 +153,7 @@ TEST(Documents, AJobOnGlooPrintsWhatTheDocumentShows) {
         EXPECT_GE(expect_prints(block, folder.path(), RANKMESH_TRAIN ":" RANKMESH_BIN ":" RANKMESH_EXAMPLES),
                   2);
     }
-    EXPECT_EQ(blocks.size(), 4U);
+    EXPECT_EQ(blocks.size(), 6U);
 }
 #endif
 

@@ -17,7 +17,7 @@ import pytest
 import rankmesh
 
 ROOT = Path(__file__).resolve().parents[2]
-DOCUMENTS = ["README.md", "docs/python.md", "docs/python-run.md"]
+DOCUMENTS = ["README.md", "docs/start-python.md", "docs/python.md", "docs/python-run.md", "docs/python-errors.md"]
 SETTINGS = ("RANKMESH_", "OMPI_", "PMI", "SLURM_")
 FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 

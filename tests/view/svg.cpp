@@ -342,6 +342,19 @@ TEST(Svg, ThePicturesOfTheDocumentsAreWhatIsDrawn) {
         return draw_for_svg(known, {.cluster = Cluster::parse("node:4 gpu:4"), .color_by = known.axis("dp")});
     };
     expect_picture("placed.svg", paint_svg(by_tp_group("tp=4 dp=4"), by_tp_group("tp=4:1 dp=4:4")));
+    // The meshes of docs/gallery.md.
+    struct Shown {
+        std::string name, mesh;
+        std::optional<Cluster> cluster = {};
+        int focus = 0;
+    };
+    const auto job = Cluster::parse("node[a01-a03]:8 node[b07]:4 gpu");
+    for (const auto& [name, text, on, focus] :
+         {Shown{"fsdp-tp", "dp=2 tp=2"}, Shown{"moe", "ep=4"}, Shown{"pipeline", "pp=4"},
+          Shown{"ring", "cp=4"}, Shown{"elastic", "dp=4", {}, 2}, Shown{"halo", "x=2 y=2 z=2"},
+          Shown{"slurm", "dp=7 tp=4", job}, Shown{"hang", "dp=2 tp=2", {}, 2}})
+        expect_picture("gallery-" + name + ".svg",
+                       paint_svg(draw_for_svg(Mesh::parse(text), {.cluster = on, .focus = focus})));
 }
 
 }  // namespace

@@ -20,8 +20,8 @@ struct DeviceSettings {
     std::optional<int> traffic_class = {};
     /// True: `start_` calls run on a high-priority stream. Blocking calls always run on the caller's stream.
     bool high_priority = false;
-    /// The communicator's name in logs and profiles of the device library: letters, digits, `_`, `-` or `.`.
-    /// Default: `rankmesh` and its name in error texts.
+    /// The communicator's name in logs and profiles of the device library: letters, digits, underscores,
+    /// hyphens and dots. Default: `rankmesh` and its name in error texts.
     std::string name = {};
 
     friend bool operator==(const DeviceSettings&, const DeviceSettings&) = default;

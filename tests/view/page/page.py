@@ -399,13 +399,7 @@ class Page(unittest.TestCase):
 
 if __name__ == "__main__":
     COMMAND = sys.argv.pop(1)
-    if lacking := webdriver.missing():
-        print("skipped: no browser to look at the page with: " + " and ".join(lacking) + " missing")
-        sys.exit(77)
-    try:
-        with webdriver.Browser():
-            pass
-    except (AttributeError, OSError, RuntimeError) as trouble:
-        print(f"skipped: Chromium does not start here: {trouble}")
+    if trouble := webdriver.trouble():
+        print("skipped: no browser to look at the page with: " + trouble)
         sys.exit(77)
     unittest.main()

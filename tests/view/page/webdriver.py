@@ -21,6 +21,17 @@ def missing():
     return [name for name, path in found.items() if not path]
 
 
+def trouble():
+    """Why no browser starts here, as words; "" if one does."""
+    if lacking := missing():
+        return " and ".join(lacking) + " missing"
+    try:
+        with Browser():
+            return ""
+    except (AttributeError, OSError, RuntimeError) as error:
+        return f"Chromium does not start here: {error}"
+
+
 class Browser:
     """One Chromium with one window; it and its driver end with the `with` block."""
 
