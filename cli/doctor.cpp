@@ -168,7 +168,7 @@ void split(nccl::World& world, const Say& say) {
 
 void run_operations(nccl::World& world, const Say& say) {
     auto on = join_all(world, say);
-    const auto& names = operation_names();
+    const auto names = operation_names(true);
     for (std::size_t which = 0; which < names.size(); ++which) {
         say(std::string(names[which]));
         const auto verified = verify(on, static_cast<int>(which), 1 << 20, &world);

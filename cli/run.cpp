@@ -131,7 +131,7 @@ Findings verify_all(World& world, const nccl::World* devices, const Arguments& a
                         -bytes_range[1], bytes_range[0]),
             2);
     const auto place = member["mesh"];
-    const auto operations = operation_names().size();
+    const auto operations = operation_names(devices != nullptr);
     auto progress = Progress(world.rank() == 0);
     if (findings.machines)
         if (const auto elsewhere = rank_elsewhere(*findings.machines, hosts_of(world, all)))
@@ -157,13 +157,13 @@ Findings verify_all(World& world, const nccl::World* devices, const Arguments& a
         for (auto name : names) axes.insert(mesh.axis(name));
         const auto partition = mesh.partition(axes);
         const auto begin = rows.size();
-        for (std::size_t which = 0; which < operations; ++which) {
+        for (std::size_t which = 0; which < operations.size(); ++which) {
             const auto label = joined(set, ",");
             progress.at([&] {
-                return fmt::format("{} of {} verified, now {} on {}", rows.size(), sets.size() * operations,
-                                   operation_names()[which], label);
+                return fmt::format("{} of {} verified, now {} on {}", rows.size(),
+                                   sets.size() * operations.size(), operations[which], label);
             });
-            auto verified = Verified{.operation = operation_names()[which]};
+            auto verified = Verified{.operation = operations[which]};
             try {
                 if (on) verified = verify(*on, static_cast<int>(which), arguments.bytes.count, devices);
             } catch (const std::bad_alloc&) {
@@ -211,13 +211,13 @@ void print_table(const std::vector<Row>& rows, Output& output) {
     auto width = std::size_t{4};
     for (const auto& row : rows) width = std::max(width, row.axes.size());
     const auto predicts = std::ranges::any_of(rows, [](const Row& row) { return row.predicted.has_value(); });
-    output.print("{:<{}}  {:>11}  {:<15}  {:>9}  {:>10}  {}{:>11}  {}\n", "axes", width, "groups",
+    output.print("{:<{}}  {:>11}  {:<17}  {:>9}  {:>10}  {}{:>11}  {}\n", "axes", width, "groups",
                  "operation", "bytes", "time", predicts ? " predicted   error  " : "", "bandwidth", "ok");
     for (std::size_t i = 0; i < rows.size(); ++i) {
         const auto& row = rows[i];
         const auto& verified = row.verified;
         const auto first = i == 0 || rows[i - 1].axes != row.axes;
-        output.print("{:<{}}  {:>11}  {:<15}  {:>9}  {:>10}  {}{:>11}  {}\n", first ? row.axes : "", width,
+        output.print("{:<{}}  {:>11}  {:<17}  {:>9}  {:>10}  {}{:>11}  {}\n", first ? row.axes : "", width,
                      first ? fmt::format("{} x {}", row.groups, row.group_size) : "", verified.operation,
                      bytes_text(verified.bytes), time_text(verified.seconds),
                      predicts ? prediction_text(row) : "", bandwidth_text(verified),

@@ -2,11 +2,13 @@
 #include "verification.hpp"
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cstdint>
 #include <optional>
 
 #include <rankmesh/engine/nccl_array.hpp>
+#include <rankmesh/engine/sparse.hpp>
 
 namespace rankmesh::cli {
 namespace {
@@ -38,10 +40,14 @@ struct Facts {
     int high;
 };
 
+/// How messages between two ranks are exchanged: by a call of both, or without knowing who sends.
+enum class From { known, any_rank, sparse };
+
 /// An operation, with the reduction by which an all_reduce is run.
 struct Tested {
     Operation operation;
     Reduction reduction = Reduction::sum;
+    From from = From::known;
     bool is(Operation other) const { return operation == other; }
 };
 
@@ -64,7 +70,10 @@ constexpr Tested all_tested[] = {{Operation::all_reduce, Reduction::sum},
                                  {Operation::send_recv},
                                  {Operation::gather_v},
                                  {Operation::scatter_v},
-                                 {Operation::barrier}};
+                                 {Operation::barrier},
+                                 {.operation = Operation::send_recv, .from = From::any_rank},
+                                 {.operation = Operation::send_recv, .from = From::sparse}};
+constexpr auto only_on_hosts = std::size_t{2};  // the last ones
 
 /// Elements in the communicator's memory: on the host, or on a device with a copy on the host.
 template <class T>
@@ -201,6 +210,8 @@ private:
                 on_.scatter_v(in, counts_, out, last());
                 break;
             case Operation::send_recv:
+                if (tested_.from == From::sparse) return sparse();
+                if (tested_.from == From::any_rank && facts_.size > 1) return from_any_rank(start);
                 if (start) return on_.start_send_recv(in, before(), out, after());
                 on_.send_recv(in, before(), out, after());
                 break;
@@ -214,6 +225,19 @@ private:
     Pending reduced(R reduction, bool start) {
         if (start) return on_.start_all_reduce(in_.memory(), out_.memory(), reduction);
         on_.all_reduce(in_.memory(), out_.memory(), reduction);
+        return {};
+    }
+    Pending from_any_rank(bool start) {
+        auto sent = on_.start_send(in_.memory(), before());
+        auto received = start ? on_.start_recv(out_.memory(), any_rank) : Pending{};
+        if (!start) on_.recv(out_.memory(), any_rank);
+        sent.wait();
+        return received;
+    }
+    Pending sparse() {
+        const auto messages = std::array{std::pair(before(), std::span<const T>(in_.here))};
+        for (const auto& [from, arrived] : sparse_all_to_all(on_, messages))
+            if (from == after() && arrived.size() == out_.here.size()) out_.here = arrived;
         return {};
     }
     int last() const { return facts_.size - 1; }
@@ -295,16 +319,18 @@ std::int64_t check(Communicator& on, const Facts& facts, const Tested& tested, c
 
 }  // namespace
 
-const std::vector<std::string>& operation_names() {
+std::span<const std::string> operation_names(bool on_devices) {
     static const auto names = [] {
         auto names = std::vector<std::string>{};
         for (const auto& tested : all_tested)
-            names.push_back(detail::cat(to_string(tested.operation),
-                                        tested.is(Operation::all_reduce) ? " " : "",
-                                        tested.is(Operation::all_reduce) ? to_string(tested.reduction) : ""));
+            names.push_back(tested.from == From::sparse     ? "sparse_all_to_all"
+                            : tested.from == From::any_rank ? "recv any_rank"
+                            : tested.is(Operation::all_reduce)
+                                ? detail::cat("all_reduce ", to_string(tested.reduction))
+                                : std::string(to_string(tested.operation)));
         return names;
     }();
-    return names;
+    return std::span(names).first(names.size() - (on_devices ? only_on_hosts : 0));
 }
 
 Verified verify(Communicator& on, int which, std::size_t bytes, const nccl::World* devices) {
@@ -333,7 +359,7 @@ Verified verify(Communicator& on, int which, std::size_t bytes, const nccl::Worl
         if (i > 0) seconds += std::chrono::duration<double>(Clock::now() - begin).count();
     }
     wrong += trial.wrong();
-    return {.operation = operation_names()[static_cast<std::size_t>(which)],
+    return {.operation = operation_names(false)[static_cast<std::size_t>(which)],
             .bytes = trial.bytes(),
             .seconds = seconds / calls,
             .wrong = wrong};

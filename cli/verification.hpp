@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -18,8 +19,8 @@ struct Verified {
     std::int64_t wrong = 0;  // number of wrong elements
 };
 
-/// Returns the names of the operations, in the order of `verify`.
-const std::vector<std::string>& operation_names();
+/// Returns the names of the operations that hosts or devices have, in the order of `verify`.
+std::span<const std::string> operation_names(bool on_devices);
 
 /// Runs operation number `which` on `on` and compares every element with its expected value.
 ///

@@ -13,7 +13,7 @@
 namespace rankmesh::tests {
 namespace {
 
-constexpr auto operations = 20;
+constexpr auto operations = 22;
 
 support::Outcome under_mpirun(int ranks, const std::string& words, const std::string& environment = "") {
     return support::run(clean + environment +
@@ -47,7 +47,7 @@ TEST(RunSubcommand, EndsWithATableAndALineThatSaysAll) {
     EXPECT_TRUE(
         outcome.output.starts_with("dp=2 tp=2 on threads: 4 threads\n\naxes        groups  operation"))
         << outcome.output;
-    EXPECT_NE(outcome.output.find("\nall 60 ok in "), std::string::npos) << outcome.output;
+    EXPECT_NE(outcome.output.find("\nall 66 ok in "), std::string::npos) << outcome.output;
     EXPECT_EQ(outcome.output.find('\033'), std::string::npos) << "no colour in a pipe";
 }
 
@@ -91,7 +91,7 @@ TEST(RunSubcommand, RunsOnTheProcessesThatMpirunStarted) {
     EXPECT_EQ(outcome.exit_code, 0) << outcome.output;
     // What takes long is preceded by its progress.
     EXPECT_NE(outcome.output.find("dp=2 tp=2 on mpi: 4 processes\n"), std::string::npos) << outcome.output;
-    EXPECT_NE(outcome.output.find("\nall 60 ok in "), std::string::npos) << outcome.output;
+    EXPECT_NE(outcome.output.find("\nall 66 ok in "), std::string::npos) << outcome.output;
 }
 
 TEST(RunSubcommand, AMeshThatDoesNotFitTheJobIsSaidOnce) {

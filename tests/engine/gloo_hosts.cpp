@@ -67,7 +67,7 @@ TEST_F(GlooHosts, TheCommandRunsALayoutOnBoth) {
     const auto hosts = TwoHosts({"10.77.0.1/24"}, {"10.77.0.2/24"});
     const auto outcome = Job(on(hosts, RANKMESH_COMMAND " run 'dp=2 tp=2' --engine gloo --bytes 1024")).end();
     EXPECT_EQ(outcome.exit_codes, (std::vector{0, 0, 0, 0})) << outcome.all();
-    expect_says(outcome, 0, "all 60 ok in ");
+    expect_says(outcome, 0, "all 66 ok in ");
 #else
     GTEST_SKIP() << "built without the command";
 #endif

@@ -251,7 +251,7 @@ TEST_F(GlooRedis, TheCommandRunsOnRanksThatMeetByAServer) {
                                   server.url(), {{"RANKMESH_REDIS_PASSWORD", "secret"}});
     EXPECT_EQ(outcome.exit_codes, (std::vector{0, 0, 0, 0})) << outcome.all();
     expect_says(outcome, 0, "dp=2 tp=2 on gloo: 4 processes\n");
-    expect_says(outcome, 0, "\nall 60 ok in ");
+    expect_says(outcome, 0, "\nall 66 ok in ");
 #else
     GTEST_SKIP() << "built without the command";
 #endif

@@ -107,7 +107,7 @@ run_all() {
     check 4 "rendezvous: rank [0-3] of 4 by PMIx, namespace 'slurm\.pmix\.[0-9.]+', on " "$home/pmix"
     check 4 '^rank [0-3] ended well' "$home/pmix"
     step pmix-run --mpi=pmix "$rankmesh" run 'dp=2 tp=2' --engine gloo --bytes 1024
-    check 1 '^all 60 ok in ' "$home/pmix-run"
+    check 1 '^all 66 ok in ' "$home/pmix-run"
     RANKMESH_STORE=pmix step pmix-suite --mpi=pmix "$suite" --gtest_brief=1 --gtest_filter="$part"
     check 1 '  PASSED  ' "$home/pmix-suite"
     check 0 'rank [0-3]: |FAILED' "$home/pmix-suite"
@@ -123,7 +123,7 @@ run_all() {
         "$home/folder"
     check 4 '^rank [0-3] ended well' "$home/folder"
     step folder-run "$rankmesh" run 'dp=2 tp=2' --engine gloo --bytes 1024
-    check 1 '^all 60 ok in ' "$home/folder-run"
+    check 1 '^all 66 ok in ' "$home/folder-run"
     step folder-suite "$suite" --gtest_brief=1 --gtest_filter="$part"
     check 1 '  PASSED  ' "$home/folder-suite"
     check 0 'rank [0-3]: |FAILED' "$home/folder-suite"
