@@ -14,6 +14,7 @@ namespace rankmesh::tests {
 namespace {
 
 constexpr auto operations = 22;
+constexpr auto operations_of_devices = 20;  // NCCL has no receive from any rank, and so no sparse exchange
 
 support::Outcome under_mpirun(int ranks, const std::string& words, const std::string& environment = "") {
     return support::run(clean + environment +
@@ -110,7 +111,7 @@ void expect_all_ok_with_devices(const nlohmann::json& json, const std::string& e
     EXPECT_EQ(json["ok"], true);
     EXPECT_EQ(json["engine"], engine);
     EXPECT_EQ(json["device"], "nccl");
-    EXPECT_EQ(json["rows"].size() % operations, 0u);
+    EXPECT_EQ(json["rows"].size() % operations_of_devices, 0u);
     EXPECT_GT(json["rows"].size(), 0u);
     for (const auto& row : json["rows"]) EXPECT_EQ(row["wrong"], 0) << row.dump();
 }
