@@ -20,6 +20,7 @@
 #include <mutex>
 #include <numeric>
 #include <optional>
+#include <span>
 #include <sstream>
 #include <stdexcept>
 #include <string>
@@ -267,7 +268,12 @@ bool perform(Communicator& on, const Step& step, R reduction, const std::functio
         if (step.how == "started") {
             auto pending = starting();
             between();
-            on.space() == Space::device ? pending.synchronize() : pending.wait();
+            if (on.space() == Space::device)
+                pending.synchronize();
+            else if (step.id % 2 == 0)
+                pending.wait();
+            else
+                wait_any(std::span(&pending, 1));
         } else {
             blocking();
         }
