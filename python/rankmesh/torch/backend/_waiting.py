@@ -19,9 +19,10 @@ if TYPE_CHECKING:
     from rankmesh.torch.backend._watched import WatchedGroup
 
 LOOK = 0.2  # seconds between two looks at the processes of calls that wait
-ASK = 1.0  # seconds between two questions to the store, whether a peer has run out of patience
+ASK = 1.0  # seconds between two questions to the store, whether a peer has run out of time
+LONG = 3.0  # seconds, or a quarter of the timeout, after which a call asks
 MARGIN = 5.0  # seconds before the group's timeout, or half of it: torch's own watchdog ends the process at the timeout
-_KEY = "rankmesh out of patience"
+_KEY = "rankmesh out of time"
 _RELAXED = 2  # cudaStreamCaptureModeRelaxed
 
 _groups: weakref.WeakSet[WatchedGroup] = weakref.WeakSet()
@@ -35,6 +36,9 @@ class _Call(NamedTuple):
     is_complete: Callable[[], bool]
     since: float
 
+    def said(self, backend: str, waited: float) -> str:
+        return f"call number {self.number} on {backend}, {self.text}, has not completed in {waited:.1f} s"
+
 
 class Waiting:
     """The calls of a group that have not completed on the device, the oldest first."""
@@ -43,7 +47,7 @@ class Waiting:
         self.error: Exception | None = None
         """Why the calls of the group cannot complete; None: they may."""
         self._calls: collections.deque[_Call] = collections.deque()
-        self._number, self._asked = 0, 0.0
+        self._number, self._asked, self._meets = 0, 0.0, False
 
     def add(self, group: WatchedGroup, text: str, device: torch.device) -> None:
         """Watches what the current stream of the device holds."""
@@ -54,21 +58,29 @@ class Waiting:
             _watch(group)
 
     def look(self, group: WatchedGroup) -> None:
-        """Ends the group if a process has died, or if a call has run out of time; says who is missing."""
+        """Ends the group if a process has died; if a call has run out of time, asks its ranks for the reason."""
         while self._calls and self._calls[0].is_complete():
             self._calls.popleft()
-        if not self._calls or self.error is not None:
+        if not self._calls or self.error is not None or self._meets:
             return
-        call = self._calls[0]
-        waited, most = time.monotonic() - call.since, group.timeout.total_seconds()
-        said = f"call number {call.number} on {group.backend}, {call.text}, has not completed in {waited:.1f} s"
-        if waited > LOOK:
-            error = group.lost(said)
-            if error is None and (waited > most - min(MARGIN, most / 2) or self._is_asked_for(group)):
-                group.get_group_store().set(_KEY, "")
-                error = group.missing(said, f"call number {call.number}, {call.text}")
+        call, most = self._calls[0], group.timeout.total_seconds()
+        waited = time.monotonic() - call.since
+        if waited < LOOK:
+            return
+        lost = group.lost(call.said(group.backend, waited))
+        if lost is not None:
+            self._fail(group, lost)
+        elif waited > most - min(MARGIN, most / 2) or (waited > min(LONG, most / 4) and self._is_asked_for(group)):
+            self._meets = True  # on a thread of its own: the peers of another group ask at the same time
+            threading.Thread(target=self._meet, args=(group, call, waited), daemon=True).start()
+
+    def _meet(self, group: WatchedGroup, call: _Call, waited: float) -> None:
+        with contextlib.suppress(Exception):  # the group ends meanwhile
+            group.get_group_store().set(_KEY, "")
+            error = group.missing(call.said(group.backend, waited), f"call number {call.number}, {call.text}")
             if error is not None and not call.is_complete():
                 self._fail(group, error)
+        self._meets = False
 
     def _fail(self, group: WatchedGroup, error: Exception) -> None:
         self.error = error
