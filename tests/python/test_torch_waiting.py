@@ -6,6 +6,7 @@ import functools
 import itertools
 import os
 import threading
+import time
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
@@ -118,6 +119,26 @@ def test_ranks_that_wait_in_different_calls_are_named(tmp_path: Path) -> None:
         assert "the ranks of 'world' of mesh world=3 wait in different calls:" in text
         assert "call number 2, allreduce of 7 float32 by max" in text
         assert "call number 2, allreduce of 7 float32 by sum" in text
+
+
+def a_slow_call(rank: int, silent: Silent) -> object:
+    store = dist.distributed_c10d._get_default_group().get_group_store()
+    dist.all_reduce(torch.ones(4))
+    while not store.check([_waiting._KEY]):  # a rank is out of time
+        time.sleep(0.01)
+    store.set(f"rank {rank} has seen it", "")
+    store.wait([f"rank {each} has seen it" for each in range(3)])
+    while store.check([_waiting._KEY]):  # all have met, and are in the same call
+        time.sleep(0.01)
+    silent.completed = 1
+    dist.all_reduce(torch.ones(4))
+    silent.completed = 2
+    dist.all_reduce(torch.ones(4))
+    return silent.aborted.is_set()
+
+
+def test_a_slow_call_that_all_ranks_are_in_goes_on(tmp_path: Path) -> None:
+    assert ranks(3, waits, tmp_path, str(tmp_path / "own"), 8.0, a_slow_call, initialised=False) == [False] * 3
 
 
 def one_dies(rank: int, silent: Silent) -> object:

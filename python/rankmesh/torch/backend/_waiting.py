@@ -76,10 +76,13 @@ class Waiting:
 
     def _meet(self, group: WatchedGroup, call: _Call, waited: float) -> None:
         with contextlib.suppress(Exception):  # the group ends meanwhile
-            group.get_group_store().set(_KEY, "")
+            store = group.get_group_store()
+            store.set(_KEY, "")
             error = group.missing(call.said(group.backend, waited), f"call number {call.number}, {call.text}")
             if error is not None and not call.is_complete():
                 self._fail(group, error)
+            else:
+                store.delete_key(_KEY)
         self._meets = False
 
     def _fail(self, group: WatchedGroup, error: Exception) -> None:
