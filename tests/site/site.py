@@ -65,6 +65,7 @@ class Site(unittest.TestCase):
         cls.addClassCleanup(server.shutdown)
         cls.root = f"http://127.0.0.1:{server.server_port}/"
         cls.browser = cls.enterClassContext(webdriver.Browser())
+        cls.browser.ask("POST", "/timeouts", {"script": 120_000})
 
     def tearDown(self):
         self.assertEqual(self.browser.complaints(), [])
@@ -109,13 +110,12 @@ class Site(unittest.TestCase):
         for word, place in (("survivors", "elastic/"), ("partition_in_order", "reference/core/mesh.hpp/"), ("RANKMESH_STORE", "stores/")):
             with self.subTest(word=word):
                 self.visit("")
-                self.browser.press("s")
                 self.browser.type("input.md-search__input", word)
-                script = """const found = () => [...document.querySelectorAll('a.md-search-result__link')].map((a) => a.href);
-                            const wait = (n) => found().length || !n ? arguments[0](found()) : setTimeout(wait, 50, n - 1);
-                            wait(200)"""
-                found = self.browser.ask("POST", "/execute/async", {"script": script, "args": []})
-                self.assertTrue([link for link in found if urllib.parse.urlsplit(link).path == "/" + place], found)
+                script = """const [place, done] = arguments;
+                            const paths = () => [...document.querySelectorAll('a.md-search-result__link')].map((a) => a.pathname);
+                            const wait = (n) => paths().includes(place) || !n ? done(paths()) : setTimeout(wait, 50, n - 1);
+                            wait(2000)"""
+                self.assertIn("/" + place, self.browser.ask("POST", "/execute/async", {"script": script, "args": ["/" + place]}))
 
     def test_scrolls_no_page_sideways_on_a_phone(self):
         pages = sorted(str(page.parent.relative_to(self.folder)) + "/" for page in self.folder.rglob("index.html"))
@@ -137,7 +137,6 @@ class Site(unittest.TestCase):
                         return wide;
                     };
                     next(arguments[0]).then(arguments[1], (error) => arguments[1](String(error)))"""
-        self.browser.ask("POST", "/timeouts", {"script": 120_000})
         self.assertEqual(self.browser.ask("POST", "/execute/async", {"script": script, "args": [pages + REFERENCE]}), [])
         self.browser.ask("POST", "/goog/cdp/execute", {"cmd": "Emulation.clearDeviceMetricsOverride", "params": {}})
 
