@@ -5,7 +5,9 @@
 
 Ends with 77 where MkDocs, doxygen or a browser is missing."""
 
+import ast
 import functools
+import html
 import http.server
 import importlib.util
 import os
@@ -84,6 +86,29 @@ class Site(unittest.TestCase):
         for page in (ROOT / "docs").rglob("*.md"):
             place = page.relative_to(ROOT / "docs").with_suffix("")
             self.assertTrue((self.folder / place / "index.html").exists(), page)
+
+    def text(self, page):
+        """The words of a page, without tags."""
+        return html.unescape(re.sub(r"<[^>]*>", "", (self.folder / page / "index.html").read_text(encoding="utf-8")))
+
+    def test_reference_has_every_public_name(self):
+        declared = (ROOT / "include/rankmesh/rankmesh.h").read_text(encoding="utf-8")
+        functions = set(re.findall(r"^RANKMESH_C_API [^;]*?\b(rankmesh_\w+)\(", declared, re.M))
+        self.assertGreater(len(functions), 90)
+        self.assertEqual(functions - set(re.findall(r"\w+", self.text("reference/c"))), set())
+        for header in (ROOT / "include/rankmesh").rglob("*.hpp"):
+            page = f"reference/{header.relative_to(ROOT / 'include/rankmesh')}"
+            if "detail" not in header.parts:
+                for name in re.findall(r"^(?:class|struct) RANKMESH_EXPORT (\w+)", header.read_text(encoding="utf-8"), re.M):
+                    self.assertRegex(self.text(page), rf"\b{name}\b", header)
+        for module in ("rankmesh", "rankmesh.torch"):
+            source = pathlib.Path(TREE, *module.split("."), "__init__.py").read_text(encoding="utf-8")
+            (names,) = [each.value for each in ast.parse(source).body if isinstance(each, ast.Assign) and each.targets[0].id == "__all__"]
+            built = (self.folder / "reference/python" / module / "index.html").read_text(encoding="utf-8")
+            names = set(ast.literal_eval(names)) - {"__version__"}
+            names = {name for name in names if not (self.folder / f"reference/python/{module}.{name}").exists()}  # no modules
+            missing = [name for name in names if f'id="{module}.{name}"' not in built]
+            self.assertEqual(missing, [], module)
 
     def test_has_no_page_that_is_too_long(self):
         for page in [*(ROOT / "docs").rglob("*.md"), ROOT / "README.md"]:
