@@ -134,7 +134,8 @@ def fill(nav, apis):
 
 def on_files(files, config):
     for path, place in OUTSIDE.items():
-        files.append(File.generated(config, place, content=(ROOT / path).read_text(encoding="utf-8")))
+        alone = "---\nhide: [navigation]\n---\n\n" if place == "index.md" else ""
+        files.append(File.generated(config, place, content=alone + (ROOT / path).read_text(encoding="utf-8")))
     for place, text in config.extra.pop("generated").items():
         files.append(File.generated(config, place, content=text))
     wanted = set()
@@ -162,6 +163,11 @@ def on_page_markdown(markdown, page, config, files):
         place = posixpath.relpath(place_of(target), here or ".")
         return f"{match[1]}{place}{match[3] or ''})"
 
+    def titled(match):
+        target = ROOT / posixpath.normpath(posixpath.join(posixpath.dirname(path), match[1]))
+        title = re.search(r"^# ([^:\n]*)", target.read_text(encoding="utf-8"), re.M)
+        return f"[{title[1]}]({match[1]}"
+
     pieces = split(markdown)
     for at, piece in enumerate(pieces):
         if at % 2:
@@ -169,5 +175,6 @@ def on_page_markdown(markdown, page, config, files):
         else:
             piece = re.sub(r"^((?!\s*[-*0-9|]).+)\n(?=[-*] |\d+\. )", r"\1\n\n", piece, flags=re.M)
             piece = re.sub(r"^  (?=[-*] )", "    ", piece, flags=re.M)
+            piece = re.sub(r"\[[\w./-]+\.md\]\(([\w./-]+\.md)", titled, piece)  # in the site a page has a title, not a file
             pieces[at] = LINK.sub(moved, piece)
     return "".join(pieces)

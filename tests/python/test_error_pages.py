@@ -129,6 +129,20 @@ def test_errors_of_the_page_are_those_that_are_made() -> None:
     assert list(SHOWN) == list(MADE)
 
 
+@pytest.mark.parametrize(
+    ("page", "ranks", "sizes"),
+    [
+        ("start-cpp", 8, lambda rank: "dp=* tp=4" if rank == 2 else "dp=* tp=2"),
+        ("start-torch", 4, lambda _: "dp=* tp=3"),
+    ],
+)
+def test_error_of_a_first_page_reads_as_shown(page: str, ranks: int, sizes: Callable[[int], str]) -> None:
+    with pytest.raises(rankmesh.Error) as raised:
+        run(ranks, lambda world: world.join(sizes(world.rank), over=[("dp", "tp")]))
+    text = (ROOT / f"docs/{page}.md").read_text(encoding="utf-8")
+    assert f"{raised.value}\n```" in text
+
+
 def test_environment_page_when_read_has_every_variable() -> None:
     read = set()
     for folder in ("src", "cli", "python"):

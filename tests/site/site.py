@@ -5,7 +5,9 @@
 
 Ends with 77 where MkDocs, doxygen or a browser is missing."""
 
+import ast
 import functools
+import html
 import http.server
 import importlib.util
 import os
@@ -65,6 +67,7 @@ class Site(unittest.TestCase):
         cls.addClassCleanup(server.shutdown)
         cls.root = f"http://127.0.0.1:{server.server_port}/"
         cls.browser = cls.enterClassContext(webdriver.Browser())
+        cls.browser.ask("POST", "/timeouts", {"script": 120_000})
 
     def tearDown(self):
         self.assertEqual(self.browser.complaints(), [])
@@ -83,6 +86,29 @@ class Site(unittest.TestCase):
         for page in (ROOT / "docs").rglob("*.md"):
             place = page.relative_to(ROOT / "docs").with_suffix("")
             self.assertTrue((self.folder / place / "index.html").exists(), page)
+
+    def text(self, page):
+        """The words of a page, without tags."""
+        return html.unescape(re.sub(r"<[^>]*>", "", (self.folder / page / "index.html").read_text(encoding="utf-8")))
+
+    def test_reference_has_every_public_name(self):
+        declared = (ROOT / "include/rankmesh/rankmesh.h").read_text(encoding="utf-8")
+        functions = set(re.findall(r"^RANKMESH_C_API [^;]*?\b(rankmesh_\w+)\(", declared, re.M))
+        self.assertGreater(len(functions), 90)
+        self.assertEqual(functions - set(re.findall(r"\w+", self.text("reference/c"))), set())
+        for header in (ROOT / "include/rankmesh").rglob("*.hpp"):
+            page = f"reference/{header.relative_to(ROOT / 'include/rankmesh')}"
+            if "detail" not in header.parts:
+                for name in re.findall(r"^(?:class|struct) RANKMESH_EXPORT (\w+)", header.read_text(encoding="utf-8"), re.M):
+                    self.assertRegex(self.text(page), rf"\b{name}\b", header)
+        for module in ("rankmesh", "rankmesh.torch"):
+            source = pathlib.Path(TREE, *module.split("."), "__init__.py").read_text(encoding="utf-8")
+            (names,) = [each.value for each in ast.parse(source).body if isinstance(each, ast.Assign) and each.targets[0].id == "__all__"]
+            built = (self.folder / "reference/python" / module / "index.html").read_text(encoding="utf-8")
+            names = set(ast.literal_eval(names)) - {"__version__"}
+            names = {name for name in names if not (self.folder / f"reference/python/{module}.{name}").exists()}  # no modules
+            missing = [name for name in names if f'id="{module}.{name}"' not in built]
+            self.assertEqual(missing, [], module)
 
     def test_has_no_page_that_is_too_long(self):
         for page in [*(ROOT / "docs").rglob("*.md"), ROOT / "README.md"]:
@@ -109,13 +135,12 @@ class Site(unittest.TestCase):
         for word, place in (("survivors", "elastic/"), ("partition_in_order", "reference/core/mesh.hpp/"), ("RANKMESH_STORE", "stores/")):
             with self.subTest(word=word):
                 self.visit("")
-                self.browser.press("s")
                 self.browser.type("input.md-search__input", word)
-                script = """const found = () => [...document.querySelectorAll('a.md-search-result__link')].map((a) => a.href);
-                            const wait = (n) => found().length || !n ? arguments[0](found()) : setTimeout(wait, 50, n - 1);
-                            wait(200)"""
-                found = self.browser.ask("POST", "/execute/async", {"script": script, "args": []})
-                self.assertTrue([link for link in found if urllib.parse.urlsplit(link).path == "/" + place], found)
+                script = """const [place, done] = arguments;
+                            const paths = () => [...document.querySelectorAll('a.md-search-result__link')].map((a) => a.pathname);
+                            const wait = (n) => paths().includes(place) || !n ? done(paths()) : setTimeout(wait, 50, n - 1);
+                            wait(2000)"""
+                self.assertIn("/" + place, self.browser.ask("POST", "/execute/async", {"script": script, "args": ["/" + place]}))
 
     def test_scrolls_no_page_sideways_on_a_phone(self):
         pages = sorted(str(page.parent.relative_to(self.folder)) + "/" for page in self.folder.rglob("index.html"))
@@ -137,7 +162,6 @@ class Site(unittest.TestCase):
                         return wide;
                     };
                     next(arguments[0]).then(arguments[1], (error) => arguments[1](String(error)))"""
-        self.browser.ask("POST", "/timeouts", {"script": 120_000})
         self.assertEqual(self.browser.ask("POST", "/execute/async", {"script": script, "args": [pages + REFERENCE]}), [])
         self.browser.ask("POST", "/goog/cdp/execute", {"cmd": "Emulation.clearDeviceMetricsOverride", "params": {}})
 
