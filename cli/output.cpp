@@ -61,6 +61,11 @@ std::optional<int> known_width() {
 
 int terminal_width() { return known_width().value_or(80); }
 
+std::string folded_if_known(std::string_view line) {
+    const auto width = known_width();
+    return width ? folded(line, 2, static_cast<std::size_t>(*width)) : std::string(line);
+}
+
 bool wants_color(std::string_view choice) {
     if (choice == "always") return true;
     if (choice == "never") return false;

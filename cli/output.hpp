@@ -52,6 +52,8 @@ using report::time_text;
 std::optional<int> known_width();
 /// Returns known_width(), else 80.
 int terminal_width();
+/// Returns a line, folded if the width is known: a line in a pipe stays one.
+std::string folded_if_known(std::string_view line);
 
 /// Returns true if `--color` asks for colour: `always`, or `auto` on a terminal without NO_COLOR.
 bool wants_color(std::string_view choice);

@@ -162,7 +162,10 @@ int run(const Arguments& arguments, Output& output) {
                                    {"after", after}});
         output.print("{}\n", out.dump());
     } else {
-        output.write(report::text_of(placed, static_cast<std::int64_t>(arguments.bytes.count)));
+        const auto text = report::text_of(placed, static_cast<std::int64_t>(arguments.bytes.count));
+        const auto last = text.rfind('\n', text.size() - 2) + 1;
+        output.write(text.substr(0, last));
+        output.print("{}\n", folded_if_known(text.substr(last, text.size() - last - 1)));
     }
     return 0;
 }

@@ -11,7 +11,7 @@
 #include <rankmesh/plan/answer.hpp>
 #include <rankmesh/plan/text.hpp>
 
-#include "output.hpp"
+#include "plan_output.hpp"
 #include "progress.hpp"
 #include "topology.hpp"
 
@@ -46,16 +46,6 @@ constexpr auto parts = std::array<StepPart, 10>{
      {"head", &plan::Step::head, "embedding, last projection and loss"},
      {"optim", &plan::Step::optimizer, "the optimizer"}}};
 
-std::string gib(std::int64_t bytes) { return fmt::format("{:.1f}", static_cast<double>(bytes) / (1 << 30)); }
-
-/// Returns seconds with three digits.
-std::string seconds_text(double seconds) {
-    if (seconds < 0.0995) return fmt::format("{:.2g}", seconds);
-    return fmt::format("{:.{}f}", seconds, seconds < 9.995 ? 2 : seconds < 99.95 ? 1 : 0);
-}
-
-std::string percent(double share) { return fmt::format("{:.1f}", 100 * share); }
-
 std::string range_text(const plan::Step& step) {
     return fmt::format("{}..{}", seconds_text(step.low), seconds_text(step.high));
 }
@@ -73,25 +63,15 @@ std::vector<std::vector<std::string>> numbers_of(std::span<const plan::Planned> 
     for (const auto& part : present) rows.front().push_back(fmt::format("{} %", part.name));
     if (has_rest) rows.front().push_back("rest %");
     for (const auto& one : shown) {
-        rows.push_back({seconds_text(one.step.seconds), range_text(one.step), gib(one.memory.estimate)});
+        rows.push_back({seconds_text(one.step.seconds), range_text(one.step), gib_text(one.memory.estimate)});
         auto rest = 1.0;
         for (const auto& part : present) {
-            rows.back().push_back(percent(share(one, part)));
+            rows.back().push_back(percent_text(share(one, part)));
             rest -= share(one, part);
         }
-        if (has_rest) rows.back().push_back(percent(std::max(0.0, rest)));
+        if (has_rest) rows.back().push_back(percent_text(std::max(0.0, rest)));
     }
     return rows;
-}
-
-std::size_t width_of(const std::string& text) {
-    auto widest = std::size_t{0};
-    for (auto left = std::string_view(text); !left.empty();) {
-        const auto line = left.substr(0, left.find('\n'));
-        widest = std::max(widest, line.size());
-        left.remove_prefix(std::min(left.size(), line.size() + 1));
-    }
-    return widest;
 }
 
 /// Prints one line for each layout. On a narrow terminal, mesh and settings are below the numbers, and the
@@ -120,16 +100,11 @@ void print_table(const plan::Answer& answer, std::size_t count, Output& output) 
         present.erase(std::ranges::min_element(present, {}, most));
         rows = numbers_of(shown, present, true);
     }
-    auto line = std::string_view(text);
-    for (std::size_t i = 0; i <= shown.size(); ++i) {
-        const auto end = line.find('\n') + 1;
-        output.write(line.substr(0, end));
-        line.remove_prefix(end);
-        if (i > 0)
-            output.print("  {}\n", folded(fmt::format("{}  {}", to_string(plan::mesh(shown[i - 1].layout)),
-                                                      plan::settings_text(shown[i - 1].layout)),
-                                          4, static_cast<std::size_t>(std::max(*width, 20) - 2)));
-    }
+    auto layouts = std::vector<std::string>{};
+    for (const auto& one : shown)
+        layouts.push_back(
+            fmt::format("{}  {}", to_string(plan::mesh(one.layout)), plan::settings_text(one.layout)));
+    print_with_lines(text, layouts, output);
 }
 
 /// Returns in which parts the next layout is slower.
@@ -151,7 +126,7 @@ void print_reasons(const plan::Answer& answer, Output& output) {
     if (best.size() > 1) {
         const auto gain = best[1].step.seconds / best[0].step.seconds - 1;
         const auto more = difference_text(best[0].step, best[1].step);
-        say(fmt::format("gain: {} % over the next mesh, {}{}{}", percent(gain),
+        say(fmt::format("gain: {} % over the next mesh, {}{}{}", percent_text(gain),
                         to_string(plan::mesh(best[1].layout)), more.empty() ? "" : ", which spends more on ",
                         more));
         if (best[1].step.seconds < best[0].step.high)
@@ -166,10 +141,10 @@ void print_reasons(const plan::Answer& answer, Output& output) {
             say(
                 fmt::format("binds: {} % of the step is {} ({}), the most beside compute; memory is {} of {} "
                             "GiB on stage {}",
-                            percent(first.step.*part.seconds / first.step.seconds), part.name, part.what,
-                            gib(first.memory.estimate), gib(answer.capacity), first.memory.stage));
+                            percent_text(first.step.*part.seconds / first.step.seconds), part.name, part.what,
+                            gib_text(first.memory.estimate), gib_text(answer.capacity), first.memory.stage));
     for (const auto& help : answer.help)
-        say(fmt::format("helps: {} gains {} %{}{}", help.what, percent(help.gain),
+        say(fmt::format("helps: {} gains {} %{}{}", help.what, percent_text(help.gain),
                         help.how.empty() ? "" : ", with ", help.how));
     say(
         fmt::format("looked at: {} layouts with even stages on {} meshes, and those with uneven stages or "
@@ -184,13 +159,14 @@ void print_parts(const plan::Planned& planned, std::int64_t capacity, Output& ou
                  step.beyond.empty() ? "" : "; wider: ", step.beyond);
     auto rows = std::vector<std::vector<std::string>>{};
     for (const auto& part : parts)
-        rows.push_back({seconds_text(step.*part.seconds), percent(step.*part.seconds / step.seconds) + " %",
-                        std::string(part.name), std::string(part.what)});
+        rows.push_back({seconds_text(step.*part.seconds),
+                        percent_text(step.*part.seconds / step.seconds) + " %", std::string(part.name),
+                        std::string(part.what)});
     output.write(table(rows, 0, 2));
-    output.print("\nmemory {} GiB of {} on stage {}, at least {}\n", gib(memory.estimate), gib(capacity),
-                 memory.stage, gib(memory.lower));
+    output.print("\nmemory {} GiB of {} on stage {}, at least {}\n", gib_text(memory.estimate),
+                 gib_text(capacity), memory.stage, gib_text(memory.lower));
     rows.clear();
-    const auto add = [&](std::int64_t bytes, const char* name) { rows.push_back({gib(bytes), name}); };
+    const auto add = [&](std::int64_t bytes, const char* name) { rows.push_back({gib_text(bytes), name}); };
     add(memory.parameters, "parameters");
     add(memory.gradients, "gradients");
     add(memory.optimizer, "optimizer");
@@ -206,14 +182,14 @@ void print_explained(const plan::Answer& answer, Output& output) {
     print_parts(explained.planned, explained.capacity, output);
     if (explained.fits()) {
         output.print("\nfits, with {} GiB to spare\n",
-                     gib(explained.capacity - explained.planned.memory.estimate));
+                     gib_text(explained.capacity - explained.planned.memory.estimate));
         return;
     }
     output.print("\ndoes not fit: {} GiB too much\n",
-                 gib(explained.planned.memory.estimate - explained.capacity));
+                 gib_text(explained.planned.memory.estimate - explained.capacity));
     if (const auto& change = explained.change)
         output.print("least change that fits: {}\n  step {} s, memory {} GiB\n", to_string(change->layout),
-                     seconds_text(change->step.seconds), gib(change->memory.estimate));
+                     seconds_text(change->step.seconds), gib_text(change->memory.estimate));
     else
         output.write("no change of one or two settings makes it fit\n");
 }
@@ -223,12 +199,12 @@ void print_nothing_fits(const plan::Answer& answer, Output& output) {
         const auto text = fmt::format(
             "nothing fits: {} needs the least memory, {} of {} GiB; try more devices or a shorter sequence, "
             "or see --explain with that layout",
-            to_string(least->layout), gib(least->memory.estimate), gib(answer.capacity));
+            to_string(least->layout), gib_text(least->memory.estimate), gib_text(answer.capacity));
         output.print("{}\n", folded(text, 2, static_cast<std::size_t>(terminal_width())));
         if (const auto& relaxed = answer.relaxed)
             output.print("fits with other settings: {}\n  step {} s, memory {} GiB\n",
                          to_string(relaxed->layout), seconds_text(relaxed->step.seconds),
-                         gib(relaxed->memory.estimate));
+                         gib_text(relaxed->memory.estimate));
     } else {
         output.write("the framework supports none of the layouts; try without --as\n");
     }
@@ -243,21 +219,25 @@ void print_settings(const plan::FrameworkSettings& settings, Output& output) {
 void print_text(const plan::Answer& answer, std::size_t count, Output& output) {
     const auto& job = answer.job;
     const auto width = static_cast<std::size_t>(terminal_width());
-    output.print("{} · {:.4g} B parameters · {} {} · batch {} x {} tokens · {}\n",
-                 job.model.name.empty() ? "model" : job.model.name,
-                 static_cast<double>(plan::parameters(job.model).total) / 1e9, job.devices,
-                 job.machine.device.name, job.batch, job.sequence,
-                 job.precision == plan::Precision::fp8 ? "fp8" : "bf16");
+    output.print("{}\n", folded_if_known(fmt::format(
+                             "{} · {:.4g} B parameters · {} {} · {} {} x {} tokens · {}",
+                             job.model.name.empty() ? "model" : job.model.name,
+                             static_cast<double>(plan::parameters(job.model).total) / 1e9, job.devices,
+                             job.machine.device.name, answer.serve ? "requests" : "batch", job.batch,
+                             job.sequence, job.precision == plan::Precision::fp8 ? "fp8" : "bf16")));
     for (const auto& one : answer.assumed) output.print("{}\n", folded("assumed: " + one, 2, width));
     if (const auto& made = answer.calibration)
         output.print(
-            "{}\n", folded(fmt::format("calibrated by {} measured steps: times are {:.3g} of the model's; "
-                                       "mean error {} % before, {} % after{}",
-                                       made->steps, made->factor, percent(made->before), percent(made->after),
-                                       made->steps > 1 ? ", each by the others" : ""),
-                           2, width));
+            "{}\n",
+            folded(fmt::format("calibrated by {} measured steps: times are {:.3g} of the model's; "
+                               "mean error {} % before, {} % after{}",
+                               made->steps, made->factor, percent_text(made->before),
+                               percent_text(made->after), made->steps > 1 ? ", each by the others" : ""),
+                   2, width));
     output.write("\n");
-    if (answer.explained) {
+    if (answer.serve) {
+        print_serving(answer, output);
+    } else if (answer.explained) {
         print_explained(answer, output);
     } else if (answer.found->best.empty()) {
         print_nothing_fits(answer, output);
@@ -283,8 +263,7 @@ int run(Arguments& arguments, Output& output) {
         output.print("{}\n", plan::to_json(answer));
     else
         print_text(answer, question.count, output);
-    const auto* planned = answer.planned();
-    return planned != nullptr && planned->memory.estimate <= answer.capacity ? 0 : 1;
+    return answer.fits() ? 0 : 1;
 }
 
 std::vector<std::string> names_of(const auto& known) {
@@ -308,6 +287,7 @@ Subcommand plan() {
               {},
               {},
               of_plan::names_of(plan::models())},
+             {"--serve", "plan an engine of vLLM or SGLang that serves the model", &question.serve},
              {"--on", "the cluster, such as 'node:32(400GB/s,5us) gpu:8(450GB/s,2us)'", &arguments->on,
               "CLUSTER"},
              {"--device",
@@ -319,8 +299,9 @@ Subcommand plan() {
              {"--devices-file", "file with more types of devices, in the columns of devices.csv",
               &question.devices_file, "FILE"},
              {"--devices", "number of devices to use; default: all of the cluster", &question.devices, "N"},
-             {"--batch", "sequences per step", &arguments->batch, "B"},
-             {"--seq", "tokens per sequence; default: the model's", &arguments->sequence, "S"},
+             {"--batch", "sequences per step; with --serve: requests at a time", &arguments->batch, "B"},
+             {"--seq", "tokens per sequence; default: the model's; with --serve: of prompt and answer",
+              &arguments->sequence, "S"},
              {"--precision",
               "bf16, or fp8 for matrix products; default: bf16",
               &question.precision,
@@ -344,10 +325,13 @@ Subcommand plan() {
              {"--json", "print JSON; docs/json.md describes it", &arguments->json}},
         .run = [arguments](Output& output) { return of_plan::run(*arguments, output); },
         .group = Group::plan,
-        .examples = {"rankmesh plan llama3.1-8B --on 'node:8(400GB/s) gpu:8(450GB/s)' --device H100"},
+        .examples = {"rankmesh plan llama3.1-8B --on 'node:8(400GB/s) gpu:8(450GB/s)' --device H100",
+                     "rankmesh plan deepseek-v3 --serve --on 'node:2(400GB/s) gpu:8(450GB/s)' --device H100 "
+                     "--precision fp8"},
         .notes =
             "A LAYOUT is a mesh and settings, as the table prints them: 'pp=4 dp=8 tp=8 vpp=2 mbs=1 zero=1 "
             "recompute=full:3 first=7 last=6'. docs/plan.md describes the model, its errors and its limits.\n"
+            "With --serve, settings are pp, dp, tp, ep, dcp and cache=fp8: docs/plan-serving.md.\n"
             "Exit status 1: no layout fits."};
 }
 

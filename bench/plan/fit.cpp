@@ -237,7 +237,7 @@ std::string families_left_out(std::span<const Row> rows) {
     auto text =
         text_of("%-24s %5s %7s %7s %7s %7s\n", "left out", "rows", "mean %", "most", "bias", "< 10 %");
     auto means = 0.0;
-    auto pooled = std::map<bool, std::vector<double>>{};  // with experts or without
+    auto pooled = std::map<std::string, std::vector<double>>{};
     for (const auto& [family, own] : families) {
         auto others = std::vector<Row>{};
         for (const auto& [name, of] : families)
@@ -247,7 +247,9 @@ std::string families_left_out(std::span<const Row> rows) {
         auto errors = errors_with(fit(others), own);
         auto mean = 0.0, most = 0.0, within = 0.0;
         for (std::size_t i = 0; i < own.size(); ++i)
-            pooled[own[i].job.model.experts > 0].push_back(std::abs(errors[i]));
+            for (const auto* name :
+                 {"all", own[i].job.model.experts > 0 ? "with experts" : "without experts"})
+                pooled[name].push_back(std::abs(errors[i]));
         for (const auto error : errors) {
             mean += 100 * std::abs(error) / static_cast<double>(errors.size());
             most = std::max(most, 100 * std::abs(error));
@@ -259,13 +261,17 @@ std::string families_left_out(std::span<const Row> rows) {
                         static_cast<int>(errors.size()), mean, most, 100 * errors[errors.size() / 2], within);
     }
     text += text_of("mean of %d family means %.2f %%\n", static_cast<int>(families.size()), means);
-    for (auto& [experts, errors] : pooled) {
+    for (auto& [name, errors] : pooled) {
         std::ranges::sort(errors);
+        const auto count = static_cast<double>(errors.size());
         auto mean = 0.0;
-        for (const auto error : errors) mean += 100 * error / static_cast<double>(errors.size());
-        text += text_of("%-15s %4d rows, mean %.2f %%, median %.2f %%, nine of ten below %.2f %%\n",
-                        experts ? "with experts" : "without experts", static_cast<int>(errors.size()), mean,
-                        100 * errors[errors.size() / 2], 100 * errors[errors.size() * 9 / 10]);
+        for (const auto error : errors) mean += 100 * error / count;
+        const auto within =
+            100 * static_cast<double>(std::ranges::lower_bound(errors, 0.1) - errors.begin()) / count;
+        text += text_of(
+            "%-15s %4d rows, mean %.2f %%, median %.2f %%, %.1f %% within 10 %%, nine of ten below %.2f %%\n",
+            name.c_str(), static_cast<int>(errors.size()), mean, 100 * errors[errors.size() / 2], within,
+            100 * errors[errors.size() * 9 / 10]);
     }
     return text;
 }

@@ -28,7 +28,8 @@ using detail::in_quotes;
 constexpr auto usage =
     "usage: rankmesh-plan-score [--kept] [--rows] [--without TERM | --ablation | --fit | --left-out] "
     "FILE...\n"
-    "Predicts the step times and memory of the measurements in each FILE, with the columns that docs/plan.md "
+    "Predicts the step times and memory of the measurements in each FILE, with the columns that "
+    "docs/plan-model.md "
     "names, and prints the errors.\n"
     "A models.csv and a hardware.csv beside the first FILE add shapes and devices.\n"
     "  --kept          only the rows that no constant was fitted on\n"

@@ -364,18 +364,20 @@ Pieces Steps::pieces(const Layout& layout) const {
         if (layout.ep > 1) {
             const auto local = std::min(ep, std::max(1.0, std::floor(node / etp)));
             const auto element = layout.fp8_activations ? 1.5 : 2.0;  // dispatch in FP8, combine in bfloat16
-            const auto inside = element * sent * hidden * (ep - 1) / ep / rates.scale_up;
+            // Tokens that a device sends to `places` of equal experts: one for each place, or for each
+            // expert.
+            const auto once = stack.tokens_once || layout.dispatch_once;
+            const auto copies = [&](double places) {
+                return once ? places * (1 - std::pow(1 - 1 / places, model.top_k))
+                            : static_cast<double>(model.top_k);
+            };
+            const auto bytes_of_one = element * tokens / tp * hidden;
+            pass = bytes_of_one * copies(ep) * (ep - 1) / ep / rates.scale_up;
             if (ep > local) {
                 const auto nodes = ep / local;
-                const auto once = stack.tokens_once || layout.dispatch_once;
-                auto copies = once ? nodes * (1 - std::pow(1 - 1 / nodes, model.top_k))
-                                   : static_cast<double>(model.top_k);
-                if (once && model.most_nodes > 0) copies = std::min<double>(copies, model.most_nodes);
-                const auto outside =
-                    element * tokens / tp * hidden * copies * (nodes - 1) / nodes / rates.scale_out;
-                pass = std::max(inside, outside);
-            } else {
-                pass = inside;
+                auto leave = copies(nodes);
+                if (once && model.most_nodes > 0) leave = std::min<double>(leave, model.most_nodes);
+                pass = std::max(pass, bytes_of_one * leave * (nodes - 1) / nodes / rates.scale_out);
             }
             pass = c.ep * 2 * (pass + c.all_to_all);
         }

@@ -49,12 +49,16 @@ std::string time_text(double seconds) {
 }
 
 std::string folded(std::string_view text, std::size_t indent, std::size_t width) {
+    const auto columns = [](std::string_view word) {  // bytes that begin a character of UTF-8
+        return static_cast<std::size_t>(
+            std::ranges::count_if(word, [](char c) { return (c & 0xc0) != 0x80; }));
+    };
     auto lines = std::string{};
     auto column = std::size_t{0};
     while (!text.empty()) {
         const auto word = text.substr(0, text.find(' '));
         text.remove_prefix(std::min(text.size(), word.size() + 1));
-        if (column > indent && column + 1 + word.size() > width) {
+        if (column > indent && column + 1 + columns(word) > width) {
             lines += "\n" + std::string(indent, ' ');
             column = indent;
         } else if (column > 0) {
@@ -62,7 +66,7 @@ std::string folded(std::string_view text, std::size_t indent, std::size_t width)
             ++column;
         }
         lines += word;
-        column += word.size();
+        column += columns(word);
     }
     return lines;
 }

@@ -16,8 +16,8 @@ set(most_of_dialects 5)
 set(others_of_gloo "/dialect/|/explain|/frameworks/|/store/|/membership/|/hosts/")
 set(others_of_mpi "/store/|/membership/|/hosts/|^cmake/test_environment|/cluster/read/|/place")
 set(others_of_nccl "/dialect/|/frameworks/|/explain|/cluster/read/")
-set(others_of_vllm "/frameworks/megatron2022|/areal")  # which its first version was
-set(others_of_sglang "/areal")  # what runs a component of its allocation_mode
+set(others_of_vllm "/frameworks/megatron2022|/areal|^cli/plan|/plan/")  # which its first version was; whose layouts plan serves
+set(others_of_sglang "/areal|^cli/plan|/plan/")  # what runs a component of its allocation_mode; whose layouts plan serves
 set(others_of_archon "/areal")
 set(others_of_megatron2022 "/plan/")  # whose constants have another name
 set(others_of_picotron "^cli/")  # examples of the help

@@ -14,6 +14,12 @@ support::Outcome place(const std::string& words) { return rankmesh("place " + wo
 
 const std::string small = "--on 'node[a,b]:2(25GB/s,5us) gpu(450GB/s,2us)' ";
 
+TEST(PlaceSubcommand, Output_FoldsToTheTerminal) {
+    const auto text = rankmesh("place 'tp=2 dp=2' " + small, "export COLUMNS=60;").output;
+    EXPECT_EQ(wider_than(60, text), std::vector<std::string>{}) << text;
+    EXPECT_NE(text.find(" fast\n  as the given order; no placement is better\n"), std::string::npos) << text;
+}
+
 TEST(PlaceSubcommand, PrintsTheOrderAndWhatIsGained) {
     const auto outcome = place("'tp=2 dp=2' --bytes 1000000 " + small);
     EXPECT_EQ(outcome.exit_code, 0);

@@ -195,6 +195,9 @@ TEST(PlanSubcommand, FitsItsTableToTheTerminalAndLosesNothing) {
             EXPECT_NE(words.find(one["mesh"].get<std::string>() + " " + settings), std::string::npos)
                 << table;
         }
+        if (width == 60) {
+            EXPECT_EQ(wider_than(60, text), std::vector<std::string>{});
+        }
         if (width == 400) {
             EXPECT_NE(whole.find(table), std::string::npos);
         }

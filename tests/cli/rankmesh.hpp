@@ -2,6 +2,7 @@
 // The real command, driven through a shell in which no launcher announces anything.
 #pragma once
 
+#include <algorithm>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -33,6 +34,16 @@ inline std::vector<std::string> lines_of(const std::string& text) {
     auto lines = std::vector<std::string>{};
     auto stream = std::istringstream(text);
     for (auto line = std::string{}; std::getline(stream, line);) lines.push_back(line);
+    return lines;
+}
+
+/// The lines of more than `width` columns, in characters of UTF-8.
+inline std::vector<std::string> wider_than(std::size_t width, const std::string& text) {
+    auto lines = lines_of(text);
+    std::erase_if(lines, [&](const std::string& line) {
+        return static_cast<std::size_t>(
+                   std::ranges::count_if(line, [](char c) { return (c & 0xc0) != 0x80; })) <= width;
+    });
     return lines;
 }
 

@@ -24,6 +24,10 @@ ON = "node:4(400GB/s,5us) gpu:8(450GB/s,2us)"
             {"fix": {"tp": 2}, "max": {"pp": 4}, "as_": "megatron"},
         ),
         (["--explain", "tp=8 mbs=4 zero=0"], {"explain": "tp=8 mbs=4 zero=0"}),
+        (
+            ["--serve", "--fix", "tp=2", "--max", "pp=2", "--as", "vllm"],
+            {"serve": True, "fix": {"tp": 2}, "max": {"pp": 2}, "as_": "vllm"},
+        ),
     ],
 )
 def test_a_plan_is_what_the_command_prints(words: list[str], more: dict[str, Any]) -> None:
@@ -46,5 +50,7 @@ def test_what_is_wrong_is_a_usage_error() -> None:
         rankmesh.plan("llama9", on=ON, device="H100-SXM-80GB")
     with pytest.raises(rankmesh.UsageError, match=r"^batch is -1"):
         rankmesh.plan("llama3.1-8B", on=ON, device="H100-SXM-80GB", batch=-1)
+    with pytest.raises(rankmesh.UsageError, match=r"^measured calibrates training steps, which serve=True"):
+        rankmesh.plan("llama3.1-8B", on=ON, device="H100-SXM-80GB", serve=True, measured="steps")
     with pytest.raises(rankmesh.UsageTypeError, match="fix is 'tp=8'"):
         rankmesh.plan("llama3.1-8B", on=ON, device="H100-SXM-80GB", fix="tp=8")  # type: ignore[arg-type]

@@ -10,18 +10,20 @@
 
 #include <rankmesh/cluster/cluster.hpp>
 #include <rankmesh/plan/advice.hpp>
+#include <rankmesh/plan/serve.hpp>
 
 namespace rankmesh::plan {
 
 /// The options of the command `rankmesh plan`.
 struct Question {
     std::string model = {};           ///< MODEL, as in `read_model`
+    bool serve = false;               ///< plan an inference engine instead of a training job
     std::optional<Cluster> on = {};   ///< the machines
     std::string device = {};          ///< the kind of its devices; empty: the name of the innermost level
     std::string devices_file = {};    ///< a file of more devices, with the columns of devices.csv
     std::optional<int> devices = {};  ///< the number of devices; nullopt: all of the cluster
-    std::optional<std::int64_t> batch = {};     ///< sequences per step
-    std::optional<std::int64_t> sequence = {};  ///< tokens per sequence
+    std::optional<std::int64_t> batch = {};     ///< sequences per step; to serve: requests at a time
+    std::optional<std::int64_t> sequence = {};  ///< tokens per sequence; to serve: of prompt and answer
     std::string precision = {};                 ///< bf16 or fp8; empty: bf16
     std::vector<std::string> fix = {};          ///< `tp=8`
     std::vector<std::string> most = {};         ///< `pp=16`
@@ -40,7 +42,16 @@ struct FrameworkSettings {
     std::vector<std::string> notes = {};  ///< what the framework cannot express, and what else to know
 };
 
-/// The result of `rankmesh plan`. Either `found` or `explained` is set.
+/// The result of `rankmesh plan --serve`. Either `found` or `explained` is set.
+struct ServeAnswer {
+    std::optional<FoundServing> found = {};
+    std::optional<Served> explained = {};
+    /// If nothing fits, or not the explained layout: the fastest layout that does, with the same precision
+    /// of the cache if possible.
+    std::optional<Served> change = {};
+};
+
+/// The result of `rankmesh plan`. Either `found`, `explained` or `serve` is set.
 struct Answer {
     Job job = {};
     std::string on = {};
@@ -52,9 +63,14 @@ struct Answer {
     std::vector<Help> help = {};
     std::optional<Planned> relaxed = {};  ///< if nothing fits: see `fits_with`
     std::optional<Explained> explained = {};
+    std::optional<ServeAnswer> serve = {};
     std::optional<FrameworkSettings> settings = {};
     /// Returns the best layout, or the explained layout; nullptr if no layout fits.
     const Planned* planned() const;
+    /// Returns the fastest layout to serve, or the explained one; nullptr if no layout fits.
+    const Served* served() const;
+    /// Returns whether a layout fits: the best, or the explained one.
+    bool fits() const;
 };
 
 /// Answers a question. Throws UsageError with texts that name the command's options, which are the fields of

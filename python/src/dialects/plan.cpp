@@ -23,9 +23,11 @@ std::vector<std::string> settings_of(nb::handle values, const char* what) {
 
 nb::object planned(nb::handle model, nb::handle on, nb::handle device, nb::handle devices, nb::handle batch,
                    nb::handle seq, nb::handle precision, nb::handle fix, nb::handle max, nb::handle as,
-                   nb::handle measured, nb::handle explain, nb::handle devices_file, nb::handle count) {
+                   nb::handle measured, nb::handle explain, nb::handle devices_file, nb::handle count,
+                   bool serve) {
     auto question = plan::Question{};
     question.model = text_of(model, "the model");
+    question.serve = serve;
     question.on = Cluster::parse(text_of(on, "the machines"));
     question.device = text_of(device, "the device");
     question.devices = optional_int(devices, "the number of devices");
@@ -53,6 +55,7 @@ void bind_plan(nb::module_& m) {
         nb::arg("seq") = nb::none(), nb::arg("precision") = nb::none(), nb::arg("fix") = nb::none(),
         nb::arg("max") = nb::none(), nb::arg("as_") = nb::none(), nb::arg("measured") = nb::none(),
         nb::arg("explain") = nb::none(), nb::arg("devices_file") = nb::none(), nb::arg("count") = 10,
+        nb::arg("serve") = false,
         nb::sig(
             "def plan(model: str, *, on: str, device: str, devices: int | None = None, batch: int | None = "
             "None, seq: int | None "
@@ -61,9 +64,12 @@ void bind_plan(nb::module_& m) {
             "max: "
             "collections.abc.Mapping[str, int | str] | None = None, as_: str | None = None, measured: str | "
             "None = None, explain: "
-            "str | None = None, devices_file: str | None = None, count: int = 10) -> dict[str, typing.Any]"),
+            "str | None = None, devices_file: str | None = None, count: int = 10, serve: bool = False) -> "
+            "dict[str, typing.Any]"),
         "Finds the fastest layouts of a training job that fit, and explains them. Returns the output of "
-        "`rankmesh plan --json`. `model`: a name, a file or a line of sizes; `on`: the cluster. Raises "
+        "`rankmesh plan --json`. `model`: a name, a file or a line of sizes; `on`: the cluster; `serve`: "
+        "plan an "
+        "inference engine instead, as `--serve` does. Raises "
         "UsageError if an argument is missing or impossible.");
 }
 

@@ -13,6 +13,7 @@
 
 #include "formats/file.hpp"
 #include "plan/read/abilities.hpp"
+#include "plan/read/serving.hpp"
 
 namespace rankmesh::plan {
 
@@ -76,7 +77,8 @@ void set_size(Job& job, const Question& question, std::vector<std::string>& assu
             ask(detail::in_python("seq", "--seq"), *question.sequence, "the number of tokens per sequence");
     } else if (job.model.sequence > 0) {
         job.sequence = job.model.sequence;
-        assumed.push_back(cat("sequences of ", job.sequence, " tokens, which is the model's"));
+        assumed.push_back(cat(question.serve ? "requests" : "sequences", " of ", job.sequence,
+                              " tokens, which is the model's"));
     } else {
         throw UsageError(
             cat("the model has no sequence length; add ", detail::in_python("seq=TOKENS", "--seq TOKENS")));
@@ -84,6 +86,11 @@ void set_size(Job& job, const Question& question, std::vector<std::string>& assu
     if (question.batch) {
         job.batch =
             ask(detail::in_python("batch", "--batch"), *question.batch, "the number of sequences per step");
+        return;
+    }
+    if (question.serve) {
+        job.batch = std::int64_t{8} * job.devices;
+        assumed.push_back(cat(job.batch, " requests at a time, 8 for each device"));
         return;
     }
     constexpr auto tokens = std::int64_t{4} << 20;
@@ -114,6 +121,18 @@ const Planned* Answer::planned() const {
     return found && !found->best.empty() ? &found->best.front() : nullptr;
 }
 
+const Served* Answer::served() const {
+    if (!serve) return nullptr;
+    if (serve->explained) return &*serve->explained;
+    return serve->found->best.empty() ? nullptr : &serve->found->best.front();
+}
+
+bool Answer::fits() const {
+    if (const auto* one = served()) return one->memory.estimate <= capacity;
+    const auto* one = planned();
+    return one != nullptr && one->memory.estimate <= capacity;
+}
+
 Answer answer(const Question& question) {
     using namespace of_answer;
     auto answer = Answer{};
@@ -137,7 +156,7 @@ Answer answer(const Question& question) {
     if (question.precision == "fp8" && device.fp8_rate <= 0)
         answer.assumed.push_back(
             cat("no gain from fp8, because ", device.name, " has no matrix products in it"));
-    if (!device.measured)
+    if (!device.measured && !question.serve)
         answer.assumed.push_back(cat("rates of ", device.name,
                                      " from its data sheet and single matrix products, because no "
                                      "training step on it is published"));
@@ -153,6 +172,10 @@ Answer answer(const Question& question) {
                                  detail::listed({names.begin(), names.end()}),
                                  did_you_mean(question.as, names)));
         }
+    }
+    if (question.serve) {
+        answer_serving(question, answer);
+        return answer;
     }
     job.stack = stack_of(question.as);
     if (question.as.empty())
@@ -190,9 +213,8 @@ Answer answer(const Question& question) {
         answer.assumed.push_back(cat("each of the ", job.model.kv_heads, " kv heads on ",
                                      planned->layout.tp / job.model.kv_heads,
                                      " ranks, because tp=", planned->layout.tp, " exceeds their number"));
-    if (const auto* planned = answer.planned();
-        planned != nullptr && planned->memory.estimate <= answer.capacity && !question.as.empty())
-        answer.settings = settings(job, planned->layout, question.as, *question.on);
+    if (answer.fits() && !question.as.empty())
+        answer.settings = settings(job, answer.planned()->layout, question.as, *question.on);
     return answer;
 }
 

@@ -69,6 +69,47 @@ Json json_of(const Planned& planned, std::int64_t capacity) {
             {"fits", memory.estimate <= capacity}};
 }
 
+Json json_of(const Pass& pass) {
+    auto parts = Json::object();
+    for (const auto& part : pass.parts)
+        parts[std::string(part.name)] = {{"amount", part.amount}, {"low", part.low}, {"high", part.high}};
+    return {{"low", pass.low}, {"high", pass.high}, {"parts", parts}};
+}
+
+Json json_of(const Served& served, std::int64_t capacity) {
+    const auto& [layout, memory, decode, prefill] = served;
+    return {{"layout", to_string(layout)},
+            {"tp", layout.tp},
+            {"pp", layout.pp},
+            {"dp", layout.dp},
+            {"ep", layout.ep},
+            {"dcp", layout.dcp},
+            {"fp8_cache", layout.fp8_cache},
+            {"decode", json_of(decode)},
+            {"prefill", json_of(prefill)},
+            {"memory",
+             {{"weights", memory.weights},
+              {"cache", memory.cache},
+              {"activations", memory.activations},
+              {"overhead", memory.overhead},
+              {"estimate", memory.estimate},
+              {"tokens", memory.tokens},
+              {"stage", memory.stage}}},
+            {"fits", memory.estimate <= capacity}};
+}
+
+void add_serving(const ServeAnswer& answer, std::size_t count, std::int64_t capacity, Json& out) {
+    if (const auto& found = answer.found) {
+        out["searched"] = {{"layouts", found->layouts}};
+        out["best"] = Json::array();
+        for (std::size_t i = 0; i < std::min(count, found->best.size()); ++i)
+            out["best"].push_back(json_of(found->best[i], capacity));
+        out["roomiest"] = json_of(found->roomiest, capacity);
+    }
+    if (answer.explained) out["explained"] = json_of(*answer.explained, capacity);
+    out["change"] = answer.change ? json_of(*answer.change, capacity) : Json();
+}
+
 }  // namespace of_answer_json
 
 std::string to_json(const Answer& answer) {
@@ -107,6 +148,10 @@ std::string to_json(const Answer& answer) {
     if (const auto& explained = answer.explained) {
         out["explained"] = json_of(explained->planned, answer.capacity);
         out["change"] = explained->change ? json_of(*explained->change, answer.capacity) : Json();
+    }
+    if (answer.serve) {
+        out.erase("stack");
+        add_serving(*answer.serve, answer.count, answer.capacity, out);
     }
     if (const auto& said = answer.settings)
         out["settings"] = {{"framework", said->framework},
