@@ -20,7 +20,6 @@
 
 #include "children.hpp"
 #include "cluster/read/read.hpp"
-#include "engine/nccl/shared_gpu.hpp"
 #include "output.hpp"
 #include "progress.hpp"
 #include "topology.hpp"
@@ -108,6 +107,12 @@ std::vector<Fact> variables() {
     return found;
 }
 
+/// True if NCCL was told to take several ranks on one GPU, as it can from version 2.30.
+bool may_share_a_gpu() {
+    const auto* text = std::getenv("NCCL_MULTI_RANK_GPU_ENABLE");
+    return text != nullptr && std::string_view(text) != "0";
+}
+
 /// Returns why the ranks of the launcher on this host cannot each have a GPU; "": they can, or it is not
 /// known.
 std::string visible_problem(int devices) {
@@ -115,7 +120,7 @@ std::string visible_problem(int devices) {
         const auto* text = std::getenv(name);
         if (text == nullptr) continue;
         const auto ranks = std::atoi(text);
-        if (ranks > devices && !detail::may_share_a_gpu())
+        if (ranks > devices && !may_share_a_gpu())
             return fmt::format(
                 "{} is {}, but each process sees {} GPU{}; NCCL does not allow two ranks on one GPU", name,
                 ranks, devices, devices == 1 ? "" : "s");
@@ -423,7 +428,7 @@ void print(const std::vector<Fact>& facts, const std::vector<Outcome>& outcomes,
 int run(const Arguments& arguments, Output& output) {
     auto crash = std::string{};
     const auto found = software_of(arguments.timeout, crash);
-    if (arguments.gpus && found.devices > 0 && *arguments.gpus > found.devices && !detail::may_share_a_gpu())
+    if (arguments.gpus && found.devices > 0 && *arguments.gpus > found.devices && !may_share_a_gpu())
         throw UsageError(
             fmt::format("--gpus is {}, but this process sees {}; check CUDA_VISIBLE_DEVICES, or set "
                         "NCCL_MULTI_RANK_GPU_ENABLE=1 for several ranks on a GPU (NCCL 2.30 and later)",

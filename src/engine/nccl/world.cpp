@@ -12,9 +12,6 @@
 #include <string_view>
 
 #include <rankmesh/core/text.hpp>
-
-#include "engine/nccl/shared_gpu.hpp"
-
 namespace rankmesh::detail {
 namespace {
 
@@ -63,6 +60,13 @@ namespace {
 
 std::shared_ptr<NcclDevice> own_device(WorldState& host, std::optional<int> asked) {
     return std::make_shared<NcclDevice>(choose(host, asked), host.rank());
+}
+
+/// True if NCCL was told to take two ranks on one GPU, as it can from version 2.30 (src/init.cc:1055
+/// of 2.30.7).
+bool may_share_a_gpu() {
+    const auto* text = std::getenv("NCCL_MULTI_RANK_GPU_ENABLE");
+    return text && std::string_view(text) != "0";
 }
 
 /// The host of a GPU for NCCL, which takes NCCL_HOSTID for it where that is set (src/misc/utils.cc:125
