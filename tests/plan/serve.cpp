@@ -5,6 +5,7 @@
 #include <fstream>
 #include <map>
 #include <random>
+#include <set>
 #include <sstream>
 #include <tuple>
 
@@ -241,6 +242,91 @@ TEST(Serve, Pass_CountsOperationsAndBytes) {
         EXPECT_GT(amount(served, "compute"), 0.99 * least) << to_string(layout);
         EXPECT_LT(amount(served, "compute"), 1.25 * least) << to_string(layout);
     }
+}
+
+TEST(Serve, Stages_TakeTheLayersThatVllmGivesThem) {
+    for (int layers = 1; layers <= 16; ++layers)
+        for (int pp = 1; pp <= layers; ++pp) {
+            auto parts = std::vector<int>(static_cast<std::size_t>(pp), layers / pp);
+            for (int i = 2; i < layers % pp + 2; ++i) ++parts[static_cast<std::size_t>(pp - i)];
+            auto job = serving("llama2-7B", pp, 1024, 65536);  // the cache decides which stage needs most
+            job.model.layers = layers;
+            const auto memory = serve(job, {.pp = pp}).memory;
+            EXPECT_EQ(memory.cache, cache_bytes(job.model, {}) * std::ranges::max(parts) * 1024 * 65536);
+            EXPECT_EQ(parts[static_cast<std::size_t>(memory.stage)], std::ranges::max(parts));
+        }
+}
+
+TEST(Serve, Windows_KeepTheirTokensInEveryOtherLayer) {
+    const auto& model = known("gpt-oss-120B");
+    const auto served = serve(serving("gpt-oss-120B", 1, 8, 4096), {});
+    EXPECT_EQ(served.memory.cache, 8 * cache_bytes(model, {}) * model.layers / 2 * (4096 + 128));
+    const auto shorter = serve(serving("gpt-oss-120B", 1, 8, 64), {});
+    EXPECT_EQ(shorter.memory.cache, 8 * cache_bytes(model, {}) * model.layers * 64);
+    EXPECT_NEAR(amount(serve(serving("gpt-oss-120B", 1, 16, 4096), {}).decode, "compute") /
+                    amount(served.decode, "compute"),
+                2, 1e-9);
+    // Scores of a prompt: half of all pairs in one half of the layers, the window in the other.
+    auto whole = serving("gpt-oss-120B", 1, 8, 4096);
+    whole.model.window = 0;
+    const auto pair = 4.0 * model.heads * model.head_dim * model.layers / 2;
+    EXPECT_NEAR(amount(serve(whole, {}).prefill, "compute") - amount(served.prefill, "compute"),
+                pair * (4096.0 * 4096 / 2 - 4096.0 * 128), 1e9);
+}
+
+TEST(Serve, Experts_AreReadAsOftenAsTokensReachThem) {
+    auto random = std::mt19937(6);
+    const auto& model = known("qwen3-30B-a3B");
+    const auto all = 2.0 * static_cast<double>(parameters(model).expert) * model.experts * model.layers / 8;
+    for (const int requests : {8, 64, 512}) {
+        constexpr auto trials = 200;
+        auto reached = 0.0;
+        for (int trial = 0; trial < trials; ++trial) {
+            auto seen = std::set<int>{};
+            for (int token = 0; token < requests; ++token)
+                for (auto own = std::set<int>{}; std::ssize(own) < model.top_k;) {
+                    own.insert(std::uniform_int_distribution(0, model.experts - 1)(random));
+                    seen.insert(own.begin(), own.end());
+                }
+            reached += static_cast<double>(seen.size()) / model.experts / trials;
+        }
+        for (const auto& layout : {ServeLayout{.dp = 8}, {.dp = 8, .ep = 8}}) {
+            const auto served = serve(serving("qwen3-30B-a3B", 8, requests, 1024), layout);
+            const auto beside = static_cast<double>(served.memory.weights) - all -
+                                2.0 * static_cast<double>(parameters(model).embedding);
+            const auto read =
+                amount(served.decode, "memory") - static_cast<double>(served.memory.cache) - beside;
+            EXPECT_NEAR(read / all, reached, 0.01) << requests << " " << to_string(layout);
+        }
+    }
+}
+
+TEST(Serve, Bytes_InsideANodeTakeTheBandwidth) {
+    for (const auto* name : some_models)
+        for (const auto& layout : legal_layouts(known(name), 16)) {
+            auto job = serving(name, 16, 64, 2048);
+            job.machine.node = 32;
+            const auto served = serve(job, layout);
+            for (const auto* pass : {&served.decode, &served.prefill})
+                for (const auto& part : pass->parts)
+                    if (part.name != "compute") {
+                        const auto bandwidth = part.name == "memory" ? job.machine.device.memory_bandwidth
+                                                                     : job.machine.scale_up;
+                        EXPECT_NEAR(part.low, part.amount / bandwidth, 1e-9 * part.low)
+                            << name << " " << to_string(layout) << " " << part.name;
+                    }
+        }
+    const auto latent = serve(serving("deepseek-v3", 8, 64, 2048), {.tp = 8, .dcp = 8});
+    EXPECT_NEAR(amount(latent.decode, "dcp"), 61 * 7 * 2.0 * 64 * 16 * (576 + 512), 1);
+    EXPECT_EQ(amount(latent.prefill, "dcp"), 0);
+    const auto gathered = serve(serving("qwen3-30B-a3B", 8, 64, 2048), {.tp = 2, .dp = 4}).decode;
+    EXPECT_NEAR(amount(gathered, "ep"), 48 * 2.0 * 2 * 16 * 2048 * 3, 1);  // 16 tokens, to and from 3 others
+    const auto sent = serve(serving("qwen3-30B-a3B", 8, 64, 2048), {.dp = 8, .ep = 8}).decode;
+    EXPECT_NEAR(amount(sent, "ep"), 48 * 4.0 * 8 * 8 * 2048 * 7 / 8,
+                1);  // 8 tokens, 8 experts, 2 bytes each way
+    const auto piped = serve(serving("llama3.1-8B", 4, 64, 2048), {.pp = 4}).decode;
+    EXPECT_NEAR(amount(piped, "pp"), 3 * 4.0 * 16 * 4096,
+                1);  // a quarter of the requests, state and residual
 }
 
 TEST(Serve, Roofline_IsTheLongestToTheSumOfParts) {

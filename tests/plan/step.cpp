@@ -5,6 +5,9 @@
 
 #include <cmath>
 #include <limits>
+#include <numeric>
+#include <random>
+#include <set>
 
 #include "plan/constants.hpp"
 #include "plan/jobs.hpp"
@@ -140,6 +143,37 @@ TEST(Steps, OverEqualLinksSendTokensAsFastBetweenNodesAsInside) {
         }
     }
     EXPECT_GT(compared, 100);
+}
+
+TEST(Steps, Dispatch_WhenOnce_SendsEachRankOneCopy) {
+    auto random = std::mt19937(5);
+    for (const auto node : {64, 8}) {
+        auto job = job_of("qwen3-235B-a22B", "H100", "torchtitan", 64, 4096);
+        job.machine.node = node;
+        job.machine.scale_up = node == 8 ? 1e15 : 450e9;  // the slower links bind
+        for (const int ep : {2, 8, 32, 64}) {
+            const auto places = node == 8 ? ep / node : ep;  // nodes, or ranks
+            if (places < 2) continue;
+            auto experts = std::vector<int>(static_cast<std::size_t>(job.model.experts));
+            std::iota(experts.begin(), experts.end(), 0);
+            constexpr auto tokens = 20000;
+            auto copies = 0.0;
+            for (int token = 0; token < tokens; ++token) {
+                auto seen = std::set<int>{};
+                for (int i = 0; i < job.model.top_k; ++i) {
+                    const auto at = std::uniform_int_distribution(i, job.model.experts - 1)(random);
+                    std::swap(experts[static_cast<std::size_t>(i)], experts[static_cast<std::size_t>(at)]);
+                    seen.insert(experts[static_cast<std::size_t>(i)] * places / job.model.experts);
+                }
+                copies += static_cast<double>(seen.size()) / tokens;
+            }
+            const auto sent = [&](bool once) {
+                const auto layout = Layout{.ep = ep, .dp = 64, .micro_batch = 8, .dispatch_once = once};
+                return Steps(job).pieces(layout).expert.ep - 4 * Constants{}.all_to_all;
+            };
+            EXPECT_NEAR(sent(true) / sent(false), copies / job.model.top_k, 0.03) << node << " " << ep;
+        }
+    }
 }
 
 TEST(Steps, RefuseJobsThatCannotBe) {
