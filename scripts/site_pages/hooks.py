@@ -110,7 +110,8 @@ def on_config(config):
     for place in [place for place in generated if "/dialect/" in place or place.split("/")[-1][:-3] in others]:
         generated[place] = "---\nsearch:\n  boost: 0.2\n---\n\n" + generated[place]  # many frameworks have the same names
     generated["reference/options.md"] = help_of_command()
-    apis = {"C++": [], "Python": [{module: f"reference/python/{module}.md"} for module in PYTHON]}
+    generated["reference/cpp.md"] = overview(headers)
+    apis = {"C++": ["reference/cpp.md"], "Python": [{module: f"reference/python/{module}.md"} for module in PYTHON]}
     apis["Python"].append({FOLDERS["dialect"]: [{name.removeprefix("rankmesh."): f"reference/python/{name}.md"} for name in others]})
     for folder, title in FOLDERS.items():
         pages = [
@@ -120,6 +121,16 @@ def on_config(config):
     fill(config.nav, apis)
     config.extra["generated"] = generated
     return config
+
+
+def overview(headers):
+    """A page with a line for each C++ header."""
+    parts = ["# C++ API", "`#include <rankmesh/HEADER>`. [Build and link](../build.md) has the targets of CMake."]
+    for folder, title in FOLDERS.items():
+        rows = [each for each in sorted(headers) if each.startswith(folder + "/")]
+        lines = [f"- [{each}]({each}.md): {' '.join(cpp.about(ROOT / 'include/rankmesh' / each).split())}" for each in rows]
+        parts += [f"## {title}", "\n".join(lines)]
+    return "\n\n".join(parts) + "\n"
 
 
 def fill(nav, apis):

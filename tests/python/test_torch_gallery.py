@@ -80,6 +80,11 @@ def test_snippets_of_pages_are_lines_of_examples(document: str) -> None:
         assert any(lines == source[at : at + len(lines)] for source in sources for at in range(len(source))), block
 
 
+def test_script_of_the_gallery_ends_as_shown() -> None:
+    (shown,) = blocks("docs/gallery.md", "sh")
+    assert (ROOT / "examples/check_job.sh").read_text(encoding="utf-8").endswith(f"\n{shown}\n")
+
+
 def test_examples_of_the_gallery_have_at_most_100_lines() -> None:
     page = (ROOT / "docs/gallery.md").read_text(encoding="utf-8")
     for path in re.findall(r"\]\(\.\./(examples/[^)]*)\)", page):
