@@ -1,7 +1,8 @@
 # What of this build needs a library: said in one line at the end of configuring, so that nothing is left out unseen.
 
 # rankmesh_decide(NAME found what how [part]): sets RANKMESH_HAS_NAME. Where RANKMESH_NAME=ON and `what` was not found, configuring
-# fails and says how to get it. What is no engine is a `part`, named as the line shall name it where it is left out.
+# fails and says `how` to get it. The first Debian package in `how` is one that a user of the static library needs. What is no
+# engine is a `part`, named as the line shall name it where it is left out.
 function(rankmesh_decide name found what how)
     set(wanted ${RANKMESH_${name}})
     string(TOLOWER ${name} engine)

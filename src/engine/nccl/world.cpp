@@ -12,6 +12,7 @@
 #include <string_view>
 
 #include <rankmesh/core/text.hpp>
+
 namespace rankmesh::detail {
 namespace {
 
