@@ -75,15 +75,19 @@ void check_all(Communicator& on, R by, Values&& values, Want&& want, bool keeps_
     const auto n = static_cast<std::size_t>(on.size());
     const auto r = static_cast<std::size_t>(on.rank());
     const auto rank = on.world_rank(on.rank());
-    for (auto start : {false, true})
-        for (auto count : counts) {
+    for (auto count : counts) {
+        const auto whole = want(n, count, 0, count);
+        const auto of_part = want(n, count * n, r * count, count);
+        const auto up_to_here = want(r + 1, count, 0, count);
+        const auto before = r > 0 ? want(r, count, 0, count) : std::vector<T>(count);
+        for (auto start : {false, true}) {
             const auto what = [&](const char* operation) {
                 return detail::cat(operation, " of ", count, start ? ", started" : ", blocking");
             };
             const auto own = values(rank, count);
             auto out = std::vector<T>(count);
             start ? on.start_all_reduce(own, out, by).wait() : on.all_reduce(own, out, by);
-            expect_same_bits(out, want(n, count, 0, count), what("all_reduce"));
+            expect_same_bits(out, whole, what("all_reduce"));
             auto place = own;
             start ? on.start_all_reduce(place, by).wait() : on.all_reduce(place, by);
             expect_same_bits(place, out, what("all_reduce in place"));
@@ -99,7 +103,7 @@ void check_all(Communicator& on, R by, Values&& values, Want&& want, bool keeps_
             const auto all = values(rank, count * n);
             auto part = std::vector<T>(count);
             start ? on.start_reduce_scatter(all, part, by).wait() : on.reduce_scatter(all, part, by);
-            expect_same_bits(part, want(n, count * n, r * count, count), what("reduce_scatter"));
+            expect_same_bits(part, of_part, what("reduce_scatter"));
             place = all;
             start ? on.start_reduce_scatter(place, by).wait() : on.reduce_scatter(place, by);
             expect_same_bits(std::vector(place.begin() + static_cast<std::ptrdiff_t>(r * count),
@@ -107,7 +111,7 @@ void check_all(Communicator& on, R by, Values&& values, Want&& want, bool keeps_
                              part, what("reduce_scatter in place"));
 
             start ? on.start_scan(own, out, by).wait() : on.scan(own, out, by);
-            expect_same_bits(out, want(r + 1, count, 0, count), what("scan"));
+            expect_same_bits(out, up_to_here, what("scan"));
             place = own;
             start ? on.start_scan(place, by).wait() : on.scan(place, by);
             expect_same_bits(place, out, what("scan in place"));
@@ -116,13 +120,14 @@ void check_all(Communicator& on, R by, Values&& values, Want&& want, bool keeps_
             out = kept;
             start ? on.start_exclusive_scan(own, out, by).wait() : on.exclusive_scan(own, out, by);
             if (r > 0)
-                expect_same_bits(out, want(r, count, 0, count), what("exclusive_scan"));
+                expect_same_bits(out, before, what("exclusive_scan"));
             else
                 expect_same_bits(out, keeps_first ? kept : std::vector<T>(count), what("exclusive_scan"));
             place = own;
             start ? on.start_exclusive_scan(place, by).wait() : on.exclusive_scan(place, by);
             expect_same_bits(place, r == 0 && keeps_first ? own : out, what("exclusive_scan in place"));
         }
+    }
 }
 
 template <class T>

@@ -44,7 +44,7 @@ public:
     explicit ScriptedServer(std::vector<Names> connections)
         : thread_([this, connections = std::move(connections)] {
               for (const auto& answers : connections) {
-                  const auto peer = accept(listener_.socket(), nullptr, nullptr);
+                  const auto peer = ::accept(listener_.socket(), nullptr, nullptr);
                   char buffer[4096];
                   for (const auto& answer : answers) {
                       if (read(peer, buffer, sizeof buffer) <= 0) break;
@@ -276,7 +276,7 @@ TEST(RedisFailures, AListIsNoAnswerHoweverLongItSaysToBe) {
 TEST(RedisFailures, AnAnswerThatDoesNotEndEndsTheCallAtItsTimeout) {
     const auto listener = support::Listener();
     auto sender = std::thread([&] {
-        const auto peer = accept(listener.socket(), nullptr, nullptr);
+        const auto peer = ::accept(listener.socket(), nullptr, nullptr);
         auto answer = std::string("$2147483647\r\n");
         while (send(peer, answer.data(), answer.size(), MSG_NOSIGNAL) > 0) {
             answer = "x";
