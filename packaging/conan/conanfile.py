@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The C++ and C libraries for Conan 2: `conan create packaging/conan`.
 
-It needs no other recipe: MPI and Gloo are those of the machine, as a cluster has them. Conan 2.34 with GCC 12 on Debian 12
-exports it, configures it and compiles half of it, static. Not tried: all that comes after, the options, and other systems.
+It needs no other recipe: MPI and Gloo are those of the machine, as a cluster has them. Conan 2.34 with GCC 12 on
+Debian 12 exports it, configures it and compiles half of it, static. Not tried: what comes after, and the options.
 """
 
 import re
