@@ -47,6 +47,24 @@ def mixed(rank: int, size: int, store: str) -> list[object]:
     return found
 
 
+def timed(rank: int, size: int, store: str, backend: str) -> list[object]:
+    dist.init_process_group(backend, store=dist.FileStore(store, size), rank=rank, world_size=size)
+    group, device = dist.group.WORLD, torch.device("cuda")
+    assert group is not None
+    found: list[object] = []
+    for seconds in (7, 8):  # before the first call of the device, and after it
+        group.set_timeout(timedelta(seconds=seconds))
+        found += [group._get_backend(device).options._timeout.seconds, group.options._timeout.seconds]
+    if hasattr(dist, "get_backend_impl"):  # PyTorch 2.14
+        assert dist.get_backend_impl(group, device) is group._get_backend(device)
+    return found
+
+
+@pytest.mark.parametrize("backend", ["cpu:rankmesh,cuda:gloo", "rankmesh+gloo"])
+def test_a_timeout_reaches_the_backend_of_every_device(backend: str, tmp_path: Path) -> None:
+    assert ranks(SIZE, timed, tmp_path, str(tmp_path / "own"), backend, initialised=False) == [[7, 7, 8, 8]] * SIZE
+
+
 def batched(rank: int, size: int, store: str, backend: str) -> list[object]:
     dist.init_process_group(backend, store=dist.FileStore(store, size), rank=rank, world_size=size)
     given: list[object] = []

@@ -19,6 +19,7 @@ CALLS = (
     "all_gather_single",
     "all_gather_single_coalesced",
     "gather",
+    "gather_single",
     "scatter",
     "reduce_scatter",
     "reduce_scatter_single",
