@@ -14,11 +14,11 @@ from torch.distributed import distributed_c10d as c10d
 
 from rankmesh._engine import Communicator
 from rankmesh.torch.backend._engine import Engine
-from rankmesh.torch.backend._inner import CALLS, destroy, inner_group
+from rankmesh.torch.backend._inner import CALLS, Coalescing, destroy, inner_group
 from rankmesh.torch.backend._process_group import ProcessGroup
 
 
-class MixedGroup(ProcessGroup):
+class MixedGroup(Coalescing, ProcessGroup):
     """The process group of `rankmesh`: it moves CPU tensors; the backend that torch was given for another device
     moves that device's tensors, and is made at their first call."""
 

@@ -20,7 +20,7 @@ from rankmesh._engine import Communicator
 from rankmesh._errors import Disagreement, PeerLost, Timeout
 from rankmesh.torch._agree import class_line, classes_of, outside_largest
 from rankmesh.torch.backend._engine import Engine
-from rankmesh.torch.backend._inner import CALLS, destroy, inner_group
+from rankmesh.torch.backend._inner import CALLS, Coalescing, destroy, inner_group
 from rankmesh.torch.backend._process_group import ProcessGroup
 from rankmesh.torch.backend._waiting import LOOK, Waiting
 from rankmesh.torch.backend._work import NO_TIMEOUT
@@ -29,7 +29,7 @@ FROM_INPUT = ("all_gather", "allgather", "gather_single")  # calls whose output 
 GRACE = 2.0  # seconds in which the ranks of a failed call must answer, or they are missing
 
 
-class WatchedGroup(ProcessGroup):
+class WatchedGroup(Coalescing, ProcessGroup):
     """The process group of `rankmesh+BACKEND`: the backend moves all tensors; rankmesh compares the calls first where
     RANKMESH_CHECK=1 is set, and names the missing ranks where a call fails."""
 
