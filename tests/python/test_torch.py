@@ -556,6 +556,8 @@ def bound_to_a_device(rank: int, size: int) -> None:
     part = init("dp=2 tp=2", partial=True)
     assert calls == [("dp", [[0, 2], [1, 3]]), ("tp", [[0, 1], [2, 3]])]
     assert part.inside == (rank < 4)
+    for name in ("split 1", "split 2"):
+        assert (_groups.split_group(name, name, [[0, 1]]) is None) == (rank > 1)
     # Ranks that do not ascend: torch would sort them, so the members alone make these groups.
     calls.clear()
     placed = init("dp=4 tp=2", placed=[1, 0, 3, 2, 5, 4, 7, 6])
