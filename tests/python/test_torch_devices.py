@@ -16,6 +16,7 @@ from rankmesh import Disagreement
 from rankmesh.torch.backend import _batch
 from torch._C._distributed_c10d import _make_nccl_premul_sum
 from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.distributed import distributed_c10d as c10d
 from torch.testing._internal.distributed import fake_pg  # registers the backend 'fake'
 from torch_ranks import ranks
 
@@ -45,6 +46,43 @@ def mixed(rank: int, size: int, store: str) -> list[object]:
         found += [on_host.tolist(), type(group._get_backend(torch.device("cuda"))).__name__]
     dist.barrier()
     return found
+
+
+def timed(rank: int, size: int, store: str, backend: str) -> list[object]:
+    dist.init_process_group(backend, store=dist.FileStore(store, size), rank=rank, world_size=size)
+    group, device = dist.group.WORLD, torch.device("cuda")
+    assert group is not None
+    found: list[object] = []
+    for seconds in (7, 8):  # before the first call of the device, and after it
+        group.set_timeout(timedelta(seconds=seconds))
+        found += [group._get_backend(device).options._timeout.seconds, group.options._timeout.seconds]
+    if hasattr(dist, "get_backend_impl"):  # PyTorch 2.14
+        assert dist.get_backend_impl(group, device) is group._get_backend(device)
+    return found
+
+
+@pytest.mark.parametrize("backend", ["cpu:rankmesh,cuda:gloo", "rankmesh+gloo"])
+def test_a_timeout_reaches_the_backend_of_every_device(backend: str, tmp_path: Path) -> None:
+    assert ranks(SIZE, timed, tmp_path, str(tmp_path / "own"), backend, initialised=False) == [[7, 7, 8, 8]] * SIZE
+
+
+def coalesced(rank: int, size: int, store: str, backend: str) -> None:
+    dist.init_process_group(backend, store=dist.FileStore(store, size), rank=rank, world_size=size)
+    group, device = dist.group.WORLD, torch.device("cuda")
+    assert group is not None
+    said: list[object] = []
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("_start_coalescing", "_end_coalescing"):
+            patch.setattr(dist.ProcessGroup, name, lambda self, on, name=name: said.append((name, id(self), on)))
+        inner = id(group.inner(device))  # type: ignore[attr-defined]
+        with c10d._coalescing_manager(group, device):
+            group.abort()  # as PyTorch 2.14 aborts groups
+    assert said == [("_start_coalescing", inner, device), ("_end_coalescing", inner, device)]
+
+
+@pytest.mark.parametrize("backend", ["cpu:rankmesh,cuda:fake", "rankmesh+fake"])
+def test_coalesced_calls_are_those_of_the_inner_group(backend: str, tmp_path: Path) -> None:
+    ranks(1, coalesced, tmp_path, str(tmp_path / "own"), backend, initialised=False)
 
 
 def batched(rank: int, size: int, store: str, backend: str) -> list[object]:

@@ -309,8 +309,9 @@ class ParallelState(_Made):
         if torch.cuda.is_available():
             torch.cuda.synchronize()
         live = [] if self._live is None else self._live.groups
+        set_timeout = getattr(dist, "set_timeout", None) or c10d._set_pg_timeout  # its name before 2.14
         for group in [pg] if pg is not None else [None, *self._created, *live]:
-            c10d._set_pg_timeout(timeout, group)
+            set_timeout(timeout, group)
 
     def __getattr__(self, name: str) -> Handle:
         """The original's module variables: the groups by their descriptions, None where there is none."""

@@ -55,16 +55,19 @@ if dist.is_gloo_available():
     class Gloo(dist.ProcessGroupGloo):
         """A Gloo group that uses `Exchange`, and the device of the default group if that has one."""
 
-        def __init__(self, store: Store, rank: int, size: int, timeout: datetime.timedelta) -> None:
+        def __init__(self, store: Store, rank: int, size: int, timeout: datetime.timedelta, **settings: Any) -> None:
+            """`settings`: further keywords of newer versions of torch. The options have the same names."""
             exchange = Exchange(store, size)
             default: Any = _gloo_of(dist.group.WORLD)
             if default is None:
-                super().__init__(exchange, rank, size, timeout)
+                super().__init__(exchange, rank, size, timeout, **settings)
                 return
             options: Any = dist.ProcessGroupGloo._Options()  # type: ignore[attr-defined]
             options._devices = default.options._devices
             options._threads = default.options._threads
             options._timeout = timeout
+            for name, value in settings.items():
+                setattr(options, name, value)
             super().__init__(exchange, rank, size, options)
 
 

@@ -83,9 +83,10 @@ def split_group(
     Every rank of the world calls it with equal parts; ranks ascend in each part.
     """
     with _named(name):
-        return dist.split_group(
+        made = dist.split_group(
             None, [list(part) for part in parts], timeout=timeout, pg_options=pg_options, group_desc=description
         )
+    return made if isinstance(made, dist.ProcessGroup) else None  # without a group: None, or since 2.14 an int
 
 
 def new_group(

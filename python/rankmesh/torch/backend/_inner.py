@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+import torch
 import torch.distributed as dist
+from torch._C._distributed_c10d import Work
 from torch.distributed import distributed_c10d as c10d
 
 from rankmesh.torch._gloo import wait_until_connected
@@ -19,6 +21,7 @@ CALLS = (
     "all_gather_single",
     "all_gather_single_coalesced",
     "gather",
+    "gather_single",
     "scatter",
     "reduce_scatter",
     "reduce_scatter_single",
@@ -36,6 +39,26 @@ CALLS = (
     "alltoall_base",
 )
 """What a process group is called for."""
+
+
+class Coalescing:
+    """Process groups whose coalesced calls on a device are those of an inner group.
+
+    PyTorch 2.14 also aborts groups in such a region, and ends it after them.
+    """
+
+    _coalesced: dist.ProcessGroup
+
+    def inner(self, device: torch.device) -> dist.ProcessGroup:
+        """Returns the process group that moves the tensors of a device."""
+        raise NotImplementedError
+
+    def _start_coalescing(self, device: torch.device) -> None:
+        self._coalesced = self.inner(device)
+        self._coalesced._start_coalescing(device)
+
+    def _end_coalescing(self, device: torch.device) -> Work:
+        return self._coalesced._end_coalescing(device)
 
 
 def inner_group(options: Any, backend: str) -> dist.ProcessGroup:

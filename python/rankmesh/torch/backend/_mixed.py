@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterable
+from datetime import timedelta
 from typing import Any
 
 import torch
@@ -13,11 +14,11 @@ from torch.distributed import distributed_c10d as c10d
 
 from rankmesh._engine import Communicator
 from rankmesh.torch.backend._engine import Engine
-from rankmesh.torch.backend._inner import CALLS, destroy, inner_group
+from rankmesh.torch.backend._inner import CALLS, Coalescing, destroy, inner_group
 from rankmesh.torch.backend._process_group import ProcessGroup
 
 
-class MixedGroup(ProcessGroup):
+class MixedGroup(Coalescing, ProcessGroup):
     """The process group of `rankmesh`: it moves CPU tensors; the backend that torch was given for another device
     moves that device's tensors, and is made at their first call."""
 
@@ -39,6 +40,13 @@ class MixedGroup(ProcessGroup):
         # While torch makes the group, it asks whether a device's backend can split: this group cannot.
         is_made = self in c10d._world.pg_backend_config
         return self._on_device(device.type)._get_backend(device) if is_made and device.type != "cpu" else self
+
+    def set_timeout(self, timeout: timedelta) -> None:
+        """Sets the timeout of the group's calls, also on the backends of other devices."""
+        super().set_timeout(timeout)
+        self._options.timeout = timeout  # of backends that are made later
+        for inner in self._inner.values():
+            inner.set_timeout(timeout)
 
     def inner(self, device: torch.device) -> dist.ProcessGroup:
         """Returns the process group that moves tensors of a device other than the CPU."""

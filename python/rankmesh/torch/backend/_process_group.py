@@ -141,6 +141,12 @@ class ProcessGroup(dist.ProcessGroup):
         into = place_for(outputs, copies) if outputs else None
         return self._run(opts, [("gather", (memory(given), into, opts.rootRank))], outputs, copies)
 
+    def gather_single(self, output: torch.Tensor, input: torch.Tensor, opts: Any = None) -> Work | None:
+        """Concatenates every rank's tensor on the root; torch calls it since 2.14."""
+        opts, copies = opts or GatherOptions(), list[After]()
+        into = memory(output, copies) if self.rank() == opts.rootRank else None
+        return self._run(opts, [("gather", (memory(input), into, opts.rootRank))], [output], copies)
+
     def scatter(
         self, output_tensors: Any, input_tensors: Any, opts: Any = None, timeout: Any = None, *, root: int | None = None
     ) -> Work | None:
@@ -279,7 +285,12 @@ class ProcessGroup(dist.ProcessGroup):
             return self
         raise RuntimeError(f"No backend type associated with device type {device.type}")  # torch's text
 
+    def get_backend(self, device: torch.device) -> Any:
+        """Returns what `torch.distributed.get_backend_impl` returns."""
+        return self._get_backend(device)
+
     supports_splitting = supports_coalescing = supports_time_estimate = supports_shrinking = False
+    supports_reconfigure = supports_window = False
 
     def supports_tensor_alloc(self, device: torch.device) -> bool:
         """Returns False: tensors are allocated by torch."""

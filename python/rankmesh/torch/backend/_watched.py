@@ -20,15 +20,16 @@ from rankmesh._engine import Communicator
 from rankmesh._errors import Disagreement, PeerLost, Timeout
 from rankmesh.torch._agree import class_line, classes_of, outside_largest
 from rankmesh.torch.backend._engine import Engine
-from rankmesh.torch.backend._inner import CALLS, destroy, inner_group
+from rankmesh.torch.backend._inner import CALLS, Coalescing, destroy, inner_group
 from rankmesh.torch.backend._process_group import ProcessGroup
 from rankmesh.torch.backend._waiting import LOOK, Waiting
 from rankmesh.torch.backend._work import NO_TIMEOUT
 
+FROM_INPUT = ("all_gather", "allgather", "gather_single")  # calls whose output may have another size on a rank
 GRACE = 2.0  # seconds in which the ranks of a failed call must answer, or they are missing
 
 
-class WatchedGroup(ProcessGroup):
+class WatchedGroup(Coalescing, ProcessGroup):
     """The process group of `rankmesh+BACKEND`: the backend moves all tensors; rankmesh compares the calls first where
     RANKMESH_CHECK=1 is set, and names the missing ranks where a call fails."""
 
@@ -48,6 +49,11 @@ class WatchedGroup(ProcessGroup):
     def getBackendName(self) -> str:  # noqa: N802 (torch's name)
         """Returns 'rankmesh+gloo' around gloo."""
         return f"rankmesh+{self.backend}"
+
+    def set_timeout(self, timeout: timedelta) -> None:
+        """Sets the timeout of the group's calls, also on the wrapped backend."""
+        super().set_timeout(timeout)
+        self.wrapped.set_timeout(timeout)
 
     def inner(self, device: torch.device) -> dist.ProcessGroup:
         """Returns the process group that moves the tensors."""
@@ -216,7 +222,7 @@ def _tensors_of(arguments: Iterable[Any]) -> list[torch.Tensor]:
 
 def _text(name: str, arguments: tuple[Any, ...]) -> str:
     """A call as ranks must agree on it: `allreduce of 4 float32 by sum`, `broadcast of 4 float32 from 0`."""
-    tensors = _tensors_of(arguments[-2:] if name.startswith(("all_gather", "allgather")) else arguments)
+    tensors = _tensors_of(arguments[-2:] if name.startswith(FROM_INPUT) else arguments)
     text = name + "".join(f" of {each.numel()} {str(each.dtype).removeprefix('torch.')}" for each in tensors[:1])
     options: Any = arguments[-1] if arguments else None
     if hasattr(options, "reduceOp"):
