@@ -19,7 +19,8 @@ from rankmesh import Disagreement, Timeout, UsageError
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 import rankmesh.torch as rt  # noqa: E402
 import torch.distributed as dist  # noqa: E402
-from rankmesh.torch import _groups, _init_device_mesh, _start  # noqa: E402
+from rankmesh.torch import _device_mesh, _groups, _init_device_mesh, _start  # noqa: E402
+from torch.distributed import _mesh_layout  # noqa: E402
 from torch.distributed.device_mesh import DeviceMesh, init_device_mesh  # noqa: E402
 from torch_ranks import NewGroups, fake_world, free_port, preload, ranks  # noqa: E402
 
@@ -392,6 +393,20 @@ def test_another_torch_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     for call in (rt.install, lambda: rt.init_device_mesh("cpu", (1,))):
         with pytest.raises(UsageError, match=r"changes how PyTorch 2\.13's DeviceMesh creates groups, which PyTorch"):
             call()
+
+
+def test_a_torch_with_other_layouts_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_init_device_mesh, "_torchs", {})
+    monkeypatch.delattr(_mesh_layout, "_FlatLayout", raising=False)  # which PyTorch 2.11 does not have
+    for call in (rt.install, lambda: rt.init_device_mesh("cpu", (1,))):
+        with pytest.raises(UsageError, match=r"changes how PyTorch 2\.13's DeviceMesh creates groups, which PyTorch"):
+            call()
+    with pytest.raises(UsageError) as caught:
+        _device_mesh._layouts()
+    assert str(caught.value) == (
+        f"a DeviceMesh with groups of several axes requires PyTorch 2.13 or later, and this is {torch.__version__}; "
+        "call device_mesh() of a mesh without them, and group('dp', 'cp') for such a group"
+    )
 
 
 def test_torch_makes_what_members_alone_cannot(monkeypatch: pytest.MonkeyPatch) -> None:

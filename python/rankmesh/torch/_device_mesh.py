@@ -12,14 +12,21 @@ from torch.distributed.device_mesh import DeviceMesh
 from rankmesh._errors import UsageError
 
 
+def has_layouts() -> bool:
+    """Returns True if the layouts of DeviceMeshes are those of PyTorch 2.13, which can be sliced and flattened."""
+    from torch.distributed import _mesh_layout
+
+    return hasattr(_mesh_layout, "_FlatLayout")
+
+
 def _layouts() -> Any:
     """Returns torch's type of layouts. Raises UsageError for a PyTorch with other DeviceMeshes."""
     from torch.distributed import _mesh_layout
 
-    if not hasattr(_mesh_layout, "_FlatLayout"):
+    if not has_layouts():
         raise UsageError(
-            f"a DeviceMesh of rankmesh.torch requires PyTorch 2.13 or later, and this is {torch.__version__}; "
-            "the groups of rankmesh.torch.init, the backend and reshard work without it"
+            "a DeviceMesh with groups of several axes requires PyTorch 2.13 or later, and this is "
+            f"{torch.__version__}; call device_mesh() of a mesh without them, and group('dp', 'cp') for such a group"
         )
     return _mesh_layout._MeshLayout
 
@@ -33,7 +40,6 @@ def device_mesh(
 ) -> DeviceMesh:
     """Returns the row-major mesh of these ranks with one group per dimension, or without groups on a rank outside
     it."""
-    _layouts()
     places = torch.tensor(list(ranks), dtype=torch.int, device="cpu").reshape(tuple(shape))
     if groups:
         return DeviceMesh.from_group(list(groups), device_type, mesh=places, mesh_dim_names=names)

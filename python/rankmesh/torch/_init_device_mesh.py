@@ -14,6 +14,7 @@ from torch.distributed.device_mesh import DeviceMesh
 from torch.utils.weak import WeakTensorKeyDictionary
 
 from rankmesh._errors import UsageError
+from rankmesh.torch._device_mesh import has_layouts
 from rankmesh.torch._mesh_groups import MeshText, create, initialise
 
 _everywhere = False
@@ -60,7 +61,8 @@ def _put(call: str) -> None:
         return
     there = {name: vars(DeviceMesh).get(name) for name in _ours}
     groups = there["_init_process_groups"]
-    if not isinstance(groups, staticmethod) or tuple(inspect.signature(groups.__func__).parameters) != _PARAMETERS:
+    takes = tuple(inspect.signature(groups.__func__).parameters) if isinstance(groups, staticmethod) else ()
+    if takes != _PARAMETERS or not has_layouts():
         raise UsageError(
             f"{call} changes how PyTorch 2.13's DeviceMesh creates groups, which PyTorch {torch.__version__} does "
             "differently; use rankmesh.torch.init and device_mesh()"

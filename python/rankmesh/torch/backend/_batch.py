@@ -1,7 +1,7 @@
 """batch_isend_irecv for groups of the backend, whose tensors of a device another backend moves.
 
-torch lets a backend group the messages of a batch for its own type of process group only. Ungrouped messages in both
-directions wait for each other on NCCL.
+Before 2.14, torch lets a backend group the messages of a batch for its own type of process group only. Ungrouped
+messages in both directions wait for each other on NCCL.
 """
 
 from __future__ import annotations
