@@ -7,6 +7,7 @@ import functools
 import hashlib
 import math
 import os
+import re
 import time
 from collections.abc import Callable, Iterable
 from datetime import timedelta
@@ -122,7 +123,7 @@ class WatchedGroup(Coalescing, ProcessGroup):
                 on.monitored_barrier()
                 calls = on.all_gather_object(call)
         except (PeerLost, Timeout) as found:
-            found.args = (f"{said}: {found}",)
+            found.args = (f"{said}: {_who(found)}",)
             return found
         if len(set(calls)) == 1:
             return None
@@ -228,6 +229,16 @@ def _text(name: str, arguments: tuple[Any, ...]) -> str:
     if hasattr(options, "reduceOp"):
         text += f" by {dist.ReduceOp.RedOpType(options.reduceOp.op).name.lower()}"
     return text + (f" from {options.rootRank}" if hasattr(options, "rootRank") else "")
+
+
+def _who(found: PeerLost | Timeout) -> str:
+    """Returns who is lost or missing, without the barrier that has found it, and without what the missing do: only
+    their calls of rankmesh are known."""
+    text = str(found)
+    _, is_timeout, arrived = text.partition(": arrived ")
+    return (
+        re.sub(r"; rank \d+ \[[^]]*\] is outside any call[^;]*", "", is_timeout[2:] + arrived) if is_timeout else text
+    )
 
 
 def _disagreement(on: Communicator, what: str, calls: list[str]) -> Disagreement:
