@@ -423,8 +423,18 @@ def test_each_rank_asks_the_store_equally_often_in_every_world(size: int) -> Non
     heard = [_agree.arrive(store, rank, size, "dp=*") for rank, store in enumerate(stores)]  # type: ignore[arg-type]
     assert heard == [""] * (size - 1) + ["agree"]  # the last to arrive compares
     for store in stores[:-1]:
-        assert _agree.hear(store, datetime.timedelta(seconds=1)) == "agree"  # type: ignore[arg-type]
+        assert _agree.hear(store, size, datetime.timedelta(seconds=1)) == "agree"  # type: ignore[arg-type]
     assert [store.requests for store in stores] == [4] * size
+
+
+@pytest.mark.parametrize(
+    ("plans", "outcome"), [("aaa", "agree"), ("aba", "differ"), ("aa", "late 0 1"), ("ab", "late 0 1")]
+)
+def test_a_timeout_when_all_have_arrived_is_no_lateness(plans: str, outcome: str) -> None:
+    store = dist.HashStore()
+    for rank, plan in enumerate(plans):
+        _agree.note(store, "arrived", f"{rank} {plan}")  # the last has not decided yet
+    assert [_agree.hear(store, 3, datetime.timedelta(milliseconds=1)) for _ in range(2)] == [outcome] * 2
 
 
 @pytest.mark.parametrize(("size", "rank"), [(8, 3), (2048, 1027)])

@@ -57,8 +57,12 @@ def arrive(store: Store, rank: int, size: int, description: str) -> str:
     note(store, "arrived", f"{rank} {digest}")
     if store.add("count", 1) != size:
         return ""
-    digests = {line.split()[1] for line in _lines(store)}
-    return _decide(store, "agree" if len(digests) == 1 else "differ")
+    return _decide(store, _compared(_lines(store)))
+
+
+def _compared(lines: Sequence[str]) -> str:
+    """Returns the result for the plans of all ranks."""
+    return "agree" if len({line.split()[1] for line in lines}) == 1 else "differ"
 
 
 def _decide(store: Store, outcome: str) -> str:
@@ -66,10 +70,11 @@ def _decide(store: Store, outcome: str) -> str:
     return str(store.compare_set("outcome", "", outcome), "utf-8")
 
 
-def hear(store: Store, timeout: datetime.timedelta, answer: Callable[[float], bool] | None = None) -> str:
+def hear(store: Store, size: int, timeout: datetime.timedelta, answer: Callable[[float], bool] | None = None) -> str:
     """Returns the result of the comparison, equal on all ranks. The first rank to time out decides who was late.
 
-    Until then calls `answer`, which returns True if a rank asked within as many seconds as it is passed.
+    If nobody was, it decides in the place of the last one, which is about to. Until then calls `answer`, which returns
+    True if a rank asked within as many seconds as it is passed.
     """
     end = time.monotonic() + timeout.total_seconds()
     try:
@@ -80,7 +85,9 @@ def hear(store: Store, timeout: datetime.timedelta, answer: Callable[[float], bo
     except dist.DistNetworkError as error:
         raise EngineFailure(f"torch's store is gone while the ranks compare their plans: {error}") from None
     except RuntimeError:  # the timeout; each store raises its own type
-        return _decide(store, "late " + " ".join(line.split()[0] for line in _lines(store)))
+        lines = _lines(store)
+        arrived = " ".join(line.split()[0] for line in lines)
+        return _decide(store, _compared(lines) if len(lines) == size else f"late {arrived}")
     return read(store, "outcome")
 
 
@@ -121,7 +128,7 @@ def agree(
     while rank 0 waits in `answer`.
     """
     decided = arrive(store, rank, len(ranks), description)
-    outcome = decided or hear(store, timeout, answer)
+    outcome = decided or hear(store, len(ranks), timeout, answer)
     if ring is not None and (decided or outcome != "agree"):
         ring()
     if outcome == "agree":
@@ -137,7 +144,7 @@ def agree(
 
 def meet(store: Store, rank: int, ranks: list[int], timeout: datetime.timedelta, where: Where, what: str) -> None:
     """Returns when all of these ranks have called it. Otherwise raises Timeout on every rank."""
-    outcome = arrive(store, rank, len(ranks), "") or hear(store, timeout)
+    outcome = arrive(store, rank, len(ranks), "") or hear(store, len(ranks), timeout)
     if outcome != "agree":
         raise late(timeout, rank, *_attendance(outcome, ranks), where, what=what)
 
