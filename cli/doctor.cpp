@@ -201,9 +201,12 @@ void time_out(nccl::World& world, const Say& say) {
 /// Ends the last rank; the others make a smaller world.
 void survive(nccl::World& world, const Say& say) {
     auto on = join_all(world, say);
-    if (world.rank() == world.size() - 1) _exit(0);
-    say("a call whose last rank has exited");
+    const auto last = world.size() - 1;
     try {
+        auto ready = 1;  // the last rank exits after all have made the first call
+        on.host().reduce(ready, rankmesh::sum, last);
+        if (world.rank() == last) _exit(0);
+        say("a call whose last rank has exited");
         all_reduce(world, on);
         throw EngineFailure("a call completed although its last rank had exited");
     } catch (const PeerLost&) {
