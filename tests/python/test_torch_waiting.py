@@ -36,6 +36,9 @@ class Silent(dist.ProcessGroup):
     def allreduce(self, *arguments: Any) -> None:
         return None
 
+    def send(self, *arguments: Any) -> None:
+        return None
+
     def _get_backend(self, device: torch.device) -> Any:
         return self
 
@@ -123,6 +126,9 @@ def test_ranks_that_wait_in_different_calls_are_named(tmp_path: Path) -> None:
 
 def a_slow_call(rank: int, silent: Silent) -> object:
     store = dist.distributed_c10d._get_default_group().get_group_store()
+    if rank == 0:
+        dist.send(torch.ones(4), 1)  # which does not change the numbers of collectives
+        silent.completed = 1
     dist.all_reduce(torch.ones(4))
     while not store.check([_waiting._KEY]):  # a rank is out of time
         time.sleep(0.01)
@@ -130,9 +136,9 @@ def a_slow_call(rank: int, silent: Silent) -> object:
     store.wait([f"rank {each} has seen it" for each in range(3)])
     while store.check([_waiting._KEY]):  # all have met, and are in the same call
         time.sleep(0.01)
-    silent.completed = 1
-    dist.all_reduce(torch.ones(4))
     silent.completed = 2
+    dist.all_reduce(torch.ones(4))
+    silent.completed = 3
     dist.all_reduce(torch.ones(4))
     return silent.aborted.is_set()
 

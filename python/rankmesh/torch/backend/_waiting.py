@@ -37,7 +37,11 @@ class _Call(NamedTuple):
     since: float
 
     def said(self, backend: str, waited: float) -> str:
-        return f"call number {self.number} on {backend}, {self.text}, has not completed in {waited:.1f} s"
+        what = f"call number {self.number} on {backend}, {self.text}," if self.number else f"{self.text} on {backend}"
+        return f"{what} has not completed in {waited:.1f} s"
+
+    def to_compare(self) -> str:
+        return f"call number {self.number}, {self.text}" if self.number else self.text
 
 
 class Waiting:
@@ -47,14 +51,18 @@ class Waiting:
         self.error: Exception | None = None
         """Why the calls of the group cannot complete; None: they may."""
         self._calls: collections.deque[_Call] = collections.deque()
-        self._number, self._asked, self._meets = 0, 0.0, False
+        self._collectives, self._asked, self._meets = 0, 0.0, False
 
-    def add(self, group: WatchedGroup, text: str, device: torch.device) -> None:
-        """Watches what the current stream of the device holds."""
-        self._number += 1
+    def count(self) -> int:
+        """Returns the number of a collective, equal on all ranks; messages have none, as ranks send different ones."""
+        self._collectives += 1
+        return self._collectives
+
+    def add(self, group: WatchedGroup, number: int, text: str, device: torch.device) -> None:
+        """Watches what the current stream of the device holds. `number`: of a collective, or 0."""
         complete = recorded(device)
         if complete is not None:
-            self._calls.append(_Call(self._number, text, complete, time.monotonic()))
+            self._calls.append(_Call(number, text, complete, time.monotonic()))
             _watch(group)
 
     def look(self, group: WatchedGroup) -> None:
@@ -78,7 +86,7 @@ class Waiting:
         with contextlib.suppress(Exception):  # the group ends meanwhile
             store = group.get_group_store()
             store.set(_KEY, "")
-            error = group.missing(call.said(group.backend, waited), f"call number {call.number}, {call.text}")
+            error = group.missing(call.said(group.backend, waited), call.to_compare())
             if error is not None and not call.is_complete():
                 self._fail(group, error)
             else:
@@ -102,6 +110,8 @@ class Waiting:
 def recorded(device: torch.device) -> Callable[[], bool] | None:
     """Returns a function that says whether the current stream has done what it holds now; None in a graph capture."""
     module = torch.get_device_module(device)
+    if not module.is_initialized():  # tensors without memory, which a backend without a device has
+        return None
     capturing = getattr(module, "is_current_stream_capturing", None)
     if capturing is not None and capturing():
         return None

@@ -62,7 +62,7 @@ class WatchedGroup(Coalescing, ProcessGroup):
 
     def watched(self, works: list[Work], call: str, device: torch.device) -> list[Work]:
         """Returns works of the wrapped backend whose errors say who is missing."""
-        return [_WatchedWork(self, lambda: call, each, device) for each in works]
+        return [_WatchedWork(self, lambda: call, each, device, 0) for each in works]
 
     def compare(self, call: str) -> None:
         """Raises Disagreement on every rank if the ranks have different calls."""
@@ -97,11 +97,6 @@ class WatchedGroup(Coalescing, ProcessGroup):
     def is_over(self) -> bool:
         """True if the group was destroyed."""
         return self._on is None
-
-    def watch(self, text: str, device: torch.device | None) -> None:
-        """Watches a call that the current stream of a device holds; None: a call on the host, which has waited."""
-        if device is not None:
-            self.waiting.add(self, text, device)
 
     def lost(self, said: str) -> Exception | None:
         """Returns the error that a process of the group has died; None: all live."""
@@ -151,9 +146,11 @@ class WatchedGroup(Coalescing, ProcessGroup):
 class _WatchedWork(Work):
     """A Work of the wrapped backend, whose errors say who is missing."""
 
-    def __init__(self, group: WatchedGroup, call: Callable[[], str], work: Work, device: torch.device | None) -> None:
+    def __init__(
+        self, group: WatchedGroup, call: Callable[[], str], work: Work, device: torch.device | None, number: int
+    ) -> None:
         super().__init__()
-        self._device = device
+        self._device, self._number, self._is_watched = device, number, False
         self._group, self._call, self._work = group, call, work
         for name in ("is_completed", "is_success", "exception", "result", "source_rank", "_source_rank"):
             setattr(self, name, getattr(work, name))
@@ -168,7 +165,7 @@ class _WatchedWork(Work):
                     return True
                 self._group.raise_if_broken()
             done = bool(self._work.wait(timeout) if timeout > NO_TIMEOUT else self._work.wait())
-            self._group.watch(self._call(), self._device)
+            self._watch()
             return done
         except (PeerLost, Timeout):
             raise
@@ -178,11 +175,18 @@ class _WatchedWork(Work):
     def synchronize(self) -> None:
         """Makes the current stream wait, as the wrapped backend does."""
         self._work.synchronize()
-        self._group.watch(self._call(), self._device)
+        self._watch()
 
     def block_current_stream(self) -> None:
         """Makes the current stream wait, as the wrapped backend does."""
         self._work.block_current_stream()
+        self._watch()
+
+    def _watch(self) -> None:
+        """Watches the current stream, which holds the call now; only once."""
+        if self._device is not None and not self._is_watched:
+            self._is_watched = True
+            self._group.waiting.add(self._group, self._number, self._call(), self._device)
 
     def get_future(self) -> torch.futures.Future[Any]:
         """Returns the future of the wrapped backend."""
@@ -195,17 +199,19 @@ def _watched(name: str) -> Callable[..., Work | None]:
         if self.waiting.error is not None:
             raise self.waiting.error
         text = functools.partial(_text, name, arguments)
-        if self._checked and name not in ("send", "recv", "recv_anysource"):
+        is_message = name in ("send", "recv", "recv_anysource")
+        if self._checked and not is_message:
             self.compare(text())
         try:
             work = getattr(self.wrapped, name)(*arguments, **options)
         except Exception as error:
             raise self.explained(text(), error) from error
         device = self._device(arguments)
+        number = 0 if device is None or is_message else self.waiting.count()
         if work is not None:
-            return _WatchedWork(self, text, work, device)
+            return _WatchedWork(self, text, work, device, number)
         if device is not None:  # the current stream holds the call
-            self.watch(text(), device)
+            self.waiting.add(self, number, text(), device)
         return None
 
     return call
@@ -234,11 +240,8 @@ def _text(name: str, arguments: tuple[Any, ...]) -> str:
 def _who(found: PeerLost | Timeout) -> str:
     """Returns who is lost or missing, without the barrier that has found it, and without what the missing do: only
     their calls of rankmesh are known."""
-    text = str(found)
-    _, is_timeout, arrived = text.partition(": arrived ")
-    return (
-        re.sub(r"; rank \d+ \[[^]]*\] is outside any call[^;]*", "", is_timeout[2:] + arrived) if is_timeout else text
-    )
+    _, is_timeout, tail = str(found).partition(": arrived ")
+    return re.sub(r"; rank \d+ \[[^]]*\] is outside any call[^;]*", "", f"arrived {tail}") if is_timeout else str(found)
 
 
 def _disagreement(on: Communicator, what: str, calls: list[str]) -> Disagreement:
