@@ -120,9 +120,8 @@ std::string difference_text(const plan::Step& best, const plan::Step& next) {
 }
 
 void print_reasons(const plan::Answer& answer, Output& output) {
-    const auto width = static_cast<std::size_t>(terminal_width());
     const auto& best = answer.found->best;
-    const auto say = [&](const std::string& text) { output.print("{}\n", folded(text, 2, width)); };
+    const auto say = [&](const std::string& text) { print_folded(text, output); };
     if (best.size() > 1) {
         const auto gain = best[1].step.seconds / best[0].step.seconds - 1;
         const auto more = difference_text(best[0].step, best[1].step);
@@ -196,11 +195,12 @@ void print_explained(const plan::Answer& answer, Output& output) {
 
 void print_nothing_fits(const plan::Answer& answer, Output& output) {
     if (const auto& least = answer.found->smallest) {
-        const auto text = fmt::format(
-            "nothing fits: {} needs the least memory, {} of {} GiB; try more devices or a shorter sequence, "
-            "or see --explain with that layout",
-            to_string(least->layout), gib_text(least->memory.estimate), gib_text(answer.capacity));
-        output.print("{}\n", folded(text, 2, static_cast<std::size_t>(terminal_width())));
+        print_folded(
+            fmt::format(
+                "nothing fits: {} needs the least memory, {} of {} GiB; try more devices or a shorter "
+                "sequence, or see --explain with that layout",
+                to_string(least->layout), gib_text(least->memory.estimate), gib_text(answer.capacity)),
+            output);
         if (const auto& relaxed = answer.relaxed)
             output.print("fits with other settings: {}\n  step {} s, memory {} GiB\n",
                          to_string(relaxed->layout), seconds_text(relaxed->step.seconds),
@@ -218,22 +218,19 @@ void print_settings(const plan::FrameworkSettings& settings, Output& output) {
 
 void print_text(const plan::Answer& answer, std::size_t count, Output& output) {
     const auto& job = answer.job;
-    const auto width = static_cast<std::size_t>(terminal_width());
     output.print("{}\n", folded_if_known(fmt::format(
                              "{} · {:.4g} B parameters · {} {} · {} {} x {} tokens · {}",
                              job.model.name.empty() ? "model" : job.model.name,
                              static_cast<double>(plan::parameters(job.model).total) / 1e9, job.devices,
                              job.machine.device.name, answer.serve ? "requests" : "batch", job.batch,
                              job.sequence, job.precision == plan::Precision::fp8 ? "fp8" : "bf16")));
-    for (const auto& one : answer.assumed) output.print("{}\n", folded("assumed: " + one, 2, width));
+    for (const auto& one : answer.assumed) print_folded("assumed: " + one, output);
     if (const auto& made = answer.calibration)
-        output.print(
-            "{}\n",
-            folded(fmt::format("calibrated by {} measured steps: times are {:.3g} of the model's; "
-                               "mean error {} % before, {} % after{}",
-                               made->steps, made->factor, percent_text(made->before),
-                               percent_text(made->after), made->steps > 1 ? ", each by the others" : ""),
-                   2, width));
+        print_folded(fmt::format("calibrated by {} measured steps: times are {:.3g} of the model's; "
+                                 "mean error {} % before, {} % after{}",
+                                 made->steps, made->factor, percent_text(made->before),
+                                 percent_text(made->after), made->steps > 1 ? ", each by the others" : ""),
+                     output);
     output.write("\n");
     if (answer.serve) {
         print_serving(answer, output);

@@ -26,6 +26,10 @@ std::size_t width_of(const std::string& text) {
     return widest;
 }
 
+void print_folded(std::string_view text, Output& output) {
+    output.print("{}\n", folded(text, 2, static_cast<std::size_t>(terminal_width())));
+}
+
 void print_with_lines(const std::string& table, const std::vector<std::string>& below, Output& output) {
     auto left = std::string_view(table);
     for (std::size_t i = 0; i <= below.size(); ++i) {

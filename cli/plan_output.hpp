@@ -21,6 +21,9 @@ std::string percent_text(double share);
 /// Returns the widest line of a text.
 std::size_t width_of(const std::string& text);
 
+/// Prints a paragraph with lines of the width of the terminal; 80 where it is not known.
+void print_folded(std::string_view text, Output& output);
+
 /// Prints a table whose first row has names, and below each other row the line of `below`.
 void print_with_lines(const std::string& table, const std::vector<std::string>& below, Output& output);
 

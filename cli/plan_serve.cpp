@@ -98,13 +98,12 @@ void print_memory(const plan::ServeMemory& memory, std::int64_t capacity, Output
 
 void print_change(const plan::ServeAnswer& serve, Output& output) {
     if (const auto& change = serve.change)
-        output.print("{}\n", folded(fmt::format("fits: {}, with decode of {} ms", to_string(change->layout),
-                                                ms_text(change->decode.low, change->decode.high)),
-                                    2, static_cast<std::size_t>(terminal_width())));
+        print_folded(fmt::format("fits: {}, with decode of {} ms", to_string(change->layout),
+                                 ms_text(change->decode.low, change->decode.high)),
+                     output);
     else
-        output.print("{}\n",
-                     folded("no layout fits; try --precision fp8, fewer or shorter requests, or more devices",
-                            2, static_cast<std::size_t>(terminal_width())));
+        print_folded("no layout fits; try --precision fp8, fewer or shorter requests, or more devices",
+                     output);
 }
 
 void print_explained(const plan::Answer& answer, Output& output) {
@@ -134,8 +133,7 @@ void print_explained(const plan::Answer& answer, Output& output) {
 }
 
 void print_found(const plan::Answer& answer, Output& output) {
-    const auto width = static_cast<std::size_t>(terminal_width());
-    const auto say = [&](const std::string& text) { output.print("{}\n", folded(text, 2, width)); };
+    const auto say = [&](const std::string& text) { print_folded(text, output); };
     const auto& found = *answer.serve->found;
     if (found.best.empty()) {
         const auto& most = found.roomiest;
@@ -159,12 +157,11 @@ void print_found(const plan::Answer& answer, Output& output) {
 void print_serving(const plan::Answer& answer, Output& output) {
     using namespace of_plan_serve;
     answer.serve->explained ? print_explained(answer, output) : print_found(answer, output);
-    output.print(
-        "{}\n",
-        folded("ranges: a roofline. From all resources at once at the rates of the data sheet, to one "
-               "after another at the rates that training sustains. No measured request is behind it; "
-               "an engine that waits for its host is slower.",
-               2, static_cast<std::size_t>(terminal_width())));
+    print_folded(
+        "ranges: a roofline. From all resources at once at the rates of the data sheet, to one after another "
+        "at the rates that training sustains. No measured request is behind it; an engine that waits for its "
+        "host is slower.",
+        output);
 }
 
 }  // namespace rankmesh::cli
