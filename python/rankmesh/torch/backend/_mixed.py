@@ -39,7 +39,7 @@ class MixedGroup(Coalescing, ProcessGroup):
     def _get_backend(self, device: torch.device) -> Any:
         # While torch makes the group, it asks whether a device's backend can split: this group cannot.
         is_made = self in c10d._world.pg_backend_config
-        return self._on_device(device.type)._get_backend(device) if is_made and device.type != "cpu" else self
+        return self.inner(device)._get_backend(device) if is_made and device.type != "cpu" else self
 
     def set_timeout(self, timeout: timedelta) -> None:
         """Sets the timeout of the group's calls, also on the backends of other devices."""
@@ -49,16 +49,13 @@ class MixedGroup(Coalescing, ProcessGroup):
             inner.set_timeout(timeout)
 
     def inner(self, device: torch.device) -> dist.ProcessGroup:
-        """Returns the process group that moves tensors of a device other than the CPU."""
-        return self._on_device(device.type)
-
-    def _on_device(self, device: str) -> dist.ProcessGroup:
-        if device not in self._inner:
-            backend = self._backends().get(device)
+        """Returns the process group that moves tensors of a device other than the CPU; makes it at the first call."""
+        if device.type not in self._inner:
+            backend = self._backends().get(device.type)
             if backend is None:
-                raise RuntimeError(f"No backend type associated with device type {device}")  # torch's text
-            self._inner[device] = inner_group(self._options, f"{device}:{backend}")
-        return self._inner[device]
+                raise RuntimeError(f"No backend type associated with device type {device.type}")  # torch's text
+            self._inner[device.type] = inner_group(self._options, f"{device.type}:{backend}")
+        return self._inner[device.type]
 
     def _end(self, *, aborted: bool) -> None:
         for inner in self._inner.values():
@@ -74,21 +71,21 @@ def _carried(name: str) -> Callable[..., Work | None]:
     @functools.wraps(on_cpu)
     def call(self: MixedGroup, *arguments: Any, **options: Any) -> Work | None:
         device = _device_of(arguments)
-        if device == "cpu":
+        if device is None:
             return on_cpu(self, *arguments, **options)  # type: ignore[no-any-return]
-        return getattr(self._on_device(device), name)(*arguments, **options)  # type: ignore[no-any-return]
+        return getattr(self.inner(device), name)(*arguments, **options)  # type: ignore[no-any-return]
 
     return call
 
 
-def _device_of(arguments: Iterable[Any]) -> str:
-    """The device of the first tensor; 'cpu' without tensors."""
+def _device_of(arguments: Iterable[Any]) -> torch.device | None:
+    """The device of the first tensor; None for the CPU, and without tensors."""
     for each in arguments:
         if isinstance(each, torch.Tensor):
-            return str(each.device.type)
+            return each.device if each.device.type != "cpu" else None
         if isinstance(each, list | tuple) and each:
             return _device_of(each)
-    return "cpu"
+    return None
 
 
 for _name in CALLS:
