@@ -94,7 +94,7 @@ PARTS = (
             needs=("torch",),
             is_quick=False,
         )
-        for size, rounds in ((8, 11), (16, 7), (32, 5), (64, 3), (128, 3))
+        for size, rounds in ((2, 25), (4, 25), (8, 11), (16, 7), (32, 5), (64, 3), (128, 3))
     ),
     *(
         Part(

@@ -41,6 +41,7 @@ from torch.testing._internal.distributed.fake_pg import FakeStore
 MESH = "pp=2 dp=* cp=2 tp=2"
 SETS = (("dp", "cp"), ("cp", "tp"), ("pp", "tp"), ("dp", "cp", "tp"))
 SIZES = (8, 16, 64, 256, 1024, 2048)
+SMALL_MESH, SMALL_SETS = "dp=* tp=2", (("dp", "tp"),)  # of fewer than 8 ranks
 LIMIT = 400.0  # seconds for a world of processes
 OURS, JOIN, MESHES = "rankmesh.torch.init", "World.join", "init_device_mesh"
 LAZY = "TORCH_GLOO_LAZY_INIT"
@@ -51,18 +52,26 @@ BringUp = Callable[[int], Any]  # makes a world's groups; what it returns is kep
 # --- what is compared
 
 
+def plan_of(size: int) -> tuple[str, tuple[tuple[str, ...], ...]]:
+    """The mesh of that many ranks, and its sets of axes that also get groups."""
+    return (MESH, SETS) if size >= 8 else (SMALL_MESH, SMALL_SETS)
+
+
 def by_join(world: Callable[[], rankmesh.World], size: int) -> Any:
-    return world().join(MESH, over=SETS)
+    mesh, sets = plan_of(size)
+    return world().join(mesh, over=sets)
 
 
 def by_rankmesh(size: int) -> Any:
-    return rankmesh.torch.init(MESH, over=SETS)
+    mesh, sets = plan_of(size)
+    return rankmesh.torch.init(mesh, over=sets)
 
 
 def by_device_mesh(size: int) -> Any:
-    mesh = rankmesh.Mesh(MESH, size)
+    axes_of, sets = plan_of(size)
+    mesh = rankmesh.Mesh(axes_of, size)
     made = device_mesh.init_device_mesh("cpu", tuple(mesh.shape), mesh_dim_names=tuple(mesh.axes))
-    for axes in SETS:
+    for axes in sets:
         made[axes]._flatten()
     return made
 

@@ -142,7 +142,7 @@ def agree(
     raise late(timeout, rank, arrived, missing, where, what=what)
 
 
-def meet(store: Store, rank: int, ranks: list[int], timeout: datetime.timedelta, where: Where, what: str) -> None:
+def meet(store: Store, rank: int, ranks: Sequence[int], timeout: datetime.timedelta, where: Where, what: str) -> None:
     """Returns when all of these ranks have called it. Otherwise raises Timeout on every rank."""
     outcome = arrive(store, rank, len(ranks), "") or hear(store, len(ranks), timeout)
     if outcome != "agree":

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import contextvars
 import datetime
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch.distributed as dist
@@ -77,14 +78,29 @@ def _gloo_of(group: dist.ProcessGroup | None) -> Any:
     return next((each for each in backends if isinstance(each, _original)), None)
 
 
+_meet_later = contextvars.ContextVar("_meet_later", default=False)
+
+
+@contextlib.contextmanager
+def connecting_until(meet: Callable[[], None] | None) -> Iterator[None]:
+    """A context whose ranks `meet` once at its end. Without `meet` they wait in every new Gloo group."""
+    token = _meet_later.set(meet is not None)
+    try:
+        yield
+    finally:
+        _meet_later.reset(token)
+    if meet is not None:
+        meet()
+
+
 def wait_until_connected(group: dist.ProcessGroup) -> None:
-    """Returns when all ranks of a new Gloo group are connected. All its ranks call it.
+    """Returns when all ranks of a new Gloo group are connected, or at once if they meet later. All its ranks call it.
 
     A rank that has connected to all others could end the group while two of these still connect. Both would then fail
     with `Connection closed by peer`.
     """
     gloo = _gloo_of(group)
-    if gloo is not None and group.size() > 1:
+    if gloo is not None and group.size() > 1 and not _meet_later.get():
         gloo.barrier().wait()
 
 

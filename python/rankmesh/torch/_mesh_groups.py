@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import os
 import weakref
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
 import torch.distributed as dist
+from torch._C._distributed_c10d import PrefixStore
 from torch.distributed import config as dist_config
 from torch.distributed import distributed_c10d as c10d
 from torch.distributed.device_mesh import DeviceMesh
 
 from rankmesh._core import Group
 from rankmesh.torch import _groups, _start
+from rankmesh.torch._agree import meet
+from rankmesh.torch._gloo import connecting_until
 from rankmesh.torch._plan import MOST_SHOWN, Options
 from rankmesh.torch.backend import locate
 
@@ -105,19 +108,20 @@ def create(
         takes_default = [False] * len(dims)
     splits = [torchs and _groups.can_split(each[0]) for torchs, (_, each, _) in zip(of_torch, dims, strict=True)]
     inside = bool((rank_map == dist.get_rank()).any())
-    key = ""
+    key, meet_again = "", None
     text = MeshText(layout, rank_map, names, overrides)
     locate(text.where, replace=False)
     if inside and not all(takes_default):
-        key = _compare(text, rank_map.tolist())
+        key, meet_again = _compare(text, rank_map.tolist())
     made: list[Any] = []
-    for number, (axis, override, name) in enumerate(dims):
-        if takes_default[number]:
-            made.append(default.group_name)
-        elif splits[number]:
-            made.append(_split(axis, rank_map, name, override))
-        elif inside:
-            made.append(_new(axis, rank_map, f"mesh_{name}", override, f"{key}/{number}", keeps_order))
+    with connecting_until(meet_again):
+        for number, (axis, override, name) in enumerate(dims):
+            if takes_default[number]:
+                made.append(default.group_name)
+            elif splits[number]:
+                made.append(_split(axis, rank_map, name, override))
+            elif inside:
+                made.append(_new(axis, rank_map, f"mesh_{name}", override, f"{key}/{number}", keeps_order))
     return [name for name in made if name is not None]
 
 
@@ -128,19 +132,20 @@ def _creates(rank_map: torch.Tensor, overrides: Sequence[Override]) -> bool:
     return valid and not backends & {"mpi", "threaded"} and not dist_config.use_torchcomms
 
 
-def _compare(text: MeshText, ranks: Sequence[int]) -> str:
-    """Compares a mesh on its ranks. Returns a text that is equal on them and new."""
+def _compare(text: MeshText, ranks: Sequence[int]) -> tuple[str, Callable[[], None] | None]:
+    """Compares a mesh on its ranks. Returns a text that is equal on them and new, and how they meet after it."""
     everyone = len(ranks) == dist.get_world_size()
     start = _start.adopt(None if everyone else ranks)
     if dist.get_backend() == "fake":  # such a world is this process
-        return start.key
+        return start.key, None
     patience = _groups.timeout_of(c10d._get_default_group()) or _start.DEFAULT_TIMEOUT
     if everyone:
         start.part_from_earlier(patience, text.where)
     elif not start.is_parted:
-        return start.key
+        return start.key, None
     start.agree(str(text), patience, text.where, ranks, "DeviceMesh")
-    return start.key
+    store = PrefixStore("connected", start.store)
+    return start.key, lambda: meet(store, start.rank, ranks, patience, text.where, "DeviceMesh")
 
 
 def initialise(text: MeshText) -> None:

@@ -64,22 +64,22 @@ class NamedGroups:
         self._default = dist.get_backend()
         compared = compared and self._default != "fake"  # such a world is this process
         patience = timeout or DEFAULT_TIMEOUT
+
+        def where(_: Iterable[int]) -> str:
+            return f"; this rank says {said}"
+
         if compared:
-
-            def where(_: Iterable[int]) -> str:
-                return f"; this rank says {said}"
-
             start.part_from_earlier(patience, where)
             start.agree(said, patience, where)
         self._timeout = timeout
         self._groups = Groups(start.key, start.size, start.store if compared else None, patience)
         self._named: dict[str, dist.ProcessGroup] = {}
         try:
-            for each in wanted:
-                self.add(each)
-            self._groups.connected()
+            with self._groups.connecting(where):
+                for each in wanted:
+                    self.add(each)
         except BaseException:
-            self._groups.destroy(wait=False)
+            self._groups.destroy()
             raise
 
     def add(self, wanted: Named) -> dist.ProcessGroup:

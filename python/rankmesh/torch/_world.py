@@ -5,8 +5,8 @@ from __future__ import annotations
 import collections
 import contextlib
 import datetime
-import time
 from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +18,8 @@ from torch.distributed.device_mesh import DeviceMesh
 from rankmesh._core import Group, Item
 from rankmesh._errors import UsageError
 from rankmesh.torch import _groups
-from rankmesh.torch._agree import Where, meet, note, read
+from rankmesh.torch._agree import Where, meet
+from rankmesh.torch._gloo import connecting_until
 from rankmesh.torch._plan import MeshPlan, Options
 from rankmesh.torch._rest import Rest
 
@@ -111,17 +112,11 @@ class Groups:
         self._names[name] += 1
         return name if self._names[name] == 1 else f"{name}/{self._names[name]}"
 
-    def connected(self) -> None:
-        """Announces that this rank has created its groups; no rank destroys groups before all have."""
-        if self._store is not None:
-            note(self._store, "connected", str(dist.get_rank()))  # FileStore drops a line that is equal to the last
-
-    def _wait_for_others(self, store: Store) -> None:
-        """Waits until all ranks have created their groups. Looks, rather than have a request of `connected` wait."""
-        begin = now = time.monotonic()
-        while read(store, "connected").count("\n") < self.size and now - begin < self._patience.total_seconds():
-            time.sleep(min(max((now - begin) / 4, 0.001), 0.25))
-            now = time.monotonic()
+    def connecting(self, where: Where) -> AbstractContextManager[None]:
+        """A context in which all ranks of the world create their groups; it ends when all of them are connected."""
+        everyone = Group(range(self.size))
+        meet = None if self._store is None else lambda: self.meet("init", "connected", everyone, None, where)
+        return connecting_until(meet)
 
     def made(self, group: dist.ProcessGroup) -> bool:
         """Returns True if this object created a group and has not destroyed it, and the group has several ranks."""
@@ -150,19 +145,13 @@ class Groups:
         if self.ended:
             raise UsageError("this member was destroyed, or torch.distributed was; its groups are gone")
 
-    def destroy(self, wait: bool = True) -> None:
-        """Destroys the groups created here, and torch.distributed if it was initialised here.
-
-        Waits for ranks that still connect to the groups, unless an exception is propagating.
-        """
+    def destroy(self) -> None:
+        """Destroys the groups created here, and torch.distributed if it was initialised here."""
         if self.closed:
             return
         self.closed = True
         if self._default is not dist.group.WORLD:
             return  # other code has destroyed torch.distributed with all groups
-        if wait and self._store is not None:
-            with contextlib.suppress(RuntimeError):  # the store has ended with its process
-                self._wait_for_others(self._store)
         for group in reversed(self._made):
             with contextlib.suppress(ValueError):  # other code has destroyed the group
                 dist.destroy_process_group(group)
@@ -232,15 +221,15 @@ class World:
     def connect(self) -> None:
         """Creates the groups of all meshes that are not lazy, in the same order on every rank."""
         try:
-            for name, plan in sorted(self.meshes.items()):
-                if plan.lazy:
-                    continue
-                for entry in self.entries[name]:
-                    self._split(plan, entry)
-                self.make(self.entries[name])
-            self.groups.connected()
+            with self.groups.connecting(next((each.where for each in self.meshes.values()), lambda ranks: "")):
+                for name, plan in sorted(self.meshes.items()):
+                    if plan.lazy:
+                        continue
+                    for entry in self.entries[name]:
+                        self._split(plan, entry)
+                    self.make(self.entries[name])
         except BaseException:
-            self.groups.destroy(wait=False)
+            self.groups.destroy()
             raise
 
     def make(self, entries: Iterable[Entry]) -> None:

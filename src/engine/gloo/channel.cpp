@@ -90,6 +90,7 @@ void GlooChannel::run(const Call& call, const Label& label, Duration timeout) {
     if (is_posted(call.operation)) return wait(start({&call, 1}, label, true), label, timeout);
     if (monitor_->is_broken()) fail_with({}, label);
     const auto mark = Connections::Mark(monitor_->called(call, ++collectives_));
+    const auto polling = Connections::Polling();
     monitor_->wait_for({.call = &call, .label = &label, .number = collectives_, .timeout = timeout});
     try {
         run_collective(call, connections_, static_cast<std::uint32_t>(collectives_));
@@ -376,6 +377,7 @@ void GlooChannel::wait(std::uint64_t number, const Label& label, Duration timeou
             for (auto known = -1; known != ticket.awaited;) monitor_->await(known = ticket.awaited);
             ticket.watcher.join();
         } else {
+            const auto polling = Connections::Polling();
             finish_messages(ticket);
         }
         monitor_->await(-1);

@@ -57,6 +57,7 @@ void GlooWorld::find_address(const Hosts& hosts, const std::string& lines) {
     rendezvous_->watch([processes = processes_] { return processes->ended(); });
     address_ = hosts.address(lines);
     network_ = Network::on(address_);
+    network_->expect(static_cast<int>(local_ranks_.size()));
 }
 
 GlooWorld::GlooWorld(Rendezvous::Grown grown, const std::string& interface, const WorldOptions& options)

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/gloo/transport/connection.hpp"
 
+#include <sys/epoll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -56,8 +57,16 @@ void Connection::handleEvents(int events) {
     if (state_ == CONNECTED) handleReadWrite(events);
 }
 
+bool Connection::poll(Event event, std::uint64_t slot) {
+    const auto& last = last_slots_[static_cast<std::size_t>(event)];
+    if (last == slot) return true;
+    if (const auto lock = std::unique_lock(m_, std::try_to_lock); lock && state_ == CONNECTED)
+        handleReadWrite(EPOLLIN);
+    return last == slot;
+}
+
 /// Reads the head of the next part of the stream itself, to see what Gloo does not tell: which messages the
-/// peer has announced.
+/// peer has announced, and which data and requests have come.
 bool Connection::read() {
     auto& head = rx_.preamble;
     if (rx_.nread < sizeof head) {
@@ -66,11 +75,15 @@ bool Connection::read() {
         if (count < 0 && errno == EAGAIN) return false;
         if (count > 0) rx_.nread += static_cast<std::size_t>(count);
     }
-    const auto announces = rx_.nread == sizeof head &&
-                           rx_.getOpcode() == ::gloo::transport::tcp::Op::NOTIFY_SEND_READY &&
+    using ::gloo::transport::tcp::Op;
+    const auto kind = rx_.nread < sizeof head ? Op::SEND_BUFFER : rx_.getOpcode();
+    const auto announces = rx_.nread == sizeof head && kind == Op::NOTIFY_SEND_READY &&
                            (head.slot & kind_of_slot) == message_slot;
     const auto message = ConnectionContext::Announced{rank_, head.slot, head.length};
     const auto complete = Pair::read();  // which also handles an end of the stream, and errors
+    if (complete && (kind == Op::SEND_UNBOUND_BUFFER || kind == Op::NOTIFY_RECV_READY))
+        last_slots_[static_cast<std::size_t>(kind == Op::NOTIFY_RECV_READY ? Event::request : Event::data)] =
+            message.slot;
     if (complete && announces) static_cast<ConnectionContext*>(context_)->announce(message);
     return complete;
 }

@@ -5,6 +5,8 @@
 #include <gloo/transport/tcp/device.h>
 #include <gloo/transport/tcp/pair.h>
 
+#include <array>
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <cstddef>
@@ -41,11 +43,18 @@ public:
 
     void handleEvents(int events) override;
 
+    /// What a wait is for: data, or the peer's request to be sent data.
+    enum class Event { data, request };
+    /// Reads what the peer has sent, on the calling thread. Returns whether the last event of this kind had
+    /// this slot.
+    bool poll(Event event, std::uint64_t slot);
+
 protected:
     bool read() override;
 
 private:
     const ClosedOnFork closed_in_children_{fd_};
+    std::array<std::atomic<std::uint64_t>, 2> last_slots_{};  // by Event
 };
 
 /// Gloo's factory of such connections.

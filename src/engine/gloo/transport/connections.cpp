@@ -6,6 +6,7 @@
 #include <poll.h>
 
 #include <algorithm>
+#include <array>
 #include <exception>
 #include <mutex>
 #include <thread>
@@ -22,6 +23,10 @@ namespace {
 /// The pause between two looks at failures of other ranks while connections are made.
 constexpr auto shortest_pause = std::chrono::milliseconds(10);
 constexpr auto longest_pause = std::chrono::milliseconds(250);
+
+/// How long a wait reads the connections itself before it sleeps; docs/design/0009-gloo.md has the
+/// measurements.
+constexpr auto longest_poll = std::chrono::microseconds(200);
 
 std::string gloo_reports(const std::exception& error) {
     return cat("its process has ended, or has closed the connection; Gloo reports: ", error.what());
@@ -50,8 +55,8 @@ auto step_with(int group_rank, Step&& step) {
 /// Gloo itself forgets a send that is the first to find its connection broken: its wait would never end.
 class Connections::Buffers final : public ::gloo::transport::Context {
 public:
-    explicit Buffers(std::shared_ptr<::gloo::transport::Context> gloo)
-        : Context(gloo->rank, gloo->size), gloo_(std::move(gloo)) {
+    Buffers(std::shared_ptr<::gloo::transport::Context> gloo, bool polls)
+        : Context(gloo->rank, gloo->size), gloo_(std::move(gloo)), polls_(polls) {
         setTimeout(without_end);
         gloo_->setTimeout(without_end);
     }
@@ -101,21 +106,25 @@ private:
 
         bool waitRecv(int* rank, std::chrono::milliseconds timeout) override {
             return explained([&] {
+                poll(receives_, Connection::Event::data);
                 return gloo_->waitRecv(rank, timeout) || (is_cut() && gloo_->waitRecv(rank, no_time));
             });
         }
         bool waitSend(int* rank, std::chrono::milliseconds timeout) override {
             return explained([&] {
+                poll(sends_, Connection::Event::request);
                 return gloo_->waitSend(rank, timeout) || (is_cut() && gloo_->waitSend(rank, no_time));
             });
         }
         void abortWaitRecv() override { gloo_->abortWaitRecv(); }
         void abortWaitSend() override { gloo_->abortWaitSend(); }
         void send(int to, std::uint64_t slot, std::size_t offset, std::size_t bytes) override {
-            explained([&] { gloo_->send(to, marked(slot, offset, bytes), offset, bytes); });
+            const auto own = sends_.add(to, marked(slot, offset, bytes));
+            explained([&] { gloo_->send(to, own, offset, bytes); });
         }
         void recv(int from, std::uint64_t slot, std::size_t offset, std::size_t bytes) override {
-            explained([&] { gloo_->recv(from, marked(slot, offset, bytes), offset, bytes); });
+            const auto own = receives_.add(from, marked(slot, offset, bytes));
+            explained([&] { gloo_->recv(from, own, offset, bytes); });
         }
         void recv(std::vector<int> from, std::uint64_t slot, std::size_t offset, std::size_t bytes) override {
             explained([&] { gloo_->recv(std::move(from), marked(slot, offset, bytes), offset, bytes); });
@@ -153,25 +162,71 @@ private:
             return slot_of(slot, mark_, bytes == kUnspecifiedByteCount ? size - offset : bytes);
         }
 
+        /// The first transfers that were posted and not waited for; a wait does not poll for others.
+        class Posted {
+        public:
+            std::uint64_t add(int peer, std::uint64_t slot) {
+                if (count_ < transfers_.size()) transfers_[count_++] = {peer, slot};
+                return slot;
+            }
+            /// Removes a transfer that `done` is true of; false if there is none.
+            template <class Done>
+            bool remove(Done&& done) {
+                for (std::size_t i = 0; i < count_; ++i) {
+                    if (!done(transfers_[i].peer, transfers_[i].slot)) continue;
+                    transfers_[i] = transfers_[--count_];
+                    return true;
+                }
+                return false;
+            }
+            bool empty() const { return count_ == 0; }
+
+        private:
+            struct Transfer {
+                int peer;
+                std::uint64_t slot;
+            };
+            std::array<Transfer, 8> transfers_;
+            std::size_t count_ = 0;
+        };
+
+        /// Reads the connections on this thread until one of these transfers is probably complete, for a
+        /// short time: Gloo's thread has to be woken, and wakes this one. Gloo knows whether it is complete.
+        void poll(Posted& posted, Connection::Event event) {
+            if (mark_ == 0 || posted.empty() || !Polling::current() || !all_.polls_) return;
+            const auto until = std::chrono::steady_clock::now() + longest_poll;
+            do {
+                if (posted.remove([&](int peer, std::uint64_t slot) {
+                        return static_cast<Connection&>(*all_.getPair(peer)).poll(event, slot);
+                    }))
+                    return;
+                std::this_thread::yield();
+            } while (std::chrono::steady_clock::now() < until);
+        }
+
         const std::unique_ptr<::gloo::transport::UnboundBuffer> gloo_;
         Buffers& all_;
+        Posted sends_;
+        Posted receives_;
         const std::uint64_t mark_;
     };
 
     const std::shared_ptr<::gloo::transport::Context> gloo_;
+    const bool polls_;
     std::mutex mutex_;
     Buffer* first_ = nullptr;
     bool cut_ = false;
 };
 
 thread_local std::uint64_t Connections::Mark::current_ = 0;
+thread_local bool Connections::Polling::current_ = false;
 
 Connections::Connections(std::shared_ptr<Network> network, int group_rank, int size)
     : ::gloo::Context(group_rank, size), network_(std::move(network)) {
     setTimeout(without_end);
     device_ = network_->device();
     messages_ = std::make_shared<ConnectionContext>(device_, group_rank, size);
-    buffers_ = std::make_shared<Buffers>(messages_);
+    buffers_ = std::make_shared<Buffers>(messages_, network_->has_processors());
     transportContext_ = buffers_;
     // Ends are made on Gloo's thread, some at a time: it serves other groups in between.
     constexpr auto at_a_time = 64;

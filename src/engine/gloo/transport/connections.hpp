@@ -74,6 +74,21 @@ public:
         static thread_local std::uint64_t current_;
     };
 
+    /// During its lifetime, a wait of this thread for a buffer with a mark reads the connections itself for a
+    /// short time before it sleeps, if each rank on this host can have a processor.
+    class Polling {
+    public:
+        Polling() { current_ = true; }
+        ~Polling() { current_ = false; }
+        Polling(const Polling&) = delete;
+        Polling& operator=(const Polling&) = delete;
+        /// True if this thread has one.
+        static bool current() { return current_; }
+
+    private:
+        static thread_local bool current_;
+    };
+
     std::unique_ptr<::gloo::transport::UnboundBuffer> buffer(const void* data, std::size_t bytes) {
         return createUnboundBuffer(const_cast<void*>(data), bytes);
     }

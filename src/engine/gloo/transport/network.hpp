@@ -4,6 +4,7 @@
 #include <gloo/transport/device.h>
 #include <netinet/in.h>
 
+#include <atomic>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -34,6 +35,11 @@ public:
     /// once, elsewhere only when that thread wakes; but what other threads use must not be waited for there.
     void run(const std::function<void()>& step);
 
+    /// Of a world whose connections use this network, `ranks` are on this host.
+    void expect(int ranks);
+    /// False if a world had more ranks on this host than the host has processors.
+    bool has_processors() const { return has_processors_; }
+
     /// While one lives, Gloo's thread wakes all the time: otherwise it sleeps for up to 10 ms at a time, and
     /// removing a socket waits until it wakes. Only for as long as sockets are removed: 64 ranks of a host
     /// that stay awake take three processors.
@@ -60,6 +66,7 @@ private:
     std::mutex mutex_;
     std::weak_ptr<Listener> listener_;
     int fast_wakeups_ = 0;
+    std::atomic<bool> has_processors_ = true;
 };
 
 }  // namespace rankmesh::detail
