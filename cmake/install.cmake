@@ -29,11 +29,8 @@ install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/ DESTINATION ${CMAKE_INSTALL_INC
 get_target_property(RANKMESH_TYPE rankmesh TYPE)
 configure_package_config_file(${CMAKE_CURRENT_LIST_DIR}/rankmeshConfig.cmake.in ${PROJECT_BINARY_DIR}/rankmeshConfig.cmake
                               INSTALL_DESTINATION ${package})
-set(compatibility SameMajorVersion)  # docs/stability.md
-if(PROJECT_VERSION_MAJOR EQUAL 0)
-    set(compatibility SameMinorVersion)
-endif()
-write_basic_package_version_file(${PROJECT_BINARY_DIR}/rankmeshConfigVersion.cmake COMPATIBILITY ${compatibility})
+# docs/stability.md says which versions fit.
+write_basic_package_version_file(${PROJECT_BINARY_DIR}/rankmeshConfigVersion.cmake COMPATIBILITY SameMajorVersion)
 install(FILES ${PROJECT_BINARY_DIR}/rankmeshConfig.cmake ${PROJECT_BINARY_DIR}/rankmeshConfigVersion.cmake
         DESTINATION ${package})
 

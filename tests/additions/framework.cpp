@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Asks the framework whose rows stand in CONTRIBUTING.md.
+// Asks the framework whose rows docs/new-framework.md shows.
 #include <gtest/gtest.h>
 
 #include <rankmesh/dialect/error.hpp>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Communicators that do not block, as the real library was measured and read: docs/design/0028-real-nccl.md.
+// Communicators that do not block, as the real library was measured and read: README.md.
 #include <atomic>
 #include <cstdlib>
 #include <latch>
