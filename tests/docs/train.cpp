@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The job of docs/operating.md, in which something happens to rank 2: what the argument says.
+// The job of docs/explain.md, in which something happens to rank 2: what the argument says.
 #include <signal.h>
 
 #include <chrono>

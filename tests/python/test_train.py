@@ -81,17 +81,17 @@ def test_so_they_are_in_the_orders_of_other_frameworks(tmp_path: Path) -> None:
         ]
 
 
-def test_the_commands_of_the_document_are_those_of_its_table(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_meshes_of_the_documents_commands_fit_their_worlds(monkeypatch: pytest.MonkeyPatch) -> None:
     train, text = example(), DOCUMENT.read_text(encoding="utf-8").replace("\\\n", "")
-    told: list[tuple[str, str]] = []
+    told = []
     for command in re.findall(r"^    torchrun --nproc-per-node .* train\.py .*$", text, re.MULTILINE):
         _, _, size, _, *words = shlex.split(command)
         monkeypatch.setattr(train.dist, "get_world_size", lambda size=size: int(size))
         framework = words[1] if words[0] == "--from" else "rankmesh"
         for settings in words[2:] if words[0] == "--from" else words:
             assert train.mesh_of(settings, framework).size == int(size)
-            told += [(size, settings)] if framework == "rankmesh" else []
-    assert told == re.findall(r"^\| (\d+) \| `(.*)` \|", text, re.MULTILINE)
+            told += [settings] if framework == "rankmesh" else []
+    assert f"In each of these {len(told)} meshes" in text
 
 
 def test_it_is_short() -> None:
