@@ -41,7 +41,7 @@ struct Known {
     std::vector<Device> devices;
 };
 
-/// Reads rows with the columns that docs/plan.md names; throws UsageError with `file` and line.
+/// Reads rows with the columns that docs/plan-model.md names; throws UsageError with `file` and line.
 Table read(std::string_view text, std::string_view file, const Known& beside);
 
 }  // namespace rankmesh::plan::score
