@@ -190,7 +190,7 @@ def counted_calls(backend: str | None) -> Iterator[list[int]]:
 
 
 def asked_by_rankmesh(size: int) -> int:
-    """Requests of a rank to compare its plan and to say that its groups are made, beside the groups' own."""
+    """Requests of a rank to compare its plan, and as many to meet when its groups are made."""
     store = dist.HashStore()
 
     def others() -> None:
@@ -199,7 +199,7 @@ def asked_by_rankmesh(size: int) -> int:
 
     counting = Requests(store, others)
     _agree.agree(counting, 0, range(size), MESH, timedelta(seconds=60), lambda ranks: "")
-    return counting.requests + 1
+    return 2 * counting.requests
 
 
 @contextlib.contextmanager
