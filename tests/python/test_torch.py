@@ -10,6 +10,7 @@ import os
 import subprocess
 import sys
 import time
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -377,22 +378,23 @@ def test_ranks_that_never_come_are_named_where_init_starts_torch(tmp_path: Path)
         assert missing == [0]
 
 
-def leave_at_once(rank: int, size: int) -> tuple[float, float]:
-    connected = _world.Groups.connected
+def make_late(rank: int, size: int) -> tuple[float, float]:
+    make, made = _world.World.make, list[float]()
 
-    def late(groups: _world.Groups) -> None:
+    def late(world: _world.World, entries: Iterable[_world.Entry]) -> None:
+        make(world, entries)
         time.sleep(0.5 if rank == 1 else 0)
-        connected(groups)
+        made.append(time.monotonic())
 
-    _world.Groups.connected = late  # type: ignore[method-assign]
+    _world.World.make = late  # type: ignore[method-assign]
     with init("dp=* tp=2"):
-        made = time.monotonic()
-    return made, time.monotonic()
+        returned = time.monotonic()
+    return made[0], returned
 
 
-def test_no_rank_ends_its_groups_before_all_have_made_theirs(tmp_path: Path) -> None:
-    results = ranks(4, leave_at_once, tmp_path)
-    assert min(left for _, left in results) > max(made for made, _ in results) - 0.2
+def test_init_returns_when_all_ranks_have_made_their_groups(tmp_path: Path) -> None:
+    results = ranks(4, make_late, tmp_path)
+    assert min(returned for _, returned in results) > max(made for made, _ in results)
 
 
 def start_and_end(rank: int, size: int, where: list[str], environment: dict[str, str]) -> None:
@@ -593,8 +595,7 @@ def recorded(rank: int, size: int) -> Any:
 def test_the_flight_recorder_of_torch_prints_the_names_of_groups(tmp_path: Path) -> None:
     os.environ["TORCH_FR_BUFFER_SIZE"] = "100"
     for rank, groups in enumerate(ranks(2, recorded, tmp_path)):
-        dp = ["rankmesh 1/dense:dp/0", "dense:dp"]  # a new Gloo group's barrier, and the program's all_reduce
-        assert groups == [dp, dp, [f"rankmesh 1/alone/{rank}", "alone"]]
+        assert groups == [["rankmesh 1/dense:dp/0", "dense:dp"], [f"rankmesh 1/alone/{rank}", "alone"]]
 
 
 # --- device meshes
