@@ -1,14 +1,15 @@
 """usage: reuse.py THEIR-BUILD THEIR-SOURCE OUR-BUILD OUR-SOURCE COMPILER...
 
-A compiler launcher that takes the object of another build where that compiles the same files in the same words, and
-compiles where it does not. Our folders may be relative to where the compiler runs. That the sources are the same in
-both is for the caller to see to."""
+A compiler launcher that takes the object of another build by ninja where that compiled the same files in the same words,
+and none of them has changed since; else it compiles. Our folders may be relative to where the compiler runs. Where ours and
+their source are two folders, that both hold the same is for the caller to see to."""
 
 import json
 import os
 import re
 import shlex
 import shutil
+import subprocess
 import sys
 from pathlib import Path
 
@@ -47,30 +48,49 @@ def same_file(our: Path, their: Path) -> bool:
     return all(same_file(Path(each), Path(theirs_for(each))) for each in made)
 
 
-def object_of_theirs() -> Path | None:
+def read_for(made: str) -> list[Path]:
+    """The files that their object was made of; none if one is newer, or their build is not by ninja."""
+    ninja = re.search("^CMAKE_MAKE_PROGRAM:.*=(.*ninja.*)$", Path(theirs[0], "CMakeCache.txt").read_text(), re.MULTILINE)
+    if not ninja:
+        return []
+    ask = [ninja[1], "-n", "-C", theirs[0], "-t", "deps", made]
+    first, *rest = subprocess.run(ask, stdout=subprocess.PIPE, text=True, check=True).stdout.splitlines()
+    read = [Path(theirs[0], line.strip()) for line in rest if line]
+    when = Path(theirs[0], made).stat().st_mtime_ns
+    fresh = "(VALID)" in first and all(each.is_file() and each.stat().st_mtime_ns <= when for each in read)
+    return read if fresh else []
+
+
+def object_of_theirs() -> tuple[Path, list[Path]] | None:
+    """The object, and the files that it was made of."""
     source = Path(words[-1])
     if "-o" not in words:
         return None
     their_source = Path(theirs_for(str(source)))
-    commands = json.loads(Path(theirs[0], "compile_commands.json").read_text())
+    described = Path(theirs[0], "compile_commands.json")
+    commands = json.loads(described.read_text()) if described.is_file() else []
     command = next((each["command"] for each in commands if each["file"] == str(their_source)), "")
     their_words = shlex.split(command)
     if not their_words or not same_file(source, their_source):
         return None
-    made = Path(theirs[0], their_words[their_words.index("-o") + 1])
+    name = their_words[their_words.index("-o") + 1]
+    made = Path(theirs[0], name)
     compiler = words.index(their_words[0]) if their_words[0] in words else 0  # behind another launcher
     depends = words.index("-MD") if "-MD" in words else words.index("-o")
     said = words[compiler:depends] + words[words.index("-o") + 2 :]
     their_said = their_words[: their_words.index("-o")] + their_words[their_words.index("-o") + 2 :]
     if that_matter([in_theirs(word) for word in said]) != that_matter(their_said):
         return None
-    return made if made.is_file() else None
+    read = read_for(name) if made.is_file() else []
+    return (made, read) if read else None
 
 
-if found := object_of_theirs():
+if taken := object_of_theirs():
+    found, read = taken
     shutil.copyfile(found, option("-o"))
     if "-MF" in words:
-        Path(option("-MF")).write_text(f"{option('-o')}: {words[-1]}\n")
+        files = [words[-1], *(str(each).replace(" ", "\\ ") for each in read)]
+        Path(option("-MF")).write_text(f"{option('-o')}: {' '.join(files)}\n")
     print(f"reused {found.name}")
 else:
     os.execvp(words[0], words)

@@ -10,6 +10,8 @@
 #include "laws.hpp"
 #include "support/fake_device.hpp"
 
+namespace of_areal {
+
 using namespace rankmesh;
 using namespace rankmesh::areal;
 using dialect::Refusal;
@@ -268,3 +270,5 @@ TEST(AReaL, MembersThatLackAGroupAreRefused) {
                         "rank_mapping)");
     });
 }
+
+}  // namespace of_areal

@@ -13,6 +13,8 @@
 #include "laws.hpp"
 #include "support/fewer.hpp"
 
+namespace of_deepspeed {
+
 using namespace rankmesh;
 using namespace rankmesh::deepspeed;
 using dialect::Refusal;
@@ -483,3 +485,5 @@ TEST(DeepSpeed, MembersThatLackAGroupAreRefused) {
         EXPECT_NE(text, "nothing was thrown");
     });
 }
+
+}  // namespace of_deepspeed

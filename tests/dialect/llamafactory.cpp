@@ -9,6 +9,8 @@
 
 #include "laws.hpp"
 
+namespace of_llamafactory {
+
 using namespace rankmesh;
 using namespace rankmesh::llamafactory;
 
@@ -175,3 +177,5 @@ TEST(LlamaFactory, ADestroyedInterfaceSaysSo) {
         EXPECT_EQ(laws::text_of<dialect::Error>([&] { interface.barrier(); }), "the interface was destroyed");
     });
 }
+
+}  // namespace of_llamafactory

@@ -9,6 +9,8 @@
 
 #include "laws.hpp"
 
+namespace of_megatron {
+
 using namespace rankmesh;
 using dialect::Fault;
 using dialect::Refusal;
@@ -620,3 +622,5 @@ TEST(MegatronGrid, EveryGroupIsLiveAndOnlyInsideTheGrid) {
         EXPECT_EQ(live.keys().size(), 6U);
     });
 }
+
+}  // namespace of_megatron

@@ -6,6 +6,8 @@
 
 #include "laws.hpp"
 
+namespace of_megatron2022 {
+
 using namespace rankmesh;
 using dialect::Fault;
 using dialect::Refusal;
@@ -368,3 +370,5 @@ TEST(Megatron2022, MembersThatLackAGroupAreRefused) {
                   "megatron2022::plan(sizes)");
     });
 }
+
+}  // namespace of_megatron2022

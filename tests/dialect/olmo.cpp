@@ -11,6 +11,8 @@
 
 #include "laws.hpp"
 
+namespace of_olmo {
+
 using namespace rankmesh;
 using namespace rankmesh::olmo;
 using dialect::Refusal;
@@ -530,3 +532,5 @@ TEST(Olmo, ExpertsOfTheDdpTrainModuleTakeTheirRanksFromDpAndCpOfAStage) {
     EXPECT_EQ(laws::text_of<Refusal>([&] { build_dense_and_moe_mesh(ddp({.tp = {{2}}}), 0, 8); }),
               "a mesh of 4 leaves ranks 4..7 of a world of 8 out; its sizes must multiply to the world's");
 }
+
+}  // namespace of_olmo

@@ -6,6 +6,8 @@
 
 #include "laws.hpp"
 
+namespace of_picotron {
+
 using namespace rankmesh;
 using picotron::ProcessGroupManager;
 using picotron::RankInfo;
@@ -82,3 +84,5 @@ TEST(Picotron, SizesThatDoNotFitAndMembersThatLackAGroupAreRefused) {
                   "picotron::plan(sizes)");
     });
 }
+
+}  // namespace of_picotron

@@ -10,6 +10,8 @@
 
 #include "laws.hpp"
 
+namespace of_torchtitan {
+
 using namespace rankmesh;
 using namespace rankmesh::torchtitan;
 
@@ -459,3 +461,5 @@ TEST(Torchtitan, AMemberThatLacksAGroupOrAMeshOfOtherRanksIsRefused) {
                   "declare one in the plan");
     });
 }
+
+}  // namespace of_torchtitan

@@ -9,14 +9,7 @@
 using namespace rankmesh;
 using tests::lists;
 using tests::Lists;
-
-namespace {
-
-std::string refusal(const frameworks::Values& settings, int world) {
-    return tests::refusal("archon", settings, world);
-}
-
-}  // namespace
+using tests::refusal;
 
 TEST(Archon, ShardsAreOfDataAndContextParallelRanks) {
     const auto groups = frameworks::Groups("archon", {{"dp_shard", 2}, {"cp", 2}, {"tp", 2}}, 8);
@@ -36,11 +29,12 @@ TEST(Archon, ExpertsTakeTensorParallelRanksUnlessTheyAreSplit) {
 }
 
 TEST(Archon, RefusalsSayWhatIsAskedAndWhatIsTrue) {
-    EXPECT_EQ(refusal({{"dp_shard", 3}, {"tp", 2}}, 8),
+    EXPECT_EQ(refusal("archon", {{"dp_shard", 3}, {"tp", 2}}, 8),
               "dp_shard * tp * cp * pp must equal world_size, got 3 * 2 * 1 * 1 = 6, world_size=8");
-    EXPECT_EQ(refusal({{"tp", 4}, {"etp", 2}}, 8), "etp must be 1 or equal to tp, got etp=2, tp=4");
-    EXPECT_EQ(refusal({{"tp", 2}, {"ep", 3}}, 6),
+    EXPECT_EQ(refusal("archon", {{"tp", 4}, {"etp", 2}}, 8), "etp must be 1 or equal to tp, got etp=2, tp=4");
+    EXPECT_EQ(refusal("archon", {{"tp", 2}, {"ep", 3}}, 6),
               "When etp=1, ep must be divisible by cp * tp, got ep=3, cp=1, tp=2");
-    EXPECT_EQ(refusal({{"ep", 3}}, 8), "When etp=tp, dp_shard * cp must be divisible by ep, got 8, ep=3");
-    EXPECT_EQ(refusal({{"tp", 0}}, 8), "tp is 0; every size is 1 or more");
+    EXPECT_EQ(refusal("archon", {{"ep", 3}}, 8),
+              "When etp=tp, dp_shard * cp must be divisible by ep, got 8, ep=3");
+    EXPECT_EQ(refusal("archon", {{"tp", 0}}, 8), "tp is 0; every size is 1 or more");
 }

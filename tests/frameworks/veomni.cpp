@@ -7,14 +7,7 @@
 using namespace rankmesh;
 using tests::lists;
 using tests::Lists;
-
-namespace {
-
-std::string refusal(const frameworks::Values& settings, int world) {
-    return tests::refusal("veomni", settings, world);
-}
-
-}  // namespace
+using tests::refusal;
 
 TEST(Veomni, SequencesAreSharedInsideOfTheShards) {
     const auto groups = frameworks::Groups(
@@ -44,12 +37,13 @@ TEST(Veomni, EachExtraPartHasShardsOfItsOwn) {
 }
 
 TEST(Veomni, RefusalsSayWhatIsAskedAndWhatIsTrue) {
-    EXPECT_EQ(refusal({{"cp_size", 2}, {"ulysses_size", 2}}, 4),
+    EXPECT_EQ(refusal("veomni", {{"cp_size", 2}, {"ulysses_size", 2}}, 4),
               "cp_size is 2 and ulysses_size 2; one of them must be 1");
-    EXPECT_EQ(refusal({{"dp_size", 4}, {"dp_shard_size", 2}}, 4),
+    EXPECT_EQ(refusal("veomni", {{"dp_size", 4}, {"dp_shard_size", 2}}, 4),
               "dp_size is 4, which is not dp_replicate_size 1 x dp_shard_size 2");
-    EXPECT_EQ(refusal({{"dp_size", 4}, {"extra_parallel_sizes", std::vector<int>{3}}}, 4),
+    EXPECT_EQ(refusal("veomni", {{"dp_size", 4}, {"extra_parallel_sizes", std::vector<int>{3}}}, 4),
               "ep is 3; it must divide dp_shard x ulysses x cp, which is 4");
-    EXPECT_EQ(refusal({{"dp_size", 2}, {"tp_size", 2}, {"extra_parallel_sizes", std::vector<int>{2}}}, 4),
-              "the groups of ep leave ranks 2..3 out; with them pp_size and tp_size are 1");
+    EXPECT_EQ(
+        refusal("veomni", {{"dp_size", 2}, {"tp_size", 2}, {"extra_parallel_sizes", std::vector<int>{2}}}, 4),
+        "the groups of ep leave ranks 2..3 out; with them pp_size and tp_size are 1");
 }
