@@ -6,8 +6,10 @@
 #include <cstdio>
 #include <cstdlib>
 #include <string_view>
+#include <vector>
 
 #include <rankmesh/dialect/megatron/parallel_state.hpp>
+#include <rankmesh/engine/halo.hpp>
 #include <rankmesh/engine/threads.hpp>
 
 #include "../dialect/sizes.hpp"
@@ -54,14 +56,21 @@ bool run(std::string_view path, int times) {
         over_ranks(times, mesh, [&](int rank) { seen(mesh.neighbor(rank, rankmesh::AxisId{2}, 1)); });
     else if (path == "megatron-start-up")
         for (int i = 0; i < times; ++i) {
-            const auto mpu = rankmesh::megatron::State(rankmesh::bench::megatron_sizes(rankmesh::bench::large), 5,
-                                                       rankmesh::bench::large.world);
+            const auto mpu = rankmesh::megatron::State(
+                rankmesh::bench::megatron_sizes(rankmesh::bench::large), 5, rankmesh::bench::large.world);
             for (const auto& name : mpu.process_groups().descriptions()) seen(mpu.find(name));
         }
     else if (path == "barrier-of-one-thread")
         rankmesh::threads::run(1, [&](rankmesh::World& world) {
             auto me = world.join({{"dp", 1}});
             for (int i = 0; i < times; ++i) me.on("dp").barrier();
+        });
+    else if (path == "halo-of-one-thread")
+        rankmesh::threads::run(1, [&](rankmesh::World& world) {
+            auto me = world.join(rankmesh::Mesh{{"x", 1}, {"y", 1}, {"z", 1}});
+            auto field = std::vector<double>(1000);
+            for (int i = 0; i < times; ++i)
+                rankmesh::halo(me, rankmesh::strided(field.data(), {10, 10, 10}), {"x", "y", "z"});
         });
     else
         return false;
