@@ -27,6 +27,15 @@ void over_ranks(int times, const rankmesh::Mesh& mesh, Body body) {
     for (int i = 0; i < times; ++i) body(static_cast<int>(i * std::int64_t{7919} % mesh.size()));
 }
 
+[[gnu::noinline]] void halo_of_one_thread(int times) {
+    rankmesh::threads::run(1, [&](rankmesh::World& world) {
+        auto me = world.join(rankmesh::Mesh{{"x", 1}, {"y", 1}, {"z", 1}});
+        auto field = std::vector<double>(1000);
+        for (int i = 0; i < times; ++i)
+            rankmesh::halo(me, rankmesh::strided(field.data(), {10, 10, 10}), {"x", "y", "z"});
+    });
+}
+
 bool run(std::string_view path, int times) {
     auto text = "pp=15 cp=16 dp=17 ep=16 tp=16";
     asm volatile("" : "+r"(text));
@@ -66,12 +75,7 @@ bool run(std::string_view path, int times) {
             for (int i = 0; i < times; ++i) me.on("dp").barrier();
         });
     else if (path == "halo-of-one-thread")
-        rankmesh::threads::run(1, [&](rankmesh::World& world) {
-            auto me = world.join(rankmesh::Mesh{{"x", 1}, {"y", 1}, {"z", 1}});
-            auto field = std::vector<double>(1000);
-            for (int i = 0; i < times; ++i)
-                rankmesh::halo(me, rankmesh::strided(field.data(), {10, 10, 10}), {"x", "y", "z"});
-        });
+        halo_of_one_thread(times);
     else
         return false;
     return true;
