@@ -25,7 +25,7 @@ struct Neighbors {
         : lower(shifted(on.rank(), -1, on.size(), edge)), upper(shifted(on.rank(), 1, on.size(), edge)) {}
 
     /// Calls `send(side, to, tag)` and `recv(side, from, tag)`, whose side 0 is the lower one, in the order
-    /// of tags, in which a batch needs not to be sorted.
+    /// of tags, so that a batch is not sorted.
     template <class Send, class Recv>
     void call(const Send& send, const Recv& recv) const {
         if (lower >= 0) send(0, lower, downward);
