@@ -6,8 +6,10 @@
 #include <cstdio>
 #include <cstdlib>
 #include <string_view>
+#include <vector>
 
 #include <rankmesh/dialect/megatron/parallel_state.hpp>
+#include <rankmesh/engine/halo.hpp>
 #include <rankmesh/engine/threads.hpp>
 
 #include "../dialect/sizes.hpp"
@@ -23,6 +25,15 @@ void seen(const T& value) {
 template <class Body>
 void over_ranks(int times, const rankmesh::Mesh& mesh, Body body) {
     for (int i = 0; i < times; ++i) body(static_cast<int>(i * std::int64_t{7919} % mesh.size()));
+}
+
+[[gnu::noinline]] void halo_of_one_thread(int times) {
+    rankmesh::threads::run(1, [&](rankmesh::World& world) {
+        auto me = world.join(rankmesh::Mesh{{"x", 1}, {"y", 1}, {"z", 1}});
+        auto field = std::vector<double>(1000);
+        for (int i = 0; i < times; ++i)
+            rankmesh::halo(me, rankmesh::strided(field.data(), {10, 10, 10}), {"x", "y", "z"});
+    });
 }
 
 bool run(std::string_view path, int times) {
@@ -54,8 +65,8 @@ bool run(std::string_view path, int times) {
         over_ranks(times, mesh, [&](int rank) { seen(mesh.neighbor(rank, rankmesh::AxisId{2}, 1)); });
     else if (path == "megatron-start-up")
         for (int i = 0; i < times; ++i) {
-            const auto mpu = rankmesh::megatron::State(rankmesh::bench::megatron_sizes(rankmesh::bench::large), 5,
-                                                       rankmesh::bench::large.world);
+            const auto mpu = rankmesh::megatron::State(
+                rankmesh::bench::megatron_sizes(rankmesh::bench::large), 5, rankmesh::bench::large.world);
             for (const auto& name : mpu.process_groups().descriptions()) seen(mpu.find(name));
         }
     else if (path == "barrier-of-one-thread")
@@ -63,6 +74,8 @@ bool run(std::string_view path, int times) {
             auto me = world.join({{"dp", 1}});
             for (int i = 0; i < times; ++i) me.on("dp").barrier();
         });
+    else if (path == "halo-of-one-thread")
+        halo_of_one_thread(times);
     else
         return false;
     return true;

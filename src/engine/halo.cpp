@@ -9,7 +9,9 @@
 #include <rankmesh/engine/detail/make_call.hpp>
 
 #include "engine/access.hpp"
+#include "engine/memory_layout.hpp"
 #include "engine/roles.hpp"
+#include "engine/strided_buffers.hpp"
 
 namespace rankmesh::detail {
 namespace of_halo {
@@ -21,90 +23,90 @@ constexpr auto upward = Tag(1);
 struct Neighbors {
     explicit Neighbors(const Communicator& on, Edge edge)
         : lower(shifted(on.rank(), -1, on.size(), edge)), upper(shifted(on.rank(), 1, on.size(), edge)) {}
+
+    /// Calls `send(side, to, tag)` and `recv(side, from, tag)`, whose side 0 is the lower one, in the order
+    /// of tags, so that a batch is not sorted.
+    template <class Send, class Recv>
+    void call(const Send& send, const Recv& recv) const {
+        if (lower >= 0) send(0, lower, downward);
+        if (upper >= 0) recv(1, upper, downward);
+        if (upper >= 0) send(1, upper, upward);
+        if (lower >= 0) recv(0, lower, upward);
+    }
+
+private:
     int lower;  // -1: none
     int upper;
 };
 
-/// The cells of a field from an index on along each dimension.
-class Block {
-public:
-    explicit Block(const Field& field) : field_(field) {
-        for (auto [extent, stride] : field.dimensions) ranges_.push_back({0, extent});
-    }
-    void cut(std::size_t dimension, std::ptrdiff_t first, std::ptrdiff_t count) {
-        ranges_[dimension] = {first, count};
-    }
-    void send(Communicator& on, int to, Tag tag) const {
-        const auto at = layout();
-        Access::run(on, StridedCall(make_send(buffer(), to, tag), at, at));
-    }
-    void recv(Communicator& on, int from, Tag tag) const {
-        const auto at = layout();
-        Access::run(on, StridedCall(make_recv(buffer(), from, tag), at, at));
-    }
-
-private:
-    struct Range {
-        std::ptrdiff_t first;
-        std::ptrdiff_t count;
-    };
-    MemoryLayout layout() const {
-        auto made = MemoryLayout(size_of(field_.buffer.dtype) * field_.buffer.unit);
-        for (std::size_t i = 0; i < ranges_.size(); ++i)
-            add_dimension(made, ranges_[i].count, field_.dimensions[i].stride);
-        end_dimensions(made);
-        return made;
-    }
-    AnyBuffer<void> buffer() const {
-        auto cells = field_.buffer;
-        auto offset = std::ptrdiff_t{0};
-        cells.count = cells.unit;
-        for (std::size_t i = 0; i < ranges_.size(); ++i) {
-            offset += ranges_[i].first * field_.dimensions[i].stride;
-            cells.count *= static_cast<std::size_t>(ranges_[i].count);
-        }
-        cells.data = static_cast<char*>(cells.data) + offset;
-        return cells;
-    }
-
-    const Field& field_;
-    std::vector<Range> ranges_;
-};
-
-/// The exchange along one dimension of a field.
+/// The cells on both sides of a field along one dimension. All four faces have one layout.
 class Sides {
 public:
     Sides(const Field& field, std::span<const std::string_view> axes, std::size_t dimension,
           const HaloOptions& options)
-        : cells_(field),
-          dimension_(dimension),
+        : cells_(field.buffer),
+          layout_(size_of(field.buffer.dtype) * field.buffer.unit),
           extent_(field.dimensions[dimension].extent),
           width_(static_cast<std::ptrdiff_t>(options.width)),
+          stride_(field.dimensions[dimension].stride),
           edge_(options.edge) {
-        // Ghost cells along other dimensions: with corners, those that earlier axes have filled.
-        for (std::size_t i = 0; i < axes.size(); ++i)
-            if (i != dimension && !axes[i].empty() && !(options.corners && i < dimension))
-                cells_.cut(i, width_, field.dimensions[i].extent - 2 * width_);
+        cells_.count = cells_.unit;
+        for (std::size_t i = 0; i < field.dimensions.size(); ++i) {
+            auto [count, stride] = field.dimensions[i];
+            if (i == dimension) {
+                count = width_;
+            } else if (i < axes.size() && !axes[i].empty() && !(options.corners && i < dimension)) {
+                // Without ghost cells; with corners, with those that earlier axes have filled.
+                count -= 2 * width_;
+                cells_.data = static_cast<char*>(cells_.data) + width_ * stride;
+            }
+            cells_.count *= static_cast<std::size_t>(count);
+            add_dimension(layout_, count, stride);
+        }
+        end_dimensions(layout_);
+    }
+
+    /// True if this rank is its own neighbor, and the cells are copied where they are.
+    bool are_local(const CommunicatorState& on) const {
+        return on.size == 1 && on.space == Space::host && cells_.space == Space::host;
+    }
+    void copy(const CommunicatorState& on) const {
+        const auto use = Channel::Use(*on.channel, *on.label);
+        if (edge_ == Edge::open) return;
+        check_strided(receive(1, 0, downward), on);
+        copy(own(0).data, ghosts(1).data);
+        copy(own(1).data, ghosts(0).data);
     }
     /// Calls the messages inside a batch on the axis.
-    void call(Communicator& on) {
-        const auto [lower, upper] = Neighbors(on, edge_);
-        if (lower >= 0) at(width_).send(on, lower, downward);
-        if (upper >= 0) at(extent_ - 2 * width_).send(on, upper, upward);
-        if (upper >= 0) at(extent_ - width_).recv(on, upper, downward);
-        if (lower >= 0) at(0).recv(on, lower, upward);
+    void call(Communicator& on) const {
+        Neighbors(on, edge_).call(
+            [&](int side, int to, Tag tag) {
+                Access::run(on, StridedCall(make_send(own(side), to, tag), layout_, layout_));
+            },
+            [&](int side, int from, Tag tag) { Access::run(on, receive(side, from, tag)); });
     }
 
 private:
-    const Block& at(std::ptrdiff_t first) {
-        cells_.cut(dimension_, first, width_);
-        return cells_;
+    AnyBuffer<void> own(int side) const { return from(side == 0 ? width_ : extent_ - 2 * width_); }
+    AnyBuffer<void> ghosts(int side) const { return from(side == 0 ? 0 : extent_ - width_); }
+    AnyBuffer<void> from(std::ptrdiff_t index) const {
+        auto cells = cells_;
+        cells.data = static_cast<char*>(cells.data) + index * stride_;
+        return cells;
+    }
+    StridedCall receive(int side, int from, Tag tag) const {
+        return {make_recv(ghosts(side), from, tag), layout_, layout_};
+    }
+    void copy(const void* from, void* to) const {
+        detail::copy(layout_, cells_.count * size_of(cells_.dtype), static_cast<const char*>(from),
+                     static_cast<char*>(to));
     }
 
-    Block cells_;
-    std::size_t dimension_;
+    AnyBuffer<void> cells_;
+    MemoryLayout layout_;
     std::ptrdiff_t extent_;
     std::ptrdiff_t width_;
+    std::ptrdiff_t stride_;
     Edge edge_;
 };
 
@@ -131,7 +133,8 @@ std::vector<std::optional<Communicator>> communicators(const Member& me,
     return found;
 }
 
-/// Calls `exchange` with the communicator of each axis and the sides of the field that it splits.
+/// Calls `exchange` with the communicator of each axis that has other ranks, and a function that calls the
+/// messages of the sides along it. Where an axis has no other ranks the cells are copied.
 template <class Exchange>
 void over_axes(const Member& me, const Field& field, std::span<const std::string_view> axes,
                const HaloOptions& options, const Exchange& exchange) {
@@ -139,8 +142,12 @@ void over_axes(const Member& me, const Field& field, std::span<const std::string
     auto found = communicators(me, axes);
     for (std::size_t i = 0; i < axes.size(); ++i) {
         if (!found[i]) continue;
-        auto sides = Sides(field, axes, i, options);
-        exchange(*found[i], [&] { sides.call(*found[i]); });
+        auto& on = *found[i];
+        const auto sides = Sides(field, axes, i, options);
+        if (const auto& state = Access::state(on); sides.are_local(state))
+            sides.copy(state);
+        else
+            exchange(on, [&] { sides.call(on); });
     }
 }
 
@@ -191,12 +198,14 @@ Pending start_neighbors(const Member& me, std::span<const std::string_view> axes
     for (std::size_t i = 0; i < axes.size(); ++i) {
         if (!found[i]) continue;
         auto& on = *found[i];
-        const auto [lower, upper] = of_halo::Neighbors(on, edge);
         auto more = on.start_batch([&] {
-            if (lower >= 0) Access::run(on, make_send(sent[2 * i], lower, of_halo::downward));
-            if (upper >= 0) Access::run(on, make_send(sent[2 * i + 1], upper, of_halo::upward));
-            if (upper >= 0) Access::run(on, make_recv(received[2 * i + 1], upper, of_halo::downward));
-            if (lower >= 0) Access::run(on, make_recv(received[2 * i], lower, of_halo::upward));
+            of_halo::Neighbors(on, edge).call(
+                [&, at = &sent[2 * i]](int side, int to, Tag tag) {
+                    Access::run(on, make_send(at[side], to, tag));
+                },
+                [&, at = &received[2 * i]](int side, int from, Tag tag) {
+                    Access::run(on, make_recv(at[side], from, tag));
+                });
         });
         of_halo::add(all, std::move(more), i == 0);
     }

@@ -2,6 +2,7 @@
 #include "engine/memory_layout.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <ranges>
 #include <vector>
@@ -13,41 +14,56 @@
 namespace rankmesh::detail {
 namespace of_memory_layout {
 
-using Dimension = MemoryLayout::Dimension;
+/// A dimension along which elements are copied, with the strides on both sides.
+struct Step {
+    std::ptrdiff_t extent;
+    std::ptrdiff_t from;
+    std::ptrdiff_t to;
+};
 
-/// Copies between memory of a layout and packed memory; `packed` moves on.
-template <bool packs, std::size_t fixed = 0>
-void copy_runs(const Dimension& of, std::size_t run, char* strided, char*& packed) {
-    const auto bytes = fixed > 0 ? fixed : run;
-    for (std::ptrdiff_t i = 0; i < of.extent; ++i) {
-        std::memcpy(packs ? packed : strided, packs ? strided : packed, bytes);
-        strided += of.stride;
-        packed += bytes;
+template <std::size_t fixed = 0>
+void copy_runs(const Step& step, std::size_t run, const char* from, char* to) {
+    for (std::ptrdiff_t i = 0; i < step.extent; ++i) {
+        std::memcpy(to, from, fixed > 0 ? fixed : run);
+        from += step.from;
+        to += step.to;
     }
 }
 
-template <bool packs>
-void copy(std::span<const Dimension> dimensions, std::size_t run, char* strided, char*& packed) {
-    const auto& outer = dimensions.front();
-    if (dimensions.size() > 1) {
+void copy(std::span<const Step> steps, std::size_t run, const char* from, char* to) {
+    const auto& outer = steps.front();
+    if (steps.size() > 1) {
         for (std::ptrdiff_t i = 0; i < outer.extent; ++i)
-            copy<packs>(dimensions.subspan(1), run, strided + i * outer.stride, packed);
+            copy(steps.subspan(1), run, from + i * outer.from, to + i * outer.to);
         return;
     }
     switch (run) {  // a copy of a known length is one instruction
         case 1:
-            return copy_runs<packs, 1>(outer, run, strided, packed);
+            return copy_runs<1>(outer, run, from, to);
         case 2:
-            return copy_runs<packs, 2>(outer, run, strided, packed);
+            return copy_runs<2>(outer, run, from, to);
         case 4:
-            return copy_runs<packs, 4>(outer, run, strided, packed);
+            return copy_runs<4>(outer, run, from, to);
         case 8:
-            return copy_runs<packs, 8>(outer, run, strided, packed);
+            return copy_runs<8>(outer, run, from, to);
         case 16:
-            return copy_runs<packs, 16>(outer, run, strided, packed);
+            return copy_runs<16>(outer, run, from, to);
         default:
-            return copy_runs<packs>(outer, run, strided, packed);
+            return copy_runs(outer, run, from, to);
     }
+}
+
+/// Copies the elements of a layout; on a side that is packed they lie one after the other.
+void copy(const MemoryLayout& layout, const char* from, bool from_packed, char* to, bool to_packed) {
+    auto steps = std::array<Step, MemoryLayout::most>();
+    const auto dimensions = layout.dimensions();
+    auto packed = static_cast<std::ptrdiff_t>(layout.run());
+    for (auto i = dimensions.size(); i-- > 0;) {
+        const auto [extent, stride] = dimensions[i];
+        steps[i] = {extent, from_packed ? packed : stride, to_packed ? packed : stride};
+        packed *= extent;
+    }
+    copy({steps.data(), dimensions.size()}, layout.run(), from, to);
 }
 
 /// A multiple of `stride`, from `least` times to `most` times.
@@ -145,12 +161,16 @@ bool operator==(const MemoryLayout& a, const MemoryLayout& b) {
 }
 
 void pack(const MemoryLayout& layout, const char* from, char* to) {
-    of_memory_layout::copy<true>(layout.dimensions(), layout.run(), const_cast<char*>(from), to);
+    of_memory_layout::copy(layout, from, false, to, true);
 }
-
 void unpack(const MemoryLayout& layout, const char* from, char* to) {
-    auto* packed = const_cast<char*>(from);
-    of_memory_layout::copy<false>(layout.dimensions(), layout.run(), to, packed);
+    of_memory_layout::copy(layout, from, true, to, false);
+}
+void copy(const MemoryLayout& layout, std::size_t bytes, const char* from, char* to) {
+    if (!layout.is_contiguous())
+        of_memory_layout::copy(layout, from, false, to, false);
+    else if (bytes > 0)
+        std::memcpy(to, from, bytes);
 }
 
 bool overlap(const Place& a, const Place& b) {

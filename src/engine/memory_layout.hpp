@@ -11,6 +11,8 @@ namespace rankmesh::detail {
 void pack(const MemoryLayout& layout, const char* from, char* to);
 /// Copies elements that lie one after the other to where a layout has them.
 void unpack(const MemoryLayout& layout, const char* from, char* to);
+/// Copies elements, `bytes` long together, from one place to another where they have the same layout.
+void copy(const MemoryLayout& layout, std::size_t bytes, const char* from, char* to);
 
 /// Elements in memory: `count` contiguous bytes, or those of a layout.
 struct Place {

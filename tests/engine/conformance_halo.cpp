@@ -164,6 +164,12 @@ TEST(Halo, WhatCannotBeExchanged_IsRefusedInWords) {
                   }),
                   detail::cat("mesh x=", world.size(),
                               " has no axis, pick, separate communicator or local ranks 'w'"));
+        EXPECT_EQ(text_of<UsageError>([&] {
+                      halo(me, strided(field.data(), {5, 4}, {4, 0}), {"x"});
+                  }),
+                  detail::cat("recv on 'x' of mesh x=", world.size(),
+                              " was given a strided output in which elements overlap; give each element an "
+                              "address of its own"));
         auto one = std::vector<int>(1);
         EXPECT_EQ(
             text_of<UsageError>([&] { neighbor_all_to_all(me, {"x"}, ConstBuffers(one), Buffers(one)); }),
