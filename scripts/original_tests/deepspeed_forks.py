@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A plugin of pytest: DeepSpeed's tests fork their ranks from a server, which imports DeepSpeed once for all of them."""
+"""A plugin of pytest: DeepSpeed's tests fork their ranks from a server that imports DeepSpeed once for all of them."""
 
 import multiprocessing
 import sys
