@@ -10,7 +10,7 @@ from .framework import Framework, Layout
 
 
 def _layout(ranks, model, **degrees):
-    """On torchtitan's backend that PyTorch 2.13 can run: its fully_shard refuses the parameters of spmd_types."""
+    """On a backend that PyTorch 2.13 can run: its fully_shard refuses the parameters of spmd_types, the default."""
     return Layout(ranks, {"model": model, "parallelism": {"spmd_backend": "partial_dtensor"} | degrees})
 
 
