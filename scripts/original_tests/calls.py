@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Counts calls of functions of the package that replaces modules, by others: a byte for each, in a file for each file of tests.
 
+A finder's calls by Python's imports do not count, nor does install().
 Tests start processes in many ways and end them in as many, so that each call is written when it is made."""
 
 import ast
@@ -11,6 +12,7 @@ from pathlib import Path
 
 CURRENT = "current"  # in the folder of results: the file of tests that runs now
 _CALLED = "__rankmesh_called__"
+_PYTHON, _PARTS = "<frozen importlib", str(Path(__file__).parent) + os.sep  # callers that are no test's
 
 
 def count(package, folder):
@@ -30,11 +32,11 @@ def _path(folder, file):
 
 class _Counter:
     def __init__(self, ours, folder):
-        self.ours, self.folder = ours, folder
+        self.others, self.folder = (ours, _PYTHON, _PARTS), folder
         self.current, self.number, self.file = str(folder / CURRENT), None, None
 
     def __call__(self):
-        if sys._getframe(2).f_code.co_filename.startswith(self.ours):
+        if sys._getframe(2).f_code.co_filename.startswith(self.others):
             return
         try:
             number = os.stat(self.current).st_ino

@@ -72,6 +72,7 @@ FRAMEWORKS = {
             "tqdm": "tqdm",
             "transformers": "transformers",
         },
+        options=("-p", "deepspeed_forks"),
         # Its accelerator counts the host's sockets, unless it is told how many ranks are here.
         environment={"DS_ACCELERATOR": "cpu", "LOCAL_SIZE": "8", "DS_IGNORE_CUDA_DETECTION": "1"},
     ),
@@ -89,7 +90,13 @@ FRAMEWORKS = {
         paths=("src",),
         stubs=("cached_path",),
         bare=("olmo_core.nn", "olmo_core.nn.attention"),
-        needs={"dataclass_extensions": "dataclass-extensions", "rich": "rich", "yaml": "PyYAML"},
+        needs={
+            "bettermap": "bettermap",
+            "dataclass_extensions": "dataclass-extensions",
+            "rich": "rich",
+            "safetensors": "safetensors",
+            "yaml": "PyYAML",
+        },
     ),
     "torchtitan": Framework(
         package="torchtitan",

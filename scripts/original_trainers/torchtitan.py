@@ -10,7 +10,7 @@ from .framework import Framework, Layout
 
 
 def _layout(ranks, model, **degrees):
-    """On torchtitan's backend that PyTorch 2.13 can run: its fully_shard refuses the parameters of spmd_types."""
+    """On a backend that PyTorch 2.13 can run: its fully_shard refuses the parameters of spmd_types, the default."""
     return Layout(ranks, {"model": model, "parallelism": {"spmd_backend": "partial_dtensor"} | degrees})
 
 
@@ -33,6 +33,7 @@ FRAMEWORK = Framework(
         "llama fsdp2 tp2": _layout(4, "llama3", tensor_parallel_degree=2),
         "llama fsdp4 tp2": _layout(8, "llama3", tensor_parallel_degree=2),
         "llama hsdp2x2 tp2": _layout(8, "llama3", data_parallel_replicate_degree=2, tensor_parallel_degree=2),
+        "llama fsdp2 tp2 full_dtensor": _layout(4, "llama3", tensor_parallel_degree=2, spmd_backend="full_dtensor"),
         "moe fsdp4 ep2": _layout(4, "deepseek_v3", expert_parallel_degree=2),
         "moe fsdp2 tp2 ep4": _layout(4, "deepseek_v3", tensor_parallel_degree=2, expert_parallel_degree=4),
     },

@@ -37,6 +37,7 @@ def test_of_nobody():
     assert size() == 3
 
 def test_of_all():
+    import absent.more  # asks the finder of ours
     size(), twice()
 
 @pytest.mark.skipif(attention is not None, reason="there is no kernel")
@@ -110,7 +111,12 @@ def size():
 def twice():
     return size() * size()
 
+class Finder:
+    def find_spec(self, fullname, path, target=None):
+        return None
+
 def install():
+    sys.meta_path.insert(0, Finder())
     module = types.ModuleType("invented.groups")
     module.size, module.twice = size, twice
     sys.modules["invented.groups"] = module
@@ -175,7 +181,7 @@ def test_tests_that_pass_before_run_with_ours(originals: Any, tmp_path: Path, ca
 
 
 def test_own_runs_the_frameworks_own_modules(originals: Any, tmp_path: Path, capsys: Any) -> None:
-    _, lines = run(originals, tmp_path, capsys, {"tests/test_sizes.py": 0, "tests/test_wrong.py": 0}, "sizes", "--own")
+    _, lines = run(originals, tmp_path, capsys, {"tests/test_sizes.py": 0, "tests/test_wrong.py": 0}, "--own", "sizes")
     assert [line.split(":")[2] for line in lines if "failed " in line] == ["test_of_ours", "test_of_nobody"]
     assert lines[-1] == "2 passed, 2 failed, 1 skipped"
 
