@@ -21,7 +21,9 @@ import rankmesh.torch
 import torch
 import torch.distributed as dist
 from rankmesh import Disagreement, PeerLost, Timeout, UsageError
+from rankmesh.torch import _groups
 from torch._C._distributed_c10d import _make_nccl_premul_sum
+from torch.distributed import distributed_c10d as c10d
 from torch_ranks import ranks
 
 OWN, AROUND = "cpu:rankmesh", "rankmesh+gloo"
@@ -142,6 +144,35 @@ def without_numbers(text: str) -> str:
     """An error text without what differs from run to run: seconds, the rank that noticed, the number of the call."""
     text = re.sub(r"for \d+(\.\d+)? (ms|s)\b", "for a while", text)
     return re.sub(r"expired on rank \d|call number \d", "...", text)
+
+
+def block_with_a_wrong_call(rank: int, size: int, store: str) -> Error:
+    def train() -> None:
+        at = dist.FileStore(store, SIZE)
+        numbers = {"store": at, "rank": rank, "world_size": SIZE}
+        with rankmesh.torch.init("dp=2 tp=2", backend=OWN, timeout=20, **numbers) as me:  # type: ignore[arg-type]
+            dist.all_reduce(torch.ones(4 if rank == 1 else 3), group=me.group("dp"))
+            dist.all_reduce(torch.ones(1), group=me.group("tp"))
+
+    return raised(train)
+
+
+def test_the_cause_that_ended_a_peers_block_is_named(tmp_path: Path) -> None:
+    found = ranks(SIZE, block_with_a_wrong_call, tmp_path, str(tmp_path / "own"), initialised=False)
+    for rank, (_, text, _) in enumerate(found):  # ranks 1 and 3 differ on dp; ranks 0 and 2 wait for them on tp
+        assert re.search("4 f32 .* 3 f32|3 f32 .* 4 f32", text, re.DOTALL), (rank, text)
+
+
+def timeouts_of_a_mesh(rank: int, size: int, store: str, backend: str) -> set[timedelta]:
+    dist.init_process_group(backend, store=dist.FileStore(store, SIZE), rank=rank, world_size=SIZE, timeout=3 * SHORT)
+    mesh = rankmesh.torch.init_device_mesh("cpu", (2, 2), mesh_dim_names=("dp", "tp"))
+    return {timeout for group in mesh.get_all_groups() for timeout in [_groups.timeout_of(group)] if timeout}
+
+
+def test_groups_of_a_mesh_have_the_timeout_of_our_default_group(tmp_path: Path) -> None:
+    for backend, timeout in ((OWN, 3 * SHORT), ("gloo", c10d.default_pg_timeout)):
+        found = ranks(SIZE, timeouts_of_a_mesh, tmp_path, str(tmp_path / backend), backend, initialised=False)
+        assert found == [{timeout}] * SIZE
 
 
 def on_a_broken_group(rank: int, size: int, store: str) -> list[Error]:

@@ -324,7 +324,7 @@ class Member:
         return self
 
     def __exit__(self, *error: object) -> None:
-        self._world.groups.destroy()
+        self._world.groups.destroy(error)
 
     def __repr__(self) -> str:
         return f"<Member {self.prefix}>"

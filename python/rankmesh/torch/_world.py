@@ -5,7 +5,7 @@ from __future__ import annotations
 import collections
 import contextlib
 import datetime
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -22,6 +22,7 @@ from rankmesh.torch._agree import Where, meet
 from rankmesh.torch._gloo import connecting_until
 from rankmesh.torch._plan import MeshPlan, Options
 from rankmesh.torch._rest import Rest
+from rankmesh.torch.backend._process_group import ProcessGroup
 
 if TYPE_CHECKING:
     from rankmesh.torch._standby import Standby
@@ -145,13 +146,18 @@ class Groups:
         if self.ended:
             raise UsageError("this member was destroyed, or torch.distributed was; its groups are gone")
 
-    def destroy(self) -> None:
-        """Destroys the groups created here, and torch.distributed if it was initialised here."""
+    def destroy(self, error: Sequence[Any] = (None, None, None)) -> None:
+        """Destroys the groups created here, and torch.distributed if it was initialised here.
+
+        `error`: type, value and traceback of the exception that ends the block of these groups.
+        """
         if self.closed:
             return
         self.closed = True
         if self._default is not dist.group.WORLD:
             return  # other code has destroyed torch.distributed with all groups
+        if error[0] is not None and self.started and isinstance(self._default, ProcessGroup):
+            self._default.engine.world.__exit__(*error)  # peers raise the cause
         for group in reversed(self._made):
             with contextlib.suppress(ValueError):  # other code has destroyed the group
                 dist.destroy_process_group(group)
