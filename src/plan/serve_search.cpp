@@ -100,16 +100,14 @@ FoundServing serve_search(const Job& job, const std::vector<std::string>& fix,
                 (limits.*value > 0 && layout.*value > limits.*value))
                 return;
         try {
-            check(layout, job.model);
+            auto served = serve(job, layout);
+            if (++found.layouts == 1 || served.memory.tokens > found.roomiest.memory.tokens)
+                found.roomiest = served;
+            if (served.memory.estimate <= serve_capacity(job.machine.device))
+                found.best.push_back(std::move(served));
         } catch (const UsageError& error) {
             if (reason.empty()) reason = error.what();
-            return;
         }
-        auto served = serve(job, layout);
-        if (++found.layouts == 1 || served.memory.tokens > found.roomiest.memory.tokens)
-            found.roomiest = served;
-        if (served.memory.estimate <= serve_capacity(job.machine.device))
-            found.best.push_back(std::move(served));
     };
     for (const auto pp : divisors(job.devices))
         for (const auto tp : divisors(job.devices / pp))
