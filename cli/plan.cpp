@@ -164,15 +164,13 @@ void print_parts(const plan::Planned& planned, std::int64_t capacity, Output& ou
     output.write(table(rows, 0, 2));
     output.print("\nmemory {} GiB of {} on stage {}, at least {}\n", gib_text(memory.estimate),
                  gib_text(capacity), memory.stage, gib_text(memory.lower));
-    rows.clear();
-    const auto add = [&](std::int64_t bytes, const char* name) { rows.push_back({gib_text(bytes), name}); };
-    add(memory.parameters, "parameters");
-    add(memory.gradients, "gradients");
-    add(memory.optimizer, "optimizer");
-    add(memory.activations, "activations");
-    add(memory.buffers, "buffers");
-    add(memory.overhead, "overhead");
-    output.write(table(rows, 0, 1));
+    print_bytes({{memory.parameters, "parameters"},
+                 {memory.gradients, "gradients"},
+                 {memory.optimizer, "optimizer"},
+                 {memory.activations, "activations"},
+                 {memory.buffers, "buffers"},
+                 {memory.overhead, "overhead"}},
+                output);
 }
 
 void print_explained(const plan::Answer& answer, Output& output) {

@@ -3,8 +3,10 @@
 #pragma once
 
 #include <cstdint>
+#include <initializer_list>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include <rankmesh/plan/answer.hpp>
@@ -26,6 +28,9 @@ void print_folded(std::string_view text, Output& output);
 
 /// Prints a table whose first row has names, and below each other row the line of `below`.
 void print_with_lines(const std::string& table, const std::vector<std::string>& below, Output& output);
+
+/// Prints bytes in GiB, each before its name.
+void print_bytes(std::initializer_list<std::pair<std::int64_t, std::string>> parts, Output& output);
 
 /// Prints the answer of `plan --serve`, after its first lines.
 void print_serving(const plan::Answer& answer, Output& output);

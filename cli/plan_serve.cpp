@@ -51,24 +51,21 @@ const PartText& text_of(const plan::ServePart& part) {
 
 void print_table(const plan::Answer& answer, Output& output) {
     const auto& best = answer.serve->found->best;
-    const auto shown = std::span(best).first(std::min(answer.count, best.size()));
     auto rows = std::vector<std::vector<std::string>>{
-        {"decode ms", "tokens/s", "prefill ms", "GiB", "room for tokens", "binds"}};
-    auto wide = rows;
-    wide.front().emplace_back("layout");
+        {"decode ms", "tokens/s", "prefill ms", "GiB", "room for tokens", "binds", "layout"}};
     auto layouts = std::vector<std::string>{};
-    for (const auto& one : shown) {
+    for (const auto& one : std::span(best).first(std::min(answer.count, best.size()))) {
+        layouts.push_back(to_string(one.layout));
         rows.push_back({ms_text(one.decode.low, one.decode.high),
                         rate_text(static_cast<double>(answer.job.batch), one.decode),
                         ms_text(one.prefill.low, one.prefill.high), gib_text(one.memory.estimate),
-                        std::to_string(one.memory.tokens), std::string(longest(one.decode).name)});
-        layouts.push_back(to_string(one.layout));
-        wide.push_back(rows.back());
-        wide.back().push_back(layouts.back());
+                        std::to_string(one.memory.tokens), std::string(longest(one.decode).name),
+                        layouts.back()});
     }
-    const auto text = table(wide, 0, 2);
+    const auto text = table(rows, 0, 2);
     const auto width = known_width();
     if (!width || width_of(text) <= static_cast<std::size_t>(*width)) return output.write(text);
+    for (auto& row : rows) row.pop_back();
     print_with_lines(table(rows, 0, 1), layouts, output);
 }
 
@@ -82,18 +79,6 @@ void print_pass(std::string_view title, const plan::Pass& pass, Output& output) 
                         std::string(text.what)});
     }
     output.write(table(rows, 0, 2, 1));
-}
-
-void print_memory(const plan::ServeMemory& memory, std::int64_t capacity, Output& output) {
-    output.print("\nmemory {} GiB of {} on stage {}\n", gib_text(memory.estimate), gib_text(capacity),
-                 memory.stage);
-    auto rows = std::vector<std::vector<std::string>>{};
-    const auto add = [&](std::int64_t bytes, const char* name) { rows.push_back({gib_text(bytes), name}); };
-    add(memory.weights, "weights");
-    add(memory.cache, "KV cache");
-    add(memory.activations, "activations");
-    add(memory.overhead, "overhead");
-    output.write(table(rows, 0, 1));
 }
 
 void print_change(const plan::ServeAnswer& serve, Output& output) {
@@ -119,7 +104,13 @@ void print_explained(const plan::Answer& answer, Output& output) {
                     layout.pp > 1 ? " and stage" : "", ms_text(prefill.low, prefill.high),
                     rate_text(static_cast<double>(job.sequence * layout.dp * layout.pp), prefill)),
         prefill, output);
-    print_memory(memory, answer.capacity, output);
+    output.print("\nmemory {} GiB of {} on stage {}\n", gib_text(memory.estimate), gib_text(answer.capacity),
+                 memory.stage);
+    print_bytes({{memory.weights, "weights"},
+                 {memory.cache, "KV cache"},
+                 {memory.activations, "activations"},
+                 {memory.overhead, "overhead"}},
+                output);
     if (answer.fits()) {
         output.print("\nfits, with room for {} tokens; the requests have {}\n", memory.tokens,
                      job.batch * job.sequence);

@@ -98,7 +98,9 @@ std::vector<Scored> predict(std::span<const Row> rows, const Term* without) {
         auto constants = Constants{};
         auto job = row.job;
         if (without != nullptr) without->leave_out(constants, job);
-        auto one = Scored{.row = &row, .seconds = Steps(job, constants).step(row.layout).seconds};
+        const auto step = Steps(job, constants).step(row.layout);
+        auto one = Scored{.row = &row, .seconds = step.seconds};
+        one.inside = row.seconds && step.low <= *row.seconds && *row.seconds <= step.high;
         const auto needed = [&](const Layout& layout, bool allocated) {
             const auto memory = plan::memory(job, layout);
             return (static_cast<double>(allocated ? memory.allocated : memory.estimate) -
@@ -123,11 +125,13 @@ std::string report(std::span<const Scored> scored) {
     auto out = std::string{};
     auto families = std::map<std::pair<bool, std::string>, std::vector<double>>{};
     auto memories = std::map<std::pair<bool, std::string>, std::vector<double>>{};
-    auto oom = 0, oom_refused = 0, ran = 0, ran_refused = 0;
+    auto oom = 0, oom_refused = 0, ran = 0, ran_refused = 0, timed = 0, inside = 0;
     auto memory_errors = std::vector<double>{};
     for (const auto& one : scored) {
         const auto key = std::pair{!one.row->complete, one.row->family};
         if (one.row->seconds) families[key].push_back(step_error(one));
+        timed += one.row->seconds ? 1 : 0;
+        inside += one.inside ? 1 : 0;
         if (one.row->memory) {
             memories[key].push_back(one.memory / *one.row->memory - 1);
             if (one.row->complete) memory_errors.push_back(memories[key].back());
@@ -171,6 +175,7 @@ std::string report(std::span<const Scored> scored) {
          "mean of %d family means %.2f %%",
          steps.rows, steps.mean, steps.median, steps.most, steps.within_10, counted,
          share(of_families, counted));
+    line(out, "ranges: %d of %d step times lie in low..high", inside, timed);
     line(out, "memory, grade A: %d rows, mean %.2f %%, median %.2f %%, most %.2f %%", memory.rows,
          memory.mean, memory.median, memory.most);
     line(out, "refusals: %d of %d rows that ran out of memory, %d of %d that did not", oom_refused, oom,

@@ -16,6 +16,7 @@ struct Scored {
     const Row* row;
     double seconds = 0;
     double memory = 0;     ///< GiB, of the kind that was measured
+    bool inside = false;   ///< the measured step lies in the predicted range
     bool refused = false;  ///< does not fit, even where what is not stated is chosen to take least
 };
 

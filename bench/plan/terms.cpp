@@ -26,6 +26,7 @@ std::span<const Term> terms() {
         {"schedule", "bubbles of other schedules than 1F1B", [](Constants& c, Job&) { c.schedule = 0; }},
         {"dp", "data-parallel communication", [](Constants& c, Job&) { c.dp = 0; }},
         {"overlap", "cost of what runs beside compute", [](Constants& c, Job&) { c.overlap = 0; }},
+        {"channels", "rings over fewer network cards hold fewer", [](Constants& c, Job&) { c.channels = 0; }},
         {"pp", "sends between stages", [](Constants& c, Job&) { c.pp = 0; }},
         {"bubble", "filling and draining the pipeline", [](Constants& c, Job&) { c.bubble = 0; }},
         {"hops", "latency of each step of a ring", [](Constants&, Job& job) { job.stack.hop = 0; }},

@@ -137,34 +137,24 @@ ServeMemory memory(const Job& job, const ServeLayout& layout) {
 /// The rates of the data sheet, or those that training sustains.
 struct Rates {
     const Machine& machine;
-    double linear;
-    double attention;
-    double head;  // of the last projection, which is in bfloat16
-    double memory;
-    double scale_up;
-    double scale_out;
-    double hop = 0;
-    double all_to_all = 0;
+    double head, linear, attention;  // `head`: of the last projection, which is in bfloat16
+    double memory, scale_up, scale_out;
+    double hop, all_to_all;
 
     Rates(const Job& job, bool fp8_cache, bool sustained) : machine(job.machine) {
         const auto& device = machine.device;
-        const auto fp8 = job.precision == Precision::fp8 && device.fp8_rate > 0;
-        head = device.dense_rate;
-        attention = fp8_cache && device.fp8_rate > 0 ? device.fp8_rate : head;
-        linear = fp8 ? device.fp8_rate : device.dense_rate;
-        memory = device.memory_bandwidth;
-        scale_up = machine.scale_up;
-        scale_out = machine.scale_out;
-        if (!sustained) return;
-        const auto rate = device.sustained * device.gemm_rate;
-        attention = c.newest[device.fp8_rate > 0 ? 1 : 0] * rate;
-        head = c.matrix * rate;
-        linear = head * (fp8 ? c.fp8 * device.fp8_rate / device.dense_rate : 1);
-        memory *= c.memory;
-        scale_up *= c.scale_up;
-        scale_out *= c.scale_out;
-        hop = stacks().front().hop;
-        all_to_all = c.all_to_all;
+        const auto part = [&](double constant) { return sustained ? constant : 1.0; };
+        const auto recent = device.fp8_rate > 0;
+        const auto rate = sustained ? device.sustained * device.gemm_rate : device.dense_rate;
+        const auto faster = recent ? device.fp8_rate / device.dense_rate : 1.0;
+        head = part(c.matrix) * rate;
+        linear = head * (recent && job.precision == Precision::fp8 ? part(c.fp8) * faster : 1);
+        attention = rate * (sustained ? c.newest[recent ? 1 : 0] : fp8_cache ? faster : 1);
+        memory = part(c.memory) * device.memory_bandwidth;
+        scale_up = part(c.scale_up) * machine.scale_up;
+        scale_out = part(c.scale_out) * machine.scale_out;
+        hop = sustained ? stacks().front().hop : 0;
+        all_to_all = sustained ? c.all_to_all : 0;
     }
 
     /// Returns the seconds in which a ring of `ranks`, `apart` ranks from each other, passes `sent` bytes of
@@ -186,40 +176,13 @@ struct Load {
     bool decodes;
 };
 
-/// Collects the parts of a pass at both kinds of rates.
-class Parts {
-public:
-    Parts(const Job& job, bool fp8_cache) : low_(job, fp8_cache, false), high_(job, fp8_cache, true) {}
-
-    /// `seconds` returns the time of `amount` at some rates.
-    template <class Seconds>
-    void add(std::string_view name, double amount, const Seconds& seconds) {
-        auto part = std::ranges::find(parts_, name, &ServePart::name);
-        if (part == parts_.end()) part = parts_.insert(parts_.end(), {.name = name});
-        part->amount += amount;
-        part->low += seconds(low_);
-        part->high += seconds(high_);
-    }
-
-    Pass pass() && {
-        auto made = Pass{.parts = std::move(parts_)};
-        std::erase_if(made.parts, [](const ServePart& part) { return part.amount <= 0; });
-        for (const auto& part : made.parts) {
-            made.low = std::max(made.low, part.low);
-            made.high += part.high;
-        }
-        return made;
-    }
-
-private:
-    Rates low_;
-    Rates high_;
-    std::vector<ServePart> parts_ = {};
-};
+/// The parts of a pass, in the order in which they are shown.
+enum Part { compute, memory_, tp_, dcp_, ep_, pp_ };
 
 /// Adds the communication of one layer.
+template <class Add>
 void communicate(const Job& job, const ServeLayout& layout, const Sizes& sizes, const Load& load,
-                 bool has_experts, Parts& parts) {
+                 bool has_experts, const Add& add) {
     const auto& m = job.model;
     const auto tp = static_cast<double>(layout.tp), dp = static_cast<double>(layout.dp);
     const auto dcp = static_cast<double>(layout.dcp);
@@ -227,17 +190,16 @@ void communicate(const Job& job, const ServeLayout& layout, const Sizes& sizes, 
     // An all-reduce after attention and one after the feed-forward network (Shoeybi et al., arXiv
     // 1909.08053).
     const auto reduced = 4 * state * (tp - 1) / tp;
-    parts.add("tp", reduced, [&](const Rates& r) { return 4 * r.ring(reduced / 4, tp, 1); });
+    add(tp_, reduced, [&](const Rates& r) { return 4 * r.ring(reduced / 4, tp, 1); });
     if (load.decodes && dcp > 1) {
         // All heads of the group see each part of the cache; their results are reduced.
         const auto sent = 2 * load.tokens * sizes.heads * (sizes.query + sizes.value) * (dcp - 1);
-        parts.add("dcp", sent, [&](const Rates& r) { return 2 * r.ring(sent / 2, dcp, 1); });
+        add(dcp_, sent, [&](const Rates& r) { return 2 * r.ring(sent / 2, dcp, 1); });
     }
     if (!has_experts || layout.dp == 1) return;
     if (layout.ep == 1) {  // every rank has a slice of all experts: tokens are gathered, results reduced
         const auto sent = 2 * state * (dp - 1);
-        parts.add("ep", sent, [&](const Rates& r) { return 2 * r.ring(sent / 2, dp, tp); });
-        return;
+        return add(ep_, sent, [&](const Rates& r) { return 2 * r.ring(sent / 2, dp, tp); });
     }
     // Tokens go to their experts, in FP8 if weights are, and come back in bfloat16.
     const auto ranks = tp * dp, nodes = std::max(1.0, ranks / job.machine.node);
@@ -245,7 +207,7 @@ void communicate(const Job& job, const ServeLayout& layout, const Sizes& sizes, 
     const auto once = std::min(nodes * (1 - std::pow(1 - 1 / nodes, m.top_k)),
                                m.most_nodes > 0 ? m.most_nodes : 1.0 * m.top_k);
     const auto sent = elements * m.top_k * (sizes.bytes + 2) * (ranks - 1) / ranks;
-    parts.add("ep", sent, [&](const Rates& r) {
+    add(ep_, sent, [&](const Rates& r) {
         // A token leaves for each node once at best, for each expert by itself at worst.
         const auto copies = r.all_to_all > 0 ? m.top_k : once;
         const auto outside = elements * copies * (sizes.bytes + 2) * (nodes - 1) / nodes;
@@ -255,12 +217,19 @@ void communicate(const Job& job, const ServeLayout& layout, const Sizes& sizes, 
 
 Pass pass(const Job& job, const ServeLayout& layout, const Sizes& sizes, const Load& load) {
     const auto& m = job.model;
-    auto parts = Parts(job, layout.fp8_cache);
-    const auto compute = [&](double flops, double Rates::*rate) {
-        parts.add("compute", flops, [&](const Rates& r) { return flops / (r.*rate); });
+    const auto low = Rates(job, layout.fp8_cache, false), high = Rates(job, layout.fp8_cache, true);
+    auto made = Pass{.parts = {{"compute"}, {"memory"}, {"tp"}, {"dcp"}, {"ep"}, {"pp"}}};
+    const auto add = [&](Part name, double amount, const auto& seconds) {
+        auto& part = made.parts[name];
+        part.amount += amount;
+        part.low += seconds(low);
+        part.high += seconds(high);
+    };
+    const auto multiply = [&](double flops, double Rates::*rate) {
+        add(compute, flops, [&](const Rates& r) { return flops / (r.*rate); });
     };
     const auto read = [&](double bytes) {
-        parts.add("memory", bytes, [&](const Rates& r) { return bytes / r.memory; });
+        add(memory_, bytes, [&](const Rates& r) { return bytes / r.memory; });
     };
     const auto tp = static_cast<double>(layout.tp);
     // Experts that get a token, if all are equally likely.
@@ -272,26 +241,31 @@ Pass pass(const Job& job, const ServeLayout& layout, const Sizes& sizes, const L
     for (int layer = 0; layer < m.layers; ++layer) {
         const auto experts = has_experts(m, layer);
         const auto routed = load.tokens * m.top_k / tp;  // whole experts
-        compute(2 * (load.tokens * sizes.attention +
-                     (experts ? load.tokens * (sizes.shared + sizes.router) +
-                                    routed * sizes.expert * (layout.ep > 1 ? 1 : tp * layout.dp)
-                              : load.tokens * sizes.dense)),
-                &Rates::linear);
-        compute(load.pairs * per_pair, &Rates::attention);
+        multiply(2 * (load.tokens * sizes.attention +
+                      (experts ? load.tokens * (sizes.shared + sizes.router) +
+                                     routed * sizes.expert * (layout.ep > 1 ? 1 : tp * layout.dp)
+                               : load.tokens * sizes.dense)),
+                 &Rates::linear);
+        multiply(load.pairs * per_pair, &Rates::attention);
         read(sizes.weights(experts, busy) + load.cached * sizes.cache);
-        communicate(job, layout, sizes, load, experts, parts);
+        communicate(job, layout, sizes, load, experts, add);
     }
     const auto logits = 1.0 * m.hidden * m.vocabulary / tp;
-    compute(2 * load.last * logits, &Rates::head);
+    multiply(2 * load.last * logits, &Rates::head);
     read(2 * logits);
     const auto gathered = 2 * load.last * m.vocabulary * (tp - 1) / tp;
-    parts.add("tp", gathered, [&](const Rates& r) { return r.ring(gathered, tp, 1); });
+    add(tp_, gathered, [&](const Rates& r) { return r.ring(gathered, tp, 1); });
     const auto sent = 4 * load.tokens * m.hidden / tp * (layout.pp - 1);  // the state and its residual
     const auto crosses = tp * layout.dp >= job.machine.node;
-    parts.add("pp", sent, [&](const Rates& r) {
+    add(pp_, sent, [&](const Rates& r) {
         return sent / (crosses ? r.scale_out : r.scale_up) + (layout.pp - 1) * r.all_to_all;
     });
-    return std::move(parts).pass();
+    std::erase_if(made.parts, [](const ServePart& part) { return part.amount <= 0; });
+    for (const auto& part : made.parts) {
+        made.low = std::max(made.low, part.low);
+        made.high += part.high;
+    }
+    return made;
 }
 
 }  // namespace of_serve

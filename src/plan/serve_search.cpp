@@ -9,6 +9,7 @@
 #include <rankmesh/plan/serve.hpp>
 
 #include "plan/bounds.hpp"
+#include "plan/names.hpp"
 
 namespace rankmesh::plan {
 
@@ -30,9 +31,7 @@ constexpr auto example = "'dp=8 tp=2 ep=16 cache=fp8'";
 
 /// Sets what a word says. Returns its name.
 std::string_view read_word(std::string_view word, ServeLayout& layout) {
-    const auto equals = std::min(word.find('='), word.size());
-    const auto name = word.substr(0, equals);
-    const auto value = word.substr(std::min(equals + 1, word.size()));
+    const auto [name, value] = name_and_value(word);
     if (name == "cache") {
         if (value != "fp8" && value != "bf16")
             throw UsageError(cat("the layout's cache is ", in_quotes(value), "; it must be bf16 or fp8"));
@@ -69,19 +68,8 @@ std::string to_string(const ServeLayout& layout) {
 
 ServeLayout read_serve_layout(std::string_view text, int devices) {
     auto layout = ServeLayout{};
-    auto seen = std::vector<std::string_view>{};
-    constexpr auto blanks = std::string_view(" \t\n\r,");
-    for (auto at = text.find_first_not_of(blanks); at != std::string_view::npos;
-         at = text.find_first_not_of(blanks, at)) {
-        const auto end = std::min(text.size(), text.find_first_of(blanks, at));
-        const auto name = of_serve_search::read_word(text.substr(at, end - at), layout);
-        if (std::ranges::find(seen, name) != seen.end())
-            throw UsageError(cat("the layout gives ", name, " twice; give it once"));
-        seen.push_back(name);
-        at = end;
-    }
-    if (seen.empty())
-        throw UsageError(cat("the layout is empty; write one such as ", of_serve_search::example));
+    const auto seen = read_words(text, of_serve_search::example,
+                                 [&](std::string_view word) { of_serve_search::read_word(word, layout); });
     const auto others = std::int64_t{layout.pp} * layout.tp;
     if (devices > 0 && std::ranges::find(seen, "dp") == seen.end()) {
         if (devices % others != 0)
@@ -112,16 +100,14 @@ FoundServing serve_search(const Job& job, const std::vector<std::string>& fix,
                 (limits.*value > 0 && layout.*value > limits.*value))
                 return;
         try {
-            check(layout, job.model);
+            auto served = serve(job, layout);
+            if (++found.layouts == 1 || served.memory.tokens > found.roomiest.memory.tokens)
+                found.roomiest = served;
+            if (served.memory.estimate <= serve_capacity(job.machine.device))
+                found.best.push_back(std::move(served));
         } catch (const UsageError& error) {
             if (reason.empty()) reason = error.what();
-            return;
         }
-        auto served = serve(job, layout);
-        if (++found.layouts == 1 || served.memory.tokens > found.roomiest.memory.tokens)
-            found.roomiest = served;
-        if (served.memory.estimate <= serve_capacity(job.machine.device))
-            found.best.push_back(std::move(served));
     };
     for (const auto pp : divisors(job.devices))
         for (const auto tp : divisors(job.devices / pp))

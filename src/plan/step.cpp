@@ -26,6 +26,20 @@ struct Both {
     }
 };
 
+/// Communication beside compute: its seconds, and the same times the share of the channels that it occupies.
+struct Beside {
+    double seconds = 0;
+    double busy = 0;
+    Beside& operator+=(const Beside& other) {
+        seconds += other.seconds, busy += other.busy;
+        return *this;
+    }
+    friend Beside operator+(Beside one, const Beside& other) { return one += other; }
+    friend Beside operator*(double times, const Beside& one) {
+        return {times * one.seconds, times * one.busy};
+    }
+};
+
 /// The effective rates of a machine, from the constants.
 struct Rates {
     const Constants& c;
@@ -65,9 +79,22 @@ struct Rates {
             local >= ranks ? scale_up : std::min(scale_up, scale_out * std::max(1.0, local));
         return bytes * (ranks - 1) / ranks / bandwidth + (ranks - 1) * hop;
     }
+    /// Returns the share of NCCL's 16 channels that a ring occupies. Between nodes it has two for each
+    /// network card that its ranks drive, from Hopper on four (NCCL, src/graph/connect.cc).
+    double channels(double ranks, double local) const {
+        if (local >= ranks || c.channels == 0) return 1;
+        return std::min(1.0, local * (machine.device.fp8_rate > 0 ? 4 : 2) / 16);
+    }
+    /// Returns what `ring` takes beside compute.
+    Beside beside(double bytes, double ranks, double local, double hop) const {
+        const auto seconds = ring(bytes, ranks, local, hop);
+        return {seconds, seconds * channels(ranks, local)};
+    }
     /// Returns the visible part of `beside`, which runs while the device computes for `seconds`.
-    double exposed(double beside, double seconds) const {
-        return std::max(0.0, beside - seconds) + c.overlap * std::min(beside, seconds);
+    double exposed(const Beside& beside, double seconds) const {
+        if (beside.seconds <= 0) return 0;
+        return std::max(0.0, beside.seconds - seconds) +
+               c.overlap * std::min(1.0, seconds / beside.seconds) * beside.busy;
     }
 };
 
@@ -144,34 +171,33 @@ Sharing data_parallel(const Job& job, const Layout& layout, const Rates& rates, 
     const auto local = tp < node ? std::max(1.0, std::min(replicas, std::floor(node / tp))) : 1.0;
     const auto wire = layout.gradient_bytes > 0 ? layout.gradient_bytes : stack.gradient_bytes;
     auto held = layout.zero > 0 ? shards : 1.0;  // the ranks that share the optimizer's state
+    const auto ring = [&](double bytes, double ranks, double near, double hop) {
+        return rates.beside(bytes, ranks, near, hop);
+    };
     auto seconds = 0.0;
     if (layout.zero == 3) {
-        auto beside_compute =
-            micro_batches * rates.ring(2 * 2 * shared + wire * shared, shards, std::min(local, shards), 0);
-        beside_compute += micro_batches * (2 * rates.ring(2 * experts, copies, 1, stack.hop) +
-                                           rates.ring(wire * experts, copies, 1, stack.hop));
-        if (shards < replicas)
-            beside_compute += 2 * rates.ring(wire * shared / shards, replicas / shards, 1, stack.hop);
-        seconds = rates.exposed(beside_compute, body) + micro_batches * 3 * most * stack.hop * (shards - 1);
+        auto beside =
+            micro_batches * ring(2 * 2 * shared + wire * shared, shards, std::min(local, shards), 0);
+        beside += micro_batches *
+                  (2 * ring(2 * experts, copies, 1, stack.hop) + ring(wire * experts, copies, 1, stack.hop));
+        if (shards < replicas) beside += 2 * ring(wire * shared / shards, replicas / shards, 1, stack.hop);
+        seconds = rates.exposed(beside, body) + micro_batches * 3 * most * stack.hop * (shards - 1);
     } else if (layout.zero == 2) {
         // A chunk of an interleaved stage runs pp micro-batches in a row, and reduces its gradients once.
         const auto times = layout.vpp > 1 ? micro_batches / layout.pp : micro_batches;
-        const auto beside_compute = times * (rates.ring(wire * shared, replicas, local, 0) +
-                                             rates.ring(wire * experts, copies, 1, stack.hop)) +
-                                    rates.ring(2 * shared, replicas, local, 0) +
-                                    rates.ring(2 * experts, copies, 1, stack.hop);
-        seconds = rates.exposed(beside_compute, body) + times * 2 * most * stack.hop * (replicas - 1);
+        const auto beside =
+            times * (ring(wire * shared, replicas, local, 0) + ring(wire * experts, copies, 1, stack.hop)) +
+            ring(2 * shared, replicas, local, 0) + ring(2 * experts, copies, 1, stack.hop);
+        seconds = rates.exposed(beside, body) + times * 2 * most * stack.hop * (replicas - 1);
         held = replicas;
     } else {
-        auto reduce = rates.ring(wire * shared, replicas, local, stack.hop);
-        reduce = layout.zero == 0
-                     ? 2 * reduce
-                     : reduce + rates.ring(2 * shared, shards, std::min(local, shards), stack.hop) +
-                           (layout.zero_group > 0 ? reduce : 0);
-        reduce +=
-            rates.ring(wire * experts, copies, 1, stack.hop) + rates.ring(2 * experts, copies, 1, stack.hop);
-        if (stack.overlaps) reduce = rates.exposed(reduce, body);
-        seconds = reduce + stack.shard_latency * std::max(0.0, held - std::floor(node / tp));
+        auto reduce = ring(wire * shared, replicas, local, stack.hop);
+        reduce = layout.zero == 0 ? 2 * reduce
+                                  : reduce + ring(2 * shared, shards, std::min(local, shards), stack.hop) +
+                                        (layout.zero_group > 0 ? reduce : Beside{});
+        reduce += ring(wire * experts, copies, 1, stack.hop) + ring(2 * experts, copies, 1, stack.hop);
+        seconds = (stack.overlaps ? rates.exposed(reduce, body) : reduce.seconds) +
+                  stack.shard_latency * std::max(0.0, held - std::floor(node / tp));
     }
     return {seconds, shared / held + experts / (layout.zero > 0 ? copies : 1.0)};
 }
@@ -202,8 +228,7 @@ std::pair<double, std::string_view> interval(const Job& job, const Layout& layou
         if (beyond.empty()) beyond = why;
     };
     if (layout.devices() > c.measured_devices)
-        widen(c.interval_doubling * std::log2(layout.devices() / c.measured_devices),
-              "more devices than any measured job");
+        widen(c.interval_unmeasured, "more devices than any measured job");
     if (!job.machine.device.measured) widen(c.interval_unmeasured, "no measured step on this device");
     if (layout.tp > job.machine.node) widen(c.interval_unmeasured, "no measured step with tp across nodes");
     if (layout.schedule != Schedule::one_f_one_b)
@@ -285,7 +310,7 @@ Pieces Steps::pieces(const Layout& layout) const {
     if (layout.cp > 1) {
         const auto local = std::max(1.0, std::min(cp, std::floor(node / tp)));
         const auto width = model.kv_rank > 0 ? heads * (2 * head + model.rope_dim) : kv_heads * 2 * head;
-        const auto pass = rates.ring(2 * sequences * sequence * width, cp, local, stack.hop);
+        const auto pass = rates.beside(2 * sequences * sequence * width, cp, local, stack.hop);
         cp_seconds = {c.cp * rates.exposed(pass, attention.forward),
                       c.cp * rates.exposed(2 * pass, attention.backward)};
     }
@@ -295,12 +320,21 @@ Pieces Steps::pieces(const Layout& layout) const {
     const auto layer = [&](const of_step::Both& linear, double between_seconds, double tp_pass,
                            double ep_pass, double floor) {
         auto one = Pieces::Layer{};
-        const auto forward = linear.forward + between_seconds + attention.forward + tp_pass +
-                             cp_seconds.forward + ep_pass + c.launch;
+        // All-to-all runs beside the compute of another micro-batch.
+        const auto shown = [&](double seconds, double beside) {
+            if (!layout.overlap_experts || seconds <= 0) return seconds;
+            return std::max(0.0, seconds - beside) + c.expert_overlap * std::min(seconds, beside);
+        };
+        const auto forward =
+            linear.forward + between_seconds + attention.forward + tp_pass + cp_seconds.forward + c.launch;
         const auto backward = linear.backward + 2 * between_seconds + attention.backward + tp_pass +
-                              cp_seconds.backward + ep_pass + c.launch;
-        const auto waits =
-            std::max(0.0, floor - forward) + std::max(0.0, c.expert_backward * floor - backward);
+                              cp_seconds.backward + c.launch;
+        const auto compute = linear.forward + linear.backward + 3 * between_seconds + 2 * c.launch;
+        const auto sent = shown(2 * ep_pass, compute + attention.forward + attention.backward);
+        const auto waits = layout.overlap_experts
+                               ? std::max(0.0, (1 + c.expert_backward) * floor - forward - backward - sent)
+                               : std::max(0.0, floor - forward - ep_pass) +
+                                     std::max(0.0, c.expert_backward * floor - backward - ep_pass);
         auto& again = one.repeated;
         switch (layout.recompute) {
             case Recompute::none:
@@ -319,21 +353,15 @@ Pieces Steps::pieces(const Layout& layout) const {
                          cp_seconds.forward, ep_pass};
                 break;
         }
-        // All-to-all runs beside the compute of another micro-batch.
-        const auto shown = [&](double seconds, double beside) {
-            if (!layout.overlap_experts || seconds <= 0) return seconds;
-            return std::max(0.0, seconds - beside) + c.expert_overlap * std::min(seconds, beside);
-        };
         again.ep = shown(again.ep, again.compute + again.attention);
         again = {again.compute * c.recompute, again.attention * c.recompute, again.tp * c.recompute,
                  again.cp * c.recompute, again.ep * c.recompute};
         one.again = again.sum();
-        one.compute =
-            linear.forward + linear.backward + 3 * between_seconds + 2 * c.launch + waits + again.compute;
+        one.compute = compute + waits + again.compute;
         one.attention = attention.forward + attention.backward + again.attention;
         one.tp = 2 * tp_pass + again.tp;
         one.cp = cp_seconds.forward + cp_seconds.backward + again.cp;
-        one.ep = shown(2 * ep_pass, one.compute + one.attention - again.compute - again.attention) + again.ep;
+        one.ep = sent + again.ep;
         return one;
     };
 

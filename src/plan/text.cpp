@@ -18,6 +18,8 @@ using detail::in_quotes;
 
 namespace of_text {
 
+constexpr auto example = "'pp=4 dp=8 tp=8 mbs=1 zero=1'";
+
 struct Word {
     std::string_view name;
     int Layout::*value;
@@ -123,20 +125,9 @@ std::string to_string(const Layout& layout) {
 Layout read_layout(std::string_view text, int devices) {
     using namespace of_text;
     auto layout = Layout{};
-    auto seen = std::vector<std::string_view>{};
     auto shares_sequence = std::optional<bool>{};
-    constexpr auto blanks = std::string_view(" \t\n\r,");
-    for (auto at = text.find_first_not_of(blanks); at != std::string_view::npos;
-         at = text.find_first_not_of(blanks, at)) {
-        const auto end = std::min(text.size(), text.find_first_of(blanks, at));
-        const auto word = text.substr(at, end - at);
-        at = end;
-        const auto equals = std::min(word.find('='), word.size());
-        const auto name = word.substr(0, equals);
-        const auto value = word.substr(std::min(equals + 1, word.size()));
-        if (std::ranges::find(seen, name) != seen.end())
-            throw UsageError(cat("the layout gives ", name, " twice; give it once"));
-        seen.push_back(name);
+    const auto seen = read_words(text, example, [&](std::string_view word) {
+        const auto [name, value] = name_and_value(word);
         const auto axis = std::ranges::find(axes, name, &Word::name);
         const auto setting = std::ranges::find(settings, name, &Word::name);
         if (axis != axes.end()) {
@@ -163,13 +154,10 @@ Layout read_layout(std::string_view text, int devices) {
             for (const auto& one : settings) names.push_back(one.name);
             for (const auto& one : choices()) names.push_back(one.name);
             const auto words = std::vector<std::string>(names.begin(), names.end());
-            throw UsageError(cat(in_quotes(word),
-                                 " is not part of a layout such as 'pp=4 dp=8 tp=8 mbs=1 zero=1'; parts are ",
-                                 detail::listed(words), did_you_mean(name, names)));
+            throw UsageError(cat(in_quotes(word), " is not part of a layout such as ", example,
+                                 "; parts are ", detail::listed(words), did_you_mean(name, names)));
         }
-    }
-    if (seen.empty())
-        throw UsageError("the layout is empty; write one such as 'pp=4 dp=8 tp=8 mbs=1 zero=1'");
+    });
     const auto others = std::int64_t{1} * layout.pp * layout.cp;
     const auto product = others > std::numeric_limits<int>::max() ? others : others * layout.tp;
     if (devices > 0 && std::ranges::find(seen, "dp") == seen.end()) {

@@ -176,6 +176,35 @@ TEST(Steps, Dispatch_WhenOnce_SendsEachRankOneCopy) {
     }
 }
 
+TEST(Steps, Overlap_OverFewerNetworkCards_HoldsFewerChannels) {
+    struct Case {
+        const char* device;
+        int tp;
+        double share;  // of 16 channels; a card for each device of a node that is in the ring
+    };
+    for (const auto& [device, tp, share] : {Case{"H100-SXM-80GB", 8, 0.25},
+                                            {"H100-SXM-80GB", 4, 0.5},
+                                            {"H100-SXM-80GB", 2, 1},
+                                            {"A100-SXM-80GB", 8, 0.125},
+                                            {"A100-SXM-80GB", 1, 1}}) {
+        const auto job = job_of("llama3.1-8B", device, "Megatron-Core", 64, 512);
+        auto all = Constants{};
+        all.channels = 0;
+        const auto layout = Layout{.tp = tp, .dp = 64 / tp, .zero = 1};
+        EXPECT_NEAR(Steps(job).step(layout).dp, share * Steps(job, all).step(layout).dp, 1e-9)
+            << device << " " << tp;
+    }
+}
+
+TEST(Steps, Overlap_WhenTheHostIsSlow_GainsNothing) {
+    auto job = job_of("qwen3-235B-a22B", "H100-SXM-80GB", "Megatron-Core MoE", 256, 512);
+    job.stack.expert_launch = 1;
+    auto layout = Layout{.ep = 32, .pp = 2, .dp = 128};
+    const auto shown = Steps(job).step(layout).seconds;
+    layout.overlap_experts = true;
+    EXPECT_NEAR(Steps(job).step(layout).seconds, shown, 1e-9 * shown);
+}
+
 TEST(Steps, RefuseJobsThatCannotBe) {
     const auto text = [](auto change) {
         auto job = some_jobs()[0];

@@ -180,7 +180,7 @@ TEST(Scores, FallWithEachTermThatIsLeftOutWhereItIsTheOnlyOne) {
         const auto absent = term.name == "cp" || term.name == "ep" || term.name == "shards" ||
                             term.name == "expert-launch" || term.name.starts_with("expert-") ||
                             term.name == "most-nodes" || term.name == "schedule" ||
-                            term.name == "alignment" || term.name == "overlap";
+                            term.name == "alignment" || term.name == "overlap" || term.name == "channels";
         EXPECT_EQ(changed, !absent) << term.name;
     }
 }
@@ -194,8 +194,10 @@ std::vector<Row> rows_of(const std::string& name) {
 
 TEST(Scores, RefuseNoPublishedLayoutOfALargeJob) {
     const auto rows = rows_of("large.csv");
-    ASSERT_EQ(rows.size(), 7U);
+    ASSERT_EQ(rows.size(), 17U);
+    auto inside = 0;
     for (const auto& one : predict(rows)) {
+        inside += one.inside ? 1 : 0;
         EXPECT_FALSE(one.refused) << one.row->name << " needs " << one.memory << " GiB";
         EXPECT_NO_THROW(check(one.row->layout, one.row->job.model, one.row->job.batch, one.row->job.sequence))
             << one.row->name;
@@ -206,6 +208,7 @@ TEST(Scores, RefuseNoPublishedLayoutOfALargeJob) {
             EXPECT_EQ(step.beyond, "more devices than any measured job");
         }
     }
+    EXPECT_GE(inside, 0.9 * static_cast<double>(rows.size()));
 }
 
 TEST(Scores, OfRecipesLieInTheirRanges) {
