@@ -199,7 +199,7 @@ def _new(
 
 
 def _timeout() -> datetime.timedelta | None:
-    """Returns the timeout of the default group if it is ours, because it names the missing ranks; None: torch's default."""
+    """Returns the timeout of our default group, because it names missing ranks; None, torch's default, with another."""
     default = c10d._get_default_group()
     return _groups.timeout_of(default) if isinstance(default, ProcessGroup) else None
 
