@@ -163,6 +163,17 @@ def test_the_cause_that_ended_a_peers_block_is_named(tmp_path: Path) -> None:
         assert re.search("4 f32 .* 3 f32|3 f32 .* 4 f32", text, re.DOTALL), (rank, text)
 
 
+def differing_on_a_mesh(rank: int, size: int, store: str) -> Error:
+    dist.init_process_group(OWN, store=dist.FileStore(store, SIZE), rank=rank, world_size=SIZE, timeout=SHORT)
+    mesh = rankmesh.torch.init_device_mesh("cpu", (2, 2), mesh_dim_names=("data", "tensor"))
+    return raised(lambda: dist.all_reduce(torch.ones(3 + rank), group=mesh.get_group("tensor")))
+
+
+def test_groups_of_a_mesh_have_the_names_of_its_dimensions(tmp_path: Path) -> None:
+    for _, text, _ in ranks(SIZE, differing_on_a_mesh, tmp_path, str(tmp_path / "own"), initialised=False):
+        assert "'tensor'" in text and "'1'" not in text, text
+
+
 def timeouts_of_a_mesh(rank: int, size: int, store: str, backend: str) -> set[timedelta]:
     dist.init_process_group(backend, store=dist.FileStore(store, SIZE), rank=rank, world_size=SIZE, timeout=3 * SHORT)
     mesh = rankmesh.torch.init_device_mesh("cpu", (2, 2), mesh_dim_names=("dp", "tp"))

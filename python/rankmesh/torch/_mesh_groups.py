@@ -123,7 +123,7 @@ def create(
             elif splits[number]:
                 made.append(_split(axis, rank_map, name, override))
             elif inside:
-                made.append(_new(axis, rank_map, f"mesh_{name}", override, f"{key}/{number}", keeps_order))
+                made.append(_new(axis, rank_map, f"mesh_{name}", override, f"{key}/{name}", keeps_order))
     return [name for name in made if name is not None]
 
 
