@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import weakref
+from collections import OrderedDict
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 from rankmesh import Disagreement, Mesh, Sharding, UsageError
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+import rankmesh.torch  # noqa: E402
 import torch.distributed as dist  # noqa: E402
 from rankmesh.torch import Fused, reshard  # noqa: E402
 from rankmesh.torch import _device_mesh as meshes  # noqa: E402
@@ -362,6 +364,35 @@ def test_reshard_when_engines_want_different_layouts(tmp_path: Path) -> None:
 
 SOURCE = Path(__file__).parents[2]
 EXAMPLE = SOURCE / "examples/python/hand_over.py"
+
+
+NEEDED = """
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import fully_shard
+from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
+
+def build():
+    return torch.nn.Sequential(OrderedDict(up=torch.nn.Linear(6, 8), down=torch.nn.Linear(8, 6)))
+"""
+
+
+def two_models(rank: int, size: int, block: str) -> None:
+    torch.manual_seed(rank)  # the models differ before
+    names: dict[str, Any] = {"torch": torch, "rankmesh": rankmesh, "OrderedDict": OrderedDict}
+    exec(NEEDED + block, names)
+    trained, rollout = names["trained"].state_dict(), names["rollout"].state_dict()
+    for name, value in trained.items():
+        assert same(whole(rollout[name]), whole(value)), name
+
+
+def whole(tensor: Any) -> Any:
+    return tensor.full_tensor() if hasattr(tensor, "full_tensor") else tensor
+
+
+def test_two_models_exchange_as_the_page_shows(tmp_path: Path) -> None:
+    page = (SOURCE / "docs/python-torch-reshard.md").read_text().split("```")[1::2]
+    (block,) = [block.removeprefix("python") for block in page if "parallelize_module(" in block]
+    ranks(4, two_models, tmp_path, block)
 
 
 def test_the_example_prints_what_the_page_shows(tmp_path: Path) -> None:
