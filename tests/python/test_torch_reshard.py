@@ -281,7 +281,7 @@ def wrong(rank: int, size: int) -> dict[str, str]:
     }
     texts = {}
     for name, (state, to, options) in calls.items():
-        kind = AttributeError if name == "type" and rank == 0 else UsageError if name in USAGE[rank] else Disagreement
+        kind = UsageError if name in USAGE[rank] else Disagreement
         with pytest.raises(kind) as caught:
             reshard(state, to, **options)
         texts[name] = str(caught.value)
@@ -290,7 +290,7 @@ def wrong(rank: int, size: int) -> dict[str, str]:
 
 BOTH = {"elements", "plain", "not a tensor", "nobody", "outside", "same memory", "sums", "partial", "small"}
 BOTH |= {"mixed", "dimension", "of", "text"}
-USAGE = [BOTH, BOTH | {"missing"}]
+USAGE = [BOTH | {"type"}, BOTH | {"missing"}]
 
 
 def test_reshard_raises_on_all_ranks_before_data_moves(tmp_path: Path) -> None:
@@ -329,7 +329,7 @@ def test_reshard_raises_on_all_ranks_before_data_moves(tmp_path: Path) -> None:
     assert zero["of"] == ("'f' is fused of parts with sizes, and no layout is stated; pass a Sharding as `of`")
     assert zero["text"] == "'f' is stated by str; state it by a Sharding, a Fused or a DTensor"
     assert one["type"] == (
-        "reshard failed on ranks {0} before data moved: rank 0: 'int' object has no attribute 'items'"
+        "reshard failed on ranks {0} before data moved: rank 0: to is of type int; pass a dict, such as model.state_dict()"
     )
     assert zero["small"] == "staging is 8 bytes and host 1; give 32 or more, and 1 or more"
 

@@ -178,6 +178,8 @@ def test_checkpoint_raises_for_what_it_does_not_have(saved: Path, tmp_path: Path
         assert not (tmp_path / "new").exists()
     with pytest.raises(UsageError, match="has a checkpoint already; give another folder"):
         reshard_checkpoint(saved, saved, {})
+    with pytest.raises(UsageError, match="nowhere has no checkpoint: there is no file .metadata in this folder"):
+        reshard_checkpoint(tmp_path / "nowhere", tmp_path / "new", {})
 
 
 def test_the_page_s_checkpoint_is_rewritten(saved: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

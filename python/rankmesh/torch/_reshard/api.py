@@ -128,6 +128,9 @@ def reshard(
     def state() -> tuple[tuple[Side, _Wanted, Side], Any]:
         if staging < 2 * ALIGNED or host < 1:
             raise UsageError(f"staging is {staging} bytes and host {host}; give {2 * ALIGNED} or more, and 1 or more")
+        for name, each in (("state_dict", state_dict), ("to", to)):
+            if not isinstance(each, Mapping):
+                raise UsageError(f"{name} is of type {type(each).__name__}; pass a dict, such as model.state_dict()")
         before = held(state_dict, from_ or {}, rank, layouts)
         wanted = _Wanted.of(to, out or {})
         after = wanted.side(rank, layouts)

@@ -186,6 +186,8 @@ def reshard_checkpoint(
     writer = FileSystemWriter(target)
     if os.path.exists(os.path.join(target, ".metadata")):
         raise UsageError(f"{os.fspath(target)} has a checkpoint already; give another folder")
+    if not os.path.exists(os.path.join(source, ".metadata")):
+        raise UsageError(f"{os.fspath(source)} has no checkpoint: there is no file .metadata in this folder")
     old, side = _Source(source, from_ or {}), Side(Layouts(), 0)
     files: dict[int, list[_Chunk]] = {}
     entries: dict[str, Any] = {}
