@@ -329,7 +329,8 @@ def test_reshard_raises_on_all_ranks_before_data_moves(tmp_path: Path) -> None:
     assert zero["of"] == ("'f' is fused of parts with sizes, and no layout is stated; pass a Sharding as `of`")
     assert zero["text"] == "'f' is stated by str; state it by a Sharding, a Fused or a DTensor"
     assert one["type"] == (
-        "reshard failed on ranks {0} before data moved: rank 0: to is of type int; pass a dict, such as model.state_dict()"
+        "reshard failed on ranks {0} before data moved: "
+        "rank 0: to is of type int; pass a dict, such as model.state_dict()"
     )
     assert zero["small"] == "staging is 8 bytes and host 1; give 32 or more, and 1 or more"
 

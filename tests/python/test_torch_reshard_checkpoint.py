@@ -178,7 +178,7 @@ def test_checkpoint_raises_for_what_it_does_not_have(saved: Path, tmp_path: Path
         assert not (tmp_path / "new").exists()
     with pytest.raises(UsageError, match="has a checkpoint already; give another folder"):
         reshard_checkpoint(saved, saved, {})
-    with pytest.raises(UsageError, match="nowhere has no checkpoint: there is no file .metadata in this folder"):
+    with pytest.raises(UsageError, match=r"nowhere has no checkpoint: there is no file \.metadata in this folder"):
         reshard_checkpoint(tmp_path / "nowhere", tmp_path / "new", {})
 
 
