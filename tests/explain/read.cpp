@@ -176,6 +176,28 @@ TEST_F(Folder, ToleratesTornMissingAndForeignFilesAndSaysWhich) {
     EXPECT_EQ(said.doubts, std::vector<std::string>{"no record of ranks {1 (dp=0 tp=1), 2 (dp=1 tp=0)}"});
 }
 
+TEST_F(Folder, LeavesOutRecordsThatAreOlderThanAnotherRanksWorld) {
+    const auto second = [](int seconds) { return std::to_string(1'000'000'000LL * seconds); };
+    const auto write = [&](int rank, int started, int written) {
+        auto text = job().record(rank);
+        text.insert(text.find('{') + 1,
+                    "\"started_ns\": " + second(started) + ", \"written_ns\": " + second(written) + ", ");
+        std::ofstream(folder_ / ("rank-" + std::to_string(rank) + ".json")) << text;
+    };
+    write(0, 100, 130);
+    write(1, 102, 101);  // the clocks of two hosts, and a world that all ranks begin at about the same time
+    write(2, 10, 40);
+    write(3, 101, 130);
+    const auto found = read_records(folder_.string());
+    ASSERT_EQ(found.records.size(), 3U);
+    ASSERT_EQ(found.unread.size(), 1U);
+    EXPECT_EQ(found.unread[0].rank, 2);
+    EXPECT_EQ(found.unread[0].why,
+              "rank-2.json is of an earlier run: it was written 62 s before the world of rank-1.json began");
+    write(2, 100, 130);
+    EXPECT_EQ(read_records(folder_.string()).records.size(), 4U);
+}
+
 TEST_F(Folder, RefusesAFolderThatIsNotThereOrEmpty) {
     EXPECT_THROW(read_records(folder_.string()), UsageError);
     EXPECT_THROW(read_records((folder_ / "none").string()), UsageError);

@@ -75,6 +75,8 @@ struct FlightRecord {
     int least_world_size = 1;  ///< if `world_size` is unknown: the world has at least so many ranks
     bool is_torch = false;
     std::string engine;
+    std::optional<std::int64_t> started_ns;  ///< when the rank's world began, in nanoseconds since 1970
+    std::optional<std::int64_t> written_ns;
     std::string reason;  ///< why it was written: `timeout`, `request`, ...; empty: not recorded
     std::string error;
     std::vector<int> arrived;  ///< the ranks that the error names; the same for the next three

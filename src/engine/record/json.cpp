@@ -114,9 +114,7 @@ std::string status_of(const CallRing& ring, const std::vector<RecordedCall>& cal
 }  // namespace
 
 std::string record_json(const RecordContent& content) {
-    const auto unix_now = std::chrono::duration_cast<std::chrono::nanoseconds>(
-                              std::chrono::system_clock::now().time_since_epoch())
-                              .count();
+    const auto unix_now = unix_ns();
     const auto to_unix = unix_now - coarse_now();
     auto meshes = std::vector<std::string>{};
     auto config = Object{};
@@ -157,6 +155,7 @@ std::string record_json(const RecordContent& content) {
         .text("engine", content.owner.engine)
         .text("host", content.owner.host)
         .add("pid", getpid())
+        .add("started_ns", content.owner.started_ns)
         .add("written_ns", unix_now)
         .text("reason", content.why.reason);
     if (!content.why.error.empty()) object.text("error", content.why.error);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <exception>
 #include <functional>
@@ -26,6 +27,13 @@ struct RecordReason {
     std::vector<int> outside = {};
 };
 
+/// Nanoseconds since 1970.
+inline std::int64_t unix_ns() {
+    return std::chrono::duration_cast<std::chrono::nanoseconds>(
+               std::chrono::system_clock::now().time_since_epoch())
+        .count();
+}
+
 /// The flight record of one rank: the last calls on each of its communicators, always kept, and written as a
 /// file of JSON when something goes wrong and a folder for it is named.
 ///
@@ -37,6 +45,7 @@ public:
         int size = 1;
         std::string engine = {};
         std::string host = {};
+        std::int64_t started_ns = unix_ns();  // when this rank's world began
     };
     /// `folder` is "" if no file is to be written but on request.
     static std::shared_ptr<Recorder> make(Owner owner, const std::string& folder, int signal);

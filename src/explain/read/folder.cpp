@@ -52,6 +52,26 @@ std::string content_of(const std::filesystem::path& path) {
     return formats::content_of(path, detail::excerpt(path.filename().string()), error ? most_bytes : size);
 }
 
+/// Moves the records that were written before the world of another record began to the files that are not
+/// read.
+void leave_out_earlier(RecordFolder& folder) {
+    constexpr auto most_apart = std::int64_t{5'000'000'000};  // begins of one world, and clocks of its hosts
+    const auto last = std::ranges::max_element(folder.records, {}, &FlightRecord::started_ns);
+    if (last == folder.records.end() || !last->started_ns) return;
+    const auto started = *last->started_ns;
+    const auto of = last->file;
+    std::erase_if(folder.records, [&](const FlightRecord& record) {
+        if (!record.written_ns || started - *record.written_ns <= most_apart) return false;
+        folder.unread.push_back(
+            {record.file,
+             detail::cat(detail::excerpt(record.file), " is of an earlier run: it was written ",
+                         (started - *record.written_ns) / 1'000'000'000, " s before the world of ",
+                         detail::excerpt(of), " began"),
+             record.rank});
+        return true;
+    });
+}
+
 }  // namespace of_folder
 
 RecordFolder read_records(const std::string& folder,
@@ -83,6 +103,7 @@ RecordFolder read_records(const std::string& folder,
         }
         if (progress) progress(i + 1, names.size());
     }
+    of_folder::leave_out_earlier(result);
     std::ranges::stable_sort(result.records, {}, &FlightRecord::rank);
     return result;
 }

@@ -292,6 +292,8 @@ FlightRecord RecordReader::Known::read(std::string_view bytes, const std::string
         if (*size < 1 || *size > most_world) wrong("world_size", cat("number of 1 to ", most_world));
         record.world_size = static_cast<int>(*size);
     }
+    record.started_ns = find_whole(json, "started_ns");
+    record.written_ns = find_whole(json, "written_ns");
     record.engine = text_or(json, "engine");
     record.reason = text_or(json, "reason");
     record.error = text_or(json, "error");
