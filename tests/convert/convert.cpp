@@ -193,6 +193,20 @@ TEST(Convert, KeepsExpertsTogetherWhereverTheyStand) {
               2U);
 }
 
+TEST(Convert, KeepsContextsThatShareRanksOrSaysThatTheyAreLost) {
+    const auto vllm = std::string("--tensor-parallel-size 4 --decode-context-parallel-size 2");
+    const auto other = convert("vllm", "sglang", vllm, 4);
+    EXPECT_EQ(other["text"], vllm);  // the names are the same
+    EXPECT_EQ(other["lost"], Json::array());
+    EXPECT_EQ(convert("sglang", "vllm", vllm, 4)["text"], vllm);
+    EXPECT_EQ(convert("vllm", "vllm", vllm, 4)["text"], vllm);
+    EXPECT_EQ(convert("vllm", "torchtitan", vllm, 4)["lost"].size(), 1U);
+    const auto levels = std::string("--context-parallel-size 4 --hierarchical-context-parallel-sizes 2 2");
+    const auto megatron = convert("megatron", "megatron", levels, 8);
+    EXPECT_EQ(megatron["settings"]["hierarchical_context_parallel_sizes"], Json::parse("[2, 2]"));
+    EXPECT_EQ(megatron["lost"], Json::array());
+}
+
 TEST(Convert, KeepsAScheduleThatTheOtherHasAWordFor) {
     const auto titan =
         std::string("pipeline_parallel_degree=2 data_parallel_shard_degree=1 pipeline_parallel_schedule=");

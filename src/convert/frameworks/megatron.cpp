@@ -129,9 +129,10 @@ megatron::Sizes megatron_sizes(const Arrangement& arrangement) {
         sizes.num_distributed_optimizer_instances = std::stoi(*instances);
     if (const auto stages = extra_of(arrangement, virtual_stages); stages && size_of(dense, "pp") > 1)
         sizes.virtual_pipeline_model_parallel_size = std::stoi(*stages);
-    if (const auto levels = extra_of(arrangement, levels_name))
-        sizes.hierarchical_context_parallel_sizes =
-            Json::parse("[" + std::string(*levels) + "]").get<std::vector<int>>();
+    if (auto levels = extra_of(arrangement, levels_name)) {
+        std::ranges::replace(*levels, ' ', ',');
+        sizes.hierarchical_context_parallel_sizes = Json::parse("[" + *levels + "]").get<std::vector<int>>();
+    }
     sizes.order = order_of(joined(dense, {"dp", "dp_replicate", "dp_shard"}, "dp"));
     return sizes;
 }
