@@ -87,11 +87,9 @@ Values write(const std::vector<Mesh>& meshes) {
     for (const auto* axis : {"pp", "dp_replicate", "cp", "tp"})
         values.emplace_back(axis, size_of(dense, axis));
     for (const auto& mesh : meshes)
-        if (const auto ep = size_of(mesh, "ep"), etp = size_of(mesh, "etp");
-            mesh.find("ep") && has_room(region, tp, ep, etp)) {
+        if (const auto ep = size_of(mesh, "ep");
+            mesh.find("ep") && size_of(mesh, "etp") == 1 && has_room(region, tp, ep, 1))
             values.emplace_back("ep", ep);
-            values.emplace_back(experts_tp, etp);
-        }
     return values;
 }
 
@@ -116,8 +114,9 @@ Framework torchtitan() {
     using namespace of_torchtitan;
     using Class = RankInfo;
     constexpr auto experts_why =
-        "torchtitan's experts are runs of dp_shard, cp and tp, whose expert_tensor_parallel_degree is 1 or "
-        "that of tp";
+        "torchtitan's experts are runs of dp_shard, cp and tp, and since 2026 none of them is cut over "
+        "tensor "
+        "parallel ranks";
     const auto degree = [](const char* axis, const char* flag) {
         return Setting{.name = axis, .axis = axis, .flag = flag};
     };
