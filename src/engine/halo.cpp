@@ -116,6 +116,9 @@ void check(const Field& field, std::span<const std::string_view> axes, const Hal
         throw UsageError(cat("halo over ", axes.size(), " axes of a field of ", field.dimensions.size(),
                              " dimensions; name one axis a dimension, \"\" where none splits it"));
     for (std::size_t i = 0; i < axes.size(); ++i) {
+        if (!axes[i].empty() && std::ranges::count(axes, axes[i]) > 1)
+            throw UsageError(cat("halo over '", axes[i],
+                                 "' twice; name another axis for each dimension, \"\" where none splits it"));
         const auto extent = static_cast<std::size_t>(field.dimensions[i].extent);
         if (!axes[i].empty() && extent / 3 < options.width)
             throw UsageError(cat("halo of width ", options.width, " over '", axes[i], "': dimension ", i,

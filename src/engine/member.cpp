@@ -97,11 +97,12 @@ MeshEntry& mesh_entry_of(const std::shared_ptr<MemberState>& state, int mesh,
         if (has(mesh_entry, name)) continue;
         for (const auto& other : state->mesh_entries)
             if (has(other, name))
-                throw UsageError(
-                    cat("mesh '", mesh_entry.mesh.name, "' (", mesh_entry.mesh.text, ") has no ",
-                        other.mesh.mesh.find(name) ? "axis" : "pick, separate communicator or local ranks",
-                        " '", name, "'; mesh '", other.mesh.name, "' has it",
-                        has_all(other) ? cat(": member[\"", other.mesh.name, "\"].", call()) : ""));
+                throw UsageError(cat(
+                    "mesh '", mesh_entry.mesh.name, "' (", mesh_entry.mesh.text, ") has no ",
+                    other.mesh.mesh.find(name) ? "axis '"
+                                               : "pick, separate communicator or set of local ranks named '",
+                    name, "'; mesh '", other.mesh.name, "' has it",
+                    has_all(other) ? cat(": member[\"", other.mesh.name, "\"].", call()) : ""));
         break;  // no mesh has it
     }
     return mesh_entry;
@@ -126,14 +127,14 @@ MeshEntry::GroupEntry* group_entry_of(MeshEntry& mesh_entry, std::span<const std
     const auto& mesh = mesh_entry.mesh.mesh;
     if (names.size() == 1 && !mesh.find(names[0])) {
         for (auto& group_entry : mesh_entry.group_entries)
-            if (group_entry.item.name == names[0]) return &group_entry;
+            if (!names[0].empty() && group_entry.item.name == names[0]) return &group_entry;
         auto known = std::vector<std::string_view>{};
         for (int a = 0; a < mesh.axis_count(); ++a) known.push_back(mesh.name(AxisId{a}));
         for (const auto& group_entry : mesh_entry.group_entries)
             if (!group_entry.item.name.empty()) known.push_back(group_entry.item.name);
         throw UsageError(cat("mesh ", to_string(mesh),
-                             " has no axis, pick, separate communicator or local ranks '", names[0], "'",
-                             did_you_mean(names[0], known)));
+                             " has no axis, pick, separate communicator or set of local ranks named '",
+                             names[0], "'", did_you_mean(names[0], known)));
     }
     auto axes = AxisSet{};
     for (auto name : names) axes.insert(mesh.axis(name));

@@ -350,7 +350,7 @@ TEST(Megatron2022, MembersThatLackAGroupAreRefused) {
                   "declaration; or join with megatron2022::plan(sizes), which has it");
         EXPECT_EQ(
             refusal({.over = {{"pp", "tp"}}}),
-            "mesh pp=4 dp=2 tp=1 has no axis, pick, separate communicator or local ranks 'embedding'; or "
+            "mesh pp=4 dp=2 tp=1 has no axis, pick, separate communicator or set of local ranks named 'embedding'; or "
             "join with megatron2022::plan(sizes), which has it");
         const auto other = refusal({.over = {{"pp", "tp"}},
                                     .picks = {{.of = "pp", .at = {0, 1, -1}, .as = "embedding"},

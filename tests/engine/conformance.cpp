@@ -291,10 +291,15 @@ TEST(Conformance, WhatWasNotDeclaredIsAnErrorThatNamesTheDeclaration) {
             text_of<UsageError>([&] { me.on("tp"); }),
             detail::cat("axis 'tp' of ", mesh, " was left out of .axes; add it there, or leave .axes away"));
         EXPECT_FALSE(me.find("tp", "dp"));
-        EXPECT_EQ(
-            text_of<UsageError>([&] { me.on("ttp"); }),
-            detail::cat(
-                mesh, " has no axis, pick, separate communicator or local ranks 'ttp'; did you mean 'tp'?"));
+        EXPECT_EQ(text_of<UsageError>([&] { me.on("ttp"); }),
+                  detail::cat(mesh,
+                              " has no axis, pick, separate communicator or set of local ranks named 'ttp'; "
+                              "did you mean 'tp'?"));
+        for (const auto call : {0, 1})
+            EXPECT_EQ(text_of<UsageError>(
+                          [&] { call == 0 ? static_cast<void>(me.on("")) : static_cast<void>(me.find("")); }),
+                      detail::cat(
+                          mesh, " has no axis, pick, separate communicator or set of local ranks named ''"));
         EXPECT_EQ(text_of<UsageError>([&] { me["moe"]; }), "the plan has no mesh 'moe'");
     });
 }
@@ -326,8 +331,9 @@ TEST(Conformance, WhatAnotherMeshOfThePlanHasIsAnErrorThatNamesThatMesh) {
                       dense.rank_at({{"edp", 0}, {"ep", 0}});
                   }),
                   refused("edp", "rank_at(...)"));
-        const auto elsewhere = detail::cat("mesh 'expert' (edp=1 ep=", n,
-                                           ") has no pick, separate communicator or local ranks '");
+        const auto elsewhere =
+            detail::cat("mesh 'expert' (edp=1 ep=", n,
+                        ") has no pick, separate communicator or set of local ranks named '");
         EXPECT_EQ(text_of<UsageError>([&] { expert.on("first"); }),
                   detail::cat(elsewhere, R"(first'; mesh 'dense' has it: member["dense"].on("first"))"));
         EXPECT_EQ(text_of<UsageError>([&] { expert.at("node"); }),
@@ -335,9 +341,9 @@ TEST(Conformance, WhatAnotherMeshOfThePlanHasIsAnErrorThatNamesThatMesh) {
         // What no mesh has is the mesh's own to say, and a plan is asked which of its meshes is meant.
         EXPECT_EQ(text_of<UsageError>([&] { dense.at("eep"); }),
                   detail::cat("mesh dp=", n, " has no axis 'eep'"));
-        EXPECT_EQ(
-            text_of<UsageError>([&] { dense.on("eep"); }),
-            detail::cat("mesh dp=", n, " has no axis, pick, separate communicator or local ranks 'eep'"));
+        EXPECT_EQ(text_of<UsageError>([&] { dense.on("eep"); }),
+                  detail::cat("mesh dp=", n,
+                              " has no axis, pick, separate communicator or set of local ranks named 'eep'"));
         const auto which = std::string("the plan has 2 meshes ('dense', 'expert'); say which, as in member[");
         EXPECT_EQ(text_of<UsageError>([&] { me.on("ep"); }), which + R"("expert"].on("ep"))");
         EXPECT_EQ(text_of<UsageError>([&] { me.at("eep"); }), which + R"("dense"])");

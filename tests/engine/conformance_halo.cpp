@@ -160,10 +160,14 @@ TEST(Halo, WhatCannotBeExchanged_IsRefusedInWords) {
                   "a started halo with corners, which are exchanged axis after axis; call halo, or start it "
                   "without corners");
         EXPECT_EQ(text_of<UsageError>([&] {
+                      halo(me, view, {"x", "x"});
+                  }),
+                  "halo over 'x' twice; name another axis for each dimension, \"\" where none splits it");
+        EXPECT_EQ(text_of<UsageError>([&] {
                       halo(me, view, {"x", "w"});
                   }),
                   detail::cat("mesh x=", world.size(),
-                              " has no axis, pick, separate communicator or local ranks 'w'"));
+                              " has no axis, pick, separate communicator or set of local ranks named 'w'"));
         EXPECT_EQ(text_of<UsageError>([&] {
                       halo(me, strided(field.data(), {5, 4}, {4, 0}), {"x"});
                   }),
