@@ -201,10 +201,43 @@ TEST(Convert, KeepsContextsThatShareRanksOrSaysThatTheyAreLost) {
     EXPECT_EQ(convert("sglang", "vllm", vllm, 4)["text"], vllm);
     EXPECT_EQ(convert("vllm", "vllm", vllm, 4)["text"], vllm);
     EXPECT_EQ(convert("vllm", "torchtitan", vllm, 4)["lost"].size(), 1U);
+    const auto alone = std::string("--tensor-parallel-size 4 --decode-context-parallel-size 1");
+    EXPECT_EQ(convert("vllm", "torchtitan", alone, 4)["lost"], Json::array());  // the default
     const auto levels = std::string("--context-parallel-size 4 --hierarchical-context-parallel-sizes 2 2");
     const auto megatron = convert("megatron", "megatron", levels, 8);
     EXPECT_EQ(megatron["settings"]["hierarchical_context_parallel_sizes"], Json::parse("[2, 2]"));
     EXPECT_EQ(megatron["lost"], Json::array());
+    const auto named = std::string("context_parallel_size=4 hierarchical_context_parallel_sizes=[2,2]");
+    EXPECT_EQ(convert("megatron", "megatron", named, 8)["text"], megatron["text"]);
+}
+
+TEST(Convert, KeepsTheLoadBalancerOfExpertsOrSaysThatItIsLost) {
+    const auto vllm = std::string("--tensor-parallel-size 4 --enable-expert-parallel --enable-eplb");
+    const auto same = convert("vllm", "vllm", vllm, 4);
+    EXPECT_EQ(same["text"], vllm);
+    EXPECT_EQ(same["lost"], Json::array());
+    const auto sglang = convert("vllm", "sglang", vllm, 4);
+    EXPECT_EQ(sglang["settings"]["enable_eplb"], true) << sglang;
+    EXPECT_EQ(sglang["lost"], Json::array());
+    EXPECT_EQ(convert("sglang", "vllm", sglang["text"], 4)["text"], vllm);
+    EXPECT_EQ(convert("vllm", "torchtitan", vllm, 4)["lost"],
+              Json::parse(R"([{"what": "load balancing of experts",
+                               "why": "torchtitan has no setting for it"}])"));
+}
+
+TEST(Convert, WritesOnlySettingsThatTorchtitanStillHas) {
+    const auto lost = convert("rankmesh", "torchtitan", "dp=4 tp=2; edp=2 ep=2 etp=2", 8);
+    EXPECT_EQ(lost["settings"]["parallelism"]["expert_parallel_degree"], 2) << lost;
+    EXPECT_FALSE(lost["settings"]["parallelism"].contains("expert_tensor_parallel_degree"));
+    auto what = std::vector<std::string>{};
+    for (const auto& loss : lost["lost"])
+        what.push_back(loss["what"].get<std::string>() + ": " + loss["why"].get<std::string>());
+    EXPECT_EQ(what, (std::vector<std::string>{
+                        "etp=2: torchtitan 0.3.0 has no tensor parallelism of experts; give etp=1",
+                        "edp=2: edp becomes 4", "ep=2: its groups differ: {0, 2} here, {0, 1} there"}));
+    const auto kept = convert("rankmesh", "torchtitan", "dp=4 tp=2; edp=4 ep=2 etp=1", 8);
+    EXPECT_EQ(kept["settings"]["parallelism"]["expert_parallel_degree"], 2);
+    EXPECT_EQ(kept["lost"], Json::array());
 }
 
 TEST(Convert, KeepsAScheduleThatTheOtherHasAWordFor) {
