@@ -211,6 +211,20 @@ TEST(Convert, KeepsContextsThatShareRanksOrSaysThatTheyAreLost) {
     EXPECT_EQ(convert("megatron", "megatron", named, 8)["text"], megatron["text"]);
 }
 
+TEST(Convert, CountsVirtualStagesFromTheLayersOfOne) {
+    const auto stages = [](const std::string& more) {
+        return convert("megatron", "megatron", "--pipeline-model-parallel-size 4 " + more, 4)["settings"]
+            .value("num_virtual_stages_per_pipeline_rank", 1);
+    };
+    const auto each = std::string(" --num-layers-per-virtual-pipeline-stage ");
+    EXPECT_EQ(stages("--num-layers 24" + each + "3"), 2);
+    EXPECT_EQ(stages("--num-layers 24" + each + "6"), 1);
+    EXPECT_EQ(stages("--num-layers 22 --account-for-embedding-in-pipeline-split "
+                     "--account-for-loss-in-pipeline-split" +
+                     each + "2"),
+              3);
+}
+
 TEST(Convert, KeepsTheLoadBalancerOfExpertsOrSaysThatItIsLost) {
     const auto vllm = std::string("--tensor-parallel-size 4 --enable-expert-parallel --enable-eplb");
     const auto same = convert("vllm", "vllm", vllm, 4);
