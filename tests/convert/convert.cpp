@@ -8,6 +8,7 @@
 #include <tuple>
 
 #include <rankmesh/dialect/areal/process_topology.hpp>
+#include <rankmesh/dialect/deepspeed/pipeline_parallel_grid.hpp>
 #include <rankmesh/dialect/deepspeed/process_topology.hpp>
 #include <rankmesh/dialect/llamafactory/strategy.hpp>
 #include <rankmesh/dialect/megatron/process_groups.hpp>
@@ -337,6 +338,15 @@ TEST(Convert, HasACallWhereFewerMoveWithIt) {
     EXPECT_EQ(call->text, "initialize_model_parallel(order=\"tp-ep-dp-cp-pp\")");
     EXPECT_EQ(call->moved, 0);
     EXPECT_FALSE(rankmesh::convert("rankmesh", "megatron", {"pp=2 dp=2"}).call);
+}
+
+TEST(Convert, NotesWhichAxesDeepSpeedsGroupsIgnore) {
+    EXPECT_EQ(rankmesh::convert("rankmesh", "deepspeed", {"dp=2 cp=2 tp=2"}).notes,
+              std::vector<std::string>{"cp=2: PipelineParallelGrid's dp_group is along data only; average "
+                                       "gradients over this axis in the trainer"});
+    EXPECT_TRUE(rankmesh::convert("rankmesh", "deepspeed", {"dp=2 tp=2"}).notes.empty());
+    const auto topology = deepspeed::ProcessTopology({"pipe", "data", "cp", "model"}, {1, 2, 2, 2});
+    EXPECT_EQ(deepspeed::RankInfo(topology, 0, 8).dp_group->size(), 2);  // not 4
 }
 
 TEST(Convert, SaysWhichSizesOfExpertsDoNotFitAsTheFrameworkDoes) {

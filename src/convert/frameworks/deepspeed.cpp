@@ -99,6 +99,8 @@ Framework deepspeed() {
     constexpr auto experts =
         "DeepSpeed's configuration folds experts over one stage, with expert_tensor_parallel_size=1; other "
         "experts are set at the MoE layer";
+    constexpr auto groups =
+        "PipelineParallelGrid's dp_group is along data only; average gradients over this axis in the trainer";
     constexpr auto replicas =
         "DeepSpeed sets sharding in its configuration (zero_optimization), not in the topology";
     return {.name = "deepspeed",
@@ -112,6 +114,7 @@ Framework deepspeed() {
                     {"etp", experts},
                     {"dp_replicate", replicas},
                     {"dp_shard", replicas}},
+            .notes = {{"cp", groups}, {"sp", groups}},
             .version = "0.19.8"};
 }
 
