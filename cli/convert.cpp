@@ -46,6 +46,7 @@ std::string notes_of(const Conversion& conversion) {
     } else {
         text = fmt::format("# {} has no equivalent in {}\n", conversion.mesh_from, conversion.to);
     }
+    for (const auto& note : conversion.notes) text += fmt::format("# note: {}\n", note);
     for (const auto& loss : by_reason(conversion.lost))
         text += fmt::format("# lost: {}: {}\n", loss.what, loss.why);
     return text;
@@ -108,8 +109,8 @@ std::string notes() {
     return text +
            "SETTINGS are flags after --, key=value words, JSON, TOML, the name of a file that holds one of "
            "them, or - for standard input. More words may follow a file or JSON.\n"
-           "Standard output has the converted settings. Standard error has notes: the ranks that move, and "
-           "the settings that are lost.\n"
+           "Standard output has the converted settings. Standard error has notes: the ranks that move, what "
+           "the program must do itself, and the settings that are lost.\n"
            "Exit status 1: the framework --to has no equivalent for a setting.";
 }
 

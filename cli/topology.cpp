@@ -17,6 +17,10 @@ namespace {
 
 Topology parse(const std::string& text, std::optional<int> world) {
     if (text.find("@[") != std::string::npos) return Placement::parse(text);
+    if (text.find(';') != std::string::npos)
+        throw UsageError(detail::cat("the mesh ", detail::in_quotes(text),
+                                     " has a ';', but one mesh is needed here; convert and --as take the "
+                                     "experts' mesh after ';'"));
     const auto spec = MeshSpec::parse(text);
     if (!spec.has_rest()) return spec.resolve();
     if (!world)

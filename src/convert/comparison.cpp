@@ -2,6 +2,7 @@
 #include "convert/comparison.hpp"
 
 #include <algorithm>
+#include <iterator>
 
 namespace rankmesh::conversion {
 
@@ -39,7 +40,7 @@ Group ranks_in_order(const Mesh& mesh, const std::vector<std::string>& order) {
 std::string difference(const Mesh& from, const Mesh& to, std::string_view axis,
                        const std::vector<int>& moves) {
     const auto size = size_of(from, axis);
-    if (size != size_of(to, axis)) return cat("it is ", size_of(to, axis), " there");
+    if (size != size_of(to, axis)) return cat(axis, " becomes ", size_of(to, axis));
     const auto moved = [&](int rank) { return moves[static_cast<std::size_t>(rank)]; };
     for (const auto& group : from.partition(axis)) {
         const auto there = to.group(moved(group.front()), axis);
@@ -85,23 +86,24 @@ Comparison compare(const Arrangement& from, const Arrangement& to,
         if (const auto to_rank = moves[rank]; to_rank >= 0 && to_rank != static_cast<int>(rank))
             found.first.emplace_back(static_cast<int>(rank), to_rank);
 
+    auto changed = std::vector<Loss>{};  // behind the axes that do not exist there
     for (std::size_t m = 1; m < from.meshes.size(); ++m)
         for (const auto& [axis, size] : sizes_of(from.meshes[m])) {
             if (a.find(axis)) continue;
-            const auto lost = [&](const std::string& reason) {
-                found.lost.push_back({cat(axis, "=", size), reason});
-            };
+            const auto what = cat(axis, "=", size);
             const auto other =
                 std::ranges::find_if(to.meshes.begin() + 1, to.meshes.end(),
                                      [&](const Mesh& mesh) { return mesh.find(axis).has_value(); });
             if (other == to.meshes.end())
-                lost(why(axis));
+                found.lost.push_back({what, why(axis)});
             else if (const auto how = difference(from.meshes[m], *other, axis, moves); !how.empty())
-                lost(how);
+                changed.push_back({what, how});
         }
+    std::ranges::move(changed, std::back_inserter(found.lost));
     for (const auto& extra : from.extras)
         if (std::ranges::find(to.extras, extra) == to.extras.end())
-            found.lost.push_back({cat(extra.name, " ", extra.value), why(extra.name)});
+            found.lost.push_back(
+                {cat(extra.name, extra.value.empty() ? "" : " ", extra.value), why(extra.name)});
     return found;
 }
 

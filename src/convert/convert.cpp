@@ -30,7 +30,8 @@ Conversion converted(std::string_view from, std::string_view to, std::optional<i
                             .moved = {},
                             .first_moves = std::move(comparison.first),
                             .lost = std::move(comparison.lost),
-                            .call = std::move(expressed.call)};
+                            .call = std::move(expressed.call),
+                            .notes = std::move(expressed.notes)};
     if (expressed.document) {
         found.settings = expressed.document->values.dump();
         found.text = std::move(expressed.document->text);

@@ -102,6 +102,9 @@ Expressed express(const Framework& to, const Arrangement& arrangement, bool call
         expressed.comparison.fits = false;
         return expressed;
     }
+    for (const auto& name : by_stride(asked.dense()))
+        if (const auto note = to.notes.find(name); note != to.notes.end())
+            expressed.notes.push_back(cat(name, "=", asked.dense().size(name), ": ", note->second));
     expressed.comparison = compare(without_idle(asked), *expressed.back, why);
     if (to.write_call && !call && expressed.comparison.moved > 0)
         if (const auto other = express(to, arrangement, true);

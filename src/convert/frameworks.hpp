@@ -41,6 +41,8 @@ struct Framework {
     /// The reason why other axes and settings cannot be written, by their names; else it "has no setting for
     /// it".
     std::map<std::string_view, std::string_view> why = {};
+    /// What a program must do itself for an axis that can be written, by the axis.
+    std::map<std::string_view, std::string_view> notes = {};
     /// Writes what the framework's function is called with, where that can say more than its settings.
     std::function<Document(const Arrangement& arrangement)> write_call = {};
     std::string_view version = {};  ///< of the original that was compared
@@ -61,6 +63,7 @@ struct Expressed {
     std::optional<Document> document;      ///< nothing where the dense axes do not fit
     std::optional<Arrangement> back;       ///< what the document says, in roles
     Comparison comparison;                 ///< of what was asked with that
+    std::vector<std::string> notes;        ///< on axes that were written
     std::optional<Conversion::Call> call;  ///< where fewer ranks move with it than with the settings
 };
 /// With `call` what its function can say, without what its settings can.

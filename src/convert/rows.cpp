@@ -136,7 +136,10 @@ Arrangement read(const frameworks::Framework& rows, Settings& settings, std::opt
     auto arrangement = Arrangement{meshes_of(rows, groups)};
     for (const auto& [name, value] : values) {
         const auto row = std::ranges::find(rows.settings, name, &frameworks::Setting::name);
-        if (row->extra.empty()) continue;
+        // A number or flag that is the default says nothing.
+        if (row->extra.empty() || (!std::holds_alternative<std::string>(value) && value == row->otherwise))
+            continue;
+        if (std::holds_alternative<bool>(value)) arrangement.extras.push_back({row->extra, {}});
         if (const auto* number = std::get_if<int>(&value))
             arrangement.extras.push_back({row->extra, std::to_string(*number)});
         for (const auto& [word, meaning] : row->words)
@@ -252,7 +255,9 @@ Document write(const frameworks::Framework& rows, const Arrangement& arrangement
         if (const auto extra = row.extra.empty() ? std::nullopt : extra_of(arrangement, row.extra)) {
             auto said = values;
             if (row.words.empty())
-                said.emplace_back(row.name, row.type == Type::maybe_word ? Value(*extra) : std::stoi(*extra));
+                said.emplace_back(row.name, row.type == Type::maybe_word ? Value(*extra)
+                                            : row.type == Type::flag     ? Value(true)
+                                                                         : Value(std::stoi(*extra)));
             for (const auto& [word, meaning] : row.words)
                 if (meaning == *extra) said.emplace_back(row.name, word);
             if (takes(rows, said, arrangement.dense().size())) values = std::move(said);

@@ -52,6 +52,14 @@ bool looks_like_yaml(std::string_view text) {
                              (colon + 1 == line.size() || line[colon + 1] == ' '));
 }
 
+/// True for a command and its flags, which a launch script has.
+bool looks_like_command(std::string_view text) {
+    const auto end = std::min(text.find_first_of(" \t\n"), text.size());
+    const auto behind = trimmed(text.substr(end));
+    return text.substr(0, end).find_first_of("=:([{") == std::string_view::npos && !behind.starts_with('=') &&
+           (behind.starts_with("--") || behind.find(" --") != std::string_view::npos);
+}
+
 /// The same text with blanks for lines that begin with `#`, and for line ends after a backslash.
 std::string without_notes(std::string text) {
     auto begins = true;
@@ -71,8 +79,8 @@ std::string without_notes(std::string text) {
 std::set<std::string, std::less<>> meaning_of(std::string_view name) {
     static const auto meanings = std::map<std::string_view, std::string_view>{
         {"tensor", "tp"},  {"pipeline", "pp"}, {"pipe", "pp"},     {"data", "dp"},
-        {"context", "cp"}, {"expert", "ep"},   {"sequence", "sp"}, {"parallel", ""},
-        {"model", ""},     {"size", ""},       {"degree", ""}};
+        {"context", "cp"}, {"expert", "ep"},   {"sequence", "sp"}, {"mp", "tp"},
+        {"parallel", ""},  {"model", ""},      {"size", ""},       {"degree", ""}};
     auto meaning = std::set<std::string, std::less<>>{};
     for (std::size_t begin = 0; begin <= name.size();) {
         const auto end = std::min(name.find('_', begin), name.size());
@@ -197,6 +205,10 @@ void Settings::parse(std::string text, bool toml) {
         return;
     } else if (framework_ == "areal" && inner.find_first_of(":=") < inner.find('=')) {
         values_ = {{"allocation_mode", std::string(inner)}};  // a text in a grammar of its own
+    } else if (looks_like_command(inner)) {
+        throw UsageError(cat(source_, " begin with the command ",
+                             in_quotes(inner.substr(0, inner.find_first_of(" \t\n"))),
+                             "; keep only the flags of ", framework_));
     } else if (looks_like_toml(inner)) {
         values_ = formats::parse_toml(text, source_);
     } else {
@@ -366,10 +378,11 @@ void Settings::finish() const {
             said = said || !value.is_null();
             continue;
         }
-        auto near = nearest(name, known);
-        if (near.empty() && value.is_number())
+        auto near = std::string_view{};
+        if (value.is_number())
             for (const auto one : known)
                 if (near.empty() && meaning_of(one) == meaning_of(name)) near = one;
+        if (near.empty()) near = nearest(name, known);
         const auto is_size = value.is_number() && is_parallel_size(name);
         if (!near.empty() || is_size || (!whole_ && !flags_) || beside_.contains(name))
             refuse_unknown(name, near);

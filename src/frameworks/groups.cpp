@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include <rankmesh/core/detail/caller.hpp>
 #include <rankmesh/core/detail/layout_parts.hpp>
 #include <rankmesh/core/name.hpp>
 
@@ -253,6 +254,11 @@ const Framework& framework_named(std::string_view name) {
         if (framework.name == name) return framework;
         known.push_back(framework.name);
     }
+    for (const auto* other : {"areal", "deepspeed", "megatron", "olmo"})
+        if (name == other)
+            throw UsageError(cat("unknown framework '", name, "' here, because it has no rows; use ",
+                                 detail::in_python("rankmesh.", "rankmesh/dialect/"), name,
+                                 ". Rows describe: ", detail::with_commas(known)));
     throw UsageError(cat("unknown framework ", detail::in_quotes(name),
                          "; one of: ", detail::with_commas(known), did_you_mean(name, known)));
 }

@@ -229,8 +229,8 @@ TEST(As, SaysNoWithTheReason) {
         "--as has no group names of 'tensorrt-llm', which is for rankmesh convert only; one of: " + every);
     expect_no(
         "show 'dp=4 tp=2; edp=2 ep=2 etp=2' --as torchtitan", 1,
-        "torchtitan's ParallelDims has no expert_tensor_parallel_degree any more, and etp is 2; give experts "
-        "with etp=1");
+        "dp=4 tp=2; edp=2 ep=2 etp=2 has no equivalent in torchtitan: etp=2: torchtitan 0.3.0 has no tensor "
+        "parallelism of experts; give etp=1");
     expect_no("groups 'dp=2 tp=2' cp_dp_grup --as picotron", 2,
               "picotron has no groups 'cp_dp_grup' here; did you mean 'cp_dp_group'?");
     expect_no("groups 'dp=2 tp=2'", 2,

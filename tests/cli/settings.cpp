@@ -169,9 +169,17 @@ TEST_F(Files, ThatSayNothingAreNoLayout) {
               "rankmesh: torchtitan reads tensor_parallel_degree in 'parallelism', not in 'training'; "
               "move it there\n");
     EXPECT_EQ(say("deepspeed", R"({"train_batch_size": 32})"),
-              "rankmesh: 'train_batch_size' is no axis of a topology that is known here, such as pipe, data, "
-              "model; for "
-              "axes of other names give axes and dims\n");
+              "rankmesh: the configuration has train_batch_size, but neither tensor_parallel nor "
+              "expert_parallel, so it gives no layout; if all ranks are data parallel, write data=N\n");
+    EXPECT_EQ(say("megatron",
+                  "torchrun --nproc-per-node 8 \\\n pretrain_gpt.py \\\n --tensor-model-parallel-size 2\n",
+                  "launch.sh"),
+              "rankmesh: the settings in FILE begin with the command 'torchrun'; keep only the flags of "
+              "megatron\n");
+    EXPECT_EQ(say("megatron", "#!/bin/bash\nexport A=1\ntorchrun x.py --tensor-model-parallel-size 2\n",
+                  "launch.sh"),
+              "rankmesh: the settings in FILE begin with the command 'export'; keep only the flags of "
+              "megatron\n");
     EXPECT_EQ(say("picotron", "# mine\ndistributed:\n  tp_size: 2\n", "f.yaml"),
               "rankmesh: the settings in FILE are YAML, which is not supported; write them as JSON, TOML, "
               "flags or key=value\n");
@@ -210,6 +218,21 @@ TEST(Settings, SayWhatIsWrongWithThem) {
         "--from torchtitan --to picotron --world 8 data_parallel_shard_degree=4 tensor_parallel_degre=2",
         "torchtitan has no setting 'tensor_parallel_degre' that places ranks; did you mean "
         "'tensor_parallel_degree'?");
+    const auto topology =
+        std::string("--from deepspeed --to picotron --world 8 'PipeModelDataParallelTopology(");
+    expect_misuse(topology + "num_pp=2, num_mp=2)'",
+                  "PipeModelDataParallelTopology needs num_dp; add num_dp=2");
+    expect_misuse(topology + "num_pp=2, num_tp=2, num_dp=2)'",
+                  "deepspeed has no setting 'num_tp' that places ranks; did you mean 'num_mp'?");
+    const auto layers =
+        std::string("--from megatron --to picotron --world 4 -- --pipeline-model-parallel-size 4 ");
+    expect_misuse(layers + "--num-layers-per-virtual-pipeline-stage 3",
+                  "--num-layers-per-virtual-pipeline-stage counts layers; add --num-layers, or give "
+                  "--num-virtual-stages-per-pipeline-rank");
+    expect_misuse(
+        layers + "--num-layers 24 --num-layers-per-virtual-pipeline-stage 4",
+        "--num-layers-per-virtual-pipeline-stage is 4, which must divide the layers of a rank: 24 over "
+        "4 stages");
     expect_misuse(pico + "gone.txt", "the settings file 'gone.txt' cannot be read");
     expect_misuse(
         pico + "'tp_size: 2'",

@@ -8,6 +8,7 @@
 #include <tuple>
 
 #include <rankmesh/dialect/areal/process_topology.hpp>
+#include <rankmesh/dialect/deepspeed/pipeline_parallel_grid.hpp>
 #include <rankmesh/dialect/deepspeed/process_topology.hpp>
 #include <rankmesh/dialect/llamafactory/strategy.hpp>
 #include <rankmesh/dialect/megatron/process_groups.hpp>
@@ -201,10 +202,57 @@ TEST(Convert, KeepsContextsThatShareRanksOrSaysThatTheyAreLost) {
     EXPECT_EQ(convert("sglang", "vllm", vllm, 4)["text"], vllm);
     EXPECT_EQ(convert("vllm", "vllm", vllm, 4)["text"], vllm);
     EXPECT_EQ(convert("vllm", "torchtitan", vllm, 4)["lost"].size(), 1U);
+    const auto alone = std::string("--tensor-parallel-size 4 --decode-context-parallel-size 1");
+    EXPECT_EQ(convert("vllm", "torchtitan", alone, 4)["lost"], Json::array());  // the default
     const auto levels = std::string("--context-parallel-size 4 --hierarchical-context-parallel-sizes 2 2");
     const auto megatron = convert("megatron", "megatron", levels, 8);
     EXPECT_EQ(megatron["settings"]["hierarchical_context_parallel_sizes"], Json::parse("[2, 2]"));
     EXPECT_EQ(megatron["lost"], Json::array());
+    const auto named = std::string("context_parallel_size=4 hierarchical_context_parallel_sizes=[2,2]");
+    EXPECT_EQ(convert("megatron", "megatron", named, 8)["text"], megatron["text"]);
+}
+
+TEST(Convert, CountsVirtualStagesFromTheLayersOfOne) {
+    const auto stages = [](const std::string& more) {
+        return convert("megatron", "megatron", "--pipeline-model-parallel-size 4 " + more, 4)["settings"]
+            .value("num_virtual_stages_per_pipeline_rank", 1);
+    };
+    const auto each = std::string(" --num-layers-per-virtual-pipeline-stage ");
+    EXPECT_EQ(stages("--num-layers 24" + each + "3"), 2);
+    EXPECT_EQ(stages("--num-layers 24" + each + "6"), 1);
+    EXPECT_EQ(stages("--num-layers 22 --account-for-embedding-in-pipeline-split "
+                     "--account-for-loss-in-pipeline-split" +
+                     each + "2"),
+              3);
+}
+
+TEST(Convert, KeepsTheLoadBalancerOfExpertsOrSaysThatItIsLost) {
+    const auto vllm = std::string("--tensor-parallel-size 4 --enable-expert-parallel --enable-eplb");
+    const auto same = convert("vllm", "vllm", vllm, 4);
+    EXPECT_EQ(same["text"], vllm);
+    EXPECT_EQ(same["lost"], Json::array());
+    const auto sglang = convert("vllm", "sglang", vllm, 4);
+    EXPECT_EQ(sglang["settings"]["enable_eplb"], true) << sglang;
+    EXPECT_EQ(sglang["lost"], Json::array());
+    EXPECT_EQ(convert("sglang", "vllm", sglang["text"], 4)["text"], vllm);
+    EXPECT_EQ(convert("vllm", "torchtitan", vllm, 4)["lost"],
+              Json::parse(R"([{"what": "load balancing of experts",
+                               "why": "torchtitan has no setting for it"}])"));
+}
+
+TEST(Convert, WritesOnlySettingsThatTorchtitanStillHas) {
+    const auto lost = convert("rankmesh", "torchtitan", "dp=4 tp=2; edp=2 ep=2 etp=2", 8);
+    EXPECT_EQ(lost["settings"]["parallelism"]["expert_parallel_degree"], 2) << lost;
+    EXPECT_FALSE(lost["settings"]["parallelism"].contains("expert_tensor_parallel_degree"));
+    auto what = std::vector<std::string>{};
+    for (const auto& loss : lost["lost"])
+        what.push_back(loss["what"].get<std::string>() + ": " + loss["why"].get<std::string>());
+    EXPECT_EQ(what, (std::vector<std::string>{
+                        "etp=2: torchtitan 0.3.0 has no tensor parallelism of experts; give etp=1",
+                        "edp=2: edp becomes 4", "ep=2: its groups differ: {0, 2} here, {0, 1} there"}));
+    const auto kept = convert("rankmesh", "torchtitan", "dp=4 tp=2; edp=4 ep=2 etp=1", 8);
+    EXPECT_EQ(kept["settings"]["parallelism"]["expert_parallel_degree"], 2);
+    EXPECT_EQ(kept["lost"], Json::array());
 }
 
 TEST(Convert, KeepsAScheduleThatTheOtherHasAWordFor) {
@@ -290,6 +338,15 @@ TEST(Convert, HasACallWhereFewerMoveWithIt) {
     EXPECT_EQ(call->text, "initialize_model_parallel(order=\"tp-ep-dp-cp-pp\")");
     EXPECT_EQ(call->moved, 0);
     EXPECT_FALSE(rankmesh::convert("rankmesh", "megatron", {"pp=2 dp=2"}).call);
+}
+
+TEST(Convert, NotesWhichAxesDeepSpeedsGroupsIgnore) {
+    EXPECT_EQ(rankmesh::convert("rankmesh", "deepspeed", {"dp=2 cp=2 tp=2"}).notes,
+              std::vector<std::string>{"cp=2: PipelineParallelGrid's dp_group is along data only; average "
+                                       "gradients over this axis in the trainer"});
+    EXPECT_TRUE(rankmesh::convert("rankmesh", "deepspeed", {"dp=2 tp=2"}).notes.empty());
+    const auto topology = deepspeed::ProcessTopology({"pipe", "data", "cp", "model"}, {1, 2, 2, 2});
+    EXPECT_EQ(deepspeed::RankInfo(topology, 0, 8).dp_group->size(), 2);  // not 4
 }
 
 TEST(Convert, SaysWhichSizesOfExpertsDoNotFitAsTheFrameworkDoes) {

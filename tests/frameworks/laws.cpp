@@ -142,6 +142,10 @@ TEST(Frameworks, WrongNamesAreToldWithTheNearest) {
         return std::string("nothing was thrown");
     };
     EXPECT_EQ(text([] { Groups("vlm", {}, 8); }).substr(0, 23), "unknown framework 'vlm'");
+    EXPECT_EQ(
+        text([] { Groups("megatron", {}, 8); }).substr(0, 115),
+        "unknown framework 'megatron' here, because it has no rows; use rankmesh/dialect/megatron. Rows "
+        "describe: accelerate");
     EXPECT_EQ(text([] {
                   Groups("vllm", {{"tensor_model_parallel_sise", 2}}, 8);
               }),

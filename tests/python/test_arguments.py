@@ -9,7 +9,19 @@ from typing import Any
 import numpy as np
 import pytest
 import rankmesh
-from rankmesh import Communicator, Group, Mesh, Placement, UsageTypeError, World, _core, _dialects, _engine, run
+from rankmesh import (
+    Communicator,
+    Group,
+    Mesh,
+    Placement,
+    UsageTypeError,
+    World,
+    _core,
+    _dialects,
+    _engine,
+    framework,
+    run,
+)
 
 COMMUNICATOR: list[tuple[Callable[[Communicator], Any], str]] = [
     (lambda on: on.all_reduce(), "all_reduce lacks the argument 'buffer'; call all_reduce(buffer)"),  # type: ignore[call-arg]
@@ -128,6 +140,13 @@ SPOKEN: list[tuple[Callable[[], Any], type[Exception], str]] = [
     ),
     (lambda: rankmesh.convert("dp=*", from_="rankmesh", to="megatron"), ValueError, "add world=N, or give the size"),
     (lambda: rankmesh.convert("dp=2", from_="x", to="megatron"), ValueError, "unknown framework 'x' for from_; one of"),
+    (lambda: Mesh("dp=4; ep=4"), ValueError, "one mesh is needed here; rankmesh.convert takes"),
+    (lambda: rankmesh.check("dp=4; ep=4"), ValueError, "one mesh is needed here; rankmesh.convert takes"),
+    (
+        lambda: framework.state("megatron", rank=0, world_size=8),
+        ValueError,
+        "it has no rows; use rankmesh.megatron. Rows describe: accelerate, ",
+    ),
     (lambda: rankmesh.plan("x", on="node:1 gpu:8", device=""), ValueError, ""),
 ]
 

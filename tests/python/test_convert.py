@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import pickle
 import subprocess
 from pathlib import Path
 
@@ -68,6 +69,13 @@ def test_wrong_settings_are_said_in_the_words_of_the_caller() -> None:
     with pytest.raises(ValueError, match="the size of the world is 0"):
         rankmesh.convert({}, from_="picotron", to="torch", world=0)
     assert "megatron" in rankmesh.frameworks()
+
+
+def test_a_program_averages_over_axes_that_deepspeeds_groups_ignore() -> None:
+    made = rankmesh.convert("dp=2 cp=2", from_="rankmesh", to="deepspeed")
+    assert made.notes[0].startswith("cp=2: PipelineParallelGrid's dp_group is along data only")
+    assert pickle.loads(pickle.dumps(made)).notes == made.notes
+    assert not rankmesh.convert("dp=2 tp=2", from_="rankmesh", to="deepspeed").notes
 
 
 def test_experts_of_deepspeeds_configuration_fold_over_tensor_lanes() -> None:

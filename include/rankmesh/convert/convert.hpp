@@ -53,6 +53,7 @@ struct Conversion {
     std::vector<std::pair<int, int>> first_moves;  ///< the first eight moved ranks: old and new number
     std::vector<Loss> lost;                        ///< what the other framework cannot express
     std::optional<Call> call;                      ///< set if fewer ranks move with it than with `settings`
+    std::vector<std::string> notes = {};           ///< what the program must do itself with `settings`
 };
 
 /// Converts the settings of one framework to another.

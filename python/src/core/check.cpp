@@ -12,6 +12,7 @@
 #include <rankmesh/report/text.hpp>
 
 #include "core/core.hpp"
+#include "values/mesh_spec.hpp"
 
 namespace rankmesh::python {
 
@@ -92,7 +93,7 @@ Report check(nb::handle given, nb::handle over, nb::handle axes, nb::handle worl
         size = placement.size();
     } else {
         auto spec = nb::isinstance<Mesh>(given) ? MeshSpec(nb::cast<Mesh>(given))
-                                                : MeshSpec::parse(text_of(given, "a mesh"));
+                                                : mesh_spec_of(nb::cast(text_of(given, "a mesh")));
         mesh = world.is_none() ? spec.resolve() : spec.resolve(int_of(world, "the size of the world"));
         declaration.mesh = mesh;
         report.mesh = to_string(mesh);

@@ -19,7 +19,7 @@ using detail::cat;
 using State =
     std::tuple<std::string, std::string, int, std::optional<std::string>, std::optional<std::string>,
                std::string, std::optional<std::string>, std::optional<int>, std::vector<std::pair<int, int>>,
-               std::vector<Loss>, std::optional<std::pair<std::string, int>>>;
+               std::vector<Loss>, std::optional<std::pair<std::string, int>>, std::vector<std::string>>;
 
 nb::object json(const char* function, nb::handle value) {
     return nb::module_::import_("json").attr(function)(value);
@@ -84,6 +84,7 @@ void bind_convert(nb::module_& m) {
             "call",
             [](const Conversion& self) { return self.call ? std::optional(self.call->text) : std::nullopt; },
             "A call of the other framework's function that moves fewer ranks, if there is one.")
+        .def_ro("notes", &Conversion::notes, "What the program must do itself with the settings.")
         .def("__bool__", [](const Conversion& self) { return self.text && self.lost.empty(); })
         .def("__str__", [](const Conversion& self) { return self.text.value_or(""); })
         .def("__repr__",
@@ -96,13 +97,13 @@ void bind_convert(nb::module_& m) {
                  const auto call =
                      self.call ? std::optional(std::pair(self.call->text, self.call->moved)) : std::nullopt;
                  return State(self.from, self.to, self.ranks, self.settings, self.text, self.mesh_from,
-                              self.mesh_to, self.moved, self.first_moves, self.lost, call);
+                              self.mesh_to, self.moved, self.first_moves, self.lost, call, self.notes);
              })
         .def("__setstate__", [](Conversion& self, const State& state) {
             auto call = std::optional<std::pair<std::string, int>>{};
             auto made = Conversion{};
             std::tie(made.from, made.to, made.ranks, made.settings, made.text, made.mesh_from, made.mesh_to,
-                     made.moved, made.first_moves, made.lost, call) = state;
+                     made.moved, made.first_moves, made.lost, call, made.notes) = state;
             if (call) made.call = Conversion::Call{call->first, call->second};
             new (&self) Conversion(std::move(made));
         });

@@ -37,6 +37,12 @@ Arrangement read_configuration(Settings& settings, std::optional<int> world) {
 Arrangement read(Settings& settings, std::optional<int> world) {
     if (settings.values().contains("tensor_parallel") || settings.values().contains("expert_parallel"))
         return read_configuration(settings, world);
+    for (const auto* name : {"train_batch_size", "train_micro_batch_size_per_gpu", "zero_optimization"})
+        if (settings.values().contains(name))
+            throw UsageError(cat("the configuration has ", name,
+                                 ", but neither tensor_parallel nor expert_parallel, so it gives no layout; "
+                                 "if all ranks are data "
+                                 "parallel, write data=N"));
     // The arguments of PipeModelDataParallelTopology.
     const auto sizes = SizesOfAxes{{"pipe", "num_pp"}, {"data", "num_dp"}, {"model", "num_mp"}};
     if (has_sizes(settings, sizes)) return topology_of_sizes(settings, sizes, world);
@@ -93,6 +99,8 @@ Framework deepspeed() {
     constexpr auto experts =
         "DeepSpeed's configuration folds experts over one stage, with expert_tensor_parallel_size=1; other "
         "experts are set at the MoE layer";
+    constexpr auto groups =
+        "PipelineParallelGrid's dp_group is along data only; average gradients over this axis in the trainer";
     constexpr auto replicas =
         "DeepSpeed sets sharding in its configuration (zero_optimization), not in the topology";
     return {.name = "deepspeed",
@@ -106,6 +114,7 @@ Framework deepspeed() {
                     {"etp", experts},
                     {"dp_replicate", replicas},
                     {"dp_shard", replicas}},
+            .notes = {{"cp", groups}, {"sp", groups}},
             .version = "0.19.8"};
 }
 

@@ -25,6 +25,30 @@ constexpr std::pair<const char*, int megatron::Sizes::*> numbers[] = {
     {"expert_model_parallel_size", &megatron::Sizes::expert_model_parallel_size},
     {"num_distributed_optimizer_instances", &megatron::Sizes::num_distributed_optimizer_instances}};
 
+constexpr auto per_stage = "num_layers_per_virtual_pipeline_stage";
+
+/// The virtual stages of a rank, where a flag counts the layers of one; Megatron's None for one stage.
+std::optional<int> stages_of_layers(Settings& settings, const megatron::Sizes& sizes) {
+    const auto each = settings.size(per_stage);
+    const auto* stages = "num_virtual_stages_per_pipeline_rank";
+    if (sizes.virtual_pipeline_model_parallel_size)
+        throw UsageError(cat(settings.shown(per_stage), " is another way to say ", settings.shown(stages),
+                             "; say it once"));
+    if (!settings.has("num_layers"))
+        throw UsageError(cat(settings.shown(per_stage), " counts layers; add ", settings.shown("num_layers"),
+                             ", or give ", settings.shown(stages)));
+    auto layers = settings.size("num_layers");
+    for (const auto* counted :
+         {"account_for_embedding_in_pipeline_split", "account_for_loss_in_pipeline_split"})
+        layers += settings.flag(counted).value_or(false) ? 1 : 0;
+    const auto pp = sizes.pipeline_model_parallel_size;
+    if (layers % pp != 0 || layers / pp % each != 0)
+        throw UsageError(cat(settings.shown(per_stage), " is ", each,
+                             ", which must divide the layers of a rank: ", layers, " over ", pp, " stages"));
+    const auto found = layers / pp / each;
+    return found > 1 ? std::optional(found) : std::nullopt;
+}
+
 megatron::Sizes sizes_in(Settings& settings) {
     auto sizes = megatron::Sizes{};
     for (const auto& [name, size] : numbers) sizes.*size = settings.size(name);
@@ -38,10 +62,8 @@ megatron::Sizes sizes_in(Settings& settings) {
     if (settings.flag("use_tp_pp_dp_mapping").value_or(false)) sizes.order = mapped_order;
     settings.ignore({"use_distributed_optimizer", "sequence_parallel", "pipeline_model_parallel_layout",
                      "pipeline_model_parallel_comm_backend"});
-    if (settings.has("num_layers_per_virtual_pipeline_stage"))
-        throw UsageError(cat(settings.shown("num_layers_per_virtual_pipeline_stage"),
-                             " counts layers, of which nothing is known here; give ",
-                             settings.shown("num_virtual_stages_per_pipeline_rank")));
+    if (settings.has(per_stage))
+        sizes.virtual_pipeline_model_parallel_size = stages_of_layers(settings, sizes);
     return sizes;
 }
 

@@ -28,8 +28,22 @@ bool has_sizes(Settings& settings, const SizesOfAxes& sizes) {
 
 Arrangement topology_of_sizes(Settings& settings, const SizesOfAxes& sizes, std::optional<int> world) {
     auto axes = std::vector<std::pair<std::string, int>>{};
-    for (const auto& [axis, size] : sizes) axes.emplace_back(axis, settings.size(size));
-    return checked_world({{plain_mesh(axes)}}, settings, world);
+    auto missing = std::string_view{};
+    auto ranks = std::int64_t{1};
+    for (const auto& [axis, size] : sizes) {
+        axes.emplace_back(axis, settings.size(size));
+        ranks *= axes.back().second;
+        const auto is_argument =
+            settings.call() != "PipeDataParallelTopology" || axis == "pipe" || axis == "data";
+        if (!settings.call().empty() && is_argument && !settings.has(size)) missing = size;
+    }
+    const auto known = world_of(settings, world);
+    settings.finish();  // what is missing may be misspelt
+    if (!missing.empty())
+        throw UsageError(cat(settings.call(), " needs ", missing, "; add ", missing, "=",
+                             known && *known % ranks == 0 ? *known / ranks : 1));
+    check_world(ranks, known);
+    return {{plain_mesh(axes)}};
 }
 
 Json topology_of(Settings& settings, std::optional<int> world, std::string_view tensor) {

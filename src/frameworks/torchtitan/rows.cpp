@@ -43,15 +43,10 @@ std::optional<std::int64_t> ranks(const Given& given) {
 
 void check_first(Given& given) { given.derive("dp_shard", dims_of(given, 1).dp_shard); }
 
-/// True where experts find their ranks among `region` ranks, which are dp_shard * cp * tp.
-bool has_room(int region, int tp, int ep, int etp) {
-    return (etp == tp || etp == 1) && region % (std::int64_t{ep} * etp) == 0;
-}
-
 void check_flags(const Given& given) {
     const auto ep = given.number("ep"), etp = given.number(experts_tp), tp = given.number("tp");
     const auto region = given.number("dp_shard") * given.number("cp") * tp;
-    if (ep > 1 && !has_room(region, tp, ep, etp))
+    if (ep > 1 && ((etp != tp && etp != 1) || region % (std::int64_t{ep} * etp) != 0))
         throw UsageError(cat("expert_parallel_degree is ", ep, " and ", experts_tp, " ", etp,
                              "; the second is 1 or the tensor parallel degree ", tp,
                              ", and their product divides dp_shard * cp * tp, which is ", region));
@@ -76,7 +71,9 @@ void extend(const Given& given, std::vector<MeshRow>& meshes, std::vector<KindRo
 std::optional<Mesh> experts(const Given& given, const Mesh& mesh) {
     const auto pp = mesh.size("pp"), ep = given.number("ep"), etp = given.number(experts_tp);
     if (ep == 1) return std::nullopt;
-    return Mesh{{"pp", pp}, {"edp", mesh.size() / (pp * ep * etp)}, {"ep", ep}, {"etp", etp}};
+    const auto edp = mesh.size() / (pp * ep * etp);
+    if (etp == 1) return Mesh{{"pp", pp}, {"edp", edp}, {"ep", ep}};
+    return Mesh{{"pp", pp}, {"edp", edp}, {"ep", ep}, {"etp", etp}};
 }
 
 Values write(const std::vector<Mesh>& meshes) {
@@ -87,16 +84,11 @@ Values write(const std::vector<Mesh>& meshes) {
     for (const auto* axis : {"pp", "dp_replicate", "cp", "tp"})
         values.emplace_back(axis, size_of(dense, axis));
     for (const auto& mesh : meshes)
-        if (const auto ep = size_of(mesh, "ep");
-            mesh.find("ep") && size_of(mesh, "etp") == 1 && has_room(region, tp, ep, 1))
-            values.emplace_back("ep", ep);
+        if (const auto ep = size_of(mesh, "ep"); ep > 1 && region % ep == 0) values.emplace_back("ep", ep);
     return values;
 }
 
 std::vector<Call> calls(const Given& given) {
-    if (const auto etp = given.number(experts_tp); etp > 1 && given.number("ep") > 1)
-        throw rankmesh::Error(cat("torchtitan's ParallelDims has no ", experts_tp, " any more, and etp is ",
-                                  etp, "; give experts with etp=1"));
     auto all = std::vector<Call>{};
     for (const auto& name : RankInfo(dims_of(given), 0).mesh_dim_names())
         all.push_back({cat("get_mesh(\"", name, "\")"), "get_mesh", {{"dims", name}}});
@@ -113,10 +105,8 @@ AccessorRow called(AccessorRow row) {
 Framework torchtitan() {
     using namespace of_torchtitan;
     using Class = RankInfo;
-    constexpr auto experts_why =
-        "torchtitan's experts are runs of dp_shard, cp and tp, and since 2026 none of them is cut over "
-        "tensor "
-        "parallel ranks";
+    constexpr auto experts_why = "torchtitan's experts are runs of dp_shard, cp and tp";
+    constexpr auto etp_why = "torchtitan 0.3.0 has no tensor parallelism of experts; give etp=1";
     const auto degree = [](const char* axis, const char* flag) {
         return Setting{.name = axis, .axis = axis, .flag = flag};
     };
@@ -189,7 +179,7 @@ Framework torchtitan() {
         .extend = extend,
         .why = {{"ep", experts_why},
                 {"edp", experts_why},
-                {"etp", experts_why},
+                {"etp", etp_why},
                 {"virtual pipeline stages",
                  "torchtitan's stages follow from pipeline_parallel_layers_per_stage"}},
         .experts = experts,
