@@ -147,7 +147,10 @@ def test_halo_when_it_cannot_be_exchanged_says_why() -> None:
             (lambda: me.halo(field, ["x"], 2), "dimension 0 of the field has 5 cells; it takes 6 or more"),
             (lambda: me.halo(field, ["x"], 0), "halo of width 0; ghost cells have one layer or more"),
             (lambda: me.halo(field, ["x", None, None]), "halo over 3 axes of a field of 2 dimensions"),
-            (lambda: me.halo(field, ["x", "y"]), "has no axis, pick, separate communicator or set of local ranks named 'y'"),
+            (
+                lambda: me.halo(field, ["x", "y"]),
+                "has no axis, pick, separate communicator or set of local ranks named 'y'",
+            ),
             (lambda: me.halo(b"abc", ["x"]), "the field of halo is read-only"),
             (lambda: me.neighbor_all_to_all(["x"], [field], [field]), "it takes two an axis, 2 in and 2 out"),
         ]
