@@ -54,9 +54,9 @@ TEST(CheckSubcommand, SaysWhatEachEngineNeeds) {
               "each rank has 4 communicators\n"
               "\n"
               "mpi  ok 4 communicators; no limit is known\n"
-              "gloo ok 22 connections, each a file descriptor; the limit here is 20000\n"
-              "nccl ok 5 communicators, 1 of all ranks, from 1 unique id; the memory that they\n"
-              "        take is known at join\n");
+              "gloo ok 22 connections, each a file descriptor; the limit on this host is 20000\n"
+              "nccl ok 5 communicators, one of all ranks, from 1 unique id; the join tells how\n"
+              "        much memory they take\n");
 }
 
 TEST(CheckSubcommand, TakesNoMoreForAMillionRanks) {
