@@ -47,6 +47,26 @@ std::string verdict_text(const Cluster& cluster, const ClusterReport::Rule& rule
     return text;
 }
 
+/// Returns a sentence for each axis without a default rule. `--keep` replaces the default rules, so it
+/// repeats them.
+std::vector<std::string> unchecked(const Cluster& cluster, const ClusterReport& report) {
+    auto lines = std::vector<std::string>{};
+    auto axes = std::vector<std::string>{};
+    auto flags = std::string{};
+    for (const auto& rule : report.rules) {
+        axes.push_back(joined(rule.keep.axes, ","));
+        flags += fmt::format(" --keep {}:{}", axes.back(), rule.keep.level);
+    }
+    for (const auto& axis : report.unruled) {
+        axes.push_back(axis);
+        const auto level = name_of(cluster, fastest_level(cluster).value());
+        lines.push_back(fmt::format(
+            "{} is not checked: {} not fit into one {}; to check it, add{} --keep {}:{}", axis,
+            axes.size() == 1 ? "it does" : joined(axes, ",") + " together do", level, flags, axis, level));
+    }
+    return lines;
+}
+
 /// Returns why a rule holds or fails, and what to do.
 std::string why(const Mesh& mesh, const ClusterReport::Rule& rule) {
     const auto axes = joined(rule.keep.axes, ",");
@@ -212,10 +232,8 @@ void print_report(const Cluster& cluster, const Topology& topology, const Cluste
                                       : fmt::format("rank {} has no device: there are devices 0..{}",
                                                     report.last_rank, report.devices - 1));
     for (const auto& rule : report.rules) line(rule.holds(), of_cluster_output::verdict_text(cluster, rule));
-    for (const auto& axis : report.unruled)
-        line(true,
-             fmt::format("no rule for {}: it does not fit into the fastest level, beside the axes above",
-                         axis));
+    for (const auto& text : of_cluster_output::unchecked(cluster, report))
+        output.print("{}\n", folded(text, 3, width));
     if (!report.costs.empty()) of_cluster_output::print_costs(cluster, report, output);
     if (!explain) return;
     const auto& mesh = std::visit([](const auto& known) -> const Mesh& { return mesh_of(known); }, topology);

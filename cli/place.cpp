@@ -109,10 +109,10 @@ void print_for_launcher(const Cluster& cluster, const std::string& form, const s
         lengths.push_back(end - first);
         if (seen[static_cast<std::size_t>(unit(first))])
             throw Error(
-                fmt::format("torchrun gives consecutive ranks to each node, but {} should "
-                            "run rank {} and earlier ranks that are not next to it; use the mesh of --as "
-                            "mesh in the program, or use --as rankfile or hostfile",
-                            host(devices[first]), first));
+                fmt::format("torchrun gives each node consecutive ranks, but here {} has rank {} and earlier "
+                            "ranks without rank {}; declare the mesh that --as mesh prints, or use --as "
+                            "rankfile or hostfile",
+                            host(devices[first]), first, first - 1));
         seen[static_cast<std::size_t>(unit(first))] = true;
         if (lengths.back() != lengths.front())
             throw Error(fmt::format(

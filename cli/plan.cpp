@@ -146,10 +146,9 @@ void print_reasons(const plan::Answer& answer, Output& output) {
         say(fmt::format("helps: {} gains {} %{}{}", help.what, percent_text(help.gain),
                         help.how.empty() ? "" : ", with ", help.how));
     say(
-        fmt::format("looked at: {} layouts with even stages on {} meshes, and those with uneven stages or "
-                    "some layers computed again; {} were "
-                    "computed, bounds ruled out the others",
-                    answer.found->layouts, answer.found->meshes, answer.found->evaluated));
+        fmt::format("looked at: {} meshes with {} layouts of even stages, and more with uneven stages or "
+                    "partial recomputation; step times were computed for {}, and bounds exclude the others",
+                    answer.found->meshes, answer.found->layouts, answer.found->evaluated));
 }
 
 void print_parts(const plan::Planned& planned, std::int64_t capacity, Output& output) {

@@ -54,9 +54,9 @@ TEST(CheckSubcommand, SaysWhatEachEngineNeeds) {
               "each rank has 4 communicators\n"
               "\n"
               "mpi  ok 4 communicators; no limit is known\n"
-              "gloo ok 22 connections, each a file descriptor; the limit here is 20000\n"
-              "nccl ok 5 communicators, 1 of all ranks, from 1 unique id; the memory that they\n"
-              "        take is known at join\n");
+              "gloo ok 22 connections, each a file descriptor; the limit on this host is 20000\n"
+              "nccl ok 5 communicators, one of all ranks, from 1 unique id; the join tells how\n"
+              "        much memory they take\n");
 }
 
 TEST(CheckSubcommand, TakesNoMoreForAMillionRanks) {
@@ -180,7 +180,10 @@ TEST(CheckSubcommand, SaysWhyARuleCannotHold) {
     expect_said(text("'dp=4 tp=4' --on 'node:4 gpu:4' --keep tp:node"),
                 "\ntp in one node: No group along tp needs the link of a node.\n");
     expect_said(text("'dp=4 cp=2 tp=4' --on 'node:8 gpu:4'"),
-                "\nok no rule for cp: it does not fit into the fastest level, beside the axes above\n");
+                "\ncp is not checked: tp,cp together do not fit into one node; to check it, add "
+                "--keep tp:node --keep cp:node\n");
+    expect_said(text("'dp=2 tp=8' --on 'node:4 gpu:4'"),
+                "\ntp is not checked: it does not fit into one node; to check it, add --keep tp:node\n");
     expect_said(text("'dp=4 tp=4' --on 'node:5 gpu:4'"), "\nok 16 ranks on 20 devices, 4 idle\n");
     const auto outside = check("'dp=4 tp=4' --on 'node:3 gpu:4'");
     expect_said(outside.output, "\nNO rank 15 has no device: there are devices 0..11\n");

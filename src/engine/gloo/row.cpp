@@ -46,7 +46,7 @@ EngineNeed need_of_gloo(const JoinCost& cost) {
         if (set.communicator == static_cast<int>(groups.size()))
             groups.push_back({set.label, set.group_size});
     const auto found = descriptors_of(groups);
-    const auto limit = found.limit ? cat("; the limit here is ", *found.limit) : "";
+    const auto limit = found.limit ? cat("; the limit on this host is ", *found.limit) : "";
     return {.engine = "gloo",
             .text = found.shortage.empty()
                         ? cat(counted(found.connections, "connection"), ", each a file descriptor", limit)

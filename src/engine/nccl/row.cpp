@@ -18,8 +18,8 @@ EngineNeed need_of_nccl(const JoinCost& cost) {
     const auto ids = cost.joins ? nccl_id_count(cost.world) : 0;
     auto text = counted(cost.communicators + root, "communicator");
     if (root > 0)
-        append(text, cat(", ", root, " of all ranks, from ", counted(ids, "unique id"),
-                         "; the memory that they take is known at join"));
+        append(text, cat(", one of all ranks, from ", counted(ids, "unique id"),
+                         "; the join tells how much memory they take"));
     return {.engine = "nccl",
             .text = text,
             .amounts = {{.of = "communicators", .count = cost.communicators + root, .outside = root},
