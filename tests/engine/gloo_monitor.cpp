@@ -6,6 +6,7 @@
 
 #include <barrier>
 #include <chrono>
+#include <future>
 #include <memory>
 #include <string>
 #include <thread>
@@ -57,4 +58,48 @@ TEST(PeerMonitor, RanksThatLeaveAtTheSameTimeDoNotTakeEachOtherForLost) {
             connections.reset();
             EXPECT_EQ(ended->ranks(), std::vector<int>{}) << "on rank " << rank;
         });
+}
+
+// The reads are for 200 us, so on a busy machine some come too late.
+TEST(Connections, Wait_WhenGloosThreadIsBusy_ReadsItself) {
+    constexpr auto messages = 50;
+    auto read_early = 0;
+    on_connected_ranks(2, [&](int rank, std::shared_ptr<Connections> connections) {
+        const auto network = Network::on("127.0.0.2");
+        for (int i = 1; i <= messages; ++i) {
+            const auto mark = Connections::Mark(static_cast<std::uint64_t>(i));
+            auto value = rank == 0 ? i : 0;
+            const auto buffer = connections->buffer(&value, sizeof value);
+            if (rank == 0) {
+                buffer->send(1, 1);
+                buffer->waitSend();
+                continue;
+            }
+            auto held = std::promise<void>{}, read = std::promise<void>{};
+            auto holder = std::jthread([&] {
+                network->run([&] {
+                    held.set_value();
+                    const auto found = read.get_future().wait_for(std::chrono::milliseconds(20));
+                    read_early += found == std::future_status::ready ? 1 : 0;
+                });
+            });
+            held.get_future().wait();
+            const auto polling = Connections::Polling();
+            buffer->recv(0, 1);
+            buffer->waitRecv();
+            read.set_value();
+            EXPECT_EQ(value, i);
+        }
+    });
+    EXPECT_GT(read_early, 0);
+}
+
+TEST(Network, HasProcessors_WhenAWorldHasMoreRanksHere_IsFalse) {
+    auto network = Network("127.0.0.3");
+    network.expect(static_cast<int>(std::thread::hardware_concurrency()));
+    EXPECT_TRUE(network.has_processors());
+    network.expect(static_cast<int>(std::thread::hardware_concurrency()) + 1);
+    EXPECT_FALSE(network.has_processors());
+    network.expect(1);
+    EXPECT_FALSE(network.has_processors());
 }
