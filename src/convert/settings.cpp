@@ -95,7 +95,7 @@ std::set<std::string, std::less<>> meaning_of(std::string_view name) {
 
 /// True for a name that can only be that of an axis's size.
 bool is_parallel_size(std::string_view name) {
-    static const auto axes = std::set<std::string, std::less<>>{"cp", "dp",        "edp",   "ep", "etp", "mp",
+    static const auto axes = std::set<std::string, std::less<>>{"cp", "dp",        "edp",   "ep", "etp",
                                                                 "pp", "replicate", "shard", "sp", "tp"};
     const auto meaning = meaning_of(name);
     return !meaning.empty() && std::ranges::includes(axes, meaning);

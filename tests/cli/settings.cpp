@@ -155,7 +155,9 @@ TEST_F(Files, ThatSayNothingAreNoLayout) {
               "rankmesh: picotron has no setting 'tensor_parallel_size' that places ranks; did you mean "
               "'tp_size'?\n");
     EXPECT_EQ(say("picotron", R"({"distributed": {"tp_size": 4, "mp": 2}})"),
-              "rankmesh: picotron has no setting 'mp' that places ranks; settings are cp_size, "
+              "rankmesh: picotron has no setting 'mp' that places ranks; did you mean 'tp_size'?\n");
+    EXPECT_EQ(say("picotron", R"({"distributed": {"tp_size": 4, "ep": 2}})"),
+              "rankmesh: picotron has no setting 'ep' that places ranks; settings are cp_size, "
               "dp_size, pp_engine, pp_size, tp_size\n");
     EXPECT_EQ(say("picotron", R"({"distributed": [2]})"),
               "rankmesh: distributed is [2]; it must be a table of settings\n");
