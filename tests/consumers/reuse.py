@@ -33,7 +33,7 @@ def theirs_for(path: str) -> str:
 
 def that_matter(said: list[str]) -> list[str]:
     """The words that decide what an object holds."""
-    return [word for word in said if word != "-Werror"]
+    return [word for word in said if word != "-Werror" and not word.startswith("--param=ggc-")]
 
 
 def option(name: str) -> str:
