@@ -36,23 +36,29 @@ inline std::pair<std::string_view, std::string_view> name_and_value(std::string_
     return {word.substr(0, equals), word.substr(std::min(equals + 1, word.size()))};
 }
 
+/// Calls `read` with each word of a text; blanks and commas separate words.
+template <class Read>
+void for_each_word(std::string_view text, const Read& read) {
+    constexpr auto blanks = std::string_view(" \t\n\r,");
+    for (auto at = text.find_first_not_of(blanks); at != std::string_view::npos;) {
+        const auto end = std::min(text.size(), text.find_first_of(blanks, at));
+        read(text.substr(at, end - at));
+        at = text.find_first_not_of(blanks, end);
+    }
+}
+
 /// Calls `read` with each word of a layout, and returns their names. Throws UsageError if there is none, or a
 /// name twice.
 template <class Read>
 std::vector<std::string_view> read_words(std::string_view text, std::string_view example, const Read& read) {
     auto seen = std::vector<std::string_view>{};
-    constexpr auto blanks = std::string_view(" \t\n\r,");
-    for (auto at = text.find_first_not_of(blanks); at != std::string_view::npos;
-         at = text.find_first_not_of(blanks, at)) {
-        const auto end = std::min(text.size(), text.find_first_of(blanks, at));
-        const auto word = text.substr(at, end - at);
-        at = end;
+    for_each_word(text, [&](std::string_view word) {
         const auto name = name_and_value(word).first;
         if (std::ranges::find(seen, name) != seen.end())
             throw UsageError(detail::cat("the layout gives ", name, " twice; give it once"));
         read(word);
         seen.push_back(name);
-    }
+    });
     if (seen.empty()) throw UsageError(detail::cat("the layout is empty; write one such as ", example));
     return seen;
 }

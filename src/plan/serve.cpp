@@ -177,7 +177,7 @@ struct Load {
 };
 
 /// The parts of a pass, in the order in which they are shown.
-enum Part { compute, memory_, tp_, dcp_, ep_, pp_ };
+enum class Part { compute, memory, tp, dcp, ep, pp };
 
 /// Adds the communication of one layer.
 template <class Add>
@@ -190,16 +190,16 @@ void communicate(const Job& job, const ServeLayout& layout, const Sizes& sizes, 
     // An all-reduce after attention and one after the feed-forward network (Shoeybi et al., arXiv
     // 1909.08053).
     const auto reduced = 4 * state * (tp - 1) / tp;
-    add(tp_, reduced, [&](const Rates& r) { return 4 * r.ring(reduced / 4, tp, 1); });
+    add(Part::tp, reduced, [&](const Rates& r) { return 4 * r.ring(reduced / 4, tp, 1); });
     if (load.decodes && dcp > 1) {
         // All heads of the group see each part of the cache; their results are reduced.
         const auto sent = 2 * load.tokens * sizes.heads * (sizes.query + sizes.value) * (dcp - 1);
-        add(dcp_, sent, [&](const Rates& r) { return 2 * r.ring(sent / 2, dcp, 1); });
+        add(Part::dcp, sent, [&](const Rates& r) { return 2 * r.ring(sent / 2, dcp, 1); });
     }
     if (!has_experts || layout.dp == 1) return;
     if (layout.ep == 1) {  // every rank has a slice of all experts: tokens are gathered, results reduced
         const auto sent = 2 * state * (dp - 1);
-        return add(ep_, sent, [&](const Rates& r) { return 2 * r.ring(sent / 2, dp, tp); });
+        return add(Part::ep, sent, [&](const Rates& r) { return 2 * r.ring(sent / 2, dp, tp); });
     }
     // Tokens go to their experts, in FP8 if weights are, and come back in bfloat16.
     const auto ranks = tp * dp, nodes = std::max(1.0, ranks / job.machine.node);
@@ -207,7 +207,7 @@ void communicate(const Job& job, const ServeLayout& layout, const Sizes& sizes, 
     const auto once = std::min(nodes * (1 - std::pow(1 - 1 / nodes, m.top_k)),
                                m.most_nodes > 0 ? m.most_nodes : 1.0 * m.top_k);
     const auto sent = elements * m.top_k * (sizes.bytes + 2) * (ranks - 1) / ranks;
-    add(ep_, sent, [&](const Rates& r) {
+    add(Part::ep, sent, [&](const Rates& r) {
         // A token leaves for each node once at best, for each expert by itself at worst.
         const auto copies = r.all_to_all > 0 ? m.top_k : once;
         const auto outside = elements * copies * (sizes.bytes + 2) * (nodes - 1) / nodes;
@@ -220,16 +220,16 @@ Pass pass(const Job& job, const ServeLayout& layout, const Sizes& sizes, const L
     const auto low = Rates(job, layout.fp8_cache, false), high = Rates(job, layout.fp8_cache, true);
     auto made = Pass{.parts = {{"compute"}, {"memory"}, {"tp"}, {"dcp"}, {"ep"}, {"pp"}}};
     const auto add = [&](Part name, double amount, const auto& seconds) {
-        auto& part = made.parts[name];
+        auto& part = made.parts[static_cast<std::size_t>(name)];
         part.amount += amount;
         part.low += seconds(low);
         part.high += seconds(high);
     };
     const auto multiply = [&](double flops, double Rates::*rate) {
-        add(compute, flops, [&](const Rates& r) { return flops / (r.*rate); });
+        add(Part::compute, flops, [&](const Rates& r) { return flops / (r.*rate); });
     };
     const auto read = [&](double bytes) {
-        add(memory_, bytes, [&](const Rates& r) { return bytes / r.memory; });
+        add(Part::memory, bytes, [&](const Rates& r) { return bytes / r.memory; });
     };
     const auto tp = static_cast<double>(layout.tp);
     // Experts that get a token, if all are equally likely.
@@ -254,10 +254,10 @@ Pass pass(const Job& job, const ServeLayout& layout, const Sizes& sizes, const L
     multiply(2 * load.last * logits, &Rates::head);
     read(2 * logits);
     const auto gathered = 2 * load.last * m.vocabulary * (tp - 1) / tp;
-    add(tp_, gathered, [&](const Rates& r) { return r.ring(gathered, tp, 1); });
+    add(Part::tp, gathered, [&](const Rates& r) { return r.ring(gathered, tp, 1); });
     const auto sent = 4 * load.tokens * m.hidden / tp * (layout.pp - 1);  // the state and its residual
     const auto crosses = tp * layout.dp >= job.machine.node;
-    add(pp_, sent, [&](const Rates& r) {
+    add(Part::pp, sent, [&](const Rates& r) {
         return sent / (crosses ? r.scale_out : r.scale_up) + (layout.pp - 1) * r.all_to_all;
     });
     std::erase_if(made.parts, [](const ServePart& part) { return part.amount <= 0; });

@@ -8,6 +8,7 @@
 #include <rankmesh/plan/read.hpp>
 
 #include "formats/text.hpp"
+#include "plan/names.hpp"
 #include "plan/read/fields.hpp"
 
 namespace rankmesh::plan {
@@ -67,12 +68,7 @@ Model of_line(std::string_view text, const std::string& source) {
     using namespace of_line_text;
     auto model = Model{};
     auto seen = std::vector<std::string_view>{};
-    constexpr auto blanks = std::string_view(" \t\n\r,");
-    for (auto at = text.find_first_not_of(blanks); at != std::string_view::npos;
-         at = text.find_first_not_of(blanks, at)) {
-        const auto end = std::min(text.size(), text.find_first_of(blanks, at));
-        const auto word = text.substr(at, end - at);
-        at = end;
+    for_each_word(text, [&](std::string_view word) {
         const auto equals = word.find('=');
         const auto name = plain(word.substr(0, equals));
         const auto value = equals == std::string_view::npos ? std::string_view() : word.substr(equals + 1);
@@ -98,7 +94,7 @@ Model of_line(std::string_view text, const std::string& source) {
                                  detail::listed(words), did_you_mean(name, names)));
         }
         seen.push_back(name);
-    }
+    });
     const auto has = [&](std::string_view name) { return std::ranges::find(seen, name) != seen.end(); };
     for (const auto* name : {"layers", "hidden", "heads", "vocab"})
         if (!has(name)) throw UsageError(cat(source, ": has no ", name, "; add ", name, "=N"));
