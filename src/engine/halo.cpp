@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <rankmesh/engine/halo.hpp>
 
+#include <algorithm>
 #include <optional>
 #include <utility>
 #include <vector>

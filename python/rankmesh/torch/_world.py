@@ -115,9 +115,9 @@ class Groups:
 
     def connecting(self, where: Where) -> AbstractContextManager[None]:
         """A context in which all ranks of the world create their groups; it ends when all of them are connected."""
-        everyone = Group(range(self.size))
-        meet = None if self._store is None else lambda: self.meet("init", "connected", everyone, None, where)
-        return connecting_until(meet)
+        if self._store is None:
+            return connecting_until(None)
+        return connecting_until(lambda: self.meet("init", "connected", Group(range(self.size)), None, where))
 
     def made(self, group: dist.ProcessGroup) -> bool:
         """Returns True if this object created a group and has not destroyed it, and the group has several ranks."""

@@ -93,7 +93,7 @@ Report check(nb::handle given, nb::handle over, nb::handle axes, nb::handle worl
         size = placement.size();
     } else {
         auto spec = nb::isinstance<Mesh>(given) ? MeshSpec(nb::cast<Mesh>(given))
-                                                : mesh_spec_of(nb::cast(text_of(given, "a mesh")));
+                                                : mesh_spec_in(text_of(given, "a mesh"));
         mesh = world.is_none() ? spec.resolve() : spec.resolve(int_of(world, "the size of the world"));
         declaration.mesh = mesh;
         report.mesh = to_string(mesh);

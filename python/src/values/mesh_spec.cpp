@@ -43,17 +43,17 @@ NamedSizes axes_from(nb::handle given, const nb::kwargs& keywords) {
     return axes;
 }
 
+MeshSpec mesh_spec_in(const std::string& text) {
+    if (text.find(';') != std::string::npos)
+        throw UsageError(cat("the mesh ", detail::in_quotes(text),
+                             " has a ';', but one mesh is needed here; rankmesh.convert takes the experts' "
+                             "mesh after ';'"));
+    return MeshSpec::parse(text);
+}
+
 MeshSpec mesh_spec_of(nb::handle given) {
     if (nb::isinstance<Mesh>(given)) return nb::cast<Mesh>(given);
-    if (nb::isinstance<nb::str>(given)) {
-        const auto text = text_of(given, "a mesh");
-        if (text.find(';') != std::string::npos)
-            throw UsageError(
-                cat("the mesh ", detail::in_quotes(text),
-                    " has a ';', but one mesh is needed here; rankmesh.convert takes the experts' "
-                    "mesh after ';'"));
-        return MeshSpec::parse(text);
-    }
+    if (nb::isinstance<nb::str>(given)) return mesh_spec_in(text_of(given, "a mesh"));
     return MeshSpec(axes_from(given, nb::kwargs()).all());
 }
 
