@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <functional>
 #include <future>
@@ -314,6 +315,38 @@ TEST(Threads, ARankThatCatchesItsOwnExceptionHasFailedTheMemberItLeft) {
         world.join({{"dp", rest}}).on("dp").barrier();  // the world itself is well
     });
     EXPECT_EQ(lost, 2);
+}
+
+TEST(Threads, RanksThatThrow_BreakTheirOwnGroups_AndNoOthers) {
+    // Every set of ranks throws that leaves others; each of those calls on every communicator that it has.
+    // A member that outlives its program tells nobody that its rank leaves; the end of the program does.
+    for (unsigned i = 2; i < 30; ++i) {
+        const auto outlives = i % 2 == 1;
+        const auto throws = [&](int rank) { return (i / 2 >> rank & 1U) != 0; };
+        SCOPED_TRACE(i);
+        auto left = std::vector<int>{};
+        for (int rank = 0; rank < 4; ++rank)
+            if (!throws(rank)) left.push_back(rank);
+        auto members = std::array<std::optional<Member>, 4>{};
+        const auto error = error_of<std::runtime_error>(4, [&](World& world) {
+            auto me = world.join({{"dp", 2}, {"tp", 2}});
+            if (throws(world.rank())) {
+                if (outlives) members[static_cast<std::size_t>(world.rank())] = std::move(me);
+                throw std::runtime_error("boom");
+            }
+            EXPECT_THROW(world.join({{"dp", rest}}), PeerLost);  // returns once a rank has left
+            for (const auto* axis : {"dp", "tp"}) {
+                auto on = me.on(axis);
+                if (std::ranges::any_of(on.world_ranks(), throws))
+                    EXPECT_THROW(on.barrier(), PeerLost);
+                else
+                    EXPECT_NO_THROW(on.barrier());
+            }
+            EXPECT_NO_THROW(me.group(left).barrier());
+            EXPECT_NO_THROW(world.sub(left).join({{"dp", rest}}).on("dp").barrier());
+        });
+        EXPECT_STREQ(error.what(), "boom");
+    }
 }
 
 TEST(Threads, ARankThatEndsBecauseOfAnotherNamesItToThoseThatWait) {

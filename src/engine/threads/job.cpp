@@ -81,15 +81,12 @@ int Job::number_of(int parents_rank) const {
 
 std::shared_ptr<SharedGroup> Job::group(int rank, const std::string& key, const std::vector<int>& ranks) {
     const auto lock = std::lock_guard(mutex_);
-    if (failed_) {
-        auto group = group_of(ranks);
-        group->fail(failed_->second);
-        return group;
-    }
     const auto name = std::pair(key, ranks.front());
     auto& entry = groups_[name];
     if (!entry.object) {
         entry.object = group_of(ranks);
+        for (const auto& [gone, why] : failed_)
+            if (contains(ranks, gone)) entry.object->fail(why);
         for (auto gone : ended_) entry.object->end(gone, how_ended(gone));
     }
     auto group = entry.object;
@@ -115,9 +112,7 @@ std::shared_ptr<Job> Job::sub(int rank, const std::vector<int>& ranks, int turn)
         entry.object = std::make_shared<Job>(static_cast<int>(ranks.size()), shared_from_this(), ranks);
         std::erase_if(subs_, [](const auto& weak) { return weak.expired(); });
         subs_.push_back(entry.object);
-        if (failed_)
-            entry.object->fail(entry.object->number_of(failed_->first),
-                               entry.object->of_parent(failed_->first, failed_->second));
+        for (const auto& [gone, why] : failed_) entry.object->fail_by_parent(gone, why);
         for (auto gone : ended_)  // before it made its own
             if (const auto number = entry.object->number_of(gone); number >= 0) entry.object->end(number);
     }
@@ -127,29 +122,30 @@ std::shared_ptr<Job> Job::sub(int rank, const std::vector<int>& ranks, int turn)
     return job;
 }
 
-Failure Job::of_parent(int rank, Failure failure) const {
+void Job::fail_by_parent(int rank, Failure failure) noexcept {
+    const auto number = number_of(rank);
+    if (number < 0) return;
     for (auto* ranks : {&failure.lost, &failure.arrived, &failure.missing}) {
         for (auto& each : *ranks) each = number_of(each);
         std::erase(*ranks, -1);
     }
-    const auto names_none = failure.lost.empty() && failure.missing.empty();
-    if (const auto number = number_of(rank); names_none && number >= 0)
+    if (failure.lost.empty() && failure.missing.empty())
         failure = {.kind = Failure::Kind::left, .why = failure.why, .lost = {number}};
-    return failure;
+    fail(number, failure);
 }
 
 void Job::fail(int rank, const Failure& why) noexcept {
     const auto lock = std::lock_guard(mutex_);
     depart(rank, why);
-    if (failed_) return;
-    failed_ = std::pair(rank, why);
+    if (std::ranges::find(failed_, rank, &std::pair<int, Failure>::first) != failed_.end()) return;
+    failed_.emplace_back(rank, why);
     world->fail(why);
-    for (auto& [name, entry] : groups_) entry.object->fail(why);
-    for (auto& own : alive_)
-        for (auto& weak : own)
-            if (auto group = weak.lock()) group->fail(why);
+    for (auto& [name, entry] : groups_)
+        if (contains(entry.object->ranks(), rank)) entry.object->fail(why);
+    for (auto& weak : alive_[static_cast<std::size_t>(rank)])
+        if (auto group = weak.lock()) group->fail(why);
     for (auto& weak : subs_)
-        if (auto sub = weak.lock()) sub->fail(sub->number_of(rank), sub->of_parent(rank, why));
+        if (auto sub = weak.lock()) sub->fail_by_parent(rank, why);
 }
 
 void Job::depart(int rank, const Failure& why) {
@@ -185,7 +181,7 @@ void Job::end(int rank) noexcept {
 std::vector<int> Job::ended() {
     const auto lock = std::lock_guard(mutex_);
     auto ranks = ended_;
-    if (failed_ && failed_->first >= 0) ranks.push_back(failed_->first);
+    for (const auto& [rank, why] : failed_) ranks.push_back(rank);
     return ranks;
 }
 

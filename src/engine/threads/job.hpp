@@ -71,7 +71,8 @@ public:
     std::shared_ptr<SharedGroup> group(int rank, const std::string& key, const std::vector<int>& ranks);
     /// The job of these ranks, the `turn`-th that they make; each of them calls this as `rank`.
     std::shared_ptr<Job> sub(int rank, const std::vector<int>& ranks, int turn);
-    /// Fails every group, existing and later ones, since a rank leaves; the first call decides the error.
+    /// Fails the groups of a rank, existing and later ones, since it leaves; its first call decides the
+    /// error.
     void fail(int rank, const Failure& why) noexcept;
 
     /// Records that the program of a rank has returned, which says how it ends.
@@ -80,7 +81,7 @@ public:
     /// PeerLost.
     void end(int rank) noexcept;
 
-    /// The ranks of whose world nothing is left, and the one that left it by an exception.
+    /// The ranks of whose world nothing is left, and those that left it by an exception.
     std::vector<int> ended();
 
     /// Records that a rank fails by an exception, before its peers can notice.
@@ -114,9 +115,8 @@ private:
     };
     std::string how_ended(int rank) const;
     void depart(int rank, const Failure& why);
-    /// The failure of a job that this one is a part of, for which a rank of that one leaves, with the numbers
-    /// of its ranks here.
-    Failure of_parent(int rank, Failure failure) const;
+    /// Fails the groups of a rank of the parent, if it has a rank here; `failure` names ranks of the parent.
+    void fail_by_parent(int rank, Failure failure) noexcept;
 
     using Entry = Shared<SharedGroup>;
     const std::weak_ptr<Job> parent_;  // the parent job, which outlives this one
@@ -130,9 +130,9 @@ private:
     std::map<std::pair<std::vector<int>, int>, Shared<Job>>
         making_;  // sub-jobs, until every rank has its own
     std::vector<std::weak_ptr<Job>> subs_;
-    std::optional<std::pair<int, Failure>> failed_;  // the rank that left first, and why
-    std::vector<bool> returned_;                     // by rank: its program
-    std::vector<int> ended_;                         // ranks of whose world nothing is left
+    std::vector<std::pair<int, Failure>> failed_;  // the ranks that left, the first first, and why
+    std::vector<bool> returned_;                   // by rank: its program
+    std::vector<int> ended_;                       // ranks of whose world nothing is left
 };
 
 }  // namespace rankmesh::detail
