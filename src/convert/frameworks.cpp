@@ -60,10 +60,14 @@ Arrangement read_all(const Framework& from, Settings settings, std::optional<int
 
 namespace {
 
-/// The same without what says nothing: a schedule is of pipelines of two ranks or more.
-Arrangement without_idle(Arrangement arrangement) {
-    if (size_of(arrangement.dense(), "pp") == 1)
-        std::erase_if(arrangement.extras, [](const auto& extra) { return extra.name == pipeline_schedule; });
+/// The same without a schedule that `to` runs unasked, as `back` was written, or that is of one stage.
+Arrangement without_unasked(Arrangement arrangement, const Framework& to, const Arrangement& back) {
+    const auto own = extra_of(back, virtual_stages) ? "Interleaved1F1B" : "1F1B";
+    const auto is_single = size_of(arrangement.dense(), "pp") == 1;
+    std::erase_if(arrangement.extras, [&](const auto& extra) {
+        return extra.name == pipeline_schedule &&
+               (is_single || (to.schedules_by_stages && extra.value == own));
+    });
     return arrangement;
 }
 
@@ -105,7 +109,7 @@ Expressed express(const Framework& to, const Arrangement& arrangement, bool call
     for (const auto& name : by_stride(asked.dense()))
         if (const auto note = to.notes.find(name); note != to.notes.end())
             expressed.notes.push_back(cat(name, "=", asked.dense().size(name), ": ", note->second));
-    expressed.comparison = compare(without_idle(asked), *expressed.back, why);
+    expressed.comparison = compare(without_unasked(asked, to, *expressed.back), *expressed.back, why);
     if (to.write_call && !call && expressed.comparison.moved > 0)
         if (const auto other = express(to, arrangement, true);
             other.document && other.comparison.moved < expressed.comparison.moved)

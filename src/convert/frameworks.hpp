@@ -45,6 +45,8 @@ struct Framework {
     std::map<std::string_view, std::string_view> notes = {};
     /// Writes what the framework's function is called with, where that can say more than its settings.
     std::function<Document(const Arrangement& arrangement)> write_call = {};
+    /// It runs 1F1B, interleaved if a rank has several virtual stages.
+    bool schedules_by_stages = false;
     std::string_view version = {};  ///< of the original that was compared
     bool own_names = false;         ///< axes keep the names that they have, whatever they are for
 };

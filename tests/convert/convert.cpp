@@ -270,7 +270,12 @@ TEST(Convert, KeepsAScheduleThatTheOtherHasAWordFor) {
     EXPECT_EQ(json["settings"]["parallelism"]["pipeline_parallel_schedule"], "GPipe");
     EXPECT_EQ(convert("picotron", "olmo", "pp_size=2 pp_engine=1f1b", 2)["settings"]["pp_config"]["schedule"],
               "1F1B");
-    EXPECT_EQ(convert("picotron", "megatron", "pp_size=2 pp_engine=1f1b", 2)["lost"].size(), 1U);
+    // Megatron and DeepSpeed run 1F1B unasked, Megatron interleaved with virtual stages.
+    for (const auto* to : {"megatron", "deepspeed"}) {
+        EXPECT_EQ(convert("picotron", to, "pp_size=2 pp_engine=1f1b", 2)["lost"], Json::array()) << to;
+        EXPECT_EQ(convert("picotron", to, "pp_size=2 pp_engine=afab", 2)["lost"].size(), 1U) << to;
+        EXPECT_EQ(convert("torchtitan", to, titan + "Interleaved1F1B", 2)["lost"].size(), 1U) << to;
+    }
     // Without a pipeline there is no schedule to lose.
     EXPECT_EQ(convert("picotron", "megatron", "tp_size=2 pp_engine=1f1b", 2)["lost"], Json::array());
 }
@@ -338,6 +343,17 @@ TEST(Convert, HasACallWhereFewerMoveWithIt) {
     EXPECT_EQ(call->text, "initialize_model_parallel(order=\"tp-ep-dp-cp-pp\")");
     EXPECT_EQ(call->moved, 0);
     EXPECT_FALSE(rankmesh::convert("rankmesh", "megatron", {"pp=2 dp=2"}).call);
+}
+
+TEST(Convert, NotesWhereShardsOfParametersAreCopiedUnlessAFlagSaysSo) {
+    for (const auto& [to, flag] :
+         {std::pair{"megatron", "--use-megatron-fsdp"}, std::pair{"deepspeed", "zero_optimization.stage"}}) {
+        const auto notes = rankmesh::convert("torchtitan", to, {"data_parallel_shard_degree=4"}).notes;
+        ASSERT_EQ(notes.size(), 1U) << to;
+        EXPECT_EQ(notes[0].find("dp_shard=4: "), 0U) << notes[0];
+        EXPECT_NE(notes[0].find(flag), std::string::npos) << notes[0];
+        EXPECT_TRUE(rankmesh::convert("picotron", to, {"dp_size=4"}).notes.empty()) << to;
+    }
 }
 
 TEST(Convert, NotesWhichAxesDeepSpeedsGroupsIgnore) {

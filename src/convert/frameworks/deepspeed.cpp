@@ -114,7 +114,10 @@ Framework deepspeed() {
                     {"etp", experts},
                     {"dp_replicate", replicas},
                     {"dp_shard", replicas}},
-            .notes = {{"cp", groups}, {"sp", groups}},
+            .notes = {{"cp", groups},
+                      {"sp", groups},
+                      {"dp_shard", "DeepSpeed shards parameters if zero_optimization.stage is 3"}},
+            .schedules_by_stages = true,
             .version = "0.19.8"};
 }
 

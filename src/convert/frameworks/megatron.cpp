@@ -261,8 +261,13 @@ Framework megatron() {
         .why = {{"dp_replicate", instances},
                 {"dp_shard", instances},
                 {virtual_stages, "Megatron interleaves pipelines of two ranks or more"},
-                {pipeline_schedule, "Megatron's schedule follows from its virtual stages"}},
+                {pipeline_schedule,
+                 "Megatron runs 1F1B, and interleaves if --num-virtual-stages-per-pipeline-rank is above 1"}},
+        .notes = {{"dp_shard",
+                   "Megatron's data-parallel ranks copy the parameters; --use-distributed-optimizer shards "
+                   "the optimizer state, and --use-megatron-fsdp the parameters too"}},
         .write_call = of_megatron::write_call,
+        .schedules_by_stages = true,
         .version = "0.16.1, and August 2026"};
 }
 
