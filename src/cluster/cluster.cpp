@@ -185,7 +185,7 @@ std::vector<Entry> read_entries(std::string_view text) {
         else if (reader.accept(":"))
             level.count = entry.count.emplace(reader.number());
         else if (!after_units)
-            reader.fail("':' and a count, as in gpu:8,");
+            reader.fail("':' and a count, as in node:8 gpu:8,");
         if (reader.accept("(")) read_link(reader, level);
         if (!reader.at_separator()) reader.fail("a blank, or a link such as (25GB/s,5us),");
         if (!after_units || level.units.empty() || entries.back().level.name != name) {

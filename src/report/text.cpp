@@ -68,10 +68,13 @@ std::string text_of(std::string_view mesh, const JoinCost& cost, const std::vect
     text += "\n\n" + table(rows, 1, 1);
     auto held = "each rank has " + counted(cost.communicators, "communicator");
     if (outside > 0) {
-        held += cat(", the ", counted(outside, "rank"), " outside the mesh none");
+        held += cat("; the ", counted(outside, "rank"), " outside the mesh ", outside == 1 ? "has" : "have",
+                    " none");
         for (const auto& need : needs)
             if (!need.outside.empty()) held += " but " + need.outside;
-        held += "; a declaration that leaves ranks out says that it is partial";
+        held +=
+            ". join refuses a mesh that leaves ranks out, unless the program sets partial (partial=True in "
+            "Python)";
     }
     text += cat("\n", folded(held, 0, width), "\n\n");
     for (const auto& need : needs)

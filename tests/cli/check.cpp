@@ -212,10 +212,11 @@ TEST(CheckSubcommand, GivesTheReportOnAClusterAsJson) {
 TEST(CheckSubcommand, SaysWhatRanksOutsideTheMeshHold) {
     const auto outcome = check("'dp=2 tp=2' --world 6");
     EXPECT_NE(outcome.output.find("dp=2 tp=2 · 4 ranks of 6\n"), std::string::npos) << outcome.output;
-    EXPECT_NE(outcome.output.find("\neach rank has 2 communicators, the 2 ranks outside the mesh none but "
-                                  "NCCL's of\nall ranks; a declaration that leaves ranks out says that it "
-                                  "is partial\n"),
-              std::string::npos)
+    EXPECT_NE(
+        outcome.output.find("\neach rank has 2 communicators; the 2 ranks outside the mesh have none but "
+                            "NCCL's\nof all ranks. join refuses a mesh that leaves ranks out, unless the "
+                            "program sets\npartial (partial=True in Python)\n"),
+        std::string::npos)
         << outcome.output;
     EXPECT_EQ(check("'dp=2 tp=2' --world 4").output.find("partial"), std::string::npos);
     const auto nccl = json_check("'dp=2 tp=2' --world 6")["engines"]["nccl"];
