@@ -132,7 +132,7 @@ class WatchedGroup(Coalescing, ProcessGroup):
             with self._turn:
                 self._communicator().within(GRACE).monitored_barrier()
         except (PeerLost, Timeout) as found:
-            found.args = (f"{said}: {found}",)
+            found.args = (f"{said}: {_who(found)}",)
             return found
         except Exception:
             return error
