@@ -24,10 +24,12 @@ std::string elements_text(std::size_t count, DType dtype, std::size_t unit) {
     return cat(elements, elements == 1 ? " element of " : " elements of ", unit, " bytes");
 }
 
-std::string tag_text(int tag) {
+std::string tag_text(int tag, int other) {
     if (tag >= first_sparse_tag) return " of sparse_all_to_all";
-    return tag == 0 ? "" : cat(" with tag ", tag);
+    return tag == 0 && other == 0 ? "" : cat(" with tag ", tag);
 }
+
+std::string tag_text(int tag) { return tag_text(tag, 0); }
 
 std::string list_text(std::uint32_t list) {
     constexpr auto digits = "0123456789abcdef";
@@ -72,11 +74,15 @@ std::string to_string(const Ranks& ranks) {
     return ranks.placed ? ranks_to_string(ranks.list()) : to_string(ranks.group);
 }
 
+std::string ranks_text(const std::vector<int>& ranks) {
+    return ranks.size() == 1 ? cat("rank ", ranks.front()) : cat("ranks ", ranks_to_string(ranks));
+}
+
 std::string with_coordinates(const std::vector<int>& ranks, const Mesh& mesh,
                              const std::vector<int>* placed) {
-    if (ranks.empty()) return "{}";
+    if (ranks.empty()) return ranks_text(ranks);
     const auto more = ranks.size() - std::min(ranks.size(), most_named);
-    auto text = more > 0 ? cat(ranks_to_string(ranks), ": ") : std::string{};
+    auto text = more > 0 ? cat(ranks_text(ranks), ": ") : std::string(ranks.size() == 1 ? "rank " : "ranks ");
     for (std::size_t i = 0; i < ranks.size() - more; ++i) {
         auto position = ranks[i];
         if (placed) {
@@ -97,7 +103,7 @@ std::string Label::text() const {
 std::string Label::named(const std::vector<int>& ranks) const {
     const auto nearly_all =
         ranks.size() > most_named && static_cast<int>(ranks.size()) + 1 >= this->ranks.size();
-    if (member.empty() || nearly_all) return ranks_to_string(ranks);
+    if (member.empty() || nearly_all) return ranks_text(ranks);
     return with_coordinates(ranks, Mesh::parse(mesh), placed.get());
 }
 

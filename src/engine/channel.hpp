@@ -41,7 +41,13 @@ struct Ranks {
     friend std::string to_string(const Ranks& ranks);
 };
 
-/// `3 [dp=1 tp=1], 5 [dp=2 tp=1]`: ranks with their coordinates in a mesh; only the first few of many.
+/// ` with tag 0`, where the tag at the other end may differ; "" if both are 0.
+std::string tag_text(int tag, int other);
+
+/// `rank 3`, `ranks {3, 5}`.
+std::string ranks_text(const std::vector<int>& ranks);
+
+/// `ranks 3 [dp=1 tp=1], 5 [dp=2 tp=1]`: ranks with their coordinates in a mesh; only the first few of many.
 /// `placed` lists the ranks by position, null where they are the mesh's own.
 std::string with_coordinates(const std::vector<int>& ranks, const Mesh& mesh, const std::vector<int>* placed);
 
@@ -56,9 +62,9 @@ struct Label {
 
     /// `'dp,cp' of mesh 'dense'`.
     std::string text() const;
-    /// `3 [dp=1 tp=1], 5 [dp=2 tp=1]`; without coordinates for nearly all of a large group.
+    /// `ranks 3 [dp=1 tp=1], 5 [dp=2 tp=1]`; without coordinates for nearly all of a large group.
     std::string named(const std::vector<int>& ranks) const;
-    /// `'dp' of mesh dp=2, group {0, 1}, has lost 1 [dp=1] and cannot be used any more`.
+    /// `'dp' of mesh dp=2, group {0, 1}, has lost rank 1 [dp=1] and cannot be used any more`.
     std::string unusable(const std::vector<int>& lost) const;
 };
 

@@ -67,9 +67,9 @@ void join_with_self(std::vector<detail::Call>& calls, const detail::Communicator
         if (call.dtype != receives[i].dtype || call.in_count != receives[i].out_count ||
             call.tag != receives[i].tag)
             throw UsageError(cat("a batch on ", state.label->text(), " sends ", call.in_count, " ",
-                                 to_string(call.dtype), detail::tag_text(call.tag),
+                                 to_string(call.dtype), detail::tag_text(call.tag, receives[i].tag),
                                  " to itself and receives ", receives[i].out_count, " ",
-                                 to_string(receives[i].dtype), detail::tag_text(receives[i].tag)));
+                                 to_string(receives[i].dtype), detail::tag_text(receives[i].tag, call.tag)));
         call.operation = Op::send_recv;
         call.source = state.rank;
         call.out = receives[i].out;

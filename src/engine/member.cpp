@@ -71,8 +71,8 @@ bool has_index(const MeshEntry& mesh_entry, std::string_view name) {
     return mesh_entry.mesh.mesh.find(name) || local_group_entry(mesh_entry, name);
 }
 
-/// True if a mesh may have a communicator of that name: of an axis, a pick, a separate communicator or local
-/// ranks.
+/// True if a mesh may have a communicator of that name: of an axis, a pick, a set with its own channel or
+/// local ranks.
 bool has_communicator(const MeshEntry& mesh_entry, std::string_view name) {
     const auto is_named = [&](const MeshEntry::GroupEntry& group_entry) {
         return group_entry.item.name == name;

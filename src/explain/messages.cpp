@@ -113,10 +113,11 @@ std::vector<Finding> differing_messages(const Evidence& evidence, const Messages
                 continue;
             auto finding = finding_on(Finding::Kind::calls_differ, communicator, stream.sends[i]->number,
                                       {std::min(from, to), std::max(from, to)});
-            const auto what = [](std::int64_t elements, const std::vector<std::string>& types,
-                                 std::int64_t tag) {
+            const auto tagged = send.tag != 0 || receive.tag != 0;
+            const auto what = [&](std::int64_t elements, const std::vector<std::string>& types,
+                                  std::int64_t tag) {
                 return cat(elements, types.empty() ? "" : " " + excerpt(types.front()),
-                           tag == 0 ? "" : cat(" with tag ", tag));
+                           tagged ? cat(" with tag ", tag) : "");
             };
             finding.text =
                 cat(places.rank(from), " sends ", what(elements_sent(send), send.input_dtypes, send.tag),

@@ -154,9 +154,8 @@ TEST(Checked, EveryPairOfDifferentCallsReachesAllAndTheChannelGoesOn) {
                                             to_string(Mesh{{"dp", size}}.group(0, "dp")),
                                             ", is not the same on all its ranks; nothing was sent:\n  ");
                             EXPECT_EQ(text.substr(0, begin.size()), begin);
-                            EXPECT_NE(
-                                text.find(detail::cat("rank {", odd, "} [dp=", odd, "]: ", all[j].text)),
-                                std::string::npos)
+                            EXPECT_NE(text.find(detail::cat("rank ", odd, " [dp=", odd, "]: ", all[j].text)),
+                                      std::string::npos)
                                 << text;
                             EXPECT_NE(text.find("]: " + all[i].text), std::string::npos) << text;
                             // Of two, either is the odd one: the first class is that of the first rank.
@@ -189,13 +188,13 @@ TEST(Checked, ManyDifferentCallsAreToldInBoundedText) {
                     "call number 1 on 'pp,dp' of mesh pp=2 dp=6, group {0..11}, is not the same on all its "
                     "ranks; nothing was sent:\n"
                     "  ranks {0..2} [pp=0 dp=0, pp=0 dp=1, pp=0 dp=2]: all_reduce of 100 f32 by sum\n"
-                    "  rank {3} [pp=0 dp=3]: all_reduce of 3 f32 by sum\n"
-                    "  rank {4} [pp=0 dp=4]: all_reduce of 4 f32 by sum\n"
-                    "  rank {5} [pp=0 dp=5]: all_reduce of 5 f32 by sum\n"
-                    "  rank {6} [pp=1 dp=0]: all_reduce of 6 f32 by sum\n"
-                    "  rank {7} [pp=1 dp=1]: all_reduce of 7 f32 by sum\n"
-                    "  rank {8} [pp=1 dp=2]: all_reduce of 8 f32 by sum\n"
-                    "  rank {9} [pp=1 dp=3]: all_reduce of 9 f32 by sum\n"
+                    "  rank 3 [pp=0 dp=3]: all_reduce of 3 f32 by sum\n"
+                    "  rank 4 [pp=0 dp=4]: all_reduce of 4 f32 by sum\n"
+                    "  rank 5 [pp=0 dp=5]: all_reduce of 5 f32 by sum\n"
+                    "  rank 6 [pp=1 dp=0]: all_reduce of 6 f32 by sum\n"
+                    "  rank 7 [pp=1 dp=1]: all_reduce of 7 f32 by sum\n"
+                    "  rank 8 [pp=1 dp=2]: all_reduce of 8 f32 by sum\n"
+                    "  rank 9 [pp=1 dp=3]: all_reduce of 9 f32 by sum\n"
                     "  and 2 more");
                 EXPECT_EQ(error.ranks, (std::vector{3, 4, 5, 6, 7, 8, 9, 10, 11}));
             }
@@ -385,8 +384,8 @@ TEST(Checked, AMessageThatDoesNotFitIsHeardAtBothEndsAndTheOthersArrive) {
                         error.what(),
                         detail::cat("on 'dp' of mesh dp=3, group {0..2}, rank 0 [dp=0] sends 3 f32 to rank 2 "
                                     "[dp=2], which receives ",
-                                    what, ", in message number ", number,
-                                    " between them that way; nothing was sent"));
+                                    what, ", message number ", number,
+                                    " from rank 0 to rank 2; nothing was sent"));
                     EXPECT_EQ(error.ranks, (std::vector{0, 2}));
                     ++heard;
                 }
@@ -437,9 +436,10 @@ TEST(Checked, ATimeoutNamesItsOwnCallOnTheRankThatWaitedAndNoneOfOthers) {
     for (const auto& [rank, begin] :
          {std::pair(0U,
                     "the timeout of 300 ms expired on rank 0 in recv of 4 f32 from 1, message number 1 on "
-                    "'pp' of mesh pp=3, group {0..2}: arrived {0}, missing 1 [pp=1]; "),
+                    "'pp' of mesh pp=3, group {0..2}: arrived rank 0, missing rank 1 [pp=1]; "),
           std::pair(2U,
-                    "a timeout expired on {0}, on 'pp' of mesh pp=3, group {0..2}: arrived {0}, missing 1 "
+                    "a timeout expired on rank 0, on 'pp' of mesh pp=3, group {0..2}: arrived rank 0, "
+                    "missing rank 1 "
                     "[pp=1]; ")})
         EXPECT_TRUE(texts[rank].starts_with(begin)) << texts[rank];
 }

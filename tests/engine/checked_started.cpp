@@ -171,8 +171,9 @@ TEST(Checked, AnExpiredTimeoutNamesTheCallAndWhoHasNotCome) {
             if (world.rank() == 1) return expired.wait();
             const auto text = text_of<Timeout>([&] { on.all_reduce(x); });
             EXPECT_NE(
-                text.find(" in all_reduce of 5 f32 by sum, call number 2 on 'dp' of mesh dp=3, group {0..2}: "
-                          "arrived {0, 2}, missing 1 [dp=1]; 'dp' of mesh dp=3 cannot be used any more"),
+                text.find(
+                    " in all_reduce of 5 f32 by sum, call number 2 on 'dp' of mesh dp=3, group {0..2}: "
+                    "arrived ranks {0, 2}, missing rank 1 [dp=1]; 'dp' of mesh dp=3 cannot be used any more"),
                 std::string::npos)
                 << text;
             EXPECT_THROW(on.barrier(), Timeout) << "a channel stays unusable";
@@ -273,7 +274,7 @@ TEST(Checked, RanksOfDifferentModesHearItWhenTheyJoin) {
         EXPECT_EQ(
             text.get(),
             "the ranks join different plans; every rank must declare the same:\n  ranks {0, 2}: dp=3, over "
-            "dp\n  rank {1}: dp=3, over dp, in checked mode");
+            "dp\n  rank 1: dp=3, over dp, in checked mode");
 }
 
 TEST(Checked, TheEnvironmentTurnsItOnAndWhatIsNoModeIsRefused) {

@@ -124,7 +124,8 @@ TEST(Conformance, AnInvalidPlanIsAUsageErrorOnEveryRankAndTheWorldGoesOn) {
                           world.join({{"dp", n - 1}});
                       }),
                       detail::cat("mesh dp=", n - 1, " covers ", n - 1, " of the world's ", n,
-                                  " ranks; make a size '*', or say .partial = true to leave ranks out"));
+                                  " ranks; make a size rankmesh::rest (in text '*'), or set .partial = true "
+                                  "to leave ranks out"));
         }
         EXPECT_EQ(text_of<UsageError>([&] { world.join(Plan{}); }),
                   "a plan without meshes; declare at least one");
@@ -151,7 +152,7 @@ TEST(Conformance, RanksThatJoinDifferentPlansAllHearWhoDiffersAndInWhat) {
         const auto odd = world.rank() == n - 1;
         const auto rests = detail::cat("{0..", n - 2, "}");
         const auto mode = is_checked() ? ", in checked mode" : "";
-        const auto most = n == 2 ? "rank {0}" : n == 3 ? "ranks {0, 1}" : "ranks " + rests;
+        const auto most = n == 2 ? "rank 0" : n == 3 ? "ranks {0, 1}" : "ranks " + rests;
         try {
             world.join(MeshSpec{{odd ? "tp" : "dp", rest}});
             ADD_FAILURE() << "different plans were joined";

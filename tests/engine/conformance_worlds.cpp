@@ -201,13 +201,11 @@ TEST(Conformance, TheRanksOfAHostShareTheChannelOfAnEqualAxis) {
         EXPECT_EQ(text_of<UsageError>([&] {
                       world.join({{"dp", rest}}, {.local = "dp"});
                   }),
-                  detail::cat(
-                      "the name 'dp' of a pick, separate communicator or local ranks is an axis of mesh dp=",
-                      world.size()));
+                  detail::cat("the name 'dp' is an axis of mesh dp=", world.size(), "; choose another name"));
         EXPECT_EQ(text_of<UsageError>([&] {
                       world.join({{"dp", rest}}, {.over = {Axes("dp").separate("x")}, .local = "x"});
                   }),
-                  "two picks, separate communicators or local ranks are named 'x'");
+                  "the name 'x' is declared twice; choose another name");
     });
 }
 
@@ -299,7 +297,7 @@ TEST(Conformance, TheRestFromAnOffsetOnIsWhatTheRanksBeforeItLeave) {
                 EXPECT_EQ(
                     text_of<UsageError>([&] { world.join(spec); }),
                     detail::cat("mesh ", to_string(spec.resolve(n)), " covers ", left, " of the world's ", n,
-                                " ranks; say .partial = true to leave ranks out"));
+                                " ranks; set .partial = true to leave ranks out"));
             }
         }
         const auto beyond = MeshSpec{{"dp", rest}}.shifted(n);

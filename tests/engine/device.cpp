@@ -351,11 +351,11 @@ TEST(Device, ATimeoutThatExpiresInSynchronizeNamesWhoIsMissing) {
             } catch (const Timeout& error) {
                 EXPECT_EQ(error.arrived, std::vector<int>{0});
                 EXPECT_EQ(error.missing, std::vector<int>{1});
-                EXPECT_EQ(
-                    without_seen(error.what()),
-                    "the timeout of 200 ms expired on rank 0 in all_reduce of 1 f32 by sum, call "
-                    "number 1 on 'dp' of mesh dp=2, group {0, 1}: arrived {0}, missing 1 [dp=1]; 'dp' of "
-                    "mesh dp=2 cannot be used any more");
+                EXPECT_EQ(without_seen(error.what()),
+                          "the timeout of 200 ms expired on rank 0 in all_reduce of 1 f32 by sum, call "
+                          "number 1 on 'dp' of mesh dp=2, group {0, 1}: arrived rank 0, missing rank 1 "
+                          "[dp=1]; 'dp' of "
+                          "mesh dp=2 cannot be used any more");
             }
             EXPECT_TRUE(pending.done());
             EXPECT_THROW(on.all_reduce(*x), Timeout) << "the channel stays unusable";

@@ -50,7 +50,7 @@ TEST(GlooFailures, AKilledRankIsLostOnEveryCommunicatorThatHeldItAndNowhereElse)
         expect_says(
             outcome, rank,
             "rank 1 is gone: its process has ended or cannot be reached; 'dp,tp' of mesh dp=2 tp=2, group "
-            "{0..3}, has lost 1 [dp=0 tp=1] and cannot be used any more");
+            "{0..3}, has lost rank 1 [dp=0 tp=1] and cannot be used any more");
         expect_took(outcome, rank, "all", 0, 1000);
         expect_says(outcome, rank, ", all again: PeerLost {1} after ");
     }
@@ -70,7 +70,7 @@ TEST(GlooFailures, ARankAbsentFromAGroupIsMissedByItsMembersOnly) {
         expect_says(late, rank, ", group: Timeout {1} after ");
         expect_says(late, rank,
                     "expired in making 'three' of mesh dp=2 tp=2, group {2, 1, 0}, on rank " +
-                        std::to_string(rank) + ": arrived {2, 0}, missing 1 [dp=0 tp=1]");
+                        std::to_string(rank) + ": arrived ranks {2, 0}, missing rank 1 [dp=0 tp=1]");
         expect_says(killed, rank, ", group: PeerLost {1} after ");
         expect_took(killed, rank, "group", 0, 3000);
     }
@@ -87,7 +87,7 @@ TEST(GlooFailures, ARankThatEndsBecauseOfAnotherNamesItToThoseThatWait) {
     expect_says(job("throw-chain"), 2, ", dp: PeerLost {1} after ");
     const auto stopped = job("timeout-chain");
     expect_says(stopped, 2, ", dp: Timeout {1} after ");
-    expect_says(stopped, 2, "missing 1 [dp=0 tp=1]; so rank 0 left by an exception; ");
+    expect_says(stopped, 2, "missing rank 1 [dp=0 tp=1]; so rank 0 left by an exception; ");
     expect_says(killed, 3, ", join: PeerLost {1} after ");
 }
 
@@ -176,7 +176,8 @@ TEST(GlooFailures, AnExpiredTimeoutNamesWhoHasNotCome) {
         expect_says(
             outcome, rank,
             " in all_reduce of 1000 f32 by sum, call number 2 on 'dp,tp' of mesh dp=2 tp=2, group {0..3}: "
-            "arrived {0, 2, 3}, missing 1 [dp=0 tp=1]; 'dp,tp' of mesh dp=2 tp=2 cannot be used any more");
+            "arrived ranks {0, 2, 3}, missing rank 1 [dp=0 tp=1]; 'dp,tp' of mesh dp=2 tp=2 cannot be used "
+            "any more");
         expect_took(outcome, rank, "all", 950, 1500);
         expect_says(outcome, rank, ", all again: Timeout {1} after ");
     }
@@ -209,7 +210,8 @@ TEST(GlooFailures, AStoppedRankDoesNotAnswerAndIsNotCalledGone) {
 
 TEST(GlooFailures, ARankThatHasNoTimeToAnswerAtOnceIsNotCalledMissing) {
     const auto outcome = job("timeout-busy");
-    for (auto rank : {0U, 1U, 2U}) expect_says(outcome, rank, ": arrived {0..2}, missing 3 [dp=1 tp=1]; ");
+    for (auto rank : {0U, 1U, 2U})
+        expect_says(outcome, rank, ": arrived ranks {0..2}, missing rank 3 [dp=1 tp=1]; ");
 }
 
 TEST(GlooFailures, EveryRankOfAnExpiredTimeoutLeavesItsRecord) {
@@ -240,7 +242,7 @@ TEST(GlooFailures, AMessageThatNobodySendsNamesItsSender) {
     expect_says(
         outcome, 0,
         "the timeout of 1 s expired on rank 0 in recv of 1000 f32 from 1, message number 1 on 'dp,tp' of "
-        "mesh dp=2 tp=2, group {0..3}: arrived {0}, missing 1 [dp=0 tp=1]");
+        "mesh dp=2 tp=2, group {0..3}: arrived rank 0, missing rank 1 [dp=0 tp=1]");
     expect_took(outcome, 0, "recv", 950, 1500);
     for (std::size_t rank = 1; rank < 4; ++rank) expect_says(outcome, rank, ", barrier: Timeout {1} after ");
 }
@@ -263,7 +265,8 @@ TEST(GlooFailures, ARankThatNeverJoinsIsNamedAtTheTimeout) {
     const auto outcome = job("timeout-join");
     for (auto rank : {0U, 2U, 3U}) {
         expect_says(outcome, rank, "the timeout of 1 s expired in join on rank ");
-        expect_says(outcome, rank, ": arrived {0, 2, 3}, missing {1}; in mesh dp=4 that is 1 [dp=1]");
+        expect_says(outcome, rank,
+                    ": arrived ranks {0, 2, 3}, missing rank 1; in mesh dp=4 that is rank 1 [dp=1]");
         // Soon after the first rank's timeout, which began with its own call.
         expect_took(outcome, rank, "join", 700, 1400);
     }
@@ -274,7 +277,8 @@ TEST(GlooFailures, ARankThatNeverJoinsIsNamedByAllThoughTheFirstToNoticeLeaves) 
         const auto outcome = job("timeout-absent", 6);
         for (std::size_t rank = 0; rank < 5; ++rank) {
             expect_says(outcome, rank, ", program: Timeout {5} after ");
-            expect_says(outcome, rank, ": arrived {0..4}, missing {5}; in mesh dp=6 that is 5 [dp=5]");
+            expect_says(outcome, rank,
+                        ": arrived ranks {0..4}, missing rank 5; in mesh dp=6 that is rank 5 [dp=5]");
         }
     }
 }
@@ -284,7 +288,7 @@ TEST(GlooFailures, PlansThatDifferAreHeardByAllAlsoIfTheFirstToHearLeaves) {
         const auto outcome = job("differ", 6);
         for (std::size_t rank = 0; rank < 6; ++rank) {
             expect_says(outcome, rank, ", program: Disagreement {1} after ");
-            expect_says(outcome, rank, "\n  ranks {0, 2..5}: dp=6, over dp\n  rank {1}: dp=2 tp=3, ");
+            expect_says(outcome, rank, "\n  ranks {0, 2..5}: dp=6, over dp\n  rank 1: dp=2 tp=3, ");
         }
     }
 }
@@ -318,9 +322,9 @@ TEST(GlooFailures, ARankThatArrivesInAJoinAndStopsThereIsNamedByAll) {
     const auto outcome = job("timeout-stop-in-step");
     for (std::size_t rank = 1; rank < 4; ++rank) {
         expect_says(outcome, rank, ", program: Timeout {0} after ");
-        expect_says(outcome, rank, ": arrived {1..3}, missing {0}; ");
+        expect_says(outcome, rank, ": arrived ranks {1..3}, missing rank 0; ");
         expect_says(outcome, rank, "rank 0 arrived and then did not go on: stopped, cut off or gone");
-        expect_says(outcome, rank, "in mesh dp=4 that is 0 [dp=0]");
+        expect_says(outcome, rank, "in mesh dp=4 that is rank 0 [dp=0]");
     }
 }
 
@@ -331,9 +335,16 @@ TEST(GlooFailures, ARankThatEndsInAJoinIsLostToAllLongBeforeTheTimeout) {
         expect_says(
             outcome, rank,
             "rank 0 has ended; join cannot be completed on rank " + std::to_string(rank) + "; in mesh");
-        expect_says(outcome, rank, "; in mesh dp=4 that is 0 [dp=0]");
+        expect_says(outcome, rank, "; in mesh dp=4 that is rank 0 [dp=0]");
         expect_took(outcome, rank, "program", 0, 10'000);
     }
+}
+
+TEST(GlooFailures, ALongStartIsToldByOneRankBeforeTheTimeout) {
+    const auto outcome = job("timeout-told", 4, 3);
+    expect_says(outcome, 0, "rankmesh: rank 0 waits for rank 3 in the start of the world, until ");
+    for (std::size_t rank = 1; rank < 3; ++rank)
+        EXPECT_EQ(outcome.outputs[rank].find(" waits for "), std::string::npos) << outcome.outputs[rank];
 }
 
 TEST(GlooFailures, ARankThatNeverStartsIsNamedAtTheTimeout) {
@@ -341,7 +352,8 @@ TEST(GlooFailures, ARankThatNeverStartsIsNamedAtTheTimeout) {
     for (std::size_t rank = 0; rank < 3; ++rank)
         expect_says(outcome, rank,
                     "main caught: the timeout of 1 s expired in the start of the world on rank ");
-    for (std::size_t rank = 0; rank < 3; ++rank) expect_says(outcome, rank, ": arrived {0..2}, missing {3}");
+    for (std::size_t rank = 0; rank < 3; ++rank)
+        expect_says(outcome, rank, ": arrived ranks {0..2}, missing rank 3");
 }
 
 TEST(GlooFailures, OfARankThatAloneCannotStartAllHearWhyAtOnce) {
@@ -377,7 +389,7 @@ TEST(GlooFailures, ARankThatThrowsBeforeAJoinIsLostInIt) {
         expect_says(outcome, rank, ", join: PeerLost {1} after ");
         expect_says(outcome, rank,
                     "rank 1 of 4 left its world by an exception; join cannot be completed on rank " +
-                        std::to_string(rank) + "; in mesh dp=4 that is 1 [dp=1]");
+                        std::to_string(rank) + "; in mesh dp=4 that is rank 1 [dp=1]");
     }
 }
 
@@ -385,8 +397,8 @@ TEST(GlooFailures, RanksWhoseCallsDifferAllHearWhoCalledWhat) {
     const auto wrong = std::string("call number 2 on 'dp,tp' of mesh dp=2 tp=2, group {0..3}, ");
     const auto differs = [&](const std::string& most, const std::string& odd) {
         return wrong + "is not the same on all its ranks: " + most +
-               " on 0 [dp=0 tp=0], 2 [dp=1 tp=0], 3 [dp=1 tp=1]; " + odd +
-               " on 1 [dp=0 tp=1]; 'dp,tp' of mesh dp=2 tp=2 cannot be used any more";
+               " on ranks 0 [dp=0 tp=0], 2 [dp=1 tp=0], 3 [dp=1 tp=1]; " + odd +
+               " on rank 1 [dp=0 tp=1]; 'dp,tp' of mesh dp=2 tp=2 cannot be used any more";
     };
     const auto all_reduce = std::string("all_reduce of 1000 f32 by sum");
     const auto broadcast = std::string("broadcast of 1000 f32 from 0");
@@ -394,7 +406,7 @@ TEST(GlooFailures, RanksWhoseCallsDifferAllHearWhoCalledWhat) {
         return "on 'dp,tp' of mesh dp=2 tp=2, group {0..3}, rank 0 [dp=0 tp=0] sends 1000 f32 to rank 1 "
                "[dp=0 "
                "tp=1], which receives " +
-               received + ", in message number 3 between them that way; 'dp,tp' of mesh dp=2 tp=2 cannot";
+               received + ", message number 3 from rank 0 to rank 1; 'dp,tp' of mesh dp=2 tp=2 cannot";
     };
     struct Case {
         std::string mode;
@@ -435,7 +447,8 @@ TEST(GlooFailures, RanksWhoseCallsDifferAllHearWhoCalledWhat) {
 TEST(GlooFailures, ARankSlowToSayItsCallIsHeardAndASilentOneIsNamed) {
     const auto text_of = [](const std::string& most, const std::string& silent) {
         return "is not the same on all its ranks: all_reduce of 1000 f32 by sum on " + most +
-               "; broadcast of 1000 f32 from 0 on 1 [dp=0 tp=1]" + silent + "; 'dp,tp' of mesh dp=2 tp=2";
+               "; broadcast of 1000 f32 from 0 on rank 1 [dp=0 tp=1]" + silent +
+               "; 'dp,tp' of mesh dp=2 tp=2";
     };
     for (auto seconds : {3, 9}) {
         SCOPED_TRACE(seconds);
@@ -444,9 +457,9 @@ TEST(GlooFailures, ARankSlowToSayItsCallIsHeardAndASilentOneIsNamed) {
         for (auto rank : {0U, 1U, 2U}) {
             expect_says(outcome, rank, ", all: Disagreement {1} after ");
             expect_says(outcome, rank,
-                        text_of(heard ? "0 [dp=0 tp=0], 2 [dp=1 tp=0], 3 [dp=1 tp=1]"
-                                      : "0 [dp=0 tp=0], 2 [dp=1 tp=0]",
-                                heard ? "" : "; no answer from 3 [dp=1 tp=1]"));
+                        text_of(heard ? "ranks 0 [dp=0 tp=0], 2 [dp=1 tp=0], 3 [dp=1 tp=1]"
+                                      : "ranks 0 [dp=0 tp=0], 2 [dp=1 tp=0]",
+                                heard ? "" : "; no answer from rank 3 [dp=1 tp=1]"));
         }
         if (heard) expect_says(outcome, 3, ", all: Disagreement {1} after ");  // else the others have ended
     }
@@ -461,8 +474,8 @@ TEST(GlooFailures, CountsThatDifferAreSaidOfTheTwoRanks) {
         expect_says(
             outcome, rank,
             "call number 2 on 'dp,tp' of mesh dp=2 tp=2, group {0..3}, is not the same on all its ranks: "
-            "all_to_all_v of f32, 250 f32 to rank 2 and 100 from it on 1 [dp=0 tp=1]; all_to_all_v of "
-            "f32, 250 f32 to rank 1 and 250 from it on 2 [dp=1 tp=0]; 'dp,tp' of mesh dp=2 tp=2 cannot");
+            "all_to_all_v of f32, 250 f32 to rank 2 and 100 from it on rank 1 [dp=0 tp=1]; all_to_all_v of "
+            "f32, 250 f32 to rank 1 and 250 from it on rank 2 [dp=1 tp=0]; 'dp,tp' of mesh dp=2 tp=2 cannot");
     }
 }
 
@@ -507,7 +520,7 @@ TEST(GlooFailures, InCheckedModeCallsThatDifferAreHeardByAllAndTheGroupGoesOn) {
             "call number 2 on 'dp,tp' of mesh dp=2 tp=2, group {0..3}, is not the same on all its ranks; "
             "nothing was sent:\n"
             "  ranks {0, 2, 3} [dp=0 tp=0, dp=1 tp=0, dp=1 tp=1]: all_reduce of 100000 f32 by sum\n"
-            "  rank {1} [dp=0 tp=1]: all_reduce of 200000 f32 by sum\n");
+            "  rank 1 [dp=0 tp=1]: all_reduce of 200000 f32 by sum\n");
         expect_says(outcome, rank, ", all again: went well");
     }
 }

@@ -93,9 +93,10 @@ void expect_several_worlds(const std::string& store) {
     for (auto rank : {0U, 2U}) {
         expect_says(uneven, rank, ", one more: Timeout {1} after ");
         expect_says(uneven, rank, "expired in the start of world 3 of this process on rank ");
-        expect_says(uneven, rank,
-                    ": arrived {0, 2}, missing {1}; rank 1 has made 2 worlds so far: all ranks make the "
-                    "same worlds, in the same order");
+        expect_says(
+            uneven, rank,
+            ": arrived ranks {0, 2}, missing rank 1; rank 1 has made 2 worlds so far: all ranks make the "
+            "same worlds, in the same order");
     }
 }
 
@@ -170,7 +171,8 @@ TEST(GlooMaster, TorchrunRanksMeetDespiteDifferentRestartCounts) {
 
 TEST(GlooMaster, ARankThatNeverStartsIsNamedAtTheTimeoutAlsoTheOneThatServes) {
     auto outcome = gloo_job(nothing_of_ours + program("timeout-never"), 4, 3, {}, master());
-    for (std::size_t rank = 0; rank < 3; ++rank) expect_says(outcome, rank, ": arrived {0..2}, missing {3}");
+    for (std::size_t rank = 0; rank < 3; ++rank)
+        expect_says(outcome, rank, ": arrived ranks {0..2}, missing rank 3");
     const auto variables = master();
     outcome = support::Job({.command = nothing_of_ours + program("timeout-never"),
                             .size = 4,
@@ -263,7 +265,7 @@ TEST_F(GlooRedis, ARankThatNeverStartsIsNamedAtTheTimeout) {
     for (std::size_t rank = 0; rank < 3; ++rank) {  // the rank whose timeout expired first tells the others
         expect_says(outcome, rank,
                     "main caught: the timeout of 1 s expired in the start of the world on rank ");
-        expect_says(outcome, rank, ": arrived {0..2}, missing {3}");
+        expect_says(outcome, rank, ": arrived ranks {0..2}, missing rank 3");
     }
 }
 

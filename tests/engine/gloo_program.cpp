@@ -269,6 +269,7 @@ int differ(const World& world, Communicator& all, const std::string& what) {
 int program(const std::string& mode) {
     auto options = WorldOptions{
         .timeout = std::chrono::seconds(mode.starts_with("timeout-cut") || mode == "kill-in-join" ? 3
+                                        : mode == "timeout-told"                                  ? 12
                                         : mode.starts_with("timeout")                             ? 1
                                                                                                   : 20)};
     if (mode == "log")

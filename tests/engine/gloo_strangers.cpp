@@ -174,8 +174,8 @@ TEST(GlooStore, AFolderThatIsExchangedInTheMiddleOfTheStartIsNotBelieved) {
     support::expect_says(Job(other).end(), 0, "main caught: the store '" + store + "' is no folder");
     support::expect_says(
         first.end(), 0,
-        "main caught: the timeout of 1 s expired in the start of the world on rank 0: arrived {0}, "
-        "missing {1}");
+        "main caught: the timeout of 1 s expired in the start of the world on rank 0: arrived rank 0, "
+        "missing rank 1");
 }
 
 TEST(GlooStore, AFolderThatEverybodyWritesIsRefusedThoughItIsSticky) {

@@ -187,18 +187,19 @@ TEST(Blueprint, APlanIsCheckedWholeAndTheTextNamesWhatIsWrong) {
     EXPECT_EQ(wrong({.mesh = {{"dp", rest}, {"tp", 3}}}),
               "mesh dp=* tp=3 does not fit a world of 8: the known sizes make 3, which does not divide 8");
     EXPECT_EQ(wrong({.mesh = {{"dp", 4}}}),
-              "mesh dp=4 covers 4 of the world's 8 ranks; make a size '*', or say .partial = true to leave "
+              "mesh dp=4 covers 4 of the world's 8 ranks; make a size rankmesh::rest (in text '*'), or set "
+              ".partial = true to leave "
               "ranks out");
     EXPECT_EQ(wrong({.mesh = {{"dp", 8}}, .over = {Axes({})}}),
               "a set of axes of mesh dp=8 is empty; name at least one axis");
     EXPECT_EQ(wrong({.mesh = {{"dp", 8}}, .picks = {{.of = "dp", .at = {}, .as = "none"}}}),
               "pick 'none' of axis 'dp' lists no index");
     EXPECT_EQ(wrong({.mesh = {{"dp", 8}}, .picks = {{.of = "dp", .at = {0}, .as = "dp"}}}),
-              "the name 'dp' of a pick, separate communicator or local ranks is an axis of mesh dp=8");
+              "the name 'dp' is an axis of mesh dp=8; choose another name");
     EXPECT_EQ(wrong({.mesh = {{"dp", 8}},
                      .over = {Axes("dp").separate("x")},
                      .picks = {{.of = "dp", .at = {0}, .as = "x"}}}),
-              "two picks, separate communicators or local ranks are named 'x'");
+              "the name 'x' is declared twice; choose another name");
     EXPECT_EQ(wrong({.mesh = {{"dp", 8}}, .placed = {0, 1, 2, 3, 4, 5, 6, 6}}),
               "a placement lists rank 6 at positions 6 and 7; every rank has one place");
     EXPECT_EQ(wrong({.mesh = {{"dp", 8}}, .placed = {0, 1, 2, 3, 4, 5, 6, 9}}),

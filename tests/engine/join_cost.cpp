@@ -70,7 +70,8 @@ TEST(JoinCost, IsRefusedWhereItIsNotKnown) {
               "the cost of a join was asked for rank 4; the world has ranks 0..3");
     EXPECT_EQ(error_of({{.mesh = {{"dp", 4}}}}, 0, 0), "a world of 0 ranks was asked for; it has 1 or more");
     EXPECT_EQ(error_of({{.mesh = {{"dp", 4}}}}, 8, 0),
-              "mesh dp=4 covers 4 of the world's 8 ranks; make a size '*', or say .partial = true to leave "
+              "mesh dp=4 covers 4 of the world's 8 ranks; make a size rankmesh::rest (in text '*'), or set "
+              ".partial = true to leave "
               "ranks out");
     EXPECT_EQ(
         error_of({{.mesh = {{"dp", 4}}, .local = "node"}}, 4, 0),

@@ -88,12 +88,14 @@ TEST(MpiFailures, CollectivesThatDifferAreHeardByAllBeforeDataMoves) {
     const auto outcome = job("differ-unchecked");
     EXPECT_EQ(outcome.exit_code, 0) << outcome.output;
     EXPECT_EQ(count(outcome.output, "ended well"), 4) << outcome.output;
-    const auto others = std::string(" on 0 [dp=0], 2 [dp=2], 3 [dp=3]; ");
+    const auto others = std::string(" on ranks 0 [dp=0], 2 [dp=2], 3 [dp=3]; ");
     const std::pair<const char*, std::string> differ[] = {
-        {"length", "all_reduce of 100 f32 by sum" + others + "all_reduce of 99 f32 by sum on 1 [dp=1]\n"},
-        {"root", "broadcast of 100 f32 from 2" + others + "broadcast of 100 f32 from 1 on 1 [dp=1]\n"},
-        {"operation", "all_reduce of 100 f32 by sum" + others + "barrier on 1 [dp=1]\n"},
-        {"started", "all_reduce of 100 f32 by sum" + others + "all_reduce of 100 f32 by max on 1 [dp=1]\n"}};
+        {"length",
+         "all_reduce of 100 f32 by sum" + others + "all_reduce of 99 f32 by sum on rank 1 [dp=1]\n"},
+        {"root", "broadcast of 100 f32 from 2" + others + "broadcast of 100 f32 from 1 on rank 1 [dp=1]\n"},
+        {"operation", "all_reduce of 100 f32 by sum" + others + "barrier on rank 1 [dp=1]\n"},
+        {"started",
+         "all_reduce of 100 f32 by sum" + others + "all_reduce of 100 f32 by max on rank 1 [dp=1]\n"}};
     for (auto rank = 0; rank < 4; ++rank) {
         const auto who = "rank " + std::to_string(rank) + ", ";
         for (auto number = 1; const auto& [what, text] : differ)
@@ -101,13 +103,14 @@ TEST(MpiFailures, CollectivesThatDifferAreHeardByAllBeforeDataMoves) {
                        who + what + ": Disagreement {1}: call number " + std::to_string(number++) +
                            " on 'dp' of mesh dp=4, group {0..3}, is not the same on all its ranks: " + text);
         for (const auto* what : {"same", "after"}) EXPECT_HAS(outcome, who + what + ": went well\n");
-        EXPECT_MATCHES(
-            outcome,
-            who +
-                "late: Disagreement \\{1\\}: the calls up to number 256 on 'dp' of mesh dp=4, "
-                "group \\{0..3\\}, are not the same on (1 \\[dp=1\\] and 0 \\[dp=0\\]|0 \\[dp=0\\] and "
-                "1 \\[dp=1\\]); ranks are compared at the first 128 calls and every 256, and at each one in "
-                "checked mode \\(RANKMESH_CHECK=1\\)\n");
+        EXPECT_MATCHES(outcome,
+                       who +
+                           "late: Disagreement \\{1\\}: the calls up to number 256 on 'dp' of mesh dp=4, "
+                           "group \\{0..3\\}, are not the same on (rank 1 \\[dp=1\\] and rank 0 "
+                           "\\[dp=0\\]|rank 0 \\[dp=0\\] and "
+                           "rank 1 \\[dp=1\\]); ranks are compared at the first 128 calls and every 256, and "
+                           "at each one in "
+                           "checked mode \\(RANKMESH_CHECK=1\\)\n");
     }
 }
 
@@ -117,15 +120,16 @@ TEST(MpiFailures, ACallThatOneRankStartsAndOthersBlockInIsSaidOnce) {
     EXPECT_HAS(outcome,
                "call number 2 on 'dp,tp' of mesh dp=2 tp=2, group {0..3}, is not the same on all its ranks: "
                "blocking "
-               "all_reduce of 1000 f32 by sum on 0 [dp=0 tp=0], 2 [dp=1 tp=0], 3 [dp=1 tp=1]; started "
+               "all_reduce of 1000 f32 by sum on ranks 0 [dp=0 tp=0], 2 [dp=1 tp=0], 3 [dp=1 tp=1]; started "
                "all_reduce of 1000 "
-               "f32 by sum on 1 [dp=0 tp=1]");
+               "f32 by sum on rank 1 [dp=0 tp=1]");
 }
 
 TEST(MpiFailures, ARankThatThrowsEndsTheJobAndItsTextIsPrinted) {
     const auto outcome = job("throw");
     expect_failed(outcome);
-    EXPECT_HAS(outcome, "rank 1 left by an exception; peers may wait for it, the job is ended");
+    EXPECT_HAS(outcome,
+               "rank 1 left by an exception; other ranks may wait for this rank, so the job is ended");
     EXPECT_HAS(outcome, "main caught: boom");
 }
 
@@ -168,7 +172,8 @@ TEST(MpiFailures, AnExpiredTimeoutIsReportedAndEndsTheJob) {
         "{0..3}, since ");
     EXPECT_MATCHES(
         outcome,
-        ": arrived \\{0, 2, 3\\}, missing 1 \\[dp=0 tp=1\\]; rank 1 \\[dp=0 tp=1\\] is outside any call for "
+        ": arrived ranks \\{0, 2, 3\\}, missing rank 1 \\[dp=0 tp=1\\]; rank 1 \\[dp=0 tp=1\\] is outside "
+        "any call for "
         "[0-9.]+ "
         "s, last completed all_reduce of 1000 f32 by sum, call number 1 on 'dp,tp' of mesh dp=2 tp=2; the "
         "job is ended");
@@ -200,7 +205,8 @@ TEST(MpiFailures, EveryRankThatWaitsReportsAndNoneCallsARankGoneThatHasArrived) 
         const auto outcome = job("timeout");
         expect_failed(outcome);
         EXPECT_EQ(count(outcome.output,
-                        ": arrived {0, 2, 3}, missing 1 [dp=0 tp=1]; rank 1 [dp=0 tp=1] is outside any call"),
+                        ": arrived ranks {0, 2, 3}, missing rank 1 [dp=0 tp=1]; rank 1 [dp=0 tp=1] is "
+                        "outside any call"),
                   3)
             << outcome.output;
         EXPECT_EQ(count(outcome.output, "no answer") + count(outcome.output, "gone"), 0) << outcome.output;
@@ -211,7 +217,8 @@ TEST(MpiFailures, ARankThatIsStoppedIsThereAndDoesNotAnswer) {
     const auto outcome = job("timeout-stopped");
     expect_failed(outcome);
     EXPECT_HAS(outcome,
-               ": arrived {0, 2, 3}, missing 1 [dp=0 tp=1]; rank 1 [dp=0 tp=1] is stopped, or has no time to "
+               ": arrived ranks {0, 2, 3}, missing rank 1 [dp=0 tp=1]; rank 1 [dp=0 tp=1] is stopped, or has "
+               "no time to "
                "answer; the job is ended");
 }
 
@@ -219,7 +226,8 @@ TEST(MpiFailures, ARankThatCallsMpiFinalizeWhileOthersNeedItIsNamedWithThat) {
     const auto outcome = job("timeout-finalize");
     expect_failed(outcome);
     EXPECT_HAS(outcome,
-               ": arrived {0, 2, 3}, missing 1 [dp=0 tp=1]; rank 1 [dp=0 tp=1] is in MPI_Finalize; the job "
+               ": arrived ranks {0, 2, 3}, missing rank 1 [dp=0 tp=1]; rank 1 [dp=0 tp=1] is in "
+               "MPI_Finalize; the job "
                "is ended");
 }
 
@@ -228,10 +236,11 @@ TEST(MpiFailures, OfARankThatItselfWaitsIsSaidForWhom) {
     expect_failed(outcome);
     EXPECT_MATCHES(
         outcome,
-        "rank 2 \\[dp=1 tp=0\\] in all_reduce of 1000 f32 by sum [^\n]*: arrived \\{2\\}, missing 3 \\[dp=1 "
+        "rank 2 \\[dp=1 tp=0\\] in all_reduce of 1000 f32 by sum [^\n]*: arrived rank 2, missing rank 3 "
+        "\\[dp=1 "
         "tp=1\\]; rank 3 \\[dp=1 tp=1\\] is in all_reduce of 1000 f32 by sum, [^\n]* on 'dp' of mesh dp=2 "
         "tp=2[^\n]* and waits for "
-        "1 \\[dp=0 tp=1\\]; rank 1 is stopped, or has no time to answer; the job is ended");
+        "rank 1 \\[dp=0 tp=1\\]; rank 1 is stopped, or has no time to answer; the job is ended");
 }
 
 TEST(MpiFailures, AStartedOperationHasTheSameTimeoutInWait) {
@@ -245,41 +254,40 @@ TEST(MpiFailures, WaitAny_WhenATimeoutExpires_ReportsThatOperation) {
     expect_failed(outcome);
     EXPECT_HAS(outcome,
                "on rank 0 [dp=0 tp=0] in recv of 1000 f32 from 2 (4000 bytes), message number 2 on 'dp,tp'");
-    EXPECT_HAS(outcome, ": arrived {0}, missing 2 [dp=1 tp=0]; rank 2 [dp=1 tp=0] is in barrier, ");
+    EXPECT_HAS(outcome, ": arrived rank 0, missing rank 2 [dp=1 tp=0]; rank 2 [dp=1 tp=0] is in barrier, ");
 }
 
 TEST(MpiFailures, WhoHasStartedACallHasArrivedWhateverItWaitsForNow) {
     const auto outcome = job("timeout-started");
     expect_failed(outcome);
-    EXPECT_HAS(outcome,
-               ": arrived {0..2}, missing 3 [dp=1 tp=1]; rank 3 [dp=1 tp=1] is outside any call for ");
+    EXPECT_HAS(
+        outcome,
+        ": arrived ranks {0..2}, missing rank 3 [dp=1 tp=1]; rank 3 [dp=1 tp=1] is outside any call for ");
 }
 
 TEST(MpiFailures, ARankThatNeverJoinsEndsTheJobAtTheTimeout) {
     const auto outcome = job("timeout-join");
     expect_failed(outcome);
     EXPECT_HAS(outcome, "in join, comparing the plans of all ranks, since ");
-    EXPECT_HAS(outcome, ": arrived {0, 2, 3}, missing {1}; rank 1 is outside any call for ");
+    EXPECT_HAS(outcome, ": arrived ranks {0, 2, 3}, missing rank 1; rank 1 is outside any call for ");
 }
 
 TEST(MpiFailures, ARankThatHasEndedItsWorldIsToldAtOnceWhereOthersWaitForIt) {
     // The world's timeout is longer than the job may take.
     auto outcome = job("ends-early");
     expect_failed(outcome);
-    EXPECT_HAS(outcome,
-               "rankmesh: rank 1 [dp=0 tp=1] has ended the world without what this waits for: rank ");
+    EXPECT_HAS(outcome, "rankmesh: rank 1 [dp=0 tp=1] has ended the world while another rank waits: rank ");
     EXPECT_HAS(outcome,
                "in all_reduce of 1000 f32 by sum (4000 bytes), call number 2 on 'dp,tp' of mesh dp=2 tp=2");
     outcome = job("ends-early-join");
     expect_failed(outcome);
-    EXPECT_HAS(outcome, "rankmesh: rank {1} has ended the world without what this waits for: rank ");
+    EXPECT_HAS(outcome, "rankmesh: rank 1 has ended the world while another rank waits: rank ");
     EXPECT_HAS(outcome, "in join, comparing the plans of all ranks, since ");
     outcome = job("ends-early-recv");
     expect_failed(outcome);
-    EXPECT_HAS(
-        outcome,
-        "rank 1 [dp=0 tp=1] has ended the world without what this waits for: rank 0 [dp=0 tp=0] in recv "
-        "of 1000 f32 from 1 (4000 bytes), message number 1");
+    EXPECT_HAS(outcome,
+               "rank 1 [dp=0 tp=1] has ended the world while another rank waits: rank 0 [dp=0 tp=0] in recv "
+               "of 1000 f32 from 1 (4000 bytes), message number 1");
 }
 
 TEST(MpiFailures, ARankThatHasEndedItsWorldIsMissedOnlyWhereItIsNeeded) {
@@ -310,7 +318,8 @@ TEST(MpiFailures, ARankThatNeverStartsIsReportedByThoseThatWaitInMpiInit) {
     EXPECT_HAS(outcome, " in MPI_Init, since ");
     if (RANKMESH_OPEN_MPI) {
         EXPECT_EQ(count(outcome.output,
-                        ": arrived {0, 2, 3}, missing {1}; rank 1 has not come to it, or is gone; the job is "
+                        ": arrived ranks {0, 2, 3}, missing rank 1; rank 1 has not come to it, or is gone; "
+                        "the job is "
                         "ended"),
                   3)
             << outcome.output;
@@ -343,10 +352,10 @@ TEST(MpiFailures, AMessageThatNobodySendsIsReportedWithWhereItsSenderIs) {
         outcome,
         "on rank 0 [dp=0 tp=0] in recv of 1000 f32 from 1 (4000 bytes), message number 1 on 'dp,tp' of "
         "mesh dp=2 tp=2, group {0..3}, since ");
-    EXPECT_HAS(
-        outcome,
-        ": arrived {0}, missing 1 [dp=0 tp=1]; rank 1 [dp=0 tp=1] is in barrier, call number 1 on 'tp' of "
-        "mesh dp=2 tp=2, for ");
+    EXPECT_HAS(outcome,
+               ": arrived rank 0, missing rank 1 [dp=0 tp=1]; rank 1 [dp=0 tp=1] is in barrier, call number "
+               "1 on 'tp' of "
+               "mesh dp=2 tp=2, for ");
 }
 
 TEST(MpiFailures, AnyRank_WhenNobodySends_ReportsAllOthers) {
@@ -355,12 +364,13 @@ TEST(MpiFailures, AnyRank_WhenNobodySends_ReportsAllOthers) {
     EXPECT_HAS(
         outcome,
         "on rank 0 [dp=0 tp=0] in recv of 1000 f32 from any rank (4000 bytes), message number 1 on 'dp,tp'");
-    EXPECT_HAS(outcome, ": arrived {0}, missing 1 [dp=0 tp=1], 2 [dp=1 tp=0], 3 [dp=1 tp=1]; rank 1 ");
+    EXPECT_HAS(outcome,
+               ": arrived rank 0, missing ranks 1 [dp=0 tp=1], 2 [dp=1 tp=0], 3 [dp=1 tp=1]; rank 1 ");
     outcome = job("ends-early-any");
     expect_failed(outcome);
     EXPECT_HAS(
         outcome,
-        "ranks 1 [dp=0 tp=1], 2 [dp=1 tp=0], 3 [dp=1 tp=1] have ended the world without what this waits for: "
+        "ranks 1 [dp=0 tp=1], 2 [dp=1 tp=0], 3 [dp=1 tp=1] have ended the world while another rank waits: "
         "rank 0 [dp=0 tp=0] in recv of 1000 f32 from any rank (4000 bytes), message number 2 on ");
 }
 
@@ -454,7 +464,7 @@ TEST(MpiFailures, ARankThatDoesNotComeToAGroupIsMissedInAnErrorAndTheJobGoesOn) 
                    std::string("heard on rank ") + rank +
                        ": the timeout of 3 s expired in making 'three' of mesh dp=2 tp=2, group {2, 1, "
                        "0}, on rank " +
-                       rank + ": arrived {2, 0}, missing 1 [dp=0 tp=1]");
+                       rank + ": arrived ranks {2, 0}, missing rank 1 [dp=0 tp=1]");
 }
 
 TEST(MpiFailures, AKilledRankEndsTheJob) {
@@ -469,7 +479,7 @@ TEST(MpiFailures, ADisagreementIsHeardOnEveryRankAndTheProgramGoesOn) {
     const auto outcome = job("disagree");
     EXPECT_EQ(outcome.exit_code, 0) << outcome.output;
     // Lines of different ranks may come between each other.
-    for (const auto* part : {"ranks {0, 2, 3}: dp=4, over dp", "rank {1}: ep=4, over ep", "ended well"})
+    for (const auto* part : {"ranks {0, 2, 3}: dp=4, over dp", "rank 1: ep=4, over ep", "ended well"})
         EXPECT_EQ(count(outcome.output, part), 4) << outcome.output;
 }
 

@@ -100,7 +100,8 @@ TEST(NcclFailures, ATimeoutInSynchronizeIsThrownThereAndByEveryLaterCall) {
             const auto text = std::string(
                 "the timeout of 200 ms expired on rank 0 in all_reduce of 1 f32 by sum, call number 2 on "
                 "'dp' of "
-                "mesh dp=2, group {0, 1}: arrived {0}, missing 1 [dp=1]; 'dp' of mesh dp=2 cannot be used "
+                "mesh dp=2, group {0, 1}: arrived rank 0, missing rank 1 [dp=1]; 'dp' of mesh dp=2 cannot be "
+                "used "
                 "any "
                 "more; rank 1 [dp=1] is in barrier, call number 1 on 'dp' of mesh dp=2, for 0.");
             const auto said = text_of<Timeout>([&] { pending.synchronize(); });
@@ -136,7 +137,7 @@ TEST(NcclFailures, InCheckedModeTheCallItselfThrowsWhoIsMissing) {
             EXPECT_EQ(
                 without_seen(text_of<Timeout>([&] { on.within(100ms).all_reduce(*x); })),
                 "the timeout of 100 ms expired on rank 0 in all_reduce of 1 f32 by sum, call number 1 on "
-                "'dp' of mesh dp=2, group {0, 1}: arrived {0}, missing 1 [dp=1]; 'dp' of mesh dp=2 "
+                "'dp' of mesh dp=2, group {0, 1}: arrived rank 0, missing rank 1 [dp=1]; 'dp' of mesh dp=2 "
                 "cannot be used any more");
         }
         on.host().barrier();
@@ -164,7 +165,7 @@ TEST(NcclFailures, DroppingACommunicatorAfterATimeoutIsNamedByThoseThatWait) {
             } catch (const PeerLost& error) {
                 EXPECT_EQ(error.ranks, std::vector{0});
                 const auto text =
-                    std::string("; ended by 0 [dp=0]; 'dp' of mesh dp=3, group {0..2}, has lost");
+                    std::string("; ended by rank 0 [dp=0]; 'dp' of mesh dp=3, group {0..2}, has lost");
                 EXPECT_NE(std::string(error.what()).find(text), std::string::npos) << error.what();
             }
         }
@@ -201,10 +202,11 @@ TEST(NcclFailures, ACallThatConnectsEndsAtTheTimeoutOfTheWorld) {
                    auto on = world.join({{"dp", rest}}).on("dp");
                    const auto x = DeviceArray<float>(1, 1.0f);
                    if (world.rank() == 0) {
-                       EXPECT_EQ(without_seen(text_of<Timeout>([&] { on.all_reduce(*x); })),
-                                 "the timeout of 1 s expired on rank 0 in all_reduce of 1 f32 by sum, call "
-                                 "number 1 on 'dp' of mesh dp=2, group {0, 1}: arrived {0}, missing 1 "
-                                 "[dp=1]; 'dp' of mesh dp=2 cannot be used any more");
+                       EXPECT_EQ(
+                           without_seen(text_of<Timeout>([&] { on.all_reduce(*x); })),
+                           "the timeout of 1 s expired on rank 0 in all_reduce of 1 f32 by sum, call "
+                           "number 1 on 'dp' of mesh dp=2, group {0, 1}: arrived rank 0, missing rank 1 "
+                           "[dp=1]; 'dp' of mesh dp=2 cannot be used any more");
                    }
                    on.host().within(10s).barrier();
                },

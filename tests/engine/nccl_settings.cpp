@@ -105,7 +105,7 @@ TEST(NcclSettings, AreAgreedUponBeforeAnythingIsMade) {
                    EXPECT_EQ(text_of<Disagreement>([&] { world.join(plan({.max_ctas = most})); }),
                              "the ranks join different plans; every rank must declare the same:\n"
                              "  ranks {0, 2}: dp=3, over dp tuned to max_ctas=8\n"
-                             "  rank {1}: dp=3, over dp tuned to max_ctas=4");
+                             "  rank 1: dp=3, over dp tuned to max_ctas=4");
                    EXPECT_EQ(
                        text_of<UsageError>([&] { world.join(plan({.min_ctas = 9, .max_ctas = 8})); }),
                        "'dp' of mesh dp=3 is tuned to min_ctas=9 max_ctas=8; the fewest CTAs are at most "

@@ -79,7 +79,7 @@ TEST(NcclSurvivors, LeaveACommunicatorOfTheProgramsToIt) {
 TEST(NcclBlame, AnExpiredTimeoutSaysWhoIsMissingAndWhatItDoes) {
     const auto outcome = job("missing 1", 3);
     for (auto rank : {0U, 2U}) {
-        expect_says(outcome, rank, "arrived {0, 2}, missing 1 [dp=1]");
+        expect_says(outcome, rank, "arrived ranks {0, 2}, missing rank 1 [dp=1]");
         expect_says(outcome, rank, "rank 1 [dp=1] is in barrier, call number 2 on 'dp' of mesh dp=3, for 0.");
     }
     for (auto code : outcome.exit_codes) EXPECT_EQ(code, 0) << outcome.all();
@@ -95,7 +95,7 @@ TEST(NcclBlame, OverMpiAsWell) {
         const auto said = outcome.output.find("rank " + rank + " waits in vain: ");
         ASSERT_NE(said, std::string::npos) << outcome.output;
         const auto line = outcome.output.substr(said, outcome.output.find('\n', said) - said);
-        EXPECT_NE(line.find("arrived {0, 2}, missing 1 [dp=1]"), std::string::npos) << line;
+        EXPECT_NE(line.find("arrived ranks {0, 2}, missing rank 1 [dp=1]"), std::string::npos) << line;
         EXPECT_NE(line.find("rank 1 [dp=1] is in barrier, call number 2 on 'dp' of mesh dp=3, for 0."),
                   std::string::npos)
             << line;

@@ -214,7 +214,8 @@ TEST(Run, AProcessThatReturnsEarlyIsLostOnGloo) {
     const auto early = support::gloo_job(RANKMESH_RUN_PROGRAM " early", 4);
     for (std::size_t rank = 0; rank < 4; ++rank) {
         EXPECT_EQ(early.exit_codes[rank], rank == 1 ? 0 : 1) << early.all();
-        if (rank != 1) support::expect_says(early, rank, ", has lost 1 [dp=1] and cannot be used any more");
+        if (rank != 1)
+            support::expect_says(early, rank, ", has lost rank 1 [dp=1] and cannot be used any more");
     }
 }
 

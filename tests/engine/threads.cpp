@@ -89,7 +89,8 @@ TEST(Threads, AnExpiredTimeoutNamesTheOperationTheGroupAndWhoIsMissing) {
         without_seen(error.what()),
         "the timeout of 200 ms expired on rank 1 in all_reduce of 1 f32 by max, call number 1 on 'dp' of "
         "mesh "
-        "dp=2 tp=2, group {1, 3}: arrived {1}, missing 3 [dp=1 tp=1]; 'dp' of mesh dp=2 tp=2 cannot be used "
+        "dp=2 tp=2, group {1, 3}: arrived rank 1, missing rank 3 [dp=1 tp=1]; 'dp' of mesh dp=2 tp=2 cannot "
+        "be used "
         "any more");
     EXPECT_EQ(error.arrived, std::vector<int>{1});
     EXPECT_EQ(error.missing, std::vector<int>{3});
@@ -106,7 +107,7 @@ TEST(Threads, ARankThatNeverJoinsIsNamed) {
         soon);
     EXPECT_EQ(error.missing, std::vector<int>{1});
     EXPECT_NE(std::string(error.what()).find("expired in join"), std::string::npos) << error.what();
-    EXPECT_NE(std::string(error.what()).find("; in mesh dp=3 that is 1 [dp=1]"), std::string::npos)
+    EXPECT_NE(std::string(error.what()).find("; in mesh dp=3 that is rank 1 [dp=1]"), std::string::npos)
         << error.what();
 }
 
@@ -139,7 +140,7 @@ TEST(Threads, ARankThatHasReturnedIsLostAtOnceToThoseThatNeedIt) {
                 }
             });
             EXPECT_EQ(error.what(), detail::cat("rank ", rank, " has returned without its part in ", what,
-                                                "; 'dp' of mesh dp=3, group {0..2}, has lost ", rank,
+                                                "; 'dp' of mesh dp=3, group {0..2}, has lost rank ", rank,
                                                 " [dp=", rank, "] and cannot be used any more"));
             EXPECT_EQ(error.ranks, std::vector{rank});
         }
@@ -164,7 +165,7 @@ TEST(Threads, ARankThatHasReturnedIsLostAtOnceToThoseThatNeedIt) {
                 EXPECT_STREQ(
                     error.what(),
                     "rank 1 has returned without its part in all_reduce of 1 f32 by sum, call number "
-                    "1; 'dp' of mesh dp=3, group {0..2}, has lost 1 [dp=1] and cannot be used any "
+                    "1; 'dp' of mesh dp=3, group {0..2}, has lost rank 1 [dp=1] and cannot be used any "
                     "more");
                 ++heard;
             }
@@ -178,7 +179,7 @@ TEST(Threads, ARankThatReturnsBeforeAJoinIsLostToTheOthersAtOnce) {
     });
     EXPECT_STREQ(error.what(),
                  "rank 1 has returned without its part in join; 'join' of mesh world, group {0..2}, has lost "
-                 "{1} and cannot be used any more; in mesh dp=3 that is 1 [dp=1]");
+                 "rank 1 and cannot be used any more; in mesh dp=3 that is rank 1 [dp=1]");
     EXPECT_EQ(error.ranks, std::vector<int>{1});
 }
 
@@ -429,10 +430,11 @@ TEST(Threads, APendingLeftByAnExceptionNeverWaitsAndItsBufferIsNotTouched) {
         try {
             on.all_reduce(x);  // rank 1 may be waiting in it, rank 2 is not
         } catch (const PeerLost& error) {
-            EXPECT_STREQ(error.what(),
-                         "rank 0 left by an exception with a pending all_reduce of 1000 f32 by sum on 'dp' "
-                         "of mesh dp=3; "
-                         "'dp' of mesh dp=3, group {0..2}, has lost 0 [dp=0] and cannot be used any more");
+            EXPECT_STREQ(
+                error.what(),
+                "rank 0 left by an exception with a pending all_reduce of 1000 f32 by sum on 'dp' "
+                "of mesh dp=3; "
+                "'dp' of mesh dp=3, group {0..2}, has lost rank 0 [dp=0] and cannot be used any more");
             EXPECT_EQ(error.ranks, std::vector<int>{0});
             ++lost;
         }
@@ -816,20 +818,21 @@ TEST(Threads, AnExpiredTimeoutOfAMessageNamesThePeerThatIsMissing) {
     };
     const auto text = [](std::string_view operation, std::string_view missing) {
         return detail::cat("the timeout of 200 ms expired on rank 0 in ", operation,
-                           ", message number 1 on 'dp' of mesh dp=3, group {0..2}: arrived {0}, missing ",
+                           ", message number 1 on 'dp' of mesh dp=3, group {0..2}: arrived rank 0, missing ",
                            missing, "; 'dp' of mesh dp=3 cannot be used any more");
     };
     auto error = of_rank_0([](auto& on, auto& x) { on.send(x, 2); });
-    EXPECT_EQ(without_seen(error.what()), text("send of 3 f32 to 2", "2 [dp=2]"));
+    EXPECT_EQ(without_seen(error.what()), text("send of 3 f32 to 2", "rank 2 [dp=2]"));
     EXPECT_EQ(error.missing, std::vector<int>{2});
     EXPECT_EQ(error.arrived, std::vector<int>{0});
     error = of_rank_0([](auto& on, auto& x) { on.start_recv(x, 1).wait(); });
-    EXPECT_EQ(without_seen(error.what()), text("recv of 3 f32 from 1", "1 [dp=1]"));
+    EXPECT_EQ(without_seen(error.what()), text("recv of 3 f32 from 1", "rank 1 [dp=1]"));
     error = of_rank_0([](auto& on, auto& x) {
         auto y = x;
         on.send_recv(x, 1, y, 2);
     });
-    EXPECT_EQ(without_seen(error.what()), text("send_recv of 3 f32 to 1 and 3 from 2", "1 [dp=1], 2 [dp=2]"));
+    EXPECT_EQ(without_seen(error.what()),
+              text("send_recv of 3 f32 to 1 and 3 from 2", "ranks 1 [dp=1], 2 [dp=2]"));
     EXPECT_EQ(error.missing, (std::vector<int>{1, 2}));
     error = of_rank_0([](auto& on, auto& x) {
         auto y = x;
@@ -839,7 +842,7 @@ TEST(Threads, AnExpiredTimeoutOfAMessageNamesThePeerThatIsMissing) {
             on.recv(x, 2);
         });
     });
-    EXPECT_EQ(without_seen(error.what()), text("recv of 3 f32 from 2", "2 [dp=2]"));
+    EXPECT_EQ(without_seen(error.what()), text("recv of 3 f32 from 2", "rank 2 [dp=2]"));
 }
 
 TEST(Threads, AMessageWithoutItsOtherHalfDoesNotHoldUpCollectives) {
@@ -884,11 +887,12 @@ TEST(Threads, AMessageLeftByAnExceptionFreesItsBufferAndTellsItsPeer) {
                 else
                     on.send(x, 0);
             } catch (const PeerLost& error) {
-                EXPECT_EQ(error.what(),
-                          detail::cat("rank 0 left by an exception with a pending ",
-                                      sends ? "send of 100 f32 to 1" : "recv of 100 f32 from 1",
-                                      " on 'dp' of mesh dp=2; 'dp' of mesh dp=2, group {0, 1}, has lost 0 "
-                                      "[dp=0] and cannot be used any more"));
+                EXPECT_EQ(
+                    error.what(),
+                    detail::cat("rank 0 left by an exception with a pending ",
+                                sends ? "send of 100 f32 to 1" : "recv of 100 f32 from 1",
+                                " on 'dp' of mesh dp=2; 'dp' of mesh dp=2, group {0, 1}, has lost rank 0 "
+                                "[dp=0] and cannot be used any more"));
                 ++lost;
             }
             EXPECT_EQ(x, std::vector<float>(100, 1));

@@ -118,7 +118,8 @@ TEST(WhoIsMissing, ARankIsSeenInItsJoinOrOutsideWithItsLastCall) {
         std::regex_search(said[0], std::regex("; rank 2 \\[dp=2\\] is outside any call for 0\\.\\d s, last "
                                               "completed barrier, call number 1 on 'dp' of mesh dp=3$")))
         << said[0];
-    EXPECT_NE(said[1].find("expired in join on rank 1: arrived {1}, missing {0, 2}"), std::string::npos)
+    EXPECT_NE(said[1].find("expired in join on rank 1: arrived rank 1, missing ranks {0, 2}"),
+              std::string::npos)
         << said[1];
     EXPECT_NE(said[1].find("; rank 2 is outside any call for "), std::string::npos) << said[1];
 }

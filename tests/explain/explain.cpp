@@ -137,14 +137,15 @@ TEST(Explain, SaysOfARankWithoutARecordWhatTheErrorsOfItsPeersSay) {
          {std::pair{
               "the timeout of 2 s expired on rank 0 in all_reduce of 4 f32 by sum, call number 1 on 'dp,tp' "
               "of "
-              "mesh dp=2 tp=2, group {0..3}: arrived {0, 1, 3}, missing 2 [dp=1 tp=0]; 'dp,tp' of mesh dp=2 "
+              "mesh dp=2 tp=2, group {0..3}: arrived ranks {0, 1, 3}, missing rank 2 [dp=1 tp=0]; 'dp,tp' of "
+              "mesh dp=2 "
               "tp=2 cannot be used any more; rank 2 [dp=1 tp=0] does not answer: it is stopped, cut off or "
               "gone",
               "does not answer: it is stopped, cut off or gone"},
-          std::pair{
-              "expired: arrived {0, 1, 3}, missing 2 [dp=1 tp=0] ; rank 2 [dp=1 tp=0] is stopped, or has "
-              "no time to answer; the job is ended",
-              "is stopped, or has no time to answer"}}) {
+          std::pair{"expired: arrived ranks {0, 1, 3}, missing rank 2 [dp=1 tp=0] ; rank 2 [dp=1 tp=0] is "
+                    "stopped, or has "
+                    "no time to answer; the job is ended",
+                    "is stopped, or has no time to answer"}}) {
         auto records = records_of(job, {2});
         records[0].error = error;
         for (auto& record : records) record.missing = {2};
@@ -325,7 +326,7 @@ TEST(Explain, NamesBothEndsOfMessagesThatDoNotFit) {
     const auto tag = explain(records_of(job));
     ASSERT_EQ(tag.findings.size(), 1U);
     EXPECT_TRUE(tag.findings[0].text.starts_with(
-        "rank 0 (pp=0) sends 4 f32 to rank 1 (pp=1), which receives 4 f32 with tag 3: message 1 "))
+        "rank 0 (pp=0) sends 4 f32 with tag 0 to rank 1 (pp=1), which receives 4 f32 with tag 3: message 1 "))
         << tag.findings[0].text;
 
     job[0] = {Step{{"pp"}, "send", 4, "f32", "", 2}};

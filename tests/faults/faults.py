@@ -654,7 +654,7 @@ def judge_error(job, rank, end, fault, allowed, failed):
         job.kind == "cut" and re.search(rf" on rank {job.victim}: arrived", end["text"])
     if by_victim:  # to whom the others are missing
         return []
-    at_other = re.search(r"expired on (?:rank (\d+)|\{[^}]*\})", end["text"])
+    at_other = re.search(r"expired on (?:rank (\d+)|ranks \{[^}]*\})", end["text"])
     if at_other and at_other.group(1) != str(rank):  # the words of others, to whom this one may be missing
         followed.add(rank)
     if job.row == "mismatch" and end["type"] == "Disagreement" and end["step"] == job.at and job.victim in named(end) \
@@ -697,7 +697,7 @@ def judge_error(job, rank, end, fault, allowed, failed):
 def blamed_in(text, ranks):
     """The ranks that the text of an MPI job names as the cause."""
     found = set()
-    for pattern in (r"missing (\{[^}]*\}|\d+)", r"no answer from (\{[^}]*\}|\d+)", r"rank (\{[^}]*\}|\d+)(?: \[[^]]*\])? (?:has ended|left by|is stopped|is gone)",
+    for pattern in (r"missing ranks? (\{[^}]*\}|\d+)", r"no answer from ranks? (\{[^}]*\}|\d+)", r"rank (\{[^}]*\}|\d+)(?: \[[^]]*\])? (?:has ended|left by|is stopped|is gone)",
                     r"process rank (\d+)", r"Process name: \[\[\d+,\d+\],(\d+)\]", r"have started what (\{[^}]*\}|\d+)",
                     r"the fault of rank (\d+)", r"rank (\d+) with PID"):
         for match in re.finditer(pattern, text):

@@ -97,7 +97,7 @@ class Judge(unittest.TestCase):
 
     def test_of_a_link_that_is_cut_in_a_join_both_sides_tell_the_truth(self):
         job, missed = job_of("cut", moment="join"), error("Timeout", [1], step=-1, seconds=2)
-        told = error("Timeout", [0], step=-1, seconds=2, text="expired in join on rank 1: arrived {1, 2}, missing 0")
+        told = error("Timeout", [0], step=-1, seconds=2, text="expired in join on rank 1: arrived ranks {1, 2}, missing rank 0")
         own = error("Timeout", [0, 2], step=-1, seconds=2)
         self.assertEqual(judge(job, {0: missed, 1: own, 2: told}), "")
         self.assertEqual(judge(job, {0: missed, 1: own, 2: told | {"text": "expired in join on rank 0"}}), "E")
@@ -132,12 +132,12 @@ class Judge(unittest.TestCase):
     def test_a_job_of_mpi_ends_in_an_error_that_names_the_victim(self):
         job, code = job_of("stop", engine="mpi"), {-1: 1}
         said = "rankmesh: the timeout of 2 s expired on rank 0 in barrier, missing %s; the job is ended"
-        for names in ("{1}", "1 [dp=1 tp=0]", "{0..1}"):
+        for names in ("rank 1", "rank 1 [dp=1 tp=0]", "ranks {0..1}"):
             self.assertEqual(judge(job, {}, code, said % names), "", names)
-        self.assertEqual(judge(job, {}, code, said % "{2}"), "E")
+        self.assertEqual(judge(job, {}, code, said % "rank 2"), "E")
         self.assertEqual(judge(job, {}, code, ""), "C")
-        self.assertEqual(judge(job, {}, {-1: 0}, said % "{1}"), "S")
-        self.assertEqual(judge(job, {2: {"event": "ok"}}, code, said % "{1}"), "S")
+        self.assertEqual(judge(job, {}, {-1: 0}, said % "rank 1"), "S")
+        self.assertEqual(judge(job, {2: {"event": "ok"}}, code, said % "rank 1"), "S")
 
     def test_two_ranks_whose_calls_differ_on_mpi_are_both_told(self):
         job = job_of("root", engine="mpi")

@@ -120,7 +120,7 @@ SPOKEN: list[tuple[Callable[[], Any], type[Exception], str]] = [
         'was not declared; add over=[("dp", "tp")] to the declaration',
     ),
     (lambda: on_two("dp=2"), ValueError, 'no axis is named; mesh dp=2 has axes to name, as in "dp"'),
-    (lambda: on_two("dp=1"), ValueError, "make a size '*', or say partial=True to leave ranks out"),
+    (lambda: on_two("dp=1"), ValueError, "make a size '*', or set partial=True to leave ranks out"),
     (
         lambda: run(2, lambda world: world.join("dp=2 tp=1", axes=["tp"]).on("dp")),
         ValueError,

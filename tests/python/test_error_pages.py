@@ -62,6 +62,14 @@ MADE: dict[str, tuple[type[Exception], Callable[[], object]]] = {
         rankmesh.Disagreement,
         lambda: run(4, lambda world: world.join("dp=4").on("dp").all_reduce(np.ones(3 if world.rank == 1 else 2))),
     ),
+    "A call is not the same on all ranks": (
+        rankmesh.Disagreement,
+        lambda: run(
+            4,
+            lambda world: world.join("dp=4").on("dp").all_reduce(np.ones(3 if world.rank == 1 else 2)),
+            checked=True,
+        ),
+    ),
     "The timeout expired": (rankmesh.Timeout, one_comes_late),
     "A rank is gone": (rankmesh.PeerLost, lambda: run(4, lambda world: one_leaves(world, slowly=False))),
     "Mesh covers some of the ranks": (rankmesh.UsageError, lambda: run(8, lambda world: world.join("dp=3 tp=2"))),

@@ -225,7 +225,7 @@ def test_an_exception_ends_the_job_only_where_it_ends_the_program(uncaught: bool
         """,
         2,
     )
-    assert ("by an exception; peers may wait for it" in done.stderr) == uncaught, done.stderr
+    assert ("by an exception; other ranks may wait for this rank" in done.stderr) == uncaught, done.stderr
     assert (done.returncode != 0, done.stdout.count("fine")) == ((True, 0) if uncaught else (False, 2))
 
 

@@ -295,11 +295,11 @@ def test_plans_that_differ_are_a_disagreement_on_every_rank(initialised: bool, t
     said = "the ranks join different plans; every rank must declare the same:\n  ranks "
     wrong = (
         "a wrong plan: mesh dp=2 covers 2 of the world's 5 ranks; "
-        "make a size '*', or say partial=True to leave ranks out"
+        "make a size '*', or set partial=True to leave ranks out"
     )
     for first, second in ranks(5, disagree, tmp_path, initialised, str(tmp_path / "own"), initialised=initialised):
-        assert first == (said + "{0, 1, 3, 4}: dp=5 tp=1, over dp; tp\n  rank {2}: tp=5, over tp", [2])
-        assert second == (said + "{0, 2..4}: dp=5, over dp\n  rank {1}: " + wrong, [1])
+        assert first == (said + "{0, 1, 3, 4}: dp=5 tp=1, over dp; tp\n  rank 2: tp=5, over tp", [2])
+        assert second == (said + "{0, 2..4}: dp=5, over dp\n  rank 1: " + wrong, [1])
 
 
 def options_differ(rank: int, size: int) -> str:
@@ -350,8 +350,8 @@ def come_late(rank: int, size: int) -> tuple[float, str, list[int], list[int]]:
 def test_a_rank_that_comes_late_is_a_timeout_on_every_rank(tmp_path: Path) -> None:
     for rank, (took, text, arrived, missing) in enumerate(ranks(4, come_late, tmp_path)):
         assert text == (
-            f"the timeout of 700 ms expired in init on rank {rank}: arrived {{0, 2, 3}}, missing {{1}}; "
-            "in mesh dp=2 tp=2 that is 1 [dp=0 tp=1]"
+            f"the timeout of 700 ms expired in init on rank {rank}: arrived ranks {{0, 2, 3}}, missing rank 1; "
+            "in mesh dp=2 tp=2 that is rank 1 [dp=0 tp=1]"
         )
         assert (arrived, missing) == ([0, 2, 3], [1])
         assert took > 0.6
@@ -370,7 +370,7 @@ def test_ranks_that_never_come_are_named_where_init_starts_torch(tmp_path: Path)
     for rank, (text, missing) in zip(
         (0, 2), ranks(3, never_come, tmp_path, "env://", found, initialised=False, only=(0, 2)), strict=True
     ):
-        assert text.startswith(f"the timeout of 2 s expired in init on rank {rank}: arrived {{0, 2}}, missing {{1}}")
+        assert text.startswith(f"the timeout of 2 s expired in init on rank {rank}: arrived ranks {{0, 2}}, missing rank 1")
         assert missing == [1]
     url = f"tcp://127.0.0.1:{free_port()}"
     for text, missing in ranks(2, never_come, tmp_path, url, {}, initialised=False, only=(1,)):

@@ -287,7 +287,7 @@ def test_meshes_that_differ_raise_on_every_rank(tmp_path: Path) -> None:
         ("DeviceMesh a=2 b=1, stride (2, 0)", "DeviceMesh a=1 b=2, stride (0, 2)"),
     ]
     for text, (most, other) in zip(told[0], said, strict=True):
-        assert text == f"{head}\n  ranks {{0..2}}: {most}\n  rank {{3}}: {other}"
+        assert text == f"{head}\n  ranks {{0..2}}: {most}\n  rank 3: {other}"
 
 
 def one_is_missing(rank: int, size: int, store: str) -> str:
@@ -310,8 +310,8 @@ def test_a_missing_rank_is_named_with_its_coordinates(tmp_path: Path) -> None:
     texts = ranks(4, one_is_missing, tmp_path, str(tmp_path / "own"), initialised=False)
     for rank in (0, 1, 3):
         assert texts[rank] == (
-            f"the timeout of 1 s expired in DeviceMesh on rank {rank}: arrived {{0, 1, 3}}, missing {{2}}; "
-            "in mesh dp=2 tp=2 that is 2 [dp=1 tp=0]"
+            f"the timeout of 1 s expired in DeviceMesh on rank {rank}: arrived ranks {{0, 1, 3}}, missing rank 2; "
+            "in mesh dp=2 tp=2 that is rank 2 [dp=1 tp=0]"
         )
 
 
@@ -331,7 +331,7 @@ def starts_by_environment(rank: int, size: int, environment: dict[str, str]) -> 
 def test_ranks_compare_before_torch_is_initialised(tmp_path: Path) -> None:
     where = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
     for text, initialised in ranks(4, starts_by_environment, tmp_path, where, initialised=False):
-        assert text.endswith("ranks {1..3}: DeviceMesh dim_0=2 dim_1=2\n  rank {0}: DeviceMesh dim_0=1 dim_1=4")
+        assert text.endswith("ranks {1..3}: DeviceMesh dim_0=2 dim_1=2\n  rank 0: DeviceMesh dim_0=1 dim_1=4")
         assert not initialised
     where = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port()), "RIGHT": "1"}
     assert ranks(4, starts_by_environment, tmp_path, where, initialised=False) == [("2.0", True)] * 4

@@ -81,11 +81,11 @@ def test_a_rank_that_does_not_come_is_named(tmp_path: Path, backend: str, asynch
     found = ranks(SIZE, absent, tmp_path, str(tmp_path / "own"), backend, asynchronous, initialised=False)
     for kind, text, missing in found[:3]:
         assert (kind, missing) == ("Timeout", [3])
-        assert "arrived {0..2}, missing 3" in text
+        assert "arrived ranks {0..2}, missing rank 3" in text
         # beside another backend only calls of rankmesh are known, and the barrier that has found the rank is not the program's
         assert ("rank 3 [world=3] is outside any call for" in text) == (backend == OWN)
         assert "monitored_barrier" not in text
-        assert text.endswith("in mesh dp=2 tp=2 that is 3 [dp=1 tp=1]")
+        assert text.endswith("in mesh dp=2 tp=2 that is rank 3 [dp=1 tp=1]")
 
 
 def differing(rank: int, size: int, store: str, backend: str, checked: bool) -> tuple[Error, Error, list[list[float]]]:
@@ -110,7 +110,7 @@ def test_calls_that_differ_raise_on_every_rank(tmp_path: Path, backend: str, che
         if rank < 2:
             assert others == [1]
             assert "7 f" in text
-            assert text.endswith("in mesh dp=2 tp=2 that is 1 [dp=0 tp=1]")
+            assert text.endswith("in mesh dp=2 tp=2 that is rank 1 [dp=0 tp=1]")
         kind, text, others = operations
         assert (kind, others) == ("Disagreement", [0])
         assert "all_reduce of 4 f32 by max" in text or "allreduce of 4 float32 by max" in text
@@ -135,7 +135,7 @@ def test_a_rank_that_dies_is_noticed_before_the_timeout(tmp_path: Path, backend:
     for (kind, text, lost), seconds in found:
         assert (kind, lost) == ("PeerLost", [1])
         assert "its process has ended or cannot be reached" in text
-        assert text.endswith("in mesh dp=2 tp=2 that is 1 [dp=0 tp=1]")
+        assert text.endswith("in mesh dp=2 tp=2 that is rank 1 [dp=0 tp=1]")
         assert seconds < 20  # of 40
 
 
@@ -205,7 +205,7 @@ def test_every_call_on_a_broken_group_says_where(tmp_path: Path) -> None:
     for found in ranks(SIZE, on_a_broken_group, tmp_path, str(tmp_path / "own"), initialised=False):
         for kind, text, others in found:
             assert (kind, others) == ("Disagreement", [0])
-            assert text.endswith("in mesh dp=2 tp=2 that is 0 [dp=0 tp=0]")
+            assert text.endswith("in mesh dp=2 tp=2 that is rank 0 [dp=0 tp=0]")
 
 
 def test_the_document_shows_what_calls_raise(tmp_path: Path) -> None:

@@ -298,7 +298,7 @@ def deepspeed_live(rank: int, size: int) -> None:
         PipelineParallelGrid(PipeModelDataParallelTopology(num_pp=2, num_mp=1 if rank == 6 else 2, num_dp=2))
     assert str(caught.value).splitlines()[1:] == [
         "  ranks {0..5, 7}: deepspeed: PipelineParallelGrid over pipe=2 data=2 model=2",
-        "  rank {6}: deepspeed: PipelineParallelGrid over pipe=2 data=2 model=1, which is wrong: Invalid Grid",
+        "  rank 6: deepspeed: PipelineParallelGrid over pipe=2 data=2 model=1, which is wrong: Invalid Grid",
     ]
     with pytest.raises(AssertionError, match="Invalid Grid"):
         PipelineParallelGrid(PipeModelDataParallelTopology(num_pp=2, num_mp=1, num_dp=2))

@@ -130,7 +130,7 @@ def torchtitan(rank: int, size: int) -> None:
     whole(inputs).sum().backward()
     sharded(inputs).sum().backward()
     assert torch.allclose(sharded.weight.grad.full_tensor(), whole.weight.grad)  # type: ignore[union-attr,operator]
-    said = "rank {5}: torchtitan: pp=1, dp_replicate=1, dp_shard=4"
+    said = "rank 5: torchtitan: pp=1, dp_replicate=1, dp_shard=4"
     with pytest.raises(rankmesh.Disagreement, match=re.escape(said)):
         ParallelDims(*((1, 4) if rank == 5 else (2, 2)), 1, 2, 1, 1, 8).build_mesh()
     with pytest.raises(RuntimeError, match=re.escape("degrees of a world of 4 leave ranks 4..7 of torch's 8 out")):
@@ -295,7 +295,7 @@ def olmo_live(rank: int, size: int) -> None:
     for name, there in olmo.build_dense_and_moe_mesh(**folded, rank=rank, world_size=size).items():
         check(meshes[name], there)
     olmo._world = None
-    with pytest.raises(rankmesh.Disagreement, match=re.escape("rank {5}: olmo: world mesh dp=4 tp=2")):
+    with pytest.raises(rankmesh.Disagreement, match=re.escape("rank 5: olmo: world mesh dp=4 tp=2")):
         olmo.build_world_mesh(dp=olmo.DataParallelConfig("fsdp"), tp=olmo.TensorParallelConfig(2 if rank == 5 else 4))  # type: ignore[arg-type]
     with pytest.raises(olmo.OLMoConfigurationError, match="divide into the world size"):
         olmo.build_world_mesh(dp=hsdp, tp=olmo.TensorParallelConfig(3))

@@ -174,8 +174,8 @@ def one_does_not_suspend(rank: int, size: int) -> None:
         with pytest.raises(Timeout) as caught:
             me.suspend("dp")
         assert str(caught.value) == (
-            "the timeout of 300 ms expired in suspend on rank 1: arrived {1}, missing {3}; "
-            "in mesh dp=2 tp=2 that is 3 [dp=1 tp=1]"
+            "the timeout of 300 ms expired in suspend on rank 1: arrived rank 1, missing rank 3; "
+            "in mesh dp=2 tp=2 that is rank 3 [dp=1 tp=1]"
         )
         assert (caught.value.arrived, caught.value.missing) == ([1], [3])
     else:

@@ -180,7 +180,7 @@ def test_ranks_that_rank_zero_does_not_answer_name_it(monkeypatch: pytest.Monkey
     found = starts(store, [LAST[0], *joins[1:]], same, 0.05)
     assert [str(error) for error in found[1:]] == [
         f"the timeout of 50 ms expired in init on rank {rank}: rank 0, which tells the others the id of this "
-        f"start, has not answered; arrived {{{rank}}}, missing {{0}}; [0]"
+        f"start, has not answered; arrived {{{rank}}}, missing rank 0; [0]"
         for rank in range(1, SIZE)
     ]
 

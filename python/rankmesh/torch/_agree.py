@@ -28,6 +28,12 @@ def text_of(ranks: Iterable[int]) -> str:
     return str(Group(sorted(ranks)))
 
 
+def named(ranks: Iterable[int]) -> str:
+    """Returns 'rank 3', or 'ranks {0..2}'."""
+    ranks = list(ranks)
+    return f"rank {ranks[0]}" if len(ranks) == 1 else f"ranks {text_of(ranks)}"
+
+
 def seconds(timeout: datetime.timedelta) -> str:
     """Returns a timeout as text for errors."""
     whole = timeout / datetime.timedelta(milliseconds=1)
@@ -102,8 +108,8 @@ def late(
 ) -> Timeout:
     """Returns the Timeout of a call for which some ranks were late."""
     return Timeout(
-        f"the timeout of {seconds(timeout)} expired in {what} on rank {rank}: {why}arrived {text_of(arrived)}, "
-        f"missing {text_of(missing)}{where(missing)}",
+        f"the timeout of {seconds(timeout)} expired in {what} on rank {rank}: {why}arrived {named(arrived)}, "
+        f"missing {named(missing)}{where(missing)}",
         arrived,
         missing,
     )
@@ -185,7 +191,7 @@ def classes_of(said: Iterable[tuple[int, str]]) -> list[tuple[str, list[int]]]:
 
 def class_line(ranks: list[int], text: str) -> str:
     """Returns the line of an error that shows what these ranks said."""
-    return f"\n  {'rank' if len(ranks) == 1 else 'ranks'} {text_of(ranks)}: {text}"
+    return f"\n  {named(ranks)}: {text}"
 
 
 def outside_largest(classes: list[tuple[str, list[int]]]) -> list[int]:

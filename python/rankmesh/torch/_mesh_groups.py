@@ -70,7 +70,7 @@ class MeshText:
         return text
 
     def where(self, ranks: Iterable[int]) -> str:
-        """'; in mesh dp=2 tp=2 that is 1 [dp=0 tp=1]': the coordinates of ranks."""
+        """'; in mesh dp=2 tp=2 that is rank 1 [dp=0 tp=1]': the coordinates of ranks."""
         places = self._layout.remap_to_tensor(self._rank_map)
         ranks = sorted(ranks)
         shown = []
@@ -78,7 +78,7 @@ class MeshText:
             for place in (places == rank).nonzero()[:1, 1:].tolist():
                 shown.append(f"{rank} [{' '.join(f'{n}={i}' for n, i in zip(self._names, place, strict=False))}]")
         more = ", ..." if len(ranks) > MOST_SHOWN else ""
-        return f"; in mesh {self.sizes} that is {', '.join(shown)}{more}" if shown else ""
+        return f"; in mesh {self.sizes} that is rank{'s' * (len(ranks) > 1)} {', '.join(shown)}{more}" if shown else ""
 
 
 def create(

@@ -94,10 +94,10 @@ class MeshPlan:
         return self.places.group(rank, *item.axes)
 
     def where(self, ranks: Iterable[int]) -> str:
-        """'; in mesh dp=4 that is 0 [dp=0]': the coordinates of ranks, for an error."""
+        """'; in mesh dp=4 that is rank 0 [dp=0]': the coordinates of ranks, for an error."""
         inside = [f"{rank} [{self.places.coord(rank)}]" for rank in ranks if rank in self.places]
         shown = ", ".join(inside[:MOST_SHOWN]) + (", ..." if len(inside) > MOST_SHOWN else "")
-        return f"; in mesh {self.mesh.text} that is {shown}" if inside else ""
+        return f"; in mesh {self.mesh.text} that is rank{'s' * (len(inside) > 1)} {shown}" if inside else ""
 
 
 def read(

@@ -33,10 +33,6 @@ std::string_view compared(const CallFingerprint& fingerprint) {
     return {reinterpret_cast<const char*>(&fingerprint), offsetof(CallFingerprint, member)};
 }
 
-std::string text_of(const std::vector<int>& ranks) {
-    return cat(ranks.size() == 1 ? "rank " : "ranks ", ranks_to_string(ranks));
-}
-
 struct Calling {
     const CallFingerprint* fingerprint;
     std::vector<int> ranks;
@@ -272,7 +268,7 @@ std::exception_ptr Collectives::disagreement() const {
     if (std::ranges::all_of(all_, [](const CallFingerprint& fingerprint) { return fingerprint.from < 0; })) {
         const auto classes = classes_of(all_, ranks_);
         for (const auto& each : classes) {
-            lines.push_back(cat(text_of(each.ranks), text_of(each.members), ": ",
+            lines.push_back(cat(ranks_text(each.ranks), text_of(each.members), ": ",
                                 to_string(each.fingerprint->call, each.fingerprint->unit)));
             if (&each != &classes.front()) odd.insert(odd.end(), each.ranks.begin(), each.ranks.end());
         }

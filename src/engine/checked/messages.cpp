@@ -182,7 +182,7 @@ void Messages::settle(int peer, Lane& lane, const Notice& notice) {
 std::exception_ptr Messages::disagreement(int peer, const CheckedCall& part, const Notice& notice,
                                           std::uint64_t number) const {
     const auto end = [](int rank, const Notice& said) {
-        return MessageEnd{rank, cat(rank, " [", said.member.text, "]"),
+        return MessageEnd{rank, cat("rank ", rank, " [", said.member.text, "]"),
                           elements_text(said.count, said.dtype, said.unit) + tag_text(said.tag)};
     };
     auto sender = end(ranks_[group_rank_], part.notice);

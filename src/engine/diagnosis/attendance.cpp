@@ -19,12 +19,12 @@ Failure with_ranks(std::string why, Attendance ranks) {
             .seen = std::move(ranks.seen)};
 }
 
-/// `arrived {0..2}, missing 3 [dp=3]`; `named` are the missing ranks.
+/// `arrived ranks {0..2}, missing rank 3 [dp=3]`; `named` are the missing ranks.
 std::string text_of(const std::vector<int>& arrived, const std::vector<int>& missing,
                     const std::string& named) {
     if (missing.empty() && !arrived.empty())
-        return cat("all of ", ranks_to_string(arrived), " have arrived, and it is not complete");
-    return cat("arrived ", ranks_to_string(arrived), ", missing ", named);
+        return cat("all of ", ranks_to_string(arrived), " have arrived, but the call is not complete");
+    return cat("arrived ", ranks_text(arrived), ", missing ", named);
 }
 
 }  // namespace
@@ -34,9 +34,7 @@ std::string last_seen(const std::vector<int>& missing, const Label& label,
     auto text = std::string{};
     const auto told = std::min(missing.size(), most_described);
     for (std::size_t i = 0; i < told; ++i)
-        append(text, cat(i > 0 ? "; " : "", "rank ",
-                         label.member.empty() ? cat(missing[i]) : label.named({missing[i]}), " ",
-                         doing(missing[i])));
+        append(text, cat(i > 0 ? "; " : "", label.named({missing[i]}), " ", doing(missing[i])));
     if (told < missing.size()) append(text, cat("; and ", missing.size() - told, " more"));
     return text;
 }
@@ -69,7 +67,7 @@ Attendance Attendance::of(const Label& label, int group_rank, const std::vector<
 
 std::string Attendance::text(const Label& label) const {
     if (unreachable.empty()) return text_of(arrived, missing, label.named(missing));
-    return cat("arrived ", ranks_to_string(arrived),
+    return cat("arrived ", ranks_text(arrived),
                missing.empty() ? "" : cat(", missing ", label.named(missing)), ", no answer from ",
                label.named(unreachable),
                unreachable.size() == 1 ? ", which is on another host" : ", which are on other hosts");
@@ -83,7 +81,7 @@ Failure timeout_failure(Duration timeout, int rank, const std::string& what, con
 }
 
 Failure timeout_failure_elsewhere(const Label& label, Attendance ranks) {
-    auto why = cat("a timeout expired on ", ranks_to_string(ranks.arrived), ", on ", label.text(), ", group ",
+    auto why = cat("a timeout expired on ", ranks_text(ranks.arrived), ", on ", label.text(), ", group ",
                    to_string(label.ranks), ": ", ranks.text(label));
     return with_ranks(std::move(why), std::move(ranks));
 }

@@ -42,7 +42,7 @@ struct Attendance {
     static Attendance of(const Label& label, int group_rank, const std::vector<int>& awaited,
                          const std::vector<Channel::PeerStatus>& statuses);
 
-    /// `arrived {0..2}, missing 3 [dp=3]`, with the coordinates of the group's mesh.
+    /// `arrived ranks {0..2}, missing rank 3 [dp=3]`, with the coordinates of the group's mesh.
     std::string text(const Label& label) const;
 };
 

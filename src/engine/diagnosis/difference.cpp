@@ -4,6 +4,17 @@
 #include <algorithm>
 
 namespace rankmesh::detail {
+namespace {
+
+/// A tag of 0 is written only where the other end has another one.
+std::string_view with_tag_0(const MessageEnd& end, const MessageEnd& other) {
+    const auto has_tag = [](const MessageEnd& each) {
+        return each.what.find(" with tag ") != each.what.npos;
+    };
+    return !has_tag(end) && has_tag(other) ? " with tag 0" : "";
+}
+
+}  // namespace
 
 Failure differing_calls(std::uint64_t number, const Label& label, std::vector<DifferingCall> calls,
                         const std::vector<int>& silent, bool of_two) {
@@ -29,9 +40,10 @@ Failure differing_calls(std::uint64_t number, const Label& label, std::vector<Di
 Failure differing_ends(std::uint64_t number, const Label& label, const MessageEnd& sender,
                        const MessageEnd& receiver) {
     return {.kind = Failure::Kind::disagreement,
-            .why = cat("on ", label.text(), ", group ", to_string(label.ranks), ", rank ", sender.name,
-                       " sends ", sender.what, " to rank ", receiver.name, ", which receives ", receiver.what,
-                       ", in message number ", number, " between them that way"),
+            .why = cat("on ", label.text(), ", group ", to_string(label.ranks), ", ", sender.name, " sends ",
+                       sender.what, with_tag_0(sender, receiver), " to ", receiver.name, ", which receives ",
+                       receiver.what, with_tag_0(receiver, sender), ", message number ", number,
+                       " from rank ", sender.rank, " to rank ", receiver.rank),
             .lost = {std::min(sender.rank, receiver.rank), std::max(sender.rank, receiver.rank)}};
 }
 

@@ -22,7 +22,7 @@ struct DifferingCall {
 Failure differing_calls(std::uint64_t number, const Label& label, std::vector<DifferingCall> calls,
                         const std::vector<int>& silent = {}, bool of_two = false);
 
-/// One end of a message: a world rank, its name in the text, `1 [dp=1]`, and what it sends or receives.
+/// One end of a message: a world rank, its name in the text, `rank 1 [dp=1]`, and what it sends or receives.
 struct MessageEnd {
     int rank;
     std::string name;

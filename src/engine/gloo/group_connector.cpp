@@ -83,7 +83,7 @@ void GroupConnector::exchange_endpoints(Connections& connections, const ChannelR
         auto& endpoint = endpoints[static_cast<std::size_t>(i)];
         endpoint = endpoint_in(known.at(ranks[i]), request.item, request.group_rank);
         if (endpoint.empty())
-            throw EngineFailure(cat(phase, " on rank ", rendezvous_->rank(), " failed: rank ",
+            throw EngineFailure(cat(phase, " on rank ", rendezvous_->rank(), " failed: ",
                                     request.label->named({ranks[i]}), " has announced no connection for it"));
     }
     auto arrived = members;
@@ -125,8 +125,8 @@ void GroupConnector::connect(const ChannelRequest& request, const std::shared_pt
             use(connections);
         } catch (const Connections::Unreachable& error) {
             const auto lost = std::vector{ranks[error.group_rank]};
-            throw PeerLost(cat(phase, " on rank ", rendezvous_->rank(), " failed: rank ",
-                               request.label->named(lost), " cannot be reached: ", error.why),
+            throw PeerLost(cat(phase, " on rank ", rendezvous_->rank(),
+                               " failed: ", request.label->named(lost), " cannot be reached: ", error.why),
                            lost);
         }
     } catch (const RelayedFailure& relayed) {

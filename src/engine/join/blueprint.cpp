@@ -32,9 +32,12 @@ Mesh fit(const Declaration& declaration, int world) {
                                  "; the world has ranks 0..", world - 1));
     }
     if (mesh.size() < world && !declaration.partial)
-        throw UsageError(cat("mesh ", to_string(mesh), " covers ", mesh.size(), " of the world's ", world,
-                             " ranks; ", declaration.mesh.has_rest() ? "" : "make a size '*', or ", "say ",
-                             in_python("partial=True", ".partial = true"), " to leave ranks out"));
+        throw UsageError(
+            cat("mesh ", to_string(mesh), " covers ", mesh.size(), " of the world's ", world, " ranks; ",
+                declaration.mesh.has_rest()
+                    ? ""
+                    : in_python("make a size '*', or ", "make a size rankmesh::rest (in text '*'), or "),
+                "set ", in_python("partial=True", ".partial = true"), " to leave ranks out"));
     return mesh;
 }
 
@@ -83,12 +86,11 @@ std::string text_of(const Mesh& mesh, const Item& item) {
 void check_name(const Mesh& mesh, const std::vector<Item>& items, const std::string& name) {
     checked_name(name);
     if (mesh.find(name))
-        throw UsageError(cat("the name '", name,
-                             "' of a pick, separate communicator or local ranks is an axis of mesh ",
-                             to_string(mesh)));
+        throw UsageError(
+            cat("the name '", name, "' is an axis of mesh ", to_string(mesh), "; choose another name"));
     for (const auto& item : items)
         if (item.name == name)
-            throw UsageError(cat("two picks, separate communicators or local ranks are named '", name, "'"));
+            throw UsageError(cat("the name '", name, "' is declared twice; choose another name"));
 }
 
 std::vector<Item> items_of(const Mesh& mesh, const Declaration& declaration) {

@@ -224,7 +224,7 @@ std::vector<Colored> gather_colors(Exchange& exchange, const Colored& own, Durat
             exchange, [&](const std::string& beneath) { append(texts, beneath); }, [&] { return texts; });
     } catch (const Timeout& expired) {
         throw timeout_error_in("split, of all ranks of the world,", timeout, exchange.rank(), expired.arrived,
-                               expired.missing, ranks_to_string(expired.missing), expired.seen);
+                               expired.missing, ranks_text(expired.missing), expired.seen);
     }
     auto all = std::vector<Colored>{};
     for (auto fields = Fields(bytes, "what another rank splits by"); !fields.at_end();) {

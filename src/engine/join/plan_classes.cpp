@@ -6,6 +6,7 @@
 
 #include <rankmesh/core/text.hpp>
 
+#include "engine/channel.hpp"
 #include "engine/fields.hpp"
 
 namespace rankmesh::detail {
@@ -44,8 +45,8 @@ void throw_different(std::string head, const std::vector<PlanClass>& classes) {
     auto odd = std::vector<int>{};
     for (std::size_t i = 0; i < classes.size(); ++i) {
         const auto& each = classes[i];
-        append(head, cat("\n  ", each.ranks.size() == 1 ? "rank " : "ranks ", ranks_to_string(each.ranks),
-                         ": ", each.description.empty() ? "further descriptions" : each.description));
+        append(head, cat("\n  ", ranks_text(each.ranks), ": ",
+                         each.description.empty() ? "further descriptions" : each.description));
         if (i > 0) odd.insert(odd.end(), each.ranks.begin(), each.ranks.end());
     }
     std::ranges::sort(odd);

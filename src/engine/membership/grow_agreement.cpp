@@ -40,11 +40,6 @@ Duration wait_of(const Growth& asked) {
 constexpr auto refused_call = "refused call";
 constexpr auto failed = "failed";
 
-/// `rank 2`, `ranks {2, 3}`.
-std::string named(const std::vector<int>& ranks) {
-    return ranks.size() == 1 ? cat("rank ", ranks.front()) : cat("ranks ", ranks_to_string(ranks));
-}
-
 }  // namespace
 
 std::vector<std::pair<std::size_t, int>> choose(std::span<const int> places, std::span<const int> wishes,
@@ -138,7 +133,7 @@ std::string GrowAgreement::decide(const Failure& failure) {
 
 std::string GrowAgreement::decide_lost(const std::vector<int>& lost) {
     return decide(Failure{.kind = Failure::Kind::gone,
-                          .why = cat(named(lost), lost.size() == 1 ? " has" : " have",
+                          .why = cat(ranks_text(lost), lost.size() == 1 ? " has" : " have",
                                      " ended; grow cannot be completed, and ", as_before()),
                           .lost = lost});
 }
@@ -171,7 +166,7 @@ std::string GrowAgreement::follow(const Growth& asked, const Lost& lost) {
             for (int each = 0; each < size_; ++each)
                 (here[static_cast<std::size_t>(each)] && each != 0 ? arrived : missing).push_back(each);
             return decide(Failure::of(timeout_error_in(
-                "grow", asked.timeout, rank_, arrived, missing, ranks_to_string(missing),
+                "grow", asked.timeout, rank_, arrived, missing, ranks_text(missing),
                 leader_is_here ? "rank 0 arrived and then did not go on: stopped, cut off or gone" : "")));
         }
         pause(*store_, begin);
@@ -343,7 +338,7 @@ std::string GrowAgreement::decide_missing(Duration timeout, const std::vector<in
     auto arrived = first_ranks(size_);
     std::erase_if(arrived, [&](int each) { return contains(missing, each); });
     return decide(
-        Failure::of(timeout_error_in("grow", timeout, 0, arrived, missing, ranks_to_string(missing), seen)));
+        Failure::of(timeout_error_in("grow", timeout, 0, arrived, missing, ranks_text(missing), seen)));
 }
 
 /// Asks the chosen candidates, none or more, and all ranks whether they are there. Returns whether the
@@ -424,7 +419,7 @@ bool GrowAgreement::have_answered(Leading& leading, std::map<std::string, Asked>
         if (now >= leading.last + patience(leading.asked.timeout)) {
             leading.outcome = decide_missing(
                 leading.asked.timeout, ranks,
-                cat(named(ranks), " arrived and then did not go on: stopped, cut off or gone"));
+                cat(ranks_text(ranks), " arrived and then did not go on: stopped, cut off or gone"));
             return false;
         }
         pause(*store_, begin);

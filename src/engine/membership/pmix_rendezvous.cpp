@@ -166,8 +166,7 @@ std::vector<std::string> PmixRendezvous::read(const std::string& phase, const st
     }
     if (!all_came) throw_timeout(phase, timeout_, arrived, missing);
     throw PeerLost(
-        cat(missing.size() == 1 ? cat("rank ", missing.front()) : cat("ranks ", ranks_to_string(missing)),
-            " ended, or took part in another world of the same ranks meanwhile; ", phase,
+        cat(ranks_text(missing), " ended, or took part in another world of the same ranks meanwhile; ", phase,
             " cannot be completed on rank ", rank()),
         missing);
 }

@@ -29,7 +29,7 @@ void RelayedFailure::raise(const Failure& failure, const std::string& step) {
 void Rendezvous::throw_timeout(const std::string& phase, std::chrono::nanoseconds timeout,
                                const std::vector<int>& arrived, const std::vector<int>& missing,
                                const std::string& seen) const {
-    throw timeout_error_in(phase, timeout, rank(), arrived, missing, ranks_to_string(missing), seen);
+    throw timeout_error_in(phase, timeout, rank(), arrived, missing, ranks_text(missing), seen);
 }
 
 std::optional<Failure> Rendezvous::give_up_for_cause(const std::string& where, const Failure& failure) {

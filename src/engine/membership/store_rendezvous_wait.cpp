@@ -2,6 +2,8 @@
 // How a StoreRendezvous waits for entries, and finds out why they do not come.
 #include <algorithm>
 #include <chrono>
+#include <cstdio>
+#include <ctime>
 #include <iterator>
 #include <numeric>
 #include <utility>
@@ -18,8 +20,20 @@ using Clock = std::chrono::steady_clock;
 
 /// `rank 2 has`, `ranks {2, 3} have`.
 std::string they_have(const std::vector<int>& ranks) {
-    return ranks.size() == 1 ? cat("rank ", ranks.front(), " has")
-                             : cat("ranks ", ranks_to_string(ranks), " have");
+    return cat(ranks_text(ranks), ranks.size() == 1 ? " has" : " have");
+}
+
+constexpr auto silence = std::chrono::seconds(10);  // then a user is told who is missing
+
+/// `12:30:05`, the local time when a wait ends.
+std::string time_of_day(Clock::time_point until) {
+    const auto left = std::chrono::duration_cast<std::chrono::seconds>(until - Clock::now()).count();
+    const auto end = time(nullptr) + static_cast<time_t>(left);
+    auto parts = tm{};
+    localtime_r(&end, &parts);
+    char text[16] = {};
+    strftime(text, sizeof text, "%H:%M:%S", &parts);
+    return text;
 }
 
 }  // namespace
@@ -52,6 +66,8 @@ std::vector<std::string> StoreRendezvous::wait(const Wait& wait) {
     const auto period = store_->can_wait() ? std::chrono::milliseconds(1000) : std::chrono::milliseconds(100);
     auto next_look = watches() ? begin + period : Instant::max();
     auto until = wait.until;
+    // Two ranks, because one of them may be missing.
+    auto tell_at = rank() < 2 ? begin + silence : Instant::max();
     auto texts = std::vector<std::string>(wait.names.size());
     auto absent = std::vector<std::size_t>(wait.names.size());
     std::iota(absent.begin(), absent.end(), std::size_t{0});
@@ -62,7 +78,7 @@ std::vector<std::string> StoreRendezvous::wait(const Wait& wait) {
         wanted.push_back(failures_.next_key());
         // A request that begins just before the timeout may complete.
         auto found = served(wait.phase, [&] {
-            return store_->wait(wanted, std::min(until, next_look),
+            return store_->wait(wanted, std::min({until, next_look, tell_at}),
                                 std::max(until, Clock::now()) + request_grace);
         });
         auto still = std::vector<std::size_t>{};
@@ -82,6 +98,12 @@ std::vector<std::string> StoreRendezvous::wait(const Wait& wait) {
             throw_if_ended(wait);
             next_look = now + period;
         }
+        if (now >= tell_at && now < until) {
+            tell_at = Instant::max();
+            if (const auto late = missing(wait); !late.empty() && (rank() == 0 || contains(late, 0)))
+                std::fprintf(stderr, "rankmesh: rank %d waits for %s in %s, until %s\n", rank(),
+                             ranks_text(late).c_str(), wait.phase.c_str(), time_of_day(until).c_str());
+        }
         if (now >= until) {
             const auto late = missing(wait);
             // The last to arrive have come just before: the others pass on what they set.
@@ -99,8 +121,7 @@ void StoreRendezvous::throw_late(const Wait& wait, std::vector<int> late) {
     if (late.empty() && wait.stuck) {
         late = wait.stuck();
         if (!late.empty())
-            seen = cat(late.size() == 1 ? cat("rank ", late.front()) : cat("ranks ", ranks_to_string(late)),
-                       " arrived and then did not go on: stopped, cut off or gone");
+            seen = cat(ranks_text(late), " arrived and then did not go on: stopped, cut off or gone");
     }
     auto arrived = ranks_of(wait);
     std::erase_if(arrived, [&](int each) { return contains(late, each); });

@@ -129,7 +129,7 @@ void MpiChannel::await_comparisons(Slot& slot, const Label& label) {
             while (arrived == 0 && std::chrono::steady_clock::now() < until)
                 MPI_Testall(static_cast<int>(slot.requests.size()), slot.requests.data(), &arrived,
                             MPI_STATUSES_IGNORE);
-            if (arrived == 0) runtime_->abort(cat(error.what(), "; what was started cannot end"));
+            if (arrived == 0) runtime_->abort(cat(error.what(), "; MPI cannot cancel the started call"));
             slot.taken = false;
             throw;
         }
@@ -265,8 +265,8 @@ void MpiChannel::check_length(const Call& call, std::uint64_t number, const Labe
         code == MPI_SUCCESS || count > static_cast<int>(std::min(expected, mpi_count_limit));
     const auto ranks = std::pair(label.ranks[from], label.ranks[rank_]);
     throw Disagreement(cat(numbered(call, number), " on ", label.text(), ", group ", to_string(label.ranks),
-                           ": rank ", label.named({ranks.first}), " has sent ",
-                           is_known ? text(static_cast<std::size_t>(count)) : "more", " to rank ",
+                           ": ", label.named({ranks.first}), " has sent ",
+                           is_known ? text(static_cast<std::size_t>(count)) : "more", " to ",
                            label.named({ranks.second}), ", which receives ", text(expected)),
                        {std::min(ranks.first, ranks.second), std::max(ranks.first, ranks.second)});
 }

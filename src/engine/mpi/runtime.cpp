@@ -201,7 +201,8 @@ void Runtime::leave(const std::string& what) noexcept {
     if (left_ || !is_usable()) return;
     left_ = true;
     Recorder::write_all("terminate", what);
-    std::fprintf(stderr, "rankmesh: %s; peers may wait for it, the job is ended\n", what.c_str());
+    std::fprintf(stderr, "rankmesh: %s; other ranks may wait for this rank, so the job is ended\n",
+                 what.c_str());
     std::atexit(end_job_after_others);
     watchdog_->end_after(std::min<Duration>(timeout_, std::chrono::seconds(2)));
 }

@@ -239,9 +239,8 @@ void Watchdog::look_for_ended(Flight& flight, std::uint64_t active, Duration wai
         const auto others = std::ssize(lost) < label->ranks.size() - 1;
         if (!lost.empty() && !(from_any && others))
             end(flight, {.reason = "peer_lost", .lost = lost},
-                cat(lost.size() == 1 ? "rank " : "ranks ", label->named(lost),
-                    lost.size() == 1 ? " has" : " have",
-                    " ended the world without what this waits for: ", place(flight)));
+                cat(label->named(lost), lost.size() == 1 ? " has" : " have",
+                    " ended the world while another rank waits: ", place(flight)));
     }
     flight.ended_compared_ = heard;
 }

@@ -158,12 +158,9 @@ private:
 SimulationResult simulate(const SimulatedWorld& world) { return Simulation(world).result(); }
 
 std::string to_text(const std::vector<Stuck>& stuck) {
-    const auto named = [](const std::vector<int>& ranks) {
-        return ranks.size() == 1 ? cat("rank ", ranks.front()) : cat("ranks ", ranks_to_string(ranks));
-    };
     auto reasons = std::vector<std::pair<std::string, std::vector<int>>>{};
     for (const auto& each : stuck) {
-        const auto reason = cat(named(each.missing), ", ", each.where);
+        const auto reason = cat(ranks_text(each.missing), ", ", each.where);
         auto found = std::ranges::find(reasons, reason, [](const auto& known) { return known.first; });
         if (found == reasons.end()) {
             if (reasons.size() == most_shown) continue;
@@ -173,7 +170,7 @@ std::string to_text(const std::vector<Stuck>& stuck) {
     }
     auto text = std::string{};
     for (const auto& [reason, ranks] : reasons)
-        append(text, cat(text.empty() ? "" : "\n", named(ranks),
+        append(text, cat(text.empty() ? "" : "\n", ranks_text(ranks),
                          ranks.size() == 1 ? " waits for " : " wait for ", reason));
     return text;
 }

@@ -68,9 +68,7 @@ std::string Job::seen(const std::vector<int>& missing, const Label& label) {
     return last_seen(ranks, label, [&](int rank) {
         const auto& for_whom = waits[rank];
         if (for_whom.empty()) return doing(rank);
-        return cat(
-            doing(rank), ", waiting for ",
-            for_whom.size() == 1 ? cat("rank ", for_whom.front()) : cat("ranks ", ranks_to_string(for_whom)));
+        return cat(doing(rank), ", waiting for ", ranks_text(for_whom));
     });
 }
 

@@ -154,9 +154,10 @@ void SharedGroup::move(Entry& send, Entry& receive, int to, const Label& label) 
     } else {
         const auto mismatch = std::make_shared<const Mismatch>(
             Mismatch{cat("on ", label.text(), " rank ", rank(from), " sends ", send.call.in_count, " ",
-                         to_string(send.call.dtype), tag_text(send.call.tag), " to rank ", rank(to),
-                         ", which receives ", receive.call.out_count, " ", to_string(receive.call.dtype),
-                         tag_text(receive.call.tag), receive.call.is_from_any() ? " from any rank" : ""),
+                         to_string(send.call.dtype), tag_text(send.call.tag, receive.call.tag), " to rank ",
+                         rank(to), ", which receives ", receive.call.out_count, " ",
+                         to_string(receive.call.dtype), tag_text(receive.call.tag, send.call.tag),
+                         receive.call.is_from_any() ? " from any rank" : ""),
                      {std::min(rank(from), rank(to)), std::max(rank(from), rank(to))}});
         send.mismatch = mismatch;
         receive.mismatch = mismatch;

@@ -24,7 +24,7 @@ void ThreadsWorld::max(std::array<std::int64_t, 4>& values) {
         for (const auto missing : timeout.missing)
             if (const auto missed = job_->recorder(missing)) missed->asked();
         throw timeout_error_in("join", options.timeout, rank_, timeout.arrived, timeout.missing,
-                               ranks_to_string(timeout.missing), timeout.seen);
+                               ranks_text(timeout.missing), timeout.seen);
     }
 }
 
