@@ -106,8 +106,8 @@ const Device& device(std::string_view name) {
     if (found != all.end()) return *found;
     auto names = std::vector<std::string_view>{};
     for (const auto& one : all) names.push_back(one.name);
-    throw UsageError(cat("unknown device ", in_quotes(name), "; devices are ",
-                         detail::listed({names.begin(), names.end()}), did_you_mean(name, names)));
+    throw UsageError(cat("unknown device ", in_quotes(name), did_you_mean(name, names), "; devices are ",
+                         detail::listed({names.begin(), names.end()})));
 }
 
 }  // namespace rankmesh::plan

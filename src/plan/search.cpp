@@ -42,7 +42,7 @@ constexpr auto kept = std::array<std::string_view, 8>{"etp",   "schedule", "over
 bool is_kept(std::string_view name) { return std::ranges::find(kept, name) != kept.end(); }
 
 /// Reads `tp=8`. `others` lists what else `option` accepts. Throws UsageError, which names `option`.
-std::pair<Range Options::*, int> setting_of(std::string_view text, std::string_view option,
+std::pair<Range Options::*, int> setting_of(std::string_view text,
                                             const std::vector<std::string_view>& others) {
     const auto equals = std::min(text.find('='), text.size());
     const auto name = text.substr(0, equals);
@@ -52,13 +52,13 @@ std::pair<Range Options::*, int> setting_of(std::string_view text, std::string_v
         auto words = std::vector<std::string_view>{};
         for (const auto& one : names) words.push_back(one.name);
         words.insert(words.end(), others.begin(), others.end());
-        throw UsageError(cat(option, " has ", in_quotes(text),
-                             "; each entry must be a setting and its value, such as tp=8; settings are ",
-                             detail::listed({words.begin(), words.end()}), did_you_mean(name, words)));
+        throw UsageError(cat(in_quotes(text), " is not a setting with its value, such as tp=8",
+                             did_you_mean(name, words), "; settings are ",
+                             detail::listed({words.begin(), words.end()})));
     }
     const auto number = detail::number_in(value);
     if (!number || *number < (name == "zero" ? 0 : 1) || (name == "zero" && *number > 3))
-        throw UsageError(cat(option, " has ", in_quotes(text), "; ", name, " is ",
+        throw UsageError(cat(in_quotes(text), " is not legal; ", name, " must be ",
                              name == "zero" ? "0, 1, 2 or 3" : "a whole number of 1 or more"));
     return {known->range, *number};
 }
@@ -414,9 +414,9 @@ void fix(Options& options, std::string_view text) {
     if (text.starts_with("recompute=")) {
         const auto layout = read_layout(text);
         if (layout.recompute_layers > 0)
-            throw UsageError(
-                cat(detail::in_python("fix", "--fix"), " has ", in_quotes(text),
-                    "; the search finds the number of layers to compute again; fix recompute=full"));
+            throw UsageError(cat(in_quotes(text),
+                                 " cannot be fixed; the search finds the number of layers to compute again, "
+                                 "so fix recompute=full"));
         options.recompute = {layout.recompute};
         return;
     }
@@ -435,12 +435,12 @@ void fix(Options& options, std::string_view text) {
     }
     auto others = std::vector<std::string_view>{"recompute", "sp"};
     others.insert(others.end(), of_search::kept.begin(), of_search::kept.end());
-    const auto [range, value] = of_search::setting_of(text, detail::in_python("fix", "--fix"), others);
+    const auto [range, value] = of_search::setting_of(text, others);
     options.*range = {value, value};
 }
 
 void limit(Options& options, std::string_view text) {
-    const auto [range, value] = of_search::setting_of(text, detail::in_python("max", "--max"), {});
+    const auto [range, value] = of_search::setting_of(text, {});
     (options.*range).most = value;
 }
 

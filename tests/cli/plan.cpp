@@ -277,7 +277,7 @@ TEST(PlanSubcommand, AsksForWhatIsMissingAndRefusesWhatIsImpossible) {
     expect_refused("plan llama3.1-8B" + cluster + device + "--batch 3 --max tp=1 --max pp=1 --max cp=1",
                    "no layout of 32 devices is legal with a batch of 3 sequences");
     expect_refused("plan llama3.1-8B" + cluster + device + "--fix tq=7",
-                   "--fix has 'tq=7'; each entry must be a setting and its value, such as tp=8; ");
+                   "'tq=7' is not a setting with its value, such as tp=8; did you mean 'tp'?; settings are ");
     expect_refused("plan llama3.1-8B" + cluster + device + "--explain tp=64",
                    "pp * cp * tp of the layout is 64, which does not divide 32 devices");
     expect_refused("plan llama3.1-8B" + cluster + device + "--precision fp4",

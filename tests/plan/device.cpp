@@ -27,8 +27,8 @@ TEST(Devices, AreFoundInAnyCaseAndNameTheirSource) {
         EXPECT_EQ(&device(one.name), &one);
     }
     const auto text = text_of([] { device("B20"); });
-    EXPECT_TRUE(text.starts_with("unknown device 'B20'; devices are A100-SXM-40GB, ")) << text;
-    EXPECT_TRUE(text.ends_with("; did you mean 'B200'?")) << text;
+    EXPECT_TRUE(text.starts_with("unknown device 'B20'; did you mean 'B200'?; devices are A100-SXM-40GB, "))
+        << text;
 }
 
 TEST(Devices, OfTheSameConstantsAreOneWithAliases) {

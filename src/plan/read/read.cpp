@@ -33,10 +33,10 @@ Model named(const std::string& name) {
     auto names = std::vector<std::string_view>{};
     for (const auto& one : all) names.push_back(one.name);
     throw UsageError(
-        cat("unknown model ", in_quotes(name), "; models are ", detail::listed({names.begin(), names.end()}),
+        cat("unknown model ", in_quotes(name), did_you_mean(name, names), "; models are ",
+            detail::listed({names.begin(), names.end()}),
             "; or give a Hugging Face config.json, a file with Megatron's flags, or a line of sizes such as "
-            "'layers=32 hidden=4096 heads=32 kv=8 ffn=14336 gated vocab=128256'",
-            did_you_mean(name, names)));
+            "'layers=32 hidden=4096 heads=32 kv=8 ffn=14336 gated vocab=128256'"));
 }
 
 }  // namespace of_read_model
