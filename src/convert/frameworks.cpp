@@ -76,8 +76,13 @@ Arrangement without_unasked(Arrangement arrangement, const Framework& to, const 
 Expressed express(const Framework& to, const Arrangement& arrangement, bool call) {
     auto expressed = Expressed{};
     const auto asked = in_roles(arrangement);
+    const auto reason = [&](std::string_view what) {
+        return std::ranges::find_if(to.why, [&](const auto& row) {
+            return cat(", ", row.first, ",").find(cat(", ", what, ",")) != std::string::npos;
+        });
+    };
     const auto why = [&](std::string_view what) {
-        const auto found = to.why.find(what);
+        const auto found = reason(what);
         return found != to.why.end() ? std::string(found->second) : cat(to.name, " has no setting for it");
     };
     auto& lost = expressed.comparison.lost;
@@ -85,7 +90,7 @@ Expressed express(const Framework& to, const Arrangement& arrangement, bool call
         if (const auto role = name.starts_with("dp_") ? "dp" : std::string_view(name);
             !to.roles.empty() && std::ranges::find(to.roles, role) == to.roles.end()) {
             lost.push_back({cat(name, "=", asked.dense().size(name)),
-                            to.why.contains(name)
+                            reason(name) != to.why.end()
                                 ? why(name)
                                 : cat(to.name, " has no such axis; it has ", detail::with_commas(to.roles),
                                       did_you_mean(name, to.roles))});

@@ -38,8 +38,8 @@ struct Framework {
     std::function<Words(const Arrangement& roles, const Document& document)> words = {};
     /// The dense axes that it knows; empty: any.
     std::vector<std::string_view> roles = {};
-    /// The reason why other axes and settings cannot be written, by their names; else it "has no setting for
-    /// it".
+    /// The reason why other axes and settings cannot be written, by their names, such as `ep, etp`; else it
+    /// "has no setting for it".
     std::map<std::string_view, std::string_view> why = {};
     /// What a program must do itself for an axis that can be written, by the axis.
     std::map<std::string_view, std::string_view> notes = {};

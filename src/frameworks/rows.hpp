@@ -179,7 +179,7 @@ struct Framework {
     void (*extend)(const Given&, std::vector<MeshRow>& meshes, std::vector<KindRow>& kinds) = nullptr;
     /// The role of an axis that has another name elsewhere: `pcp` is `cp`.
     std::map<std::string, std::string> roles = {};
-    /// Why axes and settings of others cannot be written, by their names.
+    /// Why axes and settings of others cannot be written, by their names, such as `ep, etp`.
     std::map<std::string, std::string> why = {};
     /// The experts' mesh in roles, of settings that have one; `mesh` is the framework's.
     std::optional<Mesh> (*experts)(const Given&, const Mesh& mesh) = nullptr;

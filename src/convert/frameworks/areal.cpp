@@ -233,11 +233,8 @@ Framework areal() {
             .words = of_areal::words,
             .roles = {"pp", "dp", "tp"},
             .why = {{"cp", "AReaL's topology has no context parallelism; it has pipe, data, tensor"},
-                    {"ep", experts},
-                    {"edp", experts},
-                    {"etp", experts},
-                    {"dp_replicate", replicas},
-                    {"dp_shard", replicas}}};
+                    {"ep, edp, etp", experts},
+                    {"dp_replicate, dp_shard", replicas}}};
 }
 
 }  // namespace rankmesh::conversion

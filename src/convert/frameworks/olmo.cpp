@@ -167,9 +167,7 @@ Framework olmo() {
         .write = of_olmo::write,
         .words = of_olmo::words,
         .roles = {"pp", "dp", "cp", "tp"},
-        .why = {{"ep", experts},
-                {"edp", experts},
-                {"etp", experts},
+        .why = {{"ep, edp, etp", experts},
                 {virtual_stages, "OLMo-core's schedules take their stages from the model's split points"}},
         .version = "3.0.0"};
 }

@@ -75,12 +75,7 @@ Framework with(std::string_view name, std::string_view of,
             .read = read,
             .write = write,
             .roles = {"pp", "tp", "cp"},
-            .why = {{"dp", data},
-                    {"dp_replicate", data},
-                    {"dp_shard", data},
-                    {"ep", experts},
-                    {"edp", experts},
-                    {"etp", experts}}};
+            .why = {{"dp, dp_replicate, dp_shard", data}, {"ep, edp, etp", experts}}};
 }
 
 }  // namespace of_tensorrt_llm

@@ -67,7 +67,7 @@ Framework torch() {
             .example = "'mesh_shape=(2, 4), mesh_dim_names=(\"dp\", \"tp\")'",
             .read = of_torch::read,
             .write = of_torch::write,
-            .why = {{"ep", one}, {"edp", one}, {"etp", one}},
+            .why = {{"ep, edp, etp", one}},
             .own_names = true};
 }
 

@@ -121,7 +121,7 @@ Framework llamafactory() {
                            .choose = kind_of,
                            .called = true}},
             .check_first = check_first,
-            .why = {{"pp", model}, {"tp", model}, {"ep", experts}, {"edp", experts}, {"etp", experts}},
+            .why = {{"pp, tp", model}, {"ep, edp, etp", experts}},
             .read = read,
             .write = write,
             .ranks = ranks,
