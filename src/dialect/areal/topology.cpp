@@ -8,27 +8,24 @@
 #include <rankmesh/dialect/error.hpp>
 #include <rankmesh/dialect/member.hpp>
 
+#include "dialect/list_of.hpp"
+
 namespace rankmesh::areal {
 
 using detail::cat;
 using dialect::Error;
 using dialect::Fault;
+using dialect::list_of;
 using dialect::Refusal;
 
 namespace {
-
-/// `['pipe', 'data']`
-std::string list_text(std::vector<std::string> names) {
-    for (auto& name : names) name = cat("'", name, "'");
-    return cat("[", detail::with_commas(names), "]");
-}
 
 /// What AReaL calls a coordinate of these axes; throws for axes that it does not know.
 std::string_view coord_of(const std::vector<std::string>& axes) {
     if (axes == std::vector<std::string>{"pipe", "data", "tensor"}) return "PipeDataTensorProcessCoord";
     if (axes == std::vector<std::string>{"data", "pipe", "tensor"}) return "DataPipeTensorProcessCoord";
     throw Error(Fault::unknown, cat("Corresponding coordinate namedtuple not implemented for axes ",
-                                    list_text(axes), ". Check base/topology.py and implement explicitly."));
+                                    list_of(axes), ". Check base/topology.py and implement explicitly."));
 }
 
 }  // namespace
@@ -37,7 +34,7 @@ ProcessTopology::ProcessTopology(const std::vector<std::string>& axes, const std
     : dialect::ProcessTopology(axes, dims, {.coord = coord_of(axes), .world_digits = true}) {}
 
 std::string ProcessTopology::repr() const {
-    return cat("ProcessTopology(axes=", list_text(axes()), ", dims=[", detail::with_commas(dims()), "])");
+    return cat("ProcessTopology(axes=", list_of(axes()), ", dims=", list_of(dims()), ")");
 }
 
 std::vector<std::array<int, 3>> decompose_to_three_factors(int n) {

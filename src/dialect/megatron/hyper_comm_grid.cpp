@@ -4,10 +4,12 @@
 #include <algorithm>
 
 #include <rankmesh/core/name.hpp>
+#include <rankmesh/dialect/device_mesh.hpp>
 #include <rankmesh/dialect/error.hpp>
 #include <rankmesh/dialect/member.hpp>
 
 #include "dialect/environment.hpp"
+#include "dialect/list_of.hpp"
 #include "dialect/megatron/partitions.hpp"
 
 namespace rankmesh::megatron {
@@ -15,6 +17,7 @@ namespace rankmesh::megatron {
 using detail::cat;
 using dialect::Error;
 using dialect::Fault;
+using dialect::list_of;
 using dialect::Refusal;
 
 namespace {
@@ -22,16 +25,6 @@ namespace {
 constexpr auto base = std::string_view("base");
 constexpr auto grid_joined_with = "megatron::plan(grid, groups)";
 
-std::vector<std::string> quoted(std::vector<std::string> names) {
-    for (auto& name : names) name = cat("'", name, "'");
-    return names;
-}
-
-/// As Python prints a list.
-std::string list_of(const std::vector<int>& sizes) { return cat("[", detail::with_commas(sizes), "]"); }
-std::string list_of(const std::vector<std::string>& names) {
-    return cat("[", detail::with_commas(quoted(names)), "]");
-}
 /// What was asked for, as Python prints it.
 std::string asked(const Dims& dims) {
     return dims.names().size() == 1 ? dims.names()[0] : list_of(dims.names());
@@ -98,9 +91,7 @@ Mesh checked_mesh(const std::vector<int>& shape, const std::vector<std::string>&
 }  // namespace
 
 std::string to_string(const Key& key) {
-    if (!key.view.empty())
-        return cat("('", key.view, "', (", detail::with_commas(quoted(key.dims)),
-                   key.dims.size() == 1 ? ",))" : "))");
+    if (!key.view.empty()) return cat("('", key.view, "', ", dialect::to_string(key.dims), ")");
     auto joined = std::string{};
     for (const auto& dim : key.dims) joined += cat(joined.empty() ? "" : "-", dim);
     return joined;

@@ -7,6 +7,7 @@
 #include <rankmesh/dialect/error.hpp>
 #include <rankmesh/dialect/member.hpp>
 
+#include "dialect/list_of.hpp"
 #include "dialect/mesh_groups.hpp"
 
 namespace rankmesh::torchtitan {
@@ -14,6 +15,7 @@ namespace rankmesh::torchtitan {
 using detail::cat;
 using dialect::Error;
 using dialect::Fault;
+using dialect::list_of;
 
 namespace {
 
@@ -27,13 +29,6 @@ std::int64_t product(std::initializer_list<int> sizes) {
 }
 
 constexpr auto spmd_dense = "spmd_dense_for_fwdbwd", spmd_sparse = "spmd_sparse_for_fwdbwd";
-
-/// `['dp', 'tp']`.
-std::string listed(std::span<const std::string> names) {
-    auto text = std::string("[");
-    for (const auto& name : names) text += cat(text.size() == 1 ? "'" : ", '", name, "'");
-    return text + "]";
-}
 
 const DeviceMesh* find(const Meshes& meshes, std::string_view name) {
     const auto found = std::ranges::find(meshes, name, &Meshes::value_type::first);
@@ -168,7 +163,7 @@ std::optional<DeviceMesh> RankInfo::get_optional_mesh(const NameList& names,
     for (const auto& dim : dims)
         if (!find(single_axis_meshes_, dim))
             throw Error(Fault::unknown, cat("Invalid mesh dim: '", dim,
-                                            "'. Valid dimensions are: ", listed(mesh_dim_names())));
+                                            "'. Valid dimensions are: ", list_of(mesh_dim_names())));
     if (!include_singleton_axes &&
         !std::ranges::all_of(dims, [&](const auto& dim) { return is_enabled(dim); }))
         return std::nullopt;
@@ -177,12 +172,12 @@ std::optional<DeviceMesh> RankInfo::get_optional_mesh(const NameList& names,
         const auto known = names_of(mesh);
         if (std::ranges::all_of(dims, [&](const auto& dim) { return holds(known, dim); })) return mesh[dims];
     }
-    throw Error(Fault::exclusive, cat("Invalid mesh name combinations ", listed(dims), "."));
+    throw Error(Fault::exclusive, cat("Invalid mesh name combinations ", list_of(dims), "."));
 }
 
 DeviceMesh RankInfo::get_mesh(const NameList& dims) const {
     if (auto mesh = get_optional_mesh(dims)) return *mesh;
-    throw Error(Fault::missing, cat("Mesh '", dims.is_one() ? dims.list().front() : listed(dims.list()),
+    throw Error(Fault::missing, cat("Mesh '", dims.is_one() ? dims.list().front() : list_of(dims.list()),
                                     "' is not available. Ensure the corresponding parallelism dimension is ",
                                     dims.is_one() ? "enabled (size > 1)." : "all enabled."));
 }
@@ -248,9 +243,9 @@ void RankInfo::check_is_spmd(const AxisNames& names) const {
     auto valid = std::string{};
     for (const auto& known : spmd_meshes()) {
         if (names_of(known) == names) return;
-        valid += cat(valid.empty() ? "" : ", ", listed(names_of(known)));
+        valid += cat(valid.empty() ? "" : ", ", list_of(names_of(known)));
     }
-    throw Error(Fault::argument, cat("Resolved mesh ", listed(names),
+    throw Error(Fault::argument, cat("Resolved mesh ", list_of(names),
                                      " does not match any SPMD mesh. Valid meshes: [", valid, "]."));
 }
 
@@ -264,8 +259,8 @@ std::optional<DeviceMesh> RankInfo::resolve_shared_mesh(
         auto first = *shared, other = *axes;
         std::ranges::sort(first);
         std::ranges::sort(other);
-        throw Error(Fault::argument,
-                    cat("Inconsistent mesh axes within a boundary: ", listed(first), " vs ", listed(other)));
+        throw Error(Fault::argument, cat("Inconsistent mesh axes within a boundary: ", list_of(first), " vs ",
+                                         list_of(other)));
     }
     return shared ? resolve_mesh(*shared) : std::nullopt;
 }
