@@ -6,19 +6,13 @@
 namespace rankmesh::python {
 
 using dialect::DeviceMesh;
-
-namespace {
-
-std::optional<std::string> optional_text(nb::handle value, const char* what) {
-    return value.is_none() ? std::nullopt : std::optional(text_of(value, what));
-}
-
-}  // namespace
+using Dim = std::optional<std::string_view>;
 
 void bind_device_mesh(nb::module_& parent) {
     auto m = parent.def_submodule("device_mesh", "As much of torch's DeviceMesh as frameworks ask of it.");
-    nb::class_<DeviceMesh>(m, "DeviceMesh", "One rank's view of a mesh over the world, or of a part of it.")
-        .def_prop_ro("mesh_dim_names", &DeviceMesh::mesh_dim_names)
+    auto own = nb::class_<DeviceMesh>(m, "DeviceMesh",
+                                      "One rank's view of a mesh over the world, or of a part of it.");
+    own.def_prop_ro("mesh_dim_names", &DeviceMesh::mesh_dim_names)
         .def_prop_ro("shape", &DeviceMesh::shape)
         .def_prop_ro("ndim", &DeviceMesh::ndim)
         .def("size", &DeviceMesh::size)
@@ -29,24 +23,6 @@ void bind_device_mesh(nb::module_& parent) {
             "part",
             [](const DeviceMesh& self, nb::handle names) { return self[texts_of(names, "mesh_dim_names")]; },
             nb::arg("names").none())
-        .def(
-            "get_group",
-            [](const DeviceMesh& self, nb::handle mesh_dim) {
-                return Ranks(self.get_group(optional_text(mesh_dim, "mesh_dim")));
-            },
-            nb::arg("mesh_dim").none())
-        .def(
-            "get_local_rank",
-            [](const DeviceMesh& self, nb::handle mesh_dim) {
-                return self.get_local_rank(optional_text(mesh_dim, "mesh_dim"));
-            },
-            nb::arg("mesh_dim").none())
-        .def(
-            "flatten",
-            [](const DeviceMesh& self, nb::handle name) {
-                return self.flatten(optional_text(name, "mesh_dim_name").value_or(""));
-            },
-            nb::arg("name").none())
         .def_prop_ro("root", &DeviceMesh::root)
         .def_prop_ro(
             "flattened",
@@ -71,16 +47,18 @@ void bind_device_mesh(nb::module_& parent) {
                 return made;
             },
             "Every group that torch has made for the root of this mesh, in its order.");
-    m.def(
-        "init_device_mesh",
-        [](nb::handle shape, nb::handle names, nb::handle rank, nb::handle world_size) {
-            return dialect::init_device_mesh(
-                ints_of(shape, "mesh_shape"),
-                names.is_none() ? dialect::DimNames{} : dialect::DimNames(texts_of(names, "mesh_dim_names")),
-                int_of(rank, "rank"), int_of(world_size, "world_size"));
-        },
-        nb::arg("mesh_shape").none(), nb::arg("mesh_dim_names").none(), nb::arg("rank").none(),
-        nb::arg("world_size").none());
+    def_method(own, "get_group",
+               +[](const DeviceMesh& self, Dim mesh_dim) { return Ranks(self.get_group(mesh_dim)); },
+               {"mesh_dim"});
+    def_method(own, "get_local_rank", &DeviceMesh::get_local_rank, {"mesh_dim"});
+    def_method(own, "flatten",
+               +[](const DeviceMesh& self, Dim name) { return self.flatten(name.value_or("")); },
+               {Parameter("name", "mesh_dim_name")});
+    def_named(m, "init_device_mesh",
+              +[](std::vector<int> shape, dialect::DimNames names, int rank, int world_size) {
+                  return dialect::init_device_mesh(shape, names, rank, world_size);
+              },
+              {"mesh_shape", "mesh_dim_names", "rank", "world_size"});
 }
 
 }  // namespace rankmesh::python

@@ -47,6 +47,8 @@ auto argument(nb::handle value, const char* name) {
         return ints_of(value, name);
     else if constexpr (std::is_same_v<T, std::vector<std::string>>)
         return texts_of(value, name);
+    else if constexpr (std::is_same_v<T, std::optional<std::vector<std::string>>>)
+        return value.is_none() ? std::nullopt : std::optional(texts_of(value, name));
     else if constexpr (std::is_constructible_v<T, std::vector<std::string>>)
         return T(texts_of(value, name));
     else
