@@ -223,15 +223,12 @@ class ParallelGrid(areal.ModelGrid):
         """The tensor slices of this rank's stage and replica."""
         return super().slice_group or None
 
-    @property
-    def ds_model_world_size(self) -> int:
-        """The number of stages and slices of one replica; an AttributeError outside the model."""
-        return self.get_model_parallel_world_size()
-
     @raises(AttributeError)
     def get_model_parallel_world_size(self) -> int:
         """The number of stages and slices of one replica; an AttributeError outside the model."""
         return super().get_model_parallel_world_size()
+
+    ds_model_world_size = property(get_model_parallel_world_size)
 
     @raises(AssertionError, argument=TypeError, unknown=TypeError)
     def stage_to_global(self, stage_id: int, **kwargs: int) -> int:

@@ -193,8 +193,8 @@ class ParallelState(_Made):
         given["get_embedding_ranks"] = given["get_position_embedding_ranks"] = None  # their stages, once they are known
         self._pure = self._pure or rank is not None or world_size is not None
         with self._connected(given):
-            _check_sharp(use_sharp, sharp_enabled_group, num_distributed_optimizer_instances)
-            _check_backend(pipeline_model_parallel_comm_backend)
+            backend = pipeline_model_parallel_comm_backend
+            _check_backends(use_sharp, sharp_enabled_group, num_distributed_optimizer_instances, backend)
             own_rank, world = self._known_world(rank, world_size)
             pipeline = None
             if get_embedding_ranks or get_position_embedding_ranks:
@@ -326,7 +326,7 @@ def _deprecated(text: str) -> None:
     warnings.warn(text, DeprecationWarning, stacklevel=4)
 
 
-def _check_sharp(use_sharp: bool, group: str | None, instances: int) -> None:
+def _check_backends(use_sharp: bool, group: str | None, instances: int, backend: str | None) -> None:
     text = ""
     if not use_sharp and group is not None:
         text = "sharp_enabled_group is only valid when use_sharp is True"
@@ -334,13 +334,9 @@ def _check_sharp(use_sharp: bool, group: str | None, instances: int) -> None:
         text = "Invalid sharp_enabled_group"
     elif group == "dp_replica" and instances <= 1:
         text = "dp_replica group requires num_distributed_optimizer_instances > 1"
-    if text:
-        raise original(AssertionError, text, "argument")
-
-
-def _check_backend(backend: str | None) -> None:
-    if backend not in (None, "nccl", "ucc"):
+    elif backend not in (None, "nccl", "ucc"):
         text = f'"{backend}" backend for PP communication is currently not supported'
+    if text:
         raise original(AssertionError, text, "argument")
 
 
