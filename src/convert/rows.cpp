@@ -300,11 +300,7 @@ Words words(const frameworks::Framework& rows, const Arrangement& roles, const D
         in_words.kinds.push_back({.name = row == rows.kinds.end() || row->shown.empty() ? kind : row->shown,
                                   .count = groups.count(kind),
                                   .group = [groups, kind](int i) { return list_of(groups.group(kind, i)); },
-                                  .of =
-                                      [groups, kind](int rank) {
-                                          const auto own = groups.of(kind, rank);
-                                          return own ? list_of(*own) : std::vector<int>{};
-                                      }});
+                                  .of = [groups, kind](int rank) { return list_of(groups.of(kind, rank)); }});
     }
     return in_words;
 }

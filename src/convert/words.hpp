@@ -83,5 +83,10 @@ template <class Ranks>
 std::vector<int> list_of(const Ranks& ranks) {
     return {ranks.begin(), ranks.end()};
 }
+/// The empty list where there is no group.
+template <class Ranks>
+std::vector<int> list_of(const std::optional<Ranks>& group) {
+    return group ? list_of(*group) : std::vector<int>{};
+}
 
 }  // namespace rankmesh::conversion

@@ -232,14 +232,11 @@ Words words(const Arrangement& roles, const Document&) {
                           }};
     for (const auto& desc : groups.descriptions()) {
         const auto list = groups.groups(desc);
-        in_words.kinds.push_back({.name = desc,
-                                  .count = list.size(),
-                                  .group = [list](int i) { return list_of(list[i]); },
-                                  .of =
-                                      [groups, desc](int rank) {
-                                          const auto own = groups.group(desc, rank);
-                                          return own ? list_of(*own) : std::vector<int>{};
-                                      }});
+        in_words.kinds.push_back(
+            {.name = desc,
+             .count = list.size(),
+             .group = [list](int i) { return list_of(list[i]); },
+             .of = [groups, desc](int rank) { return list_of(groups.group(desc, rank)); }});
     }
     return in_words;
 }
