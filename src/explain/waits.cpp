@@ -419,7 +419,7 @@ void add_roots(const Evidence& evidence, const Standing& standing, const std::se
                                    : ": they died before they could, or the records are not here";
         if (held > 0)
             finding.text += cat("; ", ranks_that(held, "waits", "wait"), " for ", it_or_them(finding.ranks),
-                                ", or for ranks that do");
+                                ", directly or through others");
         add_waits(finding, absent);
         findings.push_back(std::move(finding));
     }
@@ -450,7 +450,7 @@ void add_roots(const Evidence& evidence, const Standing& standing, const std::se
                 cat(places.rank(*behind.begin()), " ", doing(evidence, *behind.begin())));
         }
         finding.text += cat("; ", ranks_that(held, "waits", "wait"), " for ", it_or_them(finding.ranks),
-                            held == 1 ? "" : ", or for ranks that do");
+                            held == 1 ? "" : ", directly or through others");
         add_waits(finding, behind);
         if (one && !one->entry->is_message)
             if (auto difference = first_difference(evidence, evidence.communicator_of(*one->entry).ranks))

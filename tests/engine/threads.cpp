@@ -139,7 +139,7 @@ TEST(Threads, ARankThatHasReturnedIsLostAtOnceToThoseThatNeedIt) {
                     EXPECT_TRUE(is_seen(world, 0, what));
                 }
             });
-            EXPECT_EQ(error.what(), detail::cat("rank ", rank, " has returned without its part in ", what,
+            EXPECT_EQ(error.what(), detail::cat("rank ", rank, " has returned, and is missing in ", what,
                                                 "; 'dp' of mesh dp=3, group {0..2}, has lost rank ", rank,
                                                 " [dp=", rank, "] and cannot be used any more"));
             EXPECT_EQ(error.ranks, std::vector{rank});
@@ -164,7 +164,7 @@ TEST(Threads, ARankThatHasReturnedIsLostAtOnceToThoseThatNeedIt) {
                 EXPECT_EQ(error.ranks, std::vector<int>{1});
                 EXPECT_STREQ(
                     error.what(),
-                    "rank 1 has returned without its part in all_reduce of 1 f32 by sum, call number "
+                    "rank 1 has returned, and is missing in all_reduce of 1 f32 by sum, call number "
                     "1; 'dp' of mesh dp=3, group {0..2}, has lost rank 1 [dp=1] and cannot be used any "
                     "more");
                 ++heard;
@@ -178,7 +178,7 @@ TEST(Threads, ARankThatReturnsBeforeAJoinIsLostToTheOthersAtOnce) {
         if (world.rank() != 1) world.join({{"dp", rest}});
     });
     EXPECT_STREQ(error.what(),
-                 "rank 1 has returned without its part in join; 'join' of mesh world, group {0..2}, has lost "
+                 "rank 1 has returned, and is missing in join; 'join' of mesh world, group {0..2}, has lost "
                  "rank 1 and cannot be used any more; in mesh dp=3 that is rank 1 [dp=1]");
     EXPECT_EQ(error.ranks, std::vector<int>{1});
 }

@@ -154,7 +154,7 @@ TEST(Explain, SaysOfARankWithoutARecordWhatTheErrorsOfItsPeersSay) {
         EXPECT_EQ(said.findings[0].kind, Kind::absent);
         EXPECT_EQ(said.findings[0].text,
                   "rank 2 (dp=1 tp=0) left no record; rank 0 (dp=0 tp=0) reports that it " +
-                      std::string(told) + "; 3 ranks wait for it, or for ranks that do");
+                      std::string(told) + "; 3 ranks wait for it, directly or through others");
         // In join there are no calls yet.
         for (auto& record : records) record.entries.clear(), record.statuses.clear();
         const auto early = explain(records);

@@ -157,7 +157,7 @@ void Job::returned(int rank) noexcept {
 }
 
 std::string Job::how_ended(int rank) const {
-    return returned_[static_cast<std::size_t>(rank)] ? "has returned" : "has destroyed its world";
+    return returned_[static_cast<std::size_t>(rank)] ? "has returned" : "has left its world";
 }
 
 void Job::end(int rank) noexcept {

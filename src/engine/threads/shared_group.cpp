@@ -197,7 +197,7 @@ int SharedGroup::wait(std::uint64_t ticket, const Label& label, Duration timeout
             auto lost = ended(*waiting);
             failure_ = Failure{.kind = Failure::Kind::left,
                                .why = cat("rank ", lost.front(), " ", ended_.at(lost.front()),
-                                          " without its part in ", what(*waiting)),
+                                          ", and is missing in ", what(*waiting)),
                                .lost = std::move(lost)};
         } else if (!in_time) {
             const auto& entry =
