@@ -8,7 +8,7 @@
 #include <rankmesh/dialect/error.hpp>
 #include <rankmesh/dialect/member.hpp>
 
-#include "dialect/list_of.hpp"
+#include "dialect/names.hpp"
 
 namespace rankmesh::areal {
 

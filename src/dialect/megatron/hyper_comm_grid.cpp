@@ -9,14 +9,15 @@
 #include <rankmesh/dialect/member.hpp>
 
 #include "dialect/environment.hpp"
-#include "dialect/list_of.hpp"
 #include "dialect/megatron/partitions.hpp"
+#include "dialect/names.hpp"
 
 namespace rankmesh::megatron {
 
 using detail::cat;
 using dialect::Error;
 using dialect::Fault;
+using dialect::holds;
 using dialect::list_of;
 using dialect::Refusal;
 
@@ -33,10 +34,6 @@ std::string asked(const Dims& dims) {
 bool repeats(std::vector<std::string> names) {
     std::ranges::sort(names);
     return std::ranges::adjacent_find(names) != names.end();
-}
-
-bool has(const std::vector<std::string>& names, std::string_view name) {
-    return std::ranges::find(names, name) != names.end();
 }
 
 int world_from_environment() {
@@ -129,10 +126,10 @@ void Grid::register_view(const std::string& name, const std::vector<int>& shape,
                             " != view '", name, "' enumeration ", listed(of_view)));
     };
     for (const auto& dim : shared_dims) {
-        if (!has(this->dim_names(), dim))
+        if (!holds(this->dim_names(), dim))
             throw Error(Fault::unknown, cat("Shared dim '", dim, "' of view '", name,
                                             "' is not in the base view ", list_of(this->dim_names())));
-        if (!has(dim_names, dim))
+        if (!holds(dim_names, dim))
             throw Error(Fault::unknown, cat("Shared dim '", dim, "' of view '", name,
                                             "' is not in the view's dim_names ", list_of(dim_names)));
         compare({dim}, cat("Shared dim '", dim, "' has"));
@@ -159,7 +156,7 @@ const Grid::View& Grid::resolve(std::optional<std::string_view> view) const {
 /// Outermost first, which is the other way round.
 std::vector<std::string> Grid::ordered(const View& view, const Dims& dims) {
     for (const auto& dim : dims.names())
-        if (!has(view.dim_names, dim))
+        if (!holds(view.dim_names, dim))
             throw Error(Fault::unknown, cat("'", dim, "' is not in view '", view.name, "' with dim_names ",
                                             list_of(view.dim_names)));
     auto names = std::vector<std::string>{};
@@ -197,7 +194,7 @@ Key Grid::key(const Dims& dims, std::optional<std::string_view> view) const {
     const auto& found = resolve(view);
     const auto names = ordered(found, dims);
     if (found.name == base) return {"", names};
-    if (std::ranges::all_of(names, [&](const auto& dim) { return has(found.shared_dims, dim); }))
+    if (std::ranges::all_of(names, [&](const auto& dim) { return holds(found.shared_dims, dim); }))
         return {"", ordered(views_[0], names)};
     return {found.name, names};
 }

@@ -6,11 +6,14 @@
 
 #include <rankmesh/dialect/error.hpp>
 
+#include "dialect/names.hpp"
+
 namespace rankmesh::olmo {
 
 using detail::cat;
 using dialect::Error;
 using dialect::Fault;
+using dialect::holds;
 using AxisNames = std::vector<std::string>;
 
 namespace {
@@ -86,10 +89,6 @@ int shared(int ranks, int degree, std::string_view config) {
                                       "; OLMoDDPTrainModule takes 2 or more that divide the ", ranks,
                                       " ranks which are left for it"));
     return ranks / degree;
-}
-
-bool holds(const AxisNames& names, std::string_view name) {
-    return std::ranges::find(names, name) != names.end();
 }
 
 AxisNames names_of(const DeviceMesh& mesh, std::string_view what) {

@@ -7,14 +7,15 @@
 #include <rankmesh/dialect/error.hpp>
 #include <rankmesh/dialect/member.hpp>
 
-#include "dialect/list_of.hpp"
 #include "dialect/mesh_groups.hpp"
+#include "dialect/names.hpp"
 
 namespace rankmesh::torchtitan {
 
 using detail::cat;
 using dialect::Error;
 using dialect::Fault;
+using dialect::holds;
 using dialect::list_of;
 
 namespace {
@@ -33,10 +34,6 @@ constexpr auto spmd_dense = "spmd_dense_for_fwdbwd", spmd_sparse = "spmd_sparse_
 const DeviceMesh* find(const Meshes& meshes, std::string_view name) {
     const auto found = std::ranges::find(meshes, name, &Meshes::value_type::first);
     return found == meshes.end() ? nullptr : &found->second;
-}
-
-bool holds(const AxisNames& names, std::string_view name) {
-    return std::ranges::find(names, name) != names.end();
 }
 
 AxisNames names_of(const DeviceMesh& mesh) { return mesh.mesh_dim_names().value_or(AxisNames{}); }
