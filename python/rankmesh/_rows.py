@@ -102,7 +102,49 @@ _rows_of = functools.cache(_native.rows)
 _HANDLES: dict[str, Callable[..., Any]] = {"GroupCoordinator": GroupCoordinator}
 
 
-class Current:
+class InWorld:
+    """One rank of a world: torch's, or without a process the rank that is given."""
+
+    _world: tuple[int, int] | None = None
+    _pure = False
+
+    def _begin(self, rank: int | None, world_size: int | None) -> None:
+        self._pure = rank is not None or world_size is not None
+        if self._pure:
+            self._enter(*world_of(type(self).__name__, rank, world_size))
+
+    @property
+    def rank(self) -> int | None:
+        """The rank whose groups these are; None before initialisation."""
+        return self._world[0] if self._world else None
+
+    @property
+    def world_size(self) -> int | None:
+        """The size of the world; None before initialisation."""
+        return self._world[1] if self._world else None
+
+    def _enter(self, rank: int, world_size: int) -> tuple[int, int]:
+        """Sets the rank and the size of the world."""
+        self._world = (rank, world_size)
+        return rank, world_size
+
+    def _known_world(
+        self, asked: str, missing: type[Exception] | None, rank: int | None, world_size: int | None
+    ) -> tuple[int, int]:
+        """Returns the given world, else torch's, else the world that was entered before; raises `missing` without."""
+        if rank is None and world_size is None and self._world is not None and (self._pure or of_torch() is None):
+            return self._world
+        try:
+            return self._enter(*world_of(asked, rank, world_size))
+        except DialectError:
+            raise
+        except UsageError as error:
+            if missing is None:
+                raise
+            raise original(missing, str(error), "not initialised") from None
+
+
+class Current(InWorld):
     """The state of a framework's module in one process: empty, or the groups of one rank."""
 
     def __init__(self, framework: str, rank: int | None = None, world_size: int | None = None) -> None:
@@ -113,10 +155,7 @@ class Current:
         self._live: NamedGroups | None = None
         self._handles: dict[str, Any] = {}
         self._object = _native.Object(framework) if self._rows["own_class"] else None
-        self._world: tuple[int, int] | None = None
-        self._pure = rank is not None or world_size is not None
-        if self._pure:
-            self._enter(*world_of(type(self).__name__, rank, world_size))
+        self._begin(rank, world_size)
 
     def _raising(self, function: Callable[[], T], kind: str = "") -> T:
         """Returns the result of a function. Errors become the framework's types, or the given type."""
@@ -134,16 +173,6 @@ class Current:
         return self._error(self._missing.get(kind) or "the groups are not initialized", "not initialised")
 
     @property
-    def rank(self) -> int | None:
-        """The rank whose groups these are; None before initialisation."""
-        return self._world[0] if self._world else None
-
-    @property
-    def world_size(self) -> int | None:
-        """The size of the world; None before initialisation."""
-        return self._world[1] if self._world else None
-
-    @property
     def groups(self) -> _native.Groups:
         """All groups of the world by kind, in the order in which the original creates them."""
         if self._state is None:
@@ -151,28 +180,13 @@ class Current:
         return self._state.groups
 
     def _enter(self, rank: int, world_size: int) -> tuple[int, int]:
-        """Sets the rank and the size of the world."""
         if (native := self._object) is not None and self._world != (rank, world_size):
             try:
                 native.enter(rank, world_size)
             except DialectError as error:
                 name = self._rows["raises"].get("no such rank") if error.fault == "out of range" else ""
                 raise self._error(str(error), error.fault, error.rule, name or "") from None
-        self._world = (rank, world_size)
-        return rank, world_size
-
-    def _known_world(self, rank: int | None, world_size: int | None) -> tuple[int, int]:
-        """Returns the given world, else torch's, else the world that was entered before."""
-        if rank is None and world_size is None and self._world is not None and (self._pure or of_torch() is None):
-            return self._world
-        try:
-            return self._enter(*world_of(self._rows["initialize"], rank, world_size))
-        except DialectError:
-            raise
-        except UsageError as error:
-            if (kind := self._rows["raises"].get("no world")) is None:
-                raise
-            raise self._error(str(error), "not initialised", kind=kind) from None
+        return super()._enter(rank, world_size)
 
     def initialize(self, settings: dict[str, Any], rank: int | None, world_size: int | None) -> None:
         """Creates the groups of these settings: torch's if torch.distributed is initialised and no rank is given."""
@@ -187,7 +201,9 @@ class Current:
             rank, world_size = 0, prod(max(size or 1, 1) for size in sizes)
 
         def made() -> _native.State:
-            rank_of, world = self._known_world(rank, world_size)
+            missing = self._rows["raises"].get("no world")
+            kind_of = missing and getattr(builtins, missing)
+            rank_of, world = self._known_world(self._rows["initialize"], kind_of, rank, world_size)
             try:
                 if self._object is not None:
                     self._object.initialize(settings, world)

@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from rankmesh._core import Group
 from rankmesh._dialects import megatron as _native
-from rankmesh._errors import NotBuilt, UsageError
+from rankmesh._errors import NotBuilt
 from rankmesh._originals import DialectError, original, raises, raising
-from rankmesh._world import of_torch, world_of
+from rankmesh._rows import InWorld
+from rankmesh._world import of_torch
 from rankmesh.megatron.rank_generator import (
     RankGenerator,
     _inject_gtp_remat_axis,
@@ -55,37 +56,21 @@ def _kind_of_sizes(error: DialectError) -> type[Exception]:
     return RuntimeError if text.startswith(("world_size (", "pipeline-model-parallel size should")) else AssertionError
 
 
-class _Made(_native.State):
-    """A state's rank and world, and how its groups are made."""
+class _Made(_native.State, InWorld):
+    """How the groups of a state are made."""
 
     def __init__(self, rank: int | None = None, world_size: int | None = None) -> None:
         super().__init__()
-        self._world: tuple[int, int] | None = None
         self._live: NamedGroups | None = None
         self._created: list[Any] = []
         self._memory_buffer: Any = None
-        self._pure = rank is not None or world_size is not None
-        if self._pure:
-            self._enter(*world_of("ParallelState", rank, world_size))
+        self._begin(rank, world_size)
 
     @raises(ValueError, exists=AssertionError)
     def _enter(self, rank: int, world_size: int) -> tuple[int, int]:
-        """Speaks for this rank of this world from now on."""
         if self._world != (rank, world_size):
             _native.enter_world(self, rank, world_size)
-            self._world = (rank, world_size)
-        return rank, world_size
-
-    def _known_world(self, rank: int | None, world_size: int | None) -> tuple[int, int]:
-        """The world given, else torch's, else the one entered before."""
-        if rank is None and world_size is None and self._world is not None and (self._pure or of_torch() is None):
-            return self._world
-        try:
-            return self._enter(*world_of("initialize_model_parallel", rank, world_size))
-        except DialectError:
-            raise
-        except UsageError as error:
-            raise original(AssertionError, str(error), "not initialised") from None
+        return super()._enter(rank, world_size)
 
     @contextlib.contextmanager
     def _connected(self, given: dict[str, Any]) -> Iterator[None]:
@@ -127,16 +112,6 @@ class _Made(_native.State):
             _native.destroy(self)
             raise
         _native.connect(self, self._live)
-
-    @property
-    def rank(self) -> int | None:
-        """The rank that this is the state of; None before any is known."""
-        return self._world[0] if self._world else None
-
-    @property
-    def world_size(self) -> int | None:
-        """The size of its world; None before any is known."""
-        return self._world[1] if self._world else None
 
     @property
     @raises(AssertionError)
@@ -195,7 +170,7 @@ class ParallelState(_Made):
         with self._connected(given):
             backend = pipeline_model_parallel_comm_backend
             _check_backends(use_sharp, sharp_enabled_group, num_distributed_optimizer_instances, backend)
-            own_rank, world = self._known_world(rank, world_size)
+            own_rank, world = self._known_world("initialize_model_parallel", AssertionError, rank, world_size)
             pipeline = None
             if get_embedding_ranks or get_position_embedding_ranks:
                 groups, desc = _native.ProcessGroups(given, world), "PIPELINE_MODEL_PARALLEL_GROUP"
