@@ -169,7 +169,7 @@ def refuse(rank: int, size: int) -> None:
         lambda: me.group("pp"): "mesh dp=2 tp=2 has no axis 'pp'; did you mean 'dp'?",
         lambda: me["dense"]: "the plan has no mesh 'dense'; its one mesh has no name",
         lambda: init(): "a plan without meshes; declare at least one",
-        lambda: init("dp=2"): "mesh dp=2 covers 2 of the world's 4 ranks; make a size '*', or say partial=True "
+        lambda: init("dp=2"): "mesh dp=2 covers 2 of the world's 4 ranks; make a size '*', or set partial=True "
         "to leave ranks out",
         lambda: init("dp=8"): "mesh dp=8 needs 8 ranks; the world has 4",
         lambda: init("dp=4 @1"): "mesh dp=4 @1 reaches rank 4; the world has ranks 0..3",
@@ -370,7 +370,9 @@ def test_ranks_that_never_come_are_named_where_init_starts_torch(tmp_path: Path)
     for rank, (text, missing) in zip(
         (0, 2), ranks(3, never_come, tmp_path, "env://", found, initialised=False, only=(0, 2)), strict=True
     ):
-        assert text.startswith(f"the timeout of 2 s expired in init on rank {rank}: arrived ranks {{0, 2}}, missing rank 1")
+        assert text.startswith(
+            f"the timeout of 2 s expired in init on rank {rank}: arrived ranks {{0, 2}}, missing rank 1"
+        )
         assert missing == [1]
     url = f"tcp://127.0.0.1:{free_port()}"
     for text, missing in ranks(2, never_come, tmp_path, url, {}, initialised=False, only=(1,)):

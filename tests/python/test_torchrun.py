@@ -166,7 +166,7 @@ def test_a_rank_that_comes_after_the_others_gave_up_is_told_that_it_is_late(monk
             began = time.monotonic()
             error = starts(store, [*nobody[:rank], LAST[-1], *nobody[rank + 1 :]], ["dp=*"] * SIZE, 20)[rank]
             assert (type(error), error.arrived, error.missing) == (Timeout, list(others), list(late))
-            assert f"expired in init on rank {rank}: arrived {_agree.text_of(others)}, missing" in str(error)
+            assert f"expired in init on rank {rank}: arrived {_agree.named(others)}, missing" in str(error)
             assert time.monotonic() - began < 10
         # Who has been told goes on with the others.
         assert starts(store, joins, ["dp=*"] * SIZE, 60) == [[["0", "1", "2", "3", "4"]] * 2] * SIZE
@@ -180,7 +180,7 @@ def test_ranks_that_rank_zero_does_not_answer_name_it(monkeypatch: pytest.Monkey
     found = starts(store, [LAST[0], *joins[1:]], same, 0.05)
     assert [str(error) for error in found[1:]] == [
         f"the timeout of 50 ms expired in init on rank {rank}: rank 0, which tells the others the id of this "
-        f"start, has not answered; arrived {{{rank}}}, missing rank 0; [0]"
+        f"start, has not answered; arrived rank {rank}, missing rank 0; [0]"
         for rank in range(1, SIZE)
     ]
 
