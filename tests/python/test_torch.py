@@ -174,8 +174,8 @@ def refuse(rank: int, size: int) -> None:
         lambda: init("dp=8"): "mesh dp=8 needs 8 ranks; the world has 4",
         lambda: init("dp=4 @1"): "mesh dp=4 @1 reaches rank 4; the world has ranks 0..3",
         lambda: init("dp=4", picks=[Pick("dp", [4], "x")]): "pick 'x' asks for index 4 of axis 'dp'; it has -4..3",
-        lambda: init("dp=4", picks=[Pick("dp", [0], "dp")]): "the name 'dp' of a pick, separate communicator or "
-        "local ranks is an axis of mesh dp=4",
+        lambda: init("dp=4", picks=[Pick("dp", [0], "dp")]): "the name 'dp' is an axis of mesh dp=4; "
+        "choose another name",
         lambda: init("dp=4", over=[()]): "a set of axes of mesh dp=4 is empty; name at least one axis",
         lambda: init(Declaration("dp=4"), over=["dp"]): "the options of a Declaration are its own; give over there",
         lambda: init(Declaration("dp=4", name="a"), Declaration("tp=4", name="a")): "two meshes of the plan are named "

@@ -483,7 +483,7 @@ def llamafactory(rank: int, size: int, port: int) -> None:
     place.sync()
     place.barrier()
     DistributedInterface._instance = None
-    with pytest.raises(rankmesh.Disagreement, match=r"rank \{3\}: llamafactory: mp_replicate_size=4"):
+    with pytest.raises(rankmesh.Disagreement, match=r"rank 3: llamafactory: mp_replicate_size=4"):
         DistributedInterface({"mp_replicate_size": 4 if rank == 3 else 2})
     DistributedInterface._instance = None
     with pytest.raises(ValueError, match="world_size \\(4\\) must be divisible by cp_size \\(3\\)"):
