@@ -134,8 +134,10 @@ consteval bool accept() {
         static_assert(accepted<fault>,
                       "complex numbers can be reduced only with rankmesh::sum and rankmesh::mean");
     else if constexpr (fault == unknown_reduction)
-        static_assert(accepted<fault>,
-                      "elements of this type can be sent but not reduced: only numbers can be reduced");
+        static_assert(
+            accepted<fault>,
+            "elements of this type can be sent, but rankmesh::sum and the other tags reduce numbers "
+            "only: pass rankmesh::commutative(f) or rankmesh::ordered(f) with your own function f");
     else if constexpr (fault == mean)
         static_assert(accepted<fault>,
                       "rankmesh::mean needs a floating-point type: convert the elements, or use "
