@@ -203,7 +203,7 @@ Array from_dlpack(nb::handle object, std::string_view what, bool check_writable,
     if (!is_tensor)
         throw TypeFault(
             cat(what, " is ", described(object),
-                "; it must be an array: of NumPy, a tensor, or what has the buffer protocol or DLPack"));
+                "; it must be a NumPy array, a tensor, or an object with the buffer protocol or DLPack"));
     if (tensor->device_type() != nb::device::cpu::value)
         throw UsageError(cat(what, " lies on device ", tensor->device_id(), " of DLPack's type ",
                              tensor->device_type(),
