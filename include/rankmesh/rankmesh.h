@@ -191,7 +191,8 @@ typedef struct rankmesh_world rankmesh_world;
 typedef struct rankmesh_world_options {
     /// "threads", "mpi" or "gloo"; NULL: from RANKMESH_ENGINE or the launcher.
     const char* engine;
-    /// The timeout of join, and of blocking calls on meshes without their own timeout; 0: 30 minutes.
+    /// The timeout of join, and of blocking calls on meshes without their own timeout, in seconds; 0:
+    /// RANKMESH_TIMEOUT, else 30 minutes.
     double timeout_seconds;
     /// 1 if several threads of this process will communicate.
     int multithreaded;

@@ -22,7 +22,7 @@ std::optional<Announced> detail::number_in_environment(std::initializer_list<con
         const auto text = std::string_view(given);
         const auto value = number_in(text);
         if (!value || *value < least)
-            throw UsageError(cat(variable, "=", detail::in_quotes(text), " is no whole number of ", least,
+            throw UsageError(cat(variable, "=", detail::in_quotes(text), " is not a whole number of ", least,
                                  " or more; set it to one, or unset it"));
         return Announced{*value, variable};
     }

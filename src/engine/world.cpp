@@ -12,6 +12,7 @@
 #include <rankmesh/core/detail/number.hpp>
 #include <rankmesh/core/text.hpp>
 
+#include "engine/environment.hpp"
 #include "engine/join/member_state.hpp"
 #include "engine/timeout.hpp"
 
@@ -37,6 +38,11 @@ int signal_named(std::string_view text) {
 }
 
 }  // namespace
+
+std::chrono::nanoseconds detail::default_timeout() {
+    const auto given = number_in_environment({"RANKMESH_TIMEOUT"}, 1);
+    return given ? std::chrono::seconds(given->value) : std::chrono::minutes(30);
+}
 
 WorldOptions detail::settled(WorldOptions options) {
     check_timeout(options.timeout);

@@ -304,3 +304,23 @@ TEST(Checked, TheEnvironmentTurnsItOnAndWhatIsNoModeIsRefused) {
               "RANKMESH_CHECK='yes' is neither 0 nor 1; set it to 1 to compare calls, or unset it");
     unsetenv("RANKMESH_CHECK");
 }
+
+TEST(Environment, RankmeshTimeoutIsTheDefaultInSeconds) {
+    const auto timeout = [](const char* seconds) {
+        if (seconds) setenv("RANKMESH_TIMEOUT", seconds, 1);
+        auto found = std::chrono::nanoseconds{};
+        const auto error = text_of<UsageError>([&] {
+            found = WorldOptions{}.timeout;
+            EXPECT_EQ(WorldOptions{.timeout = 2s}.timeout, 2s);
+        });
+        unsetenv("RANKMESH_TIMEOUT");
+        return std::pair(found, error);
+    };
+    EXPECT_EQ(timeout(nullptr).first, 30min);
+    EXPECT_EQ(timeout("90").first, 90s);
+    for (const auto* wrong : {"0", "-1", "2.5", "5min", ""})
+        EXPECT_EQ(timeout(wrong).second,
+                  detail::cat("RANKMESH_TIMEOUT='", wrong,
+                              "' is not a whole number of 1 or more; set it to one, or "
+                              "unset it"));
+}

@@ -653,7 +653,7 @@ TEST(GlooFailures, WhatIsMissingToMeetIsSaid) {
         "4 processes (WORLD_SIZE) meet: MASTER_ADDR is set, and MASTER_PORT is not; set MASTER_ADDR and ");
     for (const auto* port : {"x", "0", "-1"})
         has(run({gloo, {"WORLD_SIZE", "4"}, {"RANK", "1"}, {"MASTER_ADDR", "head"}, {"MASTER_PORT", port}}),
-            std::string("MASTER_PORT='") + port + "' is no whole number of 1 or more");
+            std::string("MASTER_PORT='") + port + "' is not a whole number of 1 or more");
     has(run({gloo, {"WORLD_SIZE", "4"}, {"RANK", "1"}, {"MASTER_ADDR", "head"}, {"MASTER_PORT", "65536"}}),
         "MASTER_PORT=65536 is no port; set it to a number of 1 to 65535, or unset it");
     has(run({gloo, {"WORLD_SIZE", "4"}, {"RANK", "1"}, {"RANKMESH_STORE", "/nowhere/store"}}),

@@ -550,6 +550,7 @@ TEST(Launcher, TheEngineIsTheEnvironmentsChoice) {
               "main caught: no engine is named 'thread'; did you mean 'threads'?; there are 'threads', 'mpi' "
               "and 'gloo'\n");
     outcome = alone("WORLD_SIZE=many");
-    EXPECT_EQ(outcome.output,
-              "main caught: WORLD_SIZE='many' is no whole number of 1 or more; set it to one, or unset it\n");
+    EXPECT_EQ(
+        outcome.output,
+        "main caught: WORLD_SIZE='many' is not a whole number of 1 or more; set it to one, or unset it\n");
 }

@@ -102,7 +102,7 @@ TEST(Run, WithoutALauncherThreadsAreThoseOfProgramElseEnvironment) {
     }
     const auto wrong = Environment{{"RANKMESH_THREADS", "many"}};
     EXPECT_EQ(refusal({}),
-              "rankmesh: RANKMESH_THREADS='many' is no whole number of 1 or more; set it to one, or unset "
+              "rankmesh: RANKMESH_THREADS='many' is not a whole number of 1 or more; set it to one, or unset "
               "it\n");
 }
 

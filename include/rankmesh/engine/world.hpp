@@ -20,6 +20,9 @@ namespace rankmesh {
 namespace detail {
 class WorldState;
 struct Access;
+
+/// The seconds in RANKMESH_TIMEOUT; 30 minutes if it is not set.
+RANKMESH_EXPORT std::chrono::nanoseconds default_timeout();
 }  // namespace detail
 
 /// Options of a world.
@@ -31,8 +34,9 @@ struct WorldOptions {
     /// set, or MASTER_ADDR and MASTER_PORT are set, or the launcher supports PMIx
     /// - else threads
     std::string engine = {};
-    /// The timeout of join, and of blocking calls on meshes without their own timeout.
-    std::chrono::nanoseconds timeout = std::chrono::minutes(30);
+    /// The timeout of join, and of blocking calls on meshes without their own timeout. Default:
+    /// RANKMESH_TIMEOUT, in seconds, else 30 minutes.
+    std::chrono::nanoseconds timeout = detail::default_timeout();
     /// True if several threads of this process will communicate. On MPI this requests MPI_THREAD_MULTIPLE.
     bool multithreaded = false;
     /// True: compare operation, type, reduction and lengths of each call across its group before data moves.

@@ -339,7 +339,8 @@ void bind_process(nb::class_<WorldHandle>& c) {
                  "log: collections.abc.Callable[[str], object] | logging.Logger | None = None) -> World"),
          "Returns the world in which this process was started: MPI under mpirun; Gloo under srun, torchrun, "
          "or with RANKMESH_STORE; a world of one rank without a launcher. `engine`: default: "
-         "RANKMESH_ENGINE. `timeout`: seconds; default: 30 minutes. `multithreaded`: on MPI, any thread may "
+         "RANKMESH_ENGINE. `timeout`: seconds; default: RANKMESH_TIMEOUT, else 30 minutes. `multithreaded`: "
+         "on MPI, any thread may "
          "call. `checked`: compare the ranks' calls before data moves, like RANKMESH_CHECK=1. `record`: the "
          "folder for this rank's flight record, which is written on errors; default: RANKMESH_RECORD; '': "
          "none. `record_signal`: a signal, such as signal.SIGUSR1, that also writes the record; default: "
