@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// elements of this type can be sent, but rankmesh::sum and the other tags reduce numbers only: pass rankmesh::commutative(f)
+// elements of this type can be sent, but rankmesh::sum and the other tags reduce numbers only: pass
 #include "refused.hpp"
 struct Point {
     float x, y;
