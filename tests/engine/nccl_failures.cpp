@@ -186,7 +186,8 @@ TEST(NcclFailures, InCheckedModeAnExpiredTimeoutKnowsWhoHasCalled) {
             on.on(stream.stream()).all_reduce(*x);
         } else {
             const auto said = text_of<Timeout>([&] { on.within(200ms).start_all_reduce(*x).synchronize(); });
-            EXPECT_NE(said.find(": all of {0, 1} have arrived, and it is not complete"), std::string::npos)
+            EXPECT_NE(said.find(": all of {0, 1} have arrived, but the call is not complete"),
+                      std::string::npos)
                 << said;
             gate.count_down();
         }

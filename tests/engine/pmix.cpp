@@ -68,7 +68,7 @@ TEST(Pmix, ARankThatIsKilledBeforeAJoinIsNamedInIt) {
         outcome, {0, 2, 3},
         "rank #, join: (PeerLost \\{1\\}: rank 1 ended, or took part in another world of the same ranks "
         "meanwhile; join cannot be completed on rank #|Timeout \\{1\\}: .*missing rank 1); "
-        "in mesh dp=2 tp=2 that is 1 .dp=0 tp=1.,");
+        "in mesh dp=2 tp=2 that is rank 1 .dp=0 tp=1.,");
 }
 
 TEST(Pmix, ARankThatThrowsBeforeAJoinIsLostInIt) {
