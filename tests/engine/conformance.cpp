@@ -159,7 +159,7 @@ TEST(Conformance, RanksThatJoinDifferentPlansAllHearWhoDiffersAndInWhat) {
         } catch (const Disagreement& error) {
             EXPECT_EQ(error.what(),
                       detail::cat("the ranks join different plans; every rank must declare the same:\n  ",
-                                  most, ": dp=", n, ", over dp", mode, "\n  rank {", n - 1, "}: tp=", n,
+                                  most, ": dp=", n, ", over dp", mode, "\n  rank ", n - 1, ": tp=", n,
                                   ", over tp", mode));
             EXPECT_EQ(error.ranks, std::vector<int>{n - 1});
         }

@@ -195,7 +195,7 @@ TEST(Conformance, GroupListsThatDifferRaiseDisagreementAndTheNextGroupIsMade) {
             "order:");
         const auto one = detail::cat(
             "\n  ", n == 2 ? "rank 0" : detail::cat("ranks ", ranks_to_string(all_of(n - 1))), ": ", all);
-        const auto other = detail::cat("\n  rank {", n - 1, "}: ", ranks_to_string(swapped));
+        const auto other = detail::cat("\n  rank ", n - 1, ": ", ranks_to_string(swapped));
         EXPECT_TRUE(text == head + one + other || (n == 2 && text == head + other + one)) << text;
         auto everyone = me.split(0);
         expect_sum(*everyone, world.rank());
