@@ -43,7 +43,7 @@ FRAMEWORKS = {
             "megatron.training",  # which test_utilities.py imports
             "tests.test_utils.python_scripts.download_unit_tests_dataset",  # which conftest.py calls
         ),
-        needs={"pytest_mock": "pytest-mock", "triton": "triton"},
+        needs={"numpy": "numpy", "pytest_mock": "pytest-mock", "triton": "triton"},
     ),
     "deepspeed": Framework(
         package="deepspeed",
@@ -88,11 +88,13 @@ FRAMEWORKS = {
             "src/test/distributed/checkpoint/filesystem_test.py": 0,
         },
         paths=("src",),
-        stubs=("cached_path",),
         bare=("olmo_core.nn", "olmo_core.nn.attention"),
         needs={
             "bettermap": "bettermap",
+            "cached_path": "cached-path",  # with boto3 and google-cloud-storage, which conftest.py imports
             "dataclass_extensions": "dataclass-extensions",
+            "numpy": "numpy",
+            "requests": "requests",
             "rich": "rich",
             "safetensors": "safetensors",
             "yaml": "PyYAML",
@@ -106,7 +108,7 @@ FRAMEWORKS = {
             " test_dist_gemm test_train_spec test_compile_moe test_varlen_attention"
         ),
         stubs=("tyro", "grain", "datasets", "tokenizers", "torch_checkpointing", "safetensors"),
-        needs={"spmd_types": "spmd_types==0.2.3", "triton": "triton", "expecttest": "expecttest"},
+        needs={"numpy": "numpy", "spmd_types": "spmd_types==0.2.3", "triton": "triton", "expecttest": "expecttest"},
     ),
     "llamafactory": Framework(
         package="llamafactory",
@@ -119,7 +121,7 @@ FRAMEWORKS = {
         package="torch.testing._internal",  # which all its tests import, when torch itself has been imported
         install="rankmesh.torch",
         files={"test/distributed/test_device_mesh.py": 0, "test/distributed/tensor/test_dtensor.py": 0},
-        needs={"expecttest": "expecttest"},
+        needs={"expecttest": "expecttest", "numpy": "numpy"},
         options=("-p", "torch_forks"),
         torch=False,
     ),

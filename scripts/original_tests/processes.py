@@ -68,16 +68,15 @@ def missing(original, **more):
     """Says in one line which packages this Python lacks, and how to get them; "" where it has all.
 
     `more` are needed as well: modules, and what pip calls them."""
-    if not package_path():
-        return f"rankmesh is not installed in {sys.executable}: install it, or put a build's folder `python` on PYTHONPATH"
     needs = more | original.needs
     lacks = {name: wheel for name, wheel in needs.items() if importlib.util.find_spec(name) is None}
     others = [wheel for name, wheel in needs.items() if name not in lacks and "==" in wheel and wheel != _installed(wheel)]
-    if not lacks and not others:
-        return ""
-    said = [f"lacks {', '.join(lacks)}"] * bool(lacks) + [f"has {_installed(wheel)} in place of {wheel}" for wheel in others]
+    names = ["rankmesh"] * (not package_path()) + [*lacks]
+    said = [f"lacks {', '.join(names)}"] * bool(names) + [f"has {_installed(wheel)} in place of {wheel}" for wheel in others]
     wheels = [f"'{wheel}'" if set(wheel) & set("<>") else wheel for wheel in [*lacks.values(), *others]]
-    return f"{sys.executable} {' and '.join(said)}: {sys.executable} -m pip install {' '.join(wheels)}"
+    helps = ["put a build's folder `python` on PYTHONPATH"] * ("rankmesh" in names)
+    helps += [f"{sys.executable} -m pip install {' '.join(wheels)}"] * bool(wheels)
+    return f"{sys.executable} {' and '.join(said)}: {', and run '.join(helps)}" if said else ""
 
 
 def _installed(wheel):

@@ -217,9 +217,40 @@ def test_it_says_what_is_not_there(originals: Any, tmp_path: Path, capsys: Any) 
     installed = f"has pytest=={pytest.__version__} in place of pytest==0.1"
     install = f"{sys.executable} -m pip install absent-too pytest==0.1"
     assert capsys.readouterr().err == f"{sys.executable} lacks absent_too and {installed}: {install}\n"
-    with pytest.raises(SystemExit):
-        run(originals, tmp_path, capsys, {"tests/test_other.py": 0})
-    assert "has no tests/test_other.py" in capsys.readouterr().err
+
+
+def test_lacks_are_one_sentence_when_rankmesh_is_absent(originals: Any, monkeypatch: Any) -> None:
+    monkeypatch.setattr(sys.modules["processes"], "package_path", list)
+    original = originals.Framework("invented", "ours", needs={"absent_too": "absent-too>=1"})
+    folder = f"{sys.executable} lacks rankmesh{{}}: put a build's folder `python` on PYTHONPATH"
+    install = f", and run {sys.executable} -m pip install 'absent-too>=1'"
+    assert originals.missing(original) == folder.format(", absent_too") + install
+    assert originals.missing(originals.Framework("invented", "ours")) == folder.format("")
+
+
+@pytest.mark.parametrize(
+    ("files", "asked", "text"),
+    [
+        (["other"], [], "{} has no tests/test_other.py: name the root of a checkout of invented"),
+        (["other", "sizes"], [], "{} has no tests/test_other.py: name parts of the names of other files, or another"),
+        (["a", "b", "c", "d", "end"], [], "{} has no tests/test_a.py, tests/test_b.py, tests/test_c.py and 1 others: "),
+        (["sizes", "end"], ["groups", "nn"], "no file of tests has groups or nn in its name; there are test_sizes, te"),
+    ],
+    ids=["no checkout", "another version", "many", "no such name"],
+)
+def test_nothing_runs_when_files_are_absent(
+    originals: Any, tmp_path: Path, monkeypatch: Any, capsys: Any, files: list[str], asked: list[str], text: str
+) -> None:
+    monkeypatch.setattr(originals, "run_tests", lambda *_: pytest.fail("it ran"))
+    with pytest.raises(SystemExit, match="2"):
+        run(originals, tmp_path, capsys, {f"tests/test_{file}.py": 0 for file in files}, *asked)
+    assert capsys.readouterr().err.startswith(text.format(tmp_path / "checkout"))
+
+
+def test_files_named_run_when_others_are_absent(originals: Any, tmp_path: Path, capsys: Any) -> None:
+    files = {"tests/test_other.py": 0, "tests/test_wrong.py": 0}
+    _, lines = run(originals, tmp_path, capsys, files, "wrong", "--own")
+    assert lines[0] == "tests/test_wrong.py: 0 passed, 1 failed, 0 skipped"
 
 
 def test_ranks_that_fail_alone_or_hang_hold_up_nothing_else(originals: Any, tmp_path: Path, capsys: Any) -> None:
@@ -235,7 +266,12 @@ def test_ranks_that_fail_alone_or_hang_hold_up_nothing_else(originals: Any, tmp_
     assert lines[2].endswith("test_that_hangs: not over in 5 s: rank 1 at test_ranks.py:28 in test_that_hangs")
 
 
-def test_hung_tests_end_and_the_stacks_are_printed(originals: Any, tmp_path: Path, capsys: Any) -> None:
+def test_hung_tests_end_and_the_stacks_are_printed(
+    originals: Any, tmp_path: Path, monkeypatch: Any, capsys: Any
+) -> None:
+    told: list[str] = []
+    monkeypatch.setattr(originals, "tell", told.append)
+    monkeypatch.setattr(originals, "PROGRESS", 0.5)
     _, lines = run(originals, tmp_path, capsys, {"tests/test_children.py": 0}, "--limit", "2", "--own")
     assert lines[0] == "tests/test_children.py: 0 passed, 5 failed, 0 skipped"
     for number in range(3):
@@ -245,3 +281,7 @@ def test_hung_tests_end_and_the_stacks_are_printed(originals: Any, tmp_path: Pat
         assert re.fullmatch(r"child 0 at test_children.py:13 in test_hangs, in \w+ \(popen_fork.py:\d+\)", parent)
         assert re.fullmatch(r"child 1, child 2 at test_children.py:6 in wait, in \w+ \(threading.py:\d+\)", child)
     assert [line.split(": ")[1] for line in lines[4:6]] == ["not run"] * 2
+    runs = r"\d+ s, its own modules: 0 of [345] tests over, tests/test_children.py::test_hangs\[.\] for [012] of 2 s"
+    assert any(re.fullmatch(runs, line) for line in told)
+    hung = [line.split(": ")[:2] for line in told if line.startswith("tests/")]
+    assert hung == [[f"tests/test_children.py::test_hangs[{number}]", "not over in 2 s"] for number in range(3)]
