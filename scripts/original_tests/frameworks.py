@@ -109,6 +109,7 @@ FRAMEWORKS = {
         ),
         stubs=("tyro", "grain", "datasets", "tokenizers", "torch_checkpointing", "safetensors"),
         needs={"numpy": "numpy", "spmd_types": "spmd_types==0.2.3", "triton": "triton", "expecttest": "expecttest"},
+        options=("-p", "torch_forks"),
     ),
     "llamafactory": Framework(
         package="llamafactory",

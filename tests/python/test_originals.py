@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import importlib
 import importlib.machinery
 import importlib.util
 import re
 import sys
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
@@ -264,6 +265,20 @@ def test_ranks_that_fail_alone_or_hang_hold_up_nothing_else(originals: Any, tmp_
     assert "test_that_one_rank_fails: assert 1 == 0" in lines[1]
     assert lines[1].endswith("(on ranks [1])")
     assert lines[2].endswith("test_that_hangs: not over in 5 s: rank 1 at test_ranks.py:28 in test_that_hangs")
+
+
+def test_ranks_meet_in_a_group_of_nccl_before_they_have_it(originals: Any, monkeypatch: Any) -> None:
+    pytest.importorskip("torch", reason="PyTorch is not installed")
+    monkeypatch.delitem(sys.modules, "cuda_on_host", raising=False)
+    met = []
+
+    class Group:
+        def _get_backend(self, device: Any) -> Any:
+            return SimpleNamespace(barrier=lambda: SimpleNamespace(wait=lambda: met.append(device.type)))
+
+    made = importlib.import_module("cuda_on_host")._make(lambda *ranks, **options: Group())
+    assert isinstance(made([0, 1], backend="nccl"), Group)
+    assert met == ["cpu"]  # else a rank could end the group while two others still connect
 
 
 def test_hung_tests_end_and_the_stacks_are_printed(
