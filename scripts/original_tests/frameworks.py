@@ -107,7 +107,7 @@ FRAMEWORKS = {
             0, "tests/unit_tests", "test_parallel_dims test_module test_set_determinism test_optimizer_param_groups"
             " test_dist_gemm test_train_spec test_compile_moe test_varlen_attention"
         ),
-        stubs=("tyro", "grain", "datasets", "tokenizers", "torch_checkpointing", "safetensors"),
+        stubs=("tyro", "grain", "datasets", "tokenizers", "torch_checkpointing", "safetensors", "torch.utils.tensorboard"),
         needs={"numpy": "numpy", "spmd_types": "spmd_types==0.2.3", "triton": "triton", "expecttest": "expecttest"},
         options=("-p", "torch_forks"),
     ),
