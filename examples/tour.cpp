@@ -225,7 +225,7 @@ void separate_channels() {
 void local_ranks(rankmesh::World& world) {
     auto me = world.join({{"dp", rankmesh::rest}, {"tp", 2}}, {.local = "node"});
     auto node = me.on("node");                   // the ranks of this mesh on this host
-    const auto device = me.local_rank();         // which of the host's devices is this rank's
+    const auto device = me.local_rank();         // index of this rank's device on its host
     const auto downloads = me.is_first("node");  // one rank on each host
     expect(node.size() == world.size() && device == world.rank() && downloads == (device == 0),
            "local ranks");

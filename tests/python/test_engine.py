@@ -482,7 +482,7 @@ def released() -> memoryview:
 
 
 WRONG: list[tuple[Callable[[Communicator], Any], type[Exception], str]] = [
-    (lambda on: on.all_reduce(3), TypeError, "the buffer of all_reduce is 3, which is int; it must be an array"),
+    (lambda on: on.all_reduce(3), TypeError, "the buffer of all_reduce is 3, which is int; it must be a NumPy array"),
     (
         lambda on: on.all_reduce([np.ones((4, 4))[:, ::2]]),
         ValueError,
@@ -542,7 +542,7 @@ WRONG: list[tuple[Callable[[Communicator], Any], type[Exception], str]] = [
     (
         lambda on: on.all_reduce(None),
         TypeError,
-        "the buffer of all_reduce is None, which is NoneType; it must be an array",
+        "the buffer of all_reduce is None, which is NoneType; it must be a NumPy array",
     ),
     (
         lambda on: on.all_reduce(np.ones(2), "max"),
