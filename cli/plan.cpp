@@ -161,8 +161,8 @@ void print_parts(const plan::Planned& planned, std::int64_t capacity, Output& ou
                         percent_text(step.*part.seconds / step.seconds) + " %", std::string(part.name),
                         std::string(part.what)});
     output.write(table(rows, 0, 2));
-    output.print("\nmemory {} GiB of {} on stage {}; {} without buffers and overhead\n", gib_text(memory.estimate),
-                 gib_text(capacity), memory.stage, gib_text(memory.lower));
+    output.print("\nmemory {} GiB of {} on stage {}; {} without buffers and overhead\n",
+                 gib_text(memory.estimate), gib_text(capacity), memory.stage, gib_text(memory.lower));
     print_bytes({{memory.parameters, "parameters"},
                  {memory.gradients, "gradients"},
                  {memory.optimizer, "optimizer"},

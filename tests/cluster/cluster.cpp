@@ -299,9 +299,10 @@ TEST(Cluster, AnEvenOneOfAnySizeTakesNoMemoryForItsDevices) {
 
 TEST(Cluster, SaysWhatIsWrongInANotation) {
     EXPECT_EQ(parse_error(""), "a cluster without levels; name at least one, as in 'node:2 gpu:8'");
-    EXPECT_EQ(parse_error("gpu8"),
-              "the cluster 'gpu8' cannot be read: expected ':' and a count, as in node:8 gpu:8, after 'gpu8', "
-              "found the end");
+    EXPECT_EQ(
+        parse_error("gpu8"),
+        "the cluster 'gpu8' cannot be read: expected ':' and a count, as in node:8 gpu:8, after 'gpu8', "
+        "found the end");
     EXPECT_EQ(parse_error("gpu:"),
               "the cluster 'gpu:' cannot be read: expected a whole number after 'gpu:', found the end");
     EXPECT_EQ(parse_error("gpu:8x"),

@@ -76,10 +76,10 @@ TEST(ClusterFiles, WhatACommandTakesIsTheNotationOrAFile) {
     EXPECT_EQ(to_string(read_argument("node:2 gpu:4")), "node:2 gpu:4");
     EXPECT_EQ(to_string(read_argument("@" + files + "plain.hosts gpu:8")), "node[a01-a03]:8 gpu");
     EXPECT_EQ(to_string(read_argument(files + "mpich.hosts")), "node[a01-a02]:8 node[b01]:4");
-    EXPECT_EQ(
-        text_of([] { read_argument("gpu8"); }),
-        "the cluster 'gpu8' cannot be read: expected ':' and a count, as in node:8 gpu:8, after 'gpu8', found the "
-        "end");
+    EXPECT_EQ(text_of([] { read_argument("gpu8"); }),
+              "the cluster 'gpu8' cannot be read: expected ':' and a count, as in node:8 gpu:8, after "
+              "'gpu8', found the "
+              "end");
     EXPECT_EQ(text_of([] { read_argument("@"); }),
               "the cluster '@' has '@' without a file name; write '@FILE LEVELS'");
     EXPECT_EQ(text_of([] { read_argument("no/such.toml"); }), "the file 'no/such.toml' cannot be read");
