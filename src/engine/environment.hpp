@@ -15,6 +15,9 @@ namespace rankmesh::detail {
 /// or more.
 std::optional<Announced> number_in_environment(std::initializer_list<const char*> variables, int least);
 
+/// True for a process of torchrun, also where another launcher, such as srun, has started torchrun.
+bool is_of_torchrun();
+
 /// The name of the engine that a world of these options gets, as it was given.
 std::string engine_of(const WorldOptions& options);
 

@@ -29,12 +29,18 @@ std::optional<Announced> detail::number_in_environment(std::initializer_list<con
     return std::nullopt;
 }
 
+bool detail::is_of_torchrun() { return std::getenv("TORCHELASTIC_RUN_ID") != nullptr; }
+
 std::optional<Announced> announced_size() {
+    if (detail::is_of_torchrun())
+        if (auto size = detail::number_in_environment({"RANKMESH_WORLD_SIZE", "WORLD_SIZE"}, 1)) return size;
     return detail::number_in_environment(
         {"RANKMESH_WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS", "WORLD_SIZE"}, 1);
 }
 
 std::optional<Announced> announced_rank() {
+    if (detail::is_of_torchrun())
+        if (auto rank = detail::number_in_environment({"RANK"}, 0)) return rank;
     return detail::number_in_environment({"OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID", "RANK"}, 0);
 }
 

@@ -36,6 +36,17 @@ TEST(EnvSubcommand, TakesTheRankOfTheInnermostLauncher) {
     }
 }
 
+TEST(EnvSubcommand, UnderTorchrunInAnotherLauncher_TakesItsRank) {
+    for (const auto* outer : {"SLURM_PROCID=0 SLURM_STEP_NUM_TASKS=1", "PMI_RANK=0 PMI_SIZE=1",
+                              "OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_SIZE=1"}) {
+        const auto json =
+            json_of("env 'dp=* tp=2' --json",
+                    std::string("export TORCHELASTIC_RUN_ID=none RANK=3 WORLD_SIZE=4 ") + outer + ";");
+        EXPECT_EQ(json["rank"], 3);
+        EXPECT_EQ(json["variables"]["RANKMESH_DP_SIZE"], 2);
+    }
+}
+
 TEST(EnvSubcommand, SaysNoForARankOfTheWorldOutsideTheMesh) {
     const auto outside = rankmesh("env 'dp=4'", "export RANK=5 WORLD_SIZE=8;");
     EXPECT_EQ(outside.output,

@@ -17,15 +17,15 @@ struct Announced {
 };
 
 /// Returns the size of the world that the innermost launcher announces: RANKMESH_WORLD_SIZE, which overrides
-/// all others, else OMPI_COMM_WORLD_SIZE, else PMI_SIZE, else SLURM_STEP_NUM_TASKS, else WORLD_SIZE. Returns
-/// nullopt without a launcher.
+/// all others, else OMPI_COMM_WORLD_SIZE, else PMI_SIZE, else SLURM_STEP_NUM_TASKS, else WORLD_SIZE. In a
+/// process of torchrun (TORCHELASTIC_RUN_ID) WORLD_SIZE comes second. Returns nullopt without a launcher.
 ///
 /// Ignores SLURM_NTASKS, because in a batch script it is the size of the allocation. Throws UsageError if the
 /// variable is not a number.
 RANKMESH_EXPORT std::optional<Announced> announced_size();
 
-/// Returns this process's rank: OMPI_COMM_WORLD_RANK, else PMI_RANK, else SLURM_PROCID, else RANK. Returns
-/// nullopt without a launcher.
+/// Returns this process's rank: OMPI_COMM_WORLD_RANK, else PMI_RANK, else SLURM_PROCID, else RANK; in a
+/// process of torchrun RANK comes first. Returns nullopt without a launcher.
 RANKMESH_EXPORT std::optional<Announced> announced_rank();
 
 /// Returns true if a launcher started this process: an engine other than threads is chosen (by `engine`,

@@ -82,7 +82,7 @@ std::optional<RendezvousConfig> resolve_by_pmix(const gloo::RendezvousOptions& g
     const auto store = given.store.empty() ? environment("RANKMESH_STORE") : given.store;
     const auto asked = store == "pmix";
     const auto announced = given.size ? Announced{*given.size, {}} : announced_size().value_or(Announced{});
-    if (!asked && (!store.empty() || announced.value == 1)) return std::nullopt;
+    if (!asked && (!store.empty() || announced.value == 1 || is_of_torchrun())) return std::nullopt;
     auto config = RendezvousConfig{};
     config.pmix = PmixClient::of_process(timeout);
     if (!config.pmix) {

@@ -5,6 +5,7 @@
 #include <rankmesh/engine/mpi.hpp>
 
 #include "engine/engines.hpp"
+#include "engine/environment.hpp"
 
 namespace rankmesh::detail {
 
@@ -19,7 +20,7 @@ Engine mpi_engine() {
             },
             .started =
                 [] {
-                    return mpi::is_built() &&
+                    return mpi::is_built() && !is_of_torchrun() &&
                            (std::getenv("OMPI_COMM_WORLD_SIZE") || std::getenv("PMI_SIZE"));
                 },
             .create = [](int argc, char** argv, const WorldOptions& options) -> World {
