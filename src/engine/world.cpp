@@ -39,12 +39,18 @@ int signal_named(std::string_view text) {
 
 }  // namespace
 
-std::chrono::nanoseconds detail::default_timeout() {
-    const auto given = number_in_environment({"RANKMESH_TIMEOUT"}, 1);
-    return given ? std::chrono::seconds(given->value) : std::chrono::minutes(30);
+std::chrono::nanoseconds detail::default_timeout() noexcept {
+    const auto* given = std::getenv("RANKMESH_TIMEOUT");
+    if (!given) return std::chrono::minutes(30);
+    return std::chrono::seconds(std::max(number_in(given).value_or(0), 0));
 }
 
 WorldOptions detail::settled(WorldOptions options) {
+    if (const auto* given = std::getenv("RANKMESH_TIMEOUT");
+        given && options.timeout == options.timeout.zero())
+        throw UsageError(
+            cat("RANKMESH_TIMEOUT=", in_quotes(given),
+                " is not a whole number of seconds, 1 or more; set it to such a number, or unset it"));
     check_timeout(options.timeout);
     if (!options.record) {
         const auto* given = std::getenv("RANKMESH_RECORD");

@@ -21,8 +21,9 @@ namespace detail {
 class WorldState;
 struct Access;
 
-/// The seconds in RANKMESH_TIMEOUT; 30 minutes if it is not set.
-RANKMESH_EXPORT std::chrono::nanoseconds default_timeout();
+/// The seconds in RANKMESH_TIMEOUT; 30 minutes if it is not set, and 0, which a world refuses, if it is not a
+/// number.
+RANKMESH_EXPORT std::chrono::nanoseconds default_timeout() noexcept;
 }  // namespace detail
 
 /// Options of a world.
