@@ -223,6 +223,27 @@ TEST(Groups, APlacedMeshHasRanksOfTheWorldAndCoordinatesOfTheMesh) {
         << said;
 }
 
+TEST(Groups, Split_WhenARankDoesNotCome_NamesItOnAllOthers) {
+    for (int absent = 0; absent < 4; ++absent) {
+        auto heard = std::latch(3);
+        threads::run(4,
+                     [&](World& world) {
+                         auto me = world.join(square);
+                         if (world.rank() == absent) return heard.wait();
+                         const auto error = error_of([&] { me.split(0); });
+                         EXPECT_TRUE(error.starts_with(
+                             detail::cat("Timeout {", absent,
+                                         "}: the timeout of 300 ms expired in split, of all ranks of "
+                                         "the world, on rank ")))
+                             << error;
+                         EXPECT_NE(error.find(detail::cat(", missing rank ", absent, ";")), std::string::npos)
+                             << error;
+                         heard.count_down();
+                     },
+                     {.timeout = 300ms});
+    }
+}
+
 TEST(Groups, TheRanksOfALongListAreNamedInShort) {
     threads::run(30,
                  [](World& world) {

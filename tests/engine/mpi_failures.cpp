@@ -268,7 +268,7 @@ TEST(MpiFailures, WhoHasStartedACallHasArrivedWhateverItWaitsForNow) {
 TEST(MpiFailures, ARankThatNeverJoinsEndsTheJobAtTheTimeout) {
     const auto outcome = job("timeout-join");
     expect_failed(outcome);
-    EXPECT_HAS(outcome, "in join, comparing the plans of all ranks, since ");
+    EXPECT_HAS(outcome, "in join or split, meeting all ranks, since ");
     EXPECT_HAS(outcome, ": arrived ranks {0, 2, 3}, missing rank 1; rank 1 is outside any call for ");
 }
 
@@ -282,7 +282,7 @@ TEST(MpiFailures, ARankThatHasEndedItsWorldIsToldAtOnceWhereOthersWaitForIt) {
     outcome = job("ends-early-join");
     expect_failed(outcome);
     EXPECT_HAS(outcome, "rankmesh: rank 1 has ended the world while another rank waits: rank ");
-    EXPECT_HAS(outcome, "in join, comparing the plans of all ranks, since ");
+    EXPECT_HAS(outcome, "in join or split, meeting all ranks, since ");
     outcome = job("ends-early-recv");
     expect_failed(outcome);
     EXPECT_HAS(outcome,

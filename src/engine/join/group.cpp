@@ -2,7 +2,9 @@
 #include "engine/join/group.hpp"
 
 #include <algorithm>
+#include <array>
 #include <chrono>
+#include <cstdint>
 #include <set>
 #include <utility>
 
@@ -219,7 +221,9 @@ std::vector<Colored> gather_colors(Exchange& exchange, const Colored& own, Durat
     // `3 -1 5 `, or `3 - 5 `: a rank, its color, and its key.
     auto texts = cat(own.rank, " ", own.color ? cat(*own.color) : "-", " ", own.key, " ");
     auto bytes = std::string{};
+    auto nothing = std::array<std::int64_t, 4>{};
     try {
+        exchange.max(nothing);  // which knows all ranks that are missing, not only those beneath this one
         bytes = gather(
             exchange, [&](const std::string& beneath) { append(texts, beneath); }, [&] { return texts; });
     } catch (const Timeout& expired) {

@@ -106,7 +106,7 @@ std::vector<int> MpiWorld::find_host() {
 
 void MpiWorld::max(std::array<std::int64_t, 4>& values) {
     runtime_->check_thread();
-    const auto watched = InFlight(*flight_, "join, comparing the plans of all ranks", label_, options.timeout,
+    const auto watched = InFlight(*flight_, "join or split, meeting all ranks", label_, options.timeout,
                                   joins_ = flight_->next_collective());
     MPI_Allreduce(MPI_IN_PLACE, values.data(), static_cast<int>(values.size()), MPI_INT64_T, MPI_MAX, comm_);
 }
