@@ -128,8 +128,12 @@ void print_found(const plan::Answer& answer, Output& output) {
     const auto& found = *answer.serve->found;
     if (found.best.empty()) {
         const auto& most = found.roomiest;
-        say(fmt::format("nothing fits: {} has the most room, {} tokens; the requests have {}",
-                        to_string(most.layout), most.memory.tokens, answer.job.batch * answer.job.sequence));
+        say(most.memory.tokens == 0
+                ? fmt::format("nothing fits: {} needs the least memory, {} of {} GiB", to_string(most.layout),
+                              gib_text(most.memory.estimate), gib_text(answer.capacity))
+                : fmt::format("nothing fits: {} has the most room, {} tokens; the requests have {}",
+                              to_string(most.layout), most.memory.tokens,
+                              answer.job.batch * answer.job.sequence));
         return print_change(*answer.serve, output);
     }
     print_table(answer, output);

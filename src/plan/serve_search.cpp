@@ -101,8 +101,11 @@ FoundServing serve_search(const Job& job, const std::vector<std::string>& fix,
                 return;
         try {
             auto served = serve(job, layout);
-            if (++found.layouts == 1 || served.memory.tokens > found.roomiest.memory.tokens)
-                found.roomiest = served;
+            const auto& most_room = found.roomiest.memory;
+            const auto is_better = served.memory.tokens == most_room.tokens
+                                       ? served.memory.estimate < most_room.estimate
+                                       : served.memory.tokens > most_room.tokens;
+            if (++found.layouts == 1 || is_better) found.roomiest = served;
             if (served.memory.estimate <= serve_capacity(job.machine.device))
                 found.best.push_back(std::move(served));
         } catch (const UsageError& error) {
@@ -118,9 +121,12 @@ FoundServing serve_search(const Job& job, const std::vector<std::string>& fix,
                 layout.ep = tp * dp;
                 if (layout.ep > 1) consider(layout);
             }
+    if (found.layouts == 0 && reason.empty())
+        throw UsageError(cat("no layout of ", detail::counted(job.devices, "device"),
+                             " has the fixed sizes within the limits; pp * tp * dp must be ", job.devices));
     if (found.layouts == 0)
         throw UsageError(cat("vLLM can run no layout of ", detail::counted(job.devices, "device"),
-                             " within these limits", reason.empty() ? "" : ", such as: ", reason));
+                             " within these limits, such as: ", reason));
     std::ranges::stable_sort(found.best, {}, [](const Served& one) { return one.decode.high; });
     return found;
 }

@@ -54,6 +54,9 @@ TEST(PlanServe, Explain_SaysWhatIsMissingAndWhatFits) {
     const auto none = rankmesh(serving("--batch 64 --devices 1"));
     EXPECT_EQ(none.exit_code, 1);
     EXPECT_NE(none.output.find("no layout fits; try --precision fp8, "), std::string::npos) << none.output;
+    // The weights alone are too large; a layout that divides them lacks the least.
+    const auto weights = rankmesh("plan llama3.1-405B --serve" + one_box + "--batch 64").output;
+    EXPECT_NE(weights.find("\nnothing fits: tp=8 needs the least memory, "), std::string::npos) << weights;
 }
 
 TEST(PlanServe, Settings_AreFlagsOfTheEngine) {
@@ -94,6 +97,9 @@ TEST(PlanServe, Mistakes_AreRefused) {
               "rankmesh: 'cache=fp8' is no limit; only sizes have one, such as tp=8\n");
     EXPECT_EQ(error("--explain 'tp=4 dp=4'"),
               "rankmesh: the layout dp=4 tp=4 has 16 ranks, the job 8 devices\n");
+    EXPECT_EQ(
+        error("--fix tp=3"),
+        "rankmesh: no layout of 8 devices has the fixed sizes within the limits; pp * tp * dp must be 8\n");
     EXPECT_EQ(
         error("--fix dcp=8"),
         "rankmesh: vLLM can run no layout of 8 devices within these limits, such as: the layout has dcp=8, "
