@@ -9,7 +9,7 @@ void program(rankmesh::World& world) {
     auto me = world.join({{"dp", rankmesh::rest}, {"tp", 2}}, {.over = {{"dp", "tp"}}});
 
     auto gradients = std::vector<float>(4, static_cast<float>(me.rank()));
-    me.on("dp").all_reduce(gradients, rankmesh::mean);  // of the ranks with my index on tp
+    me.on("dp").all_reduce(gradients, rankmesh::mean);  // along dp, with my index on tp
 
     auto largest = gradients[0];
     me.on("tp").all_reduce(largest, rankmesh::max);  // of the ranks with my index on dp

@@ -415,8 +415,8 @@ void add_roots(const Evidence& evidence, const Standing& standing, const std::se
                 cat(", and ", places.ranks(lost_by), " lost ", it_or_them(finding.ranks), ": ",
                     is_one ? "its process has" : "their processes have", " ended or cannot be reached");
         else if (!unread && reports.empty())
-            finding.text += is_one ? ": it died before it could, or the record is not here"
-                                   : ": they died before they could, or the records are not here";
+            finding.text += is_one ? ": it died before it could write one, or the record is not here"
+                                   : ": they died before they could write them, or the records are not here";
         if (held > 0)
             finding.text += cat("; ", ranks_that(held, "waits", "wait"), " for ", it_or_them(finding.ranks),
                                 ", directly or through others");

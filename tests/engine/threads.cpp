@@ -291,7 +291,7 @@ TEST(Threads, MembersThatCallDifferentOperationsAllHearIt) {
             on.all_reduce(x);
         } catch (const Disagreement& error) {
             EXPECT_STREQ(error.what(),
-                         "the ranks of 'dp' of mesh dp=3 call different operations: {0, 2} all_reduce of 3 "
+                         "the ranks of 'dp' of mesh dp=3 make different calls: {0, 2} all_reduce of 3 "
                          "f32 by sum; {1} all_reduce of 2 f32 by sum");
             EXPECT_EQ(error.ranks, std::vector<int>{1});
             ++heard;
@@ -775,26 +775,25 @@ TEST(Threads, MembersThatNameDifferentRootsAllHearIt) {
             }
         };
         hears([&] { on.reduce(x, sum, odd); },
-              "the ranks of 'dp' of mesh dp=3 call different operations: {0, 2} reduce of 2 f32 by sum to 0; "
+              "the ranks of 'dp' of mesh dp=3 make different calls: {0, 2} reduce of 2 f32 by sum to 0; "
               "{1} reduce of 2 f32 by sum to 1");
         hears([&] { on.gather(x, all, odd); },
-              "the ranks of 'dp' of mesh dp=3 call different operations: {0, 2} gather of 2 f32 to 0; {1} "
+              "the ranks of 'dp' of mesh dp=3 make different calls: {0, 2} gather of 2 f32 to 0; {1} "
               "gather of 2 f32 to 1");
         hears([&] { on.scatter(all, x, odd); },
-              "the ranks of 'dp' of mesh dp=3 call different operations: {0, 2} scatter of 2 f32 from 0; {1} "
+              "the ranks of 'dp' of mesh dp=3 make different calls: {0, 2} scatter of 2 f32 from 0; {1} "
               "scatter of 2 f32 from 1");
         // Ranks may give different numbers of elements to a gather_v.
         const auto counts = std::vector<std::size_t>{0, 1, 2};
         const auto own = std::span(x).first(static_cast<std::size_t>(world.rank()));
         hears([&] { on.gather_v(own, std::span(all).first(3), counts, odd); },
-              "the ranks of 'dp' of mesh dp=3 call different operations: {0, 2} gather_v of f32 to 0; {1} "
+              "the ranks of 'dp' of mesh dp=3 make different calls: {0, 2} gather_v of f32 to 0; {1} "
               "gather_v of f32 to 1");
-        hears(
-            [&] { on.scan(std::span(x).first(world.rank() == 1 ? 1 : 2)); },
-            "the ranks of 'dp' of mesh dp=3 call different operations: {0, 2} scan of 2 f32 by sum; {1} scan "
-            "of 1 f32 by sum");
+        hears([&] { on.scan(std::span(x).first(world.rank() == 1 ? 1 : 2)); },
+              "the ranks of 'dp' of mesh dp=3 make different calls: {0, 2} scan of 2 f32 by sum; {1} scan "
+              "of 1 f32 by sum");
         hears([&] { world.rank() == 1 ? on.barrier() : on.monitored_barrier(); },
-              "the ranks of 'dp' of mesh dp=3 call different operations: {0, 2} monitored_barrier; {1} "
+              "the ranks of 'dp' of mesh dp=3 make different calls: {0, 2} monitored_barrier; {1} "
               "barrier");
         EXPECT_EQ(x, std::vector<float>(2, 1));
         EXPECT_EQ(all, std::vector<float>(6, 7));

@@ -364,7 +364,7 @@ std::shared_ptr<const SharedGroup::Mismatch> SharedGroup::compare(const Round& r
     }
     auto sorted = std::vector<std::pair<std::string, std::vector<int>>>(classes.begin(), classes.end());
     std::ranges::stable_sort(sorted, [](auto& a, auto& b) { return a.second.size() > b.second.size(); });
-    mismatch->text = cat("the ranks of ", label.text(), " call different operations:");
+    mismatch->text = cat("the ranks of ", label.text(), " make different calls:");
     for (std::size_t i = 0; i < sorted.size(); ++i) {
         append(mismatch->text,
                cat(i > 0 ? ";" : "", " ", ranks_to_string(sorted[i].second), " ", sorted[i].first));
