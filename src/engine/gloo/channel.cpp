@@ -404,9 +404,11 @@ bool GlooChannel::done(std::uint64_t number) {
         if (ticket.unposted > 0) return monitor_->is_broken();
     }
     const auto posted =
-        std::ranges::any_of(ticket.started, [](const Started& started) { return !started.halves.empty(); });
+        std::ranges::find_if(ticket.started, [](const Started& started) { return !started.halves.empty(); });
     // Gloo has no test for completion: a thread waits for the message.
-    if (posted && !ticket.watcher.joinable()) {
+    if (posted != ticket.started.end() && !ticket.watcher.joinable()) {
+        // A wait that expires before that thread runs names this rank, too.
+        if (is_point_to_point(posted->call.operation)) ticket.awaited = posted->halves.front().group_rank;
         monitor_->change([&] { ++ticket.open; });
         ticket.watcher = std::thread([this, &ticket] {
             auto failed = false;
