@@ -202,7 +202,7 @@ TEST_F(GlooHosts, ALinkCutBeforeAJoinEndsItAtTheTimeoutNamingRanksBehindIt) {
         expect_says(outcome, rank, ", join: Timeout " + others(rank) + " after ");
         expect_says(outcome, rank,
                     "expired in join, connecting 'dp' of mesh dp=4 on rank " + std::to_string(rank) +
-                        ": arrived " + others((rank + 2) % 4) + ", missing ");
+                        ": arrived ranks " + others((rank + 2) % 4) + ", missing ranks ");
         expect_took(outcome, rank, "join", 3000, 4000);
     }
 }
