@@ -209,7 +209,7 @@ class Current(InWorld):
                     self._object.initialize(settings, world)
                 return _native.State(_native.Groups(self._rows["name"], settings, world), rank_of)
             except DialectError as error:
-                sizes = [settings[each["name"]] for each in self._rows["settings"] if each["axis"]]
+                sizes = [settings.get(each["name"]) for each in self._rows["settings"] if each["axis"]]
                 kind = self._rows["raises"].get("a size of 0", "") if 0 in sizes and error.fault == "sizes" else ""
                 raise self._error(str(error), error.fault, error.rule, kind) from None
 

@@ -132,6 +132,8 @@ def test_vllm_raises_what_the_original_raises() -> None:
         vllm.get_tp_group()
     with pytest.raises(RuntimeError, match="a world of 8 ranks is not divided by dp 1 x pp 1 x pcp 1 x tp 3"):
         vllm.initialize_model_parallel(3, rank=0, world_size=8)
+    with pytest.raises(RuntimeError, match="a world of 8 ranks is not divided by dp 1 x pp 1 x pcp 1 x tp 3"):
+        vllm.for_rank(0, 8, tensor_model_parallel_size=3)
     with pytest.raises(AssertionError, match="EP group is only created for MoE models"):
         vllm.for_rank(0, 8, is_moe=False).ask("get_ep_group")
     group = vllm.for_rank(3, 8, tensor_model_parallel_size=4).ask("get_tp_group")

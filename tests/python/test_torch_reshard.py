@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import weakref
 from collections import OrderedDict
 from pathlib import Path
@@ -333,6 +334,26 @@ def test_reshard_raises_on_all_ranks_before_data_moves(tmp_path: Path) -> None:
         "rank 0: to is of type int; pass a dict, such as model.state_dict()"
     )
     assert zero["small"] == "staging is 8 bytes and host 1; give 32 or more, and 1 or more"
+
+
+class StateDict(dict[str, Any]):
+    """A dict that a weak reference can watch."""
+
+
+def left_by_an_error(rank: int, size: int) -> bool:
+    state = StateDict(w=torch.ones(3, 2))
+    seen = weakref.ref(state)
+    gc.disable()
+    try:
+        reshard(state, {"w": Sharding("tp=2", (4, 2), "0=tp")}, from_={"w": Sharding("tp=2", (4, 2), "0=tp")})
+    except UsageError:
+        del state
+    return seen() is None
+
+
+def test_an_error_of_reshard_keeps_nothing_alive(tmp_path: Path) -> None:
+    # a cycle would keep the group until the interpreter ends, where torch's Gloo can abort the process
+    assert ranks(2, left_by_an_error, tmp_path) == [True, True]
 
 
 def test_reshard_raises_without_torch_distributed() -> None:

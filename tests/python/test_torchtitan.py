@@ -117,7 +117,7 @@ def test_errors_are_the_originals_and_rankmeshs(monkeypatch: pytest.MonkeyPatch)
         (AssertionError, "Inconsistent mesh axes", lambda: dims.resolve_shared_mesh([tp, pp])),
         (ValueError, "is not a valid MeshAxisName", lambda: torchtitan.unfold_dp_axis("row")),
         (ValueError, "ranks are 0..23", lambda: dims.build_mesh(rank=24)),
-        (ValueError, "give rank= and world_size=", lambda: ParallelDims(**SIZES).get_mesh("tp")),
+        (ValueError, "give rank=, which needs no process", lambda: ParallelDims(**SIZES).get_mesh("tp")),
     ]
     for kind, text, call in calls:
         with pytest.raises(kind, match=re.escape(text)) as caught:

@@ -83,9 +83,7 @@ def _heard(said: list[Any], layouts: Layouts) -> list[tuple[str, Layout, torch.d
     return [(name, known[number], getattr(torch, dtype) if dtype else None) for name, number, dtype in said[1]]
 
 
-def _fail(group: dist.ProcessGroup, errors: dict[int, str], own: Exception | None) -> NoReturn:
-    if own is not None:
-        raise own
+def _fail(errors: dict[int, str]) -> NoReturn:
     shown = "; ".join(f"rank {rank}: {text}" for rank, text in list(errors.items())[:MOST_SHOWN])
     more = f"; and on {len(errors) - MOST_SHOWN} more" if len(errors) > MOST_SHOWN else ""
     raise Disagreement(f"reshard failed on ranks {text_of(errors)} before data moved: {shown}{more}", sorted(errors))
@@ -104,9 +102,14 @@ def together(group: dist.ProcessGroup, make: Callable[[], tuple[T, Any]]) -> tup
         own, content = error, _packed([None, str(error) or type(error).__name__])
     ranks = dist.get_process_group_ranks(group)
     heard = [json.loads(zlib.decompress(each)) if each else [None, ""] for each in gather(group, content)]
+    if own is not None:
+        try:
+            raise own
+        finally:
+            del own  # its traceback has this frame: the two would keep the group alive after the program destroys it
     errors = {rank: text for rank, (_, text) in zip(ranks, heard, strict=True) if text}
     if errors:
-        _fail(group, errors, own)
+        _fail(errors)
     return result, [told for told, _ in heard]
 
 
