@@ -282,7 +282,7 @@ Subcommand reshard() {
                     {"--into", "how TO splits the array; default: replicated", &arguments->into, "SPLIT"},
                     {"--bytes", "size of one element, in bytes; default: 2", &arguments->bytes, "SIZE",
                      Option::Range{1, 4096, false}},
-                    {"--on", "the cluster, such as 'node:32 gpu:8'; hosts are its second-innermost level",
+                    {"--on", "the cluster, such as 'node:32 gpu:8'; the level before the last is the host",
                      &arguments->on, "CLUSTER"},
                     {"--rank", "list the messages of this rank: a number, or a coordinate in FROM",
                      &arguments->rank, "R"}},

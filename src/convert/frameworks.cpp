@@ -137,8 +137,7 @@ int needed_world(Settings& settings, std::optional<int> world, std::string_view 
     if (!known)
         if (const auto announced = announced_size()) known = announced->value;
     if (!known)
-        throw UsageError(cat(what,
-                             " is what the world leaves over, and nobody says how many ranks there are; add ",
+        throw UsageError(cat(what, " follows from the number of ranks, which is not given; add ",
                              detail::in_python("world=N", "--world N")));
     return *known;
 }

@@ -263,8 +263,7 @@ TEST(Settings, SayWhatIsWrongWithThem) {
     expect_misuse(pico + "tp_size=2 --world 3", "World size (3) != TP (2) * CP (1) * PP (1) * DP (1)");
     expect_misuse(
         "--from megatron --to picotron -- --tensor-model-parallel-size 2",
-        "megatron's data parallel size is what the world leaves over, and nobody says how many ranks there "
-        "are; add --world N");
+        "megatron's data parallel size follows from the number of ranks, which is not given; add --world N");
     expect_misuse("--from megatron --to picotron --tensor-model-parallel-size 2",
                   "unknown option '--tensor-model-parallel-size'; put a framework's flags "
                   "after --");
@@ -497,10 +496,10 @@ TEST(Settings, MaySayTheWorldThemselves) {
     EXPECT_EQ(mesh("mp_replicate_size=2 mp_shard_size=2"), "dp_replicate=2 dp_shard=2 cp=1\n");
     EXPECT_EQ(mesh("mp_shard_size=4 dp_size=2"),
               "rankmesh: mp_replicate_size * mp_shard_size must equal to world_size, got 1 * 4 != 2.\n");
-    EXPECT_EQ(mesh("cp_size=2"),
-              "rankmesh: LlamaFactory's mp_shard_size is what the world leaves over, and nobody says how "
-              "many ranks there "
-              "are; add --world N\n");
+    EXPECT_EQ(
+        mesh("cp_size=2"),
+        "rankmesh: LlamaFactory's mp_shard_size follows from the number of ranks, which is not given; add "
+        "--world N\n");
 }
 
 }  // namespace

@@ -312,7 +312,7 @@ def test_reshard_raises_on_all_ranks_before_data_moves(tmp_path: Path) -> None:
         "from_, as in from_={'w': Sharding(mesh, shape)}"
     )
     assert zero["not a tensor"] == "'step' is int, not a tensor; pass a flat state dict without it"
-    assert zero["nobody"] == "'v' is wanted, but no rank has it; the state dict of its ranks must have it"
+    assert zero["nobody"] == "'v' is wanted, but no rank passed it in its state dict; check the name"
     assert zero["outside"] == (
         "the mesh of 'w' has rank 2, which is not in the group; pass a group of all ranks of both meshes"
     )

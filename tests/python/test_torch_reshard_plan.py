@@ -181,7 +181,7 @@ def test_plan_of_a_model_brings_a_rank_all_it_wants() -> None:
 
 def test_plan_raises_for_names_and_shapes_that_differ() -> None:
     w = Sharding("tp=2", (8,), "0=tp")
-    with pytest.raises(UsageError, match=r"'v' is wanted, but no rank has it; the state dict of its ranks must have"):
+    with pytest.raises(UsageError, match=r"'v' is wanted, but no rank passed it in its state dict; check the name"):
         reshard_plan({"w": w}, {"v": w}, rank=0)
     with pytest.raises(UsageError, match=r"'w' has the shape \[8\] and is wanted with the shape \[9\]; state both"):
         reshard_plan({"w": w}, {"w": Sharding("tp=2", (9,))}, rank=0)

@@ -129,7 +129,7 @@ def plan(before: Mapping[str, Layout], after: Mapping[str, Iterable[Layout]], ra
     for name in sorted(after):
         had = before.get(name)
         if had is None:
-            raise UsageError(f"'{name}' is wanted, but no rank has it; the state dict of its ranks must have it")
+            raise UsageError(f"'{name}' is wanted, but no rank passed it in its state dict; check the name")
         for to, wanted in enumerate(after[name]):
             key = id(had), id(wanted)
             if key not in kinds:
