@@ -2,6 +2,8 @@
 // Durations as error texts write them, and how timeouts are checked.
 #pragma once
 
+#include <time.h>
+
 #include <algorithm>
 #include <chrono>
 #include <string>
@@ -17,6 +19,18 @@ inline std::string to_text(std::chrono::nanoseconds duration) {
     if (count % 1'000'000'000 == 0) return cat(count / 1'000'000'000, " s");
     if (count % 1'000'000 == 0) return cat(count / 1'000'000, " ms");
     return cat(count, " ns");
+}
+
+/// `12:30:05`: the local time of a moment.
+inline std::string time_of_day(std::chrono::steady_clock::time_point moment) {
+    const auto away = moment - std::chrono::steady_clock::now();
+    const auto seconds =
+        time(nullptr) + static_cast<time_t>(std::chrono::duration_cast<std::chrono::seconds>(away).count());
+    auto parts = tm{};
+    localtime_r(&seconds, &parts);
+    char text[16] = {};
+    strftime(text, sizeof text, "%H:%M:%S", &parts);
+    return text;
 }
 
 /// Throws UsageError for a timeout that is not positive.

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
-#include <ctime>
 #include <iterator>
 #include <numeric>
 #include <utility>
@@ -24,17 +23,6 @@ std::string they_have(const std::vector<int>& ranks) {
 }
 
 constexpr auto silence = std::chrono::seconds(10);  // then a user is told who is missing
-
-/// `12:30:05`, the local time when a wait ends.
-std::string time_of_day(Clock::time_point until) {
-    const auto left = std::chrono::duration_cast<std::chrono::seconds>(until - Clock::now()).count();
-    const auto end = time(nullptr) + static_cast<time_t>(left);
-    auto parts = tm{};
-    localtime_r(&end, &parts);
-    char text[16] = {};
-    strftime(text, sizeof text, "%H:%M:%S", &parts);
-    return text;
-}
 
 }  // namespace
 

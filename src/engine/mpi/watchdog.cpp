@@ -3,7 +3,6 @@
 
 #include <fcntl.h>
 #include <poll.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -427,16 +426,9 @@ std::string Watchdog::who_is_awaited(const Flight& flight, int rank, RankStatus 
 
 /// `rank 0 [dp=0 tp=0] in all_reduce of ..., since 10:46:40`.
 std::string Watchdog::place(const Flight& flight) const {
-    const auto waited = std::chrono::steady_clock::now() - flight.since_;
-    const auto began =
-        time(nullptr) - static_cast<time_t>(std::chrono::duration_cast<std::chrono::seconds>(waited).count());
-    auto parts = tm{};
-    localtime_r(&began, &parts);
-    char since[16] = {};
-    strftime(since, sizeof since, "%H:%M:%S", &parts);
     const auto& member = flight.label_.load(std::memory_order_relaxed)->member;
     return cat("rank ", rank_, member.empty() ? "" : cat(" [", member, "]"), " in ", flight.text(),
-               ", since ", since);
+               ", since ", time_of_day(flight.since_));
 }
 
 void Watchdog::report(const Flight& flight, Duration timeout) const {
