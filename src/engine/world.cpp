@@ -46,10 +46,9 @@ std::chrono::nanoseconds detail::default_timeout() noexcept {
 }
 
 WorldOptions detail::settled(WorldOptions options) {
-    if (const auto* given = std::getenv("RANKMESH_TIMEOUT");
-        given && options.timeout == options.timeout.zero())
+    if (options.timeout == options.timeout.zero() && default_timeout() == options.timeout)
         throw UsageError(
-            cat("RANKMESH_TIMEOUT=", in_quotes(given),
+            cat("RANKMESH_TIMEOUT=", in_quotes(std::getenv("RANKMESH_TIMEOUT")),
                 " is not a whole number of seconds, 1 or more; set it to such a number, or unset it"));
     check_timeout(options.timeout);
     if (!options.record) {

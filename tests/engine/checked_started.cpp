@@ -319,6 +319,10 @@ TEST(Environment, RankmeshTimeoutIsTheDefaultInSeconds) {
     };
     EXPECT_EQ(timeout(nullptr).first, 30min);
     EXPECT_EQ(timeout("90").first, 90s);
+    setenv("RANKMESH_TIMEOUT", "90", 1);  // which is right; the program's is not
+    EXPECT_EQ(text_of<UsageError>([] { threads::run(1, [](World&) {}, {.timeout = 0s}); }),
+              "a timeout of 0 s; it must be positive");
+    unsetenv("RANKMESH_TIMEOUT");
     for (const auto* wrong : {"0", "-1", "2.5", "5min", ""})
         EXPECT_EQ(timeout(wrong).second,
                   detail::cat("RANKMESH_TIMEOUT='", wrong,
