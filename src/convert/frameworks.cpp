@@ -71,29 +71,31 @@ Arrangement without_unasked(Arrangement arrangement, const Framework& to, const 
     return arrangement;
 }
 
+/// The text of a name in texts by names, such as `ep, etp`; "" if there is none.
+std::string_view text_of(std::string_view name, const std::map<std::string_view, std::string_view>& texts) {
+    for (const auto& [names, text] : texts)
+        if (cat(", ", names, ",").find(cat(", ", name, ",")) != std::string::npos) return text;
+    return {};
+}
+
 }  // namespace
 
 Expressed express(const Framework& to, const Arrangement& arrangement, bool call) {
     auto expressed = Expressed{};
     const auto asked = in_roles(arrangement);
-    const auto reason = [&](std::string_view what) {
-        return std::ranges::find_if(to.why, [&](const auto& row) {
-            return cat(", ", row.first, ",").find(cat(", ", what, ",")) != std::string::npos;
-        });
-    };
     const auto why = [&](std::string_view what) {
-        const auto found = reason(what);
-        return found != to.why.end() ? std::string(found->second) : cat(to.name, " has no setting for it");
+        const auto found = text_of(what, to.why);
+        return found.empty() ? cat(to.name, " has no setting for it") : std::string(found);
     };
     auto& lost = expressed.comparison.lost;
     for (const auto& name : by_stride(asked.dense()))
         if (const auto role = name.starts_with("dp_") ? "dp" : std::string_view(name);
             !to.roles.empty() && std::ranges::find(to.roles, role) == to.roles.end()) {
             lost.push_back({cat(name, "=", asked.dense().size(name)),
-                            reason(name) != to.why.end()
-                                ? why(name)
-                                : cat(to.name, " has no such axis; it has ", detail::with_commas(to.roles),
-                                      did_you_mean(name, to.roles))});
+                            text_of(name, to.why).empty()
+                                ? cat(to.name, " has no such axis; it has ", detail::with_commas(to.roles),
+                                      did_you_mean(name, to.roles))
+                                : why(name)});
         }
     if (!lost.empty()) {
         expressed.comparison.fits = false;
@@ -112,8 +114,8 @@ Expressed express(const Framework& to, const Arrangement& arrangement, bool call
         return expressed;
     }
     for (const auto& name : by_stride(asked.dense()))
-        if (const auto note = to.notes.find(name); note != to.notes.end())
-            expressed.notes.push_back(cat(name, "=", asked.dense().size(name), ": ", note->second));
+        if (const auto note = text_of(name, to.notes); !note.empty())
+            expressed.notes.push_back(cat(name, "=", asked.dense().size(name), ": ", note));
     expressed.comparison = compare(without_unasked(asked, to, *expressed.back), *expressed.back, why);
     if (to.write_call && !call && expressed.comparison.moved > 0)
         if (const auto other = express(to, arrangement, true);

@@ -83,7 +83,7 @@ template <class Ranks>
 std::vector<int> list_of(const Ranks& ranks) {
     return {ranks.begin(), ranks.end()};
 }
-/// The empty list where there is no group.
+/// The same of a group; an empty list if there is none.
 template <class Ranks>
 std::vector<int> list_of(const std::optional<Ranks>& group) {
     return group ? list_of(*group) : std::vector<int>{};

@@ -110,8 +110,7 @@ Framework deepspeed() {
             .write = of_deepspeed::write,
             .words = of_deepspeed::words,
             .why = {{"ep, edp, etp", experts}, {"dp_replicate, dp_shard", replicas}},
-            .notes = {{"cp", groups},
-                      {"sp", groups},
+            .notes = {{"cp, sp", groups},
                       {"dp_shard", "DeepSpeed shards parameters if zero_optimization.stage is 3"}},
             .schedules_by_stages = true,
             .version = "0.19.8"};
