@@ -24,7 +24,12 @@ def world_of(what: str, rank: int | None, world_size: int | None) -> tuple[int, 
         raise UsageError(f"{what} was given {given} alone; give {missing} as well")
     if (torch := of_torch()) is not None:
         return torch
-    raise UsageError(
-        f"{what} does not know which rank asks: give rank= and world_size=, which needs no process, "
+    raise no_rank(what, "rank= and world_size=")
+
+
+def no_rank(what: str, arguments: str) -> UsageError:
+    """Returns the error of a call that needs a rank, where neither arguments nor torch.distributed give one."""
+    return UsageError(
+        f"{what} does not know which rank asks: give {arguments}, which needs no process, "
         "or call torch.distributed.init_process_group first"
     )

@@ -15,11 +15,10 @@ from typing import Any, Literal, TypeAlias
 from rankmesh._device_mesh import DeviceMesh
 from rankmesh._dialects import device_mesh, rows
 from rankmesh._enums import StrEnum
-from rankmesh._errors import UsageError
 from rankmesh._install import installer
 from rankmesh._originals import DialectError, original, raises
 from rankmesh._torchtitan import Answers
-from rankmesh._world import of_torch
+from rankmesh._world import no_rank, of_torch
 
 device_type: str | None = None
 """What device meshes are built for; None for what torch's default group works on, without a process "cpu"."""
@@ -148,10 +147,7 @@ class ParallelDims(Answers):
         world = of_torch() if rank is None else None
         if world is None:
             if rank is None:
-                raise UsageError(
-                    "build_mesh does not know which rank asks: give rank=, which needs no process, "
-                    "or call torch.distributed.init_process_group first"
-                )
+                raise no_rank("build_mesh", "rank=")
             self._state = rows.State(self._groups, rank)
             self._views, self._kept = None, {}
         else:

@@ -41,7 +41,7 @@ constexpr auto kept = std::array<std::string_view, 8>{"etp",   "schedule", "over
                                                       "grads", "moments",  "acts",    "offload"};
 bool is_kept(std::string_view name) { return std::ranges::find(kept, name) != kept.end(); }
 
-/// Reads `tp=8`. `others` lists what else `option` accepts. Throws UsageError, which names `option`.
+/// Reads `tp=8`. `others` lists the settings without a range, for the error.
 std::pair<Range Options::*, int> setting_of(std::string_view text,
                                             const std::vector<std::string_view>& others) {
     const auto equals = std::min(text.find('='), text.size());
