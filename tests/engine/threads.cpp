@@ -290,9 +290,11 @@ TEST(Threads, MembersThatCallDifferentOperationsAllHearIt) {
         try {
             on.all_reduce(x);
         } catch (const Disagreement& error) {
-            EXPECT_STREQ(error.what(),
-                         "the ranks of 'dp' of mesh dp=3 make different calls: {0, 2} all_reduce of 3 "
-                         "f32 by sum; {1} all_reduce of 2 f32 by sum");
+            EXPECT_STREQ(
+                error.what(),
+                "call number 1 on 'dp' of mesh dp=3, group {0..2}, is not the same on all its ranks: "
+                "all_reduce of 3 f32 by sum on ranks 0 [dp=0], 2 [dp=2]; all_reduce of 2 f32 by "
+                "sum on rank 1 [dp=1]");
             EXPECT_EQ(error.ranks, std::vector<int>{1});
             ++heard;
         }
@@ -764,36 +766,33 @@ TEST(Threads, MembersThatNameDifferentRootsAllHearIt) {
         auto x = std::vector<float>(2, 1);
         auto all = std::vector<float>(6, 7);
         const auto odd = world.rank() == 1 ? 1 : 0;
-        const auto hears = [&](const std::function<void()>& call, const char* text) {
+        auto number = 0;
+        const auto hears = [&](const std::function<void()>& call, const std::string& most,
+                               const std::string& of_1) {
+            const auto text =
+                "call number " + std::to_string(++number) +
+                " on 'dp' of mesh dp=3, group {0..2}, is not the same on all its ranks: " + most +
+                " on ranks 0 [dp=0], 2 [dp=2]; " + of_1 + " on rank 1 [dp=1]";
             try {
                 call();
                 ADD_FAILURE() << "the roots agreed";
             } catch (const Disagreement& error) {
-                EXPECT_STREQ(error.what(), text);
+                EXPECT_EQ(error.what(), text);
                 EXPECT_EQ(error.ranks, std::vector<int>{1});
                 ++heard;
             }
         };
-        hears([&] { on.reduce(x, sum, odd); },
-              "the ranks of 'dp' of mesh dp=3 make different calls: {0, 2} reduce of 2 f32 by sum to 0; "
-              "{1} reduce of 2 f32 by sum to 1");
-        hears([&] { on.gather(x, all, odd); },
-              "the ranks of 'dp' of mesh dp=3 make different calls: {0, 2} gather of 2 f32 to 0; {1} "
-              "gather of 2 f32 to 1");
-        hears([&] { on.scatter(all, x, odd); },
-              "the ranks of 'dp' of mesh dp=3 make different calls: {0, 2} scatter of 2 f32 from 0; {1} "
-              "scatter of 2 f32 from 1");
+        hears([&] { on.reduce(x, sum, odd); }, "reduce of 2 f32 by sum to 0", "reduce of 2 f32 by sum to 1");
+        hears([&] { on.gather(x, all, odd); }, "gather of 2 f32 to 0", "gather of 2 f32 to 1");
+        hears([&] { on.scatter(all, x, odd); }, "scatter of 2 f32 from 0", "scatter of 2 f32 from 1");
         // Ranks may give different numbers of elements to a gather_v.
         const auto counts = std::vector<std::size_t>{0, 1, 2};
         const auto own = std::span(x).first(static_cast<std::size_t>(world.rank()));
-        hears([&] { on.gather_v(own, std::span(all).first(3), counts, odd); },
-              "the ranks of 'dp' of mesh dp=3 make different calls: {0, 2} gather_v of f32 to 0; {1} "
+        hears([&] { on.gather_v(own, std::span(all).first(3), counts, odd); }, "gather_v of f32 to 0",
               "gather_v of f32 to 1");
-        hears([&] { on.scan(std::span(x).first(world.rank() == 1 ? 1 : 2)); },
-              "the ranks of 'dp' of mesh dp=3 make different calls: {0, 2} scan of 2 f32 by sum; {1} scan "
-              "of 1 f32 by sum");
-        hears([&] { world.rank() == 1 ? on.barrier() : on.monitored_barrier(); },
-              "the ranks of 'dp' of mesh dp=3 make different calls: {0, 2} monitored_barrier; {1} "
+        hears([&] { on.scan(std::span(x).first(world.rank() == 1 ? 1 : 2)); }, "scan of 2 f32 by sum",
+              "scan of 1 f32 by sum");
+        hears([&] { world.rank() == 1 ? on.barrier() : on.monitored_barrier(); }, "monitored_barrier",
               "barrier");
         EXPECT_EQ(x, std::vector<float>(2, 1));
         EXPECT_EQ(all, std::vector<float>(6, 7));

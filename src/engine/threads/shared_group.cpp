@@ -8,12 +8,22 @@
 #include <rankmesh/core/text.hpp>
 
 #include "engine/agreed.hpp"
+#include "engine/diagnosis/difference.hpp"
 #include "engine/perform.hpp"
 #include "engine/record/recorder.hpp"
 #include "engine/roles.hpp"
 #include "engine/timeout.hpp"
 
 namespace rankmesh::detail {
+namespace {
+
+std::shared_ptr<const Failure> disagreement(std::string why, std::vector<int> ranks) {
+    return std::make_shared<Failure>(
+        Failure{.kind = Failure::Kind::disagreement, .why = std::move(why), .lost = std::move(ranks)});
+}
+
+}  // namespace
+
 SharedGroup::SharedGroup(std::vector<int> ranks, Seen seen)
     : seen_(std::move(seen)),
       ranks_(std::move(ranks)),
@@ -152,15 +162,13 @@ void SharedGroup::move(Entry& send, Entry& receive, int to, const Label& label) 
         send.call.tag == receive.call.tag) {
         if (send.call.in_bytes() > 0) std::memmove(receive.call.out, send.call.in, send.call.in_bytes());
     } else {
-        const auto mismatch = std::make_shared<const Mismatch>(
-            Mismatch{cat("on ", label.text(), " rank ", rank(from), " sends ", send.call.in_count, " ",
-                         to_string(send.call.dtype), tag_text(send.call.tag, receive.call.tag), " to rank ",
-                         rank(to), ", which receives ", receive.call.out_count, " ",
-                         to_string(receive.call.dtype), tag_text(receive.call.tag, send.call.tag),
-                         receive.call.is_from_any() ? " from any rank" : ""),
-                     {std::min(rank(from), rank(to)), std::max(rank(from), rank(to))}});
-        send.mismatch = mismatch;
-        receive.mismatch = mismatch;
+        send.mismatch = receive.mismatch =
+            disagreement(cat("on ", label.text(), " rank ", rank(from), " sends ", send.call.in_count, " ",
+                             to_string(send.call.dtype), tag_text(send.call.tag, receive.call.tag),
+                             " to rank ", rank(to), ", which receives ", receive.call.out_count, " ",
+                             to_string(receive.call.dtype), tag_text(receive.call.tag, send.call.tag),
+                             receive.call.is_from_any() ? " from any rank" : ""),
+                         {std::min(rank(from), rank(to)), std::max(rank(from), rank(to))});
     }
     --send.open;
     --receive.open;
@@ -213,14 +221,14 @@ int SharedGroup::wait(std::uint64_t ticket, const Label& label, Duration timeout
         tell_change();
     }
     if (!posted.done()) failure_->raise(label);
-    auto mismatch = std::shared_ptr<const Mismatch>{};
+    auto mismatch = std::shared_ptr<const Failure>{};
     auto sender = -1;
     for (const auto& entry : posted.entries) {
         if (entry.mismatch && !mismatch) mismatch = entry.mismatch;
         if (entry.sender >= 0) sender = entry.sender;
     }
     posted_.erase(ticket);
-    if (mismatch) throw Disagreement(mismatch->text, mismatch->odd_ranks);
+    if (mismatch) std::rethrow_exception(mismatch->error());
     return sender;
 }
 
@@ -332,13 +340,11 @@ std::optional<Failure> SharedGroup::failure() {
     return failure_;
 }
 
-std::shared_ptr<const SharedGroup::Mismatch> SharedGroup::compare(const Round& round,
-                                                                  const Label& label) const {
+std::shared_ptr<const Failure> SharedGroup::compare(const Round& round, const Label& label) const {
     const auto& first = *round.entries[0];
     const auto counts = traits(first.call.operation).counts;
     const auto agreed = Agreed::of(first.call);
     const auto same = [&](const Entry* entry) { return Agreed::of(entry->call).bytes() == agreed.bytes(); };
-    auto mismatch = std::make_shared<Mismatch>();
     if (std::ranges::all_of(round.entries | std::views::drop(1), same)) {
         // The counts between two ranks must be equal at both ends.
         for (std::size_t from = 0; from < ranks_.size(); ++from)
@@ -349,11 +355,11 @@ std::shared_ptr<const SharedGroup::Mismatch> SharedGroup::compare(const Round& r
                 const auto expected = expected_from(receiver, static_cast<int>(from));
                 if (given == expected) continue;
                 const auto sent = given / sender.unit;
-                mismatch->text = cat("in ", to_string(first.call.operation), " on ", label.text(), " rank ",
-                                     ranks_[from], " sends ", sent, sent == 1 ? " element" : " elements",
-                                     " to rank ", ranks_[to], ", which expects ", expected / receiver.unit);
-                mismatch->odd_ranks = {ranks_[from], ranks_[to]};
-                return mismatch;
+                return disagreement(
+                    cat("in ", to_string(first.call.operation), " on ", label.text(), " rank ", ranks_[from],
+                        " sends ", sent, sent == 1 ? " element" : " elements", " to rank ", ranks_[to],
+                        ", which expects ", expected / receiver.unit),
+                    {ranks_[from], ranks_[to]});
             }
         return nullptr;
     }
@@ -362,18 +368,9 @@ std::shared_ptr<const SharedGroup::Mismatch> SharedGroup::compare(const Round& r
         const auto& call = round.entries[p]->call;
         classes[to_string(Agreed::of(call), call.unit)].push_back(ranks_[p]);
     }
-    auto sorted = std::vector<std::pair<std::string, std::vector<int>>>(classes.begin(), classes.end());
-    std::ranges::stable_sort(sorted, [](auto& a, auto& b) { return a.second.size() > b.second.size(); });
-    mismatch->text = cat("the ranks of ", label.text(), " make different calls:");
-    for (std::size_t i = 0; i < sorted.size(); ++i) {
-        append(mismatch->text,
-               cat(i > 0 ? ";" : "", " ", ranks_to_string(sorted[i].second), " ", sorted[i].first));
-        if (i > 0)
-            mismatch->odd_ranks.insert(mismatch->odd_ranks.end(), sorted[i].second.begin(),
-                                       sorted[i].second.end());
-    }
-    std::ranges::sort(mismatch->odd_ranks);
-    return mismatch;
+    auto calls = std::vector<DifferingCall>{};
+    for (const auto& [text, ranks] : classes) calls.push_back({text, ranks, ranks.size()});
+    return std::make_shared<Failure>(differing_calls(first.number, label, std::move(calls)));
 }
 
 }  // namespace rankmesh::detail

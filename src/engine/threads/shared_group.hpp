@@ -59,17 +59,13 @@ public:
     std::optional<Failure> failure();
 
 private:
-    struct Mismatch {
-        std::string text;
-        std::vector<int> odd_ranks;
-    };
     /// One call of one member.
     struct Entry {
         int group_rank;
         std::uint64_t number;  // from 1: among this member's collectives, or its messages
         OwnedCall call;
         int open = 1;  // ends that have no match yet: two of a send_recv
-        std::shared_ptr<const Mismatch> mismatch = nullptr;
+        std::shared_ptr<const Failure> mismatch = nullptr;
         std::uint64_t order = 0;  // of a message: among all messages of the group
         int sender = -1;          // of what a recv from any rank has received
     };
@@ -95,7 +91,7 @@ private:
     std::deque<Entry*>::iterator from_any(int to, std::uint16_t tag);
     const Entry* first_sent(int to, const Call& call) const;
     /// The mismatch in a complete round; nothing if its calls match.
-    std::shared_ptr<const Mismatch> compare(const Round& round, const Label& label) const;
+    std::shared_ptr<const Failure> compare(const Round& round, const Label& label) const;
     /// The Timeout of `entry`: the ranks that have arrived and those that have not.
     Attendance attendance(const Entry& entry) const;
     /// The ranks without which `entry` cannot complete, and that make no more calls.
