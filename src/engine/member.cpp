@@ -122,6 +122,12 @@ int inside_of(const std::shared_ptr<MemberState>& state, const MeshEntry& mesh_e
     return *mesh_entry.mesh_position;
 }
 
+/// `; did you mean 'tp'?`, or all names: `; it has dp, tp`.
+std::string there_is(std::string_view word, const std::vector<std::string_view>& known) {
+    const auto near = did_you_mean(word, known);
+    return near.empty() ? cat("; it has ", detail::with_commas(known)) : near;
+}
+
 /// The group entry of a set of axes, or of a pick or separate; null where nothing of that kind was declared.
 MeshEntry::GroupEntry* group_entry_of(MeshEntry& mesh_entry, std::span<const std::string_view> names) {
     const auto& mesh = mesh_entry.mesh.mesh;
@@ -134,7 +140,7 @@ MeshEntry::GroupEntry* group_entry_of(MeshEntry& mesh_entry, std::span<const std
             if (!group_entry.item.name.empty()) known.push_back(group_entry.item.name);
         throw UsageError(cat("mesh ", to_string(mesh),
                              " has no axis, pick, separate communicator or set of local ranks named '",
-                             names[0], "'", did_you_mean(names[0], known)));
+                             names[0], "'", there_is(names[0], known)));
     }
     auto axes = AxisSet{};
     for (auto name : names) axes.insert(mesh.axis(name));
@@ -289,7 +295,9 @@ int Member::index_of(std::string_view mesh) const {
         if (mesh_entry.mesh.name == mesh) return static_cast<int>(known.size());
         known.push_back(mesh_entry.mesh.name);
     }
-    throw UsageError(cat("the plan has no mesh '", mesh, "'", did_you_mean(mesh, known)));
+    throw UsageError(
+        cat("the plan has no mesh '", mesh, "'",
+            known.size() == 1 && known[0].empty() ? "; its one mesh has no name" : there_is(mesh, known)));
 }
 
 std::vector<std::string> Member::meshes() const {

@@ -498,7 +498,8 @@ TEST(Megatron, AMemberWhosePlanLacksAGroupIsRefused) {
         auto bare = world.join({{"dp", 2}, {"tp", 2}});
         EXPECT_EQ(
             laws::text_of<UsageError>([&] { ParallelState(bare, {}); }),
-            "the plan has no mesh 'dense'; or join with megatron::plan(sizes, world_size), which has it");
+            "the plan has no mesh 'dense'; its one mesh has no name; or join with megatron::plan(sizes, "
+            "world_size), which has it");
         const auto sizes = Sizes{.tensor_model_parallel_size = 2};
         auto plan = megatron::plan(sizes, world.size());
         plan[0].over.clear();

@@ -348,10 +348,9 @@ TEST(Megatron2022, MembersThatLackAGroupAreRefused) {
         EXPECT_EQ(refusal({}),
                   "'pp,tp' of mesh pp=4 dp=2 tp=1 was not declared; add .over = {{\"pp\", \"tp\"}} to the "
                   "declaration; or join with megatron2022::plan(sizes), which has it");
-        EXPECT_EQ(
-            refusal({.over = {{"pp", "tp"}}}),
-            "mesh pp=4 dp=2 tp=1 has no axis, pick, separate communicator or set of local ranks named 'embedding'; or "
-            "join with megatron2022::plan(sizes), which has it");
+        EXPECT_EQ(refusal({.over = {{"pp", "tp"}}}),
+                  "mesh pp=4 dp=2 tp=1 has no axis, pick, separate communicator or set of local ranks named "
+                  "'embedding'; it has pp, dp, tp; or join with megatron2022::plan(sizes), which has it");
         const auto other = refusal({.over = {{"pp", "tp"}},
                                     .picks = {{.of = "pp", .at = {0, 1, -1}, .as = "embedding"},
                                               {.of = "pp", .at = {0, 2}, .as = "position_embedding"}}});

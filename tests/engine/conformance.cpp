@@ -342,9 +342,11 @@ TEST(Conformance, WhatAnotherMeshOfThePlanHasIsAnErrorThatNamesThatMesh) {
         // What no mesh has is the mesh's own to say, and a plan is asked which of its meshes is meant.
         EXPECT_EQ(text_of<UsageError>([&] { dense.at("eep"); }),
                   detail::cat("mesh dp=", n, " has no axis 'eep'"));
-        EXPECT_EQ(text_of<UsageError>([&] { dense.on("eep"); }),
-                  detail::cat("mesh dp=", n,
-                              " has no axis, pick, separate communicator or set of local ranks named 'eep'"));
+        EXPECT_EQ(
+            text_of<UsageError>([&] { dense.on("eep"); }),
+            detail::cat("mesh dp=", n,
+                        " has no axis, pick, separate communicator or set of local ranks named 'eep'; it "
+                        "has dp, first, node"));
         const auto which = std::string("the plan has 2 meshes ('dense', 'expert'); say which, as in member[");
         EXPECT_EQ(text_of<UsageError>([&] { me.on("ep"); }), which + R"("expert"].on("ep"))");
         EXPECT_EQ(text_of<UsageError>([&] { me.at("eep"); }), which + R"("dense"])");

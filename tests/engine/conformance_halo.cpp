@@ -167,7 +167,7 @@ TEST(Halo, WhatCannotBeExchanged_IsRefusedInWords) {
                       halo(me, view, {"x", "w"});
                   }),
                   detail::cat("mesh x=", world.size(),
-                              " has no axis, pick, separate communicator or set of local ranks named 'w'"));
+                              " has no axis, pick, separate communicator or set of local ranks named 'w'; it has x"));
         EXPECT_EQ(text_of<UsageError>([&] {
                       halo(me, strided(field.data(), {5, 4}, {4, 0}), {"x"});
                   }),
