@@ -58,11 +58,11 @@ MADE: dict[str, tuple[type[Exception], Callable[[], object]]] = {
         rankmesh.Disagreement,
         lambda: run(4, lambda world: world.join("tp=*" if world.rank == 2 else "dp=*")),
     ),
-    "The ranks call different operations": (
+    "A call is not the same on all ranks": (
         rankmesh.Disagreement,
         lambda: run(4, lambda world: world.join("dp=4").on("dp").all_reduce(np.ones(3 if world.rank == 1 else 2))),
     ),
-    "A call is not the same on all ranks": (
+    "A call is not the same, in checked mode": (
         rankmesh.Disagreement,
         lambda: run(
             4,
