@@ -97,7 +97,7 @@ std::string_view role_of(std::string_view name) {
 
 Arrangement in_roles(const Arrangement& arrangement) {
     auto known = arrangement;
-    for (auto& mesh : known.meshes) mesh = renamed(mesh);
+    for (auto& mesh : known.meshes) mesh = joined(renamed(mesh), {"dp"}, known.dp_role);
     auto& dense = known.meshes.front();
     if (!dense.find("ep") || known.experts()) return known;
     if (size_of(dense, "ep") > 1) {

@@ -26,6 +26,7 @@ struct Extra {
 struct Arrangement {
     std::vector<Mesh> meshes;
     std::vector<Extra> extras = {};
+    std::string_view dp_role = "dp";  ///< dp_replicate or dp_shard, if the settings say which
 
     const Mesh& dense() const { return meshes.front(); }
     /// The experts' mesh, null if there is none.

@@ -104,8 +104,9 @@ Expressed express(const Framework& to, const Arrangement& arrangement, bool call
     try {
         const auto write = call && to.write_call ? to.write_call : to.write;
         auto document = write(to.own_names ? arrangement : asked);
-        expressed.back =
-            in_roles(read_all(to, Settings(to.name, document.values, document.text), asked.dense().size()));
+        auto back = read_all(to, Settings(to.name, document.values, document.text), asked.dense().size());
+        back.dp_role = "dp";  // shown under its own name
+        expressed.back = in_roles(back);
         expressed.document = std::move(document);
     } catch (const UsageError& error) {
         // The framework refuses these sizes, in its own words.
@@ -116,6 +117,13 @@ Expressed express(const Framework& to, const Arrangement& arrangement, bool call
     for (const auto& name : by_stride(asked.dense()))
         if (const auto note = text_of(name, to.notes); !note.empty())
             expressed.notes.push_back(cat(name, "=", asked.dense().size(name), ": ", note));
+    if (const auto dp = size_of(asked.dense(), "dp");
+        dp > 1 && size_of(expressed.back->dense(), "dp_shard") > 1)
+        expressed.notes.push_back(
+            cat("dp=", dp, ": ", to.name, " shards the parameters over dp_shard",
+                expressed.back->dense().find("dp_replicate")
+                    ? cat("; to copy them, set its replicas to ", dp, " and its shards to 1")
+                    : ""));
     expressed.comparison = compare(without_unasked(asked, to, *expressed.back), *expressed.back, why);
     if (to.write_call && !call && expressed.comparison.moved > 0)
         if (const auto other = express(to, arrangement, true);

@@ -356,6 +356,36 @@ TEST(Convert, NotesWhereShardsOfParametersAreCopiedUnlessAFlagSaysSo) {
     }
 }
 
+TEST(Convert, NotesWhereParametersAreShardedThatTheSettingsDoNotShard) {
+    const auto notes = rankmesh::convert("picotron", "torchtitan", {"dp_size=4"}).notes;
+    EXPECT_EQ(notes, std::vector<std::string>{"dp=4: torchtitan shards the parameters over dp_shard; to copy "
+                                              "them, set its replicas to 4 and its shards to 1"});
+    EXPECT_EQ(
+        rankmesh::convert("picotron", "olmo", {"dp_size=4"}).notes,
+        std::vector<std::string>{"dp=4: OLMo-core shards the parameters if dp_config's name is \"fsdp\", and "
+                                 "copies them if it is \"ddp\""});
+    EXPECT_EQ(rankmesh::convert("picotron", "archon", {"dp_size=4"}).notes,
+              std::vector<std::string>{"dp=4: archon shards the parameters over dp_shard"});
+    for (const auto* to : {"torchtitan", "olmo", "transformers", "veomni", "accelerate"})
+        EXPECT_TRUE(rankmesh::convert("picotron", to, {"tp_size=4"}).notes.empty()) << to;
+}
+
+TEST(Convert, KeepsWhetherOlmoCoreCopiesOrShardsParameters) {
+    const auto convert = [](const std::string& to, const std::string& name) {
+        return rankmesh::convert("olmo", to, {R"({"dp_config": {"name": ")" + name + "\"}}"}, 4);
+    };
+    for (const auto* to : {"torchtitan", "olmo", "transformers", "veomni", "accelerate"})
+        for (const auto* name : {"ddp", "fsdp"}) {
+            const auto made = convert(to, name);
+            EXPECT_TRUE(made.notes.empty()) << to << ' ' << made.notes.front();
+            EXPECT_TRUE(made.lost.empty()) << to << ' ' << name;
+            const auto back = rankmesh::convert(to, "olmo", {*made.text}, 4);
+            EXPECT_NE(back.text->find(std::string("\"") + name + '"'), std::string::npos) << to << *back.text;
+        }
+    EXPECT_NE(convert("megatron", "fsdp").notes.front().find("--use-megatron-fsdp"), std::string::npos);
+    EXPECT_TRUE(convert("megatron", "ddp").notes.empty());
+}
+
 TEST(Convert, NotesWhichAxesDeepSpeedsGroupsIgnore) {
     EXPECT_EQ(rankmesh::convert("rankmesh", "deepspeed", {"dp=2 cp=2 tp=2"}).notes,
               std::vector<std::string>{"cp=2: PipelineParallelGrid's dp_group is along data only; average "

@@ -74,6 +74,7 @@ Arrangement read(Settings& settings, std::optional<int> world) {
                 "JSON, or NUM_NODES or LOCAL_WORLD_SIZE in the environment");
     }
     auto arrangement = Arrangement{{olmo::mesh(configs, ranks, environment)}, extras};
+    if (dp) arrangement.dp_role = dp->name == olmo::DataParallelType::ddp ? "dp_replicate" : "dp_shard";
     if (configs.ep && size_of(arrangement.dense(), "dp_shard") > 1) {
         const auto experts = joined(arrangement.dense(), {"dp_replicate", "cp"}, "edp");
         arrangement.meshes.push_back(joined(joined(experts, {"dp_shard"}, "ep"), {"tp"}, "etp"));
@@ -169,6 +170,10 @@ Framework olmo() {
         .roles = {"pp", "dp", "cp", "tp"},
         .why = {{"ep, edp, etp", experts},
                 {virtual_stages, "OLMo-core's schedules take their stages from the model's split points"}},
+        .notes =
+            {{"dp",
+              "OLMo-core shards the parameters if dp_config's name is \"fsdp\", and copies them if it is "
+              "\"ddp\""}},
         .version = "3.0.0"};
 }
 
