@@ -50,14 +50,14 @@ class _Packages(importlib.abc.MetaPathFinder):
 _finders = _Modules(), _Packages()
 
 
-def installer(package: str, originals: Mapping[str, Sequence[str]]) -> Callable[[], None]:
+def installer(
+    package: str, originals: Mapping[str, Sequence[str]], aliases: Mapping[str, str] | None = None
+) -> Callable[[], None]:
     """Returns the function `install` of a package. Modules can belong to packages of the original; "" is the package
-    itself."""
-    modules = {
-        f"{original}.{module}".rstrip("."): f"{package}.{module}".rstrip(".")
-        for original, names in originals.items()
-        for module in names
-    }
+    itself. An alias is another full name of the original's for a module."""
+    named = {f"{original}.{module}": module for original, names in originals.items() for module in names}
+    named.update(aliases or {})
+    modules = {name.rstrip("."): f"{package}.{module}".rstrip(".") for name, module in named.items()}
 
     def install() -> None:
         for name, ours in modules.items():

@@ -20,6 +20,7 @@ NAMES = {
     "llamafactory": {"llamafactory.v1.accelerator.interface": ""},
     "megatron": {
         "megatron.core.parallel_state": "parallel_state",
+        "megatron.core.mpu": "parallel_state",
         "megatron.core.hyper_comm_grid": "hyper_comm_grid",
         "megatron.core.process_groups_config": "process_groups_config",
     },

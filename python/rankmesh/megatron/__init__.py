@@ -39,4 +39,8 @@ def __getattr__(name: str) -> Any:  # dataclasses take longer to import than all
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
-install = installer(__name__, {"megatron.core": ["parallel_state", "hyper_comm_grid", "process_groups_config"]})
+install = installer(
+    __name__,
+    {"megatron.core": ["parallel_state", "hyper_comm_grid", "process_groups_config"]},
+    aliases={"megatron.core.mpu": "parallel_state"},
+)
