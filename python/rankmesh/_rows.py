@@ -106,12 +106,16 @@ class InWorld:
     """One rank of a world: torch's, or without a process the rank that is given."""
 
     _world: tuple[int, int] | None = None
-    _pure = False
+    _of_rank = False
 
     def _begin(self, rank: int | None, world_size: int | None) -> None:
-        self._pure = rank is not None or world_size is not None
-        if self._pure:
+        self._of_rank = rank is not None or world_size is not None
+        if self._of_rank:
             self._enter(*world_of(type(self).__name__, rank, world_size))
+
+    def _is_given(self, rank: int | None, world_size: int | None) -> bool:
+        """Returns True if the rank is given, here or to the constructor: then no groups of torch are made."""
+        return self._of_rank or rank is not None or world_size is not None
 
     @property
     def rank(self) -> int | None:
@@ -132,7 +136,7 @@ class InWorld:
         self, asked: str, missing: type[Exception] | None, rank: int | None, world_size: int | None
     ) -> tuple[int, int]:
         """Returns the given world, else torch's, else the world that was entered before; raises `missing` without."""
-        if rank is None and world_size is None and self._world is not None and (self._pure or of_torch() is None):
+        if rank is None and world_size is None and self._world is not None and (self._of_rank or of_torch() is None):
             return self._world
         try:
             return self._enter(*world_of(asked, rank, world_size))
@@ -192,9 +196,9 @@ class Current(InWorld):
         """Creates the groups of these settings: torch's if torch.distributed is initialised and no rank is given."""
         if self._object is None and self._state is not None:
             raise self._error(f"the groups of {self._rows['name']} are already initialized", "exists")
-        self._pure = self._pure or rank is not None or world_size is not None
-        live = not self._pure and of_torch() is not None
-        if self._rows["is_class"] and "no world" not in self._rows["raises"] and not self._pure and not live:
+        is_given = self._is_given(rank, world_size)
+        live = not is_given and of_torch() is not None
+        if self._rows["is_class"] and "no world" not in self._rows["raises"] and not is_given and not live:
             axes = {each["name"]: each["axis"] for each in self._rows["settings"] if each["axis"]}
             products = [axis for each in axes.values() if " " in each for axis in each.split()]
             sizes = [settings.get(name) for name, axis in axes.items() if axis not in products]

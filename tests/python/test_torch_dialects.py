@@ -73,6 +73,14 @@ def timeout_of(group: Any) -> float:
 def megatron(rank: int, size: int) -> None:
     from rankmesh.megatron import parallel_state as ps
 
+    with pytest.raises(RuntimeError, match="is not divisible by"):
+        ps.initialize_model_parallel(3, rank=1, world_size=64)
+    ps.initialize_model_parallel(2, rank=1, world_size=64)
+    ps.destroy_model_parallel()
+    ps.initialize_model_parallel(2)  # not the rank of before
+    assert (dist.get_world_size(), ps.get_data_parallel_world_size()) == (size, size // 2)
+    check(ps.get_tensor_model_parallel_group(), [rank - rank % 2, rank - rank % 2 + 1])
+    ps.destroy_model_parallel()
     for sizes in LAYOUTS:
         with NewGroups() as made:
             ps.initialize_model_parallel(**sizes)
@@ -235,6 +243,8 @@ def test_megatrons_options_for_nccl_reach_torchs_groups(tmp_path: Path) -> None:
 def megatron2022(rank: int, size: int) -> None:
     from rankmesh.megatron2022 import parallel_state as ps
 
+    ps.initialize_model_parallel(2, rank=1, world_size=64)
+    ps.destroy_model_parallel()
     for sizes in ((1, 1), (2, 2), (2, 4), (1, 4, 2, 2)):
         ps.initialize_model_parallel(*sizes)
         pure = ps.ParallelState(rank, size)

@@ -73,9 +73,9 @@ class _Made(_native.State, InWorld):
         return super()._enter(rank, world_size)
 
     @contextlib.contextmanager
-    def _connected(self, given: dict[str, Any]) -> Iterator[None]:
-        """Makes torch's groups of what was initialised within, after all ranks have said how."""
-        if self._pure or of_torch() is None:
+    def _connected(self, given: dict[str, Any], live: bool) -> Iterator[None]:
+        """If `live`, makes torch's groups of what was initialised within, after all ranks have said how."""
+        if not live:
             yield
             return
         import datetime
@@ -166,8 +166,7 @@ class ParallelState(_Made):
         """Creates the groups of rank `rank` of `world_size`, else of this process in torch.distributed."""
         given = {key: value for key, value in locals().items() if key not in ("self", "rank", "world_size")}
         given["get_embedding_ranks"] = given["get_position_embedding_ranks"] = None  # their stages, once they are known
-        self._pure = self._pure or rank is not None or world_size is not None
-        with self._connected(given):
+        with self._connected(given, not self._is_given(rank, world_size) and of_torch() is not None):
             backend = pipeline_model_parallel_comm_backend
             _check_backends(use_sharp, sharp_enabled_group, num_distributed_optimizer_instances, backend)
             own_rank, world = self._known_world("initialize_model_parallel", AssertionError, rank, world_size)
@@ -180,7 +179,7 @@ class ParallelState(_Made):
             _native.initialize(self, {**given, "embedding_stages": embedding, "position_embedding_stages": position})
 
     def destroy_model_parallel(self) -> None:
-        """Everything but the rank and its world is as before; torch's groups are ended."""
+        """Forgets all groups and ends torch's. Without a process, the rank and the world stay for the next call."""
         if self._live is not None:
             self._live.destroy()
             self._live = None
