@@ -70,6 +70,9 @@ void print_json(const Conversion& conversion, Output& output) {
     out["first_moves"] = conversion.first_moves;
     out["lost"] = Json::array();
     for (const auto& loss : conversion.lost) out["lost"].push_back({{"what", loss.what}, {"why", loss.why}});
+    out["notes"] = conversion.notes;
+    out["call"] =
+        conversion.call ? Json{{"text", conversion.call->text}, {"moved", conversion.call->moved}} : Json();
     output.print("{}\n", out.dump());
 }
 

@@ -103,7 +103,11 @@ Json json_of(const Conversion& conversion) {
             {"mesh_to", or_null(conversion.mesh_to)},
             {"moved", or_null(conversion.moved)},
             {"first_moves", conversion.first_moves},
-            {"lost", lost}};
+            {"lost", lost},
+            {"notes", conversion.notes},
+            {"call", conversion.call
+                         ? Json{{"text", conversion.call->text}, {"moved", conversion.call->moved}}
+                         : Json()}};
 }
 
 Json convert(const std::string& from, const std::string& to, const std::string& settings, int world) {
