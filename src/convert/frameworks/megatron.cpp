@@ -260,8 +260,8 @@ Framework megatron() {
                 {pipeline_schedule,
                  "Megatron runs 1F1B, and interleaves if --num-virtual-stages-per-pipeline-rank is above 1"}},
         .notes = {{"dp_shard",
-                   "Megatron's data-parallel ranks copy the parameters; --use-distributed-optimizer shards "
-                   "the optimizer state, and --use-megatron-fsdp the parameters too"}},
+                   "Megatron copies the parameters unless --use-megatron-fsdp is given; "
+                   "--use-distributed-optimizer shards only the optimizer state"}},
         .write_call = of_megatron::write_call,
         .schedules_by_stages = true,
         .version = "0.16.1, and August 2026"};
