@@ -53,8 +53,9 @@ bool is_counted(const frameworks::Framework& rows, const frameworks::Setting& se
     });
 }
 
-const std::string& name_in_table(const frameworks::Setting& row) {
-    return row.flag.empty() ? row.name : row.flag;
+/// Its name in a table or on a command line.
+std::string name_outside(const frameworks::Setting& row) {
+    return row.flag.empty() ? row.name : std::string(frameworks::words_of(row.flag).front());
 }
 
 /// What was given, and the ranks that are known or counted.
@@ -72,13 +73,17 @@ Read groups_of(const frameworks::Framework& rows, Settings& settings, std::optio
     auto product = std::int64_t{1};
     for (const auto& row : rows.settings) {
         if (std::ranges::find(others, row.name) != others.end()) continue;
-        auto value = value_of(settings, row, rows.table.empty() ? row.name : name_in_table(row));
-        if (auto other =
-                row.flag.empty() || !rows.table.empty() ? std::nullopt : value_of(settings, row, row.flag)) {
+        auto said = rows.table.empty() ? row.name : name_outside(row);
+        auto value = value_of(settings, row, said);
+        for (const auto flag : frameworks::words_of(row.flag)) {
+            if (!rows.table.empty()) break;  // in a table it has one name
+            auto other = value_of(settings, row, std::string(flag));
+            if (!other) continue;
             if (value && *value != *other)
                 throw UsageError(
-                    cat(settings.shown(row.name), " and ", settings.shown(row.flag), " differ; say it once"));
+                    cat(settings.shown(said), " and ", settings.shown(flag), " differ; say it once"));
             value = std::move(other);
+            said = flag;
         }
         if (!value) continue;
         if (const auto* size = std::get_if<int>(&*value); size && !row.axis.empty() && !is_counted(rows, row))
@@ -183,8 +188,8 @@ Document document_of(const frameworks::Framework& rows, const frameworks::Values
         for (const auto& row : rows.settings)
             if (const auto said = std::ranges::find(values, row.name, &frameworks::Values::value_type::first);
                 said != values.end()) {
-                table[name_in_table(row)] = json_of(said->second);
-                toml += cat("\n", name_in_table(row), " = ", json_of(said->second).dump());
+                table[name_outside(row)] = json_of(said->second);
+                toml += cat("\n", name_outside(row), " = ", json_of(said->second).dump());
             }
         document.text = is_toml ? toml : document.values.dump(2);
         return document;
@@ -192,7 +197,7 @@ Document document_of(const frameworks::Framework& rows, const frameworks::Values
     const auto flags = !rows.is_class() &&
                        std::ranges::any_of(rows.settings, [](const auto& row) { return !row.flag.empty(); });
     const auto say = [&](const frameworks::Setting& row, const Value& value) {
-        auto said = flags && !row.flag.empty() ? row.flag : row.name;
+        auto said = flags ? name_outside(row) : row.name;
         const auto json = json_of(value);
         document.values[said] = json;
         const auto* between = document.text.empty() ? "" : flags ? " " : ", ";

@@ -164,9 +164,9 @@ Json parse_flags(const std::vector<std::string>& words, Limits& limits) {
             known = Json::array({known, bare(value)});
     };
     for (const auto& word : words) {
-        if (word.size() > 1 && word[0] == '-' && std::isalpha(static_cast<unsigned char>(word[1])) != 0)
-            throw UsageError(cat(in_quotes(word), " is not a flag; flags have two dashes: -", excerpt(word)));
-        if (word.starts_with("--")) {
+        const auto is_short =
+            word.size() > 1 && word[0] == '-' && std::isalpha(static_cast<unsigned char>(word[1])) != 0;
+        if (is_short || word.starts_with("--")) {
             const auto equals = word.find('=');
             name = plain_name(word.substr(0, equals));
             limits.key();

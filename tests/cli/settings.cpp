@@ -206,7 +206,10 @@ TEST(Settings, SayWhatIsWrongWithThem) {
     expect_misuse(pico + "'tp_size= pp_size=2'",
                   "the setting 'tp_size' has no value before 'pp_size=2'; write tp_size=VALUE");
     expect_misuse(pico + "tp_size=", "the setting 'tp_size' has no value; write tp_size=VALUE");
-    expect_misuse(pico + "-- -tp 4", "'-tp' is not a flag; flags have two dashes: --tp");
+    expect_misuse(pico + "-- -tp 4",
+                  "picotron has no setting '--tp' that places ranks; did you mean '--tp-size'?");
+    expect_misuse("--from vllm --to sglang -- -tp 4 --tensor-parallel-size 2",
+                  "--tensor-parallel-size and --tp differ; say it once");
     expect_misuse("--from megatron --to picotron -- --world-size",
                   "--world-size has no value; write --world-size VALUE, a whole number up to 2147483647");
     expect_misuse("--from megatron --to picotron --world 8 -- --num-layers 96 --tp 4",

@@ -345,6 +345,20 @@ TEST(Convert, HasACallWhereFewerMoveWithIt) {
     EXPECT_FALSE(rankmesh::convert("rankmesh", "megatron", {"pp=2 dp=2"}).call);
 }
 
+TEST(Convert, ReadsTheShortFlagsOfServers) {
+    const auto text = [](const char* from, const char* to, const std::vector<std::string>& words) {
+        return *rankmesh::convert(from, to, words).text;
+    };
+    EXPECT_EQ(
+        text("vllm", "vllm", {"-tp", "4", "-pp=2", "-dp", "2", "-pcp", "2", "-dcp", "2", "-ep", "-q", "awq"}),
+        text("vllm", "vllm",
+             {"--tensor-parallel-size", "4", "--pipeline-parallel-size", "2", "--data-parallel-size", "2",
+              "--prefill-context-parallel-size", "2", "--decode-context-parallel-size", "2",
+              "--enable-expert-parallel"}));
+    EXPECT_EQ(text("sglang", "sglang", {"--tp", "4", "--ep", "2"}),
+              text("sglang", "sglang", {"--tensor-parallel-size", "4", "--expert-parallel-size", "2"}));
+}
+
 TEST(Convert, NotesWhereShardsOfParametersAreCopiedUnlessAFlagSaysSo) {
     for (const auto& [to, flag] :
          {std::pair{"megatron", "--use-megatron-fsdp"}, std::pair{"deepspeed", "zero_optimization.stage"}}) {
