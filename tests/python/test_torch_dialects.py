@@ -53,6 +53,45 @@ def test_picotrons_manager_has_torchs_groups(tmp_path: Path) -> None:
     ranks(8, picotron, tmp_path)
 
 
+def one_is_missing(rank: int, size: int, store: str) -> str:
+    from rankmesh.picotron import process_group_manager as pgm
+
+    second = datetime.timedelta(seconds=1)
+    dist.init_process_group("gloo", store=dist.FileStore(store, size), rank=rank, world_size=size, timeout=second)
+    if rank == 2:
+        return ""
+    with pytest.raises(rankmesh.Timeout) as caught:
+        pgm.setup_process_group_manager(2, 1, 2, 1)
+    assert (caught.value.arrived, caught.value.missing) == ([0, 1, 3], [2])
+    return str(caught.value)
+
+
+def test_a_missing_rank_is_named_after_the_timeout_of_the_default_group(tmp_path: Path) -> None:
+    texts = ranks(4, one_is_missing, tmp_path, str(tmp_path / "own"), initialised=False)
+    for rank in (0, 1, 3):
+        assert texts[rank].startswith(f"the timeout of 1 s expired in init on rank {rank}: "), texts[rank]
+        said = "tp_size=2, cp_size=1, pp_size=2, dp_size=1"
+        assert texts[rank].endswith(f"missing rank 2; this rank says picotron: {said}")
+
+
+def timeout_on_the_backend(rank: int, size: int, store: str) -> None:
+    from rankmesh.picotron import process_group_manager as pgm
+
+    dist.init_process_group(
+        "rankmesh",
+        store=dist.FileStore(store, size),
+        rank=rank,
+        world_size=size,
+        timeout=datetime.timedelta(seconds=40),
+    )
+    pgm.setup_process_group_manager(2, 1, 1, 1)
+    assert timeout_of(pgm.process_group_manager.tp_group) == 40
+
+
+def test_groups_on_the_backend_have_the_timeout_of_the_default_group(tmp_path: Path) -> None:
+    ranks(2, timeout_on_the_backend, tmp_path, str(tmp_path / "own"), initialised=False)
+
+
 LAYOUTS: list[dict[str, Any]] = [
     {},
     {"tensor_model_parallel_size": 2, "pipeline_model_parallel_size": 2, "context_parallel_size": 2},

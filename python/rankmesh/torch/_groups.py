@@ -145,6 +145,12 @@ def timeout_of(group: dist.ProcessGroup) -> datetime.timedelta | None:
     return max((each for each in _timeouts(group) if each is not None), default=None)
 
 
+def timeout_of_default() -> datetime.timedelta | None:
+    """Returns the timeout of our default group, because it names missing ranks; None, torch's default, with another."""
+    default = c10d._get_default_group()
+    return timeout_of(default) if isinstance(default, ProcessGroup) else None
+
+
 def _timeouts(group: dist.ProcessGroup) -> list[datetime.timedelta | None]:
     if isinstance(group, ProcessGroup):  # the backends of its devices may not exist yet
         return [group.options._timeout]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 import os
 import weakref
 from collections.abc import Callable, Iterable, Sequence
@@ -21,7 +20,6 @@ from rankmesh.torch._agree import meet
 from rankmesh.torch._gloo import connecting_until
 from rankmesh.torch._plan import MOST_SHOWN, Options
 from rankmesh.torch.backend import locate
-from rankmesh.torch.backend._process_group import ProcessGroup
 
 if TYPE_CHECKING:  # PyTorch before 2.13 has other layouts, and torch creates their groups
     from torch.distributed._mesh_layout import _MeshLayout
@@ -189,19 +187,13 @@ def _new(
             f"{key}/{ranks[0]}",
             description,
             ranks,
-            timeout=options._timeout if options is not None else _timeout(),
+            timeout=options._timeout if options is not None else _groups.timeout_of_default(),
             backend=backend,
             pg_options=options,
         )
         name = group.group_name
         _made[c10d._get_default_group()][shared] = name, options
     return name
-
-
-def _timeout() -> datetime.timedelta | None:
-    """Returns the timeout of our default group, because it names missing ranks; None, torch's default, with another."""
-    default = c10d._get_default_group()
-    return _groups.timeout_of(default) if isinstance(default, ProcessGroup) else None
 
 
 def _split(axis: _MeshLayout, rank_map: torch.Tensor, name: str, override: Override) -> str | None:

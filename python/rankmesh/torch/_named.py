@@ -9,8 +9,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch.distributed as dist
+from torch.distributed import distributed_c10d as c10d
 
 from rankmesh._core import Group, Partition
+from rankmesh.torch import _groups
 from rankmesh.torch._start import DEFAULT_TIMEOUT, adopt
 from rankmesh.torch._world import Groups
 
@@ -49,7 +51,8 @@ class NamedGroups:
     """This rank's process groups of a framework, on an initialised torch.distributed; compared before creation.
 
     `said` must be equal on all ranks; each rank lists its groups in one common order. `compared` is false if only
-    some ranks of the world create groups.
+    some ranks of the world create groups. Without `timeout`, that of the default group limits the comparison, and on
+    the backend `rankmesh` the groups too.
     """
 
     def __init__(
@@ -63,7 +66,7 @@ class NamedGroups:
         start = adopt()
         self._default = dist.get_backend()
         compared = compared and self._default != "fake"  # such a world is this process
-        patience = timeout or DEFAULT_TIMEOUT
+        patience = timeout or _groups.timeout_of(c10d._get_default_group()) or DEFAULT_TIMEOUT
 
         def where(_: Iterable[int]) -> str:
             return f"; this rank says {said}"
@@ -71,7 +74,7 @@ class NamedGroups:
         if compared:
             start.part_from_earlier(patience, where)
             start.agree(said, patience, where)
-        self._timeout = timeout
+        self._timeout = timeout or _groups.timeout_of_default()
         self._groups = Groups(start.key, start.size, start.store if compared else None, patience)
         self._named: dict[str, dist.ProcessGroup] = {}
         try:
