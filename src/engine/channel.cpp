@@ -48,8 +48,13 @@ bool contains(const std::vector<int>& ranks, int rank) {
     return std::ranges::find(ranks, rank) != ranks.end();
 }
 
-std::string to_string(const Call& call) {
+std::string to_string(const Call& call, const Ranks* ranks) {
     const auto& operation = traits(call.operation);
+    const auto rank_text = [&](int group_rank) {
+        const auto is_other = ranks && operation.argument != Argument::distance &&
+                              group_rank < ranks->size() && (*ranks)[group_rank] != group_rank;
+        return is_other ? cat(group_rank, " (world rank ", (*ranks)[group_rank], ")") : cat(group_rank);
+    };
     auto text = std::string(to_string(call.operation));
     if (operation.has_in() || operation.has_out())
         append(text, cat(" of ", elements_text(common_length(call), call.dtype, call.unit)));
@@ -57,12 +62,14 @@ std::string to_string(const Call& call) {
     if (call.is_from_any())
         append(text, " from any rank");
     else if (operation.argument != Argument::none)
-        append(text, cat(" ", preposition(call.operation), " ", call.argument));
+        append(text, cat(" ", preposition(call.operation), " ", rank_text(call.argument)));
     if (operation.argument == Argument::distance && call.edge == Edge::open) append(text, " with open edges");
     if (call.operation == Operation::send_recv && call.source >= 0)
-        append(text, cat(" and ", call.out_count / call.unit, " from ", call.source));
+        append(text, cat(" and ", call.out_count / call.unit, " from ", rank_text(call.source)));
     return operation.argument == Argument::peer ? text + tag_text(call.tag) : text;
 }
+
+std::string to_string(const Call& call) { return to_string(call, nullptr); }
 
 std::vector<int> Ranks::list() const {
     auto list = std::vector<int>(static_cast<std::size_t>(size()));

@@ -41,6 +41,10 @@ struct Ranks {
     friend std::string to_string(const Ranks& ranks);
 };
 
+/// The same as of the call, with the world ranks of its peers where they differ: `send of 3 f32 to 1 (world
+/// rank 2)`.
+std::string to_string(const Call& call, const Ranks* ranks);
+
 /// ` with tag 0`, where the tag at the other end may differ; "" if both are 0.
 std::string tag_text(int tag, int other);
 

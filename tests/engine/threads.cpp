@@ -843,6 +843,24 @@ TEST(Threads, AnExpiredTimeoutOfAMessageNamesThePeerThatIsMissing) {
     EXPECT_EQ(without_seen(error.what()), text("recv of 3 f32 from 2", "rank 2 [dp=2]"));
 }
 
+TEST(Threads, ErrorsOfMessages_NameTheWorldRankBesideTheGroupRank) {
+    auto absent = Absent();
+    const auto error = error_of<Timeout>(
+        4,
+        [&](World& world) {
+            auto pp = world.join({{"pp", 2}, {"tp", 2}}).on("pp");
+            auto x = std::vector<float>(3);
+            if (world.rank() != 1) return absent.stay();
+            absent.outlast([&] { pp.send(x, 1); });
+        },
+        soon);
+    EXPECT_EQ(
+        without_seen(error.what()),
+        "the timeout of 200 ms expired on rank 1 in send of 3 f32 to 1 (world rank 3), message number 1 on "
+        "'pp' of mesh pp=2 tp=2, group {1, 3}: arrived rank 1, missing rank 3 [pp=1 tp=1]; 'pp' of mesh "
+        "pp=2 tp=2 cannot be used any more");
+}
+
 TEST(Threads, AMessageWithoutItsOtherHalfDoesNotHoldUpCollectives) {
     threads::run(2, [](World& world) {
         auto on = world.join({{"dp", rest}}).on("dp");

@@ -16,7 +16,7 @@ MemberText MemberText::of(const Label& label) {
 std::string CheckedCall::text() const {
     auto called = Call(call);
     if (from_any) called.argument = any_source;
-    return numbered(called, number);
+    return numbered(called, number, &label->ranks);
 }
 
 }  // namespace rankmesh::detail

@@ -34,9 +34,9 @@ std::exception_ptr Failure::error(const Label& label) const {
     return of_group.error();
 }
 
-std::string numbered(const Call& call, std::uint64_t number) {
-    return cat(to_string(call), is_point_to_point(call.operation) ? ", message number " : ", call number ",
-               number);
+std::string numbered(const Call& call, std::uint64_t number, const Ranks* ranks) {
+    return cat(to_string(call, ranks),
+               is_point_to_point(call.operation) ? ", message number " : ", call number ", number);
 }
 
 }  // namespace rankmesh::detail

@@ -44,7 +44,7 @@ struct Failure {
 };
 
 /// `all_reduce of 4 f32 by sum, call number 3`; messages are numbered separately.
-std::string numbered(const Call& call, std::uint64_t number);
+std::string numbered(const Call& call, std::uint64_t number, const Ranks* ranks);
 
 /// For errors of engines whose worlds have no survivors.
 inline constexpr auto what_survives =

@@ -73,7 +73,7 @@ std::string Flight::text() const {
     if (const auto* phrase = phrase_.load(std::memory_order_relaxed)) return phrase;
     const auto call = this->call();
     const auto& label = *label_.load(std::memory_order_relaxed);
-    return cat(to_string(call), " (", std::max(call.in_bytes(), call.out_bytes()), " bytes), ",
+    return cat(to_string(call, &label.ranks), " (", std::max(call.in_bytes(), call.out_bytes()), " bytes), ",
                is_point_to_point(call.operation) ? "message" : "call", " number ",
                number_.load(std::memory_order_relaxed), " on ", label.text(), ", group ",
                to_string(label.ranks));

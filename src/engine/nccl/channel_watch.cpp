@@ -39,7 +39,7 @@ void NcclChannel::release(Work& work) {
 }
 
 std::string NcclChannel::text(const Work& work) const {
-    return cat(numbered(work.call, work.number), " on ", work.label->text(), ", group ",
+    return cat(numbered(work.call, work.number, &work.label->ranks), " on ", work.label->text(), ", group ",
                to_string(work.label->ranks));
 }
 
@@ -62,7 +62,8 @@ std::exception_ptr NcclChannel::timeout_of(const Work& work) const {
     auto awaited = std::vector<int>{};
     if (is_message) awaited.push_back(work.call.argument);
     if (work.call.operation == Operation::send_recv) awaited.push_back(work.call.source);
-    return timeout_failure(work.timeout, parts_.device->rank, numbered(work.call, work.number), *work.label,
+    return timeout_failure(work.timeout, parts_.device->rank,
+                           numbered(work.call, work.number, &work.label->ranks), *work.label,
                            Attendance::of(*work.label, parts_.group_rank, awaited, statuses))
         .error(*work.label);
 }

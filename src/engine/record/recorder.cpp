@@ -49,7 +49,7 @@ std::string lasted(std::int64_t nanoseconds) {
 }
 
 std::string text_of(const RecordedCall& recorded) {
-    return cat(numbered(recorded.call, recorded.number),
+    return cat(numbered(recorded.call, recorded.number, recorded.label ? &recorded.label->ranks : nullptr),
                recorded.label ? cat(" on ", recorded.label->text()) : std::string{});
 }
 

@@ -199,7 +199,7 @@ int SharedGroup::wait(std::uint64_t ticket, const Label& label, Duration timeout
     const auto in_time = changed_.wait_until(lock, until, over);
     if (!posted.done() && !failure_) {
         const auto what = [&](const Entry& entry) {
-            return phrase.empty() ? numbered(entry.call, entry.number) : std::string(phrase);
+            return phrase.empty() ? numbered(entry.call, entry.number, &label.ranks) : std::string(phrase);
         };
         if (const auto* waiting = hopeless(posted)) {
             auto lost = ended(*waiting);

@@ -98,7 +98,8 @@ void PeerMonitor::report_missing() {
                     ? silence_of(i)
                     : Channel::PeerStatus{.arrived = answered_[i] == 2, .doing = cat("is ", doing_[i])});
         failure = timeout_failure(
-            timeout, ranks_[static_cast<std::size_t>(group_rank_)], numbered(*call, number), *label,
+            timeout, ranks_[static_cast<std::size_t>(group_rank_)], numbered(*call, number, &label->ranks),
+            *label,
             Attendance::of(*label, group_rank_, awaited < 0 ? std::vector<int>{} : std::vector{awaited},
                            statuses));
     }
