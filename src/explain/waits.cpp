@@ -391,10 +391,16 @@ void add_roots(const Evidence& evidence, const Standing& standing, const std::se
 
     if (!absent.empty()) {
         auto finding = start(Finding::Kind::absent, absent);
+        auto lost = std::set<int>{};
         auto lost_by = std::vector<int>{};
-        for (const auto& [rank, record] : evidence.records())
-            if (std::ranges::any_of(record->lost, [&](int other) { return absent.contains(other); }))
-                lost_by.push_back(rank);
+        for (const auto& [rank, record] : evidence.records()) {
+            const auto before = lost_by.size();
+            for (const auto other : record->lost)
+                if (absent.contains(other)) {
+                    lost.insert(other);
+                    if (lost_by.size() == before) lost_by.push_back(rank);
+                }
+        }
         const auto is_one = absent.size() == 1;
         const auto* unread = is_one ? evidence.unread(*absent.begin()) : nullptr;
         finding.text = cat(places.ranks(finding.ranks), " left no record",
@@ -411,9 +417,11 @@ void add_roots(const Evidence& evidence, const Standing& standing, const std::se
             finding.details = reports;
         }
         if (!lost_by.empty())
-            finding.text +=
-                cat(", and ", places.ranks(lost_by), " lost ", it_or_them(finding.ranks), ": ",
-                    is_one ? "its process has" : "their processes have", " ended or cannot be reached");
+            finding.text += cat(", and ", places.ranks(lost_by), " lost ",
+                                lost == absent ? it_or_them(finding.ranks)
+                                               : places.ranks(std::vector(lost.begin(), lost.end())),
+                                ": ", lost.size() == 1 ? "its process has" : "their processes have",
+                                " ended or cannot be reached");
         else if (!unread && reports.empty())
             finding.text += is_one ? ": it died before it could write one, or the record is not here"
                                    : ": they died before they could write them, or the records are not here";

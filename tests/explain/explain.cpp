@@ -128,6 +128,21 @@ TEST(Explain, DoubtsUnfinishedAndUnevenCallsInARunThatReportsNothing) {
               std::vector<std::string>{"rank-2.2.json is of rank 2 as rank-2.json is, and is left out"});
 }
 
+TEST(Explain, OfRanksWithoutARecord_CallsLostOnlyThoseThatAPeerLost) {
+    auto job = RecordedJob(Mesh{{"dp", 2}, {"tp", 2}});
+    job.all({{"dp", "tp"}});
+    job[2].clear(), job[3].clear();
+    job.run();
+    auto records = records_of(job, {2, 3});
+    for (auto& record : records) record.reason = "peer_lost", record.lost = {2};
+    const auto text = explain(records).findings[0].text;
+    EXPECT_EQ(
+        text.find("ranks {2 (dp=1 tp=0), 3 (dp=1 tp=1)} left no record, and ranks {0 (dp=0 tp=0), 1 (dp=0 "
+                  "tp=1)} lost rank 2 (dp=1 tp=0): its process has ended or cannot be reached"),
+        0U)
+        << text;
+}
+
 TEST(Explain, SaysOfARankWithoutARecordWhatTheErrorsOfItsPeersSay) {
     auto job = RecordedJob(Mesh{{"dp", 2}, {"tp", 2}});
     job.all({{"dp", "tp"}});
