@@ -12,7 +12,7 @@ const auto files = std::string(RANKMESH_SOURCE "/tests/cluster/files/");
 // In which nothing says what the machines are.
 const auto nowhere = std::string(
     "unset SLURM_JOB_NODELIST SLURM_NODELIST SLURM_STEP_NODELIST SLURM_TASKS_PER_NODE "
-    "SLURM_STEP_TASKS_PER_NODE; "
+    "SLURM_STEP_TASKS_PER_NODE SLURM_GPUS_ON_NODE SLURM_DISTRIBUTION; "
     "export LD_LIBRARY_PATH='" RANKMESH_FAKE_NVML "'; ");
 
 TEST(ClusterSubcommand, SaysTheLevelsWithWhatEachUnitHolds) {

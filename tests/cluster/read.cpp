@@ -88,6 +88,17 @@ TEST(ClusterFiles, WhatACommandTakesIsTheNotationOrAFile) {
               "--from slurm requires a file, but 'node:2 gpu:4' is not a file; give @FILE");
 }
 
+TEST(ClusterFiles, VariablesOfSlurm_WhenEachNodeHasOneTask_CountItsGpus) {
+    const auto seen = [](const std::string& tasks, const std::string& more) {
+        return to_string(read("SLURM_JOB_NODELIST=a[1-2]\nSLURM_TASKS_PER_NODE=" + tasks + "\n" + more, "f"));
+    };
+    EXPECT_EQ(seen("1(x2)", "SLURM_GPUS_ON_NODE=8\n"), "node[a1-a2]:8");
+    EXPECT_EQ(seen("4(x2)", "SLURM_GPUS_ON_NODE=8\n"), "node[a1-a2]:4");
+    EXPECT_EQ(seen("1(x2)", ""), "node[a1-a2]:1");
+    EXPECT_EQ(seen("4(x2)", "SLURM_DISTRIBUTION=block:cyclic\n"), "node[a1-a2]:4");
+    EXPECT_EQ(seen("1(x2)", "SLURM_DISTRIBUTION=cyclic\n"), "node[a1-a2]:1");
+}
+
 TEST(ClusterFiles, OneLevelAloneIsTheNotationAndSeveralHostsAreNot) {
     EXPECT_EQ(to_string(read("# a machine\ngpu:8\n", "f")), "gpu:8");
     EXPECT_EQ(to_string(read("gpu:8\n", "f", "hostfile")), "node[gpu]:8");
@@ -150,6 +161,11 @@ TEST(ClusterFiles, AnErrorHasTheFileAndTheLine) {
         {"", "SLURM_JOB_NODELIST=a[1-3]\nSLURM_TOPOLOGY_ADDR=s1.b7\n",
          "f:2: SLURM_TOPOLOGY_ADDR says that this is 'b7', which SLURM_JOB_NODELIST does not have"},
         {"", "SLURM_JOB_ID=1\n", "f: has no SLURM_JOB_NODELIST"},
+        {"", "SLURM_JOB_NODELIST=a[1-2]\nSLURM_TASKS_PER_NODE=1(x2)\nSLURM_GPUS_ON_NODE=all\n",
+         "f:3: SLURM_GPUS_ON_NODE is 'all', which is not a whole number of 1 or more"},
+        {"", "SLURM_JOB_NODELIST=a[1-2]\nSLURM_TASKS_PER_NODE=8(x2)\nSLURM_DISTRIBUTION=cyclic:block\n",
+         "f:3: SLURM_DISTRIBUTION is 'cyclic:block', which gives consecutive ranks to different nodes; start "
+         "with srun --distribution=block, and leave the variable out"},
         {"", "SwitchName=a Switches=b\nSwitchName=b Switches=a\n",
          "f:1: switch 'a' is inside itself, through 'b'"},
         {"",

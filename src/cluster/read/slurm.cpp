@@ -256,9 +256,38 @@ Levels read_slurm(const Text& text) {
     return outer;
 }
 
+namespace of_slurm {
+
+/// The values of variables, and the lines that have them.
+using Variables = std::map<std::string, std::pair<std::string, int>, std::less<>>;
+
+/// Refuses a start that gives consecutive ranks to different nodes.
+void check_distribution(const Text& text, const Variables& variables, const Cluster::Level& node) {
+    const auto found = variables.find("SLURM_DISTRIBUTION");
+    const auto shares = [](const auto& unit) { return unit.count > 1; };
+    if (found == variables.end() || !found->second.first.starts_with("cyclic") || node.units.size() == 1 ||
+        std::ranges::none_of(node.units, shares))
+        return;
+    text.fail(found->second.second, cat("SLURM_DISTRIBUTION is ", in_quotes(found->second.first),
+                                        ", which gives consecutive ranks to different nodes; start with srun "
+                                        "--distribution=block, and leave the variable out"));
+}
+
+/// One task on each node is a launcher, such as torchrun, that starts a rank for each GPU.
+void count_gpus(const Text& text, const Variables& variables, Cluster::Level& node) {
+    const auto found = variables.find("SLURM_GPUS_ON_NODE");
+    const auto is_one = [](const auto& unit) { return unit.count == 1; };
+    if (found == variables.end() || !std::ranges::all_of(node.units, is_one)) return;
+    const auto& [value, line] = found->second;
+    const auto gpus = number_of(text, line, value, "SLURM_GPUS_ON_NODE", 1);
+    for (auto& unit : node.units) unit.count = gpus;
+}
+
+}  // namespace of_slurm
+
 /// Reads lines `NAME=value`, as printed by `env`; ignores other variables.
 Levels read_slurm_variables(const Text& text) {
-    auto variables = std::map<std::string, std::pair<std::string, int>, std::less<>>{};
+    auto variables = of_slurm::Variables{};
     for (const auto& line : lines_of(text.content)) {
         auto words = std::string_view(line.text);
         if (words.starts_with("export ")) words.remove_prefix(7);
@@ -286,6 +315,8 @@ Levels read_slurm_variables(const Text& text) {
                 text.fail(counts->second.second, cat(tasks, " is for ", all.size(), " nodes, and ", list,
                                                      " has ", node.units.size()));
             for (std::size_t i = 0; i < all.size(); ++i) node.units[i].count = all[i];
+            of_slurm::check_distribution(text, variables, node);
+            of_slurm::count_gpus(text, variables, node);
         }
         if (const auto address = variables.find("SLURM_TOPOLOGY_ADDR"); address != variables.end()) {
             const auto& [path, at] = address->second;
