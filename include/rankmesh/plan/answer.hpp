@@ -25,12 +25,12 @@ struct Question {
     std::optional<std::int64_t> batch = {};     ///< sequences per step; to serve: requests at a time
     std::optional<std::int64_t> sequence = {};  ///< tokens per sequence; to serve: of prompt and answer
     std::string precision = {};                 ///< bf16 or fp8; empty: bf16
-    std::vector<std::string> fix = {};          ///< `tp=8`
-    std::vector<std::string> most = {};         ///< `pp=16`
+    std::vector<std::string> fix = {};          ///< sizes to keep, such as `tp=8`
+    std::vector<std::string> most = {};         ///< largest sizes, such as `pp=16`
     std::string as = {};                        ///< the framework whose settings to write
     std::string measured = {};                  ///< a file of measured steps
     std::optional<std::string> explain = {};    ///< one layout to explain, instead of a search
-    std::size_t count = 10;                     ///< most layouts to return
+    std::size_t count = 10;                     ///< most layouts to return; to serve: to print
     std::function<void(std::size_t, std::size_t)> progress = {};
 };
 
@@ -67,7 +67,7 @@ struct Answer {
     std::optional<FrameworkSettings> settings = {};
     /// Returns the best layout, or the explained layout; nullptr if no layout fits.
     const Planned* planned() const;
-    /// Returns the fastest layout to serve, or the explained one; nullptr if no layout fits.
+    /// Returns the fastest layout to serve that fits, nullptr if none does; the explained one, fits it or not.
     const Served* served() const;
     /// Returns whether a layout fits: the best, or the explained one.
     bool fits() const;
