@@ -229,8 +229,10 @@ void print_report(const Cluster& cluster, const Topology& topology, const Cluste
     line(report.fits(), report.fits() ? fmt::format("{} on {}{}", detail::counted(report.ranks, "rank"),
                                                     detail::counted(report.devices, "device"),
                                                     idle > 0 ? fmt::format(", {} idle", idle) : "")
-                                      : fmt::format("rank {} has no device: there are devices 0..{}",
-                                                    report.last_rank, report.devices - 1));
+                                      : fmt::format("{} on {}: rank {} has no device",
+                                                    detail::counted(report.ranks, "rank"),
+                                                    detail::counted(report.devices, "device"),
+                                                    report.last_rank));
     for (const auto& rule : report.rules) line(rule.holds(), of_cluster_output::verdict_text(cluster, rule));
     for (const auto& text : of_cluster_output::unchecked(cluster, report))
         output.print("{}\n", folded(text, 3, width));

@@ -55,8 +55,8 @@ TEST(CheckSubcommand, SaysWhatEachEngineNeeds) {
               "\n"
               "mpi  ok 4 communicators; no limit is known\n"
               "gloo ok 22 connections, each a file descriptor; the limit on this host is 20000\n"
-              "nccl ok 5 communicators, one of all ranks, from 1 unique id; the join tells how\n"
-              "        much memory they take\n");
+              "nccl ok 5 communicators, one of all ranks, from 1 unique id; join logs how much\n"
+              "        memory they take\n");
 }
 
 TEST(CheckSubcommand, TakesNoMoreForAMillionRanks) {
@@ -186,7 +186,7 @@ TEST(CheckSubcommand, SaysWhyARuleCannotHold) {
                 "\ntp is not checked: it does not fit into one node; to check it, add --keep tp:node\n");
     expect_said(text("'dp=4 tp=4' --on 'node:5 gpu:4'"), "\nok 16 ranks on 20 devices, 4 idle\n");
     const auto outside = check("'dp=4 tp=4' --on 'node:3 gpu:4'");
-    expect_said(outside.output, "\nNO rank 15 has no device: there are devices 0..11\n");
+    expect_said(outside.output, "\nNO 16 ranks on 12 devices: rank 15 has no device\n");
     EXPECT_EQ(outside.exit_code, 1);
     expect_said(text("'dp=2 tp=4' --on 'node:2(25GB/s) gpu:4'"),
                 "\nno times where messages cross the link of a gpu: the cluster gives no bandwidth for it\n");

@@ -293,12 +293,12 @@ TEST(Checked, TheEnvironmentTurnsItOnAndWhatIsNoModeIsRefused) {
             text = error.what();
         }
         unsetenv("RANKMESH_CHECK");
-        return text.substr(0, 16);
+        return text.find("; nothing was sent") != text.npos;
     };
-    EXPECT_EQ(mode("1", {}), "call number 1 on");
-    EXPECT_EQ(mode("0", {}), "the ranks of 'dp");  // as the threads engine says it itself
-    EXPECT_EQ(mode("0", {.checked = true}), "call number 1 on");
-    EXPECT_EQ(mode("1", {.checked = false}), "the ranks of 'dp");
+    EXPECT_TRUE(mode("1", {}));
+    EXPECT_FALSE(mode("0", {}));
+    EXPECT_TRUE(mode("0", {.checked = true}));
+    EXPECT_FALSE(mode("1", {.checked = false}));
     setenv("RANKMESH_CHECK", "yes", 1);
     EXPECT_EQ(text_of<UsageError>([] { threads::run(1, [](World&) {}); }),
               "RANKMESH_CHECK='yes' is neither 0 nor 1; set it to 1 to compare calls, or unset it");

@@ -297,11 +297,14 @@ TEST(Conformance, WhatWasNotDeclaredIsAnErrorThatNamesTheDeclaration) {
                               " has no axis, pick, separate communicator or set of local ranks named 'ttp'; "
                               "did you mean 'tp'?"));
         for (const auto call : {0, 1})
-            EXPECT_EQ(text_of<UsageError>(
-                          [&] { call == 0 ? static_cast<void>(me.on("")) : static_cast<void>(me.find("")); }),
-                      detail::cat(
-                          mesh, " has no axis, pick, separate communicator or set of local ranks named ''"));
-        EXPECT_EQ(text_of<UsageError>([&] { me["moe"]; }), "the plan has no mesh 'moe'");
+            EXPECT_EQ(
+                text_of<UsageError>(
+                    [&] { call == 0 ? static_cast<void>(me.on("")) : static_cast<void>(me.find("")); }),
+                detail::cat(mesh,
+                            " has no axis, pick, separate communicator or set of local ranks named ''; it "
+                            "has dp, tp"));
+        EXPECT_EQ(text_of<UsageError>([&] { me["moe"]; }),
+                  "the plan has no mesh 'moe'; its one mesh has no name");
     });
 }
 

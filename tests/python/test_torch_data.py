@@ -358,7 +358,7 @@ def test_dropout_when_computed_again_is_the_same() -> None:
 def dropout_of(rank: int, size: int) -> tuple[str, Any, Any]:
     step, hidden = 7, torch.ones(100)
     with rankmesh.torch.init("dp=2 tp=2") as me:
-        with fork_rng(seed(42, me, "dp", step=step, layer=3)):  # equal along tp: of tensors that all of tp have
+        with fork_rng(seed(42, me, "dp", step=step, layer=3)):  # same numbers on all tp ranks: for replicated tensors
             replicated = torch.nn.functional.dropout(hidden, 0.1)
         with fork_rng(seed(42, me, ("dp", "tp"), step=step, layer=3)):  # of tensors split along tp
             sharded = torch.nn.functional.dropout(hidden, 0.1)

@@ -47,10 +47,11 @@ public:
         : Mesh(std::span<const Axis>(axes.begin(), axes.size())) {}
     constexpr explicit Mesh(std::span<const Axis> axes);
 
-    /// Reads `pp=4 dp=8 tp=8`, `pp=2:32 dp=4:8 @64` or `a=(2,2):(8,1) b=2:2`. Throws UsageError for any other
-    /// text.
+    /// Reads `pp=4 dp=8 tp=8`, `pp=2:32 dp=4:8 @64` or `a=(2,2):(8,1) b=2:2`, with blanks or commas between
+    /// axes. Throws UsageError for any other text.
     static constexpr Mesh parse(std::string_view text);
-    /// Reads a mesh in which one size may be `*`; `*` is computed from `world`, the number of ranks.
+    /// Reads a mesh in which one size may be `*`; `*` is computed from `world`, the number of ranks. Without
+    /// `*` the mesh may be of fewer ranks.
     ///
     /// dp=* tp=2 | parse with world 8 -> dp=4 tp=2
     static constexpr Mesh parse(std::string_view text, int world);

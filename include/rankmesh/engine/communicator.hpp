@@ -288,9 +288,9 @@ public:
     /// every step.
     void monitored_barrier() { host().run({.operation = Op::monitored_barrier}); }
 
-    /// Sends `in` to group rank `to`, which must call recv with the same length and tag. May return before
-    /// `to` has received the message. Throws UsageError if `to` is not a group rank, or if `to` is this rank
-    /// outside a batch.
+    /// Sends `in` to group rank `to`, which must call recv with the same length and tag. On threads and Gloo it
+    /// returns once `to` has called recv, on MPI maybe before. Throws UsageError if `to` is not a group rank, or
+    /// if `to` is this rank outside a batch.
     template <detail::Given In>
     void send(In&& in, Int to, Tag tag = 0) {
         run(detail::sending(std::forward<In>(in), to, tag));

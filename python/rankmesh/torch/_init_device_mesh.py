@@ -73,11 +73,12 @@ def _put(call: str) -> None:
 
 
 def install() -> contextlib.AbstractContextManager[object]:
-    """Has every DeviceMesh of this process created like those of `init_device_mesh`, until `uninstall`.
+    """From now on, rankmesh creates every DeviceMesh of this process, until `uninstall`.
 
     That is every mesh of `torch.distributed.init_device_mesh`, `DeviceMesh(...)`, `_flatten` and `_unflatten`, also
-    where a module has imported the name before. Every rank calls it, before it makes meshes. As a context it ends with
-    the context. A second call does nothing. Raises UsageError for a PyTorch with another DeviceMesh.
+    where a module has imported the name before. Every rank calls it before it makes meshes, before or after
+    `init_process_group`. As a context it ends with the context. A second call does nothing. Raises UsageError for a
+    version of PyTorch whose DeviceMesh is not supported.
 
     >>> rankmesh.torch.install()  # doctest: +SKIP
     >>> mesh = torch.distributed.init_device_mesh("cuda", (2, 4), mesh_dim_names=("dp", "tp"))  # doctest: +SKIP

@@ -97,8 +97,7 @@ Words words(const Arrangement& roles, const Document& document) {
 
 Framework deepspeed() {
     constexpr auto experts =
-        "DeepSpeed's configuration folds experts over one stage, with expert_tensor_parallel_size=1; other "
-        "experts are set at the MoE layer";
+        "DeepSpeed's configuration has experts only with pp=1 and etp=1; others are set at the MoE layer";
     constexpr auto groups =
         "PipelineParallelGrid's dp_group is along data only; average gradients over this axis in the trainer";
     constexpr auto replicas =

@@ -156,8 +156,7 @@ Words words(const Arrangement& roles, const Document&) {
 }  // namespace of_olmo
 
 Framework olmo() {
-    constexpr auto experts =
-        "OLMo-core's experts stand in the shards of HSDP replicas, one each, and not beside tp";
+    constexpr auto experts = "OLMo-core's ep is the shard degree of HSDP, and excludes tp";
     return {
         .name = "olmo",
         .of =

@@ -155,7 +155,9 @@ Framework torchtitan() {
                  "is not enabled.",
                  {dims,
                   {.name = "include_singleton_axes", .otherwise = false, .type = Type::flag, .apart = true}}),
-             RANKMESH_MEMBER(get_mesh, "The same; ValueError where there is none.", {dims}),
+             RANKMESH_MEMBER(
+                 get_mesh,
+                 "The mesh along these names, as get_optional_mesh; ValueError where there is none.", {dims}),
              called(RANKMESH_MEMBER(
                  spmd_meshes, "The meshes of dense layers and of experts along what is enabled of them.")),
              called(RANKMESH_MEMBER(spmd_dense_mesh, "dp, cp and tp under spmd_types.")),
