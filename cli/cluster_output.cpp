@@ -51,6 +51,12 @@ std::string verdict_text(const Cluster& cluster, const ClusterReport::Rule& rule
 /// repeats them.
 std::vector<std::string> unchecked(const Cluster& cluster, const ClusterReport& report) {
     auto lines = std::vector<std::string>{};
+    if (report.fits() && report.rules.empty() && report.unruled.empty())
+        if (const auto level = fastest_level(cluster))
+            lines.push_back(
+                fmt::format("no axis is checked, because none is named tp, cp or ep; to check one, "
+                            "add --keep AXIS:{}",
+                            name_of(cluster, *level)));
     auto axes = std::vector<std::string>{};
     auto flags = std::string{};
     for (const auto& rule : report.rules) {
@@ -226,13 +232,12 @@ void print_report(const Cluster& cluster, const Topology& topology, const Cluste
     };
     output.print("\n{}\n\n", folded("on " + to_string(cluster), 3, width));
     const auto idle = report.devices - report.ranks;
-    line(report.fits(), report.fits() ? fmt::format("{} on {}{}", detail::counted(report.ranks, "rank"),
-                                                    detail::counted(report.devices, "device"),
-                                                    idle > 0 ? fmt::format(", {} idle", idle) : "")
-                                      : fmt::format("{} on {}: rank {} has no device",
-                                                    detail::counted(report.ranks, "rank"),
-                                                    detail::counted(report.devices, "device"),
-                                                    report.last_rank));
+    line(report.fits(),
+         report.fits() ? fmt::format("{} on {}{}", detail::counted(report.ranks, "rank"),
+                                     detail::counted(report.devices, "device"),
+                                     idle > 0 ? fmt::format(", {} idle", idle) : "")
+                       : fmt::format("{} on {}: rank {} has no device", detail::counted(report.ranks, "rank"),
+                                     detail::counted(report.devices, "device"), report.last_rank));
     for (const auto& rule : report.rules) line(rule.holds(), of_cluster_output::verdict_text(cluster, rule));
     for (const auto& text : of_cluster_output::unchecked(cluster, report))
         output.print("{}\n", folded(text, 3, width));
@@ -245,6 +250,17 @@ void print_report(const Cluster& cluster, const Topology& topology, const Cluste
             folded(of_cluster_output::rule_text(rule) + ": " + of_cluster_output::why(mesh, rule), 0, width));
     for (const auto& costs : report.costs)
         output.print("\n{}\n", folded(of_cluster_output::why(cluster, costs, report.bytes), 0, width));
+}
+
+void print_broken_rules(const Cluster& cluster, const Topology& topology, Output& output) {
+    const auto report = std::visit([&](const auto& known) { return check_on(cluster, known); }, topology);
+    if (report.right()) return;
+    const auto width = static_cast<std::size_t>(terminal_width());
+    output.print("\nrankmesh check refuses this mesh{}:\n",
+                 report.devices > report.ranks ? "; give only the nodes that the job needs" : "");
+    for (const auto& rule : report.rules)
+        if (!rule.holds())
+            output.print("{}\n", folded("NO " + of_cluster_output::verdict_text(cluster, rule), 3, width));
 }
 
 Json json_of(const Cluster& cluster, const ClusterReport& report) {

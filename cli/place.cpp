@@ -166,6 +166,7 @@ int run(const Arguments& arguments, Output& output) {
         const auto last = text.rfind('\n', text.size() - 2) + 1;
         output.write(text.substr(0, last));
         output.print("{}\n", folded_if_known(text.substr(last, text.size() - last - 1)));
+        print_broken_rules(cluster, placed.order, output);
     }
     return 0;
 }

@@ -126,8 +126,8 @@ void print_reasons(const plan::Answer& answer, Output& output) {
         const auto gain = best[1].step.seconds / best[0].step.seconds - 1;
         const auto more = difference_text(best[0].step, best[1].step);
         say(fmt::format("gain: {} % over the next mesh, {}{}{}", percent_text(gain),
-                        to_string(plan::mesh(best[1].layout)), more.empty() ? "" : ", which spends more: ",
-                        more));
+                        to_string(plan::mesh(best[1].layout)),
+                        more.empty() ? "" : ", which spends more: ", more));
         if (best[1].step.seconds < best[0].step.high)
             say("unsure: the ranges of the first two overlap, so measure both; three measured steps in "
                 "--measured FILE narrow them");

@@ -184,6 +184,9 @@ TEST(CheckSubcommand, SaysWhyARuleCannotHold) {
                 "--keep tp:node --keep cp:node\n");
     expect_said(text("'dp=2 tp=8' --on 'node:4 gpu:4'"),
                 "\ntp is not checked: it does not fit into one node; to check it, add --keep tp:node\n");
+    expect_said(text("'data=4 tensor=4' --on 'node:4 gpu:4'"),
+                "\nno axis is checked, because none is named tp, cp or ep; to check one, add --keep "
+                "AXIS:node\n");
     expect_said(text("'dp=4 tp=4' --on 'node:5 gpu:4'"), "\nok 16 ranks on 20 devices, 4 idle\n");
     const auto outside = check("'dp=4 tp=4' --on 'node:3 gpu:4'");
     expect_said(outside.output, "\nNO 16 ranks on 12 devices: rank 15 has no device\n");

@@ -40,6 +40,20 @@ TEST(PlaceSubcommand, PrintsTheOrderAndWhatIsGained) {
     EXPECT_NE(right.output.find("nothing found that beats the given order"), std::string::npos);
 }
 
+TEST(PlaceSubcommand, SaysWhatCheckWouldRefuse) {
+    const auto on = [](int nodes) {
+        return place("'tp=8 dp=8 pp=2' --on 'node:" + std::to_string(nodes) +
+                     "(400GB/s,5us) gpu:8(450GB/s,2us)'")
+            .output;
+    };
+    EXPECT_TRUE(
+        on(32).ends_with("\n\nrankmesh check refuses this mesh; give only the nodes that the job needs:\n"
+                         "NO tp in one node (the default): 16 of 16 groups of 8 ranks reach further; the\n"
+                         "   first has rank 0 in node 0, rank 128 in node 16\n"))
+        << on(32);
+    EXPECT_EQ(on(16).find("refuses"), std::string::npos) << on(16);
+}
+
 TEST(PlaceSubcommand, SaysTheSameInJson) {
     const auto json = json_of("place 'tp=2 dp=2' --json " + small);
     const auto placed =
