@@ -360,7 +360,7 @@ def dropout_of(rank: int, size: int) -> tuple[str, Any, Any]:
     with rankmesh.torch.init("dp=2 tp=2") as me:
         with fork_rng(seed(42, me, "dp", step=step, layer=3)):  # same numbers on all tp ranks: for replicated tensors
             replicated = torch.nn.functional.dropout(hidden, 0.1)
-        with fork_rng(seed(42, me, ("dp", "tp"), step=step, layer=3)):  # of tensors split along tp
+        with fork_rng(seed(42, me, ("dp", "tp"), step=step, layer=3)):  # for tensors split along tp
             sharded = torch.nn.functional.dropout(hidden, 0.1)
         return str(me.coord), replicated.tolist(), sharded.tolist()
 
