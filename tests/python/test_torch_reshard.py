@@ -265,6 +265,8 @@ def wrong(rank: int, size: int) -> dict[str, str]:
         "missing": ({"w": mine} if rank == 0 else {}, {"w": w}, {"from_": {"w": w}}),
         "elements": ({"w": torch.ones(3, 2)}, {"w": w}, {"from_": {"w": w}}),
         "differs": ({"w": mine}, {"w": w if rank == 0 else Sharding("tp=2", (4, 2))}, {"from_": {"w": w}}),
+        "left out": ({"w": part} if rank == 0 else {}, {"w": w}, {}),
+        "not wanted": ({"w": part}, {"w": w} if rank == 0 else {}, {}),
         "staging": ({"w": mine}, {"w": w}, {"from_": {"w": w}, "staging": 64 + 64 * rank}),
         "plain": ({"w": mine}, {"w": w}, {}),
         "not a tensor": ({"step": 3}, {}, {}),
@@ -306,6 +308,10 @@ def test_reshard_raises_on_all_ranks_before_data_moves(tmp_path: Path) -> None:
         "rank 1 states 'w' otherwise than rank 0, the first rank of its mesh; pass equal shapes, meshes and splits in "
         "to on both"
     )
+    for name, word in (("left out", "from_ or the state dict"), ("not wanted", "to")):
+        text = f"rank 1 leaves out 'w', which rank 0 states; pass it in {word} on every rank of its mesh"
+        assert one[name] == text
+        assert zero[name] == f"reshard failed on ranks {{1}} before data moved: rank 1: {text}"
     assert one["staging"] == "ranks called reshard with different values of staging: [64, 128]; pass one on all ranks"
     assert zero["plain"] == (
         "'w' is a plain tensor, and the state dict does not say which ranks hold it: it has no DTensor; state it in "

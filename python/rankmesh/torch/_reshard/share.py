@@ -133,7 +133,18 @@ def tables(heard: list[Any], layouts: Layouts, before: Side, after: Side) -> Tab
         for number in (0, 1):
             for name, layout, dtype in _heard(told[number], layouts):
                 both[number].setdefault(name, []).append((layout, dtype))
+    members: dict[int, bool] = {}  # of each layout, whether this rank is one
     for side, table, word in ((before, both[0], "from_ or the state dict"), (after, both[1], "to")):
+        for name, stated in table.items():
+            for layout, _ in stated:
+                if id(layout) not in members:
+                    members[id(layout)] = side.rank in layout.ranks
+                if members[id(layout)] and name not in side.parts:
+                    raise Disagreement(
+                        f"rank {side.rank} leaves out '{name}', which rank {layout.ranks[0]} states; pass it in {word} "
+                        "on every rank of its mesh",
+                        [side.rank],
+                    )
         for name, layout in side.parts.items():
             if all(each is not layout for each, _ in table.get(name, [])):
                 raise Disagreement(
