@@ -101,10 +101,12 @@ Expressed express(const Framework& to, const Arrangement& arrangement, bool call
         expressed.comparison.fits = false;
         return expressed;
     }
+    auto shards = 1;
     try {
         const auto write = call && to.write_call ? to.write_call : to.write;
         auto document = write(to.own_names ? arrangement : asked);
         auto back = read_all(to, Settings(to.name, document.values, document.text), asked.dense().size());
+        shards = size_of(in_roles(back).dense(), "dp_shard");
         back.dp_role = "dp";  // shown under its own name
         expressed.back = in_roles(back);
         expressed.document = std::move(document);
@@ -114,16 +116,20 @@ Expressed express(const Framework& to, const Arrangement& arrangement, bool call
         expressed.comparison.fits = false;
         return expressed;
     }
+    const auto dp = size_of(asked.dense(), "dp");
     for (const auto& name : by_stride(asked.dense()))
-        if (const auto note = text_of(name, to.notes); !note.empty())
+        if (const auto note = text_of(name, to.notes); !note.empty() && name != "dp")
             expressed.notes.push_back(cat(name, "=", asked.dense().size(name), ": ", note));
-    if (const auto dp = size_of(asked.dense(), "dp");
-        dp > 1 && size_of(expressed.back->dense(), "dp_shard") > 1)
+    if (dp > 1 && dp == data_size(asked.dense()) && shards > 1) {
+        const auto own = text_of("dp", to.notes);
+        const auto remedy = asked.experts() ? std::string{}
+                            : !own.empty()  ? cat("; ", own)
+                            : expressed.back->dense().find("dp_replicate")
+                                ? cat("; to copy them, set its replicas to ", dp, " and its shards to 1")
+                                : "";
         expressed.notes.push_back(
-            cat("dp=", dp, ": ", to.name, " shards the parameters over dp_shard",
-                expressed.back->dense().find("dp_replicate")
-                    ? cat("; to copy them, set its replicas to ", dp, " and its shards to 1")
-                    : ""));
+            cat("dp=", dp, ": ", to.name, " shards the parameters over these ranks", remedy));
+    }
     expressed.comparison = compare(without_unasked(asked, to, *expressed.back), *expressed.back, why);
     if (to.write_call && !call && expressed.comparison.moved > 0)
         if (const auto other = express(to, arrangement, true);

@@ -371,17 +371,27 @@ TEST(Convert, NotesWhereShardsOfParametersAreCopiedUnlessAFlagSaysSo) {
 }
 
 TEST(Convert, NotesWhereParametersAreShardedThatTheSettingsDoNotShard) {
-    const auto notes = rankmesh::convert("picotron", "torchtitan", {"dp_size=4"}).notes;
-    EXPECT_EQ(notes, std::vector<std::string>{"dp=4: torchtitan shards the parameters over dp_shard; to copy "
-                                              "them, set its replicas to 4 and its shards to 1"});
-    EXPECT_EQ(
-        rankmesh::convert("picotron", "olmo", {"dp_size=4"}).notes,
-        std::vector<std::string>{"dp=4: OLMo-core shards the parameters if dp_config's name is \"fsdp\", and "
-                                 "copies them if it is \"ddp\""});
-    EXPECT_EQ(rankmesh::convert("picotron", "archon", {"dp_size=4"}).notes,
-              std::vector<std::string>{"dp=4: archon shards the parameters over dp_shard"});
-    for (const auto* to : {"torchtitan", "olmo", "transformers", "veomni", "accelerate"})
-        EXPECT_TRUE(rankmesh::convert("picotron", to, {"tp_size=4"}).notes.empty()) << to;
+    const auto notes = [](const char* to, const std::string& mesh) {
+        return rankmesh::convert("rankmesh", to, {mesh}).notes;
+    };
+    using Notes = std::vector<std::string>;
+    const auto remedy = std::string("; to copy them, set its replicas to 4 and its shards to 1");
+    for (const auto* to : {"torchtitan", "transformers", "veomni", "accelerate"}) {
+        const auto note = std::string("dp=4: ") + to + " shards the parameters over these ranks";
+        EXPECT_EQ(notes(to, "dp=4"), Notes{note + remedy});
+        EXPECT_EQ(notes(to, "tp=4"), Notes{});
+        EXPECT_EQ(notes(to, "dp_replicate=2 dp_shard=2"), Notes{}) << to;
+        EXPECT_EQ(notes(to, "dp=2 dp_shard=4"), Notes{}) << to;
+        EXPECT_EQ(notes(to, "dp=2 dp_replicate=4"), Notes{}) << to;
+    }
+    // With experts, copies of everything are no option.
+    EXPECT_EQ(notes("torchtitan", "dp=4; edp=2 ep=2"),
+              Notes{"dp=4: torchtitan shards the parameters over these ranks"});
+    EXPECT_EQ(notes("olmo", "dp=4; edp=2 ep=2"), Notes{"dp=4: olmo shards the parameters over these ranks"});
+    EXPECT_EQ(notes("olmo", "dp=4"),
+              Notes{"dp=4: olmo shards the parameters over these ranks; to copy them, set "
+                    "dp_config's name to \"ddp\""});
+    EXPECT_EQ(notes("archon", "dp=4"), Notes{"dp=4: archon shards the parameters over these ranks"});
 }
 
 TEST(Convert, KeepsWhetherOlmoCoreCopiesOrShardsParameters) {

@@ -169,10 +169,7 @@ Framework olmo() {
         .roles = {"pp", "dp", "cp", "tp"},
         .why = {{"ep, edp, etp", experts},
                 {virtual_stages, "OLMo-core's schedules take their stages from the model's split points"}},
-        .notes =
-            {{"dp",
-              "OLMo-core shards the parameters if dp_config's name is \"fsdp\", and copies them if it is "
-              "\"ddp\""}},
+        .notes = {{"dp", "to copy them, set dp_config's name to \"ddp\""}},
         .version = "3.0.0"};
 }
 
