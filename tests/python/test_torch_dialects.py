@@ -53,25 +53,38 @@ def test_picotrons_manager_has_torchs_groups(tmp_path: Path) -> None:
     ranks(8, picotron, tmp_path)
 
 
-def one_is_missing(rank: int, size: int, store: str) -> str:
+def one_is_missing(rank: int, size: int, store: str, framework: str) -> str:
+    from rankmesh.megatron import parallel_state
     from rankmesh.picotron import process_group_manager as pgm
 
     second = datetime.timedelta(seconds=1)
     dist.init_process_group("gloo", store=dist.FileStore(store, size), rank=rank, world_size=size, timeout=second)
     if rank == 2:
         return ""
+    makes = {
+        "picotron": lambda: pgm.setup_process_group_manager(2, 1, 2, 1),
+        "megatron": lambda: parallel_state.initialize_model_parallel(2),  # whose groups have a timeout of 30 minutes
+    }
     with pytest.raises(rankmesh.Timeout) as caught:
-        pgm.setup_process_group_manager(2, 1, 2, 1)
+        makes[framework]()
     assert (caught.value.arrived, caught.value.missing) == ([0, 1, 3], [2])
     return str(caught.value)
 
 
-def test_a_missing_rank_is_named_after_the_timeout_of_the_default_group(tmp_path: Path) -> None:
-    texts = ranks(4, one_is_missing, tmp_path, str(tmp_path / "own"), initialised=False)
+@pytest.mark.parametrize(
+    ("framework", "said"),
+    [
+        ("picotron", "picotron: tp_size=2, cp_size=1, pp_size=2, dp_size=1"),
+        ("megatron", "megatron: tensor_model_parallel_size=2"),
+    ],
+)
+def test_a_missing_rank_is_named_after_the_timeout_of_the_default_group(
+    framework: str, said: str, tmp_path: Path
+) -> None:
+    texts = ranks(4, one_is_missing, tmp_path, str(tmp_path / "own"), framework, initialised=False)
     for rank in (0, 1, 3):
         assert texts[rank].startswith(f"the timeout of 1 s expired in init on rank {rank}: "), texts[rank]
-        said = "tp_size=2, cp_size=1, pp_size=2, dp_size=1"
-        assert texts[rank].endswith(f"missing rank 2; this rank says picotron: {said}")
+        assert texts[rank].endswith(f"missing rank 2; this rank says {said}")
 
 
 def timeout_on_the_backend(rank: int, size: int, store: str) -> None:

@@ -51,8 +51,8 @@ class NamedGroups:
     """This rank's process groups of a framework, on an initialised torch.distributed; compared before creation.
 
     `said` must be equal on all ranks; each rank lists its groups in one common order. `compared` is false if only
-    some ranks of the world create groups. Without `timeout`, that of the default group limits the comparison, and on
-    the backend `rankmesh` the groups too.
+    some ranks of the world create groups. The timeout of the default group limits the comparison, and on the backend
+    `rankmesh` the groups too if there is no `timeout`.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class NamedGroups:
         start = adopt()
         self._default = dist.get_backend()
         compared = compared and self._default != "fake"  # such a world is this process
-        patience = timeout or _groups.timeout_of(c10d._get_default_group()) or DEFAULT_TIMEOUT
+        patience = _groups.timeout_of(c10d._get_default_group()) or DEFAULT_TIMEOUT
 
         def where(_: Iterable[int]) -> str:
             return f"; this rank says {said}"
