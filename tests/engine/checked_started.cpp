@@ -293,6 +293,7 @@ TEST(Checked, TheEnvironmentTurnsItOnAndWhatIsNoModeIsRefused) {
             text = error.what();
         }
         unsetenv("RANKMESH_CHECK");
+        EXPECT_NE(text.find("is not the same on all its ranks"), text.npos) << text;
         return text.find("; nothing was sent") != text.npos;
     };
     EXPECT_TRUE(mode("1", {}));

@@ -363,13 +363,15 @@ std::shared_ptr<const Failure> SharedGroup::compare(const Round& round, const La
             }
         return nullptr;
     }
-    auto classes = std::map<std::string, std::vector<int>>{};
+    auto calls = std::vector<DifferingCall>{};
     for (std::size_t p = 0; p < ranks_.size(); ++p) {
         const auto& call = round.entries[p]->call;
-        classes[to_string(Agreed::of(call), call.unit)].push_back(ranks_[p]);
+        const auto text = to_string(Agreed::of(call), call.unit);
+        auto known = std::ranges::find(calls, text, &DifferingCall::text);
+        if (known == calls.end()) known = calls.insert(known, {text, {}, 0});
+        known->ranks.push_back(ranks_[p]);
+        ++known->count;
     }
-    auto calls = std::vector<DifferingCall>{};
-    for (const auto& [text, ranks] : classes) calls.push_back({text, ranks, ranks.size()});
     return std::make_shared<Failure>(differing_calls(first.number, label, std::move(calls)));
 }
 
