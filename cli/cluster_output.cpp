@@ -49,10 +49,12 @@ std::string verdict_text(const Cluster& cluster, const ClusterReport::Rule& rule
 
 /// Returns a sentence for each axis without a default rule. `--keep` replaces the default rules, so it
 /// repeats them.
-std::vector<std::string> unchecked(const Cluster& cluster, const ClusterReport& report) {
+std::vector<std::string> unchecked(const Cluster& cluster, const Mesh& mesh, const ClusterReport& report) {
     auto lines = std::vector<std::string>{};
-    if (report.fits() && report.rules.empty() && report.unruled.empty())
-        if (const auto level = fastest_level(cluster))
+    const auto is_known = [&](const char* axis) { return mesh.find(axis).has_value(); };
+    if (report.fits() && report.rules.empty() && mesh.axis_count() > 1 && !is_known("tp") &&
+        !is_known("cp") && !is_known("ep"))
+        if (const auto level = fastest_level(cluster); level && cluster.unit_count(*level) > 1)
             lines.push_back(
                 fmt::format("no axis is checked, because none is named tp, cp or ep; to check one, "
                             "add --keep AXIS:{}",
@@ -239,11 +241,11 @@ void print_report(const Cluster& cluster, const Topology& topology, const Cluste
                        : fmt::format("{} on {}: rank {} has no device", detail::counted(report.ranks, "rank"),
                                      detail::counted(report.devices, "device"), report.last_rank));
     for (const auto& rule : report.rules) line(rule.holds(), of_cluster_output::verdict_text(cluster, rule));
-    for (const auto& text : of_cluster_output::unchecked(cluster, report))
+    const auto& mesh = std::visit([](const auto& known) -> const Mesh& { return mesh_of(known); }, topology);
+    for (const auto& text : of_cluster_output::unchecked(cluster, mesh, report))
         output.print("{}\n", folded(text, 3, width));
     if (!report.costs.empty()) of_cluster_output::print_costs(cluster, report, output);
     if (!explain) return;
-    const auto& mesh = std::visit([](const auto& known) -> const Mesh& { return mesh_of(known); }, topology);
     for (const auto& rule : report.rules)
         output.print(
             "\n{}\n",
@@ -256,8 +258,10 @@ void print_broken_rules(const Cluster& cluster, const Topology& topology, Output
     const auto report = std::visit([&](const auto& known) { return check_on(cluster, known); }, topology);
     if (report.right()) return;
     const auto width = static_cast<std::size_t>(terminal_width());
+    const auto fits = [](const auto& rule) { return rule.holds() || rule.divides; };
+    const auto helps = report.devices > report.ranks && std::ranges::all_of(report.rules, fits);
     output.print("\nrankmesh check refuses this mesh{}:\n",
-                 report.devices > report.ranks ? "; give only the nodes that the job needs" : "");
+                 helps ? "; give only the nodes that the job needs" : "");
     for (const auto& rule : report.rules)
         if (!rule.holds())
             output.print("{}\n", folded("NO " + of_cluster_output::verdict_text(cluster, rule), 3, width));

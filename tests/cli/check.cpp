@@ -55,8 +55,8 @@ TEST(CheckSubcommand, SaysWhatEachEngineNeeds) {
               "\n"
               "mpi  ok 4 communicators; no limit is known\n"
               "gloo ok 22 connections, each a file descriptor; the limit on this host is 20000\n"
-              "nccl ok 5 communicators, one of all ranks, from 1 unique id; join logs how much\n"
-              "        memory they take\n");
+              "nccl ok 5 communicators, one of all ranks, from 1 unique id; the program logs\n"
+              "        their memory at join\n");
 }
 
 TEST(CheckSubcommand, TakesNoMoreForAMillionRanks) {
@@ -187,6 +187,9 @@ TEST(CheckSubcommand, SaysWhyARuleCannotHold) {
     expect_said(text("'data=4 tensor=4' --on 'node:4 gpu:4'"),
                 "\nno axis is checked, because none is named tp, cp or ep; to check one, add --keep "
                 "AXIS:node\n");
+    for (const auto* checked : {"'dp=4 tp=1' --on 'node:4 gpu:4'", "'data=4' --on 'node:4 gpu:4'",
+                                "'data=2 tensor=2' --on 'node:1 gpu:4'"})
+        EXPECT_EQ(text(checked).find("no axis is checked"), std::string::npos) << checked;
     expect_said(text("'dp=4 tp=4' --on 'node:5 gpu:4'"), "\nok 16 ranks on 20 devices, 4 idle\n");
     const auto outside = check("'dp=4 tp=4' --on 'node:3 gpu:4'");
     expect_said(outside.output, "\nNO 16 ranks on 12 devices: rank 15 has no device\n");
