@@ -261,16 +261,18 @@ namespace of_slurm {
 /// The values of variables, and the lines that have them.
 using Variables = std::map<std::string, std::pair<std::string, int>, std::less<>>;
 
-/// Refuses a start that gives consecutive ranks to different nodes.
+/// Refuses a start that may give consecutive ranks to different nodes.
 void check_distribution(const Text& text, const Variables& variables, const Cluster::Level& node) {
     const auto found = variables.find("SLURM_DISTRIBUTION");
     const auto shares = [](const auto& unit) { return unit.count > 1; };
-    if (found == variables.end() || !found->second.first.starts_with("cyclic") || node.units.size() == 1 ||
-        std::ranges::none_of(node.units, shares))
+    if (found == variables.end() || node.units.size() == 1 || std::ranges::none_of(node.units, shares))
         return;
-    text.fail(found->second.second, cat("SLURM_DISTRIBUTION is ", in_quotes(found->second.first),
-                                        ", which gives consecutive ranks to different nodes; start with srun "
-                                        "--distribution=block, and leave the variable out"));
+    for (const auto* other : {"cyclic", "plane", "arbitrary"})
+        if (found->second.first.starts_with(other))
+            text.fail(found->second.second,
+                      cat("SLURM_DISTRIBUTION is ", in_quotes(found->second.first),
+                          ", so consecutive ranks may be on different nodes; start with srun "
+                          "--distribution=block, and unset SLURM_DISTRIBUTION"));
 }
 
 /// One task on each node is a launcher, such as torchrun, that starts a rank for each GPU.
@@ -279,8 +281,8 @@ void count_gpus(const Text& text, const Variables& variables, Cluster::Level& no
     const auto is_one = [](const auto& unit) { return unit.count == 1; };
     if (found == variables.end() || !std::ranges::all_of(node.units, is_one)) return;
     const auto& [value, line] = found->second;
-    const auto gpus = number_of(text, line, value, "SLURM_GPUS_ON_NODE", 1);
-    for (auto& unit : node.units) unit.count = gpus;
+    const auto gpus = number_of(text, line, value, "SLURM_GPUS_ON_NODE", 0);
+    for (auto& unit : node.units) unit.count = std::max(gpus, 1);
 }
 
 }  // namespace of_slurm
