@@ -422,7 +422,11 @@ void add_roots(const Evidence& evidence, const Standing& standing, const std::se
                                                : places.ranks(std::vector(lost.begin(), lost.end())),
                                 ": ", lost.size() == 1 ? "its process has" : "their processes have",
                                 " ended or cannot be reached");
-        else if (!unread && reports.empty())
+        auto unknown = std::vector<int>{};
+        std::ranges::set_difference(absent, lost, std::back_inserter(unknown));
+        if (!lost_by.empty() && !unknown.empty())
+            finding.text += cat("; no record says why that of ", places.ranks(unknown), " is missing");
+        else if (lost_by.empty() && !unread && reports.empty())
             finding.text += is_one ? ": it died before it could write one, or the record is not here"
                                    : ": they died before they could write them, or the records are not here";
         if (held > 0)
