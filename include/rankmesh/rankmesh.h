@@ -253,8 +253,9 @@ RANKMESH_C_API rankmesh_error rankmesh_world_engine(const rankmesh_world* world,
 /// The name of this process's host.
 RANKMESH_C_API rankmesh_error rankmesh_world_host(const rankmesh_world* world, char* host, size_t size,
                                                   size_t* needed);
-/// This rank's index among the ranks on its host, from 0, and their number.
+/// This rank's index among the ranks on its host, from 0.
 RANKMESH_C_API rankmesh_error rankmesh_world_local_rank(const rankmesh_world* world, int* rank);
+/// The number of ranks on this rank's host.
 RANKMESH_C_API rankmesh_error rankmesh_world_local_size(const rankmesh_world* world, int* size);
 
 // --- plans and members
@@ -576,8 +577,8 @@ RANKMESH_C_API rankmesh_error rankmesh_monitored_barrier(rankmesh_communicator* 
 
 // --- messages between two ranks
 
-/// Sends `in` to group rank `to`, which must call rankmesh_recv with the same count and tag. Tags are 0 to
-/// 16383.
+/// Sends `in` to group rank `to`, which must call rankmesh_recv with the same count and tag, a number
+/// from 0 to 16383.
 RANKMESH_C_API rankmesh_error rankmesh_send(rankmesh_communicator* communicator, const void* in, size_t count,
                                             rankmesh_dtype dtype, int to, int tag,
                                             rankmesh_pending** pending);

@@ -168,9 +168,13 @@ def members_of(compound):
 def section(rows, level):
     lines = []
     bare = []
+    has_fields = any(members[0].get("kind") == "variable" and described(members[0]) for _, members in rows)
     for name, members in rows:
         text = described(members[0])
         code = [declaration(member) for member in members]
+        if not text and members[0].get("kind") == "variable" and has_fields:
+            lines += [f"- `{each}`" for each in code]  # in the order of memory
+            continue
         if not text and members[0].get("kind") != "enum":
             bare += code
             continue
