@@ -147,7 +147,7 @@ void print_reasons(const plan::Answer& answer, Output& output) {
                         help.how.empty() ? "" : ", with ", help.how));
     say(
         fmt::format("looked at: {} meshes with {} layouts of even stages, and more with uneven stages or "
-                    "partial recomputation; step times were computed for {}, and bounds exclude the others",
+                    "partial recomputation; step times were computed for {}, and the others cannot be faster",
                     answer.found->meshes, answer.found->layouts, answer.found->evaluated));
 }
 

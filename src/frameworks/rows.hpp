@@ -27,8 +27,7 @@ struct Setting {
     std::string name;
     Value otherwise = 1;    ///< its default; a number without one must be given
     std::string axis = {};  ///< the axis whose size it is, or the axes, by spaces, of which it is the product
-    std::string flag = {};  ///< its names on the framework's command line, where they are others; the first
-                            ///< is written
+    std::string flag = {};  ///< its names on a command line, by spaces, if they differ; the first is written
     Type type = Type::number;
     bool apart = false;  ///< not an argument of the original's function; of an option: given by its name only
     std::string doc = {};          ///< one sentence

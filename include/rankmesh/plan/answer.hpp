@@ -67,7 +67,8 @@ struct Answer {
     std::optional<FrameworkSettings> settings = {};
     /// Returns the best layout, or the explained layout; nullptr if no layout fits.
     const Planned* planned() const;
-    /// Returns the fastest layout to serve that fits, nullptr if none does; the explained one, fits it or not.
+    /// Returns the fastest layout to serve, nullptr if none fits; or the explained one, also if it does not
+    /// fit.
     const Served* served() const;
     /// Returns whether a layout fits: the best, or the explained one.
     bool fits() const;

@@ -103,8 +103,9 @@ void bind_place(nb::module_& m) {
             "The device of each position; the last axis varies fastest.")
         .def_prop_ro(
             "search", [](const PlacedBytes& self) { return std::string(to_string(self.search)); },
-            "Which placements were compared: 'all': no placement is better; 'strided': no mesh whose strides "
-            "fit the units is better; 'some': the best of some placements.")
+            "Which placements were compared: 'all': no placement is better; 'strided': no regular "
+            "order is better, in which strides and unit sizes divide each other; 'some': the best of some "
+            "placements.")
         .def("__str__",
              [](const PlacedBytes& self) {
                  auto text = report::text_of(self, self.bytes);

@@ -19,7 +19,7 @@ EngineNeed need_of_nccl(const JoinCost& cost) {
     auto text = counted(cost.communicators + root, "communicator");
     if (root > 0)
         append(text, cat(", one of all ranks, from ", counted(ids, "unique id"),
-                         "; join logs how much memory they take"));
+                         "; the program logs their memory at join"));
     return {.engine = "nccl",
             .text = text,
             .amounts = {{.of = "communicators", .count = cost.communicators + root, .outside = root},
