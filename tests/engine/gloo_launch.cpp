@@ -58,6 +58,16 @@ TEST(GlooTorchrun, ItsVariablesAndAFolderAreEnough) {
     expect_says(outcome, 1,
                 "[rank 1] rendezvous: rank 1 (RANK) of 2 (WORLD_SIZE), store '" + store +
                     "' (RANKMESH_STORE), job 'run7.0' (TORCHELASTIC_RUN_ID), on 127.0.0.1\n");
+    // It is the inner launcher where another one has started it.
+    auto inside = torchrun(2);
+    for (const auto* rank : {"OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK", "SLURM_PROCID"})
+        inside[rank] = "0";
+    for (const auto* size : {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS"}) inside[size] = "1";
+    inside["PMIX_NAMESPACE"] = "outer";
+    const auto inner = gloo_job(not_ours + program("log"), 2, -1, store, inside);
+    EXPECT_EQ(inner.exit_codes, all_well) << inner.all();
+    expect_says(inner, 1,
+                "rank 1 (RANK) of 2 (WORLD_SIZE), store '" + store + "' (RANKMESH_STORE), job 'run7.2'");
     // What torchrun starts again has a number of its own.
     EXPECT_EQ(gloo_job(not_ours + program("well"), 2, -1, store, torchrun(1)).exit_codes, all_well);
     expect_says(gloo_job(not_ours + program("well"), 2, -1, store, torchrun(1)), 0,

@@ -365,11 +365,28 @@ void GlooChannel::finish_messages(Ticket& ticket) {
         }
 }
 
+/// Notes whose message the ticket awaits first, for a wait that expires before anybody waits for it; false if
+/// nothing of it was posted to Gloo.
+bool GlooChannel::await_first(Ticket& ticket) {
+    const auto posted =
+        std::ranges::find_if(ticket.started, [](const Started& started) { return !started.halves.empty(); });
+    if (posted == ticket.started.end()) return false;
+    auto none = -1;
+    if (is_point_to_point(posted->call.operation))
+        ticket.awaited.compare_exchange_strong(none, posted->halves.front().group_rank);
+    return true;
+}
+
 void GlooChannel::wait(std::uint64_t number, const Label& label, Duration timeout) {
     const auto found = tickets_.find(number);
     auto& ticket = *found->second;
     const auto& first = ticket.started.front();
-    monitor_->wait_for({.call = &first.call, .label = &label, .number = first.number, .timeout = timeout});
+    if (!ticket.defers) await_first(ticket);
+    monitor_->wait_for({.call = &first.call,
+                        .label = &label,
+                        .number = first.number,
+                        .awaited = ticket.awaited,
+                        .timeout = timeout});
     ticket.waited = true;
     try {
         if (ticket.defers) await_posted(ticket);
@@ -403,12 +420,8 @@ bool GlooChannel::done(std::uint64_t number) {
         if (!monitor_->is_broken()) post_announced();
         if (ticket.unposted > 0) return monitor_->is_broken();
     }
-    const auto posted =
-        std::ranges::find_if(ticket.started, [](const Started& started) { return !started.halves.empty(); });
     // Gloo has no test for completion: a thread waits for the message.
-    if (posted != ticket.started.end() && !ticket.watcher.joinable()) {
-        // A wait that expires before that thread runs names this rank, too.
-        if (is_point_to_point(posted->call.operation)) ticket.awaited = posted->halves.front().group_rank;
+    if (await_first(ticket) && !ticket.watcher.joinable()) {
         monitor_->change([&] { ++ticket.open; });
         ticket.watcher = std::thread([this, &ticket] {
             auto failed = false;

@@ -95,6 +95,7 @@ private:
     void receive_announced();
     void withdraw(Ticket& ticket);
     void finish_messages(Ticket& ticket);
+    static bool await_first(Ticket& ticket);
     void work();
     [[noreturn]] void fail_with(const std::string& text, const Label& label);
     int rank() const { return ranks_[static_cast<std::size_t>(group_rank_)]; }
