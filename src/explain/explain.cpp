@@ -48,7 +48,7 @@ std::vector<std::string> errors_of(const Evidence& evidence) {
         if (texts.size() == most_errors) break;
         const auto& [ranks, error] = said;
         texts.push_back(cat(evidence.places().ranks(ranks), ranks.size() == 1 ? " reports " : " report ",
-                            excerpt(reason), error.empty() ? "" : cat(": ", excerpt(error, 400))));
+                            excerpt(reason), error.empty() ? "" : cat(": ", error_text(error, 400))));
     }
     return texts;
 }

@@ -316,9 +316,9 @@ std::set<int> add_unfinished(const Evidence& evidence, const Standing& standing,
         if (told != ranks.end()) {
             finding.kind = Finding::Kind::calls_differ;
             finding.ranks = evidence.record(*told)->differ;
-            finding.text =
-                cat(evidence.text(entry), " differs in what records do not have; ",
-                    evidence.places().rank(*told), " reports: ", excerpt(evidence.record(*told)->error, 400));
+            finding.text = cat(evidence.text(entry), " differs in what records do not have; ",
+                               evidence.places().rank(*told),
+                               " reports: ", error_text(evidence.record(*told)->error, 400));
         } else if (culprits.empty()) {
             say_that_none_ends(evidence, entry, finding);
         } else {
@@ -440,7 +440,7 @@ void add_roots(const Evidence& evidence, const Standing& standing, const std::se
         auto finding = start(Finding::Kind::left, {rank});
         finding.text = cat(places.rank(rank), " left",
                            record.reason.empty() ? "" : cat(", reason ", excerpt(record.reason)),
-                           record.error.empty() ? "" : cat(": ", excerpt(record.error, 300)));
+                           record.error.empty() ? "" : cat(": ", error_text(record.error, 300)));
         add_waits(finding, {rank});
         behind.erase(rank);
         findings.push_back(std::move(finding));

@@ -124,4 +124,13 @@ std::string text_of(const Deadlock& deadlock, const Places& places) {
     return text + (deadlock.is_cycle ? "" : ", whose list ends without it");
 }
 
+std::string error_text(std::string_view error, std::size_t most) {
+    auto text = std::string{};
+    for (auto c : error) {
+        if (c == '\n') c = ' ';
+        if (c != ' ' || !text.ends_with(' ')) text += c;
+    }
+    return excerpt(text, most);
+}
+
 }  // namespace rankmesh::detail::explaining

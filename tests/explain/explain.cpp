@@ -128,6 +128,19 @@ TEST(Explain, DoubtsUnfinishedAndUnevenCallsInARunThatReportsNothing) {
               std::vector<std::string>{"rank-2.2.json is of rank 2 as rank-2.json is, and is left out"});
 }
 
+TEST(Explain, QuotesAnErrorOfSeveralLinesOnOne) {
+    auto job = RecordedJob(Mesh{{"dp", 2}});
+    job.all({{"dp"}});
+    job.run();
+    auto records = records_of(job);
+    records[1].reason = "exception";
+    records[1].error = "plans differ:\n  rank 0: dp=2\n  rank 1: dp=1";
+    const auto said = explain(records);
+    ASSERT_EQ(said.findings.size(), 1U);
+    EXPECT_NE(said.findings[0].text.find("plans differ: rank 0: dp=2 rank 1: dp=1"), std::string::npos)
+        << said.findings[0].text;
+}
+
 TEST(Explain, OfRanksWithoutARecord_CallsLostOnlyThoseThatAPeerLost) {
     auto job = RecordedJob(Mesh{{"dp", 2}, {"tp", 2}});
     job.all({{"dp", "tp"}});
