@@ -267,6 +267,7 @@ def wrong(rank: int, size: int) -> dict[str, str]:
         "differs": ({"w": mine}, {"w": w if rank == 0 else Sharding("tp=2", (4, 2))}, {"from_": {"w": w}}),
         "left out": ({"w": part} if rank == 0 else {}, {"w": w}, {}),
         "not wanted": ({"w": part}, {"w": w} if rank == 0 else {}, {}),
+        "first": ({"w": part}, {"w": w} if rank == 1 else {}, {}),
         "staging": ({"w": mine}, {"w": w}, {"from_": {"w": w}, "staging": 64 + 64 * rank}),
         "plain": ({"w": mine}, {"w": w}, {}),
         "not a tensor": ({"step": 3}, {}, {}),
@@ -312,6 +313,9 @@ def test_reshard_raises_on_all_ranks_before_data_moves(tmp_path: Path) -> None:
         text = f"rank 1 leaves out 'w', which rank 0 states; pass it in {word} on every rank of its mesh"
         assert one[name] == text
         assert zero[name] == f"reshard failed on ranks {{1}} before data moved: rank 1: {text}"
+    first = "rank 0 leaves out 'w', which rank 1 states; pass it in to on every rank of its mesh"
+    assert one["first"] == first
+    assert zero["first"] == f"reshard failed on ranks {{1}} before data moved: rank 1: {first}"
     assert one["staging"] == "ranks called reshard with different values of staging: [64, 128]; pass one on all ranks"
     assert zero["plain"] == (
         "'w' is a plain tensor, and the state dict does not say which ranks hold it: it has no DTensor; state it in "
