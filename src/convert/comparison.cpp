@@ -46,7 +46,7 @@ std::string difference(const Mesh& from, const Mesh& to, std::string_view axis,
         const auto there = to.group(moved(group.front()), axis);
         for (auto rank : group)
             if (!there.contains(moved(rank)))
-                return cat("its groups differ: ", to_string(group), " here, ", to_string(there), " there");
+                return cat("its groups differ: ", to_string(group), " before, ", to_string(there), " after");
     }
     return {};
 }

@@ -122,13 +122,14 @@ Expressed express(const Framework& to, const Arrangement& arrangement, bool call
             expressed.notes.push_back(cat(name, "=", asked.dense().size(name), ": ", note));
     if (dp > 1 && dp == data_size(asked.dense()) && shards > 1) {
         const auto own = text_of("dp", to.notes);
-        const auto remedy = asked.experts() ? std::string{}
-                            : !own.empty()  ? cat("; ", own)
+        const auto remedy = asked.experts() || size_of(asked.dense(), "cp") > 1 ? std::string{}
+                            : !own.empty()                                      ? cat("; ", own)
                             : expressed.back->dense().find("dp_replicate")
                                 ? cat("; to copy them, set its replicas to ", dp, " and its shards to 1")
                                 : "";
         expressed.notes.push_back(
-            cat("dp=", dp, ": ", to.name, " shards the parameters over these ranks", remedy));
+            cat("dp=", dp, ": ", to.name, " shards the parameters over ",
+                shards < dp ? cat("groups of ", shards, " of these ranks") : "these ranks", remedy));
     }
     expressed.comparison = compare(without_unasked(asked, to, *expressed.back), *expressed.back, why);
     if (to.write_call && !call && expressed.comparison.moved > 0)

@@ -41,8 +41,8 @@ struct Framework {
     /// The reason why other axes and settings cannot be written, by their names, such as `ep, etp`; else it
     /// "has no setting for it".
     std::map<std::string_view, std::string_view> why = {};
-    /// What a program must do itself for axes that can be written, by their names; of dp: to copy parameters
-    /// that this framework shards.
+    /// What a program must do itself for axes that can be written, by their names. The text of dp says how to
+    /// copy parameters, which this framework shards.
     std::map<std::string_view, std::string_view> notes = {};
     /// Writes what the framework's function is called with, where that can say more than its settings.
     std::function<Document(const Arrangement& arrangement)> write_call = {};

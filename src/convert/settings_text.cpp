@@ -166,8 +166,9 @@ Json parse_flags(const std::vector<std::string>& words, Limits& limits) {
     for (const auto& word : words) {
         const auto is_short =
             word.size() > 1 && word[0] == '-' && std::isalpha(static_cast<unsigned char>(word[1])) != 0;
-        if (is_short && word.find('=') > 4 && word.size() > 4)  // the longest of vLLM's are like -pcp
-            throw UsageError(cat(in_quotes(word), " is not a flag; flags have two dashes: -", excerpt(word)));
+        if (is_short && word.substr(0, word.find_first_of(".=")).size() > 4)  // vLLM's longest are like -pcp
+            throw UsageError(
+                cat(in_quotes(word), " is no short flag; long flags have two dashes: -", excerpt(word)));
         if (is_short || word.starts_with("--")) {
             const auto equals = word.find('=');
             name = plain_name(word.substr(0, equals));

@@ -208,6 +208,8 @@ TEST(Settings, SayWhatIsWrongWithThem) {
     expect_misuse(pico + "tp_size=", "the setting 'tp_size' has no value; write tp_size=VALUE");
     expect_misuse(pico + "-- -tp 4",
                   "picotron has no setting '--tp' that places ranks; did you mean '--tp-size'?");
+    expect_misuse(pico + "-- -tp-size 4",
+                  "'-tp-size' is no short flag; long flags have two dashes: --tp-size");
     expect_misuse("--from vllm --to sglang -- -tp 4 --tensor-parallel-size 2",
                   "--tensor-parallel-size and --tp differ; say it once");
     expect_misuse("--from megatron --to picotron -- --world-size",

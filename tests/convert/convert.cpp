@@ -249,7 +249,7 @@ TEST(Convert, WritesOnlySettingsThatTorchtitanStillHas) {
         what.push_back(loss["what"].get<std::string>() + ": " + loss["why"].get<std::string>());
     EXPECT_EQ(what, (std::vector<std::string>{
                         "etp=2: torchtitan 0.3.0 has no tensor parallelism of experts; give etp=1",
-                        "edp=2: edp becomes 4", "ep=2: its groups differ: {0, 2} here, {0, 1} there"}));
+                        "edp=2: edp becomes 4", "ep=2: its groups differ: {0, 2} before, {0, 1} after"}));
     const auto kept = convert("rankmesh", "torchtitan", "dp=4 tp=2; edp=4 ep=2 etp=1", 8);
     EXPECT_EQ(kept["settings"]["parallelism"]["expert_parallel_degree"], 2);
     EXPECT_EQ(kept["lost"], Json::array());
@@ -349,12 +349,13 @@ TEST(Convert, ReadsTheShortFlagsOfServers) {
     const auto text = [](const char* from, const char* to, const std::vector<std::string>& words) {
         return *rankmesh::convert(from, to, words).text;
     };
-    EXPECT_EQ(
-        text("vllm", "vllm", {"-tp", "4", "-pp=2", "-dp", "2", "-pcp", "2", "-dcp", "2", "-ep", "-q", "awq"}),
-        text("vllm", "vllm",
-             {"--tensor-parallel-size", "4", "--pipeline-parallel-size", "2", "--data-parallel-size", "2",
-              "--prefill-context-parallel-size", "2", "--decode-context-parallel-size", "2",
-              "--enable-expert-parallel"}));
+    EXPECT_EQ(text("vllm", "vllm",
+                   {"-tp", "4", "-pp=2", "-dp", "2", "-pcp", "2", "-dcp", "2", "-ep", "-q", "awq",
+                    "-cc.mode=3", "-O.level=3"}),
+              text("vllm", "vllm",
+                   {"--tensor-parallel-size", "4", "--pipeline-parallel-size", "2", "--data-parallel-size",
+                    "2", "--prefill-context-parallel-size", "2", "--decode-context-parallel-size", "2",
+                    "--enable-expert-parallel"}));
     EXPECT_EQ(text("sglang", "sglang", {"--tp", "4", "--ep", "2"}),
               text("sglang", "sglang", {"--tensor-parallel-size", "4", "--expert-parallel-size", "2"}));
 }
@@ -387,7 +388,10 @@ TEST(Convert, NotesWhereParametersAreShardedThatTheSettingsDoNotShard) {
     // With experts, copies of everything are no option.
     EXPECT_EQ(notes("torchtitan", "dp=4; edp=2 ep=2"),
               Notes{"dp=4: torchtitan shards the parameters over these ranks"});
-    EXPECT_EQ(notes("olmo", "dp=4; edp=2 ep=2"), Notes{"dp=4: olmo shards the parameters over these ranks"});
+    EXPECT_EQ(notes("torchtitan", "dp=4 cp=2"),
+              Notes{"dp=4: torchtitan shards the parameters over these ranks"});
+    EXPECT_EQ(notes("olmo", "dp=4; edp=2 ep=2"),
+              Notes{"dp=4: olmo shards the parameters over groups of 2 of these ranks"});
     EXPECT_EQ(notes("olmo", "dp=4"),
               Notes{"dp=4: olmo shards the parameters over these ranks; to copy them, set "
                     "dp_config's name to \"ddp\""});
