@@ -258,10 +258,7 @@ void print_broken_rules(const Cluster& cluster, const Topology& topology, Output
     const auto report = std::visit([&](const auto& known) { return check_on(cluster, known); }, topology);
     if (report.right()) return;
     const auto width = static_cast<std::size_t>(terminal_width());
-    const auto fits = [](const auto& rule) { return rule.holds() || rule.divides; };
-    const auto helps = report.devices > report.ranks && std::ranges::all_of(report.rules, fits);
-    output.print("\nrankmesh check refuses this mesh{}:\n",
-                 helps ? "; give only the nodes that the job needs" : "");
+    output.print("\nrankmesh check refuses this mesh:\n");
     for (const auto& rule : report.rules)
         if (!rule.holds())
             output.print("{}\n", folded("NO " + of_cluster_output::verdict_text(cluster, rule), 3, width));

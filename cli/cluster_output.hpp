@@ -28,7 +28,7 @@ struct OnCluster {
 
 void print_report(const Cluster& cluster, const Topology& topology, const ClusterReport& report, bool explain,
                   Output& output);
-/// Prints the default rules that a placed mesh breaks, with what to do; nothing if all hold.
+/// Prints the default rules that a placed mesh breaks; nothing if all hold.
 void print_broken_rules(const Cluster& cluster, const Topology& topology, Output& output);
 Json json_of(const Cluster& cluster, const ClusterReport& report);
 
