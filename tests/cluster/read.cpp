@@ -96,7 +96,8 @@ TEST(ClusterFiles, VariablesOfSlurm_WhenEachNodeHasOneTask_CountItsGpus) {
     EXPECT_EQ(seen("4(x2)", "SLURM_GPUS_ON_NODE=8\n"), "node[a1-a2]:4");
     EXPECT_EQ(seen("1(x2)", ""), "node[a1-a2]:1");
     EXPECT_EQ(seen("1(x2)", "SLURM_GPUS_ON_NODE=0\n"), "node[a1-a2]:1");
-    for (const auto* other : {"cyclic", "plane", "arbitrary"})
+    EXPECT_EQ(seen("4(x2)", "SLURM_DISTRIBUTION=plane\nSLURM_DIST_PLANESIZE=4\n"), "node[a1-a2]:4");
+    for (const auto* other : {"cyclic", "plane", "plane\nSLURM_DIST_PLANESIZE=2", "arbitrary"})
         EXPECT_THROW(seen("4(x2)", std::string("SLURM_DISTRIBUTION=") + other + "\n"), UsageError) << other;
     EXPECT_EQ(seen("4(x2)", "SLURM_DISTRIBUTION=block:cyclic\n"), "node[a1-a2]:4");
     EXPECT_EQ(seen("1(x2)", "SLURM_DISTRIBUTION=cyclic\n"), "node[a1-a2]:1");
@@ -167,7 +168,7 @@ TEST(ClusterFiles, AnErrorHasTheFileAndTheLine) {
         {"", "SLURM_JOB_NODELIST=a[1-2]\nSLURM_TASKS_PER_NODE=1(x2)\nSLURM_GPUS_ON_NODE=all\n",
          "f:3: SLURM_GPUS_ON_NODE is 'all', which is not a whole number of 0 or more"},
         {"", "SLURM_JOB_NODELIST=a[1-2]\nSLURM_TASKS_PER_NODE=8(x2)\nSLURM_DISTRIBUTION=cyclic:block\n",
-         "f:3: SLURM_DISTRIBUTION is 'cyclic:block', so consecutive ranks may be on different nodes; start "
+         "f:3: SLURM_DISTRIBUTION is 'cyclic:block', so ranks may not fill one node after the other; start "
          "with "
          "srun --distribution=block, and unset SLURM_DISTRIBUTION"},
         {"", "SwitchName=a Switches=b\nSwitchName=b Switches=a\n",

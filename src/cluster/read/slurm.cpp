@@ -261,18 +261,23 @@ namespace of_slurm {
 /// The values of variables, and the lines that have them.
 using Variables = std::map<std::string, std::pair<std::string, int>, std::less<>>;
 
-/// Refuses a start that may give consecutive ranks to different nodes.
+/// Refuses a start whose ranks do not fill one node after the other.
 void check_distribution(const Text& text, const Variables& variables, const Cluster::Level& node) {
     const auto found = variables.find("SLURM_DISTRIBUTION");
     const auto shares = [](const auto& unit) { return unit.count > 1; };
     if (found == variables.end() || node.units.size() == 1 || std::ranges::none_of(node.units, shares))
         return;
+    const auto& [value, line] = found->second;
+    const auto plane = variables.find("SLURM_DIST_PLANESIZE");
+    const auto is_filled = [&](const auto& unit) {
+        return plane != variables.end() && plane->second.first == std::to_string(unit.count);
+    };
+    if (value.starts_with("plane") && std::ranges::all_of(node.units, is_filled)) return;
     for (const auto* other : {"cyclic", "plane", "arbitrary"})
-        if (found->second.first.starts_with(other))
-            text.fail(found->second.second,
-                      cat("SLURM_DISTRIBUTION is ", in_quotes(found->second.first),
-                          ", so consecutive ranks may be on different nodes; start with srun "
-                          "--distribution=block, and unset SLURM_DISTRIBUTION"));
+        if (value.starts_with(other))
+            text.fail(line, cat("SLURM_DISTRIBUTION is ", in_quotes(value),
+                                ", so ranks may not fill one node after the other; start with srun "
+                                "--distribution=block, and unset SLURM_DISTRIBUTION"));
 }
 
 /// One task on each node is a launcher, such as torchrun, that starts a rank for each GPU.
