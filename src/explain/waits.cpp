@@ -423,9 +423,11 @@ void add_roots(const Evidence& evidence, const Standing& standing, const std::se
                                 ": ", lost.size() == 1 ? "its process has" : "their processes have",
                                 " ended or cannot be reached");
         auto unknown = std::vector<int>{};
-        std::ranges::set_difference(absent, lost, std::back_inserter(unknown));
+        std::ranges::copy_if(absent, std::back_inserter(unknown), [&](int rank) {
+            return !lost.contains(rank) && !evidence.unread(rank) && evidence.reported(rank).first.empty();
+        });
         if (!lost_by.empty() && !unknown.empty())
-            finding.text += cat("; no record says why that of ", places.ranks(unknown), " is missing");
+            finding.text += cat("; no other rank reports what happened to ", places.ranks(unknown));
         else if (lost_by.empty() && !unread && reports.empty())
             finding.text += is_one ? ": it died before it could write one, or the record is not here"
                                    : ": they died before they could write them, or the records are not here";

@@ -151,8 +151,8 @@ TEST(Explain, OfRanksWithoutARecord_CallsLostOnlyThoseThatAPeerLost) {
     const auto text = explain(records).findings[0].text;
     EXPECT_EQ(
         text.find("ranks {2 (dp=1 tp=0), 3 (dp=1 tp=1)} left no record, and ranks {0 (dp=0 tp=0), 1 (dp=0 "
-                  "tp=1)} lost rank 2 (dp=1 tp=0): its process has ended or cannot be reached; no record "
-                  "says why that of rank 3 (dp=1 tp=1) is missing"),
+                  "tp=1)} lost rank 2 (dp=1 tp=0): its process has ended or cannot be reached; no "
+                  "other rank reports what happened to rank 3 (dp=1 tp=1)"),
         0U)
         << text;
 }
