@@ -9,19 +9,25 @@
 
 #include <rankmesh/engine/threads.hpp>
 
+#include "engine/access.hpp"
 #include "engine/environment.hpp"
+#include "engine/world_state.hpp"
 
 namespace rankmesh::detail {
 namespace {
 
-/// Prints the exception that is being handled.
-void print_exception(const std::string& who) noexcept {
+/// Prints the exception that is being handled, and writes it into the record.
+void print_exception(const std::string& who, Recorder* recorder = nullptr) noexcept {
+    const auto tell = [&](const char* what) {
+        std::fprintf(stderr, "%s: %s\n", who.c_str(), what);
+        if (recorder) recorder->program_failed(what);
+    };
     try {
         throw;
     } catch (const std::exception& error) {
-        std::fprintf(stderr, "%s: %s\n", who.c_str(), error.what());
+        tell(error.what());
     } catch (...) {
-        std::fprintf(stderr, "%s: an exception that is no std::exception\n", who.c_str());
+        tell("an exception that is no std::exception");
     }
 }
 
@@ -56,7 +62,8 @@ int run_in(World world, const std::function<int(World&)>& program, bool& printed
     try {
         return program(world);
     } catch (...) {
-        print_exception(rank_text(world.rank(), world.size()));
+        const auto& state = Access::state(world);
+        print_exception(rank_text(world.rank(), world.size()), state ? state->recorder().get() : nullptr);
         printed = true;
         throw;
     }

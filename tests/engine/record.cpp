@@ -399,6 +399,22 @@ TEST(FlightRecord, AFullDiskIsSaidAndNothingHalfWrittenStays) {
     EXPECT_TRUE(std::filesystem::is_empty(folder.path()));
 }
 
+TEST(FlightRecord, AnExceptionThatLeavesTheProgramIsInTheRecordOfItsRank) {
+    const auto folder = support::Folder();
+    const auto program = [](World& world) {
+        auto on = world.join({{"dp", rest}}).on("dp");
+        on.barrier();
+        if (world.rank() == 1) throw std::runtime_error("out of blocks");
+        on.barrier();
+    };
+    EXPECT_THROW(threads::run(3, program, {.record = folder.path()}), std::runtime_error);
+    const auto of = [&](int rank) { return json_of(cat(folder.path(), "/rank-", rank, ".json")); };
+    EXPECT_EQ(of(1)["reason"], "exception");
+    EXPECT_EQ(of(1)["error"], "out of blocks");
+    EXPECT_EQ(of(0)["reason"], "peer_lost");
+    EXPECT_EQ(of(2)["reason"], "peer_lost");
+}
+
 TEST(FlightRecord, ASignalThatTheProgramAskedForWritesTheRecordsOfAllRanks) {
     const auto folder = support::Folder();
     threads::run(3,

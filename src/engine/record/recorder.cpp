@@ -206,6 +206,13 @@ void Recorder::failed(RecordReason reason) noexcept {
     write_locked();
 }
 
+void Recorder::program_failed(std::string_view what) noexcept {
+    try {
+        failed({.reason = "exception", .error = std::string(what)});
+    } catch (...) {  // without memory there is no record
+    }
+}
+
 void Recorder::asked() noexcept {
     // All that wait ask, at nearly the same time.
     const auto now = coarse_now();

@@ -79,6 +79,8 @@ public:
     void failed(const std::exception_ptr& error, const std::vector<int>* roots) noexcept;
     /// The same for an error that ends the process and is not thrown.
     void failed(RecordReason reason) noexcept;
+    /// The same for an exception of the program that ends this rank.
+    void program_failed(std::string_view what) noexcept;
     /// Writes the record, since a peer waits for this rank longer than its timeout.
     void asked() noexcept;
     /// Writes the record for a signal, or before the process ends; keeps the reason of an error.

@@ -31,7 +31,10 @@ void run(int size, const std::function<void(World&)>& program, const WorldOption
         if (!first) first = errors[rank];
         job->left(rank);
         const auto why = detail::cat("rank ", rank, " failed", what.empty() ? "" : ": ", what);
-        if (const auto& state = detail::Access::state(world)) state->leave(why);
+        if (const auto& state = detail::Access::state(world)) {
+            state->recorder()->program_failed(what);
+            state->leave(why);
+        }
         // The program may have put a smaller or a larger world in its place.
         job->fail(rank, {.kind = detail::Failure::Kind::left, .why = why, .lost = {rank}});
     };
