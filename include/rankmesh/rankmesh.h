@@ -577,8 +577,8 @@ RANKMESH_C_API rankmesh_error rankmesh_monitored_barrier(rankmesh_communicator* 
 
 // --- messages between two ranks
 
-/// Sends `in` to group rank `to`, which must call rankmesh_recv with the same count and tag, a number
-/// from 0 to 16383.
+/// Sends `in` to group rank `to`, which must call rankmesh_recv with the same count and tag. A tag is
+/// a number from 0 to 16383.
 RANKMESH_C_API rankmesh_error rankmesh_send(rankmesh_communicator* communicator, const void* in, size_t count,
                                             rankmesh_dtype dtype, int to, int tag,
                                             rankmesh_pending** pending);

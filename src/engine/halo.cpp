@@ -124,7 +124,8 @@ void check(const Field& field, std::span<const std::string_view> axes, const Hal
         if (!axes[i].empty() && extent / 3 < options.width)
             throw UsageError(cat("halo of width ", options.width, " over '", axes[i], "': dimension ", i,
                                  " of the field has ", extent, " cells; it takes ", 3 * options.width,
-                                 " or more, ghost cells on both sides and as many of its own"));
+                                 " or more: ", options.width, " ghost on each side, and ", options.width,
+                                 " of its own"));
     }
 }
 

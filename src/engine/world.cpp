@@ -84,7 +84,7 @@ void detail::WorldState::check_listed(const std::vector<int>& ranks, const char*
         throw UsageError(cat(listed, ", which lists ", *twice, " twice"));
     if (!std::ranges::binary_search(sorted, rank()))
         throw UsageError(
-            cat(listed, " by rank ", rank(), ", which it leaves out; only its ranks call ", call));
+            cat(listed, " by rank ", rank(), ", which is not one of them; only they call ", call));
 }
 
 World::World(std::shared_ptr<detail::WorldState> state)

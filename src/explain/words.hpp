@@ -48,7 +48,7 @@ std::string ranks_that(std::size_t count, std::string_view one, std::string_view
 /// Returns the chain with coordinates.
 std::string text_of(const Deadlock& deadlock, const Places& places);
 
-/// An error of a record on one line, shortened to `most` bytes.
+/// Returns an error of a record on one line, shortened to `most` bytes.
 std::string error_text(std::string_view error, std::size_t most);
 
 }  // namespace rankmesh::detail::explaining

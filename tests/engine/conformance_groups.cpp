@@ -240,7 +240,7 @@ TEST(Conformance, AGroupThatCannotBeIsRefusedBeforeAnythingIsSent) {
         if (n > 1) {
             EXPECT_EQ(text_of([&] { me.group({(r + 1) % n}); }),
                       detail::cat("a group of the ranks {", (r + 1) % n, "} was asked for by rank ", r,
-                                  ", which it leaves out; only its ranks call group"));
+                                  ", which is not one of them; only they call group"));
         }
         EXPECT_EQ(text_of([&] { me.group({r}, {.timeout = std::chrono::seconds(0)}); }),
                   "a timeout of 0 s; it must be positive");

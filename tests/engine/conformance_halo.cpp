@@ -152,8 +152,8 @@ TEST(Halo, WhatCannotBeExchanged_IsRefusedInWords) {
         auto field = std::vector<double>(20);
         const auto view = strided(field.data(), {5, 4});
         EXPECT_EQ(text_of<UsageError>([&] { halo(me, view, {"x"}, {.width = 2}); }),
-                  "halo of width 2 over 'x': dimension 0 of the field has 5 cells; it takes 6 or more, ghost "
-                  "cells on both sides and as many of its own");
+                  "halo of width 2 over 'x': dimension 0 of the field has 5 cells; it takes 6 or more: 2 "
+                  "ghost on each side, and 2 of its own");
         EXPECT_EQ(text_of<UsageError>([&] { halo(me, view, {"x"}, {.width = 0}); }),
                   "halo of width 0; ghost cells have one layer or more");
         EXPECT_EQ(text_of<UsageError>([&] { start_halo(me, view, {"x"}, {.corners = true}).wait(); }),
@@ -166,8 +166,9 @@ TEST(Halo, WhatCannotBeExchanged_IsRefusedInWords) {
         EXPECT_EQ(text_of<UsageError>([&] {
                       halo(me, view, {"x", "w"});
                   }),
-                  detail::cat("mesh x=", world.size(),
-                              " has no axis, pick, separate communicator or set of local ranks named 'w'; it has x"));
+                  detail::cat(
+                      "mesh x=", world.size(),
+                      " has no axis, pick, separate communicator or set of local ranks named 'w'; it has x"));
         EXPECT_EQ(text_of<UsageError>([&] {
                       halo(me, strided(field.data(), {5, 4}, {4, 0}), {"x"});
                   }),

@@ -117,7 +117,7 @@ TEST(Conformance, AWorldOfRanksThatCannotBeIsRefused) {
         if (n > 1) {
             EXPECT_EQ(text_of<UsageError>([&] { world.sub({other}); }),
                       detail::cat("a world of the ranks {", other, "} was asked for by rank ", r,
-                                  ", which it leaves out; only its ranks call sub"));
+                                  ", which is not one of them; only they call sub"));
         }
         world.sub(first_ranks(n)).join({{"dp", rest}}).on("dp").barrier();
     });

@@ -759,6 +759,19 @@ TEST(Threads, CountsThatDifferBetweenGiverAndTakerAreHeardByAll) {
     EXPECT_EQ(heard, 6);
 }
 
+TEST(Threads, DifferingCalls_OfEquallyManyRanks_AreInTheOrderOfTheirRanks) {
+    const auto error = error_of<Disagreement>(2, [](World& world) {
+        auto on = world.join({{"dp", rest}}).on("dp");
+        auto x = std::vector<float>(world.rank() == 0 ? 3 : 2);
+        on.all_reduce(x);
+    });
+    EXPECT_STREQ(
+        error.what(),
+        "call number 1 on 'dp' of mesh dp=2, group {0, 1}, is not the same on all its ranks: all_reduce of 3 "
+        "f32 by sum on rank 0 [dp=0]; all_reduce of 2 f32 by sum on rank 1 [dp=1]");
+    EXPECT_EQ(error.ranks, std::vector<int>{1});
+}
+
 TEST(Threads, MembersThatNameDifferentRootsAllHearIt) {
     auto heard = std::atomic<int>{0};
     threads::run(3, [&](World& world) {
@@ -848,12 +861,11 @@ TEST(Threads, ErrorsOfMessages_NameTheWorldRankBesideTheGroupRank) {
     const auto error = error_of<Timeout>(
         4,
         [&](World& world) {
-            auto pp = world.join({{"pp", 2}, {"tp", 2}}).on("pp");
+            auto pp = world.join({{"pp", 2}, {"tp", 2}}).on("pp").within(200ms);
             auto x = std::vector<float>(3);
             if (world.rank() != 1) return absent.stay();
             absent.outlast([&] { pp.send(x, 1); });
-        },
-        soon);
+        });
     EXPECT_EQ(
         without_seen(error.what()),
         "the timeout of 200 ms expired on rank 1 in send of 3 f32 to 1 (world rank 3), message number 1 on "

@@ -180,7 +180,7 @@ def build_world_mesh(
     rank: int | None = None,
     world_size: int | None = None,
 ) -> AnyMesh:
-    """Builds the world mesh of this process, once; a WorldMesh of its own answers for any rank."""
+    """Builds the world mesh of this process, once. For another rank, use WorldMesh(rank=5, world_size=32)."""
     global _world
     if _world is None or _world.get_world_mesh() is None:
         _world = WorldMesh(rank=rank, world_size=world_size)
