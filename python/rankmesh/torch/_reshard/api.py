@@ -105,9 +105,9 @@ def reshard(
 
     `state_dict` has this rank's tensors: DTensors, and plain tensors whose layout `from_` states. A plain tensor
     without a statement is replicated over the ranks of the DTensors. `to` states the wanted layouts. A Sharding or a
-    Fused gives a new tensor, or fills that of `out`. A DTensor is filled in place. A rank states each tensor
-    whose mesh contains the rank; it may leave out the others. All ranks that state a tensor state the same. Elements become the dtype of the wanted
-    tensor, before they travel.
+    Fused gives a new tensor, or fills that of `out`. A DTensor is filled in place. A rank states each tensor whose mesh
+    contains the rank; it may leave out the others. All ranks that state a tensor state the same. Elements become the
+    dtype of the wanted tensor, before they travel.
 
     `host` is the number of consecutive ranks that share a host, by default LOCAL_WORLD_SIZE, else 1. Each element is
     read from the same rank, else from the same host, else from one of the replicas in turn; a host receives it once.

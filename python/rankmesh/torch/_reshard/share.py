@@ -146,14 +146,14 @@ def tables(heard: list[Any], layouts: Layouts, before: Side, after: Side) -> Tab
                         [side.rank],
                     )
         for name, layout in side.parts.items():
-            stated = [each for each, _ in table.get(name, [])]
-            if all(each.ranks[0] != layout.ranks[0] for each in stated):
+            known = [each for each, _ in table.get(name, [])]
+            if all(each.ranks[0] != layout.ranks[0] for each in known):
                 raise Disagreement(
                     f"rank {layout.ranks[0]} leaves out '{name}', which rank {side.rank} states; pass it in {word} on "
                     "every rank of its mesh",
                     [layout.ranks[0]],
                 )
-            if all(each is not layout for each in stated):
+            if all(each is not layout for each in known):
                 raise Disagreement(
                     f"rank {side.rank} states '{name}' otherwise than rank {layout.ranks[0]}, the first rank of its "
                     f"mesh; pass equal shapes, meshes and splits in {word} on both",
