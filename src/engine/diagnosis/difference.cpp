@@ -16,6 +16,13 @@ std::string_view with_tag_0(const MessageEnd& end, const MessageEnd& other) {
 
 }  // namespace
 
+void add_call(std::vector<DifferingCall>& calls, const std::string& text, int rank) {
+    auto known = std::ranges::find(calls, text, &DifferingCall::text);
+    if (known == calls.end()) known = calls.insert(known, {text, {}, 0});
+    known->ranks.push_back(rank);
+    ++known->count;
+}
+
 Failure differing_calls(std::uint64_t number, const Label& label, std::vector<DifferingCall> calls,
                         const std::vector<int>& silent, bool of_two) {
     constexpr auto most_told = std::size_t{8};

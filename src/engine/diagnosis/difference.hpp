@@ -17,6 +17,8 @@ struct DifferingCall {
     std::vector<int> ranks;
     std::uint64_t count;
 };
+/// Adds a rank to those that have made the call of this text.
+void add_call(std::vector<DifferingCall>& calls, const std::string& text, int rank);
 /// The ranks that have called something else than most are blamed, or all of them where `of_two` must agree.
 /// It is not known what the `silent` ranks called.
 Failure differing_calls(std::uint64_t number, const Label& label, std::vector<DifferingCall> calls,

@@ -366,11 +366,7 @@ std::shared_ptr<const Failure> SharedGroup::compare(const Round& round, const La
     auto calls = std::vector<DifferingCall>{};
     for (std::size_t p = 0; p < ranks_.size(); ++p) {
         const auto& call = round.entries[p]->call;
-        const auto text = to_string(Agreed::of(call), call.unit);
-        auto known = std::ranges::find(calls, text, &DifferingCall::text);
-        if (known == calls.end()) known = calls.insert(known, {text, {}, 0});
-        known->ranks.push_back(ranks_[p]);
-        ++known->count;
+        add_call(calls, to_string(Agreed::of(call), call.unit), ranks_[p]);
     }
     return std::make_shared<Failure>(differing_calls(first.number, label, std::move(calls)));
 }

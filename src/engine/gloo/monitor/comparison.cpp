@@ -155,11 +155,7 @@ void PeerMonitor::settle_dispute() {
     for (std::size_t i = 0; i < ranks_.size(); ++i) {
         if (!dispute_->texts[i]) silent.push_back(ranks_[i]);
         const auto text = dispute_->texts[i].value_or("");
-        if (text.empty()) continue;  // it has not called it, or long ago
-        auto found = std::ranges::find(calls, text, &DifferingCall::text);
-        if (found == calls.end()) found = calls.insert(found, {text, {}, 0});
-        found->ranks.push_back(ranks_[i]);
-        ++found->count;
+        if (!text.empty()) add_call(calls, text, ranks_[i]);  // else it has not called it, or long ago
     }
     fail(differing_calls(dispute_->number, *compared_, std::move(calls), silent, dispute_->of_two));
 }
