@@ -78,6 +78,22 @@ std::string_view text_of(std::string_view name, const std::map<std::string_view,
     return {};
 }
 
+/// Says that the target has made `shards` of a plain dp, and how to copy the parameters; "" if it has not.
+std::string note_on_shards(const Framework& to, const Arrangement& asked, const Arrangement& back,
+                           int shards) {
+    const auto dp = size_of(asked.dense(), "dp");
+    if (shards == 1 || dp == 1 || dp != data_size(asked.dense())) return {};
+    auto remedy = std::string{};
+    if (!asked.experts() && size_of(asked.dense(), "cp") == 1) {  // with these, parameters stay sharded
+        if (!to.copies_by.empty())
+            remedy = cat("; to copy them, ", to.copies_by);
+        else if (back.dense().find("dp_replicate"))
+            remedy = cat("; to copy them, set its replicas to ", dp, " and its shards to 1");
+    }
+    return cat("dp=", dp, ": ", to.name, " shards the parameters over ",
+               shards < dp ? cat("groups of ", shards, " of these ranks") : "these ranks", remedy);
+}
+
 }  // namespace
 
 Expressed express(const Framework& to, const Arrangement& arrangement, bool call) {
@@ -116,21 +132,11 @@ Expressed express(const Framework& to, const Arrangement& arrangement, bool call
         expressed.comparison.fits = false;
         return expressed;
     }
-    const auto dp = size_of(asked.dense(), "dp");
     for (const auto& name : by_stride(asked.dense()))
-        if (const auto note = text_of(name, to.notes); !note.empty() && name != "dp")
+        if (const auto note = text_of(name, to.notes); !note.empty())
             expressed.notes.push_back(cat(name, "=", asked.dense().size(name), ": ", note));
-    if (dp > 1 && dp == data_size(asked.dense()) && shards > 1) {
-        const auto own = text_of("dp", to.notes);
-        const auto remedy = asked.experts() || size_of(asked.dense(), "cp") > 1 ? std::string{}
-                            : !own.empty()                                      ? cat("; ", own)
-                            : expressed.back->dense().find("dp_replicate")
-                                ? cat("; to copy them, set its replicas to ", dp, " and its shards to 1")
-                                : "";
-        expressed.notes.push_back(
-            cat("dp=", dp, ": ", to.name, " shards the parameters over ",
-                shards < dp ? cat("groups of ", shards, " of these ranks") : "these ranks", remedy));
-    }
+    if (auto note = note_on_shards(to, asked, *expressed.back, shards); !note.empty())
+        expressed.notes.push_back(std::move(note));
     expressed.comparison = compare(without_unasked(asked, to, *expressed.back), *expressed.back, why);
     if (to.write_call && !call && expressed.comparison.moved > 0)
         if (const auto other = express(to, arrangement, true);

@@ -41,9 +41,11 @@ struct Framework {
     /// The reason why other axes and settings cannot be written, by their names, such as `ep, etp`; else it
     /// "has no setting for it".
     std::map<std::string_view, std::string_view> why = {};
-    /// What a program must do itself for axes that can be written, by their names. The text of dp says how to
-    /// copy parameters, which this framework shards.
+    /// What a program must do itself for axes that can be written, by their names.
     std::map<std::string_view, std::string_view> notes = {};
+    /// How to copy parameters that it shards over a plain dp, if not by replicas: `set dp_config's name to
+    /// "ddp"`.
+    std::string_view copies_by = {};
     /// Writes what the framework's function is called with, where that can say more than its settings.
     std::function<Document(const Arrangement& arrangement)> write_call = {};
     /// It runs 1F1B, interleaved if a rank has several virtual stages.

@@ -75,8 +75,10 @@ Read groups_of(const frameworks::Framework& rows, Settings& settings, std::optio
         if (std::ranges::find(others, row.name) != others.end()) continue;
         auto said = rows.table.empty() ? row.name : name_outside(row);
         auto value = value_of(settings, row, said);
-        for (const auto flag : frameworks::words_of(row.flag)) {
-            if (!rows.table.empty()) break;  // in a table it has one name
+        // In a table it has one name.
+        const auto flags =
+            rows.table.empty() ? frameworks::words_of(row.flag) : std::vector<std::string_view>{};
+        for (const auto flag : flags) {
             auto other = value_of(settings, row, std::string(flag));
             if (!other) continue;
             if (value && *value != *other)

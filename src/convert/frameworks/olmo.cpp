@@ -169,7 +169,7 @@ Framework olmo() {
         .roles = {"pp", "dp", "cp", "tp"},
         .why = {{"ep, edp, etp", experts},
                 {virtual_stages, "OLMo-core's schedules take their stages from the model's split points"}},
-        .notes = {{"dp", "to copy them, set dp_config's name to \"ddp\""}},
+        .copies_by = "set dp_config's name to \"ddp\"",
         .version = "3.0.0"};
 }
 
