@@ -394,12 +394,10 @@ void add_roots(const Evidence& evidence, const Standing& standing, const std::se
         auto lost = std::set<int>{};
         auto lost_by = std::vector<int>{};
         for (const auto& [rank, record] : evidence.records()) {
-            const auto before = lost_by.size();
+            auto found = false;
             for (const auto other : record->lost)
-                if (absent.contains(other)) {
-                    lost.insert(other);
-                    if (lost_by.size() == before) lost_by.push_back(rank);
-                }
+                if (absent.contains(other)) found = true, lost.insert(other);
+            if (found) lost_by.push_back(rank);
         }
         const auto is_one = absent.size() == 1;
         const auto* unread = is_one ? evidence.unread(*absent.begin()) : nullptr;

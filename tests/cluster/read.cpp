@@ -169,8 +169,7 @@ TEST(ClusterFiles, AnErrorHasTheFileAndTheLine) {
          "f:3: SLURM_GPUS_ON_NODE is 'all', which is not a whole number of 0 or more"},
         {"", "SLURM_JOB_NODELIST=a[1-2]\nSLURM_TASKS_PER_NODE=8(x2)\nSLURM_DISTRIBUTION=cyclic:block\n",
          "f:3: SLURM_DISTRIBUTION is 'cyclic:block', so ranks may not fill one node after the other; start "
-         "with "
-         "srun --distribution=block, and unset SLURM_DISTRIBUTION"},
+         "with srun --distribution=block, and unset SLURM_DISTRIBUTION"},
         {"", "SwitchName=a Switches=b\nSwitchName=b Switches=a\n",
          "f:1: switch 'a' is inside itself, through 'b'"},
         {"",
