@@ -43,7 +43,8 @@ struct Failure {
     [[noreturn]] void raise(const Label& label) const { std::rethrow_exception(error(label)); }
 };
 
-/// `all_reduce of 4 f32 by sum, call number 3`; messages are numbered separately.
+/// `all_reduce of 4 f32 by sum, call number 3`; messages are numbered separately. `ranks` are those of the
+/// group, or null.
 std::string numbered(const Call& call, std::uint64_t number, const Ranks* ranks);
 
 /// For errors of engines whose worlds have no survivors.
