@@ -60,7 +60,7 @@ struct Label {
     std::string mesh;    // `pp=2 dp=4`
     std::string name;    // the mesh's name in the plan, or ""
     std::string axes;    // `dp,tp`, or the name of a pick
-    std::string member;  // `pp=1 dp=0 tp=3`, "" where there is no mesh
+    std::string member;  // `pp=1 dp=0 tp=3`, "" where the rank says as much
     Ranks ranks;
     std::shared_ptr<const std::vector<int>> placed = nullptr;  // the ranks by position in the mesh, or null
 

@@ -187,7 +187,7 @@ TEST(Checked, ManyDifferentCallsAreToldInBoundedText) {
                     error.what(),
                     "call number 1 on 'pp,dp' of mesh pp=2 dp=6, group {0..11}, is not the same on all its "
                     "ranks; nothing was sent:\n"
-                    "  ranks {0..2} [pp=0 dp=0, pp=0 dp=1, pp=0 dp=2]: all_reduce of 100 f32 by sum\n"
+                    "  ranks 0 [pp=0 dp=0], 1 [pp=0 dp=1], 2 [pp=0 dp=2]: all_reduce of 100 f32 by sum\n"
                     "  rank 3 [pp=0 dp=3]: all_reduce of 3 f32 by sum\n"
                     "  rank 4 [pp=0 dp=4]: all_reduce of 4 f32 by sum\n"
                     "  rank 5 [pp=0 dp=5]: all_reduce of 5 f32 by sum\n"

@@ -519,7 +519,7 @@ TEST(GlooFailures, InCheckedModeCallsThatDifferAreHeardByAllAndTheGroupGoesOn) {
             outcome, rank,
             "call number 2 on 'dp,tp' of mesh dp=2 tp=2, group {0..3}, is not the same on all its ranks; "
             "nothing was sent:\n"
-            "  ranks {0, 2, 3} [dp=0 tp=0, dp=1 tp=0, dp=1 tp=1]: all_reduce of 100000 f32 by sum\n"
+            "  ranks 0 [dp=0 tp=0], 2 [dp=1 tp=0], 3 [dp=1 tp=1]: all_reduce of 100000 f32 by sum\n"
             "  rank 1 [dp=0 tp=1]: all_reduce of 200000 f32 by sum\n");
         expect_says(outcome, rank, ", all again: went well");
     }

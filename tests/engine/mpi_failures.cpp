@@ -486,7 +486,7 @@ TEST(MpiFailures, ADisagreementIsHeardOnEveryRankAndTheProgramGoesOn) {
 TEST(MpiFailures, CheckedCallsThatDifferReachEveryRankAndTheProgramGoesOn) {
     const auto outcome = job("differ", "RANKMESH_CHECK=1");
     EXPECT_EQ(outcome.exit_code, 0) << outcome.output;
-    for (const auto* part : {"ranks {0, 2, 3} [", "]: all_reduce of 100 f32 by sum",
+    for (const auto* part : {"ranks 0 [dp=0 tp=0], 2 [", "]: all_reduce of 100 f32 by sum",
                              "]: all_reduce of 200 f32 by sum", "ended well"})
         EXPECT_EQ(count(outcome.output, part), 4) << outcome.output;
 }

@@ -13,12 +13,6 @@
 
 namespace rankmesh::detail {
 
-/// The coordinate of a rank as text, truncated to what fits.
-struct MemberText {
-    char text[48] = {};
-    static MemberText of(const Label& label);
-};
-
 /// The type, length and tag of a message, exchanged by its sender and receiver.
 struct Notice {
     std::uint8_t receives = 0;
@@ -26,7 +20,6 @@ struct Notice {
     std::uint16_t tag = 0;
     std::uint64_t count = 0;  // in elements of `dtype`
     std::uint64_t unit = 1;
-    MemberText member = {};
 };
 
 /// A collective, or the send or receive of a message, in checked mode.

@@ -23,30 +23,18 @@ constexpr int most_ranks_that_gather = 8;
 constexpr std::size_t most_data = 4096;  // bytes of a rank that come with its call
 constexpr auto slot = sizeof(Agreed) + most_data;
 
-CallFingerprint fingerprint_of(const Call& call, const Label& label) {
-    return {.call = Agreed::of(call), .member = MemberText::of(label), .unit = call.unit};
-}
+CallFingerprint fingerprint_of(const Call& call) { return {.call = Agreed::of(call), .unit = call.unit}; }
 
 /// The bytes that ranks compare, without padding.
 std::string_view compared(const CallFingerprint& fingerprint) {
-    static_assert(offsetof(CallFingerprint, member) == 48);
-    return {reinterpret_cast<const char*>(&fingerprint), offsetof(CallFingerprint, member)};
+    static_assert(offsetof(CallFingerprint, unit) == 48);
+    return {reinterpret_cast<const char*>(&fingerprint), offsetof(CallFingerprint, unit)};
 }
 
 struct Calling {
     const CallFingerprint* fingerprint;
     std::vector<int> ranks;
-    std::vector<const char*> members;
 };
-
-/// ` [dp=0 tp=1]`, of a few ranks.
-std::string text_of(const std::vector<const char*>& members) {
-    constexpr std::size_t most = 4;
-    auto text = std::string(" [");
-    for (std::size_t i = 0; i < std::min(members.size(), most); ++i)
-        append(text, cat(i > 0 ? ", " : "", members[i]));
-    return cat(text, members.size() > most ? ", ...]" : "]");
-}
 
 /// The ranks by what they call, largest class first.
 std::vector<Calling> classes_of(const std::vector<CallFingerprint>& all, const Ranks& ranks) {
@@ -56,9 +44,8 @@ std::vector<Calling> classes_of(const std::vector<CallFingerprint>& all, const R
             return compared(*each.fingerprint) == compared(all[i]);
         };
         auto found = std::ranges::find_if(classes, same);
-        if (found == classes.end()) found = classes.insert(found, {&all[i], {}, {}});
+        if (found == classes.end()) found = classes.insert(found, {&all[i], {}});
         found->ranks.push_back(ranks[static_cast<int>(i)]);
-        found->members.push_back(all[i].member.text);
     }
     std::ranges::stable_sort(
         classes, [](const Calling& a, const Calling& b) { return a.ranks.size() > b.ranks.size(); });
@@ -135,7 +122,7 @@ void Collectives::begin() {
     const auto& part = *queue_.front();
     // A monitored barrier reports missing ranks itself; a comparison would wait for them first.
     if (part.call.operation == Operation::monitored_barrier) return settle(nullptr);
-    fingerprints_ = fingerprint_of(part.call, *part.label);
+    fingerprints_ = fingerprint_of(part.call);
     if (gathers_calls_)
         gather_calls();
     else
@@ -268,7 +255,7 @@ std::exception_ptr Collectives::disagreement() const {
     if (std::ranges::all_of(all_, [](const CallFingerprint& fingerprint) { return fingerprint.from < 0; })) {
         const auto classes = classes_of(all_, ranks_);
         for (const auto& each : classes) {
-            lines.push_back(cat(ranks_text(each.ranks), text_of(each.members), ": ",
+            lines.push_back(cat(part.label->named(each.ranks), ": ",
                                 to_string(each.fingerprint->call, each.fingerprint->unit)));
             if (&each != &classes.front()) odd.insert(odd.end(), each.ranks.begin(), each.ranks.end());
         }
@@ -280,10 +267,9 @@ std::exception_ptr Collectives::disagreement() const {
             const auto to = ranks_[static_cast<int>(i)];
             // In elements of the receiver, unless what is sent does not divide into those.
             const auto unit = fingerprint.given % fingerprint.unit == 0 ? fingerprint.unit : 1;
-            lines.push_back(
-                cat("rank ", from, " [", all_[static_cast<std::size_t>(fingerprint.from)].member.text,
-                    "] sends ", elements_text(fingerprint.given, fingerprint.call.dtype, unit), " to rank ",
-                    to, " [", fingerprint.member.text, "], which expects ", fingerprint.expected / unit));
+            lines.push_back(cat(part.label->named({from}), " sends ",
+                                elements_text(fingerprint.given, fingerprint.call.dtype, unit), " to ",
+                                part.label->named({to}), ", which expects ", fingerprint.expected / unit));
             odd.insert(odd.end(), {from, to});
         }
     }

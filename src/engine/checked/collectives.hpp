@@ -11,14 +11,13 @@
 
 namespace rankmesh::detail {
 
-/// What the ranks of a group compare of one collective: everything before `member` must be equal on all
+/// What the ranks of a group compare of one collective: everything before `unit` must be equal on all
 /// ranks.
 struct CallFingerprint {
     Agreed call = {};
     std::int64_t from = -1;  // the first group rank whose length for this rank is not the expected one
     std::uint64_t given = 0;
     std::uint64_t expected = 0;
-    MemberText member = {};
     std::uint64_t unit = 1;  // not compared: a struct may be as long as several numbers
 };
 

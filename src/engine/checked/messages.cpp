@@ -36,8 +36,7 @@ void Messages::post(CheckedCall& part) {
                    .dtype = call.dtype,
                    .tag = call.tag,
                    .count = receives ? call.out_count : call.in_count,
-                   .unit = call.unit,
-                   .member = MemberText::of(*part.label)};
+                   .unit = call.unit};
     const auto notice = make_send(bytes_of(part.notice), call.argument, Tag(0));
     part.notice_ticket = channel_.start({&notice, 1}, *part.label);
     auto& lane = lanes_[call.argument];
@@ -181,8 +180,8 @@ void Messages::settle(int peer, Lane& lane, const Notice& notice) {
 
 std::exception_ptr Messages::disagreement(int peer, const CheckedCall& part, const Notice& notice,
                                           std::uint64_t number) const {
-    const auto end = [](int rank, const Notice& said) {
-        return MessageEnd{rank, cat("rank ", rank, " [", said.member.text, "]"),
+    const auto end = [&](int rank, const Notice& said) {
+        return MessageEnd{rank, part.label->named({rank}),
                           elements_text(said.count, said.dtype, said.unit) + tag_text(said.tag)};
     };
     auto sender = end(ranks_[group_rank_], part.notice);

@@ -252,7 +252,7 @@ std::shared_ptr<const Label> label_of(const NewGroup& group, const MeshEntry& me
         Label{.mesh = mesh.mesh.text,
               .name = mesh.mesh.name,
               .axes = group.name.empty() ? short_text(group.ranks) : group.name,
-              .member = mesh.mesh_position ? to_string(mesh.mesh.mesh.coord(*mesh.mesh_position)) : "",
+              .member = member_text(mesh),
               .ranks = {Mesh{{"ranks", size}}.group(0, "ranks"),
                         std::make_shared<const std::vector<int>>(group.ranks)},
               .placed = mesh.mesh.placed});

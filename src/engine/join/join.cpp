@@ -34,16 +34,15 @@ Ranks local_ranks(const MeshBlueprint& mesh, const std::vector<int>& of_the_host
     return {Mesh{{"local", static_cast<int>(ranks->size())}}.group(0, "local"), ranks};
 }
 
-/// The texts of a mesh and of this rank's coordinate in it, written once for all items.
-struct Texts {
-    std::string mesh;
-    std::string member;
-};
+/// True if the coordinate in a mesh only repeats the rank, as in the mesh of a plan without one: `world=8`.
+bool repeats_rank(const MeshBlueprint& mesh) {
+    return !mesh.placed && mesh.text == cat("world=", mesh.mesh.size());
+}
 
 /// Fills in the label and the group rank of one item; leaves it without a label if the rank is in no group of
 /// it.
 void assign(MeshEntry& mesh_entry, MeshEntry::GroupEntry& group_entry, int rank,
-            const std::vector<int>& of_its_host, const Texts& texts) {
+            const std::vector<int>& of_its_host, const std::string& member) {
     if (!mesh_entry.mesh_position) return;
     const auto& mesh = mesh_entry.mesh.mesh;
     auto ranks = Ranks{};
@@ -60,10 +59,10 @@ void assign(MeshEntry& mesh_entry, MeshEntry::GroupEntry& group_entry, int rank,
         ranks = {group, mesh_entry.mesh.placed};
     }
     group_entry.label =
-        std::make_shared<const Label>(Label{.mesh = texts.mesh,
+        std::make_shared<const Label>(Label{.mesh = mesh_entry.mesh.text,
                                             .name = mesh_entry.mesh.name,
                                             .axes = mesh_entry.mesh.axes_text(group_entry.item),
-                                            .member = texts.member,
+                                            .member = member,
                                             .ranks = std::move(ranks),
                                             .placed = mesh_entry.mesh.placed});
 }
@@ -211,6 +210,11 @@ std::vector<ChannelRequest> requests_of(const std::vector<MeshEntry*>& order, co
 
 }  // namespace
 
+std::string member_text(const MeshEntry& mesh_entry) {
+    if (!mesh_entry.mesh_position || repeats_rank(mesh_entry.mesh)) return {};
+    return to_string(mesh_entry.mesh.mesh.coord(*mesh_entry.mesh_position));
+}
+
 std::vector<MeshEntry*> lay_out(std::vector<MeshEntry>& mesh_entries, int rank,
                                 const std::vector<int>& of_its_host) {
     auto order = std::vector<MeshEntry*>{};
@@ -219,16 +223,12 @@ std::vector<MeshEntry*> lay_out(std::vector<MeshEntry>& mesh_entries, int rank,
     auto number = 0;
     for (auto* mesh_entry : order) {
         mesh_entry->mesh_position = mesh_position_of(mesh_entry->mesh, rank);
-        const auto& mesh = mesh_entry->mesh.mesh;
-        const auto texts =
-            mesh_entry->mesh_position
-                ? Texts{mesh_entry->mesh.text, to_string(mesh.coord(*mesh_entry->mesh_position))}
-                : Texts{};
+        const auto member = member_text(*mesh_entry);
         mesh_entry->group_entries.reserve(mesh_entry->mesh.items.size());
         for (const auto& item : mesh_entry->mesh.items) {
             auto& group_entry = mesh_entry->group_entries.emplace_back(
                 MeshEntry::GroupEntry{.item = item, .number = number++});
-            assign(*mesh_entry, group_entry, rank, of_its_host, texts);
+            assign(*mesh_entry, group_entry, rank, of_its_host, member);
         }
     }
     return order;
@@ -302,7 +302,7 @@ std::vector<MeshEntry> join(std::span<const Declaration> plan, std::optional<Usa
     if (joining.checked) append(said, ", in checked mode");
     // The exchange has no mesh: coordinates are those in the plan's first one.
     const auto placed = [&](const std::string& text, const std::vector<int>& ranks) {
-        if (wrong || ranks.empty()) return text;
+        if (wrong || ranks.empty() || repeats_rank(mesh_entries.front().mesh)) return text;
         const auto& mesh = mesh_entries.front().mesh;
         return cat(text, "; in mesh ", mesh.text, " that is ",
                    with_coordinates(ranks, mesh.mesh, mesh.placed.get()));

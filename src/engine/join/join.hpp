@@ -33,6 +33,9 @@ struct MeshEntry {
     std::vector<GroupEntry> group_entries = {};
 };
 
+/// `pp=1 dp=0 tp=3`; "" outside the mesh, and in a mesh of one axis `world`, whose coordinate is the rank.
+std::string member_text(const MeshEntry& mesh_entry);
+
 /// The arguments and results of one join.
 struct Joining {
     Exchange& exchange;

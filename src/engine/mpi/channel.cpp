@@ -329,9 +329,9 @@ bool MpiChannel::done(std::uint64_t ticket) {
 
 void MpiChannel::leave(std::uint64_t ticket, const Label& label) noexcept {
     // MPI may still write into buffers that are about to be destroyed, and cannot cancel a collective.
-    runtime_->abort(
-        cat("rank ", label.ranks[rank_], " [", label.member, "] left by an exception with a pending ",
-            to_string(slots_[static_cast<std::size_t>(ticket)]->started.front().call), " on ", label.text()));
+    runtime_->abort(cat(label.named({label.ranks[rank_]}), " left by an exception with a pending ",
+                        to_string(slots_[static_cast<std::size_t>(ticket)]->started.front().call), " on ",
+                        label.text()));
 }
 
 void MpiChannel::leave() noexcept { runtime_->leave_by_exception(); }

@@ -426,8 +426,7 @@ std::string Watchdog::who_is_awaited(const Flight& flight, int rank, RankStatus 
 
 /// `rank 0 [dp=0 tp=0] in all_reduce of ..., since 10:46:40`.
 std::string Watchdog::place(const Flight& flight) const {
-    const auto& member = flight.label_.load(std::memory_order_relaxed)->member;
-    return cat("rank ", rank_, member.empty() ? "" : cat(" [", member, "]"), " in ", flight.text(),
+    return cat(flight.label_.load(std::memory_order_relaxed)->named({rank_}), " in ", flight.text(),
                ", since ", time_of_day(flight.since_));
 }
 

@@ -132,7 +132,7 @@ std::string PeerMonitor::terminate_report() const {
     const auto& [call, label, number, awaited, unposted, timeout] = *waiting_;
     const auto left = until_ - std::chrono::steady_clock::now();
     const auto waited = std::chrono::duration_cast<std::chrono::milliseconds>(timeout - left);
-    return cat("  rank ", ranks_[static_cast<std::size_t>(group_rank_)], " [", label->member, "] was in ",
+    return cat("  ", label->named({ranks_[static_cast<std::size_t>(group_rank_)]}), " was in ",
                numbered(*call, number, &label->ranks), " on ", label->text(), ", group ",
                to_string(label->ranks), ", for ", waited.count(), " ms\n");
 }
