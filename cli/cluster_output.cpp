@@ -254,14 +254,15 @@ void print_report(const Cluster& cluster, const Topology& topology, const Cluste
         output.print("\n{}\n", folded(of_cluster_output::why(cluster, costs, report.bytes), 0, width));
 }
 
-void print_broken_rules(const Cluster& cluster, const Topology& topology, Output& output) {
+std::string broken_rules(const Cluster& cluster, const Topology& topology) {
     const auto report = std::visit([&](const auto& known) { return check_on(cluster, known); }, topology);
-    if (report.right()) return;
+    if (report.right()) return {};
     const auto width = static_cast<std::size_t>(terminal_width());
-    output.print("\nrankmesh check refuses this mesh:\n");
+    auto text = std::string("rankmesh check refuses this placement:\n");
     for (const auto& rule : report.rules)
         if (!rule.holds())
-            output.print("{}\n", folded("NO " + of_cluster_output::verdict_text(cluster, rule), 3, width));
+            text += folded("NO " + of_cluster_output::verdict_text(cluster, rule), 3, width) + "\n";
+    return text;
 }
 
 Json json_of(const Cluster& cluster, const ClusterReport& report) {

@@ -28,8 +28,8 @@ struct OnCluster {
 
 void print_report(const Cluster& cluster, const Topology& topology, const ClusterReport& report, bool explain,
                   Output& output);
-/// Prints the default rules that a placed mesh breaks; nothing if all hold.
-void print_broken_rules(const Cluster& cluster, const Topology& topology, Output& output);
+/// Returns the default rules that a placement breaks, for the standard error; "" if all hold.
+std::string broken_rules(const Cluster& cluster, const Topology& topology);
 Json json_of(const Cluster& cluster, const ClusterReport& report);
 
 /// Returns `981.5 MB`, decimal like bandwidths.

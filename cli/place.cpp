@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <array>
+#include <iostream>
 #include <memory>
 
 #include <rankmesh/cluster/place.hpp>
@@ -166,8 +167,9 @@ int run(const Arguments& arguments, Output& output) {
         const auto last = text.rfind('\n', text.size() - 2) + 1;
         output.write(text.substr(0, last));
         output.print("{}\n", folded_if_known(text.substr(last, text.size() - last - 1)));
-        print_broken_rules(cluster, placed.order, output);
     }
+    output.flush();
+    std::cerr << broken_rules(cluster, placed.order);
     return 0;
 }
 
@@ -195,8 +197,8 @@ Subcommand place() {
             .group = Group::plan,
             .examples = {"rankmesh place 'tp=8 dp=64' --on 'node:64(50GB/s,5us) gpu:8(450GB/s,2us)'"},
             .notes =
-                "The first line is the mesh or placement to use if rank r runs on device r.\n"
-                "The other forms keep the mesh of the program and start its ranks on other devices: --as "
+                "The first line of the output is the mesh that the program should declare.\n"
+                "If the program cannot change its mesh, start its ranks on other devices: --as "
                 "rankfile (Open MPI), hostfile (Slurm's --distribution=arbitrary), torchrun (hosts by "
                 "--node-rank) or json (the device of each rank)."};
 }

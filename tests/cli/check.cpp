@@ -55,8 +55,8 @@ TEST(CheckSubcommand, SaysWhatEachEngineNeeds) {
               "\n"
               "mpi  ok 4 communicators; no limit is known\n"
               "gloo ok 22 connections, each a file descriptor; the limit on this host is 20000\n"
-              "nccl ok 5 communicators, one of all ranks, from 1 unique id; the program logs\n"
-              "        their memory at join\n");
+              "nccl ok 5 communicators: these 4 and one of all ranks, from 1 unique id; their\n"
+              "        memory is known after join\n");
 }
 
 TEST(CheckSubcommand, TakesNoMoreForAMillionRanks) {

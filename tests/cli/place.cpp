@@ -34,24 +34,27 @@ TEST(PlaceSubcommand, PrintsTheOrderAndWhatIsGained) {
         "\n"
         "1000000 B of each rank, all groups at once: 5.95 times as fast as the given order; no placement "
         "is better\n");
-    EXPECT_EQ(place("'tp=2 dp=2' --weights dp=1e3 --as mesh " + small).output, "tp=2 dp=2\n");
+    EXPECT_EQ(place("'tp=2 dp=2' --weights dp=1e3 --as mesh 2>/dev/null " + small).output, "tp=2 dp=2\n");
     const auto right = place("'dp=2 tp=2' " + small);
     EXPECT_TRUE(right.output.starts_with("dp=2 tp=2\n"));
     EXPECT_NE(right.output.find("nothing found that beats the given order"), std::string::npos);
 }
 
 TEST(PlaceSubcommand, SaysWhatCheckWouldRefuse) {
-    const auto on = [](int nodes) {
-        return place("'tp=8 dp=8 pp=2' --on 'node:" + std::to_string(nodes) +
-                     "(400GB/s,5us) gpu:8(450GB/s,2us)'")
+    const auto on = [](int nodes, const std::string& form) {
+        return place("'tp=8 dp=8 pp=2' --on 'node[a1-a" + std::to_string(nodes) +
+                     "](400GB/s,5us) gpu:8(450GB/s,2us)'" + form)
             .output;
     };
-    EXPECT_TRUE(
-        on(32).ends_with("\n\nrankmesh check refuses this mesh:\n"
-                         "NO tp in one node (the default): 16 of 16 groups of 8 ranks reach further; the\n"
-                         "   first has rank 0 in node 0, rank 128 in node 16\n"))
-        << on(32);
-    EXPECT_EQ(on(16).find("refuses"), std::string::npos) << on(16);
+    const auto refusal =
+        "rankmesh check refuses this placement:\n"
+        "NO tp in one node (the default): 16 of 16 groups of 8 ranks reach further; the\n"
+        "   first has rank 0 in a1, rank 128 in a17\n";
+    for (const auto* form : {"", " --as mesh", " --as json", " --json", " --as hostfile"}) {
+        EXPECT_TRUE(on(32, form).ends_with(refusal)) << on(32, form);
+        EXPECT_EQ(on(32, std::string(form) + " 2>/dev/null").find("refuses"), std::string::npos);
+        EXPECT_EQ(on(16, form).find("refuses"), std::string::npos) << on(16, form);
+    }
 }
 
 TEST(PlaceSubcommand, SaysTheSameInJson) {

@@ -746,6 +746,7 @@ def test_a_description_of_a_long_placement_is_short() -> None:
 
 SOURCE = Path(__file__).parents[2]
 EXAMPLE = SOURCE / "examples/python/torch_groups.py"
+EXPERTS = SOURCE / "examples/python/moe.py"
 TRAIN = SOURCE / "examples/python/train.py"
 
 
@@ -755,10 +756,11 @@ def blocks(kind: str, document: str = "docs/python-torch.md") -> list[str]:
     return [part.partition("\n")[2].rstrip() for part in text.split("```")[1::2] if part.startswith(kind + "\n")]
 
 
-def test_the_example_prints_what_the_document_shows(tmp_path: Path) -> None:
+@pytest.mark.parametrize("program", [EXAMPLE, EXPERTS], ids=lambda program: program.stem)
+def test_an_example_prints_what_the_document_shows(program: Path, tmp_path: Path) -> None:
     where = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
-    printed = ranks(4, example, tmp_path, EXAMPLE, where, initialised=False)
-    (shown,) = [block for block in blocks("text") if "torch_groups.py" in block]
+    printed = ranks(4, example, tmp_path, program, where, initialised=False)
+    (shown,) = [block for block in blocks("text") if program.name in block]
     assert "".join(printed).splitlines() == shown.splitlines()[1:]
 
 
@@ -767,6 +769,7 @@ def test_snippets_of_the_document_are_part_of_the_example_or_of_these_tests() ->
         [line.strip() for line in path.read_text().splitlines() if line.strip()]
         for path in (
             EXAMPLE,
+            EXPERTS,
             TRAIN,
             EXAMPLE.with_name("elastic_torch.py"),
             *Path(__file__).parent.glob("test_torch*.py"),

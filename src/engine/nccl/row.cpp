@@ -18,8 +18,9 @@ EngineNeed need_of_nccl(const JoinCost& cost) {
     const auto ids = cost.joins ? nccl_id_count(cost.world) : 0;
     auto text = counted(cost.communicators + root, "communicator");
     if (root > 0)
-        append(text, cat(", one of all ranks, from ", counted(ids, "unique id"),
-                         "; the program logs their memory at join"));
+        append(text, cat(": ", cost.communicators == 1 ? "this" : cat("these ", cost.communicators),
+                         " and one of all ranks, from ", counted(ids, "unique id"),
+                         "; their memory is known after join"));
     return {.engine = "nccl",
             .text = text,
             .amounts = {{.of = "communicators", .count = cost.communicators + root, .outside = root},
