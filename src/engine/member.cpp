@@ -154,7 +154,7 @@ MeshEntry::GroupEntry& declared(MeshEntry& mesh_entry, std::span<const std::stri
     if (auto* group_entry = group_entry_of(mesh_entry, names)) return *group_entry;
     const auto& mesh = mesh_entry.mesh.mesh;
     if (names.empty())
-        throw UsageError(cat("no axis is named; mesh ", to_string(mesh), " has axes to name, as in \"",
+        throw UsageError(cat("no axis is given; name at least one axis of mesh ", to_string(mesh), ", such as \"",
                              mesh.name(AxisId{0}), "\""));
     if (names.size() == 1) {
         const auto axes = detail::in_python("axes", ".axes");

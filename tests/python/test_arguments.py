@@ -119,7 +119,7 @@ SPOKEN: list[tuple[Callable[[], Any], type[Exception], str]] = [
         ValueError,
         'was not declared; add over=[("dp", "tp")] to the declaration',
     ),
-    (lambda: on_two("dp=2"), ValueError, 'no axis is named; mesh dp=2 has axes to name, as in "dp"'),
+    (lambda: on_two("dp=2"), ValueError, 'no axis is given; name at least one axis of mesh dp=2, such as "dp"'),
     (lambda: on_two("dp=1"), ValueError, "make a size '*', or set partial=True to leave ranks out"),
     (
         lambda: run(2, lambda world: world.join("dp=2 tp=1", axes=["tp"]).on("dp")),

@@ -220,7 +220,11 @@ WRONG: list[tuple[Any, type[Exception], str]] = [
     (lambda: MESH.coord(1.0), TypeError, "a rank is 1.0, which is float; it must be an int"),
     (lambda: MESH.coord(3)["zp"], KeyError, "the coordinate has no axis 'zp'; did you mean 'pp'?"),
     (lambda: MESH.group(1, "zp"), KeyError, "mesh pp=4 dp=8 tp=8 has no axis 'zp'; did you mean 'pp'?"),
-    (lambda: MESH.group(1), ValueError, "no axis is named; mesh pp=4 dp=8 tp=8 has axes to name, as in 'pp'"),
+    (
+        lambda: MESH.group(1),
+        ValueError,
+        "no axis is given; after the rank, name at least one axis of mesh pp=4 dp=8 tp=8, such as 'pp'",
+    ),
     (lambda: MESH.group(1, "pp", "pp"), ValueError, "axis 'pp' is named twice in one list of axes"),
     (lambda: MESH.partition("tp", "pp", "tp"), ValueError, "axis 'tp' is named twice in one list of axes"),
     (lambda: MESH.coord(True), TypeError, "a rank is True, which is bool; it must be an int"),

@@ -9,6 +9,7 @@ import pickle
 import re
 import signal
 import time
+import warnings
 from collections.abc import Callable, Iterator
 from datetime import timedelta
 from pathlib import Path
@@ -262,3 +263,25 @@ def test_calls_that_the_engines_lack_are_refused_in_words(tmp_path: Path) -> Non
     texts = ranks(SIZE, own, tmp_path, str(tmp_path / "own"), initialised=False)[0]
     assert texts[0].startswith("the backend 'rankmesh' was asked to reduce by")
     assert texts[1] == "all_to_all_single was given 3 rows for 4 ranks; pass the split sizes"
+
+
+def is_warned(rank: int, size: int, folder: str, backend: str) -> list[str]:
+    os.environ["RANKMESH_RECORD"] = folder
+    with warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always")
+        rankmesh.torch.init(
+            "dp=2", backend=backend, rank=rank, world_size=size, init_method=f"file://{folder}"
+        ).destroy()
+    return [str(warning.message) for warning in warned if "RANKMESH_RECORD" in str(warning.message)]
+
+
+@pytest.mark.parametrize("backend", ["gloo", "cpu:gloo", "rankmesh+gloo", "rankmesh", "cpu:rankmesh"])
+def test_one_rank_warns_of_records_that_no_group_writes(backend: str, tmp_path: Path) -> None:
+    first, second = ranks(2, is_warned, tmp_path, str(tmp_path / "store"), backend, initialised=False)
+    assert second == []
+    if "rankmesh" in backend.split(":"):
+        assert first == []
+    else:
+        (text,) = first
+        assert text.startswith("RANKMESH_RECORD is set, but groups of the backend '")
+        assert text.endswith("gloo' write no records; initialise with 'cpu:rankmesh'")

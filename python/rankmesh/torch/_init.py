@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import datetime
+import os
 import socket
+import warnings
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -19,7 +21,7 @@ from rankmesh.torch._agree import Where, note
 from rankmesh.torch._member import Member
 from rankmesh.torch._plan import MeshPlan, read
 from rankmesh.torch._world import Groups, World
-from rankmesh.torch.backend import locate
+from rankmesh.torch.backend import locate, writes_records
 
 
 def init(
@@ -102,5 +104,11 @@ def init(
         host=host,
     )
     locate(plans[0].where)
+    if start.rank == 0 and os.environ.get("RANKMESH_RECORD") and not alone and not writes_records():
+        warnings.warn(
+            f"RANKMESH_RECORD is set, but groups of the backend '{dist.get_backend_config()}' write no records; "
+            "initialise with 'cpu:rankmesh'",
+            stacklevel=2,
+        )
     world.connect()
     return Member(world, None)

@@ -16,7 +16,10 @@ import torch.distributed as dist
 
 from rankmesh.torch.backend import _batch
 from rankmesh.torch.backend._create import create, create_around
+from rankmesh.torch.backend._errors import Disagreement, PeerLost, Timeout
 from rankmesh.torch.backend._process_group import ProcessGroup
+
+__all__ = ["Disagreement", "PeerLost", "ProcessGroup", "Timeout", "locate", "register", "writes_records"]
 
 NAME = "rankmesh"
 
@@ -31,6 +34,11 @@ def register() -> None:
     for name, devices in others.items():
         around = functools.partial(create_around, name)
         dist.Backend.register_backend(f"{NAME}+{name}", around, extended_api=True, devices=devices)
+
+
+def writes_records() -> bool:
+    """Returns True if the default group moves tensors by rankmesh's engines, which write flight records."""
+    return NAME in (entry.rpartition(":")[2] for entry in dist.get_backend_config().split(","))
 
 
 def locate(where: Callable[[Iterable[int]], str], *, replace: bool = True) -> None:

@@ -19,6 +19,9 @@ class Timeout(rankmesh._errors.Timeout, dist.DistBackendError):
     """The timeout of a call of a process group expired."""
 
 
+for _error in (Disagreement, PeerLost, Timeout):
+    _error.__module__ = "rankmesh.torch.backend"  # a traceback shows where a program finds it
+
 ENGINE_ERRORS = (rankmesh._errors.Disagreement, rankmesh._errors.PeerLost, rankmesh._errors.Timeout)
 
 

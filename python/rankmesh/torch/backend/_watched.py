@@ -241,7 +241,9 @@ def _who(found: PeerLost | Timeout) -> str:
     """Returns who is lost or missing, without the barrier that has found it, and without what the missing do: only
     their calls of rankmesh are known."""
     _, is_timeout, tail = str(found).partition(": arrived ")
-    return re.sub(r"; rank \d+( \[[^]]*\])? is outside any call[^;]*", "", f"arrived {tail}") if is_timeout else str(found)
+    if not is_timeout:
+        return str(found)
+    return re.sub(r"; rank \d+( \[[^]]*\])? is outside any call[^;]*", "", f"arrived {tail}")
 
 
 def _disagreement(on: Communicator, what: str, calls: list[str]) -> Disagreement:

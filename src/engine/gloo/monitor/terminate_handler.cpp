@@ -55,7 +55,7 @@ void report_and_abort() {
             for (const auto* monitor : known.all) append(waits, monitor->terminate_report());
         const auto text =
             cat("rankmesh: Gloo ends this process on a thread of its own: ", reason, "\n",
-                waits.empty() ? "  no call was being waited for; one that was started went wrong\n" : waits);
+                waits.empty() ? "  no call of rankmesh was waiting: a call that was started failed, or a group of PyTorch's own\n" : waits);
         std::fputs(text.c_str(), stderr);
         std::fflush(stderr);
     }
