@@ -52,7 +52,18 @@ void Pending::wait() { finish(false); }
 void Pending::synchronize() { finish(true); }
 
 void Pending::finish(bool synchronize) {
-    if (before_) before_->finish(synchronize);
+    try {
+        if (before_) before_->finish(synchronize);
+    } catch (const Disagreement&) {
+        // The other parts can complete. If they stayed pending, unwinding would end an MPI job without this
+        // text.
+        before_ = nullptr;
+        try {
+            finish(synchronize);
+        } catch (...) {  // the first error is thrown
+        }
+        throw;
+    }
     if (!state_ || (ordered_ && !synchronize)) return;
     auto state = std::shared_ptr<detail::CommunicatorState>{};  // which the use must not outlive
     const auto use = detail::Channel::Use(*state_->channel, *state_->label);

@@ -84,6 +84,22 @@ TEST(MpiFailures, AMessageOfAnotherLengthRaisesBothLengthsAndOthersGoOn) {
     EXPECT_EQ(count(outcome.output, "Disagreement"), 10) << outcome.output;
 }
 
+TEST(MpiFailures, Halo_WhenFacesDiffer_RaisesBothLengthsAndOthersGoOn) {
+    const auto rank_0 = std::string("rank 0 [y=0 x=0]");
+    const auto rank_2 = std::string("rank 2 [y=1 x=0]");
+    for (const auto checked : {false, true}) {
+        const auto outcome = job("halo-faces", checked ? "RANKMESH_CHECK=1" : "");
+        EXPECT_EQ(outcome.exit_code, 0) << outcome.output;
+        EXPECT_EQ(count(outcome.output, "ended well"), 4) << outcome.output;
+        EXPECT_EQ(count(outcome.output, "Disagreement {0, 2}: "), 6) << outcome.output;
+        EXPECT_EQ(count(outcome.output, "on 'y' of mesh y=2 x=2, group {0, 2}"), 6) << outcome.output;
+        EXPECT_EQ(count(outcome.output, ", halo: went well\n"), 2) << outcome.output;
+        EXPECT_EQ(count(outcome.output, ", equal: went well\n"), 4) << outcome.output;
+        EXPECT_HAS(outcome, rank_2 + (checked ? " sends" : " has sent") + " 3 f64 to " + rank_0 +
+                                ", which receives 4 f64");
+    }
+}
+
 TEST(MpiFailures, CollectivesThatDifferAreHeardByAllBeforeDataMoves) {
     const auto outcome = job("differ-unchecked");
     EXPECT_EQ(outcome.exit_code, 0) << outcome.output;
@@ -153,6 +169,16 @@ TEST(MpiFailures, AnExceptionPastAPendingOperationEndsTheJobAtOnce) {
         outcome,
         "rank 1 [dp=0 tp=1] left by an exception with a pending all_reduce of 1000 f32 by sum on 'dp,tp' of "
         "mesh dp=2 tp=2; the job is ended");
+}
+
+TEST(MpiFailures, AFailedCallPastAPendingOne_IsTheReasonInTheReport) {
+    const auto outcome = job("throw-own-pending");
+    expect_failed(outcome);
+    EXPECT_MATCHES(
+        outcome,
+        "rankmesh: recv of 7 f32 from 0 with tag 4, message number 1 on 'dp,tp' of mesh dp=2 tp=2, "
+        "group \\{0..3\\}: rank 0 \\[dp=0 tp=0\\] has sent (8 f32|more) to rank 1 \\[dp=0 "
+        "tp=1\\], which receives 7 f32; so rank 1 left by an exception; the job is ended");
 }
 
 TEST(MpiFailures, AMemberLeftByAnExceptionEndsTheJobEvenIfTheProcessWouldGoOn) {

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include <rankmesh/core/text.hpp>
+#include <rankmesh/engine/halo.hpp>
 #include <rankmesh/engine/threads.hpp>
 #include <rankmesh/interop/mpi.hpp>
 
@@ -212,7 +213,35 @@ int lengths(int argc, char** argv) {
     return 0;
 }
 
+/// Rank 2's faces along y are shorter than those of its neighbour.
+int halo_faces(int argc, char** argv) {
+    auto world = World::from_environment(argc, argv);
+    auto me = world.join(Mesh{{"y", 2}, {"x", 2}});
+    const auto rank = world.rank();
+    auto cells = std::vector<double>(24);
+    const auto field = [&](std::ptrdiff_t columns) { return strided(cells.data(), {4, columns}); };
+    const auto columns = std::ptrdiff_t{rank == 2 ? 5 : 6};
+    print_how(rank, "halo", [&] { halo(me, field(columns), {"y", "x"}); });
+    print_how(rank, "started", [&] {
+        auto ghosts = start_halo(me, field(columns), {"y", "x"});
+        while (!ghosts.done()) {
+        }
+        ghosts.wait();
+    });
+    print_how(rank, "neighbors", [&] {
+        auto ins = std::vector<std::vector<int>>(4, std::vector<int>(rank == 2 ? 5 : 6));
+        auto outs = ins;
+        for (const auto along_x : {2, 3})
+            ins[static_cast<std::size_t>(along_x)] = outs[static_cast<std::size_t>(along_x)] = {0};
+        neighbor_all_to_all(me, {"y", "x"}, ConstBuffers(ins), Buffers(outs));
+    });
+    print_how(rank, "equal", [&] { halo(me, field(6), {"y", "x"}); });
+    std::puts("ended well");
+    return 0;
+}
+
 int program(const std::string& mode, int argc, char** argv) {
+    if (mode == "halo-faces") return halo_faces(argc, argv);
     if (mode == "lengths") return lengths(argc, argv);
     if (mode == "differ-unchecked") return differ(argc, argv);
     if (mode == "adopt") return adopt(argc, argv);
@@ -275,9 +304,21 @@ int program(const std::string& mode, int argc, char** argv) {
     }
     if (mode == "throw" && odd) throw std::runtime_error("boom");
     if (mode == "throw-pending") {
+        auto y = std::vector<float>(odd ? 7 : 8);
+        print_how(world.rank(), "caught", [&] {
+            if (odd) all.recv(y, 0);
+            if (world.rank() == 0) all.send(y, 1);
+        });
         auto pending = all.start_all_reduce(x);
         if (odd) throw std::runtime_error("boom");
         pending.wait();
+    }
+    if (mode == "throw-own-pending") {  // the call that fails is not the one that is pending
+        auto y = std::vector<float>(odd ? 7 : 8);
+        auto pending = all.start_all_reduce(x);
+        if (odd) all.recv(y, 0, 4);
+        if (world.rank() == 0) all.send(y, 1, 4);
+        std::this_thread::sleep_for(std::chrono::seconds(20));
     }
     if (mode == "throw-inside" && odd) {
         try {

@@ -70,8 +70,9 @@ bool is_truncation(int code) {
 
 MpiChannel::MpiChannel(std::shared_ptr<Runtime> runtime, std::shared_ptr<PeerQuery> world, MPI_Comm comm,
                        std::uint64_t key, std::shared_ptr<const Label> label,
-                       std::shared_ptr<Recorder> recorder)
+                       std::shared_ptr<Recorder> recorder, std::shared_ptr<Cause> cause)
     : runtime_(std::move(runtime)),
+      cause_(std::move(cause)),
       comm_(comm),
       label_(std::move(label)),
       flight_(key, std::move(world), std::move(recorder)) {
@@ -151,6 +152,7 @@ std::size_t MpiChannel::free_slot() {
 
 std::uint64_t MpiChannel::start(std::span<const Call> calls, const Label&) {
     runtime_->check_thread();
+    cause_->clear();
     const auto ticket = free_slot();
     auto& slot = *slots_[ticket];
     for (const auto& call : calls) {
@@ -329,9 +331,12 @@ bool MpiChannel::done(std::uint64_t ticket) {
 
 void MpiChannel::leave(std::uint64_t ticket, const Label& label) noexcept {
     // MPI may still write into buffers that are about to be destroyed, and cannot cancel a collective.
-    runtime_->abort(cat(label.named({label.ranks[rank_]}), " left by an exception with a pending ",
-                        to_string(slots_[static_cast<std::size_t>(ticket)]->started.front().call), " on ",
-                        label.text()));
+    const auto rank = label.ranks[rank_];
+    const auto& call = slots_[static_cast<std::size_t>(ticket)]->started.front().call;
+    runtime_->abort(cause_
+                        ->of_leaving(rank, cat(label.named({rank}), " left by an exception with a pending ",
+                                               to_string(call), " on ", label.text()))
+                        .why);
 }
 
 void MpiChannel::leave() noexcept { runtime_->leave_by_exception(); }

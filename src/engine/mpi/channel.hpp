@@ -7,6 +7,7 @@
 #include <optional>
 #include <vector>
 
+#include "engine/diagnosis/cause.hpp"
 #include "engine/mpi/comparison.hpp"
 #include "engine/mpi/limits.hpp"
 #include "engine/mpi/runtime.hpp"
@@ -35,7 +36,8 @@ public:
     /// Takes over `comm`, in which this process has the group rank of its rank. `key` is the same on all
     /// members, and identifies the channel within the job; `label` has its ranks.
     MpiChannel(std::shared_ptr<Runtime> runtime, std::shared_ptr<PeerQuery> world, MPI_Comm comm,
-               std::uint64_t key, std::shared_ptr<const Label> label, std::shared_ptr<Recorder> recorder);
+               std::uint64_t key, std::shared_ptr<const Label> label, std::shared_ptr<Recorder> recorder,
+               std::shared_ptr<Cause> cause);
     ~MpiChannel() override;
 
     void run(const Call& call, const Label& label, Duration timeout) override;
@@ -129,6 +131,7 @@ private:
     }
 
     std::shared_ptr<Runtime> runtime_;
+    const std::shared_ptr<Cause> cause_;
     MPI_Comm comm_;
     const std::shared_ptr<const Label> label_;
     int rank_ = 0;

@@ -94,6 +94,7 @@ void MpiChannel::run(const Call& call, const Label& label, Duration timeout) {
         call.operation == Operation::scatter_v || (needs_all(call.reduction) && !is_in_two_steps(call)))
         return wait(start({&call, 1}, label), label, timeout);
     runtime_->check_thread();
+    cause_->clear();
     const auto number = number_of(call, false);
     const auto watched = InFlight(flight_, call, label, timeout, number);
     if (!is_point_to_point(call.operation)) compare(call, number, label);

@@ -181,7 +181,7 @@ std::shared_ptr<Channel> MpiWorld::create(const ChannelRequest& request) {
     const auto made = create(request.label->ranks.list(), request.item);
     name(made, "rankmesh " + request.label->text());
     return std::make_shared<MpiChannel>(runtime_, roll_call_, made, hash(request.key), request.label,
-                                        recorder());
+                                        recorder(), cause);
 }
 
 void MpiWorld::record_in(std::shared_ptr<Recorder> recorder, std::shared_ptr<const std::vector<int>> roots) {
