@@ -376,8 +376,8 @@ TEST(MpiFailures, AMessageThatNobodySendsIsReportedWithWhereItsSenderIs) {
     expect_failed(outcome);
     EXPECT_HAS(
         outcome,
-        "on rank 0 [dp=0 tp=0] in recv of 1000 f32 from 1 (4000 bytes), message number 1 on 'dp,tp' of "
-        "mesh dp=2 tp=2, group {0..3}, since ");
+        "on rank 0 [dp=0 tp=0] in recv of 1000 f32 from 1 with tag 4 (4000 bytes), message number 1 on "
+        "'dp,tp' of mesh dp=2 tp=2, group {0..3}, since ");
     EXPECT_HAS(outcome,
                ": arrived rank 0, missing rank 1 [dp=0 tp=1]; rank 1 [dp=0 tp=1] is in barrier, call number "
                "1 on 'tp' of "

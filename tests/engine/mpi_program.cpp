@@ -416,7 +416,7 @@ int program(const std::string& mode, int argc, char** argv) {
     }
     if (mode == "timeout-recv") {
         if (odd) me.on("tp").within(std::chrono::minutes(1)).barrier();  // rank 0 never comes
-        if (world.rank() == 0) all.recv(x, 1);
+        if (world.rank() == 0) all.recv(x, 1, 4);
         all.within(std::chrono::minutes(1)).barrier();
     }
     if (mode == "sub-throw") {

@@ -25,6 +25,7 @@ Call Flight::call() const {
     std::memcpy(static_cast<void*>(&call), &what, sizeof what);
     call.in_count = in_count_.load(std::memory_order_relaxed);
     call.out_count = out_count_.load(std::memory_order_relaxed);
+    call.tag = tag_.load(std::memory_order_relaxed);
     call.source = -1;  // not stored
     return call;
 }

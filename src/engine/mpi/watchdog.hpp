@@ -40,6 +40,7 @@ public:
         what_.store(what, std::memory_order_relaxed);
         in_count_.store(call.in_count, std::memory_order_relaxed);
         out_count_.store(call.out_count, std::memory_order_relaxed);
+        tag_.store(call.tag, std::memory_order_relaxed);
         begin(nullptr, label, timeout, number);
     }
     /// The same for a step that is not an operation; `phrase` is a string literal, and number 0 tells nothing
@@ -97,6 +98,7 @@ private:
     std::atomic<std::uint64_t> what_ = 0;
     std::atomic<std::size_t> in_count_ = 0;
     std::atomic<std::size_t> out_count_ = 0;
+    std::atomic<std::uint16_t> tag_ = 0;
     std::atomic<const char*> phrase_ = nullptr;
     std::atomic<const Label*> label_ = nullptr;
     std::atomic<std::int64_t> timeout_ = 0;
