@@ -365,6 +365,19 @@ TEST(MpiFailures, ACallThatOnlySomeRanksStartIsReportedBeforeTheTimeout) {
     }
 }
 
+TEST(MpiFailures, TimeoutOfDifferentCalls_NamesThemOrCheckedMode) {
+    const auto all = std::string(": all of {0..3} have arrived, but the call is not complete; ");
+    const auto waiting = job("timeout-differ");
+    expect_failed(waiting);
+    EXPECT_HAS(waiting, all +
+                            "call number 130 on 'dp,tp' of mesh dp=2 tp=2, group {0..3}, is not the same on "
+                            "all its ranks: all_reduce of 1000 f32 by sum on ranks 0 [dp=0 tp=0], 2 [dp=1 "
+                            "tp=0], 3 [dp=1 tp=1]; barrier on rank 1 [dp=0 tp=1]; the job is ended");
+    const auto gone_on = job("timeout-differ-unknown");
+    expect_failed(gone_on);
+    EXPECT_HAS(gone_on, all + "if the calls differ, RANKMESH_CHECK=1 names them; the job is ended");
+}
+
 TEST(MpiFailures, CallsMadeOfMessagesMayBeStartedOnSomeAndBlockOnOthers) {
     const auto outcome = job("mixed-well");
     EXPECT_EQ(outcome.exit_code, 0) << outcome.output;

@@ -378,6 +378,13 @@ int program(const std::string& mode, int argc, char** argv) {
         else
             all.start_all_reduce(x).wait();
     }
+    if (mode.starts_with("timeout-differ")) {
+        for (auto i = 0; i < 128; ++i) all.barrier();
+        if (!odd) all.all_reduce(x);
+        if (mode == "timeout-differ") all.barrier();
+        all.broadcast(x, 1);  // whose root does not wait
+        std::this_thread::sleep_for(std::chrono::minutes(1));
+    }
     if (mode == "mixed-well") {
         auto out = x;
         const auto counts = std::vector<std::size_t>(4, 250);

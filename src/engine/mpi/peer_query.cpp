@@ -54,24 +54,32 @@ Address address_of(std::uint64_t world, int rank) {
     return address;
 }
 
-/// `in all_reduce of ..., since 10:46:40`, and behind a zero byte the ranks that it waits for.
+/// `in all_reduce of ..., for 1.0 s`; behind zero bytes the ranks that it waits for, and the call.
 std::string text_of(const RankStatus& status) {
-    if (!status.waits) return status.text;
-    const auto ranks = ranks_to_string(status.waits->ranks);
-    if (ranks.size() >= PeerMessage::longest_text / 2) return status.text;
-    return status.text.substr(0, PeerMessage::longest_text - ranks.size() - 1) + '\0' + ranks;
+    auto ranks = status.waits ? ranks_to_string(status.waits->ranks) : std::string{};
+    if (ranks.size() + status.call.size() >= PeerMessage::longest_text / 2) ranks.clear();
+    const auto more = cat('\0', ranks, '\0', status.call);
+    return status.text.substr(0,
+                              PeerMessage::longest_text - std::min(PeerMessage::longest_text, more.size())) +
+           more;
 }
 
 void read_text(const PeerMessage& message, RankStatus& status) {
-    const auto end = message.text.find('\0');
-    status.text = message.text.substr(0, end);
+    auto rest = std::string_view(message.text);
+    const auto next = [&] {
+        const auto part = rest.substr(0, rest.find('\0'));
+        rest.remove_prefix(std::min(part.size() + 1, rest.size()));
+        return part;
+    };
+    status.text = next();
+    const auto ranks = next();
+    status.call = next();
     status.waits = std::nullopt;
-    if (end == std::string::npos) return;
+    if (ranks.empty()) return;
     try {
-        status.waits =
-            AwaitedCall{.key = message.head.in_key,
-                        .number = message.head.in_number,
-                        .ranks = parse_ranks(std::string_view(message.text).substr(end + 1), most_awaited)};
+        status.waits = AwaitedCall{.key = message.head.in_key,
+                                   .number = message.head.in_number,
+                                   .ranks = parse_ranks(ranks, most_awaited)};
     } catch (const UsageError&) {  // then it is not known whom it waits for
     }
 }

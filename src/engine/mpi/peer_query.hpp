@@ -25,9 +25,10 @@ struct AwaitedCall {
 /// A rank's answer to a watchdog that waits for it.
 struct RankStatus {
     bool arrived = false;
-    bool ended = false;                               // its world has: it makes no more calls
-    std::optional<bool> started = std::nullopt;       // how it made that call: started, or blocking
-    std::string text = {};                            // `in all_reduce of ...`
+    bool ended = false;                          // its world has: it makes no more calls
+    std::optional<bool> started = std::nullopt;  // how it made that call: started, or blocking
+    std::string text = {};                       // `in all_reduce of ...`
+    std::string call = {};                       // while it is in that call: `all_reduce of 4 f32 by sum`
     std::optional<AwaitedCall> waits = std::nullopt;  // where the ranks of the call fit into an answer
 };
 

@@ -12,6 +12,8 @@
 
 #include <rankmesh/core/text.hpp>
 
+#include "engine/agreed.hpp"
+#include "engine/diagnosis/difference.hpp"
 #include "engine/mpi/peer_message.hpp"
 #include "engine/mpi/types.hpp"
 #include "engine/thread_without_signals.hpp"
@@ -36,6 +38,14 @@ bool Flight::is_message() const {
 
 bool Flight::is_collective() const {
     return !phrase_.load(std::memory_order_relaxed) && is_collective_of_mpi(call().operation);
+}
+
+std::string Flight::collective(std::uint64_t number) const {
+    const auto active = active_.load(std::memory_order_acquire);
+    if (active == 0 || number == 0 || number_.load(std::memory_order_relaxed) != number) return {};
+    const auto call = this->call();
+    if (phrase_.load(std::memory_order_relaxed) || is_point_to_point(call.operation)) return {};
+    return is_still(active) ? to_string(Agreed::of(call), 1) : std::string{};
 }
 
 std::optional<bool> Flight::started(std::uint64_t number) const {
@@ -291,6 +301,7 @@ RankStatus Watchdog::status(const PeerQuery& world, std::uint64_t key, std::uint
         if (flight->key_ == key && flight->world_.get() == &world) {
             status.arrived = number > 0 && flight->reached_.load(std::memory_order_relaxed) >= number;
             if (number > 0) status.started = flight->started(number);
+            status.call = flight->collective(number);
         }
         if (flight->recorder_) recorder = flight->recorder_.get();
         if (flight->world_.get() == &world && !status.waits) status.waits = flight->awaited();
@@ -378,7 +389,22 @@ Attendance Watchdog::attendance(const Flight& flight) const {
             status.doing = "has not come to it, or is gone";
     }
     const auto here = static_cast<int>(std::ranges::find(ranks, flight.world_->rank()) - ranks.begin());
-    return Attendance::of(label, here, peer < 0 ? std::vector<int>{} : std::vector{peer}, statuses);
+    auto attendance =
+        Attendance::of(label, here, peer < 0 ? std::vector<int>{} : std::vector{peer}, statuses);
+    if (attendance.missing.empty()) attendance.seen = difference(flight, answers);
+    return attendance;
+}
+
+std::string Watchdog::difference(const Flight& flight, const PeerQuery::Answers& answers) {
+    const auto number = flight.number_.load(std::memory_order_relaxed);
+    const auto own = flight.collective(number);
+    if (own.empty()) return {};
+    auto calls = std::vector<DifferingCall>{};
+    add_call(calls, own, flight.world_->rank());
+    for (const auto& [rank, status] : answers.told)
+        if (!status.call.empty()) add_call(calls, status.call, rank);
+    if (calls.size() == 1) return "if the calls differ, RANKMESH_CHECK=1 names them";
+    return differing_calls(number, *flight.label_.load(std::memory_order_relaxed), std::move(calls)).why;
 }
 
 /// ` and waits for 5 [dp=2 tp=1]; rank 5 is stopped, or has no time to answer`, from rank to rank while each

@@ -80,6 +80,8 @@ private:
     Call call() const;
     bool is_message() const;
     bool is_still(std::uint64_t active) const;
+    /// The collective of that number as ranks must agree on it, while this one is in it; else "".
+    std::string collective(std::uint64_t number) const;
     /// True if all ranks must start the call in flight, or all block in it: it is one MPI collective.
     bool is_collective() const;
     /// How this rank made that call: started or blocking; nothing before it, and for one long past.
@@ -154,6 +156,8 @@ private:
     /// The answers of `ranks`, in their order, and what is known of those that have not answered.
     static std::vector<Channel::PeerStatus> statuses_of(const PeerQuery& world, const std::vector<int>& ranks,
                                                         const PeerQuery::Answers& answers);
+    /// How the calls of ranks that have all arrived differ; "" if the flight is in no collective.
+    static std::string difference(const Flight& flight, const PeerQuery::Answers& answers);
     std::string who_is_awaited(const Flight& flight, int rank, RankStatus status,
                                std::vector<int>& mute) const;
     std::string place(const Flight& flight) const;
