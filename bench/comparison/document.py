@@ -44,7 +44,7 @@ def table(family: Family, rows: Sequence[Row]) -> str:
     if family.from_1_mib is not None:
         promised += f", from 1 MiB on {family.from_1_mib:g}"
     lines = [
-        f"**{family.name.rstrip(': ')}**, beside {family.theirs}: {promised}. Least possible: {family.limit}.",
+        f"**{family.name.rstrip(': ')}**, beside {family.theirs}: {promised}. Lower bound: {family.limit}.",
         "",
         "| | " + " | ".join(size(point, family.unit) or "ratio" for point in points) + " |",
         "|---" * (len(points) + 1) + "|",
