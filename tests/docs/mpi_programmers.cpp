@@ -10,6 +10,7 @@
 #include <functional>
 #include <map>
 #include <numeric>
+#include <regex>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -207,11 +208,12 @@ TEST(MpiProgrammers, Buffers_OfTheTable_AreMoved) {
     });
 }
 
+static std::string content_of(const std::string& path) {
+    auto stream = std::ifstream(std::string(RANKMESH_SOURCE "/") + path);
+    return {std::istreambuf_iterator<char>(stream), {}};
+}
+
 TEST(MpiProgrammers, TheTable_ShowsCode_ThatIsCompiled) {
-    const auto content_of = [](const std::string& path) {
-        auto stream = std::ifstream(std::string(RANKMESH_SOURCE "/") + path);
-        return std::string(std::istreambuf_iterator<char>(stream), {});
-    };
     const auto source = content_of("tests/docs/mpi_programmers.cpp") +
                         content_of("tests/engine/mpi_program.cpp") + content_of("examples/mpi_interop.cpp") +
                         content_of("examples/quick_start.cpp");
@@ -229,6 +231,26 @@ TEST(MpiProgrammers, TheTable_ShowsCode_ThatIsCompiled) {
         }
     }
     EXPECT_GT(cells, 40);
+}
+
+TEST(MpiProgrammers, HeadersOfThePage_HaveTheNamesBesideThem) {
+    const auto page = content_of("docs/mpi-programmers.md");
+    const auto begin = page.find("Some names need a header");
+    auto rest = page.substr(begin, page.find("\n\n", begin) - begin);
+    auto header = std::string{};
+    auto names = 0;
+    for (auto match = std::smatch{}; std::regex_search(rest, match, std::regex("`([a-z_A-Z.]+)`"));
+         rest = match.suffix()) {
+        const auto word = match[1].str();
+        if (word.ends_with(".hpp")) {
+            header = content_of("include/rankmesh/engine/" + word);
+            continue;
+        }
+        const auto declares = std::regex("(^|\\n)[^/\\n]*\\b" + word + "\\b");
+        EXPECT_TRUE(std::regex_search(header, declares)) << word;
+        ++names;
+    }
+    EXPECT_EQ(names, 7);
 }
 
 /// The number of lines of a program without those that are empty or only a comment.
