@@ -170,9 +170,9 @@ Json json_of_simulations(const std::vector<Simulation>& simulated, const StepCos
 }
 
 int run(const Arguments& arguments, Output& output) {
-    const auto topology = arguments.topology();
-    const auto question = question_of(arguments, topology);
     auto asked = arguments.on_cluster.questions();
+    const auto topology = arguments.topology(asked ? std::optional(asked->first) : std::nullopt);
+    const auto question = question_of(arguments, topology);
     const auto cost = join_cost({question.declaration}, question.world, question.rank);
     auto needs = needs_of(cost);
     if (!arguments.engine.empty()) keep(needs, arguments.engine);

@@ -40,8 +40,8 @@ std::string picture_of(const auto& topology, const view::Subject& subject, std::
 
 int run(const Arguments& arguments, Output& output) {
     const auto format = picture_format(arguments.out, arguments.format, {"html", "svg", "txt"});
-    const auto topology = Common{.mesh = arguments.mesh, .world = arguments.world}.topology();
     auto subject = view::Subject{.cluster = cluster_of(arguments.on)};
+    const auto topology = Common{.mesh = arguments.mesh, .world = arguments.world}.topology(subject.cluster);
     if (!arguments.rank.empty()) subject.focus = rank_of(topology, arguments.rank);
     if (!arguments.color_by.empty()) {
         if (format == PictureFormat::txt)

@@ -131,8 +131,8 @@ int run(const Arguments& arguments, Output& output) {
     if (arguments.json && !arguments.as.empty() && arguments.as != "json")
         throw UsageError(
             fmt::format("--json and --as {} are two different outputs; give only one", arguments.as));
-    const auto topology = arguments.topology();
     const auto cluster = *cluster_of(arguments.on);
+    const auto topology = arguments.topology(cluster);
     const auto placed = std::visit(
         [&](const auto& given) {
             return place(cluster, given, traffic_of(mesh_of(given), arguments.weights),

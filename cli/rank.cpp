@@ -112,9 +112,9 @@ int run(const Arguments& arguments, Output& output) {
     const auto words = arguments.as.empty()
                            ? std::nullopt
                            : std::optional(in_words(arguments.as, arguments.mesh, arguments.world));
-    const auto topology = words ? Topology(named_by(*words, arguments.rank)) : arguments.topology();
-    const auto rank = rank_of(topology, arguments.rank);
     const auto cluster = cluster_of(arguments.on);
+    const auto topology = words ? Topology(named_by(*words, arguments.rank)) : arguments.topology(cluster);
+    const auto rank = rank_of(topology, arguments.rank);
     if (cluster && rank >= cluster->size())
         throw UsageError(fmt::format("rank {} has no device: cluster {} has {}, for ranks 0..{}", rank,
                                      to_string(*cluster), cluster->size(), cluster->size() - 1));

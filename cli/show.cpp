@@ -77,8 +77,8 @@ int run(const Arguments& arguments, Output& output) {
     const auto words = arguments.as.empty()
                            ? std::nullopt
                            : std::optional(in_words(arguments.as, arguments.mesh, arguments.world));
-    const auto topology = words ? Topology(words->mesh) : arguments.topology();
     auto subject = view::Subject{.cluster = cluster_of(arguments.on)};
+    const auto topology = words ? Topology(words->mesh) : arguments.topology(subject.cluster);
     if (!arguments.rank.empty()) subject.focus = rank_of(topology, arguments.rank);
     const auto scene =
         std::visit([&](const auto& mesh) { return view::draw_for_text(mesh, subject, style); }, topology);

@@ -15,7 +15,7 @@ namespace rankmesh::cli {
 
 namespace {
 
-Topology parse(const std::string& text, std::optional<int> world) {
+Topology parse(const std::string& text, std::optional<int> world, const std::optional<Cluster>& machines) {
     if (text.find("@[") != std::string::npos) return Placement::parse(text);
     if (text.find(';') != std::string::npos)
         throw UsageError(detail::cat("the mesh ", detail::in_quotes(text),
@@ -25,6 +25,7 @@ Topology parse(const std::string& text, std::optional<int> world) {
     if (!spec.has_rest()) return spec.resolve();
     if (!world)
         if (const auto announced = announced_size()) world = announced->value;
+    if (!world && machines) world = machines->size();
     if (!world)
         throw UsageError(detail::cat("mesh ", to_string(spec),
                                      " has a size '*', but neither --world nor a launcher gives the number "
@@ -47,8 +48,8 @@ Option world_option(std::optional<int>& world, std::string help) {
             Option::Range{1, std::numeric_limits<int>::max(), false}};
 }
 
-Topology Common::topology() const {
-    auto parsed = parse(mesh, world);
+Topology Common::topology(const std::optional<Cluster>& machines) const {
+    auto parsed = parse(mesh, world, machines);
     if (world) check_within(parsed, *world, world_source);
     return parsed;
 }

@@ -31,9 +31,9 @@ struct Common {
 
     /// Returns these arguments, then `more`; all write to members of this object.
     std::vector<Option> options(std::vector<Option> more);
-    /// Reads MESH. A size `*` is computed from --world, else from the launcher. Throws UsageError if neither
-    /// is known, or if the mesh does not fit in --world.
-    Topology topology() const;
+    /// Reads MESH. A size `*` is computed from --world, else from the launcher, else from the devices of
+    /// `machines`. Throws UsageError if none is known, or if the mesh does not fit in --world.
+    Topology topology(const std::optional<Cluster>& machines = std::nullopt) const;
 };
 
 /// `--world N`.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
+#include <fstream>
 #include <sstream>
 
 #include "rankmesh.hpp"
@@ -35,6 +36,29 @@ TEST(CheckSubcommand, CountsTheGroupsOfEverySetAndWhatARankHolds) {
         EXPECT_EQ(json["communicators"], (nlohmann::json{{"most", own}, {"least", least}})) << mesh;
         EXPECT_EQ(json["world"], mesh.extent());
     }
+}
+
+TEST(CheckSubcommand, ARest_WithoutANumberOfRanks_IsComputedFromTheCluster) {
+    const auto folder = support::Folder();
+    const auto hosts = folder.path() + "/hosts";
+    std::ofstream(hosts) << "a1 slots=8\na2 slots=4\n";
+    const auto mesh_of = [&](const std::string& words, const std::string& environment = "") {
+        return nlohmann::json::parse(
+            check(words + " --on " + hosts + " --json", 256, environment).output)["mesh"];
+    };
+    EXPECT_EQ(mesh_of("'y=* x=2'"), "y=6 x=2");
+    EXPECT_EQ(mesh_of("'y=* x=2' --world 8"), "y=4 x=2");
+    EXPECT_EQ(mesh_of("'y=* x=2'", "export WORLD_SIZE=4;"), "y=2 x=2");
+    EXPECT_EQ(rankmesh("place 'y=* x=2' --on " + hosts).output,
+              rankmesh("place 'y=6 x=2' --on " + hosts).output);
+    EXPECT_EQ(rankmesh("rank 'y=* x=2' 11 --on " + hosts).output,
+              rankmesh("rank 'y=6 x=2' 11 --on " + hosts).output);
+    for (const std::string words : {"show", "draw --format svg"}) {
+        const auto given = rankmesh(words + " 'y=6 x=2' --on " + hosts);
+        EXPECT_EQ(given.exit_code, 0) << given.output;
+        EXPECT_EQ(rankmesh(words + " 'y=* x=2' --on " + hosts).output, given.output);
+    }
+    EXPECT_EQ(check("'y=* x=5' --on " + hosts).exit_code, 2);
 }
 
 TEST(CheckSubcommand, SaysWhatEachEngineNeeds) {
