@@ -146,6 +146,26 @@ TEST(Halo, AFieldInAnyOrder_HasTheSameHalo) {
     });
 }
 
+TEST(Halo, FacesThatDiffer_RaiseOnTheirAxis_AndTheOtherGoesOn) {
+    on_every_rank([](World& world) {
+        if (world.size() != 4) return;
+        auto me = world.join(Mesh{{"y", 2}, {"x", 2}});
+        const auto differs = me.at("x") == 0;
+        auto field = std::vector<double>(24, world.rank());
+        const auto columns = std::ptrdiff_t{world.rank() == 2 ? 5 : 6};
+        const auto exchange = [&] { halo(me, strided(field.data(), {4, columns}), {"y", "x"}); };
+        if (differs)
+            EXPECT_THROW(exchange(), Disagreement);
+        else
+            exchange();
+        const auto left = world.rank() ^ 1;
+        EXPECT_EQ(field[static_cast<std::size_t>(columns)], left);  // a ghost cell along x
+        auto sum = 1;
+        me.on("x").all_reduce(sum);
+        EXPECT_EQ(sum, 2);
+    });
+}
+
 TEST(Halo, WhatCannotBeExchanged_IsRefusedInWords) {
     on_every_rank([](World& world) {
         auto me = world.join(Mesh{{"x", world.size()}});
