@@ -382,7 +382,8 @@ int program(const std::string& mode, int argc, char** argv) {
         for (auto i = 0; i < 128; ++i) all.barrier();
         if (!odd) all.all_reduce(x);
         if (mode == "timeout-differ") all.barrier();
-        all.broadcast(x, 1);  // whose root does not wait
+        auto gathered = std::vector<float>(4);
+        all.gather(1.0F, gathered, 0);  // in which rank 1 only sends
         std::this_thread::sleep_for(std::chrono::minutes(1));
     }
     if (mode == "mixed-well") {
