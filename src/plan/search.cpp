@@ -6,6 +6,7 @@
 #include <map>
 #include <numeric>
 #include <tuple>
+#include <utility>
 
 #include <rankmesh/core/detail/caller.hpp>
 #include <rankmesh/core/detail/number.hpp>
@@ -14,6 +15,7 @@
 #include <rankmesh/plan/text.hpp>
 
 #include "plan/bounds.hpp"
+#include "plan/names.hpp"
 
 namespace rankmesh::plan {
 
@@ -63,6 +65,9 @@ std::pair<Range Options::*, int> setting_of(std::string_view text,
     return {known->range, *number};
 }
 
+/// The largest batch of a job that `check` accepts.
+constexpr auto most_batch = std::int64_t{1} << 40;
+
 /// All layouts on one mesh, and their common values.
 struct Family {
     Layout mesh = {};     // tp, cp, ep, pp and dp
@@ -102,10 +107,11 @@ public:
     }
 
 private:
-    void add_families() {
+    /// Calls `each(mesh)` for all axis sizes within the options that are legal with some batch.
+    template <class Each>
+    void each_mesh(const Each& each) const {
         const auto& model = job_.model;
         const auto n = job_.devices;
-        auto sets = std::map<std::tuple<int, int, int>, std::size_t>{};
         for (const auto tp : divisors(n)) {
             if (!options_.tp.has(tp) || !legal_tp(model, tp)) continue;
             const auto shares = options_.sequence_parallel.value_or(tp > 1);
@@ -115,52 +121,168 @@ private:
                     if (pp > model.layers) break;
                     const auto dp = n / tp / cp / pp;
                     if (!options_.pp.has(pp) || !options_.dp.has(dp)) continue;
-                    least_dp_ = std::min(least_dp_, dp);
-                    if (job_.batch % dp != 0) continue;
                     for (const auto ep : divisors(std::max(1, model.experts))) {
                         if (!options_.ep.has(ep) || !legal_ep(model, tp, cp, dp, ep)) continue;
                         if (std::int64_t{tp} * cp * dp % (std::int64_t{ep} * options_.base.etp) != 0)
                             continue;
-                        auto family = Family{.mesh = options_.base};
-                        family.mesh.tp = tp, family.mesh.cp = cp, family.mesh.ep = ep;
-                        family.mesh.pp = pp, family.mesh.dp = dp;
-                        family.mesh.overlap_experts = options_.base.overlap_experts && ep > 1;
-                        family.mesh.dispatch_once = options_.base.dispatch_once && ep > 1;
-                        family.mesh.sequence_parallel = shares;
-                        family.mesh.zero_group = options_.zero_group;
-                        const auto [set, fresh] = sets.try_emplace({tp, cp, ep}, pieces_.size());
-                        if (fresh) pieces_.emplace_back(micro_batches_.size());
-                        family.set = set->second;
-                        if (!set_bound(family)) continue;
-                        families_.push_back(family);
+                        auto mesh = options_.base;
+                        mesh.tp = tp, mesh.cp = cp, mesh.ep = ep, mesh.pp = pp, mesh.dp = dp;
+                        mesh.overlap_experts = options_.base.overlap_experts && ep > 1;
+                        mesh.dispatch_once = options_.base.dispatch_once && ep > 1;
+                        mesh.sequence_parallel = shares;
+                        mesh.zero_group = options_.zero_group;
+                        each(mesh);
                     }
                 }
             }
         }
+    }
+
+    void add_families() {
+        auto sets = std::map<std::tuple<int, int, int>, std::size_t>{};
+        each_mesh([&](const Layout& mesh) {
+            if (job_.batch % mesh.dp != 0) return;
+            const auto [set, fresh] = sets.try_emplace({mesh.tp, mesh.cp, mesh.ep}, pieces_.size());
+            if (fresh) pieces_.emplace_back(micro_batches_.size());
+            auto family = Family{.mesh = mesh, .set = set->second};
+            if (set_bound(family)) families_.push_back(family);
+        });
         found_.meshes = static_cast<std::int64_t>(families_.size());
         if (families_.empty()) refuse();
     }
 
-    bool is_other_schedule() const { return options_.base.schedule != Schedule::one_f_one_b; }
+    static bool is_other_schedule(const Options& options) {
+        return options.base.schedule != Schedule::one_f_one_b;
+    }
+    bool is_other_schedule() const { return is_other_schedule(options_); }
 
     /// Returns a lower bound of the seconds; 0 for schedules whose bubble the bound does not know.
     double bound_of(const Family& family, const Pieces& of, int vpp, std::int64_t count, bool partial) const {
         return is_other_schedule() ? 0 : lower_bound(of, job_, family.mesh.pp, vpp, count, partial);
     }
 
+    /// A batch, and a layout that is legal with it.
+    struct Larger {
+        std::int64_t batch = most_batch + 1;
+        Layout layout = {};
+    };
+
+    /// Returns the smallest batch above the job's that has a layout; nullopt if no batch has one.
+    std::optional<Larger> larger_batch() const {
+        auto best = Larger{};
+        const auto micro = std::max(1, options_.micro_batch.least);
+        if (!options_.micro_batch.has(micro)) return std::nullopt;
+        each_mesh([&](Layout layout) {
+            layout.micro_batch = micro;
+            const auto share = std::int64_t{layout.dp} * micro;
+            if (share > most_batch) return;
+            auto count = job_.batch / share + 1;
+            if (options_.base.schedule == Schedule::dual_pipe)
+                count = std::max(count, 2 * std::int64_t{layout.pp});
+            // Chunks take a multiple of pp micro-batches, DualPipe an even number.
+            for (const auto end = count + 2 * std::int64_t{layout.pp}; count < end; ++count) {
+                if (share * count >= best.batch) return;
+                if (legal_schedule(options_.base.schedule, layout.pp, count) && set_vpp(layout, count))
+                    best = {share * count, layout};
+            }
+        });
+        return best.batch > most_batch ? std::nullopt : std::optional(best);
+    }
+
+    /// Gives a layout the smallest legal number of chunks. Returns false if there is none.
+    bool set_vpp(Layout& layout, std::int64_t micro_batches) const {
+        auto found = false;
+        const auto set = [&](int vpp, Ends ends) {
+            if (std::exchange(found, true)) return;
+            layout.vpp = vpp, layout.first_layers = ends.first, layout.last_layers = ends.last;
+        };
+        each_vpp(layout.pp, micro_batches, [&](int vpp) { set(vpp, {}); });
+        if (!found)
+            each_uneven_vpp(layout.pp, micro_batches,
+                            [&](int vpp, const std::vector<Ends>& all) { set(vpp, all.front()); });
+        return found;
+    }
+
     /// Throws UsageError that says why no layout is valid.
     [[noreturn]] void refuse() const {
-        const auto what = cat("no layout of ", job_.devices, " devices is legal");
-        if (least_dp_ == std::numeric_limits<int>::max())
-            throw UsageError(cat(what, " for ", job_.model.heads, " heads, ", job_.model.layers,
-                                 " layers and ", job_.sequence,
-                                 " tokens within the settings that are fixed or limited; tp must divide the "
-                                 "heads, cp must divide the sequence, pp is at most the number of layers, "
-                                 "and tp * cp * pp * dp is the number of devices"));
-        throw UsageError(cat(what, " with a batch of ", job_.batch,
-                             " sequences: dp and the micro-batch must divide it, and dp is at least ",
-                             least_dp_, " within the settings that are fixed or limited; a batch of ",
-                             (job_.batch / least_dp_ + 1) * least_dp_, " has a layout"));
+        const auto what = cat("no layout of ", detail::counted(job_.devices, "device"), " is legal");
+        if (const auto larger = larger_batch())
+            throw UsageError(cat(what, " with a batch of ", detail::counted(job_.batch, "sequence"),
+                                 ", but a batch of ", larger->batch, " has one; the layout ",
+                                 to_string(larger->layout), " ", fault_of(larger->layout, job_.batch)));
+        const auto needed = needed_settings();
+        auto words = std::vector<std::string>{};
+        const auto add = [&](const auto&... parts) { words.push_back(cat(parts...)); };
+        auto all_fixed = true;
+        for (const auto& [name, range] : names) {
+            const auto [least, most] = needed.*range;
+            if (needed.*range == Range{}) continue;
+            all_fixed = all_fixed && least == most;
+            if (least == most)
+                add(name, "=", least);
+            else
+                add(name, least > most ? cat(" from ", least) : "", least > most ? " to " : " up to ", most);
+        }
+        if (needed.base.etp > 1) add("etp=", needed.base.etp);
+        if (is_other_schedule(needed)) add("schedule=", name_of(needed.base.schedule));
+        if (words.empty()) add("a batch of ", job_.batch);
+        const auto with = detail::listed(words);
+        const auto fault = all_fixed ? fault_of_fixed(needed, with) : std::string{};
+        if (!fault.empty()) throw UsageError(cat(what, fault));
+        throw UsageError(cat(what, " with ", with, ": tp must divide the ", job_.model.heads,
+                             " heads and cp the ", job_.sequence, " tokens, pp is at most the ",
+                             job_.model.layers, " layers, and tp*cp*pp*dp is the number of devices"));
+    }
+
+    /// Returns the options without the settings that are not needed for having no layout.
+    Options needed_settings() const {
+        auto needed = options_;
+        const auto drop = [&](auto& setting, auto value) {
+            std::swap(setting, value);
+            if (Search(job_, needed).larger_batch()) std::swap(setting, value);
+        };
+        for (const auto& one : names) drop(needed.*one.range, Range{});
+        drop(needed.base.etp, 1);
+        drop(needed.base.schedule, Schedule::one_f_one_b);
+        return needed;
+    }
+
+    /// Returns what `check` says of a layout behind `the layout `; "" for a legal layout.
+    std::string fault_of(const Layout& layout, std::int64_t batch) const {
+        try {
+            check(layout, job_.model, batch, job_.sequence);
+            return "";
+        } catch (const UsageError& error) {
+            return error.what() + std::string_view("the layout ").size();
+        }
+    }
+
+    /// Returns why the fixed settings, named `with`, have no layout; "" if their smallest layout is legal.
+    std::string fault_of_fixed(const Options& fixed, const std::string& with) const {
+        auto layout = fixed.base;
+        const auto set = [&](Range Options::*range, int Layout::*size) {
+            if ((fixed.*range).least > 0) layout.*size = (fixed.*range).least;
+        };
+        set(&Options::tp, &Layout::tp), set(&Options::cp, &Layout::cp), set(&Options::pp, &Layout::pp);
+        set(&Options::dp, &Layout::dp), set(&Options::ep, &Layout::ep), set(&Options::vpp, &Layout::vpp);
+        const auto others = std::int64_t{layout.tp} * layout.cp;
+        auto devices = std::int64_t{job_.devices};
+        for (const auto size : {layout.tp, layout.cp, layout.pp, layout.dp}) {
+            if (devices % size != 0)
+                return cat(": ", with.find(" and ") == std::string::npos ? "" : "the product of ", with,
+                           " does not divide the ", job_.devices, " devices");
+            devices /= size;
+        }
+        layout.sequence_parallel = layout.tp > 1;
+        const auto has_free_stages = fixed.pp.least == 0 && (layout.vpp > 1 || is_other_schedule(fixed));
+        if (has_free_stages)
+            for (const auto pp : divisors(job_.devices / others))
+                if (layout.pp == 1 && pp <= job_.model.layers) layout.pp = pp;
+        layout.dp = static_cast<int>(job_.devices / others / layout.pp);
+        const auto fault = fault_of(layout, std::int64_t{2} * job_.devices * layout.micro_batch);
+        if (fault.empty()) return "";
+        return has_free_stages ? cat(" with ", with, "; one of pp=", layout.pp, " ", fault)
+                               : cat(": each ", fault);
     }
 
     const Pieces& pieces(const Family& family, std::size_t micro, Recompute recompute) {
@@ -398,7 +520,6 @@ private:
     std::vector<int> micro_batches_;
     std::vector<Family> families_;
     std::vector<PieceSet> pieces_;
-    int least_dp_ = std::numeric_limits<int>::max();
     Found found_;
     Step step_;      // of the last considered layout
     Memory memory_;  // the same

@@ -273,7 +273,10 @@ TEST(PlanSubcommand, AsksForWhatIsMissingAndRefusesWhatIsImpossible) {
                    "the model has no sequence length; add --seq TOKENS");
     expect_refused("plan llama3.1-8B" + cluster + device + "--as megatrn",
                    "no framework is named 'megatrn'; --as takes one of ");
-    expect_refused("plan llama3.1-8B" + cluster + device + "--fix tp=7", "no layout of 32 devices is legal ");
+    expect_refused("plan llama3.1-8B" + cluster + device + "--fix tp=7",
+                   "no layout of 32 devices is legal: tp=7 does not divide the 32 devices\n");
+    expect_refused("plan qwen3-30B-a3B" + cluster + device + "--batch 256 --fix ep=3",
+                   "no layout of 32 devices is legal: each has ep=3, which does not divide the 128 experts");
     expect_refused("plan llama3.1-8B" + cluster + device + "--batch 3 --max tp=1 --max pp=1 --max cp=1",
                    "no layout of 32 devices is legal with a batch of 3 sequences");
     expect_refused("plan llama3.1-8B" + cluster + device + "--fix tq=7",

@@ -276,26 +276,91 @@ TEST(Search, KeepsWhatIsFixedAndLimited) {
         EXPECT_THROW(plan::fix(options, text), UsageError) << text;
 }
 
-TEST(Search, SaysWhyNoLayoutIsLegal) {
-    const auto error_of = [](const plan::Job& job, const plan::Options& options) -> std::string {
-        try {
-            static_cast<void>(plan::search(job, options));
-            return "no error";
-        } catch (const UsageError& error) {
-            return error.what();
-        }
-    };
-    EXPECT_EQ(error_of(job_of(dense, 8192, 7, 2048), {}),
-              "no layout of 8192 devices is legal with a batch of 7 sequences: dp and the micro-batch must "
-              "divide it, and dp is at "
-              "least 2 within the settings that are fixed or limited; a batch of 8 has a layout");
-    EXPECT_NO_THROW(static_cast<void>(plan::search(job_of(dense, 8192, 8, 2048))));
+std::string error_of(const plan::Job& job, const plan::Options& options) {
+    try {
+        static_cast<void>(plan::search(job, options));
+        return "";
+    } catch (const UsageError& error) {
+        return error.what();
+    }
+}
+
+plan::Options fixed_to(const std::vector<std::string>& words) {
     auto options = plan::Options{};
-    plan::fix(options, "tp=7");
+    for (const auto& word : words) plan::fix(options, word);
+    return options;
+}
+
+TEST(Search, SaysWhyNoLayoutIsLegal) {
+    EXPECT_EQ(error_of(job_of(dense, 8192, 7, 2048), {}),
+              "no layout of 8192 devices is legal with a batch of 7 sequences, but a batch of 8 has one; the "
+              "layout pp=4 dp=8 cp=256 mbs=1 zero=0 recompute=none takes 8 sequences at a time (dp=8 times a "
+              "micro-batch of 1), which do not divide a batch of 7");
+    const auto expect_reason = [](const plan::Model& model, const std::vector<std::string>& fixed,
+                                  const std::string& reason) {
+        EXPECT_EQ(error_of(job_of(model, 8, 8, 2048), fixed_to(fixed)),
+                  "no layout of 8 devices is legal" + reason);
+    };
+    expect_reason(dense, {"ep=2", "zero=1"}, ": each has ep=2, but the model has no experts");
+    expect_reason(with_experts(), {"tp=1", "ep=3"},
+                  ": each has ep=3, which does not divide the 4 experts of the model");
+    expect_reason(with_experts(), {"ep=4", "etp=4"},
+                  ": each has ep*etp=16, which does not divide its tp*cp*dp=8");
+    expect_reason(dense, {"tp=7"}, ": tp=7 does not divide the 8 devices");
+    expect_reason(dense, {"dp=3"}, ": dp=3 does not divide the 8 devices");
+    expect_reason(dense, {"tp=4", "pp=4", "mbs=2"},
+                  ": the product of tp=4 and pp=4 does not divide the 8 devices");
+    expect_reason(dense, {"pp=8"}, ": each has pp=8 stages for 6 layers");
+    expect_reason(dense, {"schedule=zb", "pp=1"},
+                  ": each has schedule=zb on one stage; it takes pp=2 or more");
+    expect_reason(dense, {"vpp=9"},
+                  " with vpp=9; one of pp=2 has pp*vpp=18 chunks for 6 layers; only the first chunk of the "
+                  "first stage and the last chunk of the last stage may have fewer layers than the others");
+    auto options = plan::Options{};
+    for (const auto* word : {"tp=1", "cp=1", "dp=1"}) plan::limit(options, word);
     EXPECT_EQ(error_of(job_of(dense, 8, 8, 2048), options),
-              "no layout of 8 devices is legal for 16 heads, 6 layers and 2048 tokens within the settings "
-              "that are fixed or limited; tp must divide the heads, cp must divide the sequence, pp is at "
-              "most the number of layers, and tp * cp * pp * dp is the number of devices");
+              "no layout of 8 devices is legal with tp up to 1, cp up to 1 and dp up to 1: tp must divide "
+              "the 16 heads and cp the 2048 tokens, pp is at most the 6 layers, and tp*cp*pp*dp is the "
+              "number of devices");
+}
+
+TEST(Search, WhenNoLayoutIsLegal_NamesTheNextBatchThatHasOne) {
+    auto deep = with_experts();
+    deep.layers = 9;
+    auto named = 0;
+    auto without = 0;
+    for (const auto& model : {dense, with_experts(), deep})
+        for (const auto devices : {1, 6, 8})
+            for (const auto& fixed : std::vector<std::vector<std::string>>{{"ep=2"},
+                                                                           {"ep=3"},
+                                                                           {"mbs=3"},
+                                                                           {"vpp=2"},
+                                                                           {"vpp=3", "mbs=2"},
+                                                                           {"vpp=5"},
+                                                                           {"dp=4"},
+                                                                           {"schedule=zb"},
+                                                                           {"schedule=dualpipe"},
+                                                                           {"schedule=dualpipe", "pp=4"},
+                                                                           {"tp=3"},
+                                                                           {"pp=2", "dp=3"},
+                                                                           {"pp=4", "vpp=2"},
+                                                                           {"ep=2", "dp=1", "pp=2"}})
+                for (const auto batch : {1, 5, 7}) {
+                    const auto options = fixed_to(fixed);
+                    const auto error = error_of(job_of(model, devices, batch, 2048), options);
+                    if (error.empty()) continue;
+                    const auto at = error.find("but a batch of ");
+                    const auto next = at == std::string::npos ? 40 : std::stoi(error.substr(at + 15));
+                    (at == std::string::npos ? without : named) += 1;
+                    for (auto other = batch + 1; other < next; ++other)
+                        EXPECT_NE(error_of(job_of(model, devices, other, 2048), options), "")
+                            << other << " sequences: " << error;
+                    if (at != std::string::npos) {
+                        EXPECT_EQ(error_of(job_of(model, devices, next, 2048), options), "") << error;
+                    }
+                }
+    EXPECT_GT(named, 20);
+    EXPECT_GT(without, 20);
 }
 
 TEST(Advice, OfWhatWouldHelpIsByHowMuchFasterTheSameLayoutIsThen) {
