@@ -19,6 +19,14 @@ struct Extra {
     friend bool operator==(const Extra&, const Extra&) = default;
 };
 
+/// The layers of each virtual pipeline stage. The first and last stage have `less` layers.
+struct StageLayers {
+    int layers = 0;
+    int first_less = 0;
+    int last_less = 0;
+    friend bool operator==(const StageLayers&, const StageLayers&) = default;
+};
+
 /// Meshes over the same ranks, the dense layers' first: `pp=2 dp=4 tp=2; pp=2 edp=2 ep=4 etp=1`.
 ///
 /// The experts' mesh has an axis `ep`, their data-parallel ranks are `edp` and their tensor-parallel ones
@@ -26,7 +34,8 @@ struct Extra {
 struct Arrangement {
     std::vector<Mesh> meshes;
     std::vector<Extra> extras = {};
-    std::string_view dp_role = "dp";  ///< dp_replicate or dp_shard, if the settings say which
+    std::optional<StageLayers> stages = {};  ///< where the settings count the layers of virtual stages
+    std::string_view dp_role = "dp";         ///< dp_replicate or dp_shard, if the settings say which
 
     const Mesh& dense() const { return meshes.front(); }
     /// The experts' mesh, null if there is none.

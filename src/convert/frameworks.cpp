@@ -5,6 +5,7 @@
 #include <cctype>
 
 #include <rankmesh/core/detail/caller.hpp>
+#include <rankmesh/core/detail/number.hpp>
 #include <rankmesh/core/name.hpp>
 #include <rankmesh/dialect/error.hpp>
 #include <rankmesh/engine/launcher.hpp>
@@ -60,11 +61,14 @@ Arrangement read_all(const Framework& from, Settings settings, std::optional<int
 
 namespace {
 
-/// The same without a schedule that `to` runs unasked, as `back` was written, or that is of one stage.
+/// The same without a schedule that `to` runs unasked, as `back` was written, or that is of one stage, and
+/// without the number of virtual stages if `back` has their layers.
 Arrangement without_unasked(Arrangement arrangement, const Framework& to, const Arrangement& back) {
-    const auto own = extra_of(back, virtual_stages) ? "Interleaved1F1B" : "1F1B";
+    const auto own = extra_of(back, virtual_stages) ? interleaved : "1F1B";
     const auto is_single = size_of(arrangement.dense(), "pp") == 1;
     std::erase_if(arrangement.extras, [&](const auto& extra) {
+        if (extra.name == virtual_stages && arrangement.stages && arrangement.stages == back.stages)
+            return true;
         return extra.name == pipeline_schedule &&
                (is_single || (to.schedules_by_stages && extra.value == own));
     });
@@ -175,6 +179,15 @@ std::string schedule_named(const std::string& word) {
           "DualPipeV", "Custom1F1B", "CustomInterleaved1F1B", "Custom1F1BV"})
         if (lower(word) == lower(known)) return known;
     return word;
+}
+
+std::optional<int> stages_of(const Arrangement& arrangement) {
+    const auto said = extra_of(arrangement, virtual_stages);
+    return said ? detail::number_in(*said) : std::nullopt;
+}
+
+Extra uncounted(const StageLayers& stages) {
+    return {std::string(virtual_stages), cat("of ", detail::counted(stages.layers, "layer"))};
 }
 
 std::optional<std::string> extra_of(const Arrangement& arrangement, std::string_view name) {

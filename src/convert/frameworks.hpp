@@ -87,6 +87,12 @@ int needed_world(Settings& settings, std::optional<int> world, std::string_view 
 /// The value of an extra, nothing where it is not said.
 std::optional<std::string> extra_of(const Arrangement& arrangement, std::string_view name);
 inline constexpr std::string_view virtual_stages = "virtual pipeline stages";
+/// The schedule of several virtual stages, as torch calls it.
+inline constexpr auto interleaved = "Interleaved1F1B";
+/// The virtual stages of a rank; nothing where they are not said, or only by their layers.
+std::optional<int> stages_of(const Arrangement& arrangement);
+/// Virtual stages that are said by their layers only: `virtual pipeline stages`, `of 2 layers`.
+Extra uncounted(const StageLayers& stages);
 inline constexpr std::string_view pipeline_schedule = "pipeline schedule";
 /// A schedule of torch's in torch's own spelling, which knows no case; another word is itself.
 std::string schedule_named(const std::string& word);

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <set>
 
+#include <rankmesh/core/detail/number.hpp>
+
 #include "convert/frameworks/device_mesh_answer.hpp"
 #include "convert/words.hpp"
 #include "frameworks/rows.hpp"
@@ -42,6 +44,14 @@ std::optional<Value> value_of(Settings& settings, const frameworks::Setting& row
             return as_value(settings.words(name));
     }
     return std::nullopt;
+}
+
+/// The part of the layers of virtual stages that an extra names; null for other extras.
+int StageLayers::*part_of_stages(std::string_view extra) {
+    return extra == "layers of a virtual stage"         ? &StageLayers::layers
+           : extra == "fewer layers of the first stage" ? &StageLayers::first_less
+           : extra == "fewer layers of the last stage"  ? &StageLayers::last_less
+                                                        : nullptr;
 }
 
 /// True for the size of an axis that another setting counts, too: tp_size that is dp x cp x tp counts that of
@@ -141,8 +151,16 @@ std::vector<Mesh> meshes_of(const frameworks::Framework& rows, const Groups& gro
 Arrangement read(const frameworks::Framework& rows, Settings& settings, std::optional<int> world) {
     const auto [values, groups] = groups_of(rows, settings, world);
     auto arrangement = Arrangement{meshes_of(rows, groups)};
+    auto stages = StageLayers{};
+    for (const auto& row : rows.settings)
+        if (const auto part = part_of_stages(row.extra)) {
+            const auto said = std::ranges::find(values, row.name, &frameworks::Values::value_type::first);
+            const auto* number = std::get_if<int>(said == values.end() ? &row.otherwise : &said->second);
+            stages.*part = number ? *number : 0;
+        }
     for (const auto& [name, value] : values) {
         const auto row = std::ranges::find(rows.settings, name, &frameworks::Setting::name);
+        if (part_of_stages(row->extra)) continue;
         // A number or flag that is the default says nothing.
         if (row->extra.empty() || (!std::holds_alternative<std::string>(value) && value == row->otherwise))
             continue;
@@ -153,6 +171,14 @@ Arrangement read(const frameworks::Framework& rows, Settings& settings, std::opt
             if (value == Value(word)) arrangement.extras.push_back({row->extra, meaning});
         if (const auto* word = std::get_if<std::string>(&value); word && row->words.empty())
             arrangement.extras.push_back({row->extra, schedule_named(*word)});
+    }
+    const auto is_interleaved = extra_of(arrangement, pipeline_schedule) == interleaved;
+    if (size_of(arrangement.dense(), "pp") == 1 || !is_interleaved) return arrangement;
+    if (stages.layers > 0) {
+        arrangement.stages = stages;
+        arrangement.extras.push_back(uncounted(stages));
+    } else if (rows.interleaved_stages > 0) {
+        arrangement.extras.push_back({std::string(virtual_stages), std::to_string(rows.interleaved_stages)});
     }
     return arrangement;
 }
@@ -258,9 +284,20 @@ frameworks::Values sizes_of(const frameworks::Framework& rows, const Arrangement
 
 Document write(const frameworks::Framework& rows, const Arrangement& arrangement) {
     auto values = sizes_of(rows, arrangement);
+    const auto can_interleave =
+        rows.interleaved_stages > 0 && size_of(arrangement.dense(), "pp") > 1 &&
+        extra_of(arrangement, pipeline_schedule).value_or(interleaved) == interleaved &&
+        (arrangement.stages || stages_of(arrangement) == rows.interleaved_stages);
     for (const auto& row : rows.settings)
-        if (const auto extra = row.extra.empty() ? std::nullopt : extra_of(arrangement, row.extra)) {
+        if (const auto part = part_of_stages(row.extra)) {
+            if (can_interleave && arrangement.stages)
+                values.emplace_back(row.name, *arrangement.stages.*part);
+        } else if (can_interleave && row.extra == pipeline_schedule) {
+            values.emplace_back(row.name, interleaved);
+        } else if (const auto extra = row.extra.empty() ? std::nullopt : extra_of(arrangement, row.extra)) {
             auto said = values;
+            const auto is_number = row.type == Type::number || row.type == Type::maybe_number;
+            if (is_number && !detail::number_in(*extra)) continue;
             if (row.words.empty())
                 said.emplace_back(row.name, row.type == Type::maybe_word ? Value(*extra)
                                             : row.type == Type::flag     ? Value(true)

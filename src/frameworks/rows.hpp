@@ -212,6 +212,8 @@ struct Framework {
     std::string table = {};   ///< of a configuration, in which the settings stand
     std::string ignore = {};  ///< settings there, by spaces, that do not say where ranks stand
     Written written = Written::by_itself;
+    /// Virtual stages of a rank under the schedule Interleaved1F1B, unless a setting counts their layers.
+    int interleaved_stages = 0;
     std::string leaves = {};    ///< what is left over, where the world must be said unless `ranks` says it
     std::string variable = {};  ///< the variable that holds the object of the class which `maker` has made
     std::string host = {};  ///< the suffix under which each group is made for the host, too; empty: it is not

@@ -233,9 +233,6 @@ TEST(Settings, SayWhatIsWrongWithThem) {
                   "deepspeed has no setting 'num_tp' that places ranks; did you mean 'num_mp'?");
     const auto layers =
         std::string("--from megatron --to picotron --world 4 -- --pipeline-model-parallel-size 4 ");
-    expect_misuse(layers + "--num-layers-per-virtual-pipeline-stage 3",
-                  "--num-layers-per-virtual-pipeline-stage counts layers; add --num-layers, or give "
-                  "--num-virtual-stages-per-pipeline-rank");
     expect_misuse(
         layers + "--num-layers 24 --num-layers-per-virtual-pipeline-stage 4",
         "--num-layers-per-virtual-pipeline-stage is 4, which must divide the layers of a rank: 24 over "

@@ -226,6 +226,51 @@ TEST(Convert, CountsVirtualStagesFromTheLayersOfOne) {
               3);
 }
 
+TEST(Convert, CarriesVirtualStagesBetweenMegatronAndTorchtitan) {
+    const auto flags = std::string("--tensor-model-parallel-size 4 --pipeline-model-parallel-size 2 ");
+    const auto each = flags + "--num-layers-per-virtual-pipeline-stage 2";
+    const auto expect_stages = [&](const std::string& megatron, const Json& stages, const std::string& back) {
+        const auto found = convert("megatron", "torchtitan", megatron, 32);
+        EXPECT_EQ(found["lost"], Json::array()) << megatron;
+        const auto settings = Json(found["settings"]["parallelism"]);
+        EXPECT_EQ(settings["pipeline_parallel_schedule"], "Interleaved1F1B") << megatron;
+        for (const auto* part : {"layers_per_stage", "first_stage_less_layers", "last_stage_less_layers"}) {
+            const auto name = std::string("pipeline_parallel_") + part;
+            EXPECT_EQ(settings.value(name, Json()), stages.value(part, Json())) << megatron << name;
+        }
+        const auto again = convert("torchtitan", "megatron", found["text"], 32);
+        EXPECT_EQ(again["text"], back);
+        EXPECT_EQ(again["lost"], Json::array()) << again;
+    };
+    const auto even =
+        Json{{"layers_per_stage", 2}, {"first_stage_less_layers", 0}, {"last_stage_less_layers", 0}};
+    expect_stages(each + " --num-layers 32", even, each);
+    expect_stages(each, even, each);
+    const auto both =
+        std::string(" --account-for-embedding-in-pipeline-split --account-for-loss-in-pipeline-split");
+    expect_stages(each + both + " --num-layers 30",
+                  {{"layers_per_stage", 2}, {"first_stage_less_layers", 1}, {"last_stage_less_layers", 1}},
+                  each + both);
+    const auto two = flags + "--num-virtual-stages-per-pipeline-rank 2";
+    expect_stages(two, Json::object(), two);
+    // A number of stages without their layers.
+    const auto three =
+        convert("megatron", "torchtitan", flags + "--num-virtual-stages-per-pipeline-rank 3", 32);
+    EXPECT_FALSE(three["settings"]["parallelism"].contains("pipeline_parallel_schedule"));
+    EXPECT_EQ(three["lost"], Json::parse(R"([{"what": "virtual pipeline stages 3",
+                               "why": "torchtitan has 2 a rank under pipeline_parallel_schedule = )"
+                                         R"(\"Interleaved1F1B\"; for another number, also set )"
+                                         R"(pipeline_parallel_layers_per_stage"}])"));
+    // A first stage of two layers less, and others that do not count layers.
+    const auto titan = std::string(
+        "pipeline_parallel_degree=4 pipeline_parallel_schedule=Interleaved1F1B "
+        "pipeline_parallel_layers_per_stage=4 pipeline_parallel_first_stage_less_layers=2");
+    for (const auto* to : {"megatron", "megatron2022", "picotron"}) {
+        const auto lost = convert("torchtitan", to, titan, 8)["lost"];
+        EXPECT_EQ(lost[1]["what"], "virtual pipeline stages of 4 layers") << to;
+    }
+}
+
 TEST(Convert, KeepsTheLoadBalancerOfExpertsOrSaysThatItIsLost) {
     const auto vllm = std::string("--tensor-parallel-size 4 --enable-expert-parallel --enable-eplb");
     const auto same = convert("vllm", "vllm", vllm, 4);
@@ -274,7 +319,7 @@ TEST(Convert, KeepsAScheduleThatTheOtherHasAWordFor) {
     for (const auto* to : {"megatron", "deepspeed"}) {
         EXPECT_EQ(convert("picotron", to, "pp_size=2 pp_engine=1f1b", 2)["lost"], Json::array()) << to;
         EXPECT_EQ(convert("picotron", to, "pp_size=2 pp_engine=afab", 2)["lost"].size(), 1U) << to;
-        EXPECT_EQ(convert("torchtitan", to, titan + "Interleaved1F1B", 2)["lost"].size(), 1U) << to;
+        EXPECT_EQ(convert("torchtitan", to, titan + "LoopedBFS", 2)["lost"].size(), 1U) << to;
     }
     // Without a pipeline there is no schedule to lose.
     EXPECT_EQ(convert("picotron", "megatron", "tp_size=2 pp_engine=1f1b", 2)["lost"], Json::array());

@@ -27,6 +27,16 @@ constexpr std::pair<const char*, int megatron::Sizes::*> numbers[] = {
 
 constexpr auto per_stage = "num_layers_per_virtual_pipeline_stage";
 
+constexpr auto account_for_embedding = "account_for_embedding_in_pipeline_split";
+constexpr auto account_for_loss = "account_for_loss_in_pipeline_split";
+
+/// The layers of a virtual stage, if a flag counts them.
+std::optional<StageLayers> layers_of_stages(Settings& settings) {
+    if (!settings.has(per_stage)) return std::nullopt;
+    return StageLayers{settings.size(per_stage), settings.flag(account_for_embedding).value_or(false) ? 1 : 0,
+                       settings.flag(account_for_loss).value_or(false) ? 1 : 0};
+}
+
 /// The virtual stages of a rank, where a flag counts the layers of one; Megatron's None for one stage.
 std::optional<int> stages_of_layers(Settings& settings, const megatron::Sizes& sizes) {
     const auto each = settings.size(per_stage);
@@ -34,12 +44,9 @@ std::optional<int> stages_of_layers(Settings& settings, const megatron::Sizes& s
     if (sizes.virtual_pipeline_model_parallel_size)
         throw UsageError(cat(settings.shown(per_stage), " is another way to say ", settings.shown(stages),
                              "; say it once"));
-    if (!settings.has("num_layers"))
-        throw UsageError(cat(settings.shown(per_stage), " counts layers; add ", settings.shown("num_layers"),
-                             ", or give ", settings.shown(stages)));
+    if (!settings.has("num_layers")) return std::nullopt;
     auto layers = settings.size("num_layers");
-    for (const auto* counted :
-         {"account_for_embedding_in_pipeline_split", "account_for_loss_in_pipeline_split"})
+    for (const auto* counted : {account_for_embedding, account_for_loss})
         layers += settings.flag(counted).value_or(false) ? 1 : 0;
     const auto pp = sizes.pipeline_model_parallel_size;
     if (layers % pp != 0 || layers / pp % each != 0)
@@ -106,8 +113,13 @@ Arrangement read(Settings& settings, std::optional<int> world) {
     if (size_of(experts, "ep") > 1 || size_of(experts, "tp") != size_of(dense, "tp"))
         arrangement.meshes.push_back(
             joined(joined(without_ones(experts, {"pp", "dp", "ep", "tp"}), {"dp"}, "edp"), {"tp"}, "etp"));
+    if (size_of(dense, "pp") > 1) arrangement.stages = layers_of_stages(settings);
     if (const auto stages = sizes.virtual_pipeline_model_parallel_size)
         arrangement.extras.push_back({std::string(virtual_stages), std::to_string(*stages)});
+    else if (arrangement.stages && settings.has("num_layers"))
+        arrangement.stages.reset();  // one stage a rank
+    else if (arrangement.stages)
+        arrangement.extras.push_back(uncounted(*arrangement.stages));
     auto levels = std::string{};
     for (auto size : sizes.hierarchical_context_parallel_sizes)
         levels += cat(levels.empty() ? "" : " ", size);
@@ -149,8 +161,7 @@ megatron::Sizes megatron_sizes(const Arrangement& arrangement) {
         sizes.num_distributed_optimizer_instances = size_of(dense, "dp_replicate");
     if (const auto instances = extra_of(arrangement, instances_name))
         sizes.num_distributed_optimizer_instances = std::stoi(*instances);
-    if (const auto stages = extra_of(arrangement, virtual_stages); stages && size_of(dense, "pp") > 1)
-        sizes.virtual_pipeline_model_parallel_size = std::stoi(*stages);
+    if (size_of(dense, "pp") > 1) sizes.virtual_pipeline_model_parallel_size = stages_of(arrangement);
     if (auto levels = extra_of(arrangement, levels_name)) {
         std::ranges::replace(*levels, ' ', ',');
         sizes.hierarchical_context_parallel_sizes = Json::parse("[" + *levels + "]").get<std::vector<int>>();
@@ -201,6 +212,12 @@ Document write(const Arrangement& arrangement) {
     say_size("pipeline_model_parallel_size", sizes.pipeline_model_parallel_size, 0);
     say_size("num_virtual_stages_per_pipeline_rank", sizes.virtual_pipeline_model_parallel_size.value_or(1),
              1);
+    if (const auto& stages = arrangement.stages; stages && !sizes.virtual_pipeline_model_parallel_size &&
+                                                 stages->first_less <= 1 && stages->last_less <= 1) {
+        say_size(per_stage, stages->layers, 0);
+        if (stages->first_less == 1) say(account_for_embedding, true, {});
+        if (stages->last_less == 1) say(account_for_loss, true, {});
+    }
     say_size("context_parallel_size", sizes.context_parallel_size, 1);
     if (const auto levels = extra_of(arrangement, levels_name))
         say("hierarchical_context_parallel_sizes", sizes.hierarchical_context_parallel_sizes, *levels);
@@ -256,7 +273,10 @@ Framework megatron() {
         .words = of_megatron::words,
         .roles = {"pp", "dp", "cp", "tp"},
         .why = {{"dp_replicate, dp_shard", instances},
-                {virtual_stages, "Megatron interleaves pipelines of two ranks or more"},
+                {virtual_stages,
+                 "Megatron interleaves pipelines of two ranks or more; its first and last stage can each "
+                 "have one layer "
+                 "fewer"},
                 {pipeline_schedule,
                  "Megatron runs 1F1B, and interleaves if --num-virtual-stages-per-pipeline-rank is above 1"}},
         .notes = {{"dp_shard",

@@ -132,7 +132,18 @@ Framework torchtitan() {
                       .otherwise = {},
                       .type = Type::maybe_word,
                       .only_configured = true,
-                      .extra = "pipeline schedule"}},
+                      .extra = "pipeline schedule"},
+                     {.name = "pipeline_parallel_layers_per_stage",
+                      .otherwise = {},
+                      .type = Type::maybe_number,
+                      .only_configured = true,
+                      .extra = "layers of a virtual stage"},
+                     {.name = "pipeline_parallel_first_stage_less_layers",
+                      .only_configured = true,
+                      .extra = "fewer layers of the first stage"},
+                     {.name = "pipeline_parallel_last_stage_less_layers",
+                      .only_configured = true,
+                      .extra = "fewer layers of the last stage"}},
         .meshes = {{"ranks", "pp dp_replicate dp_shard cp tp"}},
         .kinds = {},
         .accessors =
@@ -179,10 +190,12 @@ Framework torchtitan() {
         .check_first = check_first,
         .check_flags = check_flags,
         .extend = extend,
-        .why = {{"ep, edp", experts_why},
-                {"etp", etp_why},
-                {"virtual pipeline stages",
-                 "torchtitan's stages follow from pipeline_parallel_layers_per_stage"}},
+        .why =
+            {{"ep, edp", experts_why},
+             {"etp", etp_why},
+             {"virtual pipeline stages",
+              "torchtitan has 2 a rank under pipeline_parallel_schedule = \"Interleaved1F1B\"; for another "
+              "number, also set pipeline_parallel_layers_per_stage"}},
         .experts = experts,
         .write = write,
         .ranks = ranks,
@@ -195,11 +208,11 @@ Framework torchtitan() {
         .ignore =
             "fsdp_reshard_after_forward disable_loss_parallel enable_async_tensor_parallel "
             "pipeline_parallel_schedule_csv pipeline_parallel_split_points pipeline_parallel_microbatch_size "
-            "pipeline_parallel_layers_per_stage context_parallel_rotate_method enable_compiled_autograd "
+            "context_parallel_rotate_method enable_compiled_autograd "
             "module_fqns_per_model_part spmd_backend enable_fsdp_symm_mem enable_sequence_parallel "
-            "pipeline_parallel_first_stage_less_layers pipeline_parallel_last_stage_less_layers "
             "context_parallel_load_balancer context_parallel_ptrr_mask_key world_size",
         .written = Written::toml,
+        .interleaved_stages = 2,
         .leaves = "data_parallel_shard_degree of -1"};
 }
 
