@@ -103,6 +103,7 @@ Arrangement in_roles(const Arrangement& arrangement) {
     if (size_of(dense, "ep") > 1) {
         auto experts = joined(dense, {"dp", "dp_replicate", "dp_shard", "cp"}, "edp");
         known.meshes.push_back(joined(experts, {"tp"}, "etp"));
+        known.one_etp = "experts without a mesh of their own get etp=tp, so add one with etp=1 after a ;";
     }
     // In the dense layers the experts' ranks are data parallel, innermost there as every framework has them.
     auto& own = known.meshes.front();

@@ -105,6 +105,8 @@ Expressed express(const Framework& to, const Arrangement& arrangement, bool call
     const auto asked = in_roles(arrangement);
     const auto why = [&](std::string_view what) {
         const auto found = text_of(what, to.why);
+        if (what == "etp" && found.ends_with("give etp=1"))
+            return std::string(found.substr(0, found.rfind("give"))) + asked.one_etp;
         return found.empty() ? cat(to.name, " has no setting for it") : std::string(found);
     };
     auto& lost = expressed.comparison.lost;

@@ -300,6 +300,27 @@ TEST(Convert, WritesOnlySettingsThatTorchtitanStillHas) {
     EXPECT_EQ(kept["lost"], Json::array());
 }
 
+TEST(Convert, SaysInTheSourcesWordsHowNoExpertIsCut) {
+    const auto expect_way = [](const char* from, const std::string& settings, const std::string& way,
+                               const std::string& fixed) {
+        const auto lost = convert(from, "torchtitan", settings, 16)["lost"];
+        ASSERT_FALSE(lost.empty()) << settings;
+        EXPECT_EQ(lost[0]["why"], "torchtitan 0.3.0 has no tensor parallelism of experts; " + way);
+        EXPECT_EQ(convert(from, "torchtitan", fixed, 16)["lost"], Json::array()) << fixed;
+    };
+    const auto flags = std::string("--tensor-model-parallel-size 4 --expert-model-parallel-size 2");
+    const auto etp = std::string(" --expert-tensor-parallel-size ");
+    expect_way("megatron", flags, "Megatron's default is tp, so give --expert-tensor-parallel-size 1",
+               flags + etp + "1");
+    expect_way("megatron", flags + etp + "4", "give --expert-tensor-parallel-size 1", flags + etp + "1");
+    const auto words = std::string("tensor_model_parallel_size=4 expert_model_parallel_size=2");
+    expect_way("megatron", words, "Megatron's default is tp, so give expert_tensor_parallel_size=1",
+               words + " expert_tensor_parallel_size=1");
+    expect_way("rankmesh", "dp=2 ep=2 tp=4",
+               "experts without a mesh of their own get etp=tp, so add one with etp=1 after a ;",
+               "dp=4 tp=4; edp=8 ep=2 etp=1");
+}
+
 TEST(Convert, KeepsAScheduleThatTheOtherHasAWordFor) {
     const auto titan =
         std::string("pipeline_parallel_degree=2 data_parallel_shard_degree=1 pipeline_parallel_schedule=");

@@ -113,6 +113,10 @@ Arrangement read(Settings& settings, std::optional<int> world) {
     if (size_of(experts, "ep") > 1 || size_of(experts, "tp") != size_of(dense, "tp"))
         arrangement.meshes.push_back(
             joined(joined(without_ones(experts, {"pp", "dp", "ep", "tp"}), {"dp"}, "edp"), {"tp"}, "etp"));
+    const auto etp = settings.shown("expert_tensor_parallel_size");
+    arrangement.one_etp =
+        cat(sizes.expert_tensor_parallel_size ? "give " : "Megatron's default is tp, so give ", etp,
+            etp.starts_with('-') ? " 1" : "=1");
     if (size_of(dense, "pp") > 1) arrangement.stages = layers_of_stages(settings);
     if (const auto stages = sizes.virtual_pipeline_model_parallel_size)
         arrangement.extras.push_back({std::string(virtual_stages), std::to_string(*stages)});
