@@ -176,6 +176,11 @@ class Current(InWorld):
     def _not_initialized(self, kind: str) -> DialectError:
         return self._error(self._missing.get(kind) or "the groups are not initialized", "not initialised")
 
+    def __repr__(self) -> str:
+        state = self._state
+        said = "no groups yet" if state is None else f"rank {state.rank} of {state.groups.mesh}"
+        return f"<{self._rows['name']} {type(self).__name__}: {said}>"
+
     @property
     def groups(self) -> _native.Groups:
         """All groups of the world by kind, in the order in which the original creates them."""

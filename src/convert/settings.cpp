@@ -60,6 +60,17 @@ bool looks_like_command(std::string_view text) {
            (behind.starts_with("--") || behind.find(" --") != std::string_view::npos);
 }
 
+/// True for a shell script: it names its shell, exports or expands variables, or has an array of flags.
+bool looks_like_script(const std::string& text) {
+    if (text.starts_with("#!/")) return true;
+    auto stream = std::istringstream(text);
+    for (auto line = std::string{}; std::getline(stream, line);)
+        if (line.starts_with("export ") || line.find("=$") != std::string::npos) return true;
+    for (auto at = text.find("=("); at != std::string::npos; at = text.find("=(", at + 1))
+        if (trimmed(std::string_view(text).substr(at + 2)).starts_with("--")) return true;
+    return false;
+}
+
 /// The same text with blanks for lines that begin with `#`, and for line ends after a backslash.
 std::string without_notes(std::string text) {
     auto begins = true;
@@ -203,6 +214,8 @@ void Settings::parse(std::string text, bool toml) {
         values_ = nested(parse_flags(split(said), limits), limits);
     } else if (framework_ == "rankmesh") {
         return;
+    } else if (looks_like_script(text)) {
+        throw UsageError(cat(source_, " look like a shell script; leave only the flags of ", framework_));
     } else if (framework_ == "areal" && inner.find_first_of(":=") < inner.find('=')) {
         values_ = {{"allocation_mode", std::string(inner)}};  // a text in a grammar of its own
     } else if (looks_like_command(inner)) {

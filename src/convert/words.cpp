@@ -69,11 +69,9 @@ std::vector<GroupKind> Words::kinds_named(const std::string& names) const {
         const auto end = names.find(',', begin);
         const auto name = names.substr(begin, end - begin);
         const auto found = std::ranges::find(kinds, name, &GroupKind::name);
-        if (found == kinds.end()) {
-            const auto near = did_you_mean(name, known);
-            throw UsageError(cat(dialect, " has no groups ", detail::in_quotes(name), " here",
-                                 near.empty() ? cat("; there are ", detail::with_commas(known)) : near));
-        }
+        if (found == kinds.end())
+            throw UsageError(cat(dialect, " has no groups ", detail::in_quotes(name), " here; there are ",
+                                 detail::with_commas(known), did_you_mean(name, known)));
         named.push_back(*found);
         begin = end == std::string::npos ? end : end + 1;
     }

@@ -256,9 +256,10 @@ const Framework& framework_named(std::string_view name) {
     }
     for (const auto* other : {"areal", "deepspeed", "megatron", "olmo"})
         if (name == other)
-            throw UsageError(cat("unknown framework '", name, "' here, because it has no rows; use ",
+            throw UsageError(cat(detail::in_python("rankmesh.framework", "rankmesh/frameworks"),
+                                 " does not cover ", name, "; use ",
                                  detail::in_python("rankmesh.", "rankmesh/dialect/"), name,
-                                 ". Rows describe: ", detail::with_commas(known)));
+                                 ". It covers: ", detail::with_commas(known)));
     throw UsageError(cat("unknown framework ", detail::in_quotes(name),
                          "; one of: ", detail::with_commas(known), did_you_mean(name, known)));
 }

@@ -232,7 +232,8 @@ TEST(As, SaysNoWithTheReason) {
         "dp=4 tp=2; edp=2 ep=2 etp=2 has no equivalent in torchtitan: etp=2: torchtitan 0.3.0 has no tensor "
         "parallelism of experts; give etp=1");
     expect_no("groups 'dp=2 tp=2' cp_dp_grup --as picotron", 2,
-              "picotron has no groups 'cp_dp_grup' here; did you mean 'cp_dp_group'?");
+              "picotron has no groups 'cp_dp_grup' here; there are tp_group, cp_group, pp_group, dp_group, "
+              "cp_dp_group, pp_dp_group; did you mean 'cp_dp_group'?");
     expect_no("groups 'dp=2 tp=2'", 2,
               "missing argument AXES: axes such as dp,tp, in any order; see rankmesh groups --help");
     expect_no(

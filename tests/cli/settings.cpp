@@ -178,10 +178,16 @@ TEST_F(Files, ThatSayNothingAreNoLayout) {
                   "launch.sh"),
               "rankmesh: the settings in FILE begin with the command 'torchrun'; keep only the flags of "
               "megatron\n");
-    EXPECT_EQ(say("megatron", "#!/bin/bash\nexport A=1\ntorchrun x.py --tensor-model-parallel-size 2\n",
-                  "launch.sh"),
-              "rankmesh: the settings in FILE begin with the command 'export'; keep only the flags of "
-              "megatron\n");
+    for (const auto* script : {"#!/bin/bash\nA=1\ntorchrun x.py --tensor-model-parallel-size 2\n",
+                               "export A=1\ntorchrun x.py --tensor-model-parallel-size 2\n",
+                               "MODEL_PARALLEL_ARGS=(\n  --tensor-model-parallel-size 2\n)\n",
+                               "MODEL_PARALLEL_ARGS=( --tensor-model-parallel-size 2 )\n",
+                               "GPUS=8\nWORLD=$(($GPUS*2))\n\npython x.py --tensor-model-parallel-size 2\n"})
+        EXPECT_EQ(
+            say("megatron", script, "launch.sh"),
+            "rankmesh: the settings in FILE look like a shell script; leave only the flags of megatron\n");
+    EXPECT_EQ(say("torch", "mesh_shape=(-1, 2),\nmesh_dim_names=('dp', 'tp')\n", "f.txt").find("shell"),
+              std::string::npos);
     EXPECT_EQ(say("picotron", "# mine\ndistributed:\n  tp_size: 2\n", "f.yaml"),
               "rankmesh: the settings in FILE are YAML, which is not supported; write them as JSON, TOML, "
               "flags or key=value\n");

@@ -145,7 +145,7 @@ SPOKEN: list[tuple[Callable[[], Any], type[Exception], str]] = [
     (
         lambda: framework.state("megatron", rank=0, world_size=8),
         ValueError,
-        "it has no rows; use rankmesh.megatron. Rows describe: accelerate, ",
+        "rankmesh.framework does not cover megatron; use rankmesh.megatron. It covers: accelerate, ",
     ),
     (lambda: rankmesh.plan("x", on="node:1 gpu:8", device=""), ValueError, ""),
 ]

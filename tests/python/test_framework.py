@@ -136,7 +136,10 @@ def test_vllm_raises_what_the_original_raises() -> None:
         vllm.for_rank(0, 8, tensor_model_parallel_size=3)
     with pytest.raises(AssertionError, match="EP group is only created for MoE models"):
         vllm.for_rank(0, 8, is_moe=False).ask("get_ep_group")
-    group = vllm.for_rank(3, 8, tensor_model_parallel_size=4).ask("get_tp_group")
+    state = vllm.for_rank(3, 8, tensor_model_parallel_size=4)
+    assert repr(state) == "<vllm Current: rank 3 of external_dp=2 dp=1 pp=1 pcp=1 tp=4>"
+    assert repr(type(state)("vllm")) == "<vllm Current: no groups yet>"
+    group = state.ask("get_tp_group")
     assert (group.rank_in_group, group.next_rank, group.is_last_rank) == (3, 0, True)
     with pytest.raises(UsageError, match="a group without a process has ranks only"):
         _ = group.device_group
