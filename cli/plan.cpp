@@ -107,15 +107,22 @@ void print_table(const plan::Answer& answer, std::size_t count, Output& output) 
     print_with_lines(text, layouts, output);
 }
 
-/// Returns in which parts the next layout is slower.
+/// Returns by how much parts of the next layout differ from the best: those that are slower, and the others.
 std::string difference_text(const plan::Step& best, const plan::Step& next) {
     auto all = std::vector<std::pair<double, std::string_view>>{};
     for (const auto& part : parts) all.emplace_back(next.*part.seconds - best.*part.seconds, part.name);
     std::ranges::sort(all, std::greater<>{});
     auto text = std::string{};
+    auto others = next.seconds - best.seconds;
     for (const auto& [more, name] : all)
-        if (more > 0.2 * (all.front().first))
-            text += fmt::format("{}{} {} s", text.empty() ? "" : ", ", name, seconds_text(more));
+        if (more > 0.2 * (all.front().first)) {
+            text += fmt::format("{} {} s{} for {}", text.empty() ? "" : ",", seconds_text(more),
+                                text.empty() ? " more" : "", name);
+            others -= more;
+        }
+    if (!text.empty() && std::abs(others) > 0.2 * (next.seconds - best.seconds))
+        text += fmt::format(" and {} s {} for the rest", seconds_text(std::abs(others)),
+                            others > 0 ? "more" : "less");
     return text;
 }
 
@@ -126,8 +133,7 @@ void print_reasons(const plan::Answer& answer, Output& output) {
         const auto gain = best[1].step.seconds / best[0].step.seconds - 1;
         const auto more = difference_text(best[0].step, best[1].step);
         say(fmt::format("gain: {} % over the next mesh, {}{}{}", percent_text(gain),
-                        to_string(plan::mesh(best[1].layout)),
-                        more.empty() ? "" : ", which spends more: ", more));
+                        to_string(plan::mesh(best[1].layout)), more.empty() ? "" : ", which takes", more));
         if (best[1].step.seconds < best[0].step.high)
             say("unsure: the ranges of the first two overlap, so measure both; three measured steps in "
                 "--measured FILE narrow them");
@@ -137,11 +143,11 @@ void print_reasons(const plan::Answer& answer, Output& output) {
     const auto bound = plan::what_binds(first.step);
     for (const auto& part : parts)
         if (part.name == bound || (bound == "optimizer" && part.name == "optim"))
-            say(
-                fmt::format("binds: {} % of the step is {} ({}), the most beside compute; memory is {} of {} "
-                            "GiB on stage {}",
-                            percent_text(first.step.*part.seconds / first.step.seconds), part.name, part.what,
-                            gib_text(first.memory.estimate), gib_text(answer.capacity), first.memory.stage));
+            say(fmt::format(
+                "binds: {} % of the step is {} ({}), the most beside compute and attn; memory is {} of {} "
+                "GiB on stage {}",
+                percent_text(first.step.*part.seconds / first.step.seconds), part.name, part.what,
+                gib_text(first.memory.estimate), gib_text(answer.capacity), first.memory.stage));
     for (const auto& help : answer.help)
         say(fmt::format("helps: {} gains {} %{}{}", help.what, percent_text(help.gain),
                         help.how.empty() ? "" : ", with ", help.how));

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstdio>
 #include <fstream>
 #include <regex>
 
@@ -202,6 +203,25 @@ TEST(PlanSubcommand, FitsItsTableToTheTerminalAndLosesNothing) {
             EXPECT_NE(whole.find(table), std::string::npos);
         }
     }
+}
+
+TEST(PlanSubcommand, SaysWhereTheNextMeshTakesMoreAndLess) {
+    const auto words = std::string(
+        "plan qwen3-30B-a3B --on 'node:4(400GB/s,5us) gpu:8(450GB/s,2us)' --device H100 --batch 256 ");
+    const auto json = json_of(words + "--json")["best"];
+    const auto difference =
+        json[1]["step"]["seconds"].get<double>() - json[0]["step"]["seconds"].get<double>();
+    const auto text = rankmesh(words, "export COLUMNS=500;").output;
+    auto more = 0.0;
+    auto less = 0.0;
+    const auto at = text.find("which takes ");
+    ASSERT_NE(at, std::string::npos) << text;
+    ASSERT_EQ(std::sscanf(text.c_str() + at, "which takes %lf s more for compute and %lf s less for the rest",
+                          &more, &less),
+              2)
+        << text;
+    EXPECT_GT(more, difference);
+    EXPECT_NEAR(more - less, difference, 0.01);
 }
 
 TEST(PlanSubcommand, SaysWhichSettingsMakeSomethingFit) {
