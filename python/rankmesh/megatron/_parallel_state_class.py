@@ -238,7 +238,9 @@ class ParallelState(_Made):
     # --- what the original has beside groups
 
     def get_global_memory_buffer(self) -> Any:
-        """Megatron-core's own GlobalMemoryBuffer, one from initialize_model_parallel to destroy_model_parallel."""
+        """Megatron-core's own GlobalMemoryBuffer, one from initialize_model_parallel to destroy_model_parallel.
+
+        Needs Megatron-core installed."""
         if not self.is_initialized():
             raise original(AssertionError, "global memory buffer is not initialized", "not initialised")
         if self._memory_buffer is None:

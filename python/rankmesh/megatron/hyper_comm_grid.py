@@ -25,7 +25,7 @@ class _RankViewSpec(NamedTuple):
 
 
 class HyperCommGrid:
-    """Who stands together along any dimensions of some ranks.
+    """A grid over a range of ranks, with process groups along any of its dimensions.
 
     >>> grid = HyperCommGrid([2, 2, 2], ["tp", "cp", "dp"], rank=5, world_size=8)
     >>> grid.create_pg(["dp", "cp"])
