@@ -154,7 +154,7 @@ class Current(InWorld):
     def __init__(self, framework: str, rank: int | None = None, world_size: int | None = None) -> None:
         self._rows = _rows_of(framework)
         self.accessors = {each["name"]: each for each in self._rows["accessors"]}
-        self._missing = {kind: missing for kind, _, missing in self._rows["kinds"]}
+        self._missing = {kind: missing for kind, _, missing, _ in self._rows["kinds"]}
         self._state: _native.State | None = None
         self._live: NamedGroups | None = None
         self._handles: dict[str, Any] = {}

@@ -93,6 +93,7 @@ struct KindRow {
     std::vector<int> (*at)(const Given&) = nullptr;    ///< only the members at these positions
     bool apart = false;                                ///< with a channel of its own
     std::string shown = {};                            ///< what `--as` calls it, where that is not its name
+    std::string holds = {};                            ///< `when` in words, of a kind with several rows
 };
 
 enum class Quantity : std::uint8_t {

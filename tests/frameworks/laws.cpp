@@ -132,6 +132,15 @@ TEST(Frameworks, EveryGroupIsLive) {
     EXPECT_EQ(seen.size(), frameworks::all().size());
 }
 
+TEST(Frameworks, AKindOfSeveralRowsSaysWhenEachHolds) {
+    for (const auto& framework : frameworks::all()) {
+        auto rows = std::map<std::string_view, int>{};
+        for (const auto& kind : framework.kinds) ++rows[kind.name];
+        for (const auto& kind : framework.kinds)
+            EXPECT_EQ(rows[kind.name] > 1, !kind.holds.empty()) << framework.name << ' ' << kind.name;
+    }
+}
+
 TEST(Frameworks, WrongNamesAreToldWithTheNearest) {
     const auto text = [](auto&& call) {
         try {

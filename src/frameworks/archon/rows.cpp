@@ -80,8 +80,9 @@ Framework archon() {
     const auto number = [](const char* name, const char* doc) {
         return AccessorRow{.name = name, .kind = name, .quantity = value, .doc = doc};
     };
-    const auto with_experts = [](const char* name, const char* groups, bool (*when)(const Given&)) {
-        return KindRow{.name = name, .groups = groups, .when = when};
+    const auto with_experts = [](const char* name, const char* groups, bool (*when)(const Given&),
+                                 const char* holds = "") {
+        return KindRow{.name = name, .groups = groups, .when = when, .holds = holds};
     };
     return {
         .name = "archon",
@@ -115,8 +116,10 @@ Framework archon() {
                   {"dp_shard_cp", "pp tp | dp_shard cp"},
                   {"dp_cp", "pp tp | dp_shard cp"},
                   {"pp_cp_tp", "dp_shard | pp cp tp"},
-                  with_experts("ep", "experts: pp dp_shard_mod_ep tp | dp_shard_in_ep cp", splits),
-                  with_experts("ep", "experts: pp dp_shard_mod_ep | dp_shard_in_ep cp tp", borrows)},
+                  with_experts("ep", "experts: pp dp_shard_mod_ep tp | dp_shard_in_ep cp", splits,
+                               "etp is tp"),
+                  with_experts("ep", "experts: pp dp_shard_mod_ep | dp_shard_in_ep cp tp", borrows,
+                               "etp is 1, tp is not")},
         .accessors =
             {{.name = "get_group",
               .quantity = group,
