@@ -35,7 +35,7 @@ struct Arrangement {
     std::vector<Mesh> meshes;
     std::vector<Extra> extras = {};
     std::optional<StageLayers> stages = {};  ///< where the settings count the layers of virtual stages
-    std::string one_etp = "give etp=1";  ///< how these settings say that no expert is cut
+    std::string one_etp = "give etp=1";      ///< how these settings say that no expert is cut
     std::string_view dp_role = "dp";         ///< dp_replicate or dp_shard, if the settings say which
 
     const Mesh& dense() const { return meshes.front(); }

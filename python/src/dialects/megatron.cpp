@@ -91,8 +91,8 @@ void bind_rank_generator(nb::module_& m) {
 void bind_grid(nb::module_& m) {
     const auto dims = Parameter("dims", "the dimensions"), view = Parameter("view", "a view");
     const auto rank = Parameter("rank", "a rank"), shape = Parameter("shape", "the shape");
-    auto own =
-        nb::class_<Grid>(m, "Grid", "A grid over a range of ranks, with groups along any dimensions of any view.");
+    auto own = nb::class_<Grid>(
+        m, "Grid", "A grid over a range of ranks, with groups along any dimensions of any view.");
     def_constructor<std::vector<int>, std::vector<std::string>, std::optional<int>, int>(
         own, {shape, "dim_names", "world_size", "rank_offset"});
     own.def_prop_ro("size", &Grid::size).def("destroy", &Grid::destroy);

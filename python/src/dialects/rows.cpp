@@ -143,7 +143,8 @@ Named rows_of(const Text& name) {
     for (const auto& row : framework.meshes) meshes.append(nb::make_tuple(row.name, row.axes));
     rows["meshes"] = meshes;
     auto kinds = nb::list();
-    for (const auto& row : framework.kinds) kinds.append(nb::make_tuple(row.name, row.groups, row.missing, row.holds));
+    for (const auto& row : framework.kinds)
+        kinds.append(nb::make_tuple(row.name, row.groups, row.missing, row.holds));
     rows["kinds"] = kinds;
     auto accessors = nb::list();
     for (const auto& row : framework.accessors) {
