@@ -19,7 +19,7 @@ struct Extra {
     friend bool operator==(const Extra&, const Extra&) = default;
 };
 
-/// The layers of each virtual pipeline stage. The first and last stage have `less` layers.
+/// The layers of each virtual pipeline stage, and how many fewer the first and the last of all stages have.
 struct StageLayers {
     int layers = 0;
     int first_less = 0;

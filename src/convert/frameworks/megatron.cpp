@@ -279,8 +279,7 @@ Framework megatron() {
         .why = {{"dp_replicate, dp_shard", instances},
                 {virtual_stages,
                  "Megatron interleaves pipelines of two ranks or more; its first and last stage can each "
-                 "have one layer "
-                 "fewer"},
+                 "have one layer fewer"},
                 {pipeline_schedule,
                  "Megatron runs 1F1B, and interleaves if --num-virtual-stages-per-pipeline-rank is above 1"}},
         .notes = {{"dp_shard",
