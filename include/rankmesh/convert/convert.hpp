@@ -60,7 +60,7 @@ struct Conversion {
 ///
 /// `words` are the arguments of `rankmesh convert`: key=value, flags, JSON, TOML, or the name of such a file
 /// (`-`: standard input). `world` is the number of ranks if the settings do not contain it; the default is
-/// the launcher's number. Throws UsageError with texts that name the command's options; its --world is
+/// the launcher's number. Throws UsageError. Its text names options of the command: `--world` is
 /// `world`.
 ///
 ///     auto mapping = convert("picotron", "tensorrt-llm", {"tp_size=2", "pp_size=2"});

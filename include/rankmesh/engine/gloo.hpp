@@ -27,7 +27,7 @@ struct RendezvousOptions {
     ///
     /// If empty: RANKMESH_STORE, else PMIx if it answers, else rank 0 at MASTER_ADDR and a port derived from
     /// MASTER_PORT. A job of one process needs no store. Clients of rank 0's store must know RANKMESH_SECRET,
-    /// or the first line of the file RANKMESH_SECRET_FILE; without both, the job.
+    /// or the first line of the file RANKMESH_SECRET_FILE. If neither is set, they must know the id `job`.
     std::string store = {};
     /// The id of this run of the job in the store. If empty: RANKMESH_JOB, TORCHELASTIC_RUN_ID, SLURM_JOB_ID
     /// with its step, or Open MPI's id of the job. PMIx and a store of rank 0 need none.

@@ -21,7 +21,7 @@ struct JoinCost {
     struct Set {
         std::vector<std::string> axes;  ///< the names of the axes, in mesh order
         std::string text;               ///< `dp,cp`, or the name of a pick or separate communicator
-        std::string label;              ///< the name in error texts: `'dp,cp' of mesh dp=4 cp=2`
+        std::string label;              ///< the name in error texts: 'dp,cp' of mesh dp=4 cp=2
         int groups = 0;                 ///< number of groups in the mesh
         int group_size = 0;             ///< ranks per group
         /// The number of the rank's communicator, from 0; sets with equal ranks share one. nullopt for a

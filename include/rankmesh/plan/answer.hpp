@@ -74,8 +74,8 @@ struct Answer {
     bool fits() const;
 };
 
-/// Answers a question. Throws UsageError with texts that name the command's options, which are the fields of
-/// a question.
+/// Answers a question. Throws UsageError. Its text names an option of the command: `--seq` is `sequence`,
+/// `--max` is `most`, and any other option is the field of its name.
 Answer answer(const Question& question);
 
 /// Returns the answer as JSON, see docs/json.md.

@@ -85,7 +85,7 @@ struct Served {
 };
 
 /// Returns the memory and the roofline of `batch` requests of `sequence` tokens each. Throws UsageError like
-/// `check`. The stack of the job is not used.
+/// `check`. `job.stack`, the constants of a training framework, has no effect here.
 ///
 ///     auto job = plan::Job{.model = plan::models().front(), .devices = 8, .sequence = 2048, .batch = 64};
 ///     job.machine = {plan::device("H100"), 8, 450e9, 50e9};
