@@ -78,9 +78,11 @@ void print_json(const std::vector<FlightRecord>& records, const Explanation& exp
     if (!explanation.doubts.empty()) out["wrong"] = nullptr;
     for (const auto& finding : explanation.findings) {
         auto one = Json{{"kind", to_string(finding.kind)}, {"ranks", finding.ranks}};
-        one["coordinates"] = Json::array();
-        for (const auto& text : finding.coordinates)
-            one["coordinates"].push_back(text.empty() ? Json() : Json(text));
+        for (const auto& [key, texts] :
+             {std::pair("coordinates", &finding.coordinates), {"hosts", &finding.hosts}}) {
+            one[key] = Json::array();
+            for (const auto& text : *texts) one[key].push_back(text.empty() ? Json() : Json(text));
+        }
         one["communicator"] = finding.communicator.empty() ? Json() : Json(finding.communicator);
         one["axes"] = finding.axes.empty() ? Json() : Json(finding.axes);
         one["group"] = finding.group;

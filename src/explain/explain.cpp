@@ -14,6 +14,7 @@ namespace detail::explaining {
 namespace {
 
 constexpr std::size_t most_errors = 3;
+constexpr std::size_t most_hosts = 4;
 
 /// Returns the mesh of the records with the most ranks.
 Places places_of(std::span<const FlightRecord> records) {
@@ -53,6 +54,32 @@ std::vector<std::string> errors_of(const Evidence& evidence) {
     return texts;
 }
 
+/// Adds the coordinates and hosts of the ranks. Texts name hosts only if the job has several.
+void add_places(const Evidence& evidence, Finding& finding) {
+    auto by_host = std::map<std::string, std::vector<int>>{};
+    for (const auto rank : finding.ranks) {
+        const auto place = evidence.places().coord(rank);
+        finding.coordinates.push_back(place ? to_string(*place) : std::string{});
+        const auto* record = evidence.record(rank);
+        const auto& host = finding.hosts.emplace_back(record ? record->host : "");
+        if (!host.empty()) by_host[host].push_back(rank);
+    }
+    const auto on_first_host = [&](const auto& one) {
+        return one.second->host == evidence.records().begin()->second->host;
+    };
+    if (by_host.empty() || std::ranges::all_of(evidence.records(), on_first_host)) return;
+    auto text = std::string{};
+    auto left = by_host.size();
+    for (const auto& [host, ranks] : by_host) {
+        if (by_host.size() - left == most_hosts) break;
+        --left;
+        text += cat(text.empty() ? "" : ", ", Places().ranks(ranks),
+                    ranks.size() == 1 ? " is on " : " are on ", excerpt(host));
+    }
+    if (left > 0) text += cat(", and others on ", counted(left, "more host"));
+    finding.details.insert(finding.details.begin(), text);
+}
+
 }  // namespace
 }  // namespace detail::explaining
 
@@ -87,11 +114,7 @@ Explanation explain(std::span<const FlightRecord> records, std::span<const Unrea
     }
     if (result.findings.empty()) result.findings = blocking_orders(evidence, messages);
     std::ranges::stable_sort(result.findings, {}, &Finding::kind);
-    for (auto& finding : result.findings)
-        for (const auto rank : finding.ranks) {
-            const auto place = evidence.places().coord(rank);
-            finding.coordinates.push_back(place ? to_string(*place) : std::string{});
-        }
+    for (auto& finding : result.findings) add_places(evidence, finding);
 
     if (result.findings.empty()) {
         result.doubts = doubts(evidence, messages);

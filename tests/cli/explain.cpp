@@ -24,6 +24,8 @@ TEST(ExplainSubcommand, EndsWith1WhereSomethingIsWrongAndPrintsItInJsonToo) {
         EXPECT_EQ(json["findings"][0]["kind"], kind);
         EXPECT_EQ(json["findings"][0]["ranks"], nlohmann::json::array({rank}));
         EXPECT_EQ(json["findings"][0]["coordinates"], nlohmann::json::array({coordinate}));
+        EXPECT_EQ(json["findings"][0]["hosts"],
+                  nlohmann::json::array({rank == 5 ? nlohmann::json() : nlohmann::json("a")}));
         EXPECT_EQ(json["findings"].size(), 1U) << json;
     }
 }

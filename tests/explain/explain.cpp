@@ -435,6 +435,43 @@ TEST(Explain, ARecordWithCallsOfAGroupOfOthersIsNotTakenForThatOfItsRank) {
     EXPECT_EQ(said.notes.back(), why);
 }
 
+TEST(Explain, Hosts_WhenSeveral_AreThoseOfTheRanksToBlame) {
+    auto job = RecordedJob(Mesh{{"dp", 3}, {"tp", 4}});
+    job.all({{"dp", "tp"}});
+    for (const auto rank : {1, 6, 7, 8}) job[rank].clear();
+    job.run();
+    auto records = records_of(job, {8});
+    const auto ours = [&] {
+        const auto findings = explain(records).findings;
+        return *std::ranges::find(findings, Kind::behind, &Finding::kind);
+    };
+    // On one host they are noise.
+    const auto one = ours();
+    EXPECT_EQ(one.ranks, (std::vector{1, 6, 7}));
+    EXPECT_EQ(one.hosts, (std::vector<std::string>{"a", "a", "a"}));
+    EXPECT_EQ(one.details.front().find(" on a"), std::string::npos) << one.details.front();
+    for (auto& record : records) record.host = "n" + std::to_string(record.rank / 4);
+    const auto several = ours();
+    EXPECT_EQ(several.hosts, (std::vector<std::string>{"n0", "n1", "n1"}));
+    EXPECT_EQ(several.details.front(), "rank 1 is on n0, ranks {6, 7} are on n1");
+    const auto absent = explain(records).findings.front();
+    EXPECT_EQ(absent.ranks, std::vector{8});
+    EXPECT_EQ(absent.hosts, std::vector<std::string>{""});
+    EXPECT_EQ(absent.details.front().find(" on n"), std::string::npos) << absent.details.front();
+}
+
+TEST(Explain, Hosts_WhenMany_AreNamedInPart) {
+    auto job = RecordedJob(Mesh{{"dp", 16}});
+    job.all({{"dp"}});
+    for (int rank = 2; rank < 8; ++rank) job[rank].clear();
+    job.run();
+    auto records = records_of(job);
+    for (auto& record : records) record.host = "n" + std::to_string(record.rank);
+    EXPECT_EQ(
+        explain(records).findings.front().details.front(),
+        "rank 2 is on n2, rank 3 is on n3, rank 4 is on n4, rank 5 is on n5, and others on 2 more hosts");
+}
+
 TEST(Explain, KeepsLongListsOfRanksShort) {
     auto job = RecordedJob(Mesh{{"dp", 64}});
     job.all({{"dp"}});

@@ -33,6 +33,7 @@ struct Finding {
     Kind kind = Kind::behind;
     std::vector<int> ranks;  ///< the ranks to blame, ascending; if the records cannot tell, all that differ
     std::vector<std::string> coordinates;  ///< the coordinates of `ranks`; empty if no mesh is known
+    std::vector<std::string> hosts;  ///< the hosts of `ranks`; "" for a rank without a record that names it
     std::string communicator;  ///< the communicator as texts name it, `'tp' of mesh dp=2 tp=2`; empty: none
     std::string axes;          ///< the axes of the communicator; empty: not known
     std::vector<int> group;

@@ -75,6 +75,7 @@ struct FlightRecord {
     int least_world_size = 1;  ///< if `world_size` is unknown: the world has at least so many ranks
     bool is_torch = false;
     std::string engine;
+    std::string host;                        ///< empty: not recorded
     std::optional<std::int64_t> started_ns;  ///< when the rank's world began, in nanoseconds since 1970
     std::optional<std::int64_t> written_ns;
     std::string reason;  ///< why it was written: `timeout`, `request`, ...; empty: not recorded

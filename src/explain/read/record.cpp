@@ -295,6 +295,7 @@ FlightRecord RecordReader::Known::read(std::string_view bytes, const std::string
     record.started_ns = find_whole(json, "started_ns");
     record.written_ns = find_whole(json, "written_ns");
     record.engine = text_or(json, "engine");
+    record.host = text_or(json, "host");
     record.reason = text_or(json, "reason");
     record.error = text_or(json, "error");
     record.arrived = ranks_or_none(json, "arrived");
