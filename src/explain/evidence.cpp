@@ -192,7 +192,7 @@ std::pair<std::string, int> Evidence::reported(int rank) const {
             auto text = std::string_view(error).substr(at + name.size());
             if (const auto end = text.find("] "); text.starts_with('[') && end != std::string_view::npos)
                 text.remove_prefix(end + 2);
-            return {excerpt(text.substr(0, text.find(';')), 200), reporter};
+            return {error_text(text.substr(0, text.find(';')), 200), reporter};
         }
     }
     return {};

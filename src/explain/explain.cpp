@@ -35,21 +35,38 @@ Places places_of(std::span<const FlightRecord> records) {
     return best ? Places(std::move(*best)) : Places();
 }
 
-/// Returns the ranks' own errors; equal texts are merged.
+/// Returns the part of a rank's error that is equal on all ranks with this error: its first clause, without
+/// the rank.
+std::string shared_part(const FlightRecord& record) {
+    auto text = record.error.substr(0, record.error.find(';'));
+    const auto own = cat(" on rank ", record.rank, " ");
+    if (const auto at = text.find(own); at != std::string::npos) text.erase(at, own.size());
+    return text;
+}
+
+/// Returns the ranks' own errors: timeouts and lost peers last, errors that many ranks share first.
 std::vector<std::string> errors_of(const Evidence& evidence) {
-    auto ranks_by_reason = std::map<std::string, std::pair<std::vector<int>, std::string>>{};
+    auto shared = std::map<std::pair<std::string, std::string>, std::vector<int>>{};
     for (const auto& [rank, record] : evidence.records())
-        if (Evidence::says_wrong(*record)) {
-            auto& [ranks, error] = ranks_by_reason[record->reason];
-            ranks.push_back(rank);
-            if (error.empty()) error = record->error;
-        }
+        if (Evidence::says_wrong(*record)) shared[{record->reason, shared_part(*record)}].push_back(rank);
+    auto all = std::vector<std::vector<int>>{};
+    for (auto& [error, ranks] : shared) all.push_back(std::move(ranks));
+    std::ranges::stable_sort(all, {}, [&](const auto& ranks) {
+        return std::pair(evidence.left_by_consequence(ranks.front()), -std::ssize(ranks));
+    });
     auto texts = std::vector<std::string>{};
-    for (const auto& [reason, said] : ranks_by_reason) {
-        if (texts.size() == most_errors) break;
-        const auto& [ranks, error] = said;
+    for (const auto& ranks : all) {
+        if (texts.size() == most_errors) {
+            texts.push_back(cat("and ", counted(all.size() - most_errors, "more error"), " of other ranks"));
+            break;
+        }
+        const auto& first = *evidence.record(ranks.front());
         texts.push_back(cat(evidence.places().ranks(ranks), ranks.size() == 1 ? " reports " : " report ",
-                            excerpt(reason), error.empty() ? "" : cat(": ", error_text(error, 400))));
+                            excerpt(first.reason),
+                            first.error.empty() ? ""
+                            : ranks.size() == 1 ? ": "
+                                                : "; the first: ",
+                            error_text(first.error, 400)));
     }
     return texts;
 }

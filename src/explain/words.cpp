@@ -130,7 +130,12 @@ std::string error_text(std::string_view error, std::size_t most) {
         if (c == '\n') c = ' ';
         if (c != ' ' || !text.ends_with(' ')) text += c;
     }
-    return excerpt(text, most);
+    if (text.size() <= most) return escaped(text);
+    // The end says what missing ranks do.
+    const auto head = text.rfind(' ', most * 2 / 3);
+    const auto tail = text.find(' ', text.size() - most / 3);
+    if (head == std::string::npos || tail == std::string::npos) return excerpt(text, most);
+    return escaped(cat(std::string_view(text).substr(0, head), " …", std::string_view(text).substr(tail)));
 }
 
 }  // namespace rankmesh::detail::explaining

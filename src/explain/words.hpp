@@ -48,7 +48,8 @@ std::string ranks_that(std::size_t count, std::string_view one, std::string_view
 /// Returns the chain with coordinates.
 std::string text_of(const Deadlock& deadlock, const Places& places);
 
-/// Returns an error of a record on one line, shortened to `most` bytes.
+/// Returns an error of a record on one line. Of a longer error than `most` bytes, `…` replaces words in the
+/// middle.
 std::string error_text(std::string_view error, std::size_t most);
 
 }  // namespace rankmesh::detail::explaining

@@ -141,6 +141,68 @@ TEST(Explain, QuotesAnErrorOfSeveralLinesOnOne) {
         << said.findings[0].text;
 }
 
+TEST(Explain, Errors_WhenTheyDiffer_AreNotMerged) {
+    auto job = RecordedJob(Mesh{{"dp", 2}, {"tp", 2}});
+    job.all({{"dp", "tp"}});
+    job[3].clear();
+    job.run();
+    auto records = records_of(job);
+    const auto timeout = [](const std::string& rank, const std::string& rest) {
+        return "the timeout of 5 s expired on rank " + rank + " in " + rest;
+    };
+    records[0].error = timeout("0", "all_reduce on 'world'; rank 3 is outside any call for 5.0 s");
+    records[1].error = timeout("1", "all_reduce on 'world'; rank 3 is outside any call for 5.1 s");
+    records[2].error = timeout("2", "barrier on 'tp'");
+    const auto said = explain(records);
+    EXPECT_EQ(said.notes,
+              (std::vector<std::string>{
+                  "ranks {0 (dp=0 tp=0), 1 (dp=0 tp=1)} report timeout; the first: " + records[0].error,
+                  "rank 2 (dp=1 tp=0) reports timeout: " + records[2].error}));
+}
+
+TEST(Explain, Errors_WhenMany_AreCounted) {
+    auto job = RecordedJob(Mesh{{"tp", 6}});
+    job.all({{"tp"}});
+    job[5].clear();
+    job.run();
+    auto records = records_of(job);
+    for (auto& record : records) record.error = "error " + std::to_string(record.rank);
+    const auto notes = explain(records).notes;
+    ASSERT_EQ(notes.size(), 4U);
+    EXPECT_EQ(notes.back(), "and 2 more errors of other ranks");
+    // A timeout is a consequence, also if more ranks report it.
+    records[0].error = records[1].error;
+    records[4].reason = "exception";
+    EXPECT_EQ(explain(records).notes.front(), "rank 4 (tp=4) reports exception: error 4");
+}
+
+TEST(Explain, Errors_WhenLong_AreCutBetweenWords) {
+    auto job = RecordedJob(Mesh{{"tp", 2}});
+    job.all({{"tp"}});
+    job[1].clear();
+    job.run();
+    for (std::size_t words = 1; words < 200; ++words) {
+        auto records = records_of(job);
+        auto& error = records[0].error;
+        for (std::size_t i = 0; i < words; ++i) error += (i == 0 ? "word" : " word") + std::to_string(i);
+        const auto note = explain(records).notes.front();
+        const auto said = note.substr(note.find(": ") + 2);
+        if (error.size() <= 400) {
+            EXPECT_EQ(said, error);
+            continue;
+        }
+        const auto cut = said.find(" … ");
+        ASSERT_NE(cut, std::string::npos) << said;
+        EXPECT_LE(said.size(), 405U) << said;
+        EXPECT_TRUE(error.starts_with(said.substr(0, cut) + " ")) << said;
+        EXPECT_TRUE(error.ends_with(said.substr(cut + std::string(" …").size()))) << said;
+    }
+    // A text of one word.
+    auto records = records_of(job);
+    records[0].error = std::string(1000, 'x');
+    EXPECT_NE(explain(records).notes.front().find(" bytes left out] "), std::string::npos);
+}
+
 TEST(Explain, OfRanksWithoutARecord_CallsLostOnlyThoseThatAPeerLost) {
     auto job = RecordedJob(Mesh{{"dp", 2}, {"tp", 2}});
     job.all({{"dp", "tp"}});
