@@ -35,12 +35,13 @@ Places places_of(std::span<const FlightRecord> records) {
     return best ? Places(std::move(*best)) : Places();
 }
 
-/// Returns the part of a rank's error that is equal on all ranks with this error: its first clause, without
-/// the rank.
-std::string shared_part(const FlightRecord& record) {
-    auto text = record.error.substr(0, record.error.find(';'));
-    const auto own = cat(" on rank ", record.rank, " ");
-    if (const auto at = text.find(own); at != std::string::npos) text.erase(at, own.size());
+/// Returns the part of an error that is equal on all ranks with this error: its first clause, without the
+/// rank on which a timeout expired.
+std::string shared_part(std::string_view error) {
+    constexpr std::string_view name = " on rank ";
+    auto text = std::string(error.substr(0, error.find(';')));
+    if (const auto at = text.find(name, text.find("expired")); at != std::string::npos)
+        text.erase(at, text.find_first_not_of("0123456789", at + name.size()) - at);
     return text;
 }
 
@@ -48,7 +49,8 @@ std::string shared_part(const FlightRecord& record) {
 std::vector<std::string> errors_of(const Evidence& evidence) {
     auto shared = std::map<std::pair<std::string, std::string>, std::vector<int>>{};
     for (const auto& [rank, record] : evidence.records())
-        if (Evidence::says_wrong(*record)) shared[{record->reason, shared_part(*record)}].push_back(rank);
+        if (Evidence::says_wrong(*record))
+            shared[{record->reason, shared_part(record->error)}].push_back(rank);
     auto all = std::vector<std::vector<int>>{};
     for (auto& [error, ranks] : shared) all.push_back(std::move(ranks));
     std::ranges::stable_sort(all, {}, [&](const auto& ranks) {

@@ -153,10 +153,14 @@ TEST(Explain, Errors_WhenTheyDiffer_AreNotMerged) {
     records[0].error = timeout("0", "all_reduce on 'world'; rank 3 is outside any call for 5.0 s");
     records[1].error = timeout("1", "all_reduce on 'world'; rank 3 is outside any call for 5.1 s");
     records[2].error = timeout("2", "barrier on 'tp'");
+    ASSERT_EQ(records.size(), 4U);
+    records[3].reason = "timeout";
+    records[3].error = records[0].error;  // as on threads
     const auto said = explain(records);
     EXPECT_EQ(said.notes,
               (std::vector<std::string>{
-                  "ranks {0 (dp=0 tp=0), 1 (dp=0 tp=1)} report timeout; the first: " + records[0].error,
+                  "ranks {0 (dp=0 tp=0), 1 (dp=0 tp=1), 3 (dp=1 tp=1)} report timeout; the first: " +
+                      records[0].error,
                   "rank 2 (dp=1 tp=0) reports timeout: " + records[2].error}));
 }
 
@@ -170,8 +174,12 @@ TEST(Explain, Errors_WhenMany_AreCounted) {
     const auto notes = explain(records).notes;
     ASSERT_EQ(notes.size(), 4U);
     EXPECT_EQ(notes.back(), "and 2 more errors of other ranks");
+    // The rank on which a timeout expired makes no other error.
+    for (auto& record : records)
+        record.error = "the timeout expired in join on rank " + std::to_string(record.rank) + ": why";
+    EXPECT_EQ(explain(records).notes.size(), 1U);
     // A timeout is a consequence, also if more ranks report it.
-    records[0].error = records[1].error;
+    records[4].error = "error 4";
     records[4].reason = "exception";
     EXPECT_EQ(explain(records).notes.front(), "rank 4 (tp=4) reports exception: error 4");
 }
