@@ -2,6 +2,7 @@
 #include <rankmesh/explain/explain.hpp>
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 
 #include "explain/evidence.hpp"
@@ -73,6 +74,18 @@ std::vector<std::string> errors_of(const Evidence& evidence) {
     return texts;
 }
 
+/// Returns true if a rank only left because of another finding: its group made wrong calls, and it reports
+/// so.
+bool only_follows(const Evidence& evidence, const Finding& one, const std::vector<Finding>& all) {
+    if (one.kind != Finding::Kind::left) return false;
+    const auto rank = one.ranks.front();
+    return evidence.record(rank)->reason == "disagreement" &&
+           std::ranges::any_of(all, [&](const Finding& other) {
+               return other.kind <= Finding::Kind::extra &&
+                      std::ranges::find(other.group, rank) != other.group.end();
+           });
+}
+
 /// Adds the coordinates and hosts of the ranks. Texts name hosts only if the job has several.
 void add_places(const Evidence& evidence, Finding& finding) {
     auto by_host = std::map<std::string, std::vector<int>>{};
@@ -116,9 +129,11 @@ Explanation explain(std::span<const FlightRecord> records, std::span<const Unrea
     auto result = Explanation{};
     result.ranks = evidence.world();
     const auto messages = Messages(evidence);
-    const auto differing = differing_calls(evidence);
-    result.findings = differing;
-    for (auto& finding : waits(evidence, messages, differing)) result.findings.push_back(std::move(finding));
+    auto found = differing_calls(evidence);
+    const auto waiting = waits(evidence, messages, found);
+    found.insert(found.end(), waiting.begin(), waiting.end());
+    std::ranges::copy_if(found, std::back_inserter(result.findings),
+                         [&](const Finding& finding) { return !only_follows(evidence, finding, found); });
     const auto errors = errors_of(evidence);
     if (result.findings.empty() && !errors.empty()) {
         auto finding = Finding{};

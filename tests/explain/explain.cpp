@@ -392,6 +392,37 @@ TEST(Explain, BlamesARankThatLeftOnlyWhereItsOwnRecordSaysWhy) {
     }
 }
 
+TEST(Explain, ALostRank_WhenItLeftByAMismatch_IsNoOtherFinding) {
+    auto job = RecordedJob(Mesh{{"dp", 2}, {"tp", 2}});
+    job.all({{"dp", "tp"}});
+    job.all({{"tp"}});
+    job.all({{"dp"}});
+    job[1][1].count = 3;
+    job.run();
+    auto records = records_of(job);
+    for (auto& record : records) {
+        const auto made_it = record.rank < 2;  // along dp, ranks 2 and 3 lose their peer
+        record.reason = made_it ? "disagreement" : "peer_lost";
+        record.error = made_it ? "not the same" : "";
+        if (!made_it) record.lost = {record.rank - 2};
+    }
+    const auto said = explain(records);
+    ASSERT_EQ(said.findings.size(), 1U) << said.findings[1].text;
+    EXPECT_EQ(said.findings[0].kind, Kind::calls_differ);
+    EXPECT_EQ(said.findings[0].ranks, std::vector{1});
+    EXPECT_EQ(said.notes.front(),
+              "ranks {0 (dp=0 tp=0), 1 (dp=0 tp=1)} report disagreement; the first: not the same");
+
+    // Another error, or a disagreement that no call shows, is one.
+    records[0].reason = "exception";
+    EXPECT_EQ(explain(records).findings.back().text,
+              "rank 0 (dp=0 tp=0) left, reason exception: not the same");
+    for (auto& record : records) record.entries.clear(), record.statuses.clear();
+    const auto in_join = explain(records);
+    EXPECT_EQ(in_join.findings.back().kind, Kind::left);
+    EXPECT_EQ(in_join.findings.back().ranks, std::vector{1});
+}
+
 TEST(Explain, BlamesWhoFailedAndNotWhoWaitsForItWhereMostGotNoFurther) {
     auto job = RecordedJob(Mesh{{"dp", 3}, {"tp", 2}});
     job.all({{"tp"}});
