@@ -37,12 +37,16 @@ Places places_of(std::span<const FlightRecord> records) {
 }
 
 /// Returns the part of an error that is equal on all ranks with this error: its first clause, without the
-/// rank on which a timeout expired.
+/// rank on which a timeout expired, and since when it waited: `on rank 3 [dp=1 tp=1]`, `since 10:46:40`.
 std::string shared_part(std::string_view error) {
-    constexpr std::string_view name = " on rank ";
     auto text = std::string(error.substr(0, error.find(';')));
-    if (const auto at = text.find(name, text.find("expired")); at != std::string::npos)
-        text.erase(at, text.find_first_not_of("0123456789", at + name.size()) - at);
+    for (const std::string_view begin : {" on rank ", ", since "}) {
+        const auto at = text.find(begin, text.find("expired"));
+        if (at == std::string::npos) continue;
+        auto end = text.find_first_not_of("0123456789:", at + begin.size());
+        if (text.find(" [", end) == end) end = text.find(']', end);
+        text.erase(at, end - at);
+    }
     return text;
 }
 

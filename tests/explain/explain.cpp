@@ -174,7 +174,13 @@ TEST(Explain, Errors_WhenMany_AreCounted) {
     const auto notes = explain(records).notes;
     ASSERT_EQ(notes.size(), 4U);
     EXPECT_EQ(notes.back(), "and 2 more errors of other ranks");
-    // The rank on which a timeout expired makes no other error.
+    // The rank on which a timeout expired, and since when, make no other error.
+    for (auto& record : records) {
+        const auto rank = std::to_string(record.rank);
+        record.error = "the timeout of 2 s expired on rank " + rank + " [tp=" + rank +
+                       "] in barrier, since 10:46:4" + rank + ": missing rank 5";
+    }
+    EXPECT_EQ(explain(records).notes.size(), 1U);
     for (auto& record : records)
         record.error = "the timeout expired in join on rank " + std::to_string(record.rank) + ": why";
     EXPECT_EQ(explain(records).notes.size(), 1U);
