@@ -316,9 +316,17 @@ std::set<int> add_unfinished(const Evidence& evidence, const Standing& standing,
         if (told != ranks.end()) {
             finding.kind = Finding::Kind::calls_differ;
             finding.ranks = evidence.record(*told)->differ;
-            finding.text = cat(evidence.text(entry), " differs in what records do not have; ",
+            finding.text = cat("the records show no difference in ", evidence.text(entry), ", but ",
                                evidence.places().rank(*told),
                                " reports: ", error_text(evidence.record(*told)->error, 400));
+            auto first = std::int64_t{0};
+            for (const auto& member : communicator.members)
+                if (!member.collectives.empty()) first = std::max(first, member.collectives.front()->number);
+            if (first > 1)
+                finding.details.push_back(
+                    cat("the records begin with call ", first,
+                        ": an earlier call can differ, and RANKMESH_CHECK=1 on all ranks "
+                        "stops at the first one that does"));
         } else if (culprits.empty()) {
             say_that_none_ends(evidence, entry, finding);
         } else {

@@ -429,6 +429,34 @@ TEST(Explain, ALostRank_WhenItLeftByAMismatch_IsNoOtherFinding) {
     EXPECT_EQ(in_join.findings.back().ranks, std::vector{1});
 }
 
+TEST(Explain, ADisagreement_WhenRecordsAgree_CanBeOfAnEarlierCall) {
+    auto job = RecordedJob(Mesh{{"tp", 2}});
+    for (int i = 0; i < 3; ++i) job.all({{"tp"}});
+    job.run();
+    auto records = records_of(job);
+    for (auto& record : records) {
+        record.reason = "disagreement";
+        record.error = "the calls from number 1 to 3 are not the same";
+        record.differ = {1};
+        record.entries.back().state = RecordedState::failed;
+    }
+    auto said = explain(records);
+    ASSERT_EQ(said.findings.size(), 1U);
+    EXPECT_EQ(said.findings[0].kind, Kind::calls_differ);
+    EXPECT_EQ(said.findings[0].ranks, std::vector{1});
+    EXPECT_EQ(said.findings[0].text,
+              "the records show no difference in all_reduce of 4 f32 by sum, call 3 on 'tp' of mesh tp=2 {0, "
+              "1}, but rank 0 (tp=0) reports: the calls from number 1 to 3 are not the same");
+    EXPECT_EQ(said.findings[0].details, std::vector<std::string>{});
+
+    records[1].entries.erase(records[1].entries.begin());
+    said = explain(records);
+    ASSERT_EQ(said.findings.size(), 1U);
+    EXPECT_EQ(said.findings[0].details,
+              std::vector<std::string>{"the records begin with call 2: an earlier call can differ, and "
+                                       "RANKMESH_CHECK=1 on all ranks stops at the first one that does"});
+}
+
 TEST(Explain, BlamesWhoFailedAndNotWhoWaitsForItWhereMostGotNoFurther) {
     auto job = RecordedJob(Mesh{{"dp", 3}, {"tp", 2}});
     job.all({{"tp"}});

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <mutex>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <rankmesh/core/text.hpp>
@@ -88,12 +89,14 @@ std::optional<Side> Comparison::note(const Call& call, std::uint64_t number, boo
         (number <= first_calls || number % interval == 0) && call.operation != Operation::monitored_barrier;
     hash_ = is_due ? 0 : hash;
     if (!is_due) return std::nullopt;
+    const auto first = std::exchange(compared_, number) + 1;
     return Side{.hash = hash,
                 .ranks = group_rank < 64 ? std::uint64_t{1} << group_rank : 0,
                 .rank = group_rank,
                 .started = started ? 1U : 0U,
                 .call = agreed,
-                .unit = call.unit};
+                .unit = call.unit,
+                .first = first};
 }
 
 void Comparison::post(const Side& own, MPI_Comm comm, Sides& sides, MPI_Request* request) {
@@ -120,11 +123,11 @@ void Comparison::check(const Sides& sides, std::uint64_t number, const Label& la
     const auto same = text(least) == text(greatest);
     auto failure = differing_calls(number, label, std::move(classes));
     if (same)
-        failure.why =
-            cat("the calls up to number ", number, " on ", label.text(), ", group ", to_string(label.ranks),
-                ", are not the same on ", label.named({label.ranks[least.rank]}), " and ",
-                label.named({label.ranks[greatest.rank]}), "; ranks are compared at the first ", first_calls,
-                " calls and every ", interval, ", and at each one in checked mode (RANKMESH_CHECK=1)");
+        failure.why = cat(
+            "the calls from number ", sides.own.first, " to ", number, " on ", label.text(), ", group ",
+            to_string(label.ranks), ", are not the same on ", label.named({label.ranks[least.rank]}), " and ",
+            label.named({label.ranks[greatest.rank]}), "; ranks are compared at the first ", first_calls,
+            " calls and every ", interval, ", and at each one in checked mode (RANKMESH_CHECK=1)");
     throw Disagreement(failure.why, failure.lost);
 }
 

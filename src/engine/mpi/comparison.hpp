@@ -31,6 +31,7 @@ public:
         std::uint32_t started = 0;
         Agreed call = {};
         std::uint64_t unit = 1;
+        std::uint64_t first = 0;  // the number of the first call in the hash
     };
     /// One comparison: those with the least hash, and those with the greatest.
     struct Sides {
@@ -49,6 +50,7 @@ public:
 
 private:
     std::uint64_t hash_ = 0;
+    std::uint64_t compared_ = 0;  // the last call that was compared
 };
 
 /// Called before MPI is finalised.
