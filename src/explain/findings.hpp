@@ -19,7 +19,7 @@ std::vector<Finding> differing_calls(const Evidence& evidence);
 std::vector<Finding> waits(const Evidence& evidence, const Messages& messages,
                            const std::vector<Finding>& differing);
 
-/// Finds lists of calls that deadlock in another order of arrival.
+/// Finds lists of calls that deadlock without buffering.
 std::vector<Finding> blocking_orders(const Evidence& evidence, const Messages& messages);
 
 /// Returns why records without findings do not prove that nothing is wrong; empty: they do.

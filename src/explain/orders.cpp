@@ -108,10 +108,10 @@ std::vector<Finding> blocking_orders(const Evidence& evidence, const Messages& m
     finding.communicator = first.communicator;
     finding.group = first.group;
     finding.call = first.number;
-    finding.text =
-        cat("nothing hangs in these records, but in another order of arrival, or where nothing is buffered, "
-            "these calls block: ",
-            text_of(*deadlock, evidence.places()));
+    finding.text = cat(
+        "nothing hangs in these records because messages were buffered; without buffering, these calls block "
+        "in every run: ",
+        text_of(*deadlock, evidence.places()));
     if (auto difference = first_difference(evidence, concerned)) {
         finding.ranks = difference->ranks;
         finding.details.push_back(difference->text);

@@ -27,7 +27,7 @@ struct Finding {
         unfinished,    ///< all ranks entered a call, but it does not end: on `ranks`, or, if empty, on all
         behind,        ///< ranks wait for a rank that is outside any call
         failed,        ///< a rank reports an error, but no record explains it
-        order          ///< nothing hangs, but another order of arrival could deadlock
+        order          ///< nothing hangs, but the calls deadlock without buffering
     };
 
     Kind kind = Kind::behind;
