@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <memory>
 #include <set>
 
@@ -23,10 +24,12 @@ struct Arguments {
     bool json = false;
 };
 
-std::optional<Topology> topology_of(const Arguments& arguments) {
+std::optional<Topology> topology_of(const Arguments& arguments, const std::vector<FlightRecord>& records) {
     if (!arguments.mesh) return std::nullopt;
     auto common = Common{};
     common.mesh = *arguments.mesh;
+    for (const auto& record : records) common.world = std::max(common.world, record.world_size);
+    common.world_source = "--mesh must be the mesh of the job, whose records say";
     return common.topology();
 }
 
@@ -97,7 +100,6 @@ void print_json(const std::vector<FlightRecord>& records, const Explanation& exp
 }
 
 int run(const Arguments& arguments, Output& output) {
-    const auto where = topology_of(arguments);
     auto folder = RecordFolder{};
     {
         auto progress = Progress();
@@ -109,7 +111,8 @@ int run(const Arguments& arguments, Output& output) {
         throw UsageError(fmt::format("the folder {} has no flight record: {}",
                                      detail::in_quotes(arguments.folder),
                                      detail::excerpt(folder.unread.front().why, 300)));
-    const auto explanation = rankmesh::explain(folder.records, folder.unread, where);
+    const auto explanation =
+        rankmesh::explain(folder.records, folder.unread, topology_of(arguments, folder.records));
     if (arguments.json)
         print_json(folder.records, explanation, output);
     else

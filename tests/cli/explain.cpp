@@ -42,6 +42,21 @@ TEST(ExplainSubcommand, TakesTheMeshOfDumpsThatDoNotSayIt) {
     EXPECT_EQ(placed["findings"][0]["coordinates"], nlohmann::json::parse(R"(["dp=0 tp=1"])"));
 }
 
+TEST(ExplainSubcommand, AMesh_WhenLargerThanTheJob_IsRefused) {
+    for (const auto& [mesh, last] : {std::pair{"dp=2 tp=3", "5"}, std::pair{"dp=4 tp=2", "7"}}) {
+        const auto said = rankmesh("explain --mesh '" + std::string(mesh) + "' " + records + "crossed");
+        EXPECT_EQ(said.exit_code, 2);
+        EXPECT_EQ(said.output, "rankmesh: mesh " + std::string(mesh) + " reaches rank " + last +
+                                   ", but --mesh must be the mesh of the job, whose records say 4 ranks\n");
+    }
+    // A mesh of some ranks is not wrong, nor is one for dumps of PyTorch that do not have the number of
+    // ranks.
+    EXPECT_EQ(rankmesh("explain --mesh 'tp=2' " + records + "crossed").exit_code, 1);
+    EXPECT_EQ(rankmesh("explain --mesh 'dp=2 tp=3' " + records + "torch").exit_code, 1);
+    EXPECT_EQ(json_of("explain --json --mesh 'tp=*' " + records + "crossed")["findings"][0]["coordinates"],
+              nlohmann::json::array({"tp=1"}));
+}
+
 TEST(ExplainSubcommand, EndsWith0WhereNothingIsWrong) {
     const auto folder = "$(mktemp -d)";
     const auto said = support::run(
