@@ -64,7 +64,10 @@ void print_text(const std::vector<FlightRecord>& records, const Explanation& exp
         output.write("\n");
     }
     if (!explanation.doubts.empty()) {
-        output.write("cannot tell whether something is wrong: the records show no error, but\n");
+        const auto is_torch = std::ranges::all_of(records, &FlightRecord::is_torch);
+        output.print("cannot tell whether something is wrong: {}, {}\n",
+                     is_torch ? "PyTorch's dumps have no errors" : "the records show no error",
+                     is_torch ? "and" : "but");
         for (const auto& doubt : explanation.doubts)
             output.print("{}\n", "   " + folded("- " + doubt, 5, width - 3));
     } else if (findings.empty()) {

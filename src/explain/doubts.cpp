@@ -38,10 +38,38 @@ void add_open_calls(const Evidence& evidence, std::vector<std::string>& doubts) 
     }
     for (const auto& [call, open] : calls) {
         const auto ranks = std::vector<int>(open.ranks.begin(), open.ranks.end());
-        doubts.push_back(
-            cat(evidence.text(*open.entry), " is not over in the ",
-                ranks.size() == 1 ? "record of " : "records of ", evidence.places().ranks(ranks),
-                open.is_late ? "; PyTorch's Gloo notes the end of a call a moment after it returned" : ""));
+        doubts.push_back(cat(evidence.text(*open.entry), " is not over in the ",
+                             ranks.size() == 1 ? "record of " : "records of ", evidence.places().ranks(ranks),
+                             open.is_late ? "; PyTorch's Gloo notes the end of a call a moment after it "
+                                            "returned, and not whether it failed"
+                                          : ""));
+    }
+}
+
+/// Adds calls to which a rank came when the timeout of another was over: PyTorch's Gloo does not record that
+/// they failed. Such a call can be right if ranks only enqueued it.
+void add_late_ranks(const Evidence& evidence, std::vector<std::string>& doubts) {
+    constexpr auto second = std::int64_t{1'000'000'000};
+    for (const auto& communicator : evidence.communicators()) {
+        auto first = std::map<std::int64_t, std::pair<int, const RecordedEntry*>>{};
+        for (const auto& member : communicator.members)
+            for (const auto* entry : member.collectives) {
+                const auto [known, is_new] = first.try_emplace(entry->number, member.rank, entry);
+                if (!is_new && entry->created_ns < known->second.second->created_ns)
+                    known->second = {member.rank, entry};
+            }
+        for (const auto& member : communicator.members)
+            for (const auto* entry : member.collectives) {
+                const auto& [rank, other] = first.at(entry->number);
+                const auto late = (entry->created_ns - other->created_ns) / second;
+                if (!Evidence::notes_ends_late(*member.record, *entry) || other->timeout_ms == 0 ||
+                    late <= other->timeout_ms / 1000)
+                    continue;
+                doubts.push_back(cat(evidence.places().rank(member.rank), " came to ", evidence.text(*entry),
+                                     " ", late, " s after ", evidence.places().rank(rank),
+                                     ", whose timeout is ", other->timeout_ms / 1000,
+                                     " s: the call can have failed"));
+            }
     }
 }
 
@@ -78,6 +106,7 @@ std::vector<std::string> doubts(const Evidence& evidence, const Messages& messag
         all.push_back(cat("no record of ", evidence.places().ranks(absent)));
     else if (!evidence.knows_world())
         all.emplace_back("no record says how many ranks the job has, and no mesh was given");
+    add_late_ranks(evidence, all);
     add_open_calls(evidence, all);
     add_uneven_calls(evidence, messages, all);
     all.insert(all.end(), evidence.notes().begin(), evidence.notes().end());

@@ -7,7 +7,7 @@ import json
 import os
 import pickle
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -223,7 +223,29 @@ def test_a_call_whose_end_was_not_noted_yet_is_no_fault(tmp_path: Path) -> None:
             write(made, folder, ended(late))
             code, said = explain(folder, "--mesh", str(made.mesh))
             assert code == 3, said
-            assert all(doubt.endswith("notes the end of a call a moment after it returned") for doubt in said["doubts"])
+            noted = "PyTorch's Gloo notes the end of a call a moment after it returned, and not whether it failed"
+            assert all(doubt.endswith(noted) for doubt in said["doubts"])
+
+
+def test_a_call_to_which_a_rank_came_after_the_timeout_of_others_can_have_failed(tmp_path: Path) -> None:
+    for seed in SEEDS:
+        made = job(seed, "none")
+        for late in (3, 7):
+            folder = tmp_path / f"{seed} {late}"
+            begins = iter([10**18 + (rank == made.culprit) * late * 10**9 for rank in range(made.mesh.size)])
+
+            def at_once(record: dict[str, Any], begins: Iterator[int] = begins) -> dict[str, Any]:
+                changed = of_gloo(record)
+                when = {"timeout_ms": 5000, "time_created_ns": next(begins)}
+                return changed | {"entries": [entry | when for entry in changed["entries"]]}
+
+            write(made, folder, at_once)
+            code, said = explain(folder, "--mesh", str(made.mesh))
+            assert code == (3 if late > 5 else 0), said
+            for doubt in said["doubts"][:5]:
+                assert doubt.startswith(f"rank {made.culprit} ({made.mesh.coord(made.culprit)}) came to "), said
+                assert doubt.endswith(", whose timeout is 5 s: the call can have failed"), said
+                assert f" {late} s after rank " in doubt, said
 
 
 def test_the_parts_of_a_batch_are_over_where_the_batch_is(tmp_path: Path) -> None:

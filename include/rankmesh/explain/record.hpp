@@ -45,6 +45,7 @@ struct RecordedEntry {
     std::shared_ptr<const RecordedOperation> call;
     std::int64_t created_ns = 0;    ///< Unix time; 0: not known
     std::int64_t completed_ns = 0;  ///< Unix time; 0: not known, or not completed
+    std::int64_t timeout_ms = 0;    ///< 0: not known
     /// In rankmesh's records a call is `scheduled` until its rank waits for it, and `started` while the rank
     /// waits.
     RecordedState state = RecordedState::scheduled;

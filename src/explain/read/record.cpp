@@ -350,6 +350,7 @@ FlightRecord RecordReader::Known::read(std::string_view bytes, const std::string
             entry.blocking = flag_or(value, "blocking", true);
             entry.created_ns = whole_or(value, "time_created_ns", 0);
             entry.completed_ns = whole_or(value, "time_discovered_completed_ns", 0);
+            entry.timeout_ms = whole_or(value, "timeout_ms", 0);
             entry.state = state_of(text_or(value, "state", "scheduled"));
             // PyTorch's Gloo has no other word for a call that is over.
             auto names = std::vector<std::string>{};
