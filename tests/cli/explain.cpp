@@ -89,7 +89,13 @@ TEST(ExplainSubcommand, EndsWith3WhereRecordsDoNotTell) {
 TEST(ExplainSubcommand, EndsWith2WhereThereAreNoRecords) {
     const auto none = rankmesh("explain /nowhere");
     EXPECT_EQ(none.exit_code, 2);
-    EXPECT_EQ(none.output, "rankmesh: the folder '/nowhere' cannot be read: No such file or directory\n");
+    EXPECT_EQ(
+        none.output,
+        "rankmesh: the folder '/nowhere' cannot be read: No such file or directory; ranks write records to "
+        "RANKMESH_RECORD only when a call fails, and those of PyTorch's groups only with the backend "
+        "cpu:rankmesh\n");
+    const auto file = rankmesh("explain " + records + "crossed/rank-0.json");
+    EXPECT_TRUE(file.output.ends_with("cannot be read: Not a directory\n")) << file.output;
     const auto foreign = rankmesh("explain " + records);
     EXPECT_EQ(foreign.exit_code, 2) << foreign.output;
     EXPECT_EQ(rankmesh("explain").exit_code, 2);

@@ -38,6 +38,10 @@ std::optional<int> rank_in_name(const std::string& file) {
 
 namespace of_folder {
 
+constexpr std::string_view when_written =
+    "; ranks write records to RANKMESH_RECORD only when a call fails, and those of PyTorch's groups only "
+    "with the "
+    "backend cpu:rankmesh";
 constexpr auto most_bytes = std::uintmax_t{1} << 28;
 
 std::string content_of(const std::filesystem::path& path) {
@@ -81,12 +85,13 @@ RecordFolder read_records(const std::string& folder,
         for (const auto& entry : std::filesystem::directory_iterator(folder))
             if (!entry.is_directory()) names.push_back(entry.path().filename().string());
     } catch (const std::filesystem::filesystem_error& error) {
-        throw UsageError(detail::cat("the folder ", detail::in_quotes(folder),
-                                     " cannot be read: ", error.code().message()));
+        throw UsageError(
+            detail::cat("the folder ", detail::in_quotes(folder), " cannot be read: ", error.code().message(),
+                        error.code() == std::errc::no_such_file_or_directory ? of_folder::when_written : ""));
     }
     if (names.empty())
-        throw UsageError(detail::cat("the folder ", detail::in_quotes(folder),
-                                     " holds no files; records are written where RANKMESH_RECORD says"));
+        throw UsageError(detail::cat("the folder ", detail::in_quotes(folder), " holds no files",
+                                     of_folder::when_written));
     std::ranges::sort(names);
     auto reader = RecordReader();
     auto result = RecordFolder{};
