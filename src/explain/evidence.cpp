@@ -15,9 +15,22 @@ constexpr int most_listed = 1 << 20;  // most ranks to check for a record
 constexpr std::string_view unrecorded = "a call without an entry";
 constexpr int most_added = 1 << 16;  // most members to add to the group of all ranks
 
+/// Returns where the description of a group of PyTorch on rankmesh's backend says that it is of the mesh
+/// `world=4`; npos: of another mesh.
+std::size_t world_in(const RecordedGroup& group) { return group.description.find(" of mesh world="); }
+
+std::string axes_of(const RecordedGroup& group, const Places& places) {
+    if (!group.axes.empty() && world_in(group) == std::string::npos) return group.axes;
+    const auto axes = places.axes_of(group.ranks);
+    return axes.empty() ? group.axes : axes;
+}
+
 std::string label_of(const RecordedGroup& group, const std::string& axes, const Places& places,
                      bool is_torch) {
-    if (!is_torch && !group.description.empty()) return excerpt(group.description, 200);
+    const auto of_world = world_in(group);
+    if (!is_torch && !group.description.empty() &&
+        (of_world == std::string::npos || places.axes_of(group.ranks).empty()))
+        return excerpt(group.description.substr(0, of_world), 200);
     if (!axes.empty()) return cat(in_quotes(axes), " of mesh ", excerpt(places.text(), 200));
     const auto& name =
         group.description.empty() || group.description == "undefined" ? group.name : group.description;
@@ -229,9 +242,7 @@ void Evidence::name(Communicator& communicator, const std::string& axes, bool is
 void Evidence::add(const FlightRecord& record) {
     const auto member = [&](const std::shared_ptr<const RecordedGroup>& group) -> Member* {
         auto& communicator = communicators_[static_cast<std::size_t>(add(group))];
-        if (communicator.label.empty())
-            name(communicator, group->axes.empty() ? places_.axes_of(group->ranks) : group->axes,
-                 record.is_torch);
+        if (communicator.label.empty()) name(communicator, axes_of(*group, places_), record.is_torch);
         const auto found = std::ranges::lower_bound(communicator.members, record.rank, {}, &Member::rank);
         if (found != communicator.members.end() && found->rank == record.rank) return &*found;
         if (!group->ranks.empty()) return nullptr;

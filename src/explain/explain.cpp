@@ -17,6 +17,9 @@ namespace {
 constexpr std::size_t most_errors = 3;
 constexpr std::size_t most_hosts = 4;
 
+/// Returns true for the mesh of PyTorch's groups, `world=4`: its coordinates are the ranks.
+bool is_world(const Mesh& mesh) { return mesh.axis_count() == 1 && mesh.name(AxisId{0}) == "world"; }
+
 /// Returns the mesh of the records with the most ranks.
 Places places_of(std::span<const FlightRecord> records) {
     auto best = std::optional<std::variant<Mesh, Placement>>{};
@@ -24,7 +27,7 @@ Places places_of(std::span<const FlightRecord> records) {
     for (const auto& record : records)
         for (const auto& one : record.meshes) try {
                 const auto mesh = Mesh::parse(one.mesh);
-                if (mesh.size() <= size) continue;
+                if (mesh.size() <= size || is_world(mesh)) continue;
                 if (one.placed.empty())
                     best = mesh;
                 else

@@ -460,6 +460,25 @@ TEST(Explain, ADisagreement_WhenRecordsAgree_CanBeOfAnEarlierCall) {
                                        "RANKMESH_CHECK=1 on all ranks stops at the first one that does"});
 }
 
+TEST(Explain, GroupsOfTorch_WhenAMeshIsDeclared_AreInItsWords) {
+    auto job = RecordedJob(Mesh{{"world", 4}});
+    job.all({{"world"}});
+    job[3].clear();
+    job.run();
+    auto records = records_of(job);
+    // Without a declared mesh a coordinate would only repeat the rank.
+    const auto plain = explain(records).findings.front();
+    EXPECT_TRUE(plain.text.starts_with("rank 3 is behind: 0 of 1 calls made on 'world' {0..3}; "))
+        << plain.text;
+    EXPECT_EQ(plain.coordinates, std::vector<std::string>{""});
+    for (auto& record : records) record.meshes.push_back({"", "dp=2 tp=2", {}});
+    const auto declared = explain(records).findings.front();
+    EXPECT_TRUE(declared.text.starts_with(
+        "rank 3 (dp=1 tp=1) is behind: 0 of 1 calls made on 'dp,tp' of mesh dp=2 tp=2 {0..3}; "))
+        << declared.text;
+    EXPECT_EQ(declared.axes, "dp,tp");
+}
+
 TEST(Explain, BlamesWhoFailedAndNotWhoWaitsForItWhereMostGotNoFurther) {
     auto job = RecordedJob(Mesh{{"dp", 3}, {"tp", 2}});
     job.all({{"tp"}});

@@ -355,6 +355,36 @@ def test_what_pytorch_itself_dumps_of_gloo_is_blamed_where_a_rank_left_a_call_ou
         assert (said["findings"][0]["kind"], said["findings"][0]["ranks"]) == ("behind", [leaves_out]), said
 
 
+def declares(rank: int, size: int, store: str, records: str, placed: list[int] | None) -> None:
+    """Declares a mesh over groups of the backend rankmesh; the last rank then reduces other data than the rest."""
+    import rankmesh.torch
+    import torch
+    import torch.distributed as dist
+
+    os.environ["RANKMESH_RECORD"] = records
+    dist.init_process_group("cpu:rankmesh", store=dist.FileStore(store, size), rank=rank, world_size=size)
+    rankmesh.torch.init("dp=* tp=2", over=[("dp", "tp")], placed=placed or ())
+    with contextlib.suppress(RuntimeError):
+        dist.all_reduce(torch.ones(3 if rank == size - 1 else 4))
+
+
+@pytest.mark.parametrize(("placed", "coordinate"), [(None, "dp=1 tp=1"), ([3, 1, 2, 0], "dp=0 tp=0")])
+def test_records_of_torch_groups_have_the_declared_mesh(
+    placed: list[int] | None, coordinate: str, tmp_path: Path
+) -> None:
+    pytest.importorskip("torch", reason="PyTorch is not installed")
+    records = tmp_path / "records"
+    ranks(4, declares, tmp_path, str(tmp_path / "store"), str(records), placed, initialised=False)
+    code, said = explain(records)
+    first = said["findings"][0]
+    assert code == 1
+    assert (first["kind"], first["ranks"], first["coordinates"]) == ("calls_differ", [3], [coordinate]), said
+    assert (first["axes"], first["group"]) == ("dp,tp", [0, 1, 2, 3]), said
+    mesh = "dp=2 tp=2" + ("" if placed is None else " @[3,1,2,0]")
+    assert first["communicator"] == f"'dp,tp' of mesh {mesh}", said
+    assert "world=" not in first["text"], said
+
+
 def torch_says(folder: Path) -> set[int]:
     """The ranks that PyTorch's analyser names at the first collective that does not match."""
     from torch.distributed.flight_recorder.components.builder import build_db

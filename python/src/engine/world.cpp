@@ -467,6 +467,21 @@ void bind_end(nb::class_<WorldHandle>& c) {
          "docs/flight-record.md describes the format, which `rankmesh explain` reads. Does not communicate; "
          "any thread may call it.")
         .def(
+            "_declare",
+            [](const WorldHandle& self, const std::string& mesh, const std::vector<int>& ranks,
+               bool is_placed) {
+                const auto& state = *detail::Access::checked_state(self.get());
+                auto placed = *state.roots_of(ranks);
+                if (!is_placed && placed == ranks) placed.clear();
+                state.recorder()->declare(mesh, std::move(placed));
+            },
+            nb::arg("mesh"), nb::arg("ranks"), nb::arg("is_placed"),
+            nb::sig("def _declare(self, mesh: str, ranks: collections.abc.Sequence[int], is_placed: bool) -> "
+                    "None"),
+            "Adds a mesh to the flight record whose groups are not of `join`. `ranks` are those of its "
+            "positions, "
+            "and `is_placed` is False if they follow from the mesh.")
+        .def(
             "close", [](WorldHandle& self) { self.end(false); },
             "Ends this process's part in the world. The engine lives as long as a member or communicator of "
             "the world.")

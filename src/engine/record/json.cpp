@@ -143,6 +143,12 @@ std::string record_json(const RecordContent& content) {
             if (std::ranges::find(meshes, mesh.str()) == meshes.end()) meshes.push_back(mesh.str());
         }
     }
+    if (!content.mesh.empty()) {
+        auto mesh = Object{};
+        mesh.text("name", "").text("mesh", content.mesh);
+        if (!content.placed.empty()) mesh.add("placed", list_of(content.placed));
+        meshes.insert(meshes.begin(), mesh.str());  // readers take the first of two with equally many ranks
+    }
     std::ranges::sort(entries);
     auto lines = std::vector<std::string>{};
     for (auto& [id, line] : entries) lines.push_back(std::move(line));

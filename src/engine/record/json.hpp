@@ -14,6 +14,8 @@ struct RecordContent {
     const Recorder::Owner& owner;
     const RecordReason& why;
     std::vector<std::shared_ptr<CallRing>> rings;
+    std::string mesh = {};  // that the program declared; "": none
+    std::vector<int> placed = {};
 };
 
 /// The flight record as JSON, in the schema of docs/flight-record.md.

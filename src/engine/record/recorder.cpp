@@ -123,6 +123,12 @@ std::shared_ptr<CallRing> Recorder::ring(const std::string& key,
     return ring;
 }
 
+void Recorder::declare(std::string mesh, std::vector<int> placed) {
+    const auto lock = std::lock_guard(mutex_);
+    mesh_ = std::move(mesh);
+    placed_ = std::move(placed);
+}
+
 std::string Recorder::name_of_part(const std::vector<int>& ranks) {
     const auto lock = std::lock_guard(mutex_);
     const auto turn = ++parts_[ranks];
@@ -257,7 +263,13 @@ void Recorder::write_to(const std::string& path) const {
 }
 
 std::string Recorder::json(const RecordReason& why) const {
-    return record_json({.owner = owner_, .why = why, .rings = rings()});
+    auto content = RecordContent{.owner = owner_, .why = why, .rings = rings()};
+    {
+        const auto lock = std::lock_guard(mutex_);
+        content.mesh = mesh_;
+        content.placed = placed_;
+    }
+    return record_json(content);
 }
 
 std::vector<std::shared_ptr<Recorder>> Recorder::all() noexcept {

@@ -53,6 +53,10 @@ public:
     /// The ring of a new communicator; `roots` as CallRing takes them.
     std::shared_ptr<CallRing> ring(const std::string& key, std::shared_ptr<const std::vector<int>> roots);
 
+    /// A mesh that the program has declared elsewhere, as torch's groups have; `placed` are its ranks, those
+    /// of the record. The last one is in the record.
+    void declare(std::string mesh, std::vector<int> placed);
+
     /// A name for a world of these ranks of the record's, the same on all of them and different each time.
     std::string name_of_part(const std::vector<int>& ranks);
 
@@ -113,6 +117,8 @@ private:
 
     mutable std::mutex mutex_;
     std::vector<std::weak_ptr<CallRing>> rings_;
+    std::string mesh_;                       // that was declared; "": none
+    std::vector<int> placed_;                // its ranks
     std::map<std::vector<int>, int> parts_;  // how many worlds there were of those ranks
 
     std::mutex writing_;

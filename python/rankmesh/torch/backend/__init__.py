@@ -10,7 +10,7 @@ backend, and say more when something is wrong.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 import torch.distributed as dist
 
@@ -41,11 +41,16 @@ def writes_records() -> bool:
     return NAME in (entry.rpartition(":")[2] for entry in dist.get_backend_config().split(","))
 
 
-def locate(where: Callable[[Iterable[int]], str], *, replace: bool = True) -> None:
+def locate(
+    where: Callable[[Iterable[int]], str], mesh: tuple[str, Sequence[int], bool] | None = None, *, replace: bool = True
+) -> None:
     """Makes errors of the backend end with the coordinates of the ranks that they name, as `where` writes them.
 
-    Without `replace` a mesh that was known before stays.
+    Flight records have the `mesh`: its text, the ranks of its positions, and whether these were declared. Without
+    `replace` a mesh that was known before stays.
     """
     default = dist.group.WORLD
     if isinstance(default, ProcessGroup) and (replace or default.engine.where is None):
         default.engine.where = where
+        if mesh is not None:
+            default.engine.world._declare(*mesh)  # type: ignore[attr-defined]
