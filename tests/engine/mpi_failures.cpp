@@ -314,6 +314,9 @@ TEST(MpiFailures, ARankThatHasEndedItsWorldIsToldAtOnceWhereOthersWaitForIt) {
     EXPECT_HAS(outcome,
                "rank 1 [dp=0 tp=1] has ended the world while another rank waits: rank 0 [dp=0 tp=0] in recv "
                "of 1000 f32 from 1 (4000 bytes), message number 1");
+    outcome = job("ends-early-adopted");
+    expect_failed(outcome);
+    EXPECT_HAS(outcome, "rankmesh: rank 1 [dp=1] has ended the world while another rank waits: rank ");
 }
 
 TEST(MpiFailures, ARankThatHasEndedItsWorldIsMissedOnlyWhereItIsNeeded) {

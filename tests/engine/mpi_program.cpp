@@ -248,6 +248,19 @@ int program(const std::string& mode, int argc, char** argv) {
     if (mode == "hosts") return hosts(argc, argv);
     if (mode.starts_with("throw-at-")) return throw_at(std::stoi(mode.substr(9)), argc, argv);
     if (mode.starts_with("destroy-")) return destroy_in_order(std::stoi(mode.substr(8)), argc, argv);
+    if (mode == "ends-early-adopted") {
+        MPI_Init(&argc, &argv);
+        for (auto worlds = 0; worlds < 2; ++worlds) {
+            auto world = mpi::adopt(MPI_COMM_WORLD);
+            auto dp = world.join({{"dp", rest}}).on("dp");
+            dp.barrier();
+            if (worlds == 0) continue;  // the second world has the watchdog of the first
+            if (world.rank() != 1) dp.barrier();
+        }
+        MPI_Finalize();
+        std::puts("ended well");
+        return 0;
+    }
     if (mode == "user-owns-mpi") {
         MPI_Init(&argc, &argv);
         {

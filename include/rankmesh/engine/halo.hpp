@@ -102,7 +102,7 @@ Pending start_halo(const Member& me, F&& field, const detail::AxesOf<F>& axes,
 }
 
 /// Sends one buffer to each neighbour along axes of a mesh and receives one from each, like
-/// MPI_Neighbor_alltoall on a Cartesian communicator. `ins` and `outs` have two buffers for each axis, in the
+/// MPI_Neighbor_alltoallv on a Cartesian communicator. `ins` and `outs` have two buffers for each axis, in the
 /// order of the axes: for the lower neighbour, then for the upper neighbour.
 ///
 /// With Edge::open, buffers of neighbours that do not exist are ignored. Lengths may differ between

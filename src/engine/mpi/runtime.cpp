@@ -81,6 +81,10 @@ void end_job_after_others() {
     end_job();
 }
 
+/// The watchdog between two runtimes of a program that calls MPI_Init itself: until the process ends, it
+/// answers peers that wait for this rank in a world that this rank has ended.
+std::unique_ptr<Watchdog> idle_watchdog;
+
 }  // namespace
 
 std::shared_ptr<Runtime> Runtime::acquire(int argc, char** argv, bool multithreaded, Duration timeout) {
@@ -113,7 +117,7 @@ Runtime::Runtime(int argc, char** argv, bool multithreaded, Duration timeout)
     job_ = watchdogs_of_job(process_rank, size);
     start_ = std::make_unique<Flight>(hash("MPI_Init"), job_, nullptr, true);
     end_ = std::make_unique<Flight>(hash("MPI_Finalize"), job_);
-    watchdog_ = std::make_unique<Watchdog>(process_rank, end_job);
+    watchdog_ = idle_watchdog ? std::move(idle_watchdog) : std::make_unique<Watchdog>(process_rank, end_job);
     watchdog_->add(*start_);
     watchdog_->add(*end_);
     start(argc, argv, multithreaded);
@@ -183,7 +187,12 @@ Runtime::~Runtime() {
         static_cast<void>(end_.release());
         return;
     }
-    if (!finalises_ || !is_usable()) return;
+    if (!is_usable()) return;
+    if (!finalises_) {
+        for (auto* const flight : {start_.get(), end_.get()}) watchdog_->remove(*flight);
+        idle_watchdog = std::move(watchdog_);
+        return;
+    }
     const auto watched = InFlight(*end_, "MPI_Finalize", label_, timeout_, end_->next_collective());
     if (ends_together_) await_all();
     free_ops();
