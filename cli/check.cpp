@@ -248,7 +248,8 @@ Subcommand check() {
             .notes =
                 "Exit status 1: an engine needs more than the limits of this process allow, the mesh does "
                 "not fit on the cluster, or a rule does not hold.\n"
-                "Without --keep, check tries to keep tp, then cp, then ep inside the level with the fastest "
+                "Without --keep, check tries to keep tp or etp, then cp, then ep inside the level with the "
+                "fastest "
                 "links. An axis that does not fit there has no rule. docs/machines.md describes the model."};
 }
 

@@ -56,7 +56,7 @@ std::vector<std::string> unchecked(const Cluster& cluster, const Mesh& mesh, con
         !is_known("cp") && !is_known("ep"))
         if (const auto level = fastest_level(cluster); level && cluster.unit_count(*level) > 1)
             lines.push_back(
-                fmt::format("no axis is checked, because none is named tp, cp or ep; to check one, "
+                fmt::format("no axis is checked, because none is named tp, etp, cp or ep; to check one, "
                             "add --keep AXIS:{}",
                             name_of(cluster, *level)));
     auto axes = std::vector<std::string>{};

@@ -19,8 +19,8 @@ Topology parse(const std::string& text, std::optional<int> world, const std::opt
     if (text.find("@[") != std::string::npos) return Placement::parse(text);
     if (text.find(';') != std::string::npos)
         throw UsageError(detail::cat("the mesh ", detail::in_quotes(text),
-                                     " has a ';', but one mesh is needed here; convert and --as take the "
-                                     "experts' mesh after ';'"));
+                                     " has a ';'. Here one mesh is needed: give the parts before and after "
+                                     "the ';' one after the other; only convert and --as take both"));
     const auto spec = MeshSpec::parse(text);
     if (!spec.has_rest()) return spec.resolve();
     if (!world)

@@ -7,7 +7,7 @@ namespace rankmesh {
 
 namespace {
 
-constexpr const char* kept_by_default[] = {"tp", "cp", "ep"};
+constexpr const char* kept_by_default[] = {"tp", "etp", "cp", "ep"};
 
 AxisSet set_of(const Mesh& mesh, const std::vector<std::string>& axes) {
     auto set = AxisSet{};

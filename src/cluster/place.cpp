@@ -89,11 +89,11 @@ std::vector<AxisTraffic> typical_traffic(const Mesh& mesh) {
     for (int a = 0; a < mesh.axis_count(); ++a) {
         if (mesh.size(AxisId{a}) == 1) continue;
         const auto name = std::string(mesh.name(AxisId{a}));
-        all.push_back(name == "tp"   ? AxisTraffic{name, Collective::all_reduce, 100}
-                      : name == "ep" ? AxisTraffic{name, Collective::all_to_all, 30}
-                      : name == "cp" ? AxisTraffic{name, Collective::shift, 30}
-                      : name == "pp" ? AxisTraffic{name, Collective::shift, 1}
-                                     : AxisTraffic{name, Collective::all_reduce, 10});
+        all.push_back(name == "tp" || name == "etp" ? AxisTraffic{name, Collective::all_reduce, 100}
+                      : name == "ep"                ? AxisTraffic{name, Collective::all_to_all, 30}
+                      : name == "cp"                ? AxisTraffic{name, Collective::shift, 30}
+                      : name == "pp"                ? AxisTraffic{name, Collective::shift, 1}
+                                                    : AxisTraffic{name, Collective::all_reduce, 10});
     }
     return all;
 }

@@ -209,7 +209,7 @@ TEST(CheckSubcommand, SaysWhyARuleCannotHold) {
     expect_said(text("'dp=2 tp=8' --on 'node:4 gpu:4'"),
                 "\ntp is not checked: it does not fit into one node; to check it, add --keep tp:node\n");
     expect_said(text("'data=4 tensor=4' --on 'node:4 gpu:4'"),
-                "\nno axis is checked, because none is named tp, cp or ep; to check one, add --keep "
+                "\nno axis is checked, because none is named tp, etp, cp or ep; to check one, add --keep "
                 "AXIS:node\n");
     for (const auto* checked : {"'dp=4 tp=1' --on 'node:4 gpu:4'", "'data=4' --on 'node:4 gpu:4'",
                                 "'data=2 tensor=2' --on 'node:1 gpu:4'"})

@@ -32,8 +32,8 @@ TEST(UsageError, IsOneSentenceThatNamesTheNearestSpelling) {
     for (const auto* words : {"show 'dp=4; ep=4'", "draw 'dp=4; ep=4' --format html", "check 'dp=4; ep=4'",
                               "diff 'dp=4; ep=4' dp=4"})
         expect_misuse(words,
-                      "the mesh 'dp=4; ep=4' has a ';', but one mesh is needed here; convert and --as take "
-                      "the experts' mesh after ';'");
+                      "the mesh 'dp=4; ep=4' has a ';'. Here one mesh is needed: give the parts before and "
+                      "after the ';' one after the other; only convert and --as take both");
     expect_misuse("groups 'dp=8 tp=2' ttp", "mesh dp=8 tp=2 has no axis 'ttp'; did you mean 'tp'?");
     expect_misuse("rank 'dp=8 tp=2' dp=1,tpp=0", "mesh dp=8 tp=2 has no axis 'tpp'; did you mean 'tp'?");
     const auto subcommand = rankmesh("shwo dp=8");

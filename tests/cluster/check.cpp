@@ -115,6 +115,8 @@ TEST(CheckOn, KeepsTheAxesThatTalkMostInsideTheFastestLevel) {
     EXPECT_EQ(keeps("node:4 gpu:8", "dp=4 ep=2 cp=2 tp=4").size(), 2U) << "ep does not fit";
     EXPECT_EQ(keeps("node:4 gpu:8", "dp=2 ep=2 cp=4 tp=4"), std::vector{Keep::parse("tp:node")})
         << "ep does not take the place of cp";
+    EXPECT_EQ(keeps("node:8 gpu:8", "pp=4 edp=2 ep=4 etp=2").size(), 2U) << "etp is the tp of experts";
+    EXPECT_EQ(keeps("node:8 gpu:8", "edp=2 ep=4 etp=8"), std::vector{Keep::parse("etp:node")});
     EXPECT_EQ(keeps("node:4 gpu:8", "dp=2 tp=16"), std::vector<Keep>{});
     EXPECT_EQ(keeps("node:4 gpu:8", "dp=32 tp=1"), std::vector<Keep>{});
     EXPECT_EQ(keeps("gpu:8", "tp=8"), std::vector<Keep>{});
