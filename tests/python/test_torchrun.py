@@ -198,3 +198,32 @@ def test_rank_zero_answers_at_once_all_that_asked(size: int) -> None:
     for other, text in zip(others, texts, strict=True):
         assert _restarts.hear(other, text, datetime.timedelta(seconds=1)) == start  # type: ignore[arg-type]
         assert other.requests == 4
+
+
+# --- the end of a process
+
+ENDS = {
+    "init": """
+me = rankmesh.torch.init("dp=* tp=2")
+group = me.group("tp")
+dist.all_reduce(torch.ones(1), group=group)
+me.destroy()
+""",
+    "a framework's module": """
+dist.init_process_group("gloo")
+parallel_state.initialize_model_parallel(2, 1, context_parallel_size=2)
+dist.all_reduce(torch.ones(1), group=parallel_state.get_context_parallel_group())
+dist.destroy_process_group()
+""",
+}
+
+
+@pytest.mark.parametrize("program", ENDS.values(), ids=ENDS)
+def test_a_process_that_ends_right_after_a_call_ends_well(program: str, tmp_path: Path) -> None:
+    file = tmp_path / "program.py"
+    imports = "import rankmesh.torch, torch, torch.distributed as dist\nfrom rankmesh.megatron import parallel_state\n"
+    file.write_text(imports + program, encoding="utf-8")
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "4", str(file)]
+    for _ in range(2):  # without the wait at the end, most runs fail
+        ended = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+        assert ended.returncode == 0, ended.stderr

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import contextvars
 import datetime
 import os
+import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import torch.distributed as dist
@@ -118,3 +121,28 @@ def connecting() -> Iterator[None]:
         yield
     finally:
         setattr(c10d, "ProcessGroupGloo", _original)  # noqa: B010
+
+
+def _has_busy_thread() -> bool:
+    """Returns True if a thread of torch's Gloo runs; one that waits for work, or for the GIL, sleeps."""
+    for task in Path("/proc/self/task").glob("*/stat"):
+        with contextlib.suppress(OSError):  # the thread has ended
+            _, _, rest = task.read_text().partition("(pt_gloo_runloop) ")
+            if rest and not rest.startswith("S"):
+                return True
+    return False
+
+
+@atexit.register
+def _settle() -> None:
+    """Waits until torch's Gloo has freed the tensors of its last calls.
+
+    It frees them on its own threads, shortly after a call has returned. If Python ends meanwhile, such a thread finds
+    no interpreter and aborts the process: "terminate called without an active exception" (torch 2.13).
+    """
+    if not dist.is_gloo_available() or not Path("/proc/self/task").is_dir():
+        return
+    until, quiet = time.monotonic() + 1, 0
+    while quiet < 3 and time.monotonic() < until:
+        time.sleep(0.002)  # a thread that waits for the GIL gets it
+        quiet = 0 if _has_busy_thread() else quiet + 1
