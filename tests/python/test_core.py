@@ -223,7 +223,7 @@ WRONG: list[tuple[Any, type[Exception], str]] = [
     (
         lambda: MESH.group(1),
         ValueError,
-        "no axis is given; after the rank, name at least one axis of mesh pp=4 dp=8 tp=8, such as 'pp'",
+        "no axis is given; name at least one axis of mesh pp=4 dp=8 tp=8, such as 'pp'; if the call takes a rank",
     ),
     (lambda: MESH.group(1, "pp", "pp"), ValueError, "axis 'pp' is named twice in one list of axes"),
     (lambda: MESH.partition("tp", "pp", "tp"), ValueError, "axis 'tp' is named twice in one list of axes"),

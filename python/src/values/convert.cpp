@@ -144,8 +144,9 @@ AxisId axis_of(const Mesh& mesh, nb::handle name) {
 
 std::vector<AxisId> axes_of(const Mesh& mesh, const nb::args& names) {
     if (names.size() == 0)
-        throw UsageError(cat("no axis is given; after the rank, name at least one axis of mesh ", to_string(mesh),
-                             ", such as '", mesh.name(AxisId{0}), "'"));
+        throw UsageError(cat("no axis is given; name at least one axis of mesh ", to_string(mesh),
+                             ", such as '", mesh.name(AxisId{0}),
+                             "'; if the call takes a rank, the rank comes first"));
     auto axes = std::vector<AxisId>{};
     auto seen = AxisSet{};
     for (auto name : names) {

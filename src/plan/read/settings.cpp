@@ -177,8 +177,10 @@ FrameworkSettings settings(const Job& job, const Layout& layout, std::string_vie
         said.text = olmo(job, layout, *conversion.settings);
     } else {
         said.text = *conversion.text;
-        said.notes.push_back(cat("to be set where ", framework, " has it: ", settings_text(layout),
-                                 ", batch ", job.batch, ", sequence ", job.sequence));
+        said.notes.push_back(cat(framework == "rankmesh"
+                                     ? "the mesh does not say these; set them in your trainer: "
+                                     : cat("set these yourself, where ", framework, " has them: "),
+                                 settings_text(layout), ", batch ", job.batch, ", sequence ", job.sequence));
     }
     return said;
 }
