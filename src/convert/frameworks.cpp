@@ -62,13 +62,14 @@ Arrangement read_all(const Framework& from, Settings settings, std::optional<int
 namespace {
 
 /// The same without a schedule that `to` runs unasked, as `back` was written, or that is of one stage, and
-/// without the number of virtual stages if `back` has their layers.
+/// without the number of virtual stages if `back` has their layers, or zero fewer layers, which is plain.
 Arrangement without_unasked(Arrangement arrangement, const Framework& to, const Arrangement& back) {
     const auto own = extra_of(back, virtual_stages) ? interleaved : "1F1B";
     const auto is_single = size_of(arrangement.dense(), "pp") == 1;
     std::erase_if(arrangement.extras, [&](const auto& extra) {
         if (extra.name == virtual_stages && arrangement.stages && arrangement.stages == back.stages)
             return true;
+        if ((extra.name == fewer_first || extra.name == fewer_last) && extra.value == "0") return true;
         return extra.name == pipeline_schedule &&
                (is_single || (to.schedules_by_stages && extra.value == own));
     });

@@ -93,6 +93,9 @@ inline constexpr auto interleaved = "Interleaved1F1B";
 std::optional<int> stages_of(const Arrangement& arrangement);
 /// Virtual stages that are said by their layers only: `virtual pipeline stages`, `of 2 layers`.
 Extra uncounted(const StageLayers& stages);
+/// How many layers fewer the first and the last stage have, where the layers of a stage are not known.
+inline constexpr std::string_view fewer_first = "fewer layers of the first stage";
+inline constexpr std::string_view fewer_last = "fewer layers of the last stage";
 inline constexpr std::string_view pipeline_schedule = "pipeline schedule";
 /// A schedule of torch's in torch's own spelling, which knows no case; another word is itself.
 std::string schedule_named(const std::string& word);

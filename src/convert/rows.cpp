@@ -48,10 +48,16 @@ std::optional<Value> value_of(Settings& settings, const frameworks::Setting& row
 
 /// The part of the layers of virtual stages that an extra names; null for other extras.
 int StageLayers::*part_of_stages(std::string_view extra) {
-    return extra == "layers of a virtual stage"         ? &StageLayers::layers
-           : extra == "fewer layers of the first stage" ? &StageLayers::first_less
-           : extra == "fewer layers of the last stage"  ? &StageLayers::last_less
-                                                        : nullptr;
+    return extra == "layers of a virtual stage" ? &StageLayers::layers
+           : extra == fewer_first               ? &StageLayers::first_less
+           : extra == fewer_last                ? &StageLayers::last_less
+                                                : nullptr;
+}
+
+/// True for a schedule of several virtual stages a rank.
+bool has_stages(const Arrangement& arrangement) {
+    const auto schedule = extra_of(arrangement, pipeline_schedule);
+    return size_of(arrangement.dense(), "pp") > 1 && schedule && schedule != "1F1B" && schedule != "GPipe";
 }
 
 /// True for the size of an axis that another setting counts, too: tp_size that is dp x cp x tp counts that of
@@ -172,14 +178,19 @@ Arrangement read(const frameworks::Framework& rows, Settings& settings, std::opt
         if (const auto* word = std::get_if<std::string>(&value); word && row->words.empty())
             arrangement.extras.push_back({row->extra, schedule_named(*word)});
     }
+    if (!has_stages(arrangement)) return arrangement;
     const auto is_interleaved = extra_of(arrangement, pipeline_schedule) == interleaved;
-    if (size_of(arrangement.dense(), "pp") == 1 || !is_interleaved) return arrangement;
-    if (stages.layers > 0) {
+    if (is_interleaved && stages.layers > 0) {
         arrangement.stages = stages;
         arrangement.extras.push_back(uncounted(stages));
-    } else if (rows.interleaved_stages > 0) {
-        arrangement.extras.push_back({std::string(virtual_stages), std::to_string(rows.interleaved_stages)});
+        return arrangement;
     }
+    if (is_interleaved && rows.interleaved_stages > 0)
+        arrangement.extras.push_back({std::string(virtual_stages), std::to_string(rows.interleaved_stages)});
+    for (const auto& [name, value] : values)
+        if (const auto row = std::ranges::find(rows.settings, name, &frameworks::Setting::name);
+            part_of_stages(row->extra))
+            arrangement.extras.push_back({row->extra, std::to_string(std::get<int>(value))});
     return arrangement;
 }
 
@@ -292,6 +303,9 @@ Document write(const frameworks::Framework& rows, const Arrangement& arrangement
         if (const auto part = part_of_stages(row.extra)) {
             if (can_interleave && arrangement.stages)
                 values.emplace_back(row.name, *arrangement.stages.*part);
+            else if (const auto said = extra_of(arrangement, row.extra);
+                     said && (can_interleave || has_stages(arrangement)))
+                values.emplace_back(row.name, detail::number_in(*said).value_or(0));
         } else if (can_interleave && row.extra == pipeline_schedule) {
             values.emplace_back(row.name, interleaved);
         } else if (const auto extra = row.extra.empty() ? std::nullopt : extra_of(arrangement, row.extra)) {

@@ -258,9 +258,14 @@ TEST(Convert, CarriesVirtualStagesBetweenMegatronAndTorchtitan) {
         convert("megatron", "torchtitan", flags + "--num-virtual-stages-per-pipeline-rank 3", 32);
     EXPECT_FALSE(three["settings"]["parallelism"].contains("pipeline_parallel_schedule"));
     EXPECT_EQ(three["lost"], Json::parse(R"([{"what": "virtual pipeline stages 3",
-                               "why": "torchtitan has 2 a rank under pipeline_parallel_schedule = )"
-                                         R"(\"Interleaved1F1B\"; for another number, also set )"
-                                         R"(pipeline_parallel_layers_per_stage"}])"));
+                               "why": "not written; set pipeline_parallel_schedule = )"
+                                         R"(\"Interleaved1F1B\" and pipeline_parallel_layers_per_stage )"
+                                         R"(= N, the layers of a stage"}])"));
+    // With the layers of the model, three stages are stages of so many layers.
+    const auto counted = convert("megatron", "torchtitan",
+                                 flags + "--num-virtual-stages-per-pipeline-rank 3 --num-layers 24", 32);
+    EXPECT_EQ(counted["settings"]["parallelism"]["pipeline_parallel_layers_per_stage"], 4);
+    EXPECT_EQ(counted["lost"], Json::array());
     // A first stage of two layers less, and others that do not count layers.
     const auto titan = std::string(
         "pipeline_parallel_degree=4 pipeline_parallel_schedule=Interleaved1F1B "
@@ -269,6 +274,114 @@ TEST(Convert, CarriesVirtualStagesBetweenMegatronAndTorchtitan) {
         const auto lost = convert("torchtitan", to, titan, 8)["lost"];
         EXPECT_EQ(lost[1]["what"], "virtual pipeline stages of 4 layers") << to;
     }
+}
+
+/// Virtual stages as settings say them: by name, without what they do not say.
+using Stages = std::map<std::string, int>;
+
+/// Settings of a pipeline with virtual stages, and what they say.
+struct StagesSample {
+    std::string settings;
+    Stages stages;
+};
+
+StagesSample random_stages(const std::string& framework, std::mt19937& random) {
+    const auto pick = [&](std::vector<int> of) { return of[random() % of.size()]; };
+    const auto pp = pick({2, 4}), stages = pick({2, 3}), layers = pick({1, 2, 4});
+    auto sample = StagesSample{};
+    const auto say = [&](const std::string& name, int value) {
+        sample.settings += framework == "megatron" ? " --" + name + " " + std::to_string(value)
+                                                   : " " + name + "=" + std::to_string(value);
+    };
+    if (framework == "megatron") {
+        say("pipeline-model-parallel-size", pp);
+        const auto first = pick({0, 1}), last = pick({0, 1}), form = pick({0, 1, 2, 3});
+        if (form > 0) sample.stages["count"] = stages;
+        if (form < 3) sample.stages["layers"] = layers;
+        if (form < 2) say("num-layers-per-virtual-pipeline-stage", layers);
+        if (form >= 2) say("num-virtual-stages-per-pipeline-rank", stages);
+        if (form == 1 || form == 2) say("num-layers", pp * stages * layers - first - last);
+        if (first == 1) sample.settings += " --account-for-embedding-in-pipeline-split";
+        if (last == 1) sample.settings += " --account-for-loss-in-pipeline-split";
+        if (form < 3 || first + last > 0) sample.stages.insert({{"first", first}, {"last", last}});
+        return sample;
+    }
+    say("pipeline_parallel_degree", pp);
+    say("data_parallel_shard_degree", -1);
+    sample.settings += " pipeline_parallel_schedule=Interleaved1F1B";
+    const auto is_counted = pick({0, 1}) == 1;
+    if (is_counted) say("pipeline_parallel_layers_per_stage", sample.stages["layers"] = layers);
+    if (!is_counted) sample.stages["count"] = 2;
+    for (const auto* which : {"first", "last"}) {
+        const auto less = pick({-1, 0, 1, 2});
+        if (less >= 0) say(std::string("pipeline_parallel_") + which + "_stage_less_layers", less);
+        if (less >= 0 || is_counted) sample.stages[which] = less < 0 ? 1 : less;
+    }
+    return sample;
+}
+
+/// The virtual stages that written settings say.
+Stages stages_in(const std::string& framework, const Json& settings) {
+    auto stages = Stages{};
+    const auto is_megatron = framework == "megatron";
+    const auto& table = is_megatron ? settings : settings["parallelism"];
+    const auto read = [&](const char* as, const std::string& name) {
+        if (table.contains(name)) stages[as] = table[name].is_boolean() ? 1 : table[name].get<int>();
+    };
+    if (is_megatron) {
+        read("count", "num_virtual_stages_per_pipeline_rank");
+        read("layers", "num_layers_per_virtual_pipeline_stage");
+        read("first", "account_for_embedding_in_pipeline_split");
+        read("last", "account_for_loss_in_pipeline_split");
+        return stages;
+    }
+    read("layers", "pipeline_parallel_layers_per_stage");
+    read("first", "pipeline_parallel_first_stage_less_layers");
+    read("last", "pipeline_parallel_last_stage_less_layers");
+    if (table.contains("pipeline_parallel_schedule") && !stages.contains("layers")) stages["count"] = 2;
+    return stages;
+}
+
+TEST(Convert, WritesVirtualStagesOrLosesThemAlsoWithExperts) {
+    auto random = std::mt19937(7);
+    auto written = 0, lost = 0;
+    for (int i = 0; i < 4 * rounds; ++i)
+        for (const auto* from : {"megatron", "torchtitan"})
+            for (const auto* to : {"megatron", "torchtitan"}) {
+                const auto sample = random_stages(from, random);
+                const auto experts = from == std::string("megatron")
+                                         ? std::string(" --expert-model-parallel-size 4")
+                                         : std::string(" expert_parallel_degree=4");
+                const auto plain = convert(from, to, sample.settings, 32);
+                const auto with = convert(from, to, sample.settings + experts, 32);
+                const auto about = sample.settings + " to " + to + "\n" + plain.dump() + "\n" + with.dump();
+                const auto stages = stages_in(to, plain["settings"]);
+                ASSERT_EQ(stages_in(to, with["settings"]), stages) << about;
+                ASSERT_EQ(with["lost"], plain["lost"]) << about;
+                const auto is_lost = [&](const std::string& what) {
+                    return std::ranges::any_of(plain["lost"], [&](const auto& loss) {
+                        return loss["what"].template get<std::string>().starts_with(what);
+                    });
+                };
+                const auto has_them = stages.contains("count") || stages.contains("layers");
+                ASSERT_NE(has_them, is_lost("virtual pipeline stages")) << about;
+                ++(has_them ? written : lost);
+                for (const auto& [name, value] : stages) {
+                    ASSERT_TRUE(has_them) << name << about;
+                    if (!sample.stages.contains(name)) continue;
+                    ASSERT_EQ(value, sample.stages.at(name)) << name << about;
+                    ASSERT_FALSE(is_lost("fewer layers of the " + name)) << about;
+                }
+                for (const auto* name : {"first", "last"}) {
+                    const auto said = sample.stages.find(name);
+                    if (has_them && said != sample.stages.end() && said->second != 0) {
+                        ASSERT_NE(stages.contains(name), is_lost(std::string("fewer layers of the ") + name))
+                            << about;
+                    }
+                }
+            }
+    EXPECT_GT(written, rounds);
+    EXPECT_GT(lost, rounds / 4);
 }
 
 TEST(Convert, KeepsTheLoadBalancerOfExpertsOrSaysThatItIsLost) {

@@ -30,13 +30,6 @@ constexpr auto per_stage = "num_layers_per_virtual_pipeline_stage";
 constexpr auto account_for_embedding = "account_for_embedding_in_pipeline_split";
 constexpr auto account_for_loss = "account_for_loss_in_pipeline_split";
 
-/// The layers of a virtual stage, if a flag counts them.
-std::optional<StageLayers> layers_of_stages(Settings& settings) {
-    if (!settings.has(per_stage)) return std::nullopt;
-    return StageLayers{settings.size(per_stage), settings.flag(account_for_embedding).value_or(false) ? 1 : 0,
-                       settings.flag(account_for_loss).value_or(false) ? 1 : 0};
-}
-
 /// The virtual stages of a rank, where a flag counts the layers of one; Megatron's None for one stage.
 std::optional<int> stages_of_layers(Settings& settings, const megatron::Sizes& sizes) {
     const auto each = settings.size(per_stage);
@@ -92,6 +85,29 @@ bool splits_dp(const megatron::Sizes& sizes, const Mesh& dense) {
            size_of(dense, "dp") > 1;
 }
 
+/// Adds virtual stages, with their layers if these are known.
+void add_stages(Arrangement& arrangement, Settings& settings, std::optional<int> count) {
+    if (count) arrangement.extras.push_back({std::string(virtual_stages), std::to_string(*count)});
+    if (!count && !settings.has(per_stage)) return;
+    const auto is_less = [&](const char* flag) { return settings.flag(flag).value_or(false) ? 1 : 0; };
+    auto stages =
+        StageLayers{settings.size(per_stage, 0), is_less(account_for_embedding), is_less(account_for_loss)};
+    const auto layers = settings.size("num_layers", 0);
+    const auto pp = size_of(arrangement.dense(), "pp");
+    if (pp == 1 || (!count && layers > 0)) return;  // one stage a rank
+    const auto all = layers + stages.first_less + stages.last_less;
+    if (stages.layers == 0 && layers > 0 && all % (std::int64_t{pp} * *count) == 0)
+        stages.layers = static_cast<int>(all / (std::int64_t{pp} * *count));
+    if (stages.layers > 0) {
+        arrangement.stages = stages;
+        if (!count) arrangement.extras.push_back(uncounted(stages));
+        return;
+    }
+    if (stages.first_less == 0 && stages.last_less == 0) return;
+    arrangement.extras.push_back({std::string(fewer_first), std::to_string(stages.first_less)});
+    arrangement.extras.push_back({std::string(fewer_last), std::to_string(stages.last_less)});
+}
+
 Arrangement read(Settings& settings, std::optional<int> world) {
     const auto sizes = sizes_in(settings);
     const auto dp = settings.number("data_parallel_size");
@@ -99,7 +115,7 @@ Arrangement read(Settings& settings, std::optional<int> world) {
         megatron::ProcessGroups(sizes, needed_world(settings, world, "megatron's data parallel size"));
     auto arrangement =
         Arrangement{{without_ones(groups.decoder_rank_generator().mesh(), {"pp", "dp", "cp", "tp"})}};
-    auto& dense = arrangement.meshes[0];
+    auto dense = arrangement.dense();
     // Megatron takes this from the world and keeps it among its arguments.
     if (dp && *dp != size_of(dense, "dp"))
         throw UsageError(cat(settings.shown("data_parallel_size"), " is ", *dp, ", but a world of ",
@@ -109,6 +125,7 @@ Arrangement read(Settings& settings, std::optional<int> world) {
         dense = dense.split("dp", {{"dp_replicate", instances}, {"dp_shard", rest}});
     else if (instances > 1)
         arrangement.extras.push_back({instances_name, std::to_string(instances)});
+    arrangement.meshes[0] = dense;
     const auto& experts = groups.expert_decoder_rank_generator().mesh();
     if (size_of(experts, "ep") > 1 || size_of(experts, "tp") != size_of(dense, "tp"))
         arrangement.meshes.push_back(
@@ -117,13 +134,7 @@ Arrangement read(Settings& settings, std::optional<int> world) {
     arrangement.one_etp =
         cat(sizes.expert_tensor_parallel_size ? "give " : "Megatron's default is tp, so give ", etp,
             etp.starts_with('-') ? " 1" : "=1");
-    if (size_of(dense, "pp") > 1) arrangement.stages = layers_of_stages(settings);
-    if (const auto stages = sizes.virtual_pipeline_model_parallel_size)
-        arrangement.extras.push_back({std::string(virtual_stages), std::to_string(*stages)});
-    else if (arrangement.stages && settings.has("num_layers"))
-        arrangement.stages.reset();  // one stage a rank
-    else if (arrangement.stages)
-        arrangement.extras.push_back(uncounted(*arrangement.stages));
+    add_stages(arrangement, settings, sizes.virtual_pipeline_model_parallel_size);
     auto levels = std::string{};
     for (auto size : sizes.hierarchical_context_parallel_sizes)
         levels += cat(levels.empty() ? "" : " ", size);
@@ -216,11 +227,18 @@ Document write(const Arrangement& arrangement) {
     say_size("pipeline_model_parallel_size", sizes.pipeline_model_parallel_size, 0);
     say_size("num_virtual_stages_per_pipeline_rank", sizes.virtual_pipeline_model_parallel_size.value_or(1),
              1);
-    if (const auto& stages = arrangement.stages; stages && !sizes.virtual_pipeline_model_parallel_size &&
-                                                 stages->first_less <= 1 && stages->last_less <= 1) {
-        say_size(per_stage, stages->layers, 0);
-        if (stages->first_less == 1) say(account_for_embedding, true, {});
-        if (stages->last_less == 1) say(account_for_loss, true, {});
+    const auto& stages = arrangement.stages;
+    const auto is_counted = sizes.virtual_pipeline_model_parallel_size.has_value();
+    const auto less = [&](int StageLayers::*part, std::string_view extra) {
+        return stages ? *stages.*part : is_counted && extra_of(arrangement, extra) == "1" ? 1 : 0;
+    };
+    const auto first = less(&StageLayers::first_less, fewer_first);
+    const auto last = less(&StageLayers::last_less, fewer_last);
+    const auto can_say = [](int n) { return n == 0 || n == 1; };
+    if (can_say(first) && can_say(last)) {
+        if (stages && !is_counted) say_size(per_stage, stages->layers, 0);
+        if (first == 1) say(account_for_embedding, true, {});
+        if (last == 1) say(account_for_loss, true, {});
     }
     say_size("context_parallel_size", sizes.context_parallel_size, 1);
     if (const auto levels = extra_of(arrangement, levels_name))
@@ -277,7 +295,7 @@ Framework megatron() {
         .words = of_megatron::words,
         .roles = {"pp", "dp", "cp", "tp"},
         .why = {{"dp_replicate, dp_shard", instances},
-                {virtual_stages,
+                {"virtual pipeline stages, fewer layers of the first stage, fewer layers of the last stage",
                  "Megatron interleaves pipelines of two ranks or more; its first and last stage can each "
                  "have one layer fewer"},
                 {pipeline_schedule,

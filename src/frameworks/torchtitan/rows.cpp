@@ -190,12 +190,11 @@ Framework torchtitan() {
         .check_first = check_first,
         .check_flags = check_flags,
         .extend = extend,
-        .why =
-            {{"ep, edp", experts_why},
-             {"etp", etp_why},
-             {"virtual pipeline stages",
-              "torchtitan has 2 a rank under pipeline_parallel_schedule = \"Interleaved1F1B\"; for another "
-              "number, also set pipeline_parallel_layers_per_stage"}},
+        .why = {{"ep, edp", experts_why},
+                {"etp", etp_why},
+                {"virtual pipeline stages, fewer layers of the first stage, fewer layers of the last stage",
+                 "not written; set pipeline_parallel_schedule = \"Interleaved1F1B\" and "
+                 "pipeline_parallel_layers_per_stage = N, the layers of a stage"}},
         .experts = experts,
         .write = write,
         .ranks = ranks,
