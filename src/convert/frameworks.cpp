@@ -83,16 +83,25 @@ std::string_view text_of(std::string_view name, const std::map<std::string_view,
     return {};
 }
 
+/// True if `to` writes these axes with replicas for dp, shards of one rank and nothing else lost.
+bool can_copy(const Framework& to, Arrangement asked, std::size_t lost) {
+    asked.meshes.front() = joined(asked.dense(), {"dp"}, "dp_replicate");
+    const auto copies = express(to, asked);
+    return copies.back && size_of(copies.back->dense(), "dp_shard") == 1 &&
+           copies.comparison.lost.size() == lost;
+}
+
 /// Says that the target has made `shards` of a plain dp, and how to copy the parameters; "" if it has not.
-std::string note_on_shards(const Framework& to, const Arrangement& asked, const Arrangement& back,
+std::string note_on_shards(const Framework& to, const Arrangement& asked, const Expressed& expressed,
                            int shards) {
     const auto dp = size_of(asked.dense(), "dp");
     if (shards == 1 || dp == 1 || dp != data_size(asked.dense())) return {};
     auto remedy = std::string{};
-    if (!asked.experts() && size_of(asked.dense(), "cp") == 1) {  // with these, parameters stay sharded
+    if (size_of(asked.dense(), "cp") == 1) {  // with cp, parameters stay sharded
         if (!to.copies_by.empty())
-            remedy = cat("; to copy them, ", to.copies_by);
-        else if (back.dense().find("dp_replicate"))
+            remedy = asked.experts() ? "" : cat("; to copy them, ", to.copies_by);
+        else if (expressed.back->dense().find("dp_replicate") &&
+                 (!asked.experts() || can_copy(to, asked, expressed.comparison.lost.size())))
             remedy = cat("; to copy them, set its replicas to ", dp, " and its shards to 1");
     }
     return cat("dp=", dp, ": ", to.name, " shards the parameters over ",
@@ -142,9 +151,9 @@ Expressed express(const Framework& to, const Arrangement& arrangement, bool call
     for (const auto& name : by_stride(asked.dense()))
         if (const auto note = text_of(name, to.notes); !note.empty())
             expressed.notes.push_back(cat(name, "=", asked.dense().size(name), ": ", note));
-    if (auto note = note_on_shards(to, asked, *expressed.back, shards); !note.empty())
-        expressed.notes.push_back(std::move(note));
     expressed.comparison = compare(without_unasked(asked, to, *expressed.back), *expressed.back, why);
+    if (auto note = note_on_shards(to, asked, expressed, shards); !note.empty())
+        expressed.notes.push_back(std::move(note));
     if (to.write_call && !call && expressed.comparison.moved > 0)
         if (const auto other = express(to, arrangement, true);
             other.document && other.comparison.moved < expressed.comparison.moved)

@@ -564,7 +564,12 @@ TEST(Convert, NotesWhereParametersAreShardedThatTheSettingsDoNotShard) {
         EXPECT_EQ(notes(to, "dp=2 dp_shard=4"), Notes{}) << to;
         EXPECT_EQ(notes(to, "dp=2 dp_replicate=4"), Notes{}) << to;
     }
-    // With experts, copies of everything are no option.
+    // Experts need shards unless tp has ranks for them.
+    const auto copies = std::string("dp=4: torchtitan shards the parameters over these ranks") + remedy;
+    EXPECT_EQ(notes("torchtitan", "dp=4 tp=2; edp=4 ep=2 etp=1"), Notes{copies});
+    EXPECT_TRUE(notes("torchtitan", "dp_replicate=4 tp=2; edp=4 ep=2 etp=1").empty());
+    EXPECT_EQ(notes("torchtitan", "dp=4 tp=2; edp=2 ep=4 etp=1"),
+              Notes{"dp=4: torchtitan shards the parameters over these ranks"});
     EXPECT_EQ(notes("torchtitan", "dp=4; edp=2 ep=2"),
               Notes{"dp=4: torchtitan shards the parameters over these ranks"});
     EXPECT_EQ(notes("torchtitan", "dp=4 cp=2"),
