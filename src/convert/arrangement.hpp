@@ -36,6 +36,7 @@ struct Arrangement {
     std::vector<Extra> extras = {};
     std::optional<StageLayers> stages = {};  ///< where the settings count the layers of virtual stages
     std::string one_etp = "give etp=1";      ///< how these settings say that no expert is cut
+    std::vector<std::string> notes = {};     ///< on settings that the framework ignores
     std::string_view dp_role = "dp";         ///< dp_replicate or dp_shard, if the settings say which
 
     const Mesh& dense() const { return meshes.front(); }

@@ -31,7 +31,8 @@ Conversion converted(std::string_view from, std::string_view to, std::optional<i
                             .first_moves = std::move(comparison.first),
                             .lost = std::move(comparison.lost),
                             .call = std::move(expressed.call),
-                            .notes = std::move(expressed.notes)};
+                            .notes = given.notes};
+    found.notes.insert(found.notes.end(), expressed.notes.begin(), expressed.notes.end());
     if (expressed.document) {
         found.settings = expressed.document->values.dump();
         found.text = std::move(expressed.document->text);

@@ -607,6 +607,19 @@ TEST(Convert, NotesWhichAxesDeepSpeedsGroupsIgnore) {
     EXPECT_EQ(deepspeed::RankInfo(topology, 0, 8).dp_group->size(), 2);  // not 4
 }
 
+TEST(Convert, NotesExpertsThatDeepSpeedDoesNotEnable) {
+    const auto notes = [](const std::string& experts) {
+        const auto settings =
+            R"({"tensor_parallel": {"autotp_size": 2}, "expert_parallel": {)" + experts + "}}";
+        return rankmesh::convert("deepspeed", "rankmesh", {settings}, 8).notes;
+    };
+    const auto ignored = std::vector<std::string>{"expert_parallel is ignored: enabled is not true"};
+    EXPECT_EQ(notes(R"("autoep_size": 4)"), ignored);
+    EXPECT_EQ(notes(R"("enabled": false, "autoep_size": 4)"), ignored);
+    for (const auto* said : {"", R"("enabled": false)", R"("enabled": true, "autoep_size": 4)"})
+        EXPECT_TRUE(notes(said).empty()) << said;
+}
+
 TEST(Convert, SaysWhichSizesOfExpertsDoNotFitAsTheFrameworkDoes) {
     try {
         static_cast<void>(

@@ -19,8 +19,9 @@ Arrangement read_configuration(Settings& settings, std::optional<int> world) {
     auto ep = 1;
     if (auto tensor = settings.table("tensor_parallel"))
         tp = std::max(tensor->size("autotp_size", 1, 0), 1);  // 0: no tensor parallelism
-    if (auto experts = settings.table("expert_parallel");
-        experts && experts->flag("enabled").value_or(false)) {
+    auto experts = settings.table("expert_parallel");
+    const auto is_enabled = experts && experts->flag("enabled").value_or(false);
+    if (is_enabled) {
         ep = experts->size("autoep_size");
         if (const auto etp = experts->size("expert_tensor_parallel_size"); etp != 1)
             throw UsageError(cat("expert_tensor_parallel_size is ", etp,
@@ -31,6 +32,8 @@ Arrangement read_configuration(Settings& settings, std::optional<int> world) {
                              "; both must divide the world's size, which is ", ranks));
     auto arrangement = Arrangement{{plain_mesh({{"dp", ranks / tp}, {"tp", tp}})}};
     if (ep > 1) arrangement.meshes.push_back(plain_mesh({{"edp", ranks / ep}, {"ep", ep}, {"etp", 1}}));
+    if (experts && !is_enabled && experts->values().size() > (experts->has("enabled") ? 1U : 0U))
+        arrangement.notes.emplace_back("expert_parallel is ignored: enabled is not true");
     return arrangement;
 }
 
