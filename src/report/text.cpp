@@ -92,7 +92,7 @@ std::string_view said_of(Placed::Search search) {
         case Placed::Search::all:
             return "no placement is better";
         case Placed::Search::strided:
-            return "no order is better whose strides divide each other";
+            return "it is the fastest of all orders whose strides divide each other";
         default:
             return "the best of some placements that were tried";
     }

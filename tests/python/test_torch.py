@@ -178,6 +178,8 @@ def refuse(rank: int, size: int) -> None:
         "choose another name",
         lambda: init("dp=4", over=[()]): "a set of axes of mesh dp=4 is empty; name at least one axis",
         lambda: init(Declaration("dp=4"), over=["dp"]): "the options of a Declaration are its own; give over there",
+        lambda: init("dp=4", Declaration("tp=4", name="a")): "mesh dp=4 has no name; each of several meshes needs one: "
+        "Declaration(..., name='expert')",
         lambda: init(Declaration("dp=4", name="a"), Declaration("tp=4", name="a")): "two meshes of the plan are named "
         "'a'; give each a name of its own",
         lambda: init("dp=4", over=[Axes("dp", timeout=1), Axes("dp", timeout=2)]): "'dp' of mesh dp=4 was given two "

@@ -201,7 +201,11 @@ std::vector<MeshBlueprint> make_blueprint(std::span<const Declaration> plan, int
     if (plan.empty()) throw UsageError("a plan without meshes; declare at least one");
     auto meshes = std::vector<MeshBlueprint>{};
     for (const auto& declaration : plan) {
-        if (plan.size() > 1 || !declaration.name.empty()) checked_name(declaration.name);
+        if (plan.size() > 1 && declaration.name.empty())
+            throw UsageError(cat("mesh ", to_string(declaration.mesh),
+                                 " has no name; each of several meshes needs one: ",
+                                 in_python("Declaration(..., name='expert')", ".name = \"expert\"")));
+        if (!declaration.name.empty()) checked_name(declaration.name);
         for (const auto& other : meshes)
             if (other.name == declaration.name)
                 throw UsageError(cat("two meshes of the plan are named '", declaration.name,
