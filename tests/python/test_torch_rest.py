@@ -84,6 +84,21 @@ def share_groups(rank: int, size: int) -> None:
     me.destroy()
 
 
+def without_a_device(rank: int, size: int, store: str) -> None:
+    backend = "cpu:rankmesh,cuda:nccl"  # no call makes NCCL's groups
+    me = init("dp=2 tp=2", backend=backend, init_method=f"file://{store}", rank=rank, world_size=size)
+    before = sums(me)
+    assert [each.size for each in me.usage().communicators] == [2, 2]
+    me.suspend()
+    me.resume()
+    assert sums(me) == before
+    me.destroy()
+
+
+def test_a_device_without_calls_has_nothing_to_release(tmp_path: Path) -> None:
+    ranks(4, without_a_device, tmp_path, str(tmp_path / "own"), initialised=False)
+
+
 def test_sets_that_share_a_group_rest_together(tmp_path: Path) -> None:
     ranks(4, share_groups, tmp_path)
 

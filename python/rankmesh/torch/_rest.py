@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 import torch.distributed as dist
 
+from rankmesh.torch.backend._mixed import MixedGroup
+
 if TYPE_CHECKING:
     from rankmesh.torch._world import Entry, World
 
@@ -124,8 +126,12 @@ def warm_up(world: World, entries: Iterable[Entry]) -> None:
 
 
 def _backends(*groups: dist.ProcessGroup | None) -> list[Any]:
-    there = [group for group in groups if group is not None]
-    backends = [group._get_backend(device) for group in there for device in group._device_types]
+    backends: list[Any] = []
+    for group in groups:
+        if isinstance(group, MixedGroup):
+            backends += group.made
+        elif group is not None:
+            backends += [group._get_backend(device) for device in group._device_types]
     return list({id(backend): backend for backend in backends}.values())
 
 

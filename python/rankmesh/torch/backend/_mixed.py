@@ -41,6 +41,11 @@ class MixedGroup(Coalescing, ProcessGroup):
         is_made = self in c10d._world.pg_backend_config
         return self.inner(device)._get_backend(device) if is_made and device.type != "cpu" else self
 
+    @property
+    def made(self) -> list[Any]:
+        """The backends that exist: that of the CPU, and those of devices that have had a call."""
+        return [self, *(group._get_backend(torch.device(device)) for device, group in self._inner.items())]
+
     def set_timeout(self, timeout: timedelta) -> None:
         """Sets the timeout of the group's calls, also on the backends of other devices."""
         super().set_timeout(timeout)
