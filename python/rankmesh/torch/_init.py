@@ -13,7 +13,7 @@ import torch
 import torch.distributed as dist
 from torch._C._distributed_c10d import Store
 
-from rankmesh._core import Mesh, Placement, duration
+from rankmesh._core import Mesh, duration
 from rankmesh._errors import Error
 from rankmesh._plan import Axes, Declaration, Pick
 from rankmesh.torch import _start
@@ -103,8 +103,7 @@ def init(
         timeout=of_groups,
         host=host,
     )
-    first = plans[0]
-    locate(first.where, (first.mesh.text, list(first.places.ranks), isinstance(first.places, Placement)))
+    locate(plans[0].where, (plans[0].mesh.text, plans[0].places))
     if start.rank == 0 and os.environ.get("RANKMESH_RECORD") and not alone and not writes_records():
         warnings.warn(
             f"RANKMESH_RECORD is set, but groups of the backend '{dist.get_backend_config()}' write no records; "

@@ -10,10 +10,11 @@ backend, and say more when something is wrong.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 
 import torch.distributed as dist
 
+from rankmesh._core import Mesh, Placement
 from rankmesh.torch.backend import _batch
 from rankmesh.torch.backend._create import create, create_around
 from rankmesh.torch.backend._errors import Disagreement, PeerLost, Timeout
@@ -42,15 +43,17 @@ def writes_records() -> bool:
 
 
 def locate(
-    where: Callable[[Iterable[int]], str], mesh: tuple[str, Sequence[int], bool] | None = None, *, replace: bool = True
+    where: Callable[[Iterable[int]], str], mesh: tuple[str, Mesh | Placement] | None = None, *, replace: bool = True
 ) -> None:
     """Makes errors of the backend end with the coordinates of the ranks that they name, as `where` writes them.
 
-    Flight records have the `mesh`: its text, the ranks of its positions, and whether these were declared. Without
-    `replace` a mesh that was known before stays.
+    Flight records have the `mesh`: its text, and the ranks of its positions. Without `replace` a mesh that was known
+    before stays.
     """
     default = dist.group.WORLD
     if isinstance(default, ProcessGroup) and (replace or default.engine.where is None):
         default.engine.where = where
         if mesh is not None:
-            default.engine.world._declare(*mesh)  # type: ignore[attr-defined]
+            text, places = mesh
+            placed = isinstance(places, Placement)
+            default.engine.world._declare(text, list(places.ranks), placed)  # type: ignore[attr-defined]
