@@ -110,10 +110,9 @@ void print_for_launcher(const Cluster& cluster, const std::string& form, const s
         lengths.push_back(end - first);
         if (seen[static_cast<std::size_t>(unit(first))])
             throw Error(
-                fmt::format("torchrun gives each node consecutive ranks, but here {} has rank {} and earlier "
-                            "ranks without rank {}; declare the mesh that --as mesh prints, or use --as "
-                            "rankfile or hostfile",
-                            host(devices[first]), first, first - 1));
+                fmt::format("torchrun gives each node consecutive ranks, but here rank {} is on {}, between ranks of "
+                            "{}; declare the mesh that --as mesh prints, or use --as rankfile or hostfile",
+                            first - 1, host(devices[first - 1]), host(devices[first])));
         seen[static_cast<std::size_t>(unit(first))] = true;
         if (lengths.back() != lengths.front())
             throw Error(fmt::format(

@@ -88,8 +88,8 @@ TEST(PlaceSubcommand, SaysWhatALauncherCannotDo) {
     const auto outcome = place("'tp=2 dp=2' --as torchrun " + small);
     EXPECT_EQ(outcome.exit_code, 1);
     EXPECT_EQ(outcome.output,
-              "rankmesh: torchrun gives each node consecutive ranks, but here a has rank 2 and earlier ranks "
-              "without rank 1; declare the mesh that --as mesh prints, or use --as rankfile or hostfile\n");
+              "rankmesh: torchrun gives each node consecutive ranks, but here rank 1 is on b, between ranks of "
+              "a; declare the mesh that --as mesh prints, or use --as rankfile or hostfile\n");
     const auto uneven = place("'dp=3' --as torchrun " + small);
     EXPECT_EQ(uneven.exit_code, 1);
     EXPECT_EQ(uneven.output,
