@@ -14,7 +14,6 @@
 
 #include "support/gloo_job.hpp"
 #include "support/listener.hpp"
-#include "support/ports.hpp"
 #if RANKMESH_HAS_REDIS
 #include "support/redis_server.hpp"
 #endif
@@ -24,15 +23,12 @@ namespace {
 using support::expect_says;
 using support::JobOutcome;
 
-/// A job whose ranks take these steps, and processes that are started later, of the numbers 10, 11, ... Where
-/// the store has a second host, rank 1 serves it.
+/// A job whose ranks take these steps, and processes that are started later, of the numbers 10, 11, ...
 class Growing {
 public:
     Growing(const std::string& steps, int size, std::string store = {})
         : store_(store.empty() ? folder_.path() + "/store" : std::move(store)),
-          ranks_({.command = "sh -c 'exec " RANKMESH_GLOO_GROW_PROGRAM " $RANK " +
-                             std::string(store_.find(",127") < store_.npos ? "second:1 " : "") + "start " +
-                             steps + "'",
+          ranks_({.command = "sh -c 'exec " RANKMESH_GLOO_GROW_PROGRAM " $RANK start " + steps + "'",
                   .size = size,
                   .store = store_}) {}
 
@@ -141,105 +137,6 @@ TEST(GlooGrow, Survivors_WithoutTheStoresServer_DoNotGoOn) {
         expect_says(outcome, rank, "which rank 0 serves, is gone (");
         EXPECT_EQ(outcome.exit_codes[rank], 0) << outcome.all();
     }
-}
-
-/// A store whose second host is this one as well.
-std::string two_hosts() {
-    const auto port = support::free_ports(2);
-    return "tcp://127.0.0.1:" + std::to_string(port) + ",127.0.0.1:" + std::to_string(port + 1);
-}
-
-TEST(GlooGrow, Candidate_WhenRank0IsLost_EntersByTheSecond) {
-    lose_and_replace(two_hosts(), 0, 0);
-    lose_and_replace(two_hosts(), 0, -1);
-    lose_and_replace(two_hosts(), 1, 1);
-}
-
-TEST(GlooGrow, Failover_WhenRank0EndsBeforeJoin_GoesOn) {
-    auto job = Growing("sum die:0 sum survivors sum grow:1:20000 sum sum", 3, two_hosts());
-    ASSERT_TRUE(job.ranks().all_say("of 3"));
-    job.later("rejoin:20000 sum sum", 0);
-    const auto outcome = job.end();
-    expect_all(outcome, {1, 2}, "sum: PeerLost {0} after ");
-    expect_all(outcome, {1, 2}, "of 2, with {1, 2}");
-    expect_all(outcome, {1, 2, 3}, "of 3, with {0..2}");
-    expect_says(outcome, 1, ", which rank 0 serves, is gone (");
-    expect_says(outcome, 1, "; 2 ranks go on by the store 'tcp://127.0.0.1:");
-}
-
-TEST(GlooGrow, Failover_WhenRank0EndsInSurvivors_GoesOn) {
-    for (auto after : {0, 20, 40, 60, 80}) {
-        const auto steps =
-            "sum lose:3 dies:0:" + std::to_string(after) + " survivors die:0 go_on grow:2:20000 sum";
-        auto job = Growing(steps, 4, two_hosts());
-        for (auto place : {0, 3}) job.later("rejoin:20000 sum", place);
-        const auto outcome = job.end();
-        expect_all(outcome, {1, 2}, "of 2, with {1, 2}");
-        expect_all(outcome, {1, 2, 4, 5}, "of 4, with {0..3}");
-    }
-}
-
-TEST(GlooGrow, Failover_WhenRank0EndsInGrow_GoesOn) {
-    auto job = Growing("sum dies:0:500 grow:1:20000 survivors sum grow:1:20000 sum", 3, two_hosts());
-    ASSERT_TRUE(job.ranks().all_say("of 3"));
-    job.ranks().wait_for_end(0);
-    job.later("rejoin:20000 sum", 0);
-    const auto outcome = job.end();
-    expect_all(outcome, {1, 2}, "grow:1:20000: PeerLost {0} after ");
-    expect_all(outcome, {1, 2}, "of 2, with {1, 2}");
-    expect_all(outcome, {1, 2, 3}, "of 3, with {0..2}");
-}
-
-TEST(GlooGrow, Failover_InGrow_KeepsOldAndNewRanksTogether) {
-    for (auto after : {0, 5, 10, 20, 40}) {
-        const auto steps = "sum told dies:0:" + std::to_string(after) + " grow:1:20000 die:0 go_on";
-        auto job = Growing(steps, 3, two_hosts());
-        job.later("rejoin:8000 go_on");
-        ASSERT_TRUE(job.last().all_say("waits"));
-        ASSERT_TRUE(job.ranks().all_say("of 3"));
-        job.ranks().tell("told");
-        const auto outcome = job.end();
-        const auto together = outcome.outputs[1].find("of 3, with {1, 2, 10}") != std::string::npos;
-        expect_all(outcome, {1, 2}, together ? "of 3, with {1, 2, 10}" : "of 2, with {1, 2}");
-        if (together)
-            expect_says(outcome, 3, "of 3, with {1, 2, 10}");
-        else
-            expect_says(outcome, 3, "rejoin:8000: ");  // until the others have ended
-    }
-}
-
-TEST(GlooGrow, Failover_WhenBothServersAreLost_NamesThem) {
-    for (auto first : {0, 1}) {
-        auto job = Growing("mortal sum told go_on:500", 4, two_hosts());
-        ASSERT_TRUE(job.ranks().all_say("of 4"));
-        for (auto rank : {first, 1 - first}) {
-            job.ranks().tell("kill." + std::to_string(rank));
-            job.ranks().wait_for_end(rank);
-        }
-        job.ranks().tell("told");
-        const auto outcome = job.end();
-        expect_all(outcome, {2, 3}, "go_on:500: PeerLost {0, 1} after ");
-        expect_all(outcome, {2, 3}, "' is gone as well: ");
-    }
-}
-
-TEST(GlooGrow, Failover_WhenOnlyTheSecondIsLost_GoesOnByTheFirst) {
-    auto job = Growing("sum lose:1 survivors sum grow:1:20000 sum", 4, two_hosts());
-    job.later("rejoin:20000 sum", 1);
-    const auto outcome = job.end();
-    expect_says(outcome, 0, "; rank 1 serves the second store 'tcp://127.0.0.1:");
-    expect_says(outcome, 0, " is lost with the rank that serves it: the end of rank 0 ends the job");
-    expect_all(outcome, {0, 2, 3, 4}, "of 4, with {0..3}");
-}
-
-TEST(GlooGrow, Second_WithoutARankAtItsHost_IsRefused) {
-    const auto first = "tcp://127.0.0.1:" + std::to_string(support::free_ports(1));
-    auto job = Growing("", 3, first + ",192.0.2.1:29511");
-    const auto outcome = job.end();
-    expect_all(
-        outcome, {0, 1, 2},
-        "no rank serves the second store 'tcp://192.0.2.1:29511': none of ranks 1..2 runs at that host; "
-        "name a host where one of them does, or leave the second out");
 }
 
 #if RANKMESH_HAS_REDIS

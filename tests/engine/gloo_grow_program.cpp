@@ -20,7 +20,6 @@
 #include <rankmesh/engine/gloo.hpp>
 
 #include "support/eventually.hpp"
-#include "support/ports.hpp"
 #include "survivors_program.hpp"
 
 using namespace rankmesh;
@@ -75,11 +74,6 @@ struct Rank {
     }
 
     void take(const Step& step) {
-        if (step.word == "second" && number != step.numbers.at(0)) {  // the others come once it serves
-            const auto store = std::string(std::getenv("RANKMESH_STORE"));
-            const auto port = std::stoi(store.substr(store.rfind(':') + 1));
-            wait_until([&] { return support::listens_at(port); });
-        }
         if (step.word == "start")
             world.emplace(
                 World::from_environment({.timeout = 20s, .log = [](auto line) { say("logs ", line); }}));
@@ -96,11 +90,6 @@ struct Rank {
                     std::this_thread::sleep_for(step.milliseconds(1)), raise(SIGKILL);
                 }).detach();
         }
-        if (step.word == "mortal")  // dies when the test says so
-            std::thread([] {
-                wait_until([] { return is_told("kill." + std::to_string(number)); });
-                raise(SIGKILL);
-            }).detach();
         if (step.word == "lose") {  // calls until a rank is lost
             auto me = world->join({{"dp", rest}});
             while (true) {
@@ -116,16 +105,6 @@ struct Rank {
                 std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - begin).count(), " ms");
             before = std::move(world);
             world.emplace(std::move(smaller));
-        }
-        if (step.word == "go_on") {  // whoever is lost
-            const auto grace = step.numbers.empty() ? 10s : step.milliseconds(0);
-            for (auto done = !world; !done;) try {
-                    kept.clear();
-                    sum(*world);
-                    done = true;
-                } catch (const PeerLost&) {
-                    world.emplace(world->survivors(grace));
-                }
         }
         if (step.word == "grow") {
             auto larger = world->grow(step.numbers.at(0), step.milliseconds(1));

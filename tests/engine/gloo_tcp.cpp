@@ -22,8 +22,6 @@
 #include <rankmesh/core/error.hpp>
 
 #include "engine/hosts/host_addresses.hpp"
-#include "engine/membership/failover.hpp"
-#include "engine/membership/open_store.hpp"
 #include "engine/membership/rendezvous_config.hpp"
 #include "engine/membership/store_rendezvous.hpp"
 #include "engine/store/file_store.hpp"
@@ -157,30 +155,13 @@ TEST(TcpUrl, IsAHostAndAPortOrSomePorts) {
     EXPECT_EQ(refused("tcp://me:secret@head:1").find("secret@"), std::string::npos);
 }
 
-TEST(TcpUrl, MayNameASecondHost) {
-    for (const auto* url : {"tcp://a:1", "tcp://a:1,b:1", "tcp://[::1]:1-8,[::2]:1", "tcp://a:1-8,a:9-16"})
-        EXPECT_EQ(TcpUrls::parse(url).text(), url);
-    const auto both = TcpUrls::parse("tcp://a:1-8,b:9");
-    EXPECT_EQ(both.first.text(), "tcp://a:1-8");
-    EXPECT_EQ(both.second->text(), "tcp://b:9");
-    EXPECT_FALSE(TcpUrls::parse("tcp://a:1").second);
-    const auto form = std::string(
-        "; write tcp://HOST:PORT,HOST:PORT, the second with a free port of the host of another rank, such as "
-        "tcp://10.0.0.1:29511,10.0.0.2:29511");
-    const auto refused = [](const std::string& url) { return text_of([&] { TcpUrls::parse(url); }); };
-    EXPECT_EQ(refused("tcp://a:1,"), "the store 'tcp://a:1,' names no second host behind its ','" + form);
-    EXPECT_EQ(
-        refused("tcp://a:1,b:2,c:3"),
-        "the store 'tcp://a:1,b:2,c:3' names more than two hosts; rank 0 serves it at the first, and another "
-        "rank at the second" +
-            form);
-    EXPECT_EQ(refused("tcp://a:1-8,a:8"),
-              "the store 'tcp://a:1-8,a:8' names the same port of 'a' twice" + form);
-    EXPECT_EQ(refused("tcp://a:1,a:1"), "the store 'tcp://a:1,a:1' names the same port of 'a' twice" + form);
-    EXPECT_NE(refused("tcp://,b:1"), "");
-    EXPECT_NE(refused("tcp://a:1,b").find("the store 'tcp://b' names no port"), std::string::npos);
-    EXPECT_NE(refused("tcp://a:1,tcp://b:1").find("says more than a host and a port"), std::string::npos);
-    EXPECT_EQ(refused("tcp://a:1,me:secret@b:1").find("secret@"), std::string::npos);
+TEST(TcpUrl, OfASecondHost_NamesTheStoresThatOutliveRank0) {
+    for (const std::string url : {"tcp://a:1,b:1", "tcp://[::1]:1-8,[::2]:1", "tcp://a:1,", "tcp://a:1,b:2,c:3"})
+        EXPECT_EQ(text_of<UsageError>([&] { TcpUrl::parse(url); }),
+                  "the store '" + url +
+                      "' names more than one host, and rank 0 serves it at one; to outlive rank 0, set "
+                      "RANKMESH_STORE to a folder that all ranks see, or to redis://HOST:PORT");
+    EXPECT_EQ(text_of([] { TcpUrl::parse("tcp://a:1,me:secret@b:1"); }).find("secret@"), std::string::npos);
 }
 
 TEST(TcpStore, KeepsEntriesAsAFolderDoes) {
@@ -749,184 +730,6 @@ void on_ranks(int size, const std::function<void(StoreRendezvous&)>& program) {
                                          size, std::chrono::minutes(2));
             program(world);
         });
-}
-
-/// What each rank of a job is told of its second host at the start, and what the world says of it.
-std::vector<std::string> told_of_second(const std::vector<TcpUrls>& urls, std::vector<std::string>* errors) {
-    const auto size = static_cast<int>(urls.size());
-    auto said = std::vector<std::string>(urls.size());
-    errors->resize(urls.size());
-    auto all_made = std::latch(size);
-    auto threads = std::vector<std::jthread>{};
-    for (int rank = 0; rank < size; ++rank)
-        threads.emplace_back([&, rank] {
-            const auto i = static_cast<std::size_t>(rank);
-            const auto store = failover_store(urls[i], "a job", rank, size, soon());
-            auto world = StoreRendezvous(store, rank, size, std::chrono::seconds(20));
-            (*errors)[i] = text_of([&] { said[i] = store->check(world); });
-            all_made.arrive_and_wait();
-        });
-    return said;
-}
-
-TEST(TcpStore, Second_IsServedByOneRankAndAllKnowIt) {
-    const auto urls = TcpUrls{free_url(), free_url()};
-    auto errors = std::vector<std::string>{};
-    const auto said = told_of_second(std::vector(5, urls), &errors);
-    for (const auto& error : errors) EXPECT_EQ(error, "");
-    for (const auto& each : said) {
-        EXPECT_EQ(each, said.front());
-        EXPECT_TRUE(each.ends_with(" serves the second store '" + urls.second->text() + "'")) << each;
-        EXPECT_FALSE(each.starts_with("rank 0")) << each;
-    }
-}
-
-TEST(TcpStore, Second_WhenNotServedOrReached_ThrowsTheSameOnAll) {
-    const auto first = free_url();
-    auto errors = std::vector<std::string>{};
-    const auto expect_all = [&](const std::vector<TcpUrls>& urls, const std::string& part) {
-        told_of_second(urls, &errors);
-        for (const auto& error : errors) {
-            EXPECT_EQ(error, errors.front());
-            EXPECT_NE(error.find(part), error.npos) << error;
-        }
-    };
-    expect_all(
-        std::vector(3, TcpUrls{first, TcpUrl::parse("tcp://192.0.2.1:29511")}),
-        "no rank serves the second store 'tcp://192.0.2.1:29511': none of ranks 1..2 runs at that host");
-    const auto other = free_url();
-    const auto taken = tcp_store(other, "another job", 0, 2);
-    expect_all(std::vector(3, TcpUrls{free_url(), other}), " cannot serve the second store '" + other.text() +
-                                                               "': port " + other.ports() +
-                                                               " is taken by the store of another job; ");
-    const auto again = free_url();
-    const auto second = free_url();
-    expect_all(
-        {TcpUrls{again, second}, TcpUrls{again, second}, TcpUrls{again, TcpUrl::parse("tcp://192.0.2.1:1")}},
-        "rank 1 serves the second store 'tcp://192.0.2.1:1', and rank 2 does not reach it: port 1 ");
-    const auto last = free_url();
-    const auto one = free_url();
-    told_of_second({TcpUrls{last, one}, TcpUrls{last, one}, TcpUrls{last, free_url()}}, &errors);
-    for (const auto& error : errors)
-        EXPECT_EQ(error.find("more than one rank serves the second store '"), 0U) << error;
-    // A process of an earlier start that has not ended.
-    const auto early = free_url();
-    const auto old = TcpServer::start({.url = early,
-                                       .job = "a job, the second store",
-                                       .key = "job a job",
-                                       .size = 3,
-                                       .rank = 1,
-                                       .second = true});
-    ASSERT_TRUE(old);
-    expect_all(std::vector(3, TcpUrls{free_url(), early}),
-               "the second store '" + early.text() + "' is served by " + old->words() +
-                   ", which is none of this start: an earlier one still runs");
-    old->release();
-}
-
-TEST(TcpStore, Second_UntilFailover_CostsOneListener) {
-    auto stores = std::vector<std::shared_ptr<Store>>{};
-    // Those that found the port taken have looked who is there, and what ran before this test may close more.
-    const auto holds = [&](const TcpUrls& urls, const std::function<bool(std::size_t)>& expected) {
-        const auto before = open_descriptors();
-        for (int rank = 0; rank < 4; ++rank) {
-            if (urls.second)
-                stores.push_back(failover_store(urls, "a job", rank, 4, soon()));
-            else
-                stores.push_back(tcp_store(urls.first, "a job", rank, 4));
-            stores.back()->get({"a"}, soon());
-        }
-        return eventually([&] { return expected(open_descriptors() - before); }, std::chrono::seconds(1));
-    };
-    EXPECT_TRUE(eventually([&] {
-        auto alone = std::size_t{0};
-        holds({free_url()}, [&](std::size_t count) { return (alone = count) > 0; });
-        return holds({free_url(), free_url()}, [&](std::size_t count) { return count == alone + 3; });
-    }));
-}
-
-TEST(TcpStore, Candidate_EntersByTheSecond_OnlyAfterFailover) {
-    const auto urls = TcpUrls{free_url(), free_url()};
-    auto rank_0 = failover_store(urls, "a job", 0, 2, soon());
-    const auto rank_1 = failover_store(urls, "a job", 1, 2, soon());
-    const auto url_of = [&](int milliseconds) {
-        return failover_store_to_enter(urls, "a job", 1, in(milliseconds))->text();
-    };
-    EXPECT_EQ(url_of(20'000), "the store '" + urls.first.text() + "'");
-    rank_0.reset();
-    ASSERT_TRUE(
-        eventually([&] { return !support::Stranger(address_of(urls.first.first_port)).is_connected(); }));
-    const auto text = text_of<Timeout>([&] { url_of(300); });
-    EXPECT_NE(text.find("this process has found no store of the job 'a job' to enter it by for "), text.npos);
-    EXPECT_NE(text.find("; the second store '" + urls.second->text() +
-                        "' is served, and no rank has gone over to it"),
-              text.npos)
-        << text;
-    rank_1->second()->set(failed_over, "", soon());
-    EXPECT_EQ(url_of(20'000), "the store '" + urls.second->text() + "'");
-}
-
-/// A process that serves as rank 0 of two until it is killed.
-pid_t serving_rank_0(const TcpUrl& url, const TcpServer::Limits& limits = {}) {
-    const auto rank_0 = fork();
-    if (rank_0 == 0) {
-        const auto server =
-            TcpServer::start({.url = url, .job = "a job", .key = "job a job", .size = 2}, limits);
-        for (;;) pause();
-    }
-    return rank_0;
-}
-void end(pid_t rank_0) {
-    kill(rank_0, SIGKILL);
-    waitpid(rank_0, nullptr, 0);
-}
-
-TEST(TcpStore, Doubt_WhenTheServerHasEnded_IsNone) {
-    const auto urls = TcpUrls{free_url(), free_url()};
-    const auto rank_0 = serving_rank_0(urls.first);
-    const auto store = failover_store(urls, "a job", 1, 2, soon());
-    store->get({"a"}, soon());
-    const auto answers = "the store '" + urls.first.text() + "' still answers this process";
-    EXPECT_EQ(store->first()->doubt(), answers);
-    kill(rank_0, SIGSTOP);
-    EXPECT_EQ(store->first()->doubt(), answers);
-    end(rank_0);
-    const auto text = text_of<ServerLost>([&] { store->get({"a"}, soon()); });
-    EXPECT_TRUE(
-        text.ends_with(" has ended or cannot be reached; survivors() of the whole world goes on by the "
-                       "second store '" +
-                       urls.second->text() + "'"))
-        << text;
-    EXPECT_EQ(store->first()->doubt(), "");
-}
-
-TEST(TcpStore, Doubt_WhenOnlyTheConnectionClosed_Remains) {
-    const auto urls = TcpUrls{free_url(), free_url()};
-    const auto rank_0 = serving_rank_0(urls.first, {.bytes = 1 << 20});
-    const auto store = failover_store(urls, "a job", 1, 2, soon());
-    EXPECT_THROW(store->set("a", std::string(std::size_t{8} << 20, 'a'), soon()), ServerLost);
-    EXPECT_EQ(store->first()->doubt(),
-              "the store '" + urls.first.text() + "' is still served, though not to this process");
-    end(rank_0);
-    EXPECT_EQ(store->first()->doubt(), "");
-}
-
-TEST(TcpStore, Doubt_AfterACutOffRequest_Remains) {
-    const auto urls = TcpUrls{free_url(), free_url()};
-    const auto rank_0 = serving_rank_0(urls.first);
-    const auto store = failover_store(urls, "a job", 1, 2, soon());
-    store->get({"a"}, soon());
-    kill(rank_0, SIGSTOP);
-    EXPECT_THROW(store->set("a", std::string(std::size_t{64} << 20, 'a'), in(100)), ServerSilent);
-    const auto doubt = store->first()->doubt();
-    EXPECT_TRUE(doubt.starts_with("the connection to the store '" + urls.first.text() +
-                                  "' has only become silent (it took no request for "))
-        << doubt;
-    kill(rank_0, SIGCONT);
-    const auto text = text_of<ServerLost>([&] { store->get({"a"}, soon()); });
-    EXPECT_NE(text.find("is gone (it took no request for "), std::string::npos) << text;
-    end(rank_0);
-    EXPECT_EQ(store->first()->doubt(), "");
 }
 
 void expect_to_come_up(int size) {

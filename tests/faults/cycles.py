@@ -18,7 +18,6 @@ import faults
 FIRST = ("call", "short", "long", "grow")  # before a call, in one, or in a `grow` for which nobody comes
 SECOND = ("survivors", "join", "grow")     # while the others go on without the first
 ENTRANT = ("enter", "entered")             # the process that comes for the first: in `rejoin`, and after it
-SERVES_SECOND = 1                          # with a second host: the rank that is never killed
 HANG = 120                                 # seconds in which nobody ends
 
 
@@ -45,17 +44,6 @@ def free_port():
         with socket.socket() as free, contextlib.suppress(OSError):
             free.bind(("127.0.0.1", random.randrange(10_000, 32_000)))
             return free.getsockname()[1]
-
-
-def wait_for_listener(port):
-    until = time.monotonic() + HANG
-    while True:
-        with socket.socket() as made:
-            if made.connect_ex(("127.0.0.1", port)) == 0:
-                return
-        if time.monotonic() > until:
-            raise TimeoutError(f"nobody listens at port {port}")
-        time.sleep(0.005)
 
 
 def draw(seed, cycles, mortal):
@@ -86,12 +74,7 @@ class Job:
         self.processes, self.outputs = {}, {}
         self.fates, self.cycle, self.bad, self.kills = fates, -1, [], 0
         self.done, self.notes = [], []
-        order = list(range(size))
-        if "," in store:  # the first process that comes to the second host serves there
-            order.remove(SERVES_SECOND)
-            self.start(SERVES_SECOND, "start")
-            wait_for_listener(int(store.rpartition(":")[2]))
-        for rank in order:
+        for rank in range(size):
             self.start(rank, "start")
 
     def start(self, rank, how, death=()):
@@ -165,16 +148,13 @@ class Job:
 
 def run(given, program, seed):
     """One job: what it printed, how many of its ranks were killed, and whether anything was wrong."""
-    immortal = {"tcp": 0, "tcp2": SERVES_SECOND}.get(given.store)
-    fates = draw(seed, given.cycles, [rank for rank in range(given.size) if rank != immortal])
+    fates = draw(seed, given.cycles, list(range(given.store == "tcp", given.size)))
     begin = time.monotonic()
     with tempfile.TemporaryDirectory() as folder:
         store, server = f"{folder}/store", None
         if given.store != "folder":
             port = free_port()
-            store = f"{given.store.rstrip('2')}://127.0.0.1:{port}"
-        if given.store == "tcp2":
-            store += f",127.0.0.1:{free_port()}"
+            store = f"{given.store}://127.0.0.1:{port}"
         if given.store == "redis":
             server = subprocess.Popen(["redis-server", "--port", str(port), "--bind", "127.0.0.1", "--save", "", "--dir", folder],
                                       stdout=subprocess.DEVNULL)
@@ -209,9 +189,8 @@ def main():
     parser.add_argument("--jobs", type=int, default=1, help="how many, of this seed and the next")
     parser.add_argument("--workers", type=int, default=1, help="jobs at a time")
     parser.add_argument("--size", type=int, default=4, help="ranks, an even number")
-    parser.add_argument("--store", choices=("folder", "redis", "tcp", "tcp2"), default="folder",
-                        help="where ranks find each other; tcp: at rank 0, which is never killed; tcp2: at rank 0, and at rank 1, "
-                             "which is never killed, once rank 0 was")
+    parser.add_argument("--store", choices=("folder", "redis", "tcp"), default="folder",
+                        help="where ranks find each other; tcp: at rank 0, which is never killed")
     parser.add_argument("--program", type=Path, help="else the newest build/*/tests/faults/cycles_rank, or nccl_cycles_rank")
     given = parser.parse_args()
     if given.seed is None:

@@ -270,10 +270,7 @@ private:
             running = threads();
             if (closes_later) open = open_descriptors();
         }
-        // All connect to the rank that serves the second store when the first is lost.
-        if (open != open_ && std::exchange(serves_second_, false))
-            open_ = open;
-        else if (open != open_)
+        if (open != open_)
             say("WRONG holds ", open, " after ", cycles_, " cycles instead of ", open_);
         if (running != threads_)
             say("WRONG has ", running, " threads after ", cycles_, " cycles instead of ", threads_);
@@ -316,8 +313,6 @@ private:
     bool armed_ = false;     // about to die
     bool doomed_ = false;    // the victim of this cycle
     bool recovers_ = false;  // from the loss of the cycle's victim
-    bool serves_second_ =
-        number_ == 1 && std::string(std::getenv("RANKMESH_STORE")).find(',') != std::string::npos;
     std::string open_ = {};  // at the beginning of its first cycle
     int threads_ = 0;        // as well
 };

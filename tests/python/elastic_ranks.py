@@ -39,13 +39,12 @@ def _run(program: Callable[..., Any], environment: dict[str, str], args: tuple[A
 
 
 class Job:
-    """The processes of one job, which find each other in a folder, or in stores that ranks 0 and 1 serve."""
+    """The processes of one job, which find each other in a folder."""
 
-    def __init__(self, folder: Path, size: int, store: str = "folder") -> None:
+    def __init__(self, folder: Path, size: int) -> None:
         port = free_port()
-        url = str(folder / "store") if store == "folder" else f"tcp://127.0.0.1:{free_port()},127.0.0.1:{free_port()}"
         self.environment = {
-            "RANKMESH_STORE": url,
+            "RANKMESH_STORE": str(folder / "store"),
             "RANKMESH_JOB": "elastic",
             "WORLD_SIZE": str(size),
             "MASTER_ADDR": "127.0.0.1",

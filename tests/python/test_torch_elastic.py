@@ -87,9 +87,8 @@ def come_back(plan: str, **options: Any) -> Any:
 
 
 @pytest.mark.parametrize("lost", [(2,), (0,), (1, 3)])
-@pytest.mark.parametrize("store", ["folder", "tcp"])
-def test_job_when_ranks_die_shrinks_and_regains_them(lost: tuple[int, ...], store: str, tmp_path: Path) -> None:
-    with Job(tmp_path, 4, store) as job:
+def test_job_when_ranks_die_shrinks_and_regains_them(lost: tuple[int, ...], tmp_path: Path) -> None:
+    with Job(tmp_path, 4) as job:
         job.start_all(lose_and_gain, lost)
         results = {}
         for rank, result in job.ended():

@@ -19,8 +19,7 @@ RANKMESH_EXPORT bool is_built();
 struct RendezvousOptions {
     /// The store, one of:
     /// - a folder that all processes of the job can access
-    /// - `tcp://HOST:PORT`: a store that rank 0 serves. With `tcp://HOST:PORT,HOST:PORT` another rank serves
-    /// a second store, and the job continues if rank 0 ends.
+    /// - `tcp://HOST:PORT`: a store that rank 0 serves. It ends with rank 0.
     /// - `redis://HOST:PORT`: a Redis server. Its password comes from RANKMESH_REDIS_PASSWORD, or from the
     /// file RANKMESH_REDIS_PASSWORD_FILE, which other users must not be able to read.
     /// - `pmix`: the PMIx server of the launcher

@@ -13,7 +13,7 @@
 #include "engine/hosts/host_lines.hpp"
 #include "engine/hosts/hosts.hpp"
 #include "engine/membership/reduction.hpp"
-#include "engine/store/served_store.hpp"
+#include "engine/store/server_lost.hpp"
 #include "engine/timeout.hpp"
 
 namespace rankmesh::detail {
@@ -166,16 +166,8 @@ std::shared_ptr<WorldState> GlooWorld::sub(const std::vector<int>& ranks) {
 }
 
 std::shared_ptr<WorldState> GlooWorld::survivors(Duration grace) {
-    auto rest = rendezvous_->survivors(
-        grace, [this] { return ended(); }, [this] { return about_this_process(interface_); });
-    if (!rest.said.empty() && rest.rendezvous->rank() == 0) log(cat("rank ", rank()), rest.said);
-    if (!rest.moved) return std::make_shared<GlooWorld>(std::move(rest), *this);
-    auto moved = std::make_shared<GlooWorld>(
-        Rendezvous::Grown{*std::move(rest.moved), std::move(rest.rendezvous)}, interface_, options);
-    // Others than this world's ranks may be in it, which had entered when the store was lost.
-    if (std::cmp_equal(rest.ranks.size(), moved->size()))
-        moved->record_in(recorder(), roots_of(std::move(rest.ranks)));
-    return moved;
+    auto rest = rendezvous_->survivors(grace, [this] { return ended(); });
+    return std::make_shared<GlooWorld>(std::move(rest), *this);
 }
 
 std::shared_ptr<WorldState> GlooWorld::grow(int most, Duration timeout) {

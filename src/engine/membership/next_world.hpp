@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The next world of a job: ranks have entered it, or its ranks go on by another store. As its ranks know it,
-// and as an entry of a store holds it.
+// The next world of a job, which ranks have entered: as its ranks know it, and as an entry of a store holds
+// it.
 #pragma once
 
 #include <optional>

@@ -171,8 +171,7 @@ std::vector<std::string> PmixRendezvous::read(const std::string& phase, const st
         missing);
 }
 
-Rendezvous::Survivors PmixRendezvous::survivors(Duration, const std::function<std::vector<int>()>&,
-                                                const std::function<std::string()>&) {
+Rendezvous::Survivors PmixRendezvous::survivors(Duration, const std::function<std::vector<int>()>&) {
     throw UsageError(
         cat("rank ", rank(),
             " asks for the survivors of a world whose rendezvous was PMIx, whose launcher ends all "

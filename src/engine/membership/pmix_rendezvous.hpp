@@ -35,8 +35,7 @@ public:
                                                      Instant until) override;
     void leave(const Failure& why) noexcept override;
     std::unique_ptr<Rendezvous> sub(const std::vector<int>& ranks) override;
-    Survivors survivors(Duration grace, const std::function<std::vector<int>()>& ended,
-                        const std::function<std::string()>& about) override;
+    Survivors survivors(Duration grace, const std::function<std::vector<int>()>& ended) override;
     Grown grow(const Growth& asked, const std::function<std::vector<int>()>& ended) override;
 
 private:

@@ -97,14 +97,11 @@ public:
     struct Survivors {
         std::vector<int> ranks;
         std::unique_ptr<Rendezvous> rendezvous;
-        std::optional<NextWorld> moved = {};  // the whole world, if it has failed over to another store
-        std::string said = {};                // what a user must know, "" for nothing
     };
     /// The ranks that call this within `grace`; sooner if all others have left, or some rank knows that they
-    /// have `ended`. `about`: what others must know of this process if the world fails over.
+    /// have `ended`.
     virtual Survivors survivors(std::chrono::nanoseconds grace,
-                                const std::function<std::vector<int>()>& ended,
-                                const std::function<std::string()>& about) = 0;
+                                const std::function<std::vector<int>()>& ended) = 0;
 
     /// The ranks of this rendezvous and ranks that have entered, and a rendezvous of all.
     struct Grown {

@@ -209,7 +209,7 @@ void find_store(RendezvousConfig& config, const gloo::RendezvousOptions& given) 
     const auto by_tcp = config.store.starts_with("tcp:");
     // Before anything repeats it.
     if (by_tcp)
-        config.store = TcpUrls::parse(config.store).text();
+        config.store = TcpUrl::parse(config.store).text();
     else if (is_url(config.store))
         static_cast<void>(RedisUrl::parse(config.store));
     config.job = given.job;
@@ -218,7 +218,7 @@ void find_store(RendezvousConfig& config, const gloo::RendezvousOptions& given) 
     if (config.job.empty()) std::tie(config.job, config.job_from) = announced_job(by_tcp);
     // Entries that rank 0 serves end with it: no earlier job has left any.
     if (config.job.empty() && by_tcp) {
-        config.job = cat("tcp:", TcpUrls::parse(config.store).first.ports(), start_of_torchrun(by_tcp));
+        config.job = cat("tcp:", TcpUrl::parse(config.store).ports(), start_of_torchrun(by_tcp));
         config.job_from = "its port";
     }
     if (config.job.empty())

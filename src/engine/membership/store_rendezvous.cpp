@@ -91,7 +91,6 @@ StoreRendezvous::StoreRendezvous(const std::shared_ptr<Store>& store, int rank, 
     : StoreRendezvous(store ? std::make_shared<SealedStore>(store) : nullptr, scope_of(world), rank, size,
                       timeout, nullptr, std::nullopt) {
     if (world > 0) start_later(world);
-    failover_ = FailoverStore::of(store);
     world_ = world;
     server_ = 0;
     claim_ = full(claim_of(rank));
@@ -289,17 +288,8 @@ std::unique_ptr<Rendezvous> StoreRendezvous::sub(const std::vector<int>& ranks) 
 }
 
 Rendezvous::Survivors StoreRendezvous::survivors(Duration longest,
-                                                 const std::function<std::vector<int>()>& ended,
-                                                 const std::function<std::string()>& about) {
-    auto ranks = std::vector<int>{};
-    try {
-        ranks = survivor_agreement_.survivors(longest, ended);
-    } catch (const ServerLost& lost) {
-        // A world that sub() has made has no places, and does not fail over.
-        if (!failover_ || growing().places().empty()) throw;
-        return on_second_store(
-            failover_->fail_over({growing().places(), rank(), about()}, longest, ended, lost));
-    }
+                                                 const std::function<std::vector<int>()>& ended) {
+    auto ranks = survivor_agreement_.survivors(longest, ended);
     const auto group_rank = place_in(ranks, rank());
     const auto scope = full(cat("rest.", survivor_agreement_.rounds(), "."));
     const auto size = static_cast<int>(ranks.size());
@@ -310,28 +300,8 @@ Rendezvous::Survivors StoreRendezvous::survivors(Duration longest,
         new StoreRendezvous(store_, scope, group_rank, size, timeout_, nullptr, std::move(places)));
     rest->follow(*this, place_in(ranks, server_));
     if (group_rank == 0) rest->stale_keys_ = growing().take_leftovers();
-    auto said = std::string{};
-    if (store_) {
-        remove_stale();  // all of them are here, so none is in a step of this world
-        if (failover_)
-            said = failover_->shrink(growing().places(), rest->growing().places(), group_rank == 0,
-                                     from_now(timeout_));
-    }
-    return {std::move(ranks), std::move(rest), std::nullopt, std::move(said)};
-}
-
-/// The survivors by the second store. Some may come from a smaller or larger world, unknown to this rank.
-Rendezvous::Survivors StoreRendezvous::on_second_store(FailoverStore::Outcome outcome) {
-    const auto& places = growing().places();
-    auto rest = Survivors{};
-    rest.said = std::move(outcome.said);
-    for (auto each : first_ranks(size()))
-        if (contains(outcome.world.places, places[static_cast<std::size_t>(each)]))
-            rest.ranks.push_back(each);
-    rest.rendezvous.reset(
-        new StoreRendezvous(std::move(outcome.store), outcome.world, outcome.server, timeout_));
-    rest.moved = std::move(outcome.world);
-    return rest;
+    if (store_) remove_stale();  // all of them are here, so none is in a step of this world
+    return {std::move(ranks), std::move(rest)};
 }
 
 Rendezvous::Grown StoreRendezvous::grow(const Growth& asked, const std::function<std::vector<int>()>& ended) {
@@ -374,15 +344,11 @@ Rendezvous::Grown StoreRendezvous::rejoin(const std::shared_ptr<Store>& store, s
                                           const std::string& about, Duration timeout) {
     const auto sealed = std::make_shared<SealedStore>(store);
     auto world = enter(*sealed, place, about, timeout);
-    const auto failover = FailoverStore::of(store);
-    const auto server = failover ? place_in(world.places, failover->find_servers()) : -1;
-    auto larger = std::unique_ptr<StoreRendezvous>(new StoreRendezvous(sealed, world, server, timeout));
-    larger->failover_ = failover;
+    auto larger = std::unique_ptr<StoreRendezvous>(new StoreRendezvous(sealed, world, -1, timeout));
     return {std::move(world), std::move(larger)};
 }
 
 void StoreRendezvous::follow(const StoreRendezvous& before, int server) {
-    failover_ = before.failover_;
     server_ = server;
     claim_ = before.claim_;
     claimed_ = before.claimed_;

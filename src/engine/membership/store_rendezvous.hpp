@@ -10,11 +10,11 @@
 #include <vector>
 
 #include "engine/channel.hpp"
-#include "engine/membership/failover.hpp"
 #include "engine/membership/failure_board.hpp"
 #include "engine/membership/grow_agreement.hpp"
 #include "engine/membership/rendezvous.hpp"
 #include "engine/membership/survivor_agreement.hpp"
+#include "engine/store/server_lost.hpp"
 #include "engine/store/store.hpp"
 
 namespace rankmesh::detail {
@@ -55,8 +55,7 @@ public:
     }
     void throw_if_failed(const std::string& phase, const std::vector<int>& ranks) override;
     std::unique_ptr<Rendezvous> sub(const std::vector<int>& ranks) override;
-    Survivors survivors(Duration grace, const std::function<std::vector<int>()>& ended,
-                        const std::function<std::string()>& about) override;
+    Survivors survivors(Duration grace, const std::function<std::vector<int>()>& ended) override;
     Grown grow(const Growth& asked, const std::function<std::vector<int>()>& ended) override;
     /// Of a world whose ranks are a part of another's, and whose keys have the prefix `scope`.
     static std::unique_ptr<StoreRendezvous> of_part(std::shared_ptr<Store> store, std::string scope, int rank,
@@ -77,14 +76,13 @@ private:
     /// takes them; nothing: their numbers.
     StoreRendezvous(std::shared_ptr<Store> store, std::string scope, int rank, int size, Duration timeout,
                     std::shared_ptr<Series> series, std::optional<std::vector<int>> places);
-    /// Of a world that has grown, or gone on by another store, whose rank `server` serves the store.
+    /// Of a world that has grown, whose rank `server` serves the store.
     StoreRendezvous(std::shared_ptr<Store> store, const NextWorld& world, int server, Duration timeout);
 
     /// Takes over what another world of this process knows of the same store, which rank `server` serves
     /// here.
     void follow(const StoreRendezvous& before, int server);
     GrowAgreement& growing();
-    Survivors on_second_store(FailoverStore::Outcome outcome);
     void remove_stale();
     std::string step(const std::string& phase, std::string text, const Combine& combine);
 
@@ -118,9 +116,8 @@ private:
         try {
             return body();
         } catch (const ServerLost& lost) {
-            if (server_ >= 0) throw PeerLost(why(lost), {server_});
-            if (!failover_) throw;
-            throw PeerLost(why(lost), {});  // none of these, and they go on without it
+            if (server_ < 0) throw;
+            throw PeerLost(why(lost), {server_});
         } catch (const ServerSilent& silent) {
             if (server_ < 0 || !silent.missing.empty()) throw;
             throw ServerSilent(why(silent), {}, {server_});
@@ -133,7 +130,6 @@ private:
     std::string own_entry(const std::string& name) const { return full(cat(name, ".", rank())); }
 
     const std::shared_ptr<Store> store_;
-    std::shared_ptr<FailoverStore> failover_;  // the same store, null if it has no second one
     const std::string scope_;
     const Duration timeout_;
     int server_ = -1;    // the rank whose process serves the store, -1 if none of these does

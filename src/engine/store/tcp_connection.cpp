@@ -39,8 +39,6 @@ std::string TcpConnection::broken() {
     return broken_;
 }
 
-bool TcpConnection::is_closed() const { return closed_ || wire::ready(socket_, POLLRDHUP, Clock::now()); }
-
 void TcpConnection::send(std::string_view bytes, Instant until) {
     if (bytes.size() > wire::longest_message)
         throw EngineFailure(cat("a request of ", bytes.size(), " bytes; the store takes up to ",
@@ -59,7 +57,6 @@ void TcpConnection::send(std::string_view bytes, Instant until) {
             fail(cat("it took no request for ", elapsed_since(begin)));
             throw Silent{"has taken no request", begin};
         } else if (errno != EINTR) {
-            closed_ = closed_ || errno == ECONNRESET || errno == EPIPE;
             fail(std::strerror(errno));
             throw Broken{broken()};
         }
@@ -101,7 +98,6 @@ std::string TcpConnection::read_some(Instant until) {
     if (!wire::ready(socket_, POLLIN, until)) return {};
     auto buffer = std::array<char, 1 << 16>{};
     const auto count = recv(socket_, buffer.data(), buffer.size(), 0);
-    if (count == 0 || (count < 0 && errno == ECONNRESET)) closed_ = true;
     if (count == 0) return "it closed the connection";
     if (count < 0) return errno == EAGAIN || errno == EINTR ? std::string{} : std::strerror(errno);
     in_.append(buffer.data(), static_cast<std::size_t>(count));

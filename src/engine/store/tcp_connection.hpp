@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
@@ -43,12 +42,10 @@ public:
     Answer ask(tcp_protocol::Request request, Instant until);
     /// Sends a request that is not answered.
     void tell(const tcp_protocol::Request& request, Instant until) { send(request.bytes(), until); }
-    /// Why the connection has broken, "" while it has not.
-    std::string broken();
-    /// True if the server has closed it, as only the end of its process does.
-    bool is_closed() const;
 
 private:
+    /// Why the connection has broken, "" while it has not.
+    std::string broken();
     void send(std::string_view bytes, Instant until);
     Answer receive(std::uint32_t id, Instant until);
     std::string read_some(Instant until);
@@ -57,7 +54,6 @@ private:
 
     int socket_;
     const ClosedOnFork closed_in_children_{socket_};
-    std::atomic<bool> closed_ = false;
 
     std::mutex sending_;
     std::mutex mutex_;  // of what follows; `in_` belongs to the thread that reads

@@ -44,7 +44,7 @@ void check_descriptors_to_serve(const TcpServerOptions& options) {
 
 }  // namespace
 
-bool TcpListener::open() {
+void TcpListener::open() {
     check_descriptors_to_serve(options_);
     find_addresses();
     // A server that was there a moment ago may be about to end.
@@ -61,8 +61,7 @@ bool TcpListener::open() {
             taken += cat(taken.empty() ? "" : "; ", "port ", port, " ", there.text());
             if (served) taken = cat("the job '", options_.job, "' is served at port ", port, " already");
         }
-        if (socket_ >= 0) break;
-        if (served && options_.second) return false;
+        if (socket_ >= 0) return;
         if (Clock::now() >= until) {
             if (served)
                 throw UsageError(
@@ -70,15 +69,12 @@ bool TcpListener::open() {
                         ": an earlier start of it still runs, or another job has its id; end that "
                         "one, or give every start a job id of its own, such as "
                         "RANKMESH_JOB=$(uuidgen)"));
-            throw UsageError(cat("rank ", options_.rank, " cannot serve the ",
-                                 options_.second ? "second store '" : "store '", options_.url.text(),
-                                 "': ", taken, "; name a free port of its host, such as ",
-                                 options_.second ? "" : "RANKMESH_STORE=",
+            throw UsageError(cat("rank ", options_.rank, " cannot serve the store '", options_.url.text(),
+                                 "': ", taken, "; name a free port of its host, such as RANKMESH_STORE=",
                                  options_.url.text(std::min(options_.url.last_port + 10, 65535))));
         }
         std::this_thread::sleep_for(milliseconds(50));
     }
-    return true;
 }
 
 /// Finds the addresses of the URL's host that are this machine's. If there are none, the store listens at all

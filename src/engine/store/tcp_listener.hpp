@@ -17,8 +17,7 @@ struct TcpServerOptions {
     std::string key;          // what only the ranks of the job know
     bool has_secret = false;  // whether the key is a secret
     int size = 1;
-    int rank = 0;         // that serves
-    bool second = false;  // the store to which ranks fail over; one of the ranks that can serve it does
+    int rank = 0;  // that serves
 
     bool operator==(const TcpServerOptions&) const = default;
 };
@@ -31,9 +30,9 @@ public:
     TcpListener(const TcpListener&) = delete;
     TcpListener& operator=(const TcpListener&) = delete;
 
-    /// Listens at the first of the URL's ports that is free. Returns false if another rank serves the second
-    /// store already. Throws UsageError if no port is free, or another process serves the same job.
-    bool open();
+    /// Listens at the first of the URL's ports that is free. Throws UsageError if no port is free, or another
+    /// process serves the same job.
+    void open();
     /// Prints a line on stderr if other hosts reach the store and it has no secret.
     void warn() const;
     void close() noexcept;

@@ -77,16 +77,15 @@ std::string elapsed_since(Clock::time_point begin) {
 
 std::shared_ptr<TcpServer> TcpStoreOptions::serve() const {
     return TcpServer::start({.url = url,
-                             .job = identity(),
+                             .job = job,
                              .key = key_of(job),
                              .has_secret = job_is_secret || secret("RANKMESH_SECRET"),
                              .size = size,
-                             .rank = rank,
-                             .second = is_second});
+                             .rank = rank});
 }
 
 TcpSearch::TcpSearch(const TcpStoreOptions& options)
-    : options_(options), identity_(options.identity()), key_(key_of(options.job)) {}
+    : options_(options), key_(key_of(options.job)) {}
 
 TcpSearch::Found TcpSearch::find(Instant until) const {
     const auto begin = Clock::now();
@@ -102,9 +101,9 @@ TcpSearch::Found TcpSearch::find(Instant until) const {
         for (const auto& address : addresses(until, reasons))
             for (auto port = first_port; port <= last_port; ++port) {
                 const auto greeting = TcpGreeting::at(address, port, std::min(until, Clock::now() + longest));
-                if (greeting.serves(identity_)) {
+                if (greeting.serves(options_.job)) {
                     try {
-                        return proved(greeting, address, port, until);
+                        return proved(greeting, port, until);
                     } catch (const Unanswered& error) {
                         reasons[port] = error.why;
                     }
@@ -130,35 +129,12 @@ TcpSearch::Found TcpSearch::find(Instant until) const {
     }
 }
 
-TcpSearch::Found TcpSearch::find_once(Instant until) const {
-    auto reasons = Reasons{};
-    for (const auto& address : addresses(until, reasons))
-        for (auto port = url_.first_port; port <= url_.last_port; ++port) {
-            const auto greeting = TcpGreeting::at(address, port, until);
-            if (!greeting.serves(identity_)) {
-                if (greeting.socket >= 0) close(greeting.socket);
-                reasons[port] = greeting.text();
-                continue;
-            }
-            try {
-                return proved(greeting, address, port, until);
-            } catch (const Unanswered& error) {
-                reasons[port] = error.why;
-            } catch (const UsageError& error) {
-                reasons[port] = error.what();
-            }
-        }
-    throw EngineFailure(cat(listed_by_port(reasons), " of '", url_.host, "'"));
-}
-
 void TcpSearch::throw_late(Instant begin, const Reasons& reasons) const {
-    const auto where = options_.is_second ? std::string{}
-                                          : cat("; rank 0 serves it: see that rank 0 has started, and that '",
-                                                url_.host, "' is its host");
     throw Timeout(cat("the timeout expired: rank ", options_.rank, " has not found the store '", url_.text(),
                       "' of the job '", options_.job, "' for ", elapsed_since(begin), ": ",
-                      listed_by_port(reasons), where),
-                  {}, options_.is_second ? std::vector<int>{} : std::vector{0});
+                      listed_by_port(reasons), "; rank 0 serves it: see that rank 0 has started, and that '",
+                      url_.host, "' is its host"),
+                  {}, {0});
 }
 
 std::vector<std::string> TcpSearch::addresses(Instant until, Reasons& reasons) const {
@@ -176,20 +152,19 @@ std::vector<std::string> TcpSearch::addresses(Instant until, Reasons& reasons) c
 }
 
 /// Proves to the server that this rank knows the key, and checks that the server does.
-TcpSearch::Found TcpSearch::proved(const TcpGreeting& greeting, const std::string& address, int port,
-                                   Instant until) const {
+TcpSearch::Found TcpSearch::proved(const TcpGreeting& greeting, int port, Instant until) const {
     auto hello = wire::Hello{.rank = static_cast<std::uint32_t>(options_.rank),
                              .size = static_cast<std::uint32_t>(options_.size),
                              .nonce = wire::nonce(),
                              .proof = {}};
     const auto proof = [&](std::string_view who) {
-        return wire::proof_of(key_, who, identity_, greeting.said.server_nonce, hello);
+        return wire::proof_of(key_, who, options_.job, greeting.said.server_nonce, hello);
     };
     hello.proof = proof("rank");
     try {
         const auto answer = answer_to(hello.bytes(), greeting.socket, until);
         throw_if_refused(answer, proof("store"), port);
-        return {greeting.socket, address, port, escaped(answer.substr(1 + wire::proof_size))};
+        return {greeting.socket, port, escaped(answer.substr(1 + wire::proof_size))};
     } catch (...) {
         close(greeting.socket);
         throw;

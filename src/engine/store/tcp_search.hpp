@@ -21,7 +21,6 @@ public:
     /// A connection to the server, which both sides have proved to be of the job.
     struct Found {
         int socket = -1;
-        std::string address;
         int port = 0;
         std::string server;  // how it names itself
     };
@@ -31,20 +30,17 @@ public:
     /// Searches until the server is found. Throws Timeout at `until`, and UsageError if the server refuses
     /// this rank, or another job is served there.
     Found find(Instant until) const;
-    /// Tries each address and port once; throws EngineFailure with the reasons.
-    Found find_once(Instant until) const;
 
 private:
     using Reasons = std::map<int, std::string>;  // why nothing was found, by port
 
     std::vector<std::string> addresses(Instant until, Reasons& reasons) const;
-    Found proved(const TcpGreeting& greeting, const std::string& address, int port, Instant until) const;
+    Found proved(const TcpGreeting& greeting, int port, Instant until) const;
     void throw_if_refused(const std::string& answer, const std::string& proof, int port) const;
     [[noreturn]] void throw_late(Instant begin, const Reasons& reasons) const;
 
     const TcpStoreOptions options_;
     const TcpUrl& url_ = options_.url;
-    const std::string identity_;
     const std::string key_;
 };
 

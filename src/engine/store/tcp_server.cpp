@@ -98,10 +98,9 @@ struct TcpServer::Connection {
 };
 
 std::shared_ptr<TcpServer> TcpServer::start(const Options& options, const Limits& limits) {
-    if (!options.second)
-        if (auto running = Servers::of_process().retained(options)) return running;
+    if (auto running = Servers::of_process().retained(options)) return running;
     auto server = std::shared_ptr<TcpServer>(new TcpServer(options, limits));
-    if (!server->listener_.open()) return nullptr;
+    server->listener_.open();
     server->listener_.warn();
     server->watch_events();
     server->thread_ = thread_without_signals([&self = *server] { self.run(); });

@@ -34,8 +34,8 @@ public:
         std::chrono::milliseconds patience{5000};  // with a stranger
     };
 
-    /// Starts to serve, as TcpListener::open and warn say; null if another rank serves the second store.
-    /// Worlds of one job share the server of their process.
+    /// Starts to serve, as TcpListener::open and warn say. Worlds of one job share the server of their
+    /// process.
     static std::shared_ptr<TcpServer> start(const Options& options, const Limits& limits);
     static std::shared_ptr<TcpServer> start(const Options& options) { return start(options, Limits{}); }
     ~TcpServer();

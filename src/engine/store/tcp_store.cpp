@@ -12,6 +12,7 @@
 
 #include <rankmesh/core/error.hpp>
 
+#include "engine/store/server_lost.hpp"
 #include "engine/store/tcp_connection.hpp"
 #include "engine/store/tcp_search.hpp"
 
@@ -22,7 +23,7 @@ namespace wire = tcp_protocol;
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
-class TcpStore final : public ServedStore {
+class TcpStore final : public Store {
 public:
     explicit TcpStore(const TcpStoreOptions& options) : options_(options), search_(options) {}
     ~TcpStore() override {
@@ -64,26 +65,6 @@ public:
     }
     const std::string& job() const override { return options_.job; }
 
-    std::string served_as() const override {
-        return options_.server ? options_.server->words() : std::string{};
-    }
-    std::string ping(Instant until) override {
-        const auto found = search_.find_once(until);
-        close(found.socket);
-        return found.server;
-    }
-    std::string doubt() override {
-        const auto lock = std::lock_guard(connecting_);
-        const auto why = connection_ ? connection_->broken() : std::string{};
-        if (why.empty()) return cat(text(), " still answers this process");
-        if (!connection_->is_closed())
-            return cat("the connection to ", text(), " has only become silent (", why, ")");
-        const auto there = TcpGreeting::at(found_.address, found_.port, Clock::now() + milliseconds(1000));
-        if (there.socket >= 0) close(there.socket);
-        return there.serves(options_.identity()) ? cat(text(), " is still served, though not to this process")
-                                                 : "";
-    }
-
 private:
     /// The connection, which the first request makes. A broken one is not made again.
     TcpConnection& connection(Instant until) {
@@ -117,12 +98,12 @@ private:
             if (status == wire::Status::done) return std::move(body);
             throw EngineFailure(cat(text(), " ", body));
         } catch (const TcpConnection::Broken& broken) {
-            throw ServerLost(cat(text(), whose(), "is gone (", broken.why, "): ", server(),
-                                 ", has ended or cannot be reached"),
-                             ", and the ranks cannot find each other any more");
+            throw ServerLost(cat(text(), ", which rank 0 serves, is gone (", broken.why, "): ", server(),
+                                 ", has ended or cannot be reached, and the ranks cannot find each other any "
+                                 "more"));
         } catch (const TcpConnection::Silent& silent) {
             throw ServerSilent(
-                cat("the timeout expired: ", text(), whose(), silent.what, " for ",
+                cat("the timeout expired: ", text(), ", which rank 0 serves, ", silent.what, " for ",
                     elapsed_since(silent.begin), ": ", server(), ", is stopped or cannot be reached"),
                 {}, {});
         }
@@ -131,13 +112,8 @@ private:
     [[noreturn]] void throw_foreign() const {
         throw EngineFailure(cat("what answers at ", text(), " is no store of this version of rankmesh"));
     }
-    const char* whose() const {
-        return options_.is_second ? ", the second one, " : ", which rank 0 serves, ";
-    }
-    /// `rank 0, process 4711 on a-host`; of the second store ranks know by themselves whose it is.
-    std::string server() const {
-        return cat(options_.is_second ? "" : "rank 0, ", found_.server.substr(0, found_.server.find(',')));
-    }
+    /// `rank 0, process 4711 on a-host`.
+    std::string server() const { return cat("rank 0, ", found_.server.substr(0, found_.server.find(','))); }
 
     const TcpStoreOptions options_;
     const TcpSearch search_;
@@ -149,16 +125,12 @@ private:
 
 }  // namespace
 
-std::unique_ptr<ServedStore> tcp_store(const TcpStoreOptions& options) {
-    return std::make_unique<TcpStore>(options);
-}
-
-std::unique_ptr<ServedStore> tcp_store(const TcpUrl& url, const std::string& job, int rank, int size,
-                                       bool job_is_secret) {
+std::unique_ptr<Store> tcp_store(const TcpUrl& url, const std::string& job, int rank, int size,
+                                 bool job_is_secret) {
     auto options =
         TcpStoreOptions{.url = url, .job = job, .job_is_secret = job_is_secret, .rank = rank, .size = size};
     if (rank == 0 && size > 0) options.server = options.serve();
-    return tcp_store(options);
+    return std::make_unique<TcpStore>(options);
 }
 
 }  // namespace rankmesh::detail

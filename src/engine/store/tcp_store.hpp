@@ -4,7 +4,7 @@
 #include <memory>
 #include <string>
 
-#include "engine/store/served_store.hpp"
+#include "engine/store/store.hpp"
 #include "engine/store/tcp_server.hpp"
 #include "engine/store/tcp_url.hpp"
 
@@ -17,22 +17,17 @@ struct TcpStoreOptions {
     bool job_is_secret = false;
     int rank = 0;
     int size = 0;                                 // 0: of a process that enters the job later
-    bool is_second = false;                       // the second store, to which ranks fail over
     std::shared_ptr<TcpServer> server = nullptr;  // of this process, if it serves the store
 
-    /// The text by which greetings of different stores differ.
-    std::string identity() const { return is_second ? job + ", the second store" : job; }
     /// Serves the store in this process.
     std::shared_ptr<TcpServer> serve() const;
 };
 
-/// The client of a store that a rank serves; releases the server if this process serves the store.
+/// The client of the store of `job` that rank 0 serves at `url`. Rank 0 serves it from this call on, and
+/// throws UsageError if it cannot; it releases the server when it destroys this.
 ///
 /// Whoever connects must know RANKMESH_SECRET, or the job id if no secret is set. Nothing is encrypted.
-std::unique_ptr<ServedStore> tcp_store(const TcpStoreOptions& options);
-/// The store of `job` that rank 0 serves at `url`. Rank 0 serves it from this call on, and throws UsageError
-/// if it cannot.
-std::unique_ptr<ServedStore> tcp_store(const TcpUrl& url, const std::string& job, int rank, int size,
-                                       bool job_is_secret = false);
+std::unique_ptr<Store> tcp_store(const TcpUrl& url, const std::string& job, int rank, int size,
+                                 bool job_is_secret = false);
 
 }  // namespace rankmesh::detail

@@ -23,6 +23,10 @@ TcpUrl TcpUrl::parse(std::string_view url) {
             cat("the URL of the store says more than a host and a port; others could read it there, so a "
                 "secret comes from RANKMESH_SECRET or the file RANKMESH_SECRET_FILE; ",
                 tcp_form));
+    if (url.find(',') != url.npos)
+        throw UsageError(cat("the store '", url,
+                             "' names more than one host, and rank 0 serves it at one; to outlive rank 0, set "
+                             "RANKMESH_STORE to a folder that all ranks see, or to redis://HOST:PORT"));
     constexpr auto begin = std::string_view("tcp://");
     if (!url.starts_with(begin)) throw UsageError(cat("the store '", url, "' is no URL; ", tcp_form));
     auto rest = url.substr(begin.size());
@@ -53,33 +57,6 @@ std::string TcpUrl::text(int port) const { return cat("tcp://", host_in_url(host
 
 std::string TcpUrl::ports() const {
     return first_port == last_port ? cat(first_port) : cat(first_port, "-", last_port);
-}
-
-TcpUrls TcpUrls::parse(std::string_view urls) {
-    const auto comma = urls.find(',');
-    if (comma == urls.npos || urls.find_first_of("@?#") != urls.npos) return {TcpUrl::parse(urls)};
-    const auto after = urls.substr(comma + 1);
-    constexpr auto form =
-        "write tcp://HOST:PORT,HOST:PORT, the second with a free port of the host of another rank, such as "
-        "tcp://10.0.0.1:29511,10.0.0.2:29511";
-    if (after.find(',') != after.npos)
-        throw UsageError(cat("the store '", urls,
-                             "' names more than two hosts; rank 0 serves it at the first, and another rank "
-                             "at the second; ",
-                             form));
-    if (after.empty())
-        throw UsageError(cat("the store '", urls, "' names no second host behind its ','; ", form));
-    auto parsed = TcpUrls{TcpUrl::parse(urls.substr(0, comma)), TcpUrl::parse(cat("tcp://", after))};
-    const auto& [first, second] = parsed;
-    if (first.host == second->host && first.first_port <= second->last_port &&
-        second->first_port <= first.last_port)
-        throw UsageError(
-            cat("the store '", urls, "' names the same port of '", first.host, "' twice; ", form));
-    return parsed;
-}
-
-std::string TcpUrls::text() const {
-    return second ? cat(first.text(), ",", host_in_url(second->host), ":", second->ports()) : first.text();
 }
 
 std::string TcpUrl::text() const { return cat("tcp://", host_in_url(host), ":", ports()); }

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <optional>
 #include <string>
 #include <string_view>
 
@@ -25,17 +24,6 @@ struct TcpUrl {
     /// `29511`, or `29511-29518`.
     std::string ports() const;
     bool operator==(const TcpUrl&) const = default;
-};
-
-/// The same, and where another rank serves a second store, to which the ranks fail over if rank 0 is lost:
-/// `tcp://head:29511,other:29511`.
-struct TcpUrls {
-    TcpUrl first;
-    std::optional<TcpUrl> second = {};
-
-    /// Throws UsageError for anything else, and if both are the same.
-    static TcpUrls parse(std::string_view urls);
-    std::string text() const;
 };
 
 }  // namespace rankmesh::detail

@@ -80,7 +80,7 @@ std::shared_ptr<ThreadsWorld> ThreadsWorld::over(std::unique_ptr<Rendezvous> ren
 }
 
 std::shared_ptr<WorldState> ThreadsWorld::survivors(Duration grace) {
-    auto rest = rendezvous().survivors(grace, [this] { return job_->ended(); }, {});
+    auto rest = rendezvous().survivors(grace, [this] { return job_->ended(); });
     auto world = over(std::move(rest.rendezvous), store_, options, pending_);
     world->record_in(recorder(), roots_of(rest.ranks));
     return world;
