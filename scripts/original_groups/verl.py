@@ -82,6 +82,12 @@ def original(settings, rank, world):
             if mesh is not None
             for axis, along in enumerate(mesh.mesh_dim_names)
         }
+        # rankmesh has no groups of these names where they are not the engine's.
+        tp, dp, pp = (settings["rollout"].get(name, 1) for name in SIZES) if settings.get("rollout") else (1, 1, 1)
+        if dp > 1 or (tp > 1 and pp > 1):
+            kinds.pop("rollout_device_mesh.infer_tp", None)
+        if tp > 1 and pp > 1:
+            kinds.pop("rollout_device_mesh.infer_pp", None)
         return Answers(
             partitions={kind: partition_of(*place) for kind, place in kinds.items()},
             groups={kind: group_of(*place) for kind, place in kinds.items()},

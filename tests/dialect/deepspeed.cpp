@@ -338,6 +338,8 @@ TEST(DeepSpeed, EveryGroupOfGroupsPyIsLive) {
                 EXPECT_EQ(groups._get_expert_data_parallel_group(name).world_rank(0),
                           groups._get_expert_broadcast_src_rank(name));
             }
+            EXPECT_EQ(laws::list(groups._get_data_parallel_group_ranks()),
+                      groups._get_data_parallel_group().world_ranks());
             if (!sizes.expert.empty()) {
                 EXPECT_EQ(groups._get_max_expert_parallel_group().size(), groups._get_max_expert_size());
             }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <rankmesh/dialect/error.hpp>
@@ -12,7 +13,7 @@ namespace rankmesh::tests {
 
 using Lists = std::vector<std::vector<int>>;
 
-inline Lists lists(const frameworks::Groups& groups, const char* kind) {
+inline Lists lists(const frameworks::Groups& groups, std::string_view kind) {
     auto all = Lists{};
     for (int i = 0; i < groups.count(kind); ++i) {
         const auto group = groups.group(kind, i);

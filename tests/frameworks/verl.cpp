@@ -5,6 +5,7 @@
 #include <rankmesh/dialect/error.hpp>
 #include <rankmesh/frameworks/groups.hpp>
 
+#include "dialect/laws.hpp"
 #include "lists.hpp"
 
 using namespace rankmesh;
@@ -22,8 +23,6 @@ TEST(Verl, ActorAndRolloutCutTheSameRanksInTheirOwnWays) {
     EXPECT_EQ(lists(groups, "device_mesh.ddp"), (Lists{{0, 4}, {1, 5}, {2, 6}, {3, 7}}));
     EXPECT_EQ(lists(groups, "ulysses_device_mesh.dp"), (Lists{{0, 2, 4, 6}, {1, 3, 5, 7}}));
     EXPECT_EQ(lists(groups, "ulysses_device_mesh.sp"), (Lists{{0, 1}, {2, 3}, {4, 5}, {6, 7}}));
-    EXPECT_EQ(lists(groups, "rollout_device_mesh.infer_tp"), (Lists{{0, 2}, {1, 3}, {4, 6}, {5, 7}}));
-    EXPECT_EQ(lists(groups, "rollout_device_mesh.infer_pp"), (Lists{{0, 1}, {2, 3}, {4, 5}, {6, 7}}));
     const auto state = frameworks::State(groups, 5);
     EXPECT_EQ(state.ask("get_data_parallel_rank"), frameworks::Value(2));
     EXPECT_EQ(state.ask("is_mp_src_rank_with_outputs"), frameworks::Value(false));
@@ -36,6 +35,36 @@ TEST(Verl, WithoutSequenceParallelRanksAllHaveOtherData) {
     EXPECT_EQ(state.ask("get_data_parallel_rank"), frameworks::Value(5));
     EXPECT_EQ(state.ask("get_data_parallel_size"), frameworks::Value(8));
     EXPECT_EQ(state.ask("is_mp_src_rank_with_outputs"), frameworks::Value(true));
+}
+
+TEST(Verl, TheRolloutHasTheGroupsOfItsEngineOrNone) {
+    const auto world = 16;
+    for (const auto tp : {1, 2, 4})
+        for (const auto dp : {1, 2})
+            for (const auto pp : {1, 2}) {
+                const auto verl = frameworks::Groups("verl",
+                                                     {{"rollout_tensor_model_parallel_size", tp},
+                                                      {"rollout_data_parallel_size", dp},
+                                                      {"rollout_pipeline_model_parallel_size", pp}},
+                                                     world);
+                const auto engine = frameworks::Groups("vllm",
+                                                       {{"tensor_model_parallel_size", tp},
+                                                        {"pipeline_model_parallel_size", pp},
+                                                        {"data_parallel_size", dp}},
+                                                       tp * dp * pp);
+                for (const auto& [theirs, own] : {std::pair("infer_tp", "tp"), std::pair("infer_pp", "pp")}) {
+                    const auto kind = std::string("rollout_device_mesh.") + theirs;
+                    if (verl.has(kind)) {
+                        EXPECT_EQ(lists(verl, kind).front(), lists(engine, own).front()) << kind;
+                    } else {
+                        EXPECT_TRUE(tp > 1 || dp > 1) << kind;
+                        EXPECT_EQ(laws::text_of<dialect::Error>([&] { verl.of(kind, 0); }),
+                                  "verl's infer_tp and infer_pp have other ranks than the rollout's "
+                                  "tensor-parallel groups and pipelines for these sizes; ask for the groups of "
+                                  "its engine, such as vllm");
+                    }
+                }
+            }
 }
 
 TEST(Verl, RanksThatWouldBeInNoGroupAreRefused) {

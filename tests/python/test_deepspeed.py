@@ -178,17 +178,35 @@ def test_groups_of_several_ranks_stand_in_one_process() -> None:
             assert replicas[place._get_expert_data_parallel_rank(name)] == rank
             assert place._get_expert_broadcast_src_rank(name) == replicas[0]
             assert list(place._get_expert_parallel_group_dict()[name]) == expert
+            assert place._get_expert_parallel_src_rank(name) == expert[0]
         assert place._get_max_expert_size() == 6
         assert len(place._get_max_expert_parallel_group()) == 6
         place._create_zero_param_parallel_group(4)
         zero = place._get_zero_param_intra_parallel_group_ranks()
         assert zero[place._get_zero_param_intra_parallel_rank_in_mygroup()] == rank
         assert len(place._get_data_parallel_group()) == place._get_data_parallel_world_size() == 12
+        assert place._get_data_parallel_group_ranks() == list(range(12))
         mesh = place.sequence_parallel_mesh(4)
         assert place._get_sequence_parallel_group()[place._get_sequence_parallel_rank()] == rank
         assert place._get_sequence_parallel_world_size() == 4 == mesh.size_of("sequence_parallel")
         assert place._get_sequence_data_parallel_group()[place._get_data_parallel_rank()] == rank
         assert place._get_broadcast_src_rank() == place._get_data_parallel_group()[0]
+        assert place._get_data_parallel_group_ranks() == list(place._get_data_parallel_group())
+
+
+def test_a_source_outside_the_expert_group_is_refused() -> None:
+    for rank in range(8):
+        place = groups.Groups(rank=rank, world_size=8)
+        place._create_expert_and_data_parallel(2, mp_size=2)
+        expert = place._get_expert_parallel_group_ranks("ep_size_2")
+        source = rank - rank % 2
+        if source in expert:
+            assert place._get_expert_parallel_src_rank("ep_size_2") == source
+            continue
+        text = f"be {source}, which is not in its expert group; broadcast from the group's first rank, {expert[0]}"
+        with pytest.raises(AssertionError, match=text) as caught:
+            place._get_expert_parallel_src_rank("ep_size_2")
+        assert getattr(caught.value, "rule", None) == "source-outside"
 
 
 def test_what_was_not_made_is_the_originals_error() -> None:

@@ -214,16 +214,35 @@ def test_embeddings_are_where_the_callables_put_them() -> None:
         assert state.is_rank_in_embedding_group() == (rank in (pipeline[1], pipeline[3]))
         if state.is_rank_in_embedding_group():
             assert list(state.get_embedding_group()) == [pipeline[1], pipeline[3]]
+    for rank in (0, 2):  # as the original, by the places in the list
+        state = for_rank(rank, 3, pipeline_model_parallel_size=3, get_embedding_ranks=lambda ranks: ranks[::-2])
+        assert state.is_rank_in_embedding_group()
+        assert not state.is_rank_in_embedding_group(ignore_virtual=False)
+    whole = for_rank(0, 16, pipeline_model_parallel_size=16, get_embedding_ranks=lambda ranks: ranks + ranks)
+    assert whole.get_embedding_group() == whole.get_pipeline_model_parallel_group()
+    with pytest.raises(ValueError, match="an embedding is on 17 stages; name 16 at most"):
+        for_rank(0, 32, pipeline_model_parallel_size=32, get_embedding_ranks=lambda ranks: ranks[:17])
     with pytest.raises(ValueError, match=r"rank 77, which is not in the pipeline \{0, 2, 4, 6\}"):
         for_rank(0, 8, pipeline_model_parallel_size=4, get_position_embedding_ranks=lambda ranks: [77])
 
 
 def test_groups_for_gathering_are_those_of_data_parallelism() -> None:
-    state = for_rank(3, 16, tensor_model_parallel_size=2, expert_model_parallel_size=2)
-    dense, expert = state.create_all_gather_groups(for_expert_parallelism=True)
-    assert dense == state.get_data_parallel_group(with_context_parallel=True)
-    assert expert == state.get_expert_data_parallel_group()
-    assert state.create_all_gather_groups()[1] is None
+    tokens = ("tp", "cp", "ep", "dp", "pp")
+    sizes: list[dict[str, Any]] = [
+        {"tensor_model_parallel_size": 2, "pipeline_model_parallel_size": 2},
+        {"context_parallel_size": 2, "expert_model_parallel_size": 2, "expert_tensor_parallel_size": 1},
+        {"tensor_model_parallel_size": 2, "expert_model_parallel_size": 4, "expert_tensor_parallel_size": 2},
+        {"gtp_remat_size": 2, "expert_gtp_remat_size": 2, "expert_model_parallel_size": 2},
+    ]
+    for order, given, rank in itertools.product(itertools.permutations(tokens), sizes, (1, 6, 11)):
+        state = for_rank(rank, 16, order="-".join(order), **given)
+        dense, expert = state.create_all_gather_groups(for_expert_parallelism=True)
+        with_gtp = {"with_gtp_remat": False}
+        assert dense == state.get_data_parallel_group(with_context_parallel=True, **with_gtp)
+        has_experts = "expert_model_parallel_size" in given
+        assert expert == (state.get_expert_data_parallel_group(**with_gtp) if has_experts else None)
+    state = for_rank(5, 8, tensor_model_parallel_size=2, rank_offset=4, local_world_size=4)
+    assert state.create_all_gather_groups() == (state.get_data_parallel_group(with_context_parallel=True), None)
 
 
 def test_a_second_group_to_gather_in_is_made_where_it_is_asked_for() -> None:

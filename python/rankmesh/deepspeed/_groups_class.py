@@ -261,9 +261,16 @@ class Groups(_Made):
     _get_expert_data_parallel_rank = rank_in(_get_expert_data_parallel_group, "Its place in its expert-data group.")
 
     def _get_expert_parallel_src_rank(self, group_name: str) -> int:
-        """The original's number, rank // size * size, which is in the group where its ranks are adjacent."""
-        size = self._get_expert_parallel_world_size(group_name)
-        return self._rank()[0] // size * size
+        """rank // size * size; refused for a group whose ranks are not adjacent, which lacks that rank."""
+        rank, group = self._rank()[0], self._get_expert_parallel_group_ranks(group_name)
+        source = rank - rank % len(group)
+        if source not in group:
+            text = (
+                f"the source of rank {rank} would be {source}, which is not in its expert group; broadcast from the "
+                f"group's first rank, {group[0]}"
+            )
+            raise original(AssertionError, text, "not a member", "source-outside")
+        return source
 
     def _get_expert_broadcast_src_rank(self, group_name: str) -> int:
         """The first rank of the expert-data group."""
@@ -321,10 +328,14 @@ class Groups(_Made):
         return self._clone_world_group()
 
     def _get_data_parallel_group_ranks(self) -> list[int] | Any:
-        """The list of these ranks; of all ranks without an mpu, as in the original."""
-        if self.mpu is not None:
-            return self.mpu.get_data_parallel_group_ranks()
-        return list(range(self._rank()[1]))
+        """The list of these ranks."""
+        if (group := self._along("data_parallel")) is None:
+            return list(range(self._rank()[1])) if self.mpu is None else self.mpu.get_data_parallel_group_ranks()
+        if isinstance(group, Group):
+            return list(group)
+        import torch.distributed
+
+        return torch.distributed.get_process_group_ranks(group)
 
     def _get_data_parallel_world_size(self) -> int | Any:
         """The number of ranks that read different data."""

@@ -119,13 +119,14 @@ class _Made(_native.State, InWorld):
         """All process groups of the world, by the `group_desc` under which the original creates them."""
         return _native.process_groups(self)
 
-    def _second(self, generator: RankGenerator, token: str, desc: str) -> Handle:
-        group = generator.group(token, self._world[0]) if self._world else None
+    def _second(self, desc: str) -> Handle:
+        """Another group of the ranks of this rank's group `desc`, with a channel of its own."""
+        group = self.process_groups.group(desc, self._world[0]) if self._world else None
         if group is None or self._live is None:
             return group
         from rankmesh.torch._named import Named
 
-        return self._live.add(Named(desc, group, apart=True))
+        return self._live.add(Named(f"{desc}_AG", group, apart=True))
 
 
 @raising(AssertionError, unknown=KeyError, out_of_range=IndexError, sizes=ZeroDivisionError)
@@ -204,28 +205,16 @@ class ParallelState(_Made):
         timeout: Any = None,
         nccl_comm_cfgs: dict[str, Any] | None = None,
     ) -> tuple[Handle, Handle]:
-        """Second groups of the dp-cp ranks and of the experts' dp ranks, for gathering beside the first ones.
-
-        As in the original they are those of the default order without an offset.
-        """
+        """Second groups of the dp-cp ranks and of the experts' dp ranks, for gathering beside the first ones."""
         if self._world is None or not self.is_initialized():
             text = (
                 "create_all_gather_groups() requires parallel state to be initialized. "
                 "Call initialize_model_parallel() first."
             )
             raise original(RuntimeError, text, "not initialised")
-        pp, order = self.get_pipeline_model_parallel_world_size(), "tp-cp-ep-dp-pp"
-        tp, cp = self.get_tensor_model_parallel_world_size(), self.get_context_parallel_world_size()
-        dp, gtp = self.get_data_parallel_world_size(), self.get_gtp_weight_remat_world_size() or 1
-        dense = RankGenerator(tp, 1, dp, pp, cp, _inject_gtp_remat_axis(order, after="tp"), gtp_remat=gtp)
-        to_gather = self._second(dense, "dp-cp", "DATA_PARALLEL_GROUP_WITH_CP_AG")
-        ep = self.get_expert_model_parallel_world_size()
-        if not for_expert_parallelism or ep <= 1:
-            return to_gather, None
-        etp, edp = self.get_expert_tensor_parallel_world_size() or 1, self.get_expert_data_parallel_world_size()
-        egtp = self.get_expert_gtp_weight_remat_world_size() or 1
-        expert = RankGenerator(etp, ep, edp, pp, 1, _inject_gtp_remat_axis(order, after="ep"), gtp_remat=egtp)
-        return to_gather, self._second(expert, "dp", "EXPERT_DATA_PARALLEL_GROUP_AG")
+        dense = self._second("DATA_PARALLEL_GROUP_WITH_CP")
+        has_experts = for_expert_parallelism and self.get_expert_model_parallel_world_size() > 1
+        return dense, self._second("EXPERT_DATA_PARALLEL_GROUP") if has_experts else None
 
     def set_virtual_pipeline_model_parallel_rank(self, rank: int | None) -> None:
         """The current virtual stage; deprecated in the original, which passes `vp_stage` instead."""

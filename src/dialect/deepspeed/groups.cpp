@@ -291,6 +291,17 @@ const ExpertGroups& GroupsRankInfo::expert(Name name, const char* kind) const {
     throw Error(Fault::not_initialised, cat(kind, " parallel group is not initialized"));
 }
 
+int GroupsRankInfo::_get_expert_parallel_src_rank(Name name) const {
+    const auto group = _get_expert_parallel_group_ranks(name);
+    const auto source = rank_ - rank_ % group.size();
+    if (!group.contains(source))
+        throw Refusal(Fault::not_member, "source-outside",
+                      cat("the source of rank ", rank_, " would be ", source,
+                          ", which is not in its expert group; broadcast from the group's first rank, ",
+                          group.front()));
+    return source;
+}
+
 std::optional<int> GroupsRankInfo::_get_max_expert_size() const {
     auto most = std::optional<int>{};
     for (const auto& expert : experts_) most = std::max(most, std::optional(expert.expert_parallel_size()));

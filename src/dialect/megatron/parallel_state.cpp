@@ -187,11 +187,11 @@ bool Ranks::is_last_stage(const Stage& stage) const {
 }
 
 bool Ranks::holds_embedding(const Stage& stage) const {
-    const auto members = find(embedding.desc);
-    if (!members) return false;
+    if (!find(embedding.desc)) return false;
     if (stage.ignore_virtual) return true;
-    if (rank_ == members->front()) return is_pipeline_first_stage(stage);
-    if (rank_ == members->back()) return is_pipeline_last_stage(stage);
+    const auto& listed = process_groups().sizes().embedding_stages;  // in the order of get_embedding_ranks
+    if (rank_ == in_pipeline(listed.front())) return is_pipeline_first_stage(stage);
+    if (rank_ == in_pipeline(listed.back())) return is_pipeline_last_stage(stage);
     return true;
 }
 

@@ -2,6 +2,7 @@
 #include <rankmesh/dialect/megatron/process_groups.hpp>
 
 #include <algorithm>
+#include <set>
 
 #include <rankmesh/dialect/error.hpp>
 
@@ -192,10 +193,16 @@ void ProcessGroups::check(int world_size) const {
     for (const auto* each : {&sizes_.embedding_stages, &sizes_.position_embedding_stages}) {
         const auto& stages = *each;
         if (stages.empty()) throw Error(Fault::missing, "an embedding is on no stage; name at least one");
-        for (auto stage : stages)
+        auto distinct = std::set<int>{};
+        for (auto stage : stages) {
             if (stage < -dense.pp || stage >= dense.pp)
                 throw Error(Fault::out_of_range, cat("an embedding on stage ", stage, " of ", dense.pp,
                                                      "; stages are ", -dense.pp, "..", dense.pp - 1));
+            distinct.insert(stage < 0 ? stage + dense.pp : stage);
+        }
+        if (distinct.size() > Group::max_picked)
+            throw Error(Fault::out_of_range, cat("an embedding is on ", distinct.size(), " stages; name ",
+                                                 Group::max_picked, " at most"));
     }
     if (edp % instances != 0)
         throw Error(Fault::sizes,

@@ -187,6 +187,12 @@ std::optional<int> State::pipeline_model_parallel_split_rank() const {
 bool State::is_on_side_of_split(std::int64_t stage, bool before) const {
     if (get_pipeline_model_parallel_world_size() == 1) return true;
     const auto split = pipeline_model_parallel_split_rank();
+    // The original makes the groups of a split that is counted from the end, and puts every stage after it.
+    if (split && *split < 0)
+        throw Refusal(Fault::argument, "negative-split",
+                      cat("pipeline_model_parallel_split_rank is ", *split,
+                          ", and no stage is before or after that; give ",
+                          *split + get_pipeline_model_parallel_world_size()));
     return !split || (stage < *split) == before;
 }
 

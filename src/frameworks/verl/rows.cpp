@@ -56,6 +56,7 @@ void check(Given& given) {
         throw Error(Fault::sizes,
                     cat("the rollout's ", world, " ranks are not divided by an engine of ", engine));
     given.derive("rollout_dp", static_cast<int>(world / engine));
+    given.derive("rollout_tp", static_cast<int>(sizes[0]));
     given.derive("infer_tp", static_cast<int>(sizes[0] * sizes[1]));
     given.derive("infer_pp", static_cast<int>(sizes[2]));
 }
@@ -67,6 +68,17 @@ void check_flags(const Given& given) {
         throw Error(Fault::sizes,
                     cat("ulysses_sequence_parallel_size ", sequence, " does not divide fsdp_size ",
                         given.number("fsdp"), ", so no mesh has both as axes"));
+}
+
+// verl's infer_tp has the engine's dp in it, and its infer_pp is fastest, where an engine lists dp, pp, tp. verl makes no
+// call on them.
+bool is_tensor_parallel(const Given& given) {
+    const auto tensor = given.number("rollout_tp");
+    return has_rollout(given) && given.number("infer_tp") == tensor &&
+           (tensor == 1 || given.number("infer_pp") == 1);
+}
+bool is_pipeline(const Given& given) {
+    return has_rollout(given) && (given.number("rollout_tp") == 1 || given.number("infer_pp") == 1);
 }
 
 bool has_replicas(const Given& given) { return given.number("ddp") > 1; }
@@ -84,6 +96,9 @@ std::string sequence_parallel(const Given& given, const Given&) {
 Framework verl() {
     using namespace of_verl;
     using enum Quantity;
+    constexpr auto of_engine =
+        "verl's infer_tp and infer_pp have other ranks than the rollout's tensor-parallel groups and pipelines "
+        "for these sizes; ask for the groups of its engine, such as vllm";
     const auto rollout = [](const char* name) {
         return Setting{.name = name, .otherwise = {}, .type = Type::maybe_number};
     };
@@ -126,10 +141,12 @@ Framework verl() {
                    .when = has_rollout},
                   {.name = "rollout_device_mesh.infer_tp",
                    .groups = "rollout_device_mesh: rollout_dp infer_pp | infer_tp",
-                   .when = has_rollout},
+                   .missing = of_engine,
+                   .when = is_tensor_parallel},
                   {.name = "rollout_device_mesh.infer_pp",
                    .groups = "rollout_device_mesh: rollout_dp infer_tp | infer_pp",
-                   .when = has_rollout}},
+                   .missing = of_engine,
+                   .when = is_pipeline}},
         .accessors = {{.name = "get_data_parallel_rank",
                        .quantity = rank,
                        .doc = "Where this rank is among those with other data.",

@@ -167,7 +167,7 @@ public:
         return tensor_rank_.value_or(tensor_.index(rank_, "tensor_parallel"));
     }
     int get_tensor_model_parallel_src_rank() const {
-        return first_of_adjacent(get_tensor_model_parallel_world_size());
+        return rank_ - rank_ % get_tensor_model_parallel_world_size();
     }
     int get_model_parallel_world_size() const { return get_tensor_model_parallel_world_size(); }
     int get_model_parallel_rank() const { return get_tensor_model_parallel_rank(); }
@@ -192,10 +192,8 @@ public:
     int _get_expert_data_parallel_rank(Name name) const {
         return expert_data(name).expert_data_parallel_rank(rank_);
     }
-    /// The original's number, (rank // size) * size, which is in the group only where its ranks are adjacent.
-    int _get_expert_parallel_src_rank(Name name) const {
-        return first_of_adjacent(_get_expert_parallel_world_size(name));
-    }
+    /// (rank // size) * size; throws dialect::Refusal for a group whose ranks are not adjacent, which lacks it.
+    int _get_expert_parallel_src_rank(Name name) const;
     int _get_expert_broadcast_src_rank(Name name) const {
         return expert_data(name).expert_data_parallel_first(rank_);
     }
@@ -203,7 +201,7 @@ public:
     int _get_expert_model_parallel_world_size() const;
 
     /// Data and sequence parallelism without an mpu.
-    Group _get_data_parallel_group_ranks() const { return sequence_.ranks(); }
+    Group _get_data_parallel_group_ranks() const { return sequence_.group(rank_, "data_parallel"); }
     int _get_broadcast_src_rank() const { return sequence_.group(rank_, "data_parallel").front(); }
     int _get_data_parallel_world_size() const { return sequence_.size("data_parallel"); }
     int _get_model_parallel_world_size() const { return 1; }
@@ -225,7 +223,6 @@ public:
 protected:
     const ExpertGroups& expert(Name name, const char* kind = "expert") const;
     const ExpertGroups& expert_data(Name name) const { return expert(name, "expert data"); }
-    int first_of_adjacent(int size) const { return rank_ / size * size; }
 
     int rank_;
     std::vector<ExpertGroups> experts_;
