@@ -11,11 +11,11 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
-from torch._C._distributed_c10d import FakeProcessGroup
 from torch.distributed import distributed_c10d as c10d
 
 from rankmesh._errors import UsageError
 from rankmesh.torch._gloo import connecting, wait_until_connected
+from rankmesh.torch.backend._kernels import refusing_backend
 from rankmesh.torch.backend._process_group import ProcessGroup
 
 _naming = threading.Lock()
@@ -125,10 +125,7 @@ def new_group(
 
 def refuse_calls(group: dist.ProcessGroup) -> None:
     """Makes calls raise on a destroyed group that the program still holds; with Gloo they would go on to work."""
-    fake: Any = FakeProcessGroup
-    options = fake.Options()
-    options.error_on_collective = True
-    refusing = fake._create_internal(group.rank(), group.size(), options)
+    refusing = refusing_backend(group.rank(), group.size())
     for device in group._device_types:
         group._register_backend(device, dist.ProcessGroup.BackendType.CUSTOM, refusing)
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 import torch.distributed as dist
 
-from rankmesh.torch.backend._mixed import MixedGroup
+from rankmesh.torch.backend._process_group import ProcessGroup
 
 if TYPE_CHECKING:
     from rankmesh.torch._world import Entry, World
@@ -128,7 +128,7 @@ def warm_up(world: World, entries: Iterable[Entry]) -> None:
 def _backends(*groups: dist.ProcessGroup | None) -> list[Any]:
     backends: list[Any] = []
     for group in groups:
-        if isinstance(group, MixedGroup):
+        if isinstance(group, ProcessGroup):
             backends += group.made
         elif group is not None:
             backends += [group._get_backend(device) for device in group._device_types]

@@ -1,4 +1,4 @@
-"""batch_isend_irecv for groups of the backend, whose tensors of a device another backend moves.
+"""Batches of torch: batch_isend_irecv and _coalescing_manager.
 
 Before 2.14, torch lets a backend group the messages of a batch for its own type of process group only. Ungrouped
 messages in both directions wait for each other on NCCL.
@@ -6,23 +6,28 @@ messages in both directions wait for each other on NCCL.
 
 from __future__ import annotations
 
+import contextlib
 import functools
+import sys
+from collections.abc import Iterator
 from typing import Any
 
+import torch
 import torch.distributed as dist
 from torch.distributed import distributed_c10d as c10d
 
-from rankmesh.torch.backend._mixed import MixedGroup
+from rankmesh.torch.backend._process_group import ProcessGroup
 from rankmesh.torch.backend._watched import WatchedGroup
 
 _torchs = c10d.batch_isend_irecv
+_torchs_coalescing: Any = c10d._coalescing_manager.__wrapped__  # type: ignore[attr-defined]
 
 
 @functools.wraps(_torchs)
 def _batch_isend_irecv(p2p_op_list: list[dist.P2POp]) -> list[dist.Work]:
     first = p2p_op_list[0] if p2p_op_list else None
     group: Any = getattr(first, "group", None) or dist.group.WORLD
-    if first is None or first.tensor.device.type == "cpu" or not isinstance(group, MixedGroup | WatchedGroup):
+    if first is None or first.tensor.device.type == "cpu" or not isinstance(group, ProcessGroup):
         return _torchs(p2p_op_list)
     device = first.tensor.device
     inner = group.inner(device)
@@ -33,6 +38,40 @@ def _batch_isend_irecv(p2p_op_list: list[dist.P2POp]) -> list[dist.Work]:
     return works
 
 
+def _coalescing(
+    group: dist.ProcessGroup | None = None, device: torch.device | None = None, async_ops: bool = False
+) -> Iterator[Any]:
+    """torch's generator, but what it has begun ends if something raises.
+
+    torch's own leaves its list of calls, and later calls of the group are appended to that list and never made.
+    """
+    group = group or c10d._get_default_group()
+    calls = c10d._world.pg_coalesce_state
+    is_inside = group in calls
+    steps = _torchs_coalescing(group, device, async_ops)
+    try:
+        manager = next(steps)
+        try:
+            yield manager
+            next(steps, None)
+        except BaseException:
+            if device is not None:
+                with contextlib.suppress(Exception):  # torch has ended it, or the backend refuses
+                    group._end_coalescing(device)
+            raise
+    finally:
+        if not is_inside:
+            calls.pop(group, None)
+
+
 def install() -> None:
-    """Puts the function in the place of torch's, which it calls for all other groups."""
+    """Puts the functions in the place of torch's, which they call."""
+    functional = sys.modules.get("torch.distributed._functional_collectives")
+    if functional is not None:  # else it finds our function; compiled functions then have its functional collective
+        remaps = functional.traceable_collective_remaps
+        if _torchs in remaps:
+            remaps[_batch_isend_irecv] = remaps[_torchs]
     dist.batch_isend_irecv = c10d.batch_isend_irecv = _batch_isend_irecv
+    for cell in c10d._coalescing_manager.__closure__ or ():  # other modules have imported the name
+        if cell.cell_contents is _torchs_coalescing:
+            cell.cell_contents = _coalescing

@@ -9,8 +9,8 @@ from typing import Any
 from torch.distributed import distributed_c10d as c10d
 
 from rankmesh._engine import Communicator
+from rankmesh.torch.backend import _kernels
 from rankmesh.torch.backend._engine import Engine, start
-from rankmesh.torch.backend._mixed import MixedGroup
 from rankmesh.torch.backend._process_group import ProcessGroup
 from rankmesh.torch.backend._watched import WatchedGroup
 
@@ -30,7 +30,7 @@ def on(engine: Engine) -> Iterator[None]:
 def create(options: Any, pg_options: object) -> ProcessGroup:
     """Makes the process group of c10d's options on rankmesh."""
     engine, on, owns = _communicator(options, checked=None)
-    return MixedGroup(options, engine, on, owns_engine=owns)
+    return ProcessGroup(options, engine, on, owns_engine=owns)
 
 
 def create_around(backend: str, options: Any, pg_options: object) -> ProcessGroup:
@@ -41,6 +41,7 @@ def create_around(backend: str, options: Any, pg_options: object) -> ProcessGrou
 
 def _communicator(options: Any, checked: bool | None) -> tuple[Engine, Communicator, bool]:
     """The engine of a group, its communicator, and whether the group owns the engine: others use its parent's."""
+    _kernels.install()
     ranks, timeout = options.global_ranks_in_group, options.timeout
     default = c10d.GroupMember.WORLD if ranks else None
     if isinstance(default, ProcessGroup):

@@ -1,64 +1,28 @@
-"""Process groups of torch that carry out the calls of a process group of rankmesh."""
+"""Process groups of torch's own class, which carry out calls of a process group of rankmesh."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
-import torch
 import torch.distributed as dist
-from torch._C._distributed_c10d import Work
 from torch.distributed import distributed_c10d as c10d
 
 from rankmesh.torch._gloo import wait_until_connected
 
-CALLS = (
-    "allreduce",
-    "allreduce_coalesced",
-    "reduce",
-    "broadcast",
-    "allgather",
-    "allgather_coalesced",
-    "all_gather_single",
-    "all_gather_single_coalesced",
-    "gather",
-    "gather_single",
-    "scatter",
-    "reduce_scatter",
-    "reduce_scatter_single",
-    "reduce_scatter_single_coalesced",
-    "all_to_all_single",
-    "alltoall",
-    "barrier",
-    "send",
-    "recv",
-    "recv_anysource",
-    "_allgather_base",
-    "allgather_into_tensor_coalesced",
-    "_reduce_scatter_base",
-    "reduce_scatter_tensor_coalesced",
-    "alltoall_base",
-)
-"""What a process group is called for."""
+_OLDER = {
+    "all_gather_single": "_allgather_base",
+    "all_gather_single_coalesced": "allgather_into_tensor_coalesced",
+    "reduce_scatter_single": "_reduce_scatter_base",
+    "reduce_scatter_single_coalesced": "reduce_scatter_tensor_coalesced",
+    "all_to_all_single": "alltoall_base",
+}
+"""Names before PyTorch 2.13."""
 
 
-class Coalescing:
-    """Process groups whose coalesced calls on a device are those of an inner group.
-
-    PyTorch 2.14 also aborts groups in such a region, and ends it after them.
-    """
-
-    _coalesced: dist.ProcessGroup
-
-    def inner(self, device: torch.device) -> dist.ProcessGroup:
-        """Returns the process group that moves the tensors of a device."""
-        raise NotImplementedError
-
-    def _start_coalescing(self, device: torch.device) -> None:
-        self._coalesced = self.inner(device)
-        self._coalesced._start_coalescing(device)
-
-    def _end_coalescing(self, device: torch.device) -> Work:
-        return self._coalesced._end_coalescing(device)
+def method(group: dist.ProcessGroup, name: str) -> Callable[..., Any]:
+    """Returns a method of torch's group."""
+    return getattr(group, name if hasattr(group, name) else _OLDER.get(name, name))  # type: ignore[no-any-return]
 
 
 def inner_group(options: Any, backend: str) -> dist.ProcessGroup:

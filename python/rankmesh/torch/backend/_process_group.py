@@ -16,63 +16,83 @@ from torch._C._distributed_c10d import (
     AllreduceCoalescedOptions,
     AllreduceOptions,
     AllToAllOptions,
-    Backend,
     BarrierOptions,
     BroadcastOptions,
     GatherOptions,
     ReduceOptions,
     ReduceScatterOptions,
     ScatterOptions,
-    Store,
     Work,
 )
 
-from rankmesh._engine import Communicator, Pending
+from rankmesh._engine import Pending
 from rankmesh._errors import UsageError
-from rankmesh.torch.backend._engine import Engine
+from rankmesh.torch.backend._base import Base, Call
+from rankmesh.torch.backend._calls import called, tensors_of
 from rankmesh.torch.backend._forms import Tensors, one_each, only, options_of, reduction_of, row_counts, several
+from rankmesh.torch.backend._inner import method
+from rankmesh.torch.backend._kernels import dispatch, is_watched
 from rankmesh.torch.backend._memory import After, joined, memory, place_for, reduced
 from rankmesh.torch.backend._sparse import Sparse
-from rankmesh.torch.backend._work import ANY_SOURCE, UNSET, Started, Turn
+from rankmesh.torch.backend._work import ANY_SOURCE, UNSET, Started
 
 _Call = tuple[str, tuple[Any, ...]]
 
 
-class ProcessGroup(dist.ProcessGroup):
-    """A process group of torch whose CPU tensors a communicator of rankmesh moves."""
+class ProcessGroup(Base):
+    """The process group of `rankmesh`, whose CPU tensors a communicator moves. The backend that torch was given for
+    another device moves that device's tensors, and is made at their first call."""
 
-    def __init__(self, options: Any, engine: Engine, on: Communicator, *, owns_engine: bool) -> None:
-        """`options` are c10d's DistributedBackendOptions: store, rank, size and timeout of the group."""
-        super().__init__(options.group_rank, options.group_size)  # type: ignore[call-arg]
-        self.engine, self._owns_engine = engine, owns_engine
-        self._on: Communicator | None = on
-        self._store: Store | None = options.store
-        self._timeout: datetime.timedelta = options.timeout
-        self._within: dict[datetime.timedelta, Communicator] = {}
-        self._turn = Turn(engine)
-        self._name = self._description = ""
+    def call(self, direct: Call, arguments: tuple[Any, ...], options: dict[str, Any]) -> Work | None:
+        """Carries out a call where its tensors are; through torch's dispatcher if something watches it there."""
+        tensors = tensors_of(arguments)
+        if tensors and tensors[0].device.type not in ("cpu", "meta"):
+            elsewhere = method(self.inner(tensors[0].device), direct.__name__)
+            return elsewhere(*arguments, **options)  # type: ignore[no-any-return]
+        if is_watched(tensors):
+            return dispatch(self, direct.__name__, arguments, options)
+        return direct(self, *arguments, **options)  # type: ignore[no-any-return]
+
+    def run(self, direct: Call, arguments: tuple[Any, ...]) -> Work | None:
+        """Carries out a call that has passed torch's dispatcher."""
+        return direct(self, *arguments)  # type: ignore[no-any-return]
+
+    def inner(self, device: torch.device) -> dist.ProcessGroup:
+        """Returns torch's group that moves the tensors of a device other than the CPU."""
+        if device.type == "cpu":
+            raise RuntimeError(
+                "Backend rankmesh does not implement startCoalescing for CPU tensors; leave out the device of "
+                "_coalescing_manager, or call the collectives one by one"
+            )
+        return super().inner(device)
 
     # --- collectives
 
+    @called
     def allreduce(self, tensors: Any, opts: Any = None, timeout: Any = None, *, op: Any = None) -> Work | None:
         """Reduces a tensor in place on every rank."""
         opts = options_of(AllreduceOptions, opts, reduceOp=op, timeout=timeout)
         tensor = only(tensors, "allreduce")
         if tensor.is_sparse:
             return self._sparse(tensor, opts)
-        return self.allreduce_coalesced([tensor], opts)
+        return self._all_reduce([tensor], opts)
 
+    @called
     def allreduce_coalesced(self, tensors: Tensors, opts: Any = None) -> Work | None:
         """Reduces several tensors in place on every rank."""
         opts = options_of(AllreduceCoalescedOptions, opts)
+        return self._all_reduce(several(tensors, "allreduce_coalesced"), opts)
+
+    def _all_reduce(self, tensors: Tensors, opts: Any) -> Work | None:
         copies, by = list[After](), reduction_of(opts)
-        if len({each.dtype for each in several(tensors, "allreduce_coalesced")}) == 1:
+        if len({each.dtype for each in tensors}) == 1:
             flat = [tensors[0] if len(tensors) == 1 else joined(tensors, copies)]
         else:
             flat = list(tensors)
         calls: list[_Call] = [("all_reduce", (reduced(each, copies), None, by)) for each in flat]
         return self._run(opts, calls, tensors, copies)
 
+    @called
     def reduce(
         self, tensors: Any, opts: Any = None, op: Any = None, timeout: Any = None, *, root: int | None = None
     ) -> Work | None:
@@ -82,12 +102,14 @@ class ProcessGroup(dist.ProcessGroup):
         calls = [("reduce", (reduced(tensor, copies), None, reduction_of(opts), opts.rootRank))]
         return self._run(opts, calls, [tensor], copies)
 
+    @called
     def broadcast(self, tensors: Any, opts: Any = None, timeout: Any = None, *, root: int | None = None) -> Work | None:
         """Copies the root's tensor to every rank."""
         opts = options_of(BroadcastOptions, opts, timeout=timeout, rootRank=root)
         copies, tensor = list[After](), only(tensors, "broadcast")
         return self._run(opts, [("broadcast", (memory(tensor, copies), opts.rootRank))], [tensor], copies)
 
+    @called
     def allgather(
         self, output_tensors: Any, input_tensors: Any, opts: Any = None, *, timeout: Any = None
     ) -> Work | None:
@@ -97,6 +119,7 @@ class ProcessGroup(dist.ProcessGroup):
         opts = options_of(AllgatherOptions, opts, timeout=timeout)
         return self._all_gather_lists(output_tensors, several(input_tensors, "allgather"), opts)
 
+    @called
     def allgather_coalesced(
         self, output_lists: Sequence[Tensors], input_list: Tensors, opts: Any = None
     ) -> Work | None:
@@ -119,18 +142,24 @@ class ProcessGroup(dist.ProcessGroup):
         ]
         return self._run(opts, calls, [each for into in outputs for each in into], copies)
 
+    @called
     def all_gather_single(self, output: torch.Tensor, input: torch.Tensor, opts: Any = None) -> Work | None:
         """Concatenates every rank's tensor on every rank."""
-        return self.all_gather_single_coalesced([output], [input], opts)
+        return self._all_gather([output], [input], opts)
 
+    @called
     def all_gather_single_coalesced(self, outputs: Tensors, inputs: Tensors, opts: Any = None) -> Work | None:
         """all_gather_single of several tensors."""
+        return self._all_gather(outputs, inputs, opts)
+
+    def _all_gather(self, outputs: Tensors, inputs: Tensors, opts: Any) -> Work | None:
         copies: list[After] = []
         calls = [
             ("all_gather", (memory(given), memory(into, copies))) for into, given in zip(outputs, inputs, strict=True)
         ]
         return self._run(opts or AllgatherOptions(), calls, outputs, copies)
 
+    @called
     def gather(
         self, output_tensors: Any, input_tensors: Any, opts: Any = None, timeout: Any = None, *, root: int | None = None
     ) -> Work | None:
@@ -141,12 +170,14 @@ class ProcessGroup(dist.ProcessGroup):
         into = place_for(outputs, copies) if outputs else None
         return self._run(opts, [("gather", (memory(given), into, opts.rootRank))], outputs, copies)
 
+    @called
     def gather_single(self, output: torch.Tensor, input: torch.Tensor, opts: Any = None) -> Work | None:
         """Concatenates every rank's tensor on the root; torch calls it since 2.14."""
         opts, copies = opts or GatherOptions(), list[After]()
         into = memory(output, copies) if self.rank() == opts.rootRank else None
         return self._run(opts, [("gather", (memory(input), into, opts.rootRank))], [output], copies)
 
+    @called
     def scatter(
         self, output_tensors: Any, input_tensors: Any, opts: Any = None, timeout: Any = None, *, root: int | None = None
     ) -> Work | None:
@@ -156,6 +187,7 @@ class ProcessGroup(dist.ProcessGroup):
         given = memory(joined(one_each(input_tensors, into, self.size(), "scatter"))) if input_tensors else None
         return self._run(opts, [("scatter", (given, memory(into, copies), opts.rootRank))], [into], copies)
 
+    @called
     def reduce_scatter(
         self, output_tensors: Any, input_tensors: Any, opts: Any = None, timeout: Any = None, *, op: Any = None
     ) -> Work | None:
@@ -163,14 +195,19 @@ class ProcessGroup(dist.ProcessGroup):
         opts = options_of(ReduceScatterOptions, opts, reduceOp=op, timeout=timeout)
         into = only(output_tensors, "reduce_scatter")
         given = joined(one_each(input_tensors, into, self.size(), "reduce_scatter"))
-        return self.reduce_scatter_single_coalesced([into], [given], opts)
+        return self._reduce_scatter([into], [given], opts)
 
+    @called
     def reduce_scatter_single(self, output: torch.Tensor, input: torch.Tensor, opts: Any = None) -> Work | None:
         """Reduces a tensor; each rank gets its part."""
-        return self.reduce_scatter_single_coalesced([output], [input], opts)
+        return self._reduce_scatter([output], [input], opts)
 
+    @called
     def reduce_scatter_single_coalesced(self, outputs: Tensors, inputs: Tensors, opts: Any = None) -> Work | None:
         """reduce_scatter_single of several tensors."""
+        return self._reduce_scatter(outputs, inputs, opts)
+
+    def _reduce_scatter(self, outputs: Tensors, inputs: Tensors, opts: Any) -> Work | None:
         opts, copies = opts or ReduceScatterOptions(), list[After]()
         calls = [
             ("reduce_scatter", (reduced(given), reduced(into, copies), reduction_of(opts)))
@@ -178,6 +215,7 @@ class ProcessGroup(dist.ProcessGroup):
         ]
         return self._run(opts, calls, outputs, copies)
 
+    @called
     def all_to_all_single(
         self,
         output: torch.Tensor,
@@ -200,6 +238,7 @@ class ProcessGroup(dist.ProcessGroup):
             calls = [("all_to_all_v", (given, counts[0], into, counts[1]))]
         return self._run(opts, calls, [output], copies)
 
+    @called
     def alltoall(
         self, output_tensors: Tensors, input_tensors: Tensors, opts: Any = None, *, timeout: Any = None
     ) -> Work | None:
@@ -212,6 +251,7 @@ class ProcessGroup(dist.ProcessGroup):
         counts = [[each.numel() for each in tensors] for tensors in (input_tensors, output_tensors)]
         return self._run(opts, [("all_to_all_v", (given, counts[0], into, counts[1]))], output_tensors, copies)
 
+    @called
     def barrier(self, opts: Any = None, *, timeout: Any = None) -> Work | None:
         """Returns when every rank has called it."""
         return self._run(options_of(BarrierOptions, opts, timeout=timeout), [("barrier", ())], [], [])
@@ -221,7 +261,7 @@ class ProcessGroup(dist.ProcessGroup):
         with self._turn:
             self._with_timeout(timeout or UNSET).monitored_barrier()
 
-    # The old names, which torch still calls.
+    # The names before PyTorch 2.13.
     _allgather_base = all_gather_single
     allgather_into_tensor_coalesced = all_gather_single_coalesced
     _reduce_scatter_base = reduce_scatter_single
@@ -230,107 +270,22 @@ class ProcessGroup(dist.ProcessGroup):
 
     # --- messages
 
+    @called
     def send(self, tensors: Any, dst: int, tag: int = 0) -> Work:
         """Starts to send a tensor to a rank of the group."""
         return self._message("send", only(tensors, "send"), dst, tag, None)
 
+    @called
     def recv(self, tensors: Any, src: int, tag: int = 0) -> Work:
         """Starts to receive a tensor from a rank of the group."""
         return self._message("recv", only(tensors, "recv"), src, tag, [])
 
+    @called
     def recv_anysource(self, tensors: Tensors, tag: int) -> Work:
         """Starts to receive a tensor from any other rank; the Work's source_rank() is the sender."""
         return self._message("recv_any", only(tensors, "recv"), ANY_SOURCE, tag, [])
 
-    # --- the state of the group
-
-    def getBackendName(self) -> str:  # noqa: N802 (torch's name)
-        """Returns 'rankmesh'."""
-        return "rankmesh"
-
-    @property
-    def options(self) -> Backend.Options:
-        """The timeout, as torch asks backends for it."""
-        return Backend.Options("rankmesh", self._timeout)
-
-    # torch keeps the name and the description in the backends of a group, and this group is its own backend.
-
-    def getGroupName(self) -> str:  # noqa: N802 (torch's name)
-        """Returns the name that torch knows the group by."""
-        return self._name
-
-    def setGroupName(self, name: str) -> None:  # noqa: N802 (torch's name)
-        """Sets the name that torch knows the group by."""
-        self._name = name
-
-    def getGroupDesc(self) -> str:  # noqa: N802 (torch's name)
-        """Returns the description of the group."""
-        return self._description
-
-    def setGroupDesc(self, description: str) -> None:  # noqa: N802 (torch's name)
-        """Sets the description of the group."""
-        self._description = description
-
-    group_name = property(getGroupName)
-    group_desc = property(getGroupDesc)
-    _set_group_name, _set_group_desc = setGroupName, setGroupDesc
-
-    @property
-    def _device_types(self) -> list[torch.device]:
-        return [torch.device("cpu")]
-
-    def _get_backend(self, device: torch.device) -> Any:
-        """Returns what torch asks about the backend of a device: this group for the CPU."""
-        if device.type == "cpu":
-            return self
-        raise RuntimeError(f"No backend type associated with device type {device.type}")  # torch's text
-
-    def get_backend(self, device: torch.device) -> Any:
-        """Returns what `torch.distributed.get_backend_impl` returns."""
-        return self._get_backend(device)
-
-    supports_splitting = supports_coalescing = supports_time_estimate = supports_shrinking = False
-    supports_reconfigure = supports_window = False
-
-    def supports_tensor_alloc(self, device: torch.device) -> bool:
-        """Returns False: tensors are allocated by torch."""
-        return False
-
-    def get_group_store(self) -> Store:
-        """Returns torch's store of this group."""
-        self._communicator()
-        assert self._store is not None
-        return self._store
-
-    def _set_default_timeout(self, timeout: datetime.timedelta) -> None:
-        self._timeout = timeout
-        self._on = self._communicator().within(timeout)
-
-    set_timeout = _set_default_timeout
-
-    def shutdown(self) -> None:
-        """Ends the group after its started operations; called by destroy_process_group."""
-        with self._turn:
-            self._turn.finish_dropped(wait=self._on is not None)
-            self._end(aborted=False)
-
-    def abort(self) -> None:
-        """Ends the group now: waits neither for its operations nor for its peers, who raise PeerLost."""
-        self._end(aborted=True)
-
-    def _end(self, *, aborted: bool) -> None:
-        on, self._on = self._on, None
-        self._store = None  # which rank 0 may serve until then
-        self._within.clear()
-        if on is not None and self._owns_engine:
-            self.engine.close(aborted=aborted)
-
     # --- internals
-
-    def _communicator(self) -> Communicator:
-        if self._on is None:
-            raise UsageError("this process group was destroyed; its calls are over")
-        return self._on
 
     def _run(self, opts: Any, calls: Sequence[_Call], result: Tensors, copies: list[After]) -> Work | None:
         """Runs or starts calls of the communicator, as the options say; None if it has run them."""
@@ -365,14 +320,3 @@ class ProcessGroup(dist.ProcessGroup):
             on.all_gather(sparse.shape, sparse.shapes)
             pending = [on.start_all_gather_v(*arguments) for arguments in sparse.calls()]
         return Started(self._turn, pending, [tensor], [sparse.finish], timeout)
-
-    def _timeout_of(self, timeout: datetime.timedelta) -> datetime.timedelta:
-        return self._timeout if timeout == UNSET else timeout
-
-    def _with_timeout(self, timeout: datetime.timedelta) -> Communicator:
-        on = self._communicator()
-        if timeout in (UNSET, self._timeout):
-            return on
-        if timeout not in self._within:
-            self._within[timeout] = on.within(timeout)
-        return self._within[timeout]

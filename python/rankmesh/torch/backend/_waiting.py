@@ -75,7 +75,7 @@ class Waiting:
         waited = time.monotonic() - call.since
         if waited < LOOK:
             return
-        lost = group.lost(call.said(group.backend, waited))
+        lost = group.lost(call.said(group.around, waited))
         if lost is not None:
             self._fail(group, lost)
         elif waited > most - min(MARGIN, most / 2) or (waited > min(LONG, most / 4) and self._is_asked_for(group)):
@@ -86,7 +86,7 @@ class Waiting:
         with contextlib.suppress(Exception):  # the group ends meanwhile
             store = group.get_group_store()
             store.set(_KEY, "")
-            error = group.missing(call.said(group.backend, waited), call.to_compare())
+            error = group.missing(call.said(group.around, waited), call.to_compare())
             if error is not None and not call.is_complete():
                 self._fail(group, error)
             else:

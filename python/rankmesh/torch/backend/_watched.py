@@ -20,8 +20,10 @@ from torch._C._distributed_c10d import Work
 from rankmesh._engine import Communicator
 from rankmesh._errors import Disagreement, PeerLost, Timeout
 from rankmesh.torch._agree import class_line, classes_of, outside_largest
+from rankmesh.torch.backend._base import Call
+from rankmesh.torch.backend._calls import tensors_of
 from rankmesh.torch.backend._engine import Engine
-from rankmesh.torch.backend._inner import CALLS, Coalescing, destroy, inner_group
+from rankmesh.torch.backend._inner import inner_group, method
 from rankmesh.torch.backend._process_group import ProcessGroup
 from rankmesh.torch.backend._waiting import LOOK, Waiting
 from rankmesh.torch.backend._work import NO_TIMEOUT
@@ -30,14 +32,15 @@ FROM_INPUT = ("all_gather", "allgather", "gather_single")  # calls whose output 
 GRACE = 2.0  # seconds in which the ranks of a failed call must answer, or they are missing
 
 
-class WatchedGroup(Coalescing, ProcessGroup):
+class WatchedGroup(ProcessGroup):
     """The process group of `rankmesh+BACKEND`: the backend moves all tensors; rankmesh compares the calls first where
     RANKMESH_CHECK=1 is set, and names the missing ranks where a call fails."""
 
     def __init__(self, options: Any, engine: Engine, on: Communicator, *, owns_engine: bool, backend: str) -> None:
         super().__init__(options, engine, on, owns_engine=owns_engine)
-        self.wrapped = inner_group(options, backend)
-        self._checked, self.backend = os.environ.get("RANKMESH_CHECK") == "1", backend
+        self.wrapped = self._inner[""] = inner_group(options, backend)
+        self._checked, self.around = os.environ.get("RANKMESH_CHECK") == "1", backend
+        self.backend = f"rankmesh+{backend}"
         self.waiting = Waiting()
 
     @property
@@ -47,18 +50,39 @@ class WatchedGroup(Coalescing, ProcessGroup):
     def _get_backend(self, device: torch.device) -> Any:
         return self.wrapped._get_backend(device)
 
-    def getBackendName(self) -> str:  # noqa: N802 (torch's name)
-        """Returns 'rankmesh+gloo' around gloo."""
-        return f"rankmesh+{self.backend}"
-
-    def set_timeout(self, timeout: timedelta) -> None:
-        """Sets the timeout of the group's calls, also on the wrapped backend."""
-        super().set_timeout(timeout)
-        self.wrapped.set_timeout(timeout)
-
     def inner(self, device: torch.device) -> dist.ProcessGroup:
         """Returns the process group that moves the tensors."""
         return self.wrapped
+
+    @property
+    def made(self) -> list[Any]:
+        """The backends of all devices."""
+        return [self._get_backend(device) for device in self._device_types]
+
+    def call(self, direct: Call, arguments: tuple[Any, ...], options: dict[str, Any]) -> Work | None:
+        """Carries out a call by the wrapped backend, after the ranks have compared it in checked mode."""
+        if self.waiting.error is not None:
+            raise self.waiting.error
+        name = direct.__name__
+        text = functools.partial(_text, name, arguments)
+        is_message = name in ("send", "recv", "recv_anysource")
+        if self._checked and not is_message:
+            self.compare(text())
+        try:
+            work = method(self.wrapped, name)(*arguments, **options)
+        except Exception as error:
+            raise self.explained(text(), error) from error
+        device = self._device(arguments)
+        number = 0 if device is None or is_message else self.waiting.count()
+        if work is not None:
+            return _WatchedWork(self, text, work, device, number)
+        if device is not None:  # the current stream holds the call
+            self.waiting.add(self, number, text(), device)
+        return None
+
+    def run(self, direct: Call, arguments: tuple[Any, ...]) -> Work | None:
+        """Carries out a call that has passed torch's dispatcher, which the wrapped backend passes again."""
+        return self.call(direct, arguments, {})
 
     def watched(self, works: list[Work], call: str, device: torch.device) -> list[Work]:
         """Returns works of the wrapped backend whose errors say who is missing."""
@@ -77,21 +101,16 @@ class WatchedGroup(Coalescing, ProcessGroup):
 
     def _device(self, arguments: Iterable[Any]) -> torch.device | None:
         """Returns the device whose stream a call waits on; None if its `wait` blocks this thread until it is done."""
-        tensors = _tensors_of(arguments)
-        if not tensors and self.backend == "gloo":
+        tensors = tensors_of(arguments)
+        if not tensors and self.around == "gloo":
             return None
         devices = {each.device for each in tensors} or set(self._device_types)
-        return next((each for each in devices if each.type != "cpu"), None)
+        return next((each for each in devices if each.type not in ("cpu", "meta")), None)
 
     def raise_if_broken(self) -> None:
         """Raises PeerLost if a process of the group has died."""
         with self._turn:
             self._communicator()._raise_if_broken()  # type: ignore[attr-defined]
-
-    @property
-    def timeout(self) -> timedelta:
-        """The timeout of the group's calls."""
-        return self._timeout
 
     @property
     def is_over(self) -> bool:
@@ -127,7 +146,7 @@ class WatchedGroup(Coalescing, ProcessGroup):
     def explained(self, call: str, error: Exception) -> Exception:
         """Returns why a call of the wrapped backend failed: the ranks that are missing, else its own error."""
         first = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-        said = f"{call} failed on {self.backend} ({first})"
+        said = f"{call} failed on {self.around} ({first})"
         try:
             with self._turn:
                 self._communicator().within(GRACE).monitored_barrier()
@@ -137,10 +156,6 @@ class WatchedGroup(Coalescing, ProcessGroup):
         except Exception:
             return error
         return error
-
-    def _end(self, *, aborted: bool) -> None:
-        destroy(self.wrapped)
-        super()._end(aborted=aborted)
 
 
 class _WatchedWork(Work):
@@ -193,43 +208,9 @@ class _WatchedWork(Work):
         return self._work.get_future()
 
 
-def _watched(name: str) -> Callable[..., Work | None]:
-    @functools.wraps(getattr(ProcessGroup, name))
-    def call(self: WatchedGroup, *arguments: Any, **options: Any) -> Work | None:
-        if self.waiting.error is not None:
-            raise self.waiting.error
-        text = functools.partial(_text, name, arguments)
-        is_message = name in ("send", "recv", "recv_anysource")
-        if self._checked and not is_message:
-            self.compare(text())
-        try:
-            work = getattr(self.wrapped, name)(*arguments, **options)
-        except Exception as error:
-            raise self.explained(text(), error) from error
-        device = self._device(arguments)
-        number = 0 if device is None or is_message else self.waiting.count()
-        if work is not None:
-            return _WatchedWork(self, text, work, device, number)
-        if device is not None:  # the current stream holds the call
-            self.waiting.add(self, number, text(), device)
-        return None
-
-    return call
-
-
-def _tensors_of(arguments: Iterable[Any]) -> list[torch.Tensor]:
-    found: list[torch.Tensor] = []
-    for each in arguments:
-        if isinstance(each, torch.Tensor):
-            found.append(each)
-        elif isinstance(each, list | tuple):
-            found += _tensors_of(each)
-    return found
-
-
 def _text(name: str, arguments: tuple[Any, ...]) -> str:
     """A call as ranks must agree on it: `allreduce of 4 float32 by sum`, `broadcast of 4 float32 from 0`."""
-    tensors = _tensors_of(arguments[-2:] if name.startswith(FROM_INPUT) else arguments)
+    tensors = tensors_of(arguments[-2:] if name.startswith(FROM_INPUT) else arguments)
     text = name + "".join(f" of {each.numel()} {str(each.dtype).removeprefix('torch.')}" for each in tensors[:1])
     options: Any = arguments[-1] if arguments else None
     if hasattr(options, "reduceOp"):
@@ -251,7 +232,3 @@ def _disagreement(on: Communicator, what: str, calls: list[str]) -> Disagreement
     classes = classes_of(zip(on.world_ranks, calls, strict=True))
     lines = "".join(class_line(them, call) for call, them in classes)
     return Disagreement(f"{what}:{lines}", outside_largest(classes))
-
-
-for _name in CALLS:
-    setattr(WatchedGroup, _name, _watched(_name))

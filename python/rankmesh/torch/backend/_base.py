@@ -1,0 +1,191 @@
+"""What every process group of the backend has: its names, its timeouts, the groups of torch beneath it, and its end."""
+
+# mypy: disable-error-code="override,assignment"
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Callable
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch._C._distributed_c10d import Backend, Store, Work
+from torch.distributed import distributed_c10d as c10d
+
+from rankmesh._engine import Communicator
+from rankmesh._errors import UsageError
+from rankmesh.torch.backend._engine import Engine
+from rankmesh.torch.backend._inner import destroy, inner_group
+from rankmesh.torch.backend._work import UNSET, Turn
+
+Call = Callable[..., Any]
+
+
+class Base(dist.ProcessGroup):
+    """A process group of torch with a communicator of rankmesh."""
+
+    backend = "rankmesh"
+
+    def __init__(self, options: Any, engine: Engine, on: Communicator, *, owns_engine: bool) -> None:
+        """`options` are c10d's DistributedBackendOptions: store, rank, size and timeout of the group."""
+        super().__init__(options.group_rank, options.group_size)  # type: ignore[call-arg]
+        self.engine, self._owns_engine = engine, owns_engine
+        self._on: Communicator | None = on
+        self._options: Any = options
+        self._timeout: datetime.timedelta = options.timeout
+        self._within: dict[datetime.timedelta, Communicator] = {}
+        self._inner: dict[str, dist.ProcessGroup] = {}
+        self._turn = Turn(engine)
+        self._name = self._description = ""
+        self.twin: dist.ProcessGroup | None = None
+        """The group that stands for this one in torch's dispatcher, once it has."""
+
+    def call(self, direct: Call, arguments: tuple[Any, ...], options: dict[str, Any]) -> Work | None:
+        """Carries out a call of torch. `direct` carries it out on the communicator."""
+        raise NotImplementedError
+
+    def run(self, direct: Call, arguments: tuple[Any, ...]) -> Work | None:
+        """Carries out a call that has passed torch's dispatcher."""
+        raise NotImplementedError
+
+    # --- names. torch keeps the name and the description in the backends of a group, and this group is its own backend.
+
+    def getBackendName(self) -> str:  # noqa: N802 (torch's name)
+        """Returns the name of the backend, such as 'rankmesh'."""
+        return self.backend
+
+    def getGroupName(self) -> str:  # noqa: N802 (torch's name)
+        """Returns the name that torch knows the group by."""
+        return self._name
+
+    def setGroupName(self, name: str) -> None:  # noqa: N802 (torch's name)
+        """Sets the name that torch knows the group by."""
+        self._name = name
+
+    def getGroupDesc(self) -> str:  # noqa: N802 (torch's name)
+        """Returns the description of the group."""
+        return self._description
+
+    def setGroupDesc(self, description: str) -> None:  # noqa: N802 (torch's name)
+        """Sets the description of the group."""
+        self._description = description
+
+    group_name = property(getGroupName)
+    group_desc = property(getGroupDesc)
+    _set_group_name, _set_group_desc = setGroupName, setGroupDesc
+
+    # --- devices
+
+    def _backends(self) -> dict[str, str]:
+        """The backends of the devices, as in `cpu:rankmesh,cuda:nccl`."""
+        config = c10d._world.pg_backend_config.get(self, "cpu:rankmesh")
+        return {device: backend for device, _, backend in (each.partition(":") for each in config.split(","))}
+
+    @property
+    def _device_types(self) -> list[torch.device]:
+        return [torch.device(device) for device in self._backends()]
+
+    def inner(self, device: torch.device) -> dist.ProcessGroup:
+        """Returns torch's group that moves the tensors of a device; makes it at the first call."""
+        if device.type not in self._inner:
+            backend = self._backends().get(device.type)
+            if backend is None:
+                raise RuntimeError(f"No backend type associated with device type {device.type}")  # torch's text
+            self._inner[device.type] = inner_group(self._options, f"{device.type}:{backend}")
+        return self._inner[device.type]
+
+    def _get_backend(self, device: torch.device) -> Any:
+        """Returns what torch asks about the backend of a device: this group, where it moves the tensors itself."""
+        # While torch makes the group, it asks whether a device's backend can split: this group cannot.
+        is_made = self in c10d._world.pg_backend_config
+        return self.inner(device)._get_backend(device) if is_made and device.type != "cpu" else self
+
+    def get_backend(self, device: torch.device) -> Any:
+        """Returns what `torch.distributed.get_backend_impl` returns."""
+        return self._get_backend(device)
+
+    @property
+    def made(self) -> list[Any]:
+        """The backends that exist: that of the CPU, and those of devices that have had a call."""
+        devices = (device for device in self._device_types if device.type in {"cpu", *self._inner})
+        return [self._get_backend(device) for device in devices]
+
+    supports_splitting = supports_coalescing = supports_time_estimate = supports_shrinking = False
+    supports_reconfigure = supports_window = False
+
+    def supports_tensor_alloc(self, device: torch.device) -> bool:
+        """Returns False: tensors are allocated by torch."""
+        return False
+
+    def _start_coalescing(self, device: torch.device) -> None:
+        group = self.inner(device)
+        group._start_coalescing(device)
+        self._coalesced = group
+
+    def _end_coalescing(self, device: torch.device) -> Work:
+        return self._coalesced._end_coalescing(device)  # PyTorch 2.14 also aborts groups in such a region
+
+    # --- timeouts
+
+    @property
+    def timeout(self) -> datetime.timedelta:
+        """The timeout of the group's calls."""
+        return self._timeout
+
+    @property
+    def options(self) -> Backend.Options:
+        """The timeout, as torch asks backends for it."""
+        return Backend.Options("rankmesh", self._timeout)
+
+    def _set_default_timeout(self, timeout: datetime.timedelta) -> None:
+        self._timeout = self._options.timeout = timeout  # the options are those of groups that are made later
+        self._on = self._communicator().within(timeout)
+        for inner in self._inner.values():
+            inner.set_timeout(timeout)
+
+    set_timeout = _set_default_timeout
+
+    def _timeout_of(self, timeout: datetime.timedelta) -> datetime.timedelta:
+        return self._timeout if timeout == UNSET else timeout
+
+    def _with_timeout(self, timeout: datetime.timedelta) -> Communicator:
+        on = self._communicator()
+        if timeout in (UNSET, self._timeout):
+            return on
+        if timeout not in self._within:
+            self._within[timeout] = on.within(timeout)
+        return self._within[timeout]
+
+    # --- the end
+
+    def _communicator(self) -> Communicator:
+        if self._on is None:
+            raise UsageError("this process group was destroyed; its calls are over")
+        return self._on
+
+    def get_group_store(self) -> Store:
+        """Returns torch's store of this group."""
+        self._communicator()
+        store: Store = self._options.store
+        return store
+
+    def shutdown(self) -> None:
+        """Ends the group after its started operations; called by destroy_process_group."""
+        with self._turn:
+            self._turn.finish_dropped(wait=self._on is not None)
+            self._end(aborted=False)
+
+    def abort(self) -> None:
+        """Ends the group now: waits neither for its operations nor for its peers, who raise PeerLost."""
+        self._end(aborted=True)
+
+    def _end(self, *, aborted: bool) -> None:
+        for inner in self._inner.values():
+            destroy(inner)
+        self._inner.clear()
+        on, self._on = self._on, None
+        self._options = None  # whose store rank 0 may serve until then
+        self._within.clear()
+        if on is not None and self._owns_engine:
+            self.engine.close(aborted=aborted)

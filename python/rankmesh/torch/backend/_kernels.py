@@ -1,0 +1,207 @@
+"""Our groups behind torch's dispatcher, where modes such as CommDebugMode and FakeTensorMode see a call.
+
+torch's kernels of c10d's operators ask a group for its Backend, which before PyTorch 2.14 is a class of C++ alone. So
+kernels of ours take their place: they carry out the calls of our groups, and give those of other groups to torch's.
+Kernels of Python are slower: those of `c10d` come with the first call that something watches.
+"""
+
+from __future__ import annotations
+
+import threading
+import warnings
+import weakref
+from collections.abc import Callable, Iterable, Sequence
+from datetime import timedelta
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch._C import _distributed_c10d as of_torch
+from torch._C._distributed_c10d import Work
+
+from rankmesh.torch.backend._base import Base
+from rankmesh.torch.backend._inner import method
+
+OPERATORS: dict[str, tuple[str, Any]] = {
+    "allreduce_": ("allreduce", of_torch.AllreduceOptions),
+    "allreduce_coalesced_": ("allreduce_coalesced", of_torch.AllreduceCoalescedOptions),
+    "reduce_": ("reduce", of_torch.ReduceOptions),
+    "broadcast_": ("broadcast", of_torch.BroadcastOptions),
+    "allgather_": ("allgather", of_torch.AllgatherOptions),
+    "allgather_coalesced_": ("allgather_coalesced", of_torch.AllgatherOptions),
+    "_allgather_base_": ("all_gather_single", of_torch.AllgatherOptions),
+    "allgather_into_tensor_coalesced_": ("all_gather_single_coalesced", of_torch.AllgatherOptions),
+    "gather_": ("gather", of_torch.GatherOptions),
+    "scatter_": ("scatter", of_torch.ScatterOptions),
+    "reduce_scatter_": ("reduce_scatter", of_torch.ReduceScatterOptions),
+    "_reduce_scatter_base_": ("reduce_scatter_single", of_torch.ReduceScatterOptions),
+    "reduce_scatter_tensor_coalesced_": ("reduce_scatter_single_coalesced", of_torch.ReduceScatterOptions),
+    "alltoall_base_": ("all_to_all_single", of_torch.AllToAllOptions),
+    "alltoall_": ("alltoall", of_torch.AllToAllOptions),
+    "barrier": ("barrier", of_torch.BarrierOptions),
+    "send": ("send", None),
+    "recv_": ("recv", None),
+    "recv_any_source_": ("recv_anysource", None),
+}
+"""Operators of `c10d`: the methods of a group that they call, and the options of these."""
+
+_FIELDS = {"async_op": "asyncOp", "timeout": "timeout", "reduce_op": "reduceOp", "root_rank": "rootRank"}
+_PLAIN = {torch.Tensor, torch.nn.Parameter}
+
+_libraries: dict[str, torch.library.Library] = {}  # kernels end with their library
+_groups: weakref.WeakKeyDictionary[dist.ProcessGroup, weakref.ref[Base]] = weakref.WeakKeyDictionary()  # of twins
+_last = threading.local()
+
+
+def is_watched(tensors: Iterable[torch.Tensor]) -> bool:
+    """Returns True if a call must pass torch's dispatcher: a mode, the profiler or a class of tensors waits there."""
+    return (
+        torch._C._len_torch_dispatch_stack() > 0
+        or torch._C._autograd._profiler_enabled()
+        or of_torch._allow_inflight_collective_as_graph_input()
+        or any(type(each) not in _PLAIN or each.is_meta for each in tensors)
+    )
+
+
+def dispatch(group: Base, name: str, arguments: tuple[Any, ...], options: dict[str, Any]) -> Work | None:
+    """Carries out a call of a group through torch's dispatcher."""
+    _last.work = None
+    work: Work | None = method(_twin(group), name)(*arguments, **options)
+    return _last.work or work  # our own Work, of which C++ can only wait for the end
+
+
+def _twin(group: Base) -> dist.ProcessGroup:
+    """Returns a group of torch's own class in the place of ours, whose methods C++ would call instead of operators."""
+    if group.twin is None:
+        if "c10d" not in _libraries:
+            _put("c10d", dict.fromkeys(OPERATORS, _of_c10d), ("CPU", "SparseCPU"))
+        group.twin = dist.ProcessGroup(group.rank(), group.size())  # type: ignore[call-arg]
+        custom, cpu = dist.ProcessGroup.BackendType.CUSTOM, torch.device("cpu")
+        group.twin._register_backend(cpu, custom, refusing_backend(group.rank(), group.size()))
+        group.twin._set_group_name(group.group_name)
+        _groups[group.twin] = weakref.ref(group)
+    return group.twin
+
+
+def refusing_backend(rank: int, size: int) -> Any:
+    """Returns a Backend whose calls raise."""
+    fake: Any = of_torch.FakeProcessGroup
+    options = fake.Options()
+    options.error_on_collective = True
+    return fake._create_internal(rank, size, options)
+
+
+def _ours(given: Any) -> Base | None:
+    """Returns the group that an operator was given, or its name, if the group is ours."""
+    resolve: Any = of_torch._resolve_process_group if isinstance(given, str) else dist.ProcessGroup.unbox
+    group = resolve(given)
+    if group in _groups:
+        group = _groups[group]()
+    return group if isinstance(group, Base) else None
+
+
+class _Holder(dist.ProcessGroup):
+    """Returns a Work of Python to C++, which keeps the Work only if the method of a group returns it."""
+
+    def __init__(self, work: Work) -> None:
+        super().__init__(0, 1)  # type: ignore[call-arg]
+        self._work = work
+
+    def barrier(self, opts: Any = None) -> Work:  # type: ignore[override]
+        return self._work
+
+
+def _held(work: Work | None) -> Any:
+    """Returns a Work that C++ can keep. None is the Work of a call that has ended."""
+    return of_torch.FakeWork() if work is None else dist.ProcessGroup.barrier(_Holder(work))
+
+
+def _put(library: str, kernels: dict[str, Callable[..., Any]], keys: Sequence[str]) -> None:
+    """Puts kernels in the place of torch's."""
+    made = _libraries[library] = torch.library.Library(library, "IMPL")  # type: ignore[no-untyped-call]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # torch says once that kernels are replaced
+        for name, kernel in kernels.items():
+            for key in keys:
+                if torch._C._dispatch_has_computed_kernel_for_dispatch_key(f"{library}::{name}", key):
+                    operator = getattr(getattr(torch.ops, library), name).default
+                    ours = kernel(operator, torch.library.get_kernel(operator, key))
+                    made.impl(name, ours, key, with_keyset=True)  # type: ignore[no-untyped-call]
+
+
+def _of_c10d(operator: Any, torchs: Any) -> Callable[..., Any]:
+    """Returns the kernel of an operator of `c10d`."""
+    name, kind = OPERATORS[operator._schema.name.partition("::")[2]]
+    named = [each.name for each in operator._schema.arguments]
+    defaults = {each.name: each.default_value for each in operator._schema.arguments if each.has_default_value()}
+    at, has_tensors = named.index("process_group"), len(operator._schema.returns) > 1
+    own = {"src", "dst", "tag", "output_split_sizes", "input_split_sizes"}
+
+    def kernel(keys: Any, *given: Any) -> Any:
+        group = _ours(given[at])
+        if group is None:
+            return torchs.call_boxed(keys, *given)
+        values = defaults | dict(zip(named, given, strict=False))
+        arguments = list(given[:at]) if name != "barrier" else []
+        arguments += [value for each, value in values.items() if each in own]
+        if kind is not None:
+            arguments.append(_options(kind, values))
+        _last.work = work = group.run(getattr(type(group), name).__wrapped__, tuple(arguments))
+        held = _held(work).boxed()
+        return (given[0], held) if has_tensors else held
+
+    return kernel
+
+
+def _options(kind: Any, values: dict[str, Any]) -> Any:
+    """Returns c10d's options with the values of an operator's arguments."""
+    options = kind()
+    for each, field in _FIELDS.items():
+        if each in values:
+            value = values[each]
+            if each == "timeout":
+                value = timedelta(milliseconds=value)
+            elif each == "reduce_op":
+                value = dist.ReduceOp(dist.ReduceOp.RedOpType(value.op()))
+            setattr(options, field, value)
+    return options
+
+
+# --- functional collectives whose kernels of torch ask for a Backend
+
+
+def install() -> None:
+    """Puts the kernels of functional collectives in place, once."""
+    if "_c10d_functional" not in _libraries:
+        kernels = {"all_gather_into_tensor_out": _all_gather_into_tensor_out, "batch_p2p_ops": _batch_p2p_ops}
+        _put("_c10d_functional", kernels, ("CPU", "CUDA", "XPU", "PrivateUse1"))
+
+
+def _all_gather_into_tensor_out(operator: Any, torchs: Any) -> Callable[..., Any]:
+    def kernel(keys: Any, input: torch.Tensor, group_size: int, group_name: Any, *, out: torch.Tensor) -> torch.Tensor:
+        group: Any = _ours(group_name)
+        if group is None:
+            whole: torch.Tensor = torchs.call_boxed(keys, input, group_size, group_name, out=out)
+            return whole
+        of_torch._register_work(out, _held(group.all_gather_single(out, input, of_torch.AllgatherOptions())))
+        return out
+
+    return kernel
+
+
+def _batch_p2p_ops(operator: Any, torchs: Any) -> Callable[..., Any]:
+    def kernel(keys: Any, names: list[str], peers: list[int], tags: list[int], tensors: Any, group_name: Any) -> Any:
+        group = _ours(group_name)
+        if group is None:
+            return torchs.call_boxed(keys, names, peers, tags, tensors, group_name)
+        batch = [
+            dist.P2POp(getattr(dist, name), tensor, group=group, tag=tag, group_peer=peer)
+            for name, tensor, tag, peer in zip(names, tensors, tags, peers, strict=True)
+        ]
+        works = dist.batch_isend_irecv(batch)
+        results = [each.new_empty(0) if name == "isend" else each for name, each in zip(names, tensors, strict=True)]
+        for i, result in enumerate(results):
+            of_torch._register_work(result, _held(works[min(i, len(works) - 1)]))  # one Work may be of all
+        return results
+
+    return kernel
