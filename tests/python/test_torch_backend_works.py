@@ -16,6 +16,7 @@ import rankmesh
 torch = pytest.importorskip("torch")
 import torch.distributed as dist  # noqa: E402
 import torch_ranks  # noqa: E402
+from rankmesh.torch.backend import _waiting  # noqa: E402
 
 if not dist.is_available() or not dist.is_gloo_available():
     pytest.skip("this torch has no Gloo", allow_module_level=True)
@@ -171,9 +172,9 @@ def test_groups_of_the_same_ranks_do_not_meet(tmp_path: Path) -> None:
 # --- failures and ends
 
 
-def begin(rank: int, size: int, store: str, seconds: float = 60) -> None:
+def begin(rank: int, size: int, store: str, seconds: float = 60, backend: str = "rankmesh") -> None:
     timeout = datetime.timedelta(seconds=seconds)
-    dist.init_process_group("rankmesh", store=dist.FileStore(store, size), rank=rank, world_size=size, timeout=timeout)
+    dist.init_process_group(backend, store=dist.FileStore(store, size), rank=rank, world_size=size, timeout=timeout)
 
 
 def missing(call: Callable[[], Any]) -> tuple[list[int], str]:
@@ -199,14 +200,80 @@ def check_timeout(rank: int, size: int, folder: str, how: str) -> Any:
     elif how == "call":
         found = missing(lambda: dist.group.WORLD.allreduce(x, timeout=SECOND).wait())
     elif how == "wait":
-        work = dist.all_reduce(x, async_op=True)
-        found = missing(lambda: work.wait(SECOND))
+        work = dist.group.WORLD.allreduce(x, timeout=SECOND)
+        found = missing(lambda: work.wait(30 * SECOND))
         assert missing(work.wait) == found
         assert isinstance(work.exception(), rankmesh.Timeout)
     else:
         found = missing(lambda: dist.all_reduce(x))
     Path(folder, "over").touch()
     return found
+
+
+def check_short_waits(rank: int, size: int, folder: str, backend: str) -> list[str]:
+    begin(rank, size, f"{folder}/world", backend=backend)
+    x, y = torch.ones(2), torch.ones(2)
+    texts = []
+    if rank == 0:
+        works = [dist.all_reduce(x, async_op=True), dist.irecv(y, 1)]
+        for work in works[: 1 if backend == "rankmesh+gloo" else 2]:  # Gloo closes the connection of the message
+            for timeout in (SECOND / 50, 0.02, -SECOND):
+                with pytest.raises(rankmesh.Timeout) as error:
+                    work.wait(timeout)
+                assert (error.value.arrived, error.value.missing) == ([], [])
+                assert isinstance(error.value, dist.DistBackendError)
+                assert not work.is_completed()
+                texts.append(str(error.value))
+        Path(folder, "waited").touch()
+        for work in works:
+            assert work.wait()
+        assert works[0].wait(SECOND)
+    else:
+        while not Path(folder, "waited").exists():
+            time.sleep(0.01)
+        dist.all_reduce(x)
+        time.sleep(3 * _waiting.LOOK)  # in which rank 0 looks several times whether this process lives
+        dist.send(torch.full((2,), 5.0), 0)
+    dist.barrier()
+    assert x.tolist() == [2.0, 2.0]
+    assert y.tolist() == ([5.0, 5.0] if rank == 0 else [1.0, 1.0])
+    return texts
+
+
+@pytest.mark.parametrize("backend", ["rankmesh", "rankmesh+gloo"])
+def test_a_wait_that_expires_leaves_its_call_pending(backend: str, tmp_path: Path) -> None:
+    texts, _ = torch_ranks.ranks(2, check_short_waits, tmp_path, str(tmp_path), backend, initialised=False)
+    calls = {
+        "rankmesh": ["all_reduce on 'world' of mesh world=2", "recv on 'world' of mesh world=2"],
+        "rankmesh+gloo": ["allreduce of 2 float32 by sum on gloo"],
+    }[backend]
+    ends = ["0.02", "0.02", "-1"]
+    assert texts == [
+        f"{call} has not completed in the {end} s of wait(); the call goes on, so call wait() again"
+        for call in calls
+        for end in ends
+    ]
+
+
+def check_no_time(rank: int, size: int, folder: str, backend: str, seconds: float) -> Any:
+    begin(rank, size, f"{folder}/world", backend=backend)
+    dist.barrier()
+    if rank == 0:
+        found = missing(lambda: dist.group.WORLD.monitored_barrier(datetime.timedelta(seconds=seconds)))
+        Path(folder, "over").touch()
+        return found
+    while not Path(folder, "over").exists():
+        time.sleep(0.01)
+    return None
+
+
+@pytest.mark.parametrize("backend", ["rankmesh", "rankmesh+gloo"])
+@pytest.mark.parametrize("seconds", [0, -1])
+def test_a_monitored_barrier_without_time_names_who_is_not_there(backend: str, seconds: float, tmp_path: Path) -> None:
+    arguments = str(tmp_path), backend, seconds
+    (found, text), _ = torch_ranks.ranks(2, check_no_time, tmp_path, *arguments, initialised=False)
+    assert found == [1]
+    assert "the timeout of 1 ms expired on rank 0 in monitored_barrier" in text
 
 
 @pytest.mark.parametrize("how", ["sync", "future", "call", "wait"])

@@ -14,10 +14,10 @@ from torch._C._distributed_c10d import Backend, Store, Work
 from torch.distributed import distributed_c10d as c10d
 
 from rankmesh._engine import Communicator
-from rankmesh._errors import UsageError
 from rankmesh.torch.backend._engine import Engine
+from rankmesh.torch.backend._errors import UsageError
 from rankmesh.torch.backend._inner import destroy, inner_group
-from rankmesh.torch.backend._work import UNSET, Turn
+from rankmesh.torch.backend._work import UNSET, Turn, seconds_of
 
 Call = Callable[..., Any]
 
@@ -139,8 +139,9 @@ class Base(dist.ProcessGroup):
         return Backend.Options("rankmesh", self._timeout)
 
     def _set_default_timeout(self, timeout: datetime.timedelta) -> None:
+        with self._turn:
+            self._on = self._communicator().within(seconds_of(timeout))
         self._timeout = self._options.timeout = timeout  # the options are those of groups that are made later
-        self._on = self._communicator().within(timeout)
         for inner in self._inner.values():
             inner.set_timeout(timeout)
 

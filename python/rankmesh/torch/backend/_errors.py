@@ -19,10 +19,18 @@ class Timeout(rankmesh._errors.Timeout, dist.DistBackendError):
     """The timeout of a call of a process group expired."""
 
 
-for _error in (Disagreement, PeerLost, Timeout):
+class UsageError(rankmesh._errors.UsageError, RuntimeError):
+    """The arguments of a call are wrong; torch's own backends raise RuntimeError then."""
+
+
+class NotTaken(UsageError, NotImplementedError):
+    """A list is empty, or a tensor has a layout that no backend takes; torch raises NotImplementedError then."""
+
+
+for _error in (Disagreement, NotTaken, PeerLost, Timeout, UsageError):
     _error.__module__ = "rankmesh.torch.backend"  # a traceback shows where a program finds it
 
-ENGINE_ERRORS = (rankmesh._errors.Disagreement, rankmesh._errors.PeerLost, rankmesh._errors.Timeout)
+ENGINE_ERRORS = tuple(getattr(rankmesh._errors, name) for name in ("Disagreement", "PeerLost", "Timeout", "UsageError"))
 
 
 def of_backend(error: Exception, ending: str) -> Exception:
@@ -34,4 +42,6 @@ def of_backend(error: Exception, ending: str) -> Exception:
         return PeerLost(text, error.ranks)
     if isinstance(error, rankmesh._errors.Disagreement):
         return Disagreement(text, error.ranks)
+    if isinstance(error, rankmesh._errors.UsageError) and not isinstance(error, UsageError):
+        return UsageError(text)
     return error

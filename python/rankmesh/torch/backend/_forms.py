@@ -8,8 +8,10 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
+from torch._C._distributed_c10d import AllreduceCoalescedOptions, AllreduceOptions
 
-from rankmesh._errors import UsageError
+from rankmesh._errors import UsageTypeError
+from rankmesh.torch.backend._errors import NotTaken, UsageError
 
 Tensors = Sequence[torch.Tensor]
 
@@ -24,20 +26,24 @@ REDUCTIONS = {
     dist.ReduceOp.BXOR: "bit_xor",
 }
 
+_IN_PLACE: dict[str, Any] = {
+    "rootRank": int,
+    "reduceOp": dist.ReduceOp | dist.ReduceOp.RedOpType,
+    "timeout": datetime.timedelta | float,
+}
+"""What may stand in the place of options that have it: the first of these."""
+
 
 def options_of(kind: type, given: Any, **named: Any) -> Any:
     """Returns c10d's options of this kind; `given` are options, an operation, a root or a timeout."""
-    if isinstance(given, kind):
+    if isinstance(given, kind) or (kind is AllreduceCoalescedOptions and isinstance(given, AllreduceOptions)):
         return given
-    if given is not None and hasattr(given, "asyncOp"):  # those of all_reduce for all_reduce_coalesced
-        return given
-    if isinstance(given, dist.ReduceOp | dist.ReduceOp.RedOpType):
-        named["reduceOp"] = given
-    elif isinstance(given, datetime.timedelta):
-        named["timeout"] = given
-    elif given is not None:
-        named["rootRank"] = given
     options = kind()
+    if given is not None:
+        name = next(name for name in _IN_PLACE if hasattr(options, name))
+        if not isinstance(given, _IN_PLACE[name]):
+            raise UsageTypeError(f"a call was given {given!r}; pass {kind.__name__}, or the {name}")
+        named[name] = whole(given, name) if name == "rootRank" else given
     for name, value in named.items():
         if value is not None:
             setattr(options, name, value)
@@ -55,31 +61,49 @@ def reduction_of(options: Any) -> str:
     return name
 
 
+def whole(number: int, what: str) -> int:
+    """Returns a number if torch takes it: it keeps roots, ranks and tags in 32 bits."""
+    if not -(2**31) <= number < 2**31:
+        raise UsageTypeError(f"the {what} is {number}; it must be at most {2**31 - 1}")
+    return number
+
+
 def only(tensors: torch.Tensor | Tensors, what: str) -> torch.Tensor:
     """Returns the tensor of a list of one tensor."""
-    if isinstance(tensors, torch.Tensor):
-        return tensors
-    if len(tensors) != 1:
-        raise UsageError(f"{what} was given {len(tensors)} tensors; pass one, because a process is one rank")
-    return tensors[0]
+    listed = [tensors] if isinstance(tensors, torch.Tensor) else several(tensors, what)
+    if len(listed) != 1:
+        raise UsageError(f"{what} was given {len(listed)} tensors; pass one, because a process is one rank")
+    return listed[0]
 
 
 def several(tensors: Tensors, what: str) -> Tensors:
     """Returns a list of one or more tensors."""
-    if not tensors:
-        raise UsageError(f"{what} was given an empty list; pass one tensor or more")
+    if len(tensors) == 0:
+        raise NotTaken(f"{what} was given an empty list; pass one tensor or more")
+    for each in tensors:
+        if not isinstance(each, torch.Tensor):
+            raise UsageTypeError(f"{what} was given {each!r}; pass a tensor")
     return tensors
 
 
-def one_each(tensors: torch.Tensor | Tensors | Sequence[Tensors], like: torch.Tensor, size: int, what: str) -> Tensors:
-    """Returns a list with one tensor for each rank, each of as many elements as `like`, and of its type."""
+def one_each(
+    tensors: torch.Tensor | Tensors | Sequence[Tensors],
+    like: torch.Tensor,
+    size: int,
+    what: str,
+    own: int | None = None,
+) -> Tensors:
+    """Returns a list with one tensor for each rank, each of as many elements as `like`, and of its type.
+
+    With `own`, a rank, only that rank's tensor has as many elements.
+    """
     listed: Any = only(tensors, what) if isinstance(tensors, torch.Tensor) else tensors
     if len(listed) == 1 and not isinstance(listed[0], torch.Tensor):
         listed = listed[0]
     if len(listed) != size:
         raise UsageError(f"{what} was given a list of {len(listed)} tensors; pass {size}, one for each rank")
-    for rank, each in enumerate(listed):
-        if each.numel() != like.numel() or each.dtype != like.dtype:
+    for rank, each in enumerate(several(listed, what)):
+        if (each.numel() != like.numel() and own in (None, rank)) or each.dtype != like.dtype:
             raise UsageError(
                 f"{what} was given {each.numel()} elements of {each.dtype} for rank {rank}, but {like.numel()} of "
                 f"{like.dtype} for this rank; pass tensors of one size and type"

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 import torch
 
-from rankmesh._errors import UsageError
+from rankmesh.torch.backend._errors import NotTaken, UsageError
 
 After = Callable[[], None]
 
@@ -20,7 +20,9 @@ def memory(tensor: torch.Tensor, copies: list[After] | None = None) -> torch.Ten
     """
     tensor = tensor.data  # autograd does not count the write, as with torch's own backends
     if tensor.layout is not torch.strided:
-        raise UsageError(f"the backend 'rankmesh' was given a tensor of layout {tensor.layout}; pass x.to_dense()")
+        raise NotTaken(f"the backend 'rankmesh' was given a tensor of layout {tensor.layout}; pass x.to_dense()")
+    if tensor.is_quantized:
+        raise NotTaken("the backend 'rankmesh' was given a quantized tensor; pass x.int_repr(), or x.dequantize()")
     if tensor.dtype in _BYTES:
         tensor = tensor.view(torch.uint8)
     plain = not tensor.is_conj() and not tensor.is_neg()
@@ -41,6 +43,21 @@ def reduced(tensor: torch.Tensor, copies: list[After] | None = None) -> torch.Te
 
 def _copy(to: torch.Tensor, copy: torch.Tensor) -> None:
     to.data.copy_(copy)
+
+
+def apart(given: torch.Tensor, into: torch.Tensor | None, rank: int = -1) -> tuple[torch.Tensor, torch.Tensor | None]:
+    """Returns the memory of an input and of an output; the input is copied if it shares memory with the output.
+
+    With `rank`, not if the smaller of the two is the part of that rank in the larger one.
+    """
+    if into is None:
+        return given, into
+    offset = given.data_ptr() - into.data_ptr()
+    if -given.nbytes < offset < into.nbytes:
+        part = rank * given.nbytes if given.nbytes < into.nbytes else -rank * into.nbytes
+        if given.nbytes == into.nbytes or offset != part:
+            return given.clone(), into
+    return given, into
 
 
 def joined(tensors: Sequence[torch.Tensor], copies: list[After] | None = None) -> torch.Tensor:

@@ -26,15 +26,15 @@ from torch._C._distributed_c10d import (
 )
 
 from rankmesh._engine import Pending
-from rankmesh._errors import UsageError
 from rankmesh.torch.backend._base import Base, Call
 from rankmesh.torch.backend._calls import called, tensors_of
-from rankmesh.torch.backend._forms import Tensors, one_each, only, options_of, reduction_of, row_counts, several
+from rankmesh.torch.backend._errors import UsageError
+from rankmesh.torch.backend._forms import Tensors, one_each, only, options_of, reduction_of, row_counts, several, whole
 from rankmesh.torch.backend._inner import method
 from rankmesh.torch.backend._kernels import dispatch, is_watched
-from rankmesh.torch.backend._memory import After, joined, memory, place_for, reduced
+from rankmesh.torch.backend._memory import After, apart, joined, memory, place_for, reduced
 from rankmesh.torch.backend._sparse import Sparse
-from rankmesh.torch.backend._work import ANY_SOURCE, UNSET, Started
+from rankmesh.torch.backend._work import ANY_SOURCE, LEAST_TIMEOUT, UNSET, Started, seconds_of
 
 _Call = tuple[str, tuple[Any, ...]]
 
@@ -136,9 +136,12 @@ class ProcessGroup(Base):
         if len(outputs) != len(inputs):
             raise UsageError(f"all_gather was given {len(inputs)} tensors and {len(outputs)} output lists; pass equals")
         copies: list[After] = []
-        calls = [
-            ("all_gather", (memory(given), place_for(one_each(into, given, self.size(), "all_gather"), copies)))
+        places = [
+            place_for(one_each(into, given, self.size(), "all_gather"), copies)
             for given, into in zip(inputs, outputs, strict=True)
+        ]
+        calls = [
+            ("all_gather", apart(memory(given), into, self.rank())) for given, into in zip(inputs, places, strict=True)
         ]
         return self._run(opts, calls, [each for into in outputs for each in into], copies)
 
@@ -155,7 +158,8 @@ class ProcessGroup(Base):
     def _all_gather(self, outputs: Tensors, inputs: Tensors, opts: Any) -> Work | None:
         copies: list[After] = []
         calls = [
-            ("all_gather", (memory(given), memory(into, copies))) for into, given in zip(outputs, inputs, strict=True)
+            ("all_gather", apart(memory(given), memory(into, copies), self.rank()))
+            for into, given in zip(outputs, inputs, strict=True)
         ]
         return self._run(opts or AllgatherOptions(), calls, outputs, copies)
 
@@ -168,14 +172,14 @@ class ProcessGroup(Base):
         copies, given = list[After](), only(input_tensors, "gather")
         outputs: Tensors = one_each(output_tensors, given, self.size(), "gather") if output_tensors else []
         into = place_for(outputs, copies) if outputs else None
-        return self._run(opts, [("gather", (memory(given), into, opts.rootRank))], outputs, copies)
+        return self._run(opts, [("gather", (*apart(memory(given), into), opts.rootRank))], outputs, copies)
 
     @called
     def gather_single(self, output: torch.Tensor, input: torch.Tensor, opts: Any = None) -> Work | None:
         """Concatenates every rank's tensor on the root; torch calls it since 2.14."""
         opts, copies = opts or GatherOptions(), list[After]()
         into = memory(output, copies) if self.rank() == opts.rootRank else None
-        return self._run(opts, [("gather", (memory(input), into, opts.rootRank))], [output], copies)
+        return self._run(opts, [("gather", (*apart(memory(input), into), opts.rootRank))], [output], copies)
 
     @called
     def scatter(
@@ -184,18 +188,29 @@ class ProcessGroup(Base):
         """Copies each tensor of the root's list to its rank."""
         opts = options_of(ScatterOptions, opts, timeout=timeout, rootRank=root)
         copies, into = list[After](), only(output_tensors, "scatter")
-        given = memory(joined(one_each(input_tensors, into, self.size(), "scatter"))) if input_tensors else None
-        return self._run(opts, [("scatter", (given, memory(into, copies), opts.rootRank))], [into], copies)
+        buffers: tuple[torch.Tensor | None, torch.Tensor | None] = None, memory(into, copies)
+        if input_tensors:
+            given = memory(joined(one_each(input_tensors, into, self.size(), "scatter")))
+            buffers = apart(given, buffers[1])
+        return self._run(opts, [("scatter", (*buffers, opts.rootRank))], [into], copies)
 
     @called
     def reduce_scatter(
         self, output_tensors: Any, input_tensors: Any, opts: Any = None, timeout: Any = None, *, op: Any = None
     ) -> Work | None:
-        """Reduces a list of tensors; each rank gets its part."""
+        """Reduces a list of tensors; each rank gets its part. Parts of different sizes are one reduce each."""
         opts = options_of(ReduceScatterOptions, opts, reduceOp=op, timeout=timeout)
         into = only(output_tensors, "reduce_scatter")
-        given = joined(one_each(input_tensors, into, self.size(), "reduce_scatter"))
-        return self._reduce_scatter([into], [given], opts)
+        parts = one_each(input_tensors, into, self.size(), "reduce_scatter", own=self.rank())
+        if len({each.numel() for each in parts}) == 1:
+            return self._reduce_scatter([into], [joined(parts)], opts)
+        copies, by, own = list[After](), reduction_of(opts), self.rank()
+        place = reduced(into, copies)
+        calls = [
+            ("reduce", (apart(reduced(part), place)[0], place if rank == own else None, by, rank))
+            for rank, part in enumerate(parts)
+        ]
+        return self._run(opts, calls, [into], copies)
 
     @called
     def reduce_scatter_single(self, output: torch.Tensor, input: torch.Tensor, opts: Any = None) -> Work | None:
@@ -210,7 +225,7 @@ class ProcessGroup(Base):
     def _reduce_scatter(self, outputs: Tensors, inputs: Tensors, opts: Any) -> Work | None:
         opts, copies = opts or ReduceScatterOptions(), list[After]()
         calls = [
-            ("reduce_scatter", (reduced(given), reduced(into, copies), reduction_of(opts)))
+            ("reduce_scatter", (*apart(reduced(given), reduced(into, copies), self.rank()), reduction_of(opts)))
             for into, given in zip(outputs, inputs, strict=True)
         ]
         return self._run(opts, calls, outputs, copies)
@@ -228,7 +243,7 @@ class ProcessGroup(Base):
     ) -> Work | None:
         """Sends part i of the input to rank i; the split sizes count rows."""
         opts, copies = options_of(AllToAllOptions, opts, timeout=timeout), list[After]()
-        given, into = memory(input), memory(output, copies)
+        given, into = apart(memory(input), memory(output, copies))
         counts = [
             row_counts(tensor, splits, self.size())
             for tensor, splits in ((input, input_split_sizes), (output, output_split_sizes))
@@ -245,9 +260,9 @@ class ProcessGroup(Base):
         """Sends tensor i of the input to rank i."""
         opts, copies = options_of(AllToAllOptions, opts, timeout=timeout), list[After]()
         for listed in (output_tensors, input_tensors):
-            if len(listed) != self.size():
+            if len(several(listed, "alltoall")) != self.size():
                 raise UsageError(f"alltoall was given a list of {len(listed)} tensors; pass {self.size()}, one a rank")
-        given, into = memory(joined(input_tensors)), place_for(output_tensors, copies)
+        given, into = apart(memory(joined(input_tensors)), place_for(output_tensors, copies))
         counts = [[each.numel() for each in tensors] for tensors in (input_tensors, output_tensors)]
         return self._run(opts, [("all_to_all_v", (given, counts[0], into, counts[1]))], output_tensors, copies)
 
@@ -259,7 +274,10 @@ class ProcessGroup(Base):
     def monitored_barrier(self, timeout: datetime.timedelta | None = None, wait_all_ranks: bool = False) -> None:
         """Like `barrier`, but a timeout names every rank that is missing, on every engine."""
         with self._turn:
-            self._with_timeout(timeout or UNSET).monitored_barrier()
+            if timeout in (None, UNSET):
+                timeout = self._timeout
+            seconds = max(seconds_of(timeout), LEAST_TIMEOUT)
+            self._with_timeout(datetime.timedelta(seconds=seconds)).monitored_barrier()
 
     # The names before PyTorch 2.13.
     _allgather_base = all_gather_single
@@ -299,15 +317,17 @@ class ProcessGroup(Base):
                     copy()
                 return None
             pending: list[Pending[Any]] = [getattr(on, "start_" + name)(*arguments) for name, arguments in calls]
-        return Started(self._turn, pending, list(result), copies, timeout)
+        return Started(self._turn, pending, list(result), copies, timeout, (calls[0][0], on))
 
     def _message(self, name: str, tensor: torch.Tensor, peer: int, tag: int, copies: list[After] | None) -> Work:
         buffer = memory(tensor, copies)
         with self._turn:
-            arguments = (buffer, tag) if peer == ANY_SOURCE else (buffer, peer, tag)
-            pending = getattr(self._communicator(), "start_" + name)(*arguments)
+            whole(tag, "tag")
+            arguments = (buffer, tag) if peer == ANY_SOURCE else (buffer, whole(peer, "rank"), tag)
+            on = self._communicator()
+            pending = getattr(on, "start_" + name)(*arguments)
         source = self.rank() if copies is None else peer
-        return Started(self._turn, [pending], [tensor], copies or (), self._timeout, source)
+        return Started(self._turn, [pending], [tensor], copies or (), self._timeout, (name, on), source)
 
     def _sparse(self, tensor: torch.Tensor, opts: Any) -> Work | None:
         """all_reduce of a sparse tensor. The ranks exchange the numbers of their elements before it returns."""
@@ -319,4 +339,4 @@ class ProcessGroup(Base):
             on = self._with_timeout(timeout)
             on.all_gather(sparse.shape, sparse.shapes)
             pending = [on.start_all_gather_v(*arguments) for arguments in sparse.calls()]
-        return Started(self._turn, pending, [tensor], [sparse.finish], timeout)
+        return Started(self._turn, pending, [tensor], [sparse.finish], timeout, ("all_reduce", on))

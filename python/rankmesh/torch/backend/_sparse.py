@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from rankmesh._errors import UsageError
+from rankmesh.torch.backend._errors import UsageError
 
 
 class Sparse:

@@ -26,7 +26,7 @@ from rankmesh.torch.backend._engine import Engine
 from rankmesh.torch.backend._inner import inner_group, method
 from rankmesh.torch.backend._process_group import ProcessGroup
 from rankmesh.torch.backend._waiting import LOOK, Waiting
-from rankmesh.torch.backend._work import NO_TIMEOUT
+from rankmesh.torch.backend._work import LEAST_TIMEOUT, NO_TIMEOUT, seconds_of, timed_out
 
 FROM_INPUT = ("all_gather", "allgather", "gather_single")  # calls whose output may have another size on a rank
 GRACE = 2.0  # seconds in which the ranks of a failed call must answer, or they are missing
@@ -73,7 +73,7 @@ class WatchedGroup(ProcessGroup):
         except Exception as error:
             raise self.explained(text(), error) from error
         device = self._device(arguments)
-        number = 0 if device is None or is_message else self.waiting.count()
+        number = 0 if is_message else self.waiting.count()
         if work is not None:
             return _WatchedWork(self, text, work, device, number)
         if device is not None:  # the current stream holds the call
@@ -170,16 +170,24 @@ class _WatchedWork(Work):
         for name in ("is_completed", "is_success", "exception", "result", "source_rank", "_source_rank"):
             setattr(self, name, getattr(work, name))
 
-    def wait(self, timeout: timedelta = NO_TIMEOUT) -> bool:
-        """Waits as the wrapped backend does, but raises PeerLost as soon as a process has died."""
-        until = time.monotonic() + timeout.total_seconds() if timeout > NO_TIMEOUT else math.inf
+    def wait(self, timeout: timedelta | float = NO_TIMEOUT) -> bool:
+        """Waits as the wrapped backend does, but raises PeerLost as soon as a process has died.
+
+        Not for a message on the CPU: where its wait expires, Gloo closes the connection.
+        """
+        seconds = seconds_of(timeout)
+        until = time.monotonic() + seconds if seconds else math.inf
         try:
-            while self._device is None and not self._work.is_completed() and time.monotonic() < until:
+            looks = self._device is None and self._number > 0
+            while looks and not self._work.is_completed():
+                if (left := until - time.monotonic()) <= 0:
+                    raise timed_out(seconds, f"{self._call()} on {self._group.around}")
+                left = max(min(LOOK, left), LEAST_TIMEOUT)  # which torch rounds to ms, and 0 is no timeout
                 with contextlib.suppress(RuntimeError):  # torch's text is 'Operation timed out!'; the operation runs on
-                    self._work.wait(timedelta(seconds=min(LOOK, until - time.monotonic())))
+                    self._work.wait(timedelta(seconds=left))
                     return True
                 self._group.raise_if_broken()
-            done = bool(self._work.wait(timeout) if timeout > NO_TIMEOUT else self._work.wait())
+            done = bool(self._work.wait() if looks else self._work.wait(timedelta(seconds=seconds)))
             self._watch()
             return done
         except (PeerLost, Timeout):

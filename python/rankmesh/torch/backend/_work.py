@@ -5,6 +5,7 @@ from __future__ import annotations
 import collections
 import contextlib
 import datetime
+import math
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -13,12 +14,14 @@ from typing import Any
 import torch
 from torch._C._distributed_c10d import Work
 
-from rankmesh._engine import Pending
+from rankmesh._engine import Communicator, Pending
 from rankmesh.torch.backend._engine import Engine
-from rankmesh.torch.backend._errors import ENGINE_ERRORS
+from rankmesh.torch.backend._errors import ENGINE_ERRORS, Timeout, UsageError
 
 UNSET = datetime.timedelta(milliseconds=-1)  # c10d's kUnsetTimeout
 NO_TIMEOUT = datetime.timedelta(0)  # c10d's kNoTimeout: wait as long as the group's timeout
+LEAST_TIMEOUT = 0.001  # seconds, of an engine
+NO_SOURCE = -1  # the source of what is no message
 ANY_SOURCE = -2  # the source of a message from any rank, until it is known
 SHORTEST, LONGEST = 0.00002, 0.002  # seconds between two looks at a pending operation
 
@@ -29,6 +32,16 @@ def _ended(pending: Sequence[Pending[Any]]) -> bool:
         return all(each.done() for each in pending)
     except Exception:
         return True
+
+
+def seconds_of(timeout: datetime.timedelta | float) -> float:
+    """Returns the seconds of a timeout, which torch also takes as a float."""
+    return timeout if isinstance(timeout, float) else timeout / datetime.timedelta(seconds=1)
+
+
+def timed_out(seconds: float, call: str) -> Timeout:
+    """Returns the error of a `wait` whose timeout has expired before its call has completed."""
+    return Timeout(f"{call} has not completed in the {seconds:g} s of wait(); the call goes on, so call wait() again")
 
 
 class Turn:
@@ -91,10 +104,12 @@ class Started(Work):
         result: list[torch.Tensor],
         after: Sequence[Callable[[], None]],
         timeout: datetime.timedelta,
-        source: int = -1,
+        call: tuple[str, Communicator],
+        source: int = NO_SOURCE,
     ) -> None:
+        """`call` is the first operation and its communicator, for errors."""
         super().__init__()
-        self._turn = turn
+        self._turn, self._call = turn, call
         self._pending, self._result, self._after, self._source = pending, result, after, source
         self._until = time.monotonic() + timeout.total_seconds()
         self._error: BaseException | None = None
@@ -106,16 +121,21 @@ class Started(Work):
         if getattr(self, "_pending", ()):
             self._turn.drop(self._pending, self._after)
 
-    def wait(self, timeout: datetime.timedelta = NO_TIMEOUT) -> bool:
-        """Returns when the operations are complete; raises their error, or Timeout."""
+    def wait(self, timeout: datetime.timedelta | float = NO_TIMEOUT) -> bool:
+        """Returns when the operations are complete; raises their error, or Timeout.
+
+        If this wait's own timeout expires, the operations go on, as with torch's own backends.
+        """
         if not self._complete:
-            until = self._until
-            if timeout > NO_TIMEOUT:
-                until = min(until, time.monotonic() + timeout.total_seconds())
-            if self._turn.many():
-                self._look_until_done(until)
+            seconds = seconds_of(timeout)
+            until = time.monotonic() + seconds if seconds else math.inf
+            if until < self._until or self._turn.many():
+                self._look_until_done(min(until, self._until))
+            if until < self._until and not self.is_completed():
+                name, on = self._call
+                raise timed_out(seconds, f"{name} on {on.label}")
             with self._turn:
-                self._finish(until)
+                self._finish(self._until)
         if self._error is not None:
             raise self._error
         return True
@@ -144,6 +164,8 @@ class Started(Work):
 
     def source_rank(self) -> int:
         """Returns the rank that a message came from."""
+        if self._source == NO_SOURCE:
+            raise UsageError(f"source_rank() was called of {self._call[0]}, which has none; call it of a message")
         return self._source
 
     _source_rank = source_rank
