@@ -34,7 +34,7 @@ struct Arguments : Common {
     std::string engine;
     std::string device;  // "nccl", or "" for buffers of the host
     Bytes bytes = {256 * 1024};
-    double timeout = 60;
+    double timeout = 0;  // 0: not given
     std::optional<std::string> on;         // the cluster, or only its levels if it is measured
     std::optional<std::string> calibrate;  // the file for the measured cluster
 };
@@ -302,8 +302,10 @@ int run_in(World& world, Arguments arguments, Output& output) {
 }
 
 WorldOptions options_of(const Arguments& arguments) {
+    if (arguments.timeout == 0 && std::getenv("RANKMESH_TIMEOUT")) return {.engine = arguments.engine};
+    const auto seconds = std::chrono::duration<double>(arguments.timeout == 0 ? 60 : arguments.timeout);
     return {.engine = arguments.engine,
-            .timeout = std::chrono::nanoseconds(static_cast<std::int64_t>(arguments.timeout * 1e9))};
+            .timeout = std::chrono::duration_cast<std::chrono::nanoseconds>(seconds)};
 }
 
 /// Runs one process of a job. All ranks get the same usage error; only one prints it.
@@ -353,6 +355,8 @@ int run(Arguments arguments, Output& output) {
                                      arguments.device, did_you_mean(arguments.device, {"nccl"})));
     if (arguments.calibrate && !arguments.device.empty())
         throw UsageError("--calibrate measures messages between buffers on the host; remove --device");
+    if (std::getenv("RANKMESH_THREADS") && announced_rank().value_or(Announced{}).value == 0)
+        fmt::print(stderr, "rankmesh: RANKMESH_THREADS has no effect on run, whose mesh gives the threads\n");
     return is_launched(arguments.engine) ? run_launched(arguments, output) : run_threads(arguments, output);
 }
 
@@ -379,8 +383,8 @@ Subcommand run() {
               {"nccl"}},
              {"--bytes", "buffer size for the timings, such as 1MiB; default: 256KiB", &arguments->bytes,
               "SIZE", Option::Range{1, 0x1p40, false}},
-             {"--timeout", "timeout of each call, in seconds; default: 60", &arguments->timeout, "S",
-              Option::Range{0.001, 86400}},
+             {"--timeout", "timeout of each call, in seconds; default: RANKMESH_TIMEOUT, else 60",
+              &arguments->timeout, "S", Option::Range{0.001, 86400}},
              {"--on", "the cluster, to predict the times; --calibrate uses only its levels", &arguments->on,
               "CLUSTER"},
              {"--calibrate",

@@ -63,7 +63,7 @@ def train(training: Training, me: Member, size: int, dies: bool) -> None:
 
 def main() -> None:
     again, size, training = "again" in sys.argv, int(os.environ["WORLD_SIZE"]), Training()
-    me = rankmesh.torch.rejoin("dp=*") if again else rankmesh.torch.init("dp=*", backend="rankmesh")
+    me = rankmesh.torch.rejoin("dp=*") if again else rankmesh.torch.init("dp=*")
     while training.step < STEPS:
         try:
             train(training, me, size, dies=not again and os.environ["RANK"] == "2")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import datetime
 import os
+import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import InitVar, asdict, dataclass, field
 from functools import partial
@@ -197,6 +198,12 @@ class DistributedInterface(Answers):
         if not dist.is_initialized():
             backend = {"cuda": "nccl", "npu": "hccl"}.get(device.type, "gloo")
             dist.init_process_group(backend, timeout=timeout)
+            if dist.get_rank() == 0:
+                warnings.warn(
+                    f"DistributedInterface initialised torch.distributed on '{backend}', as LlamaFactory does; errors "
+                    "of calls name no ranks; call rankmesh.torch.install() and init_process_group() first",
+                    stacklevel=3,
+                )
         said = "llamafactory: " + ", ".join(f"{name}={size}" for name, size in sizes.items())
         with errors_reach_peers(said, timeout):
             place = dist.get_rank(), dist.get_world_size()

@@ -19,8 +19,8 @@ import rankmesh
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 import torch.distributed as dist  # noqa: E402
-from rankmesh import Disagreement, Timeout  # noqa: E402
 from rankmesh.torch import _agree, _restarts, _start  # noqa: E402
+from rankmesh.torch.backend import Disagreement, Timeout  # noqa: E402
 from torch_ranks import Counting, free_port  # noqa: E402
 
 # --- torchrun itself

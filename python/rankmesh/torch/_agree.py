@@ -14,7 +14,7 @@ import torch.distributed as dist
 from torch._C._distributed_c10d import Store
 
 from rankmesh._core import Group
-from rankmesh._errors import Disagreement, EngineFailure, Timeout
+from rankmesh.torch._errors import Disagreement, EngineFailure, Timeout
 
 MOST_CLASSES = 8  # most descriptions in an error
 MOST_WAIT = 60.0  # seconds until rank 0 looks at the result itself, if the rank that decided it died before it rang

@@ -9,6 +9,7 @@ import torch
 import torch.distributed as dist
 from torch.distributed.device_mesh import DeviceMesh
 
+from rankmesh._core import Group
 from rankmesh._errors import UsageError
 
 
@@ -17,6 +18,33 @@ def has_layouts() -> bool:
     from torch.distributed import _mesh_layout
 
     return hasattr(_mesh_layout, "_FlatLayout")
+
+
+def group_of(self: DeviceMesh, mesh_dim: int | str | None = None) -> dist.ProcessGroup:
+    """`DeviceMesh.get_group`, which on a rank outside the mesh raises UsageError instead of an IndexError."""
+    if getattr(self, "_dim_group_names", None) == []:
+        root, rank = self._get_root_mesh(), dist.get_rank()
+        covered = sorted(root._rank_map.tolist() if hasattr(root, "_rank_map") else root.mesh.flatten().tolist())
+        if rank not in covered:
+            raise UsageError(
+                f"rank {rank} is outside the DeviceMesh {sizes_of(root)}, which covers ranks {ranges(covered)} of "
+                f"{dist.get_world_size()}; ask mesh.get_coordinate() first, which is None outside"
+            )
+    return _get_group(self, mesh_dim)
+
+
+_get_group = DeviceMesh.get_group
+
+
+def sizes_of(mesh: DeviceMesh) -> str:
+    """Returns 'dp=2 tp=2'."""
+    names = mesh.mesh_dim_names or [f"dim_{dim}" for dim in range(mesh.ndim)]
+    return " ".join(f"{name}={size}" for name, size in zip(names, mesh.shape, strict=True))
+
+
+def ranges(ranks: Sequence[int]) -> str:
+    """Returns '0..3' for ranks without a gap, else '{0, 2}'."""
+    return f"{ranks[0]}..{ranks[-1]}" if ranks[-1] - ranks[0] == len(ranks) - 1 > 0 else str(Group(ranks))
 
 
 def _layouts() -> Any:
@@ -45,6 +73,7 @@ def device_mesh(
         return DeviceMesh.from_group(list(groups), device_type, mesh=places, mesh_dim_names=names)
     mesh = DeviceMesh(device_type, places, mesh_dim_names=names, _init_backend=False)
     mesh._dim_group_names = []
+    setattr(DeviceMesh, "get_group", group_of)  # noqa: B010 (mypy: it is a method)
     return mesh
 
 

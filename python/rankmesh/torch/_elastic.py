@@ -19,14 +19,14 @@ from torch.distributed import distributed_c10d as c10d
 
 import rankmesh._engine
 from rankmesh._engine import Communicator
-from rankmesh._errors import Disagreement, EngineFailure, PeerLost, UsageError
+from rankmesh._errors import PeerLost, UsageError
 from rankmesh._plan import Declaration
-from rankmesh.torch import _start
+from rankmesh.torch import _start, _variables
 from rankmesh.torch._agree import class_line, classes_of, outside_largest, text_of
+from rankmesh.torch._errors import Disagreement, EngineFailure
 from rankmesh.torch._fit import unfit
 from rankmesh.torch._plan import MeshPlan, read
 from rankmesh.torch._world import Groups, World
-from rankmesh.torch.backend import NAME
 from rankmesh.torch.backend._create import on
 from rankmesh.torch.backend._engine import Engine, own_address
 from rankmesh.torch.backend._process_group import ProcessGroup
@@ -41,7 +41,7 @@ class Settings:
 
     given: Sequence[Declaration]
     backend: str
-    """Of the default group, such as 'cpu:rankmesh,cuda:nccl'."""
+    """Of the default group, such as 'cpu:rankmesh,cuda:rankmesh+nccl'."""
     patience: datetime.timedelta
     """The timeout of the default group."""
     bound: torch.device | None
@@ -73,7 +73,7 @@ def engine_of(world: World, asked: str) -> Engine:
     backend = dist.get_backend()
     raise UsageError(
         f"{asked} was called on the backend '{backend}', whose groups cannot lose or gain a rank; call "
-        f"init(..., backend='{NAME}'), or 'cpu:{NAME},cuda:nccl'"
+        "rankmesh.torch.init without backend="
     )
 
 
@@ -83,7 +83,7 @@ def settings_of(world: World) -> Settings:
     assert isinstance(default, ProcessGroup)
     return Settings(
         given=[plan.given for plan in world.meshes.values()],
-        backend=str(c10d._world.pg_map[default][0]),
+        backend=dist.get_backend_config(),
         patience=default.options._timeout,
         bound=default.bound_device_id,
         groups=world.options,
@@ -148,7 +148,7 @@ def _client(host: str, port: int, timeout: datetime.timedelta) -> Store | None:
 
 def _compare(whole: Communicator, said: str, reached: bool, place: str) -> list[str]:
     """Returns the ranks' hosts; raises unless all passed equal plans and reach the store."""
-    lines = whole.all_gather_object((said, reached, socket.gethostname()))
+    lines = whole.all_gather_object((said, reached, _variables.host_name()))
     if lost := [rank for rank, (_, there, _) in enumerate(lines) if not there]:
         raise EngineFailure(
             f"ranks {text_of(lost)} do not reach torch's new store, which rank 0 serves at {place}; set MASTER_ADDR on "

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import os
-import socket
-import warnings
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -16,12 +13,13 @@ from torch._C._distributed_c10d import Store
 from rankmesh._core import Mesh, duration
 from rankmesh._errors import Error
 from rankmesh._plan import Axes, Declaration, Pick
-from rankmesh.torch import _start
+from rankmesh.torch import _start, _variables
 from rankmesh.torch._agree import Where, note
+from rankmesh.torch._default_backend import default_backend
 from rankmesh.torch._member import Member
 from rankmesh.torch._plan import MeshPlan, read
 from rankmesh.torch._world import Groups, World
-from rankmesh.torch.backend import locate, writes_records
+from rankmesh.torch.backend import locate
 
 
 def init(
@@ -48,8 +46,10 @@ def init(
     Every rank calls it. First the ranks compare their plans. If plans differ, every rank raises Disagreement. If a
     rank does not arrive before the timeout, all others raise Timeout, which names it. Initialises torch.distributed
     unless it is initialised, with `init_method`, `rank`, `world_size` and `store` as in torch. `backend` and
-    `timeout` (seconds) are those of the groups. `host`: also create a host group beside each group that accepts only
-    device tensors. `device` is the device of a DeviceMesh; with an index, torch binds it to this process.
+    `timeout` (seconds) are those of the groups. Without `backend` every call is watched: it is `cpu:rankmesh`, beside
+    an accelerator `cpu:rankmesh,cuda:rankmesh+nccl`; `backend="gloo"` and the like are torch's own. `host`: also create
+    a host group beside each group that accepts only device tensors. `device` is the device of a DeviceMesh; with an
+    index, torch binds it to this process.
     """
     options: dict[str, Any] = {
         "name": name,
@@ -61,7 +61,7 @@ def init(
         "partial": partial,
         "lazy": lazy,
     }
-    of_groups = duration(timeout)
+    of_groups = duration(timeout) or _variables.timeout()
     patience = of_groups or _start.DEFAULT_TIMEOUT
     device = torch.device(device) if device is not None else None
     initialised = dist.is_initialized()
@@ -74,14 +74,17 @@ def init(
         said = " | ".join(sorted(mesh.text for mesh in plans))
     except Error as error:  # the error is compared like a plan: no rank waits for a rank that has raised
         wrong, said = error, f"a wrong plan: {error}"
-    said += (f", on {backend}" if backend else "") + (", beside it on the host" if host else "")
+    backend = backend or (None if initialised else default_backend())
+    said += (f", on {backend}" if backend not in (None, "rankmesh", "cpu:rankmesh") else "") + (
+        ", beside it on the host" if host else ""
+    )
     has_local = any(item.local for mesh in plans for item in mesh.items)
     alone = (dist.get_backend() if initialised else backend) == "fake"  # a world of one rank is this process
     if not alone:
         where: Where = plans[0].where if plans else lambda ranks: ""
         start.part_from_earlier(patience, where)
         if has_local:
-            note(start.store, "hosts", f"{start.rank} {socket.gethostname()}")
+            note(start.store, "hosts", f"{start.rank} {_variables.host_name()}")
         start.agree(said, patience, where)
     if wrong is not None:
         raise wrong
@@ -104,11 +107,6 @@ def init(
         host=host,
     )
     locate(plans[0].where, (plans[0].mesh.text, plans[0].places))
-    if start.rank == 0 and os.environ.get("RANKMESH_RECORD") and not alone and not writes_records():
-        warnings.warn(
-            f"RANKMESH_RECORD is set, but groups of the backend '{dist.get_backend_config()}' write no records; "
-            "initialise with 'cpu:rankmesh'",
-            stacklevel=2,
-        )
+    _variables.tell_unused_by_torch(["RANKMESH_TIMEOUT", "RANKMESH_HOST"])
     world.connect()
     return Member(world, None)

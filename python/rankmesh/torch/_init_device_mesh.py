@@ -14,7 +14,8 @@ from torch.distributed.device_mesh import DeviceMesh
 from torch.utils.weak import WeakTensorKeyDictionary
 
 from rankmesh._errors import UsageError
-from rankmesh.torch._device_mesh import has_layouts
+from rankmesh.torch import _default_backend
+from rankmesh.torch._device_mesh import group_of, has_layouts
 from rankmesh.torch._mesh_groups import MeshText, create, initialise
 
 _everywhere = False
@@ -48,7 +49,8 @@ def _setup_world_group_and_device(self: DeviceMesh) -> Any:
     return _torchs["_setup_world_group_and_device"](self)
 
 
-_ours = {
+_ours: dict[str, Any] = {
+    "get_group": group_of,
     "_init_process_groups": staticmethod(_init_process_groups),
     "_setup_world_group_and_device": _setup_world_group_and_device,
 }
@@ -73,12 +75,12 @@ def _put(call: str) -> None:
 
 
 def install() -> contextlib.AbstractContextManager[object]:
-    """From now on, rankmesh creates every DeviceMesh of this process, until `uninstall`.
+    """From now on, rankmesh creates every DeviceMesh of this process, and watches its calls, until `uninstall`.
 
     That is every mesh of `torch.distributed.init_device_mesh`, `DeviceMesh(...)`, `_flatten` and `_unflatten`, also
-    where a module has imported the name before. Every rank calls it before it makes meshes, before or after
-    `init_process_group`. As a context it ends with the context. A second call does nothing. Raises UsageError for a
-    version of PyTorch whose DeviceMesh is not supported.
+    where a module has imported the name before. `init_process_group` without a backend makes the groups of
+    `rankmesh.torch.init`, so every rank calls install before it. As a context it ends with the context. A second call
+    does nothing. Raises UsageError for a version of PyTorch whose DeviceMesh is not supported.
 
     >>> rankmesh.torch.install()  # doctest: +SKIP
     >>> mesh = torch.distributed.init_device_mesh("cuda", (2, 4), mesh_dim_names=("dp", "tp"))  # doctest: +SKIP
@@ -86,6 +88,7 @@ def install() -> contextlib.AbstractContextManager[object]:
     global _everywhere
     context = contextlib.ExitStack()
     _put("install")
+    _default_backend.put()
     if not _everywhere:
         _everywhere = True
         context.callback(uninstall)
@@ -99,6 +102,7 @@ def uninstall() -> None:
     """
     global _everywhere
     _everywhere = False
+    _default_backend.take_back()
     placed = [vars(DeviceMesh)[name] is function for name, function in _ours.items()]
     if _torchs and not len(_rank_maps) and all(placed):  # others may have replaced our functions; those call ours
         for name, function in _torchs.items():

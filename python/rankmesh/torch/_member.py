@@ -14,6 +14,7 @@ from torch.distributed.device_mesh import DeviceMesh
 from rankmesh._core import Coordinate, Group, Mesh
 from rankmesh._errors import UnknownName, UsageError
 from rankmesh.torch import _device_mesh, _elastic, _groups, _rest
+from rankmesh.torch._errors import errors_of_backend
 from rankmesh.torch._plan import MeshPlan
 from rankmesh.torch._standby import Standby, connect_larger
 from rankmesh.torch._world import Entry, World
@@ -231,6 +232,7 @@ class Member:
 
     # --- other worlds
 
+    @errors_of_backend()
     def survivors(self, grace: float | datetime.timedelta = 1.0) -> Member:
         """Returns the Member of the same plan over the ranks that are left, in their old order.
 
@@ -249,6 +251,7 @@ class Member:
         made = _elastic.connect_survivors(engine.newest, grace, settings)
         return Member(_elastic.swap(made, settings, broken=True), None)
 
+    @errors_of_backend()
     def grow(self, most: int, timeout: float | datetime.timedelta) -> Member:
         """Returns the Member of the same plan over these ranks and up to `most` processes in `rankmesh.torch.rejoin`.
 
@@ -276,6 +279,7 @@ class Member:
         self._world.standby = Standby(self._world, engine, grow, lambda world: Member(world, None))
         return self._world.standby
 
+    @errors_of_backend()
     def reconfigure(self, ranks: Iterable[int]) -> Member:
         """Returns the Member of the same plan over these ranks, in this order. Exactly these ranks call it.
 

@@ -15,7 +15,7 @@ from torch.distributed import distributed_c10d as c10d
 from torch.distributed.device_mesh import DeviceMesh
 
 from rankmesh._core import Group
-from rankmesh.torch import _groups, _start
+from rankmesh.torch import _groups, _start, _variables
 from rankmesh.torch._agree import meet
 from rankmesh.torch._gloo import connecting_until
 from rankmesh.torch._plan import MOST_SHOWN, Options
@@ -95,6 +95,7 @@ def create(
     """
     if not _creates(rank_map, overrides):
         return None
+    _variables.tell_unused_by_torch()
     world = dist.get_world_size()
     default = c10d._get_default_group()
     axes = [layout[dim : dim + 1] for dim in range(len(layout))]

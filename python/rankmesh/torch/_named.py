@@ -12,7 +12,7 @@ import torch.distributed as dist
 from torch.distributed import distributed_c10d as c10d
 
 from rankmesh._core import Group, Partition
-from rankmesh.torch import _groups
+from rankmesh.torch import _groups, _variables
 from rankmesh.torch._start import DEFAULT_TIMEOUT, adopt
 from rankmesh.torch._world import Groups
 
@@ -64,6 +64,7 @@ class NamedGroups:
         compared: bool = True,
     ) -> None:
         start = adopt()
+        _variables.tell_unused_by_torch()
         self._default = dist.get_backend()
         compared = compared and self._default != "fake"  # such a world is this process
         patience = _groups.timeout_of(c10d._get_default_group()) or DEFAULT_TIMEOUT

@@ -8,19 +8,22 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
+from torch.distributed import distributed_c10d as c10d
 
 import rankmesh._engine
 from rankmesh._core import Mesh, duration
 from rankmesh._errors import PeerLost, UsageError
 from rankmesh._plan import Declaration, Pick, declarations
 from rankmesh.torch import _elastic, _start
+from rankmesh.torch._default_backend import default_backend
+from rankmesh.torch._errors import errors_of_backend
 from rankmesh.torch._member import Member
 from rankmesh.torch._plan import Axes
-from rankmesh.torch.backend import NAME
 
 GRACE = 60.0  # seconds that this process waits for ranks that hear of a loss at their next step
 
 
+@errors_of_backend()
 def rejoin(
     *plan: str | Mesh | Mapping[str, int | str] | Declaration,
     name: str = "",
@@ -32,7 +35,7 @@ def rejoin(
     partial: bool = False,
     lazy: bool = False,
     timeout: float | datetime.timedelta | None = None,
-    backend: str = NAME,
+    backend: str | None = None,
     host: bool = False,
     device: str | torch.device | None = None,
 ) -> Member:
@@ -63,7 +66,7 @@ def rejoin(
     device = torch.device(device) if device is not None else None
     settings = _elastic.Settings(
         given=declarations(plan, options),
-        backend=backend,
+        backend=repr(c10d.BackendConfig(dist.Backend(backend or default_backend()))),
         patience=of_groups or _start.DEFAULT_TIMEOUT,
         bound=device,
         groups={

@@ -22,8 +22,8 @@ from typing import Any
 import torch.distributed as dist
 from torch._C._distributed_c10d import Store
 
-from rankmesh._errors import EngineFailure
 from rankmesh.torch._agree import note, read
+from rankmesh.torch._errors import EngineFailure
 
 
 def store_outlives_ranks() -> bool:

@@ -11,7 +11,8 @@ import torch.distributed as dist
 
 import rankmesh._engine
 from rankmesh._errors import PeerLost, Timeout, UsageError
-from rankmesh.torch import _elastic
+from rankmesh.torch import _elastic, _errors
+from rankmesh.torch._errors import errors_of_backend
 from rankmesh.torch._world import World
 from rankmesh.torch.backend._engine import Engine
 
@@ -49,6 +50,7 @@ class Standby:
         """Waits until the thread has ended."""
         self._thread.join()
 
+    @errors_of_backend()
     def ready(self) -> bool:
         """Returns True on all ranks if all have connected the new world. All ranks of the member call it.
 
@@ -67,7 +69,7 @@ class Standby:
             return True
         if self._error is not None:
             raise self._error
-        raise PeerLost("another rank has lost a rank of the standby world; call survivors on all ranks")
+        raise _errors.PeerLost("another rank has lost a rank of the standby world; call survivors on all ranks")
 
     def swap(self) -> Member:
         """Ends the member's groups, and returns the Member of the new world. All its ranks call it at the same step.

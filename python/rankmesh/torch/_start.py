@@ -19,8 +19,10 @@ from torch._C._distributed_c10d import PrefixStore, Store, TCPStore
 from torch.distributed import distributed_c10d as c10d
 from torch.distributed.rendezvous import rendezvous
 
-from rankmesh._errors import Timeout, UsageError
+from rankmesh._errors import UsageError
 from rankmesh.torch._agree import Where, agree, late
+from rankmesh.torch._default_backend import default_backend
+from rankmesh.torch._errors import Timeout
 from rankmesh.torch._gloo import connecting
 from rankmesh.torch._restarts import ask, give_up, given_up, hear, lead, ring, store_outlives_ranks
 
@@ -208,7 +210,7 @@ def initialise(start: Start, backend: str | None, device: torch.device | None, t
     """Initialises torch.distributed on the world that `begin` found."""
     with connecting():
         dist.init_process_group(
-            backend,
+            backend or default_backend(),
             store=start.torch_store,
             rank=start.rank,
             world_size=start.size,

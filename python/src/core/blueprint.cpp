@@ -66,7 +66,7 @@ void bind_blueprint(nb::module_& m) {
     m.def(
         "make_blueprint",
         [](nb::handle plan, int world) {
-            return detail::make_blueprint(plan_of(plan), world, WorldOptions().timeout);
+            return detail::make_blueprint(plan_of(plan), world, std::chrono::minutes(30));
         },
         nb::arg("plan"), nb::arg("world"),
         nb::sig(

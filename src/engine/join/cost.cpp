@@ -18,7 +18,7 @@ JoinCost join_cost(const Plan& plan, int world, int rank) {
         throw UsageError(
             cat("the cost of a join was asked for rank ", rank, "; the world has ranks 0..", world - 1));
     auto mesh_entries = std::vector<MeshEntry>{};
-    for (auto& mesh : detail::make_blueprint(plan, world, WorldOptions{}.timeout)) {
+    for (auto& mesh : detail::make_blueprint(plan, world, std::chrono::minutes(30))) {
         for (const auto& item : mesh.items)
             if (item.local)
                 throw UsageError(

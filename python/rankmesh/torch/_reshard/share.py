@@ -12,8 +12,8 @@ import torch
 import torch.distributed as dist
 from torch.distributed import distributed_c10d as c10d
 
-from rankmesh._errors import Disagreement
 from rankmesh.torch._agree import text_of
+from rankmesh.torch._errors import Disagreement
 from rankmesh.torch._reshard.describe import Layouts, Side
 from rankmesh.torch._reshard.layout import Layout, Window, merged
 

@@ -4,7 +4,7 @@
 backend, and say more when something is wrong.
 
 >>> import rankmesh.torch  # doctest: +SKIP
->>> torch.distributed.init_process_group("cpu:rankmesh,cuda:nccl")  # doctest: +SKIP
+>>> torch.distributed.init_process_group("cpu:rankmesh,cuda:rankmesh+nccl")  # doctest: +SKIP
 """
 
 from __future__ import annotations
@@ -15,31 +15,37 @@ from collections.abc import Callable, Iterable
 import torch.distributed as dist
 
 from rankmesh._core import Mesh, Placement
+from rankmesh.torch._errors import Disagreement, EngineFailure, PeerLost, Timeout
 from rankmesh.torch.backend import _batch
 from rankmesh.torch.backend._create import create, create_around
-from rankmesh.torch.backend._errors import Disagreement, PeerLost, Timeout
 from rankmesh.torch.backend._process_group import ProcessGroup
 
-__all__ = ["Disagreement", "PeerLost", "ProcessGroup", "Timeout", "locate", "register", "writes_records"]
+__all__ = [
+    "Disagreement",
+    "EngineFailure",
+    "PeerLost",
+    "ProcessGroup",
+    "Timeout",
+    "locate",
+    "register",
+]
 
 NAME = "rankmesh"
 
 
 def register() -> None:
-    """Registers the backends with c10d, once."""
-    if NAME in dist.Backend.backend_list:
-        return
-    _batch.install()
-    others = {name: devices for name, devices in dist.Backend.backend_capability.items() if name != "undefined"}
-    dist.Backend.register_backend(NAME, create, extended_api=True, devices=["cpu"])
+    """Registers the backends with c10d that are not registered yet."""
+    torchs, defaults = dist.Backend, dict(dist.Backend.default_device_backend_map)
+    others = {name: devices for name, devices in torchs.backend_capability.items() if not name.startswith(NAME)}
+    if NAME not in torchs.backend_list:
+        _batch.install()
+        torchs.register_backend(NAME, create, extended_api=True, devices=["cpu"])
     for name, devices in others.items():
-        around = functools.partial(create_around, name)
-        dist.Backend.register_backend(f"{NAME}+{name}", around, extended_api=True, devices=devices)
-
-
-def writes_records() -> bool:
-    """Returns True if the default group moves tensors by rankmesh's engines, which write flight records."""
-    return NAME in (entry.rpartition(":")[2] for entry in dist.get_backend_config().split(","))
+        if f"{NAME}+{name}" not in torchs.backend_list and name != torchs.UNDEFINED:
+            around = functools.partial(create_around, name)
+            torchs.register_backend(f"{NAME}+{name}", around, extended_api=True, devices=devices)
+    torchs.default_device_backend_map.clear()  # of devices whose own backend comes later
+    torchs.default_device_backend_map.update(defaults)
 
 
 def locate(

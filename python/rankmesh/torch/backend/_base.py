@@ -14,8 +14,8 @@ from torch._C._distributed_c10d import Backend, Store, Work
 from torch.distributed import distributed_c10d as c10d
 
 from rankmesh._engine import Communicator
+from rankmesh.torch._errors import UsageError
 from rankmesh.torch.backend._engine import Engine
-from rankmesh.torch.backend._errors import UsageError
 from rankmesh.torch.backend._inner import destroy, inner_group
 from rankmesh.torch.backend._work import UNSET, Turn, seconds_of
 

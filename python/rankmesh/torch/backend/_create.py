@@ -9,6 +9,8 @@ from typing import Any
 from torch.distributed import distributed_c10d as c10d
 
 from rankmesh._engine import Communicator
+from rankmesh.torch import _variables
+from rankmesh.torch._errors import errors_of_backend
 from rankmesh.torch.backend import _kernels
 from rankmesh.torch.backend._engine import Engine, start
 from rankmesh.torch.backend._process_group import ProcessGroup
@@ -27,24 +29,31 @@ def on(engine: Engine) -> Iterator[None]:
         _connected.clear()
 
 
+@errors_of_backend()
 def create(options: Any, pg_options: object) -> ProcessGroup:
     """Makes the process group of c10d's options on rankmesh."""
+    _variables.tell_unused("rankmesh", options.group_rank, options.group_size)
     engine, on, owns = _communicator(options, checked=None)
     return ProcessGroup(options, engine, on, owns_engine=owns)
 
 
+@errors_of_backend()
 def create_around(backend: str, options: Any, pg_options: object) -> ProcessGroup:
     """Makes the process group of c10d's options on another backend, with a communicator of rankmesh beside it."""
+    _variables.tell_unused(f"rankmesh+{backend}", options.group_rank, options.group_size)
     engine, on, owns = _communicator(options, checked=False)
     return WatchedGroup(options, engine, on, owns_engine=owns, backend=backend)
 
 
 def _communicator(options: Any, checked: bool | None) -> tuple[Engine, Communicator, bool]:
     """The engine of a group, its communicator, and whether the group owns the engine: others use its parent's."""
+    if options.timeout == c10d.default_pg_timeout:  # the program sets none
+        options.timeout = _variables.timeout() or options.timeout
     _kernels.install()
     ranks, timeout = options.global_ranks_in_group, options.timeout
-    default = c10d.GroupMember.WORLD if ranks else None
-    if isinstance(default, ProcessGroup):
+    default = c10d.GroupMember.WORLD
+    if isinstance(default, ProcessGroup):  # also where it makes the group of another device
+        ranks = ranks or range(options.group_size)
         return default.engine, default.engine.group(ranks, _label(options.group_id), timeout), False
     if _connected:
         engine = _connected.pop()

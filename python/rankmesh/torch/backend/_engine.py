@@ -16,7 +16,7 @@ from torch._C._distributed_c10d import Store
 from rankmesh._core import Mesh
 from rankmesh._engine import Communicator, Member, World
 from rankmesh._errors import UsageError
-from rankmesh.torch.backend._errors import of_backend
+from rankmesh.torch._errors import of_backend
 
 _starts = itertools.count(1)  # of worlds that this process has placed as rank 0
 PORTS = 8  # that rank 0 tries, one after the other, in case another process takes the first
@@ -113,7 +113,7 @@ def _short(name: str) -> str:
 
 def start(store: Store, rank: int, size: int, timeout: datetime.timedelta, checked: bool | None) -> Engine:
     """Starts the engine of RANKMESH_ENGINE, by default Gloo. The ranks find each other over torch's store."""
-    engine = os.environ.get("RANKMESH_ENGINE", "gloo")
+    engine = os.environ.get("RANKMESH_ENGINE") or "gloo"
     if engine == "mpi":
         world = World.from_environment(engine="mpi", timeout=timeout, multithreaded=True, checked=checked)
         return Engine(_checked(world, rank, size))

@@ -11,7 +11,7 @@ import torch.distributed as dist
 from torch._C._distributed_c10d import AllreduceCoalescedOptions, AllreduceOptions
 
 from rankmesh._errors import UsageTypeError
-from rankmesh.torch.backend._errors import NotTaken, UsageError
+from rankmesh.torch._errors import NotTaken, UsageError
 
 Tensors = Sequence[torch.Tensor]
 

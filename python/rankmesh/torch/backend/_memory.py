@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 import torch
 
-from rankmesh.torch.backend._errors import NotTaken, UsageError
+from rankmesh.torch._errors import NotTaken, UsageError
 
 After = Callable[[], None]
 

@@ -26,9 +26,9 @@ from torch._C._distributed_c10d import (
 )
 
 from rankmesh._engine import Pending
+from rankmesh.torch._errors import UsageError
 from rankmesh.torch.backend._base import Base, Call
 from rankmesh.torch.backend._calls import called, tensors_of
-from rankmesh.torch.backend._errors import UsageError
 from rankmesh.torch.backend._forms import Tensors, one_each, only, options_of, reduction_of, row_counts, several, whole
 from rankmesh.torch.backend._inner import method
 from rankmesh.torch.backend._kernels import dispatch, is_watched

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from rankmesh.torch.backend._errors import UsageError
+from rankmesh.torch._errors import UsageError
 
 
 class Sparse:

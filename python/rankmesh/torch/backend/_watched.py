@@ -6,7 +6,6 @@ import contextlib
 import functools
 import hashlib
 import math
-import os
 import re
 import time
 from collections.abc import Callable, Iterable
@@ -19,6 +18,7 @@ from torch._C._distributed_c10d import Work
 
 from rankmesh._engine import Communicator
 from rankmesh._errors import Disagreement, PeerLost, Timeout
+from rankmesh.torch import _variables
 from rankmesh.torch._agree import class_line, classes_of, outside_largest
 from rankmesh.torch.backend._base import Call
 from rankmesh.torch.backend._calls import tensors_of
@@ -39,7 +39,7 @@ class WatchedGroup(ProcessGroup):
     def __init__(self, options: Any, engine: Engine, on: Communicator, *, owns_engine: bool, backend: str) -> None:
         super().__init__(options, engine, on, owns_engine=owns_engine)
         self.wrapped = self._inner[""] = inner_group(options, backend)
-        self._checked, self.around = os.environ.get("RANKMESH_CHECK") == "1", backend
+        self._checked, self.around = _variables.is_checked(), backend
         self.backend = f"rankmesh+{backend}"
         self.waiting = Waiting()
 

@@ -15,8 +15,8 @@ import torch
 from torch._C._distributed_c10d import Work
 
 from rankmesh._engine import Communicator, Pending
+from rankmesh.torch._errors import ENGINE_ERRORS, Timeout, UsageError
 from rankmesh.torch.backend._engine import Engine
-from rankmesh.torch.backend._errors import ENGINE_ERRORS, Timeout, UsageError
 
 UNSET = datetime.timedelta(milliseconds=-1)  # c10d's kUnsetTimeout
 NO_TIMEOUT = datetime.timedelta(0)  # c10d's kNoTimeout: wait as long as the group's timeout

@@ -1,0 +1,134 @@
+"""Every variable of docs/environment.md in every face: it has an effect, or one line says that it has none.
+
+Nonsense tells which: a variable that has an effect refuses it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import subprocess
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import rankmesh
+from test_documents import ROOT
+
+COMMAND = os.environ.get("RANKMESH_COMMAND", "")
+REDIS = {"RANKMESH_STORE": "redis://127.0.0.1:1", "RANKMESH_JOB": "job"}
+
+NONSENSE: dict[str, tuple[str, dict[str, str]]] = {
+    "RANKMESH_ENGINE": ("steam", {}),
+    "RANKMESH_WORLD_SIZE": ("none", {}),
+    "RANKMESH_TIMEOUT": ("soon", {}),
+    "RANKMESH_THREADS": ("many", {}),
+    "RANKMESH_DEVICE": ("toaster", {}),
+    "RANKMESH_INTERFACE": ("nowhere0", {}),
+    "RANKMESH_STORE": ("tcp://host:port", {}),
+    "RANKMESH_JOB": ("x" * 300, {}),
+    "RANKMESH_SECRET": ("", {}),
+    "RANKMESH_SECRET_FILE": ("/nowhere", {}),
+    "RANKMESH_REDIS_PASSWORD": ("", REDIS),
+    "RANKMESH_REDIS_PASSWORD_FILE": ("/nowhere", REDIS),
+    "RANKMESH_CHECK": ("maybe", {}),
+    "RANKMESH_RECORD_SIGNAL": ("KILL", {}),
+}
+"""A value that a variable refuses where it has an effect, and what must be set beside it."""
+
+ANY_TEXT = {"RANKMESH_HOST", "RANKMESH_RECORD", "RANKMESH_REDIS_USER"}
+"""Variables that refuse nothing."""
+
+
+def test_the_table_has_every_variable_of_the_page() -> None:
+    page = (ROOT / "docs/environment.md").read_text().partition("## Set by launchers")[0]
+    rows = [line.split("|")[1] for line in page.splitlines() if line.startswith("| `RANKMESH")]
+    assert {name for row in rows for name in re.findall(r"`(RANKMESH_\w+)`", row)} == {*NONSENSE, *ANY_TEXT}
+
+
+@contextlib.contextmanager
+def environment(rank: int, size: int, port: int, variables: dict[str, str]) -> Iterator[None]:
+    before = dict(os.environ)
+    os.environ.update(RANK=str(rank), WORLD_SIZE=str(size), MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port))
+    os.environ.update(variables)
+    try:
+        yield
+    finally:
+        os.environ.clear()
+        os.environ.update(before)
+
+
+def outcome(start: Any) -> str:
+    """The error of a start, or its warnings."""
+    with warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always")
+        try:
+            start()
+        except Exception as error:
+            return f"{type(error).__name__}: {error}"
+    return "\n".join(str(each.message) for each in warned)
+
+
+def engine(_: None) -> None:
+    rankmesh.World.from_environment().close()
+
+
+def run_command(_: None) -> None:
+    done = subprocess.run([COMMAND, "run", "dp=2", "--bytes", "64"], capture_output=True, text=True, timeout=60)
+    for line in done.stderr.splitlines():
+        warnings.warn(line, stacklevel=1)
+
+
+def init(backend: str | None) -> None:
+    rankmesh.torch.init("dp=*", backend=backend).destroy()
+
+
+def init_process_group(backend: str) -> None:
+    import torch.distributed as dist
+
+    dist.init_process_group(backend)
+    try:
+        rankmesh.torch.init_device_mesh("cpu", (1, 2))
+    finally:
+        dist.destroy_process_group()
+
+
+FACES: dict[str, tuple[Any, str | None]] = {
+    "the engine": (engine, None),
+    "rankmesh run": (run_command, None),
+    "init": (init, None),
+    "init on gloo": (init, "gloo"),
+    "init on rankmesh+gloo": (init, "rankmesh+gloo"),
+    "cpu:rankmesh": (init_process_group, "cpu:rankmesh"),
+    "rankmesh+gloo": (init_process_group, "rankmesh+gloo"),
+    "gloo": (init_process_group, "gloo"),
+}
+
+
+def outcomes(rank: int, size: int, ports: list[int], face: str) -> dict[str, str]:
+    from rankmesh.torch import _variables
+
+    start, argument = FACES[face]
+    found = {}
+    for port, (name, (value, beside)) in zip(ports, NONSENSE.items(), strict=True):
+        _variables._told.clear()
+        value = value or ("secret" if argument == "gloo" else "")
+        with environment(rank, size, port, {**beside, name: value}):
+            found[name] = outcome(lambda: start(argument))
+    return found
+
+
+@pytest.mark.parametrize("face", FACES)
+def test_nonsense_is_refused_or_said_to_have_no_effect(face: str, tmp_path: Path) -> None:
+    pytest.importorskip("torch", reason="PyTorch is not installed")
+    from torch_ranks import free_port, ranks
+
+    found, _ = ranks(2, outcomes, tmp_path, [free_port() for _ in NONSENSE], face, initialised=False)
+    if face == "the engine":
+        del found["RANKMESH_THREADS"], found["RANKMESH_DEVICE"]  # of rankmesh::run and `rankmesh run` alone
+    assert "a job id of 30" in (job := found.pop("RANKMESH_JOB")) or "RANKMESH_JOB has no effect" in job
+    silent = {name: text for name, text in found.items() if name not in text and f"'{NONSENSE[name][0]}'" not in text}
+    assert silent == {}
