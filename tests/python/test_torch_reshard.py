@@ -269,6 +269,12 @@ def wrong(rank: int, size: int) -> dict[str, str]:
         "not wanted": ({"w": part}, {"w": w} if rank == 0 else {}, {}),
         "first": ({"w": part}, {"w": w} if rank == 1 else {}, {}),
         "staging": ({"w": mine}, {"w": w}, {"from_": {"w": w}, "staging": 64 + 64 * rank}),
+        "held": ({"w": torch.ones(4, 2)}, {}, {"from_": {"w": Sharding(f"r=1 @{rank}", (4, 2) if rank else (2, 4))}}),
+        "dtypes": (
+            {"w": torch.ones(4, 2, dtype=torch.float64 if rank else torch.float32)},
+            {},
+            {"from_": {"w": Sharding(f"r=1 @{rank}", (4, 2))}},
+        ),
         "plain": ({"w": mine}, {"w": w}, {}),
         "not a tensor": ({"step": 3}, {}, {}),
         "nobody": ({}, {"v": w}, {}),
@@ -279,6 +285,9 @@ def wrong(rank: int, size: int) -> dict[str, str]:
         "small": ({}, {}, {"staging": 8}),
         "mixed": ({}, {"f": Fused({"q": 3, "w": w}, 0, w)}, {}),
         "dimension": ({}, {"f": Fused({"w": w}, 2)}, {}),
+        "nested": ({}, {"f": Fused({"w": w, "g": Fused({"w": w})})}, {}),  # type: ignore[dict-item]
+        "nested sizes": ({}, {"f": Fused({"q": 3, "g": Fused({"w": w})}, 0, w)}, {}),  # type: ignore[dict-item]
+        "no part": ({}, {"f": Fused({"w": w, "g": [4, 2]})}, {}),  # type: ignore[dict-item]
         "of": ({}, {"f": Fused({"q": 4})}, {}),
         "text": ({}, {"f": "0=tp"}, {}),
         "type": ({}, {} if rank else 3, {}),  # type: ignore[dict-item]
@@ -293,7 +302,7 @@ def wrong(rank: int, size: int) -> dict[str, str]:
 
 
 BOTH = {"elements", "plain", "not a tensor", "nobody", "outside", "same memory", "sums", "partial", "small"}
-BOTH |= {"mixed", "dimension", "of", "text"}
+BOTH |= {"mixed", "dimension", "nested", "nested sizes", "no part", "of", "text"}
 USAGE = [BOTH | {"type"}, BOTH | {"missing"}]
 
 
@@ -307,7 +316,9 @@ def test_reshard_raises_on_all_ranks_before_data_moves(tmp_path: Path) -> None:
     )
     assert one["differs"] == (
         "rank 1 states 'w' otherwise than rank 0, the first rank of its mesh; pass equal shapes, meshes and splits in "
-        "to on both"
+        "to on both:\n"
+        "  rank 0: 4x2 over tp=2, 0=tp\n"
+        "  rank 1: 4x2 over tp=2, replicated"
     )
     for name, word in (("left out", "from_ or the state dict"), ("not wanted", "to")):
         text = f"rank 1 leaves out 'w', which rank 0 states; pass it in {word} on every rank of its mesh"
@@ -316,7 +327,19 @@ def test_reshard_raises_on_all_ranks_before_data_moves(tmp_path: Path) -> None:
     first = "rank 0 leaves out 'w', which rank 1 states; pass it in to on every rank of its mesh"
     assert one["first"] == first
     assert zero["first"] == f"reshard failed on ranks {{1}} before data moved: rank 1: {first}"
-    assert one["staging"] == "ranks called reshard with different values of staging: [64, 128]; pass one on all ranks"
+    assert one["staging"] == (
+        "ranks called reshard with different values of staging; pass one on all ranks:\n  rank 0: 64\n  rank 1: 128"
+    )
+    assert one["held"] == (
+        "'w' is held in layouts that differ; hold replicas in one layout:\n"
+        "  rank 0: 2x4 over r=1, replicated\n"
+        "  rank 1: 4x2 over r=1 @1, replicated"
+    )
+    assert one["dtypes"] == (
+        "'w' is held in dtypes that differ; hold replicas in one dtype:\n"
+        "  rank 0: torch.float32\n"
+        "  rank 1: torch.float64"
+    )
     assert zero["plain"] == (
         "'w' is a plain tensor, and the state dict does not say which ranks hold it: it has no DTensor; state it in "
         "from_, as in from_={'w': Sharding(mesh, shape)}"
@@ -336,6 +359,13 @@ def test_reshard_raises_on_all_ranks_before_data_moves(tmp_path: Path) -> None:
     assert zero["mixed"] == "'f' is fused of parts with a size and parts with a Sharding; give all a size, or none"
     assert zero["dimension"] == (
         "'f' is joined along dimension 2, but its part 'w' has the shape [4, 2]; give a dimension that all parts have"
+    )
+    for name in ("nested", "nested sizes"):
+        assert zero[name] == (
+            "the part 'g' of 'f' is a Fused; a part is a Sharding or a size, so list its parts in the Fused of 'f'"
+        )
+    assert zero["no part"] == (
+        "the part 'g' of 'f' is a list; a part is a Sharding or a size, so state it by one of these"
     )
     assert zero["of"] == ("'f' is fused of parts with sizes, and no layout is stated; pass a Sharding as `of`")
     assert zero["text"] == "'f' is stated by str; state it by a Sharding, a Fused or a DTensor"
@@ -384,8 +414,14 @@ def two_engines(rank: int, size: int) -> None:
     got = reshard({"w": whole} if rank == 0 else {}, to, from_=from_, group=group)
     assert rank == 0 or torch.equal(got["w"], whole)
     shared = {} if rank == 0 else {"w": Sharding("r=2 @2" if rank == 2 else "r=1 @3", (5, 4))}
-    with pytest.raises(Disagreement, match=r"'w' is wanted in 2 layouts that share ranks; a rank has one shard"):
+    with pytest.raises(Disagreement, match=r"'w' is wanted in layouts that share ranks") as caught:
         reshard({"w": whole} if rank == 0 else {}, shared, from_=from_, group=group)
+    assert str(caught.value).endswith(
+        ", and a rank has one shard; pass one layout on its ranks:\n"
+        "  rank 2: 5x4 over r=2 @2, replicated\n"
+        "  rank 3: 5x4 over r=1 @3, replicated"
+    )
+    assert len(caught.value.ranks) == 1
 
 
 def test_reshard_when_engines_want_different_layouts(tmp_path: Path) -> None:

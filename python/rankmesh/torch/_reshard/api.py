@@ -141,7 +141,7 @@ def reshard(
     device = device or next((each.device for each in wanted.tensors.values()), torch.get_default_device())
 
     def prepare() -> tuple[tuple[Moves, Tables, Side], Any]:
-        agreed(heard, ["staging", "host"])
+        agreed(heard, ["staging", "host"], dist.get_process_group_ranks(world))
         parts = tables(heard, layouts, before, after)
         _check_members(parts, dist.get_process_group_ranks(world))
         moves = plan(parts.before, parts.after, rank, host)

@@ -11,8 +11,9 @@ import torch
 from torch.distributed.tensor import DTensor, Partial
 from torch.distributed.tensor._dtensor_spec import DTensorSpec
 
-from rankmesh._core import Sharding
+from rankmesh._core import Group, Sharding
 from rankmesh._errors import UsageError
+from rankmesh.torch._device_mesh import sizes_of
 from rankmesh.torch._reshard.layout import Box, Geometry, Layout, Window
 
 
@@ -62,10 +63,21 @@ class Layouts:
         self._by_text: dict[object, Layout] = {}
         self._by_object: dict[int, tuple[Layout, Sharding]] = {}  # keeps the object, and so its id
         self._meshes: dict[object, tuple[int, ...]] = {}
+        self._texts: dict[Layout, str] = {}
 
     def one(self, layout: Layout) -> Layout:
         """Returns the first layout that was equal to this one."""
         return self._known.setdefault(layout, layout)
+
+    def name(self, layout: Layout, text: str) -> Layout:
+        """Returns `one` of a layout, which errors call by this text."""
+        self._texts.setdefault(layout._replace(window=None), text)
+        return self.one(layout)
+
+    def text(self, layout: Layout) -> str:
+        """Returns '4x3 over tp=2 @2, 0=tp': a layout in errors."""
+        shape = "x".join(map(str, layout.shape))
+        return self._texts.get(layout._replace(window=None)) or f"{shape} on every rank of {Group(layout.ranks)}"
 
     def geometry(self, layout: Layout) -> Geometry:
         """Returns the geometry of a layout that `one` returned."""
@@ -94,7 +106,7 @@ class Layouts:
             if mesh not in self._meshes:
                 self._meshes[mesh] = tuple(mesh.ranks)
             layout = Layout(self._meshes[mesh], tuple(mesh.shape), tuple(shape), tuple(cuts), tuple(multiples))
-            self._by_text[key] = self.one(layout)
+            self._by_text[key] = self.name(layout, str(sharding).removeprefix("<Sharding of ").removesuffix(">"))
         self._by_object[id(sharding)] = self._by_text[key], sharding
         return self._by_text[key]
 
@@ -119,7 +131,9 @@ class Layouts:
                 cuts[entry.tensor_dim] = tuple(entry.mesh_dims)
             ranks = self._meshes.setdefault(id(mesh), tuple(mesh.mesh.flatten().tolist()))
             layout = Layout(ranks, tuple(mesh.shape), tuple(tensor.shape), tuple(cuts), (1,) * tensor.ndim)
-            self._by_text[key] = self.one(layout)
+            size = "x".join(map(str, tensor.shape))
+            text = f"{size} over DeviceMesh {sizes_of(mesh)} of ranks {Group(ranks)}, {list(placements)}"
+            self._by_text[key] = self.name(layout, text)
         return self._by_text[key]
 
 
@@ -193,7 +207,7 @@ class Side:
         layouts = {}
         for part, sharding in fused.parts.items():
             if not isinstance(sharding, Sharding):
-                raise _mixed(name)
+                raise _wrong(name, part, sharding)
             layouts[part] = self.layouts.of_sharding(part, sharding)
             if not 0 <= fused.dim < len(layouts[part].shape):
                 raise UsageError(
@@ -237,7 +251,7 @@ def windows(name: str, fused: Fused, shape: tuple[int, ...]) -> dict[str, Window
     begin, rows = 0, {}
     for part, size in fused.parts.items():
         if not isinstance(size, int):
-            raise _mixed(name)
+            raise _wrong(name, part, size)
         rows[part] = Window(fused.dim, begin, begin + size)
         begin += size
     if not 0 <= fused.dim < len(shape) or shape[fused.dim] != begin:
@@ -248,8 +262,12 @@ def windows(name: str, fused: Fused, shape: tuple[int, ...]) -> dict[str, Window
     return rows
 
 
-def _mixed(name: str) -> UsageError:
-    return UsageError(f"'{name}' is fused of parts with a size and parts with a Sharding; give all a size, or none")
+def _wrong(name: str, part: str, stated: object) -> UsageError:
+    if isinstance(stated, Sharding | int):
+        return UsageError(f"'{name}' is fused of parts with a size and parts with a Sharding; give all a size, or none")
+    kind = type(stated).__name__
+    remedy = f"list its parts in the Fused of '{name}'" if isinstance(stated, Fused) else "state it by one of these"
+    return UsageError(f"the part '{part}' of '{name}' is a {kind}; a part is a Sharding or a size, so {remedy}")
 
 
 def _viewed(name: str, rank: int, tensor: torch.Tensor, shape: tuple[int, ...]) -> torch.Tensor:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NoReturn, TypeVar
 
@@ -12,7 +12,7 @@ import torch
 import torch.distributed as dist
 from torch.distributed import distributed_c10d as c10d
 
-from rankmesh.torch._agree import text_of
+from rankmesh.torch._agree import class_line, classes_of, outside_largest, text_of
 from rankmesh.torch._errors import Disagreement
 from rankmesh.torch._reshard.describe import Layouts, Side
 from rankmesh.torch._reshard.layout import Layout, Window, merged
@@ -61,14 +61,14 @@ def _packed(content: object) -> bytes:
 def _said(side: Side) -> list[Any]:
     """Returns what a side states about parts whose first rank is this one: each layout once, then the parts."""
     numbers: dict[int, int] = {}
-    layouts: list[Layout] = []
+    layouts: list[tuple[Any, ...]] = []
     parts = []
     for name, layout in side.parts.items():
         if layout.ranks[0] != side.rank:
             continue
         if id(layout) not in numbers:
             numbers[id(layout)] = len(layouts)
-            layouts.append(layout)
+            layouts.append((*layout, side.layouts.text(layout)))
         dtype = side.dtypes[name]
         parts.append([name, numbers[id(layout)], str(dtype).removeprefix("torch.") if dtype is not None else ""])
     return [layouts, parts]
@@ -76,10 +76,11 @@ def _said(side: Side) -> list[Any]:
 
 def _heard(said: list[Any], layouts: Layouts) -> list[tuple[str, Layout, torch.dtype | None]]:
     known = []
-    for ranks, sizes, shape, cuts, multiples, window in said[0]:
+    for ranks, sizes, shape, cuts, multiples, window, text in said[0]:
         cut = tuple(map(tuple, cuts))
         place = Window(*window) if window is not None else None
-        known.append(layouts.one(Layout(tuple(ranks), tuple(sizes), tuple(shape), cut, tuple(multiples), place)))
+        layout = Layout(tuple(ranks), tuple(sizes), tuple(shape), cut, tuple(multiples), place)
+        known.append(layouts.name(layout, text))
     return [(name, known[number], getattr(torch, dtype) if dtype else None) for name, number, dtype in said[1]]
 
 
@@ -118,12 +119,19 @@ def said(before: Side, after: Side, same: list[Any]) -> list[Any]:
     return [_said(before), _said(after), same]
 
 
-def agreed(heard: list[Any], what: Sequence[str]) -> None:
+def _differ(what: str, stated: Iterable[tuple[int, str]]) -> Disagreement:
+    """Returns the error of ranks that state different texts."""
+    classes = classes_of(stated)
+    lines = "".join(class_line(ranks, text) for text, ranks in classes)
+    return Disagreement(f"{what}:{lines}", outside_largest(classes))
+
+
+def agreed(heard: list[Any], what: Sequence[str], ranks: Sequence[int]) -> None:
     """Raises Disagreement if ranks passed different values of what must be equal on all of them."""
     for i, word in enumerate(what):
-        values = sorted({told[2][i] for told in heard})
-        if len(values) > 1:
-            raise Disagreement(f"ranks called reshard with different values of {word}: {values}; pass one on all ranks")
+        if len({told[2][i] for told in heard}) > 1:
+            said = [(rank, str(told[2][i])) for rank, told in zip(ranks, heard, strict=True)]
+            raise _differ(f"ranks called reshard with different values of {word}; pass one on all ranks", said)
 
 
 def tables(heard: list[Any], layouts: Layouts, before: Side, after: Side) -> Tables:
@@ -154,10 +162,11 @@ def tables(heard: list[Any], layouts: Layouts, before: Side, after: Side) -> Tab
                     [layout.ranks[0]],
                 )
             if all(each is not layout for each in known):
-                raise Disagreement(
+                first = next(each for each in known if each.ranks[0] == layout.ranks[0])
+                raise _differ(
                     f"rank {side.rank} states '{name}' otherwise than rank {layout.ranks[0]}, the first rank of its "
                     f"mesh; pass equal shapes, meshes and splits in {word} on both",
-                    [side.rank],
+                    [(first.ranks[0], layouts.text(first)), (side.rank, layouts.text(layout))],
                 )
     out = Tables()
     for name, stated in both[0].items():
@@ -176,9 +185,15 @@ def _held(name: str, stated: _Stated, layouts: Layouts) -> tuple[Layout, torch.d
     if len(stated) > 1:
         one = merged([each for each, _ in stated])
         if one is None:
-            raise Disagreement(f"'{name}' is held in {len(stated)} layouts that differ; hold replicas in one layout")
+            raise _differ(
+                f"'{name}' is held in layouts that differ; hold replicas in one layout",
+                [(each.ranks[0], layouts.text(each)) for each, _ in stated],
+            )
         if len({each for _, each in stated}) > 1:
-            raise Disagreement(f"'{name}' is held as {[each for _, each in stated]}; hold replicas in one dtype")
+            raise _differ(
+                f"'{name}' is held in dtypes that differ; hold replicas in one dtype",
+                [(each.ranks[0], str(dtype)) for each, dtype in stated],
+            )
         layout = layouts.one(one)
     assert dtype is not None  # that of a tensor, which the first rank of a mesh has
     return layout, dtype
@@ -189,7 +204,10 @@ def _wanted(name: str, stated: _Stated, layouts: Layouts) -> _Stated:
         return stated
     ranks = [rank for layout, _ in stated for rank in layout.ranks]
     if len(set(ranks)) < len(ranks):
-        raise Disagreement(f"'{name}' is wanted in {len(stated)} layouts that share ranks; a rank has one shard")
+        raise _differ(
+            f"'{name}' is wanted in layouts that share ranks, and a rank has one shard; pass one layout on its ranks",
+            [(layout.ranks[0], layouts.text(layout)) for layout, _ in stated],
+        )
     alike: dict[tuple[Layout, torch.dtype | None], list[Layout]] = {}
     for layout, dtype in stated:
         alike.setdefault((layout._replace(ranks=()), dtype), []).append(layout)
