@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cstdint>
 #include <exception>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -96,7 +97,19 @@ public:
     /// and the ticket stays until `synchronize` or `forget`. If it throws, the ticket and the
     /// buffers are released.
     virtual void wait(std::uint64_t ticket, const Label& label, Duration timeout) = 0;
-    /// The same, and on a device blocks the host and releases the ticket.
+    /// Why a rank waits on a channel that only compares calls.
+    struct Purpose {
+        const Call* call = nullptr;                      ///< what is compared, which reports name
+        std::uint64_t number = 0;                        ///< of that call
+        std::function<bool()> is_interrupted = nullptr;  ///< asked every `between_looks`
+    };
+    static constexpr auto between_looks = std::chrono::milliseconds(20);
+    /// The same as `wait`, but keeps the ticket and returns false once the wait is interrupted.
+    virtual bool wait_for(std::uint64_t ticket, const Label& label, Duration timeout, const Purpose&) {
+        wait(ticket, label, timeout);
+        return true;
+    }
+    /// The same as `wait`, and on a device blocks the host and releases the ticket.
     virtual void synchronize(std::uint64_t ticket, const Label& label, Duration timeout) {
         wait(ticket, label, timeout);
     }
@@ -135,14 +148,14 @@ public:
         return {};
     }
 
-    /// True if a collective that blocks on one rank matches the same one started on another.
-    virtual bool blocking_matches_started() const { return true; }
     /// From now on rings `bell` whenever a started call may have completed, until this is called with null.
     /// Returns false if the engine cannot, and `done` must be called again and again. Any thread may ring.
     virtual bool set_bell(Bell* bell) {
         static_cast<void>(bell);
         return false;
     }
+    /// True if a collective that blocks on one rank matches the same one started on another.
+    virtual bool blocking_matches_started() const { return true; }
     /// True if a sparse exchange ends by consensus, not by counts: a rank then needs nothing for each rank
     /// that it has no message for.
     virtual bool has_consensus() const { return false; }

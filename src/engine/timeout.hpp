@@ -54,9 +54,12 @@ inline thread_local std::chrono::nanoseconds passed_before{0};
 class PassedBefore {
 public:
     explicit PassedBefore(std::chrono::nanoseconds passed) { passed_before = passed; }
-    ~PassedBefore() { passed_before = {}; }
+    ~PassedBefore() { passed_before = outer_; }
     PassedBefore(const PassedBefore&) = delete;
     PassedBefore& operator=(const PassedBefore&) = delete;
+
+private:
+    const std::chrono::nanoseconds outer_ = passed_before;
 };
 
 /// When the timeout expires of a call that this thread begins to wait for.

@@ -502,7 +502,7 @@ int program(const std::string& mode) {
         if (mode != "leave-any") sleep(2500);
         return 0;
     }
-    if (mode == "timeout-crossed") {
+    if (mode == "crossed") {
         hear(world, "all", [&] { world.rank() == 0 ? all.recv(x, 1) : all.barrier(); });
         return 0;
     }

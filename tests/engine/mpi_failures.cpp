@@ -400,6 +400,19 @@ TEST(MpiFailures, AMessageThatNobodySendsIsReportedWithWhereItsSenderIs) {
                "mesh dp=2 tp=2, for ");
 }
 
+TEST(MpiFailures, ATimeoutInCheckedModeNamesTheCallThatIsCompared) {
+    for (const auto& [mode, call] :
+         {std::pair("timeout", "in all_reduce of 1000 f32 by sum (4000 bytes), call number 2 on "),
+          std::pair("timeout-wait", "in all_reduce of 1000 f32 by sum (4000 bytes), call number "),
+          std::pair("timeout-recv",
+                    "in recv of 1000 f32 from 1 with tag 4 (4000 bytes), message number 1 on ")}) {
+        const auto outcome = job(mode, "RANKMESH_CHECK=1");
+        expect_failed(outcome);
+        EXPECT_HAS(outcome, call);
+        EXPECT_HAS(outcome, "'dp,tp' of mesh dp=2 tp=2, group {0..3}, since ");
+    }
+}
+
 TEST(MpiFailures, AnyRank_WhenNobodySends_ReportsAllOthers) {
     auto outcome = job("timeout-any");
     expect_failed(outcome);

@@ -42,14 +42,16 @@ RIGHT = {
     "started":   ("harmless",   "all sums are right where one rank starts a call that others block in; MPI may refuse it in words"),
     "plan":      ("plans",      "every rank throws Disagreement, with the victim where it is outnumbered; on MPI the first to exit ends the rest"),
     "operation": ("mismatch",   "every rank of the call throws Disagreement, with the victim where it is outnumbered; where one side is a "
-                                "send_recv, which is messages, Timeout with the victim is right as well, on those that wait for it"),
+                                "send_recv, which is messages, Timeout with the victim is right as well without checked mode, on those "
+                                "that wait for it"),
     "length":    ("mismatch",   "as operation"),
     "type":      ("mismatch",   "as operation"),
     "root":      ("mismatch",   "as operation"),
     "reduction": ("mismatch",   "as operation"),
     "parts":     ("mismatch",   "as operation, of a list that is as long and cut elsewhere"),
     "tag":       ("mismatch",   "as operation"),
-    "skip":      ("sequence",   "every rank throws: Disagreement or Timeout with the victim, or what follows from that"),
+    "skip":      ("sequence",   "every rank throws: Disagreement or Timeout with the victim, or what follows from that; in checked mode "
+                                "Disagreement where all ranks of a group wait on its communicator, one of them in a collective"),
     "twice":     ("sequence",   "as skip"),
     "swap":      ("sequence",   "every rank throws with the ranks that it waits for, or all sums are right where none waits for the victim"),
 }
@@ -261,6 +263,8 @@ def change_calls(job, chance):
         takes_part = [i for i in takes_part if job.steps[i]["operation"] in TAGGED]
     if job.kind == "swap":
         takes_part = [i for i in takes_part if i + 1 in takes_part]
+    if job.row == "sequence":  # two of "sparse" match, whatever their lengths
+        takes_part = [i for i in takes_part if [step["operation"] for step in job.steps[i:i + 2]] != ["sparse"] * 2]
     if not takes_part:  # such a job is one without a fault
         job.kind, job.moment = "none", ""
         job.victim_steps = list(job.steps)
@@ -589,11 +593,29 @@ def judge_ranks(job, outcome, ends, fault, noticed):
         said = "\n".join(end["text"] for end in ends.values() if end and end["event"] == "error")
         if not re.search(rf"(rank |\{{[^}}]*|from |to )\b{job.victim}\b", said):
             problems.append(("E", f"no rank names {job.victim}: {said}"))
+    if job.checked and job.row in MISMATCHES and not problems and (group := undetected(job, ends)):
+        problems.append(("L", f"ranks {group} wait in different calls until the timeout"))
     if not noticed and not problems and re.search(VIOLATION, outcome.text):
         return "U", "the fake NCCL ended a process"
     if not noticed and not failed and not problems and not re.search("rankmesh: ", outcome.text):
         return "U", "no rank failed"
     return min(problems, key=lambda problem: "CSEL".index(problem[0])) if problems else ("", "")
+
+
+def undetected(job, ends):
+    """A group whose ranks all waited on its communicator, one of them in a collective, until a timeout; none if there is none."""
+    def call_of(rank):
+        end = ends[rank]
+        steps = job.victim_steps if rank == job.victim else job.steps
+        return steps[end["step"]] if end and end["event"] == "error" and end["phase"] == "step" else None
+
+    for group in {tuple(job.group(step["axes"], rank)) for rank in ends if (step := call_of(rank))}:
+        calls = {rank: call_of(rank) for rank in group}
+        if len(group) > 1 and all(call and tuple(job.group(call["axes"], rank)) == group for rank, call in calls.items()) \
+                and any(call["operation"] not in RINGS + MESSAGES for call in calls.values()) \
+                and any(ends[rank]["type"] == "Timeout" for rank in group):
+            return list(group)
+    return []
 
 
 def judge_victim(job, outcome, end, near_end):
@@ -657,8 +679,8 @@ def judge_error(job, rank, end, fault, allowed, failed):
     at_other = re.search(r"expired on (?:rank (\d+)|ranks \{[^}]*\})", end["text"])
     if at_other and at_other.group(1) != str(rank):  # the words of others, to whom this one may be missing
         followed.add(rank)
-    if job.row == "mismatch" and end["type"] == "Disagreement" and end["step"] == job.at and job.victim in named(end) \
-            and is_of_two(job):
+    if job.row == "mismatch" and end["type"] == "Disagreement" and end["step"] >= job.at and job.victim in named(end) \
+            and is_of_two(job):  # one whose messages have come is in a later call
         return []
     if named(end) - followed - {job.victim}:
         return [("E", said)]

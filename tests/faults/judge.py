@@ -71,6 +71,20 @@ class Judge(unittest.TestCase):
         self.assertEqual(judge(unchecked, {0: error("PeerLost", [1]), 1: error("PeerLost", [2]), 2: None}), "C")
         self.assertEqual(judge(unchecked, {0: error("PeerLost", [1]), 1: None, 2: None}, text="rankmesh: a report"), "")
 
+    def test_in_checked_mode_a_group_that_waits_on_one_communicator_does_not_wait_for_its_timeout(self):
+        differs, missed = error("Disagreement", [1], text="rank 1"), error("Timeout", [1], seconds=2, text="rank 1")
+        job = job_of("skip", checked=True)
+        self.assertEqual(judge(job, {rank: differs for rank in range(3)}), "")
+        self.assertEqual(judge(job, {rank: missed for rank in range(3)}), "L")
+        self.assertEqual(judge(job_of("skip"), {rank: missed for rank in range(3)}), "")
+        job.victim_steps[1] = job.victim_steps[1] | {"operation": "message"}
+        self.assertEqual(judge(job, {rank: missed for rank in range(3)}), "L")
+        job.steps = [step | {"operation": "message"} for step in job.steps]  # none waits in a collective
+        self.assertEqual(judge(job, {rank: missed for rank in range(3)}), "")
+        job = job_of("skip", checked=True)
+        job.victim_steps[1] = job.victim_steps[1] | {"axes": "tp"}  # it waits elsewhere
+        self.assertEqual(judge(job, {rank: missed for rank in range(3)}), "")
+
     def test_a_process_that_the_fake_nccl_ends_is_not_noticed_where_calls_differ_and_wrong_elsewhere(self):
         violation, lost = "fake nccl: violation: ncclAllReduce", error("PeerLost", [1])
         codes = {0: -6, 1: -6, 2: 1}

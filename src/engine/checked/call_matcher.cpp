@@ -2,6 +2,7 @@
 #include "engine/checked/call_matcher.hpp"
 
 #include <algorithm>
+#include <array>
 
 #include "engine/diagnosis/attendance.hpp"
 #include "engine/pause.hpp"
@@ -19,6 +20,8 @@ Attendance attendance_of(const Timeout& passed) {
 }
 
 constexpr auto short_turns = 20;
+/// How long a rank waits for a message from any rank before it asks what the others do.
+constexpr auto before_question = std::chrono::milliseconds(50);
 
 }  // namespace
 
@@ -26,12 +29,20 @@ CallMatcher::CallMatcher(std::shared_ptr<Channel> channel, const Ranks& ranks, i
                          std::function<void(CheckedCall&)> settled)
     : rank_(ranks[group_rank]),
       settled_(std::move(settled)),
-      collectives_(*channel, ranks, group_rank, on_host, [this](CheckedCall& part) { this->settled(part); }),
+      collectives_(
+          *channel, ranks, group_rank, on_host,
+          {[this](CheckedCall& part) { this->settled(part); }, [this] { return messages_.gives_up(); },
+           [this](const auto& dropped) { messages_.drop(dropped, *open_.front()->label); }}),
       messages_(*channel, ranks, group_rank, [this](CheckedCall& part) { this->settled(part); }),
       channel_(std::move(channel)) {}
 
 void CallMatcher::add(CheckedCall& part) {
     if (broken_) std::rethrow_exception(broken_);
+    part.number = part.is_collective() ? ++called_ : ++messages_called_;
+    if (part.call.operation == Operation::send_recv) {  // a message to this rank itself
+        part.settled = true;
+        return settled_(part);
+    }
     open_.push_back(&part);
     ++count_;
     const auto is_this = [this](const std::weak_ptr<CallMatcher>& other) {
@@ -42,29 +53,17 @@ void CallMatcher::add(CheckedCall& part) {
         of_this_thread.push_back(weak_from_this());
     }
     try {
-        if (is_point_to_point(part.call.operation))
-            messages_.add(part);
-        else
+        if (part.is_collective())
             collectives_.add(part);
+        else
+            messages_.add(part);
         advance_own();
     } catch (const UsageError&) {
         withdraw(part);
+        if (part.is_collective()) --called_;
         throw;
     } catch (...) {
         break_with(std::current_exception());
-    }
-}
-
-void CallMatcher::settle_alone(CheckedCall& part, Duration timeout) {
-    if (broken_) std::rethrow_exception(broken_);
-    open_.push_back(&part);
-    ++count_;
-    collectives_.add(part);
-    try {
-        settle(part, timeout);
-    } catch (...) {
-        withdraw(part);
-        throw;
     }
 }
 
@@ -133,19 +132,43 @@ bool CallMatcher::is_last(int own) const {
            });
 }
 
-void CallMatcher::settle(CheckedCall& part, Duration timeout) {
+void CallMatcher::settle(std::deque<CheckedCall>& parts, Duration timeout) {
+    auto stuck = std::vector<CheckedCall*>{};
+    for (auto& part : parts)
+        if (!settle(part, timeout, !stuck.empty())) stuck.push_back(&part);
+    if (stuck.empty() || broken_) return;
+    const auto error = meet(stuck, timeout);
+    for (auto* part : stuck) {
+        if (part->settled) continue;  // with the error that ended all comparisons
+        part->error = error;
+        settled(*part);
+    }
+}
+
+/// Returns true once `part` is settled, false if it can never be. `refuses`: this rank waits for it although
+/// another part of its call is stuck.
+bool CallMatcher::settle(CheckedCall& part, Duration timeout, bool refuses) {
     const auto until = end_of_wait(timeout);
+    const auto begin = std::chrono::steady_clock::now();
+    auto look = begin + Channel::between_looks;
     for (auto pause = Pause(short_turns); !part.settled;) {
-        if (!is_last(1) && std::chrono::steady_clock::now() < until) {
-            advance();
-            if (!part.settled) pause();
-            continue;
-        }
+        const auto now = std::chrono::steady_clock::now();
         try {
-            if (is_point_to_point(part.call.operation))
-                messages_.wait(part, timeout);
-            else
-                collectives_.wait(timeout);
+            if (!part.is_collective() && messages_.is_stuck(part.call, called_)) return false;
+            const auto is_unbound = !part.is_collective() && messages_.is_unbound(part);
+            if (is_unbound && now >= begin + before_question) messages_.ask(part.call, *part.label, called_);
+            const auto in = part.is_collective() ? collectives_.first() : refuses ? called_ + 1 : 0;
+            if (in > 0 && now >= look) {
+                messages_.refuse(*part.label, in);
+                look = now + Channel::between_looks;
+            }
+            const auto polls = !is_last(1) || refuses || (is_unbound && now < begin + before_question);
+            if (!polls || now >= until) {
+                const auto passed = PassedBefore(passed_before + (now - begin));
+                await(part, timeout);
+                continue;
+            }
+            advance();
         } catch (const UsageError&) {
             throw;
         } catch (const Timeout& passed) {
@@ -153,20 +176,50 @@ void CallMatcher::settle(CheckedCall& part, Duration timeout) {
         } catch (...) {
             break_with(std::current_exception());
         }
+        if (!part.settled) pause();
     }
+    return true;
 }
 
-std::optional<Message> CallMatcher::probe(const CheckedCall& part, std::optional<Duration> timeout) {
+/// Waits for the next step of a comparison, or for a peer that wants something else of this rank.
+void CallMatcher::await(CheckedCall& part, Duration timeout) {
+    if (!part.is_collective()) return messages_.wait(part, timeout);
+    const auto in = collectives_.first();
+    collectives_.wait(timeout, [&] { return messages_.has_news(*part.label, in); });
+}
+
+/// Compares messages that can never be settled, as one call, with the next collective of their peers. Returns
+/// the difference.
+std::exception_ptr CallMatcher::meet(std::span<CheckedCall* const> stuck, Duration timeout) {
+    auto meeting =
+        CheckedCall{.call = OwnedCall(stuck.front()->call, 0), .label = stuck.front()->label, .meets = true};
+    for (auto* part : stuck) messages_.give_up(*part);
+    add(meeting);
+    settle(meeting, timeout, false);
+    return meeting.error;
+}
+
+std::optional<Message> CallMatcher::probe(CheckedCall& part, std::optional<Duration> timeout) {
     if (broken_) std::rethrow_exception(broken_);
+    part.number = timeout ? ++messages_called_ : messages_called_ + 1;
+    const auto begin = std::chrono::steady_clock::now();
     const auto until = end_of_wait(timeout.value_or(Duration{}));
     for (auto pause = Pause(short_turns);; pause()) {
         try {
             if (auto found = messages_.probe(part.call, *part.label)) return found;
             if (!timeout) return std::nullopt;
-            if (is_last(0) || std::chrono::steady_clock::now() >= until)
+            const auto now = std::chrono::steady_clock::now();
+            if (messages_.is_stuck(part.call, called_)) {
+                const auto stuck = std::array{&part};
+                std::rethrow_exception(meet(stuck, *timeout));
+            }
+            if (now >= begin + before_question) messages_.ask(part.call, *part.label, called_);
+            if ((is_last(0) && now >= begin + before_question) || now >= until)
                 messages_.wait_for_any(part.call.argument, *part.label, *timeout);
             else
                 advance();
+        } catch (const Disagreement&) {
+            throw;
         } catch (const UsageError&) {
             throw;
         } catch (const Timeout& passed) {
@@ -215,6 +268,7 @@ void CallMatcher::wait_for_notice(CheckedCall& part, Duration timeout) {
         meanwhile([&] { return channel_->done(*part.notice_ticket); }, timeout);
         try {
             channel_->wait(*part.notice_ticket, *part.label, timeout);
+            messages_.heard(part);
         } catch (const UsageError&) {
             throw;
         } catch (...) {

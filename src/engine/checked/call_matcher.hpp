@@ -2,8 +2,10 @@
 #pragma once
 
 #include <atomic>
+#include <deque>
 #include <memory>
 #include <mutex>
+#include <span>
 
 #include "engine/checked/collectives.hpp"
 #include "engine/checked/messages.hpp"
@@ -24,21 +26,20 @@ public:
     /// The lock under which every call below is made.
     std::unique_lock<std::mutex> lock() { return std::unique_lock(mutex_); }
 
-    /// Begins to compare a call. Its address must stay the same until it is settled or withdrawn.
+    /// Numbers a call, and begins to compare it. Its address must stay the same until it is settled or
+    /// withdrawn.
     ///
     /// Throws UsageError if this thread may not call, and again the error with which the channel has failed.
     void add(CheckedCall& part);
     void withdraw(CheckedCall& part);
-    /// True if this thread has nothing to compare: then it may settle_alone.
+    /// True if this thread has nothing to compare.
     bool is_idle() const { return is_last(0); }
-    /// Compares a collective and returns once it is settled, by calls that block this thread. Throws as add
-    /// does.
-    void settle_alone(CheckedCall& part, Duration timeout);
-    /// Returns once `part` is settled.
-    void settle(CheckedCall& part, Duration timeout);
+    /// Returns once all parts of a call are settled. Messages whose peers wait in a collective are compared
+    /// with that.
+    void settle(std::deque<CheckedCall>& parts, Duration timeout);
     /// Returns the message that a probe asks for; without a timeout nothing if there is none. Throws the
-    /// error with which the channel has failed.
-    std::optional<Message> probe(const CheckedCall& part, std::optional<Duration> timeout);
+    /// error with which the channel has failed, or Disagreement if its peers wait in a collective.
+    std::optional<Message> probe(CheckedCall& part, std::optional<Duration> timeout);
     /// Advances comparisons until `is_over`, or until nothing else is left to compare.
     void meanwhile(const std::function<bool()>& is_over, Duration timeout);
     /// Advances all comparisons that this thread has started, without waiting.
@@ -57,6 +58,9 @@ public:
     bool has_expired() const { return has_expired_; }
 
 private:
+    bool settle(CheckedCall& part, Duration timeout, bool refuses);
+    void await(CheckedCall& part, Duration timeout);
+    std::exception_ptr meet(std::span<CheckedCall* const> stuck, Duration timeout);
     void advance_own();
     void break_with(std::exception_ptr error);
     std::exception_ptr expired_in_comparison(const CheckedCall& part, Duration timeout,
@@ -69,6 +73,8 @@ private:
     std::mutex mutex_;
     std::vector<CheckedCall*> open_;  // not settled
     std::atomic<int> count_ = 0;      // of those
+    std::uint64_t called_ = 0;        // collectives
+    std::uint64_t messages_called_ = 0;
     std::exception_ptr broken_;
     bool has_expired_ = false;
     // Operations in flight use these, so the channel is destroyed first.

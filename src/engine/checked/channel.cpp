@@ -22,33 +22,17 @@ CheckedChannel::~CheckedChannel() {
         for (auto& part : ticket.parts) matcher_->withdraw(part);
 }
 
-void CheckedChannel::run(const Call& call, const Label& label, Duration timeout) {
-    if (!is_point_to_point(call.operation) && engine_->blocking_matches_started()) {
-        const auto lock = matcher_->lock();
-        if (matcher_->is_idle()) return run_alone(call, label, timeout);
-    }
-    wait(start({&call, 1}, label), label, timeout);
-}
-
-/// Runs a collective by calls that block this thread, which has nothing else to compare meanwhile.
-void CheckedChannel::run_alone(const Call& call, const Label& label, Duration timeout) {
-    const auto use = PendingBuffers::Use(buffers_, {&call, 1}, group_rank_, label);
-    auto parts = CheckedCalls{};
-    auto& part = parts.emplace_back(CheckedCall{
-        .call = OwnedCall(call, size_), .label = &label, .number = collectives_ + 1, .blocks = true});
-    matcher_->settle_alone(part, timeout);
-    ++collectives_;
-    if (!part.error && !part.complete) on_engine(part, [&] { engine_->run(part.call, label, timeout); });
-    throw_error(parts, label);
-}
-
-std::uint64_t CheckedChannel::start(std::span<const Call> calls, const Label& label) {
+/// `blocks`: this rank waits for it next.
+std::uint64_t CheckedChannel::start(std::span<const Call> calls, const Label& label, bool blocks) {
     const auto lock = matcher_->lock();
     auto use = PendingBuffers::Use(buffers_, calls, group_rank_, label);
     auto& parts = tickets_.try_emplace(next_ticket_, std::move(use)).first->second.parts;
     try {
         for (const auto& call : calls)
-            each_half(call, group_rank_, [&](const Call& half) { add(parts, half, label); });
+            each_half(call, group_rank_, [&](const Call& half) {
+                matcher_->add(parts.emplace_back(
+                    CheckedCall{.call = OwnedCall(half, size_), .label = &label, .blocks = blocks}));
+            });
     } catch (...) {
         for (auto& part : parts) matcher_->withdraw(part);
         tickets_.erase(next_ticket_);
@@ -57,18 +41,8 @@ std::uint64_t CheckedChannel::start(std::span<const Call> calls, const Label& la
     return next_ticket_++;
 }
 
-void CheckedChannel::add(CheckedCalls& parts, const Call& call, const Label& label) {
-    auto& part = parts.emplace_back(
-        CheckedCall{.call = OwnedCall(call, static_cast<std::size_t>(size_)),
-                    .label = &label,
-                    .number = is_point_to_point(call.operation) ? ++messages_ : ++collectives_});
-    if (call.operation != Operation::send_recv) return matcher_->add(part);
-    part.settled = true;  // a message to this rank itself
-    hand_over(part);
-}
-
 void CheckedChannel::hand_over(CheckedCall& part) {
-    if (part.error || part.complete || part.blocks) return;
+    if (part.error || part.complete || part.meets || part.blocks) return;
     const Call& call = part.call;
     try {
         part.ticket = engine_->start({&call, 1}, *part.label);
@@ -100,7 +74,7 @@ std::exception_ptr CheckedChannel::failure(const Label& label) {
 void CheckedChannel::wait(std::uint64_t ticket, const Label& label, Duration timeout) {
     const auto lock = matcher_->lock();
     auto& parts = tickets_.at(ticket).parts;
-    for (auto& part : parts) matcher_->settle(part, timeout);
+    matcher_->settle(parts, timeout);
     for (auto& part : parts) finish(part, timeout);
     for (const auto& part : parts)
         if (part.from_any) set_sender(part.call.argument);
@@ -137,6 +111,11 @@ void CheckedChannel::on_engine(CheckedCall& part, Body&& body) {
 }
 
 void CheckedChannel::finish(CheckedCall& part, Duration timeout) {
+    if (std::exchange(part.blocks, false) && !part.error && !part.complete) {
+        if (matcher_->is_idle())
+            return on_engine(part, [&] { engine_->run(part.call, *part.label, timeout); });
+        hand_over(part);
+    }
     if (part.ticket) {
         matcher_->meanwhile([&] { return engine_->done(*part.ticket); }, timeout);
         on_engine(part, [&] { engine_->wait(*part.ticket, *part.label, timeout); });
@@ -155,8 +134,7 @@ bool CheckedChannel::done(std::uint64_t ticket) {
 std::optional<Message> CheckedChannel::probe(const Call& call, const Label& label,
                                              std::optional<Duration> timeout) {
     const auto lock = matcher_->lock();
-    const auto part = CheckedCall{
-        .call = OwnedCall(call, size_), .label = &label, .number = timeout ? ++messages_ : messages_ + 1};
+    auto part = CheckedCall{.call = OwnedCall(call, size_), .label = &label};
     try {
         return matcher_->probe(part, timeout);
     } catch (const UsageError&) {

@@ -23,8 +23,13 @@ public:
                    int group_rank, std::shared_ptr<PendingBuffers> buffers);
     ~CheckedChannel() override;
 
-    void run(const Call& call, const Label& label, Duration timeout) override;
-    std::uint64_t start(std::span<const Call> calls, const Label& label) override;
+    void run(const Call& call, const Label& label, Duration timeout) override {
+        const auto blocks = !is_point_to_point(call.operation) && engine_->blocking_matches_started();
+        wait(start({&call, 1}, label, blocks), label, timeout);
+    }
+    std::uint64_t start(std::span<const Call> calls, const Label& label) override {
+        return start(calls, label, false);
+    }
     void wait(std::uint64_t ticket, const Label& label, Duration timeout) override;
     bool done(std::uint64_t ticket) override;
     std::optional<Message> probe(const Call& call, const Label& label,
@@ -55,8 +60,7 @@ private:
         CheckedCalls parts = {};
     };
 
-    void add(CheckedCalls& parts, const Call& call, const Label& label);
-    void run_alone(const Call& call, const Label& label, Duration timeout);
+    std::uint64_t start(std::span<const Call> calls, const Label& label, bool blocks);
     void hand_over(CheckedCall& part);
     void give_up(CheckedCall& part);
     void finish(CheckedCall& part, Duration timeout);
@@ -70,8 +74,6 @@ private:
     const int group_rank_;
     const std::size_t size_;
     const std::shared_ptr<PendingBuffers> buffers_;
-    std::uint64_t collectives_ = 0;
-    std::uint64_t messages_ = 0;
     std::map<std::uint64_t, Ticket> tickets_;
     std::uint64_t next_ticket_ = 0;
     std::exception_ptr engine_failure_;

@@ -13,29 +13,37 @@
 
 namespace rankmesh::detail {
 
-/// The type, length and tag of a message, exchanged by its sender and receiver.
+/// What two ranks tell each other. `send` and `recv`: the type, length and tag of a message, by its sender
+/// and its receiver. `refusal`: this rank waits in collective `number`, and calls nothing before it is over.
+/// `question`: the receiver answers with a refusal once it waits in a collective. `end`: nothing more.
 struct Notice {
-    std::uint8_t receives = 0;
+    enum Kind : std::uint8_t { send, recv, refusal, question, end };
+    Kind kind = send;
     DType dtype = DType::i32;
     std::uint16_t tag = 0;
+    std::uint32_t unused = 0;
     std::uint64_t count = 0;  // in elements of `dtype`
     std::uint64_t unit = 1;
+    std::uint64_t number = 0;  // of a message: among those of its kind to the same rank
 };
 
 /// A collective, or the send or receive of a message, in checked mode.
 struct CheckedCall {
     OwnedCall call;  // a collective, a send or a recv
     const Label* label;
-    std::uint64_t number;                // among this member's collectives, or its messages
+    std::uint64_t number = 0;            // among this member's collectives, or its messages
     bool blocks = false;                 // its caller runs it on the engine once it is settled
+    bool meets = false;                  // a message that is compared with the collective of its peers
     bool settled = false;                // the calls match, or `error` says why they do not
     bool complete = false;               // its data came with the comparison
     std::exception_ptr error = nullptr;  // what its wait throws
     std::optional<std::uint64_t> ticket = std::nullopt;  // of the engine, once the engine has the call
     Notice notice = {};
     std::optional<std::uint64_t> notice_ticket = std::nullopt;  // the ticket of the notice
+    std::uint64_t notice_order = 0;                             // among all notices to that rank
     bool from_any = false;  // a recv from any rank; once its sender is known, `call` is from that
 
+    bool is_collective() const { return meets || !is_point_to_point(call.operation); }
     /// `all_reduce of 4 f32 by sum, call number 3`.
     std::string text() const;
 };

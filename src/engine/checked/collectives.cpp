@@ -53,29 +53,31 @@ std::vector<Calling> classes_of(const std::vector<CallFingerprint>& all, const R
     return classes;
 }
 
+bool is_message(const CallFingerprint& fingerprint) { return is_point_to_point(fingerprint.call.operation); }
+
+/// True for what most ranks call: of all messages together and the largest class of a collective, the larger
+/// one; of two that are as large, that of the first rank.
+auto usual_of(const std::vector<Calling>& classes, const CallFingerprint& first) {
+    const auto* collective =
+        &*std::ranges::find_if(classes, [](const Calling& each) { return !is_message(*each.fingerprint); });
+    auto messages = std::size_t{0};
+    for (const auto& each : classes)
+        if (is_message(*each.fingerprint)) messages += each.ranks.size();
+    const auto are_messages =
+        messages > collective->ranks.size() || (messages == collective->ranks.size() && is_message(first));
+    return [=](const Calling& each) {
+        return are_messages ? is_message(*each.fingerprint) : &each == collective;
+    };
+}
+
 }  // namespace
 
-/// Makes steps block during its lifetime.
-class Collectives::Blocking {
-public:
-    Blocking(std::optional<Duration>& blocking, Duration timeout) : blocking_(blocking) {
-        blocking_ = timeout;
-    }
-    ~Blocking() { blocking_ = std::nullopt; }
-    Blocking(const Blocking&) = delete;
-    Blocking& operator=(const Blocking&) = delete;
-
-private:
-    std::optional<Duration>& blocking_;
-};
-
-Collectives::Collectives(Channel& channel, const Ranks& ranks, int group_rank, bool on_host,
-                         std::function<void(CheckedCall&)> settle)
+Collectives::Collectives(Channel& channel, const Ranks& ranks, int group_rank, bool on_host, Parts parts)
     : channel_(channel),
       ranks_(ranks),
       group_rank_(group_rank),
       gathers_calls_(on_host && ranks.size() <= most_ranks_that_gather),
-      settle_(std::move(settle)) {}
+      parts_(std::move(parts)) {}
 
 void Collectives::clear() {
     queue_.clear();
@@ -87,23 +89,21 @@ void Collectives::advance() {
         if (!ticket_) begin();
         if (!ticket_) continue;
         if (!channel_.done(*ticket_)) return;
-        wait(Duration::max());
+        wait(Duration::max(), nullptr);
     }
 }
 
-void Collectives::wait(Duration timeout) {
-    const auto* part = queue_.front();
-    if (!ticket_) {
-        const auto blocking = Blocking(blocking_, timeout);
-        for (begin(); !part->settled;) conclude();
-        return;
-    }
+void Collectives::wait(Duration timeout, std::function<bool()> is_interrupted) {
+    const auto& part = *queue_.front();
     try {
-        channel_.wait(*ticket_, *queue_.front()->label, timeout);
+        if (!channel_.wait_for(*ticket_, *part.label, timeout,
+                               {&part.call, part.number, std::move(is_interrupted)}))
+            return;
     } catch (const UsageError&) {
         throw;
     } catch (...) {
-        if (step_ != Step::informed) throw;  // else a rank is lost meanwhile, and this rank has the details
+        if (step_ != Step::informed) throw;
+        return settle(disagreement());  // a rank is lost meanwhile
     }
     ticket_ = std::nullopt;
     conclude();
@@ -111,11 +111,7 @@ void Collectives::wait(Duration timeout) {
 
 void Collectives::start(Step step, const Call& call) {
     step_ = step;
-    const auto& label = *queue_.front()->label;
-    if (blocking_)
-        channel_.run(call, label, *blocking_);
-    else
-        ticket_ = channel_.start({&call, 1}, label);
+    ticket_ = channel_.start({&call, 1}, *queue_.front()->label);
 }
 
 void Collectives::begin() {
@@ -152,7 +148,7 @@ bool Collectives::brings_data() const {
     const auto& agreed = fingerprints_.call;
     const auto& operation = traits(agreed.operation);
     const auto parts = operation.reads == Users::root && operation.in_parts ? ranks_.size() : 1;
-    return !operation.counts &&
+    return !operation.counts && !queue_.front()->meets &&
            agreed.length <= most_data / static_cast<std::size_t>(parts) / size_of(agreed.dtype);
 }
 
@@ -211,10 +207,14 @@ void Collectives::gather_details() {
                                 std::as_writable_bytes(std::span(all_))));
 }
 
-/// No rank throws, and then perhaps leaves, before all have the details.
-void Collectives::wait_for_all() {
+/// Tells each rank which of the messages between them this one gives up. No rank throws, and then perhaps
+/// leaves, before all have the details.
+void Collectives::give_up() {
+    giving_up_ = parts_.gives_up();
+    given_up_.resize(giving_up_.size());
     try {
-        start(Step::informed, {.operation = Operation::barrier});
+        start(Step::informed, moving(Operation::all_to_all, std::as_bytes(std::span(giving_up_)),
+                                     std::as_writable_bytes(std::span(given_up_))));
     } catch (const UsageError&) {
         throw;
     } catch (...) {  // a rank is lost meanwhile
@@ -234,8 +234,9 @@ void Collectives::conclude() {
         case Step::complaints:
             return equal ? settle(nullptr) : gather_details();
         case Step::details:
-            return wait_for_all();
+            return give_up();
         case Step::informed:
+            parts_.drop(given_up_);
             return settle(disagreement());
     }
 }
@@ -244,7 +245,7 @@ void Collectives::settle(std::exception_ptr error) {
     auto& part = *queue_.front();
     queue_.pop_front();
     part.error = std::move(error);
-    settle_(part);
+    parts_.settle(part);
 }
 
 std::exception_ptr Collectives::disagreement() const {
@@ -254,10 +255,11 @@ std::exception_ptr Collectives::disagreement() const {
     auto odd = std::vector<int>{};
     if (std::ranges::all_of(all_, [](const CallFingerprint& fingerprint) { return fingerprint.from < 0; })) {
         const auto classes = classes_of(all_, ranks_);
+        const auto is_usual = usual_of(classes, all_.front());
         for (const auto& each : classes) {
             lines.push_back(cat(part.label->named(each.ranks), ": ",
                                 to_string(each.fingerprint->call, each.fingerprint->unit)));
-            if (&each != &classes.front()) odd.insert(odd.end(), each.ranks.begin(), each.ranks.end());
+            if (!is_usual(each)) odd.insert(odd.end(), each.ranks.begin(), each.ranks.end());
         }
     } else {
         for (std::size_t i = 0; i < all_.size(); ++i) {

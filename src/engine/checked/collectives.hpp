@@ -21,6 +21,10 @@ struct CallFingerprint {
     std::uint64_t unit = 1;  // not compared: a struct may be as long as several numbers
 };
 
+/// For each kind of notice, the first and the last message to a rank that its sender or receiver gives up; 0:
+/// none.
+using GivenUp = std::array<std::array<std::uint64_t, 2>, 2>;
+
 /// Compares the collectives of one group, one after the other, on a separate channel.
 ///
 /// While calls match, a comparison costs a reduction of two numbers. In a small group on the host it is an
@@ -29,21 +33,27 @@ struct CallFingerprint {
 /// has completed on this rank, so all ranks take the same steps in the same order.
 class Collectives {
 public:
-    /// `settle` is called for each part, in order. `on_host`: buffers are in the host's memory.
-    Collectives(Channel& channel, const Ranks& ranks, int group_rank, bool on_host,
-                std::function<void(CheckedCall&)> settle);
+    /// `settle` is called for each part, in order. `on_host`: buffers are in the host's memory. Where calls
+    /// differ, ranks exchange what each `gives_up`, by group rank, and `drop` takes what the others do.
+    struct Parts {
+        std::function<void(CheckedCall&)> settle;
+        std::function<std::vector<GivenUp>()> gives_up;
+        std::function<void(const std::vector<GivenUp>&)> drop;
+    };
+    Collectives(Channel& channel, const Ranks& ranks, int group_rank, bool on_host, Parts parts);
 
     void add(CheckedCall& part) { queue_.push_back(&part); }
     /// Advances without waiting.
     void advance();
-    /// Waits for the current step of the first call; if none has begun, until the call is settled.
-    void wait(Duration timeout);
+    /// Waits for the current step of the first call; `is_interrupted` as for Channel::wait_for.
+    void wait(Duration timeout, std::function<bool()> is_interrupted);
+    /// The number of the first call.
+    std::uint64_t first() const { return queue_.front()->number; }
     void withdraw(const CheckedCall& part) { std::erase(queue_, &part); }
     /// Forgets all parts.
     void clear();
 
 private:
-    class Blocking;
     enum class Step : std::uint8_t { calls, hashes, counts, complaints, details, informed };
 
     void begin();
@@ -57,7 +67,7 @@ private:
     void exchange_counts();
     void complain();
     void gather_details();
-    void wait_for_all();
+    void give_up();
     void settle(std::exception_ptr error);
     void start(Step step, const Call& call);
     std::exception_ptr disagreement() const;
@@ -66,10 +76,9 @@ private:
     const Ranks ranks_;
     const int group_rank_;
     const bool gathers_calls_;
-    const std::function<void(CheckedCall&)> settle_;
+    const Parts parts_;
     std::deque<CheckedCall*> queue_;
     std::optional<std::uint64_t> ticket_;  // of the step that is under way
-    std::optional<Duration> blocking_;     // the timeout of each step, where steps block this thread
     Step step_ = Step::calls;
     CallFingerprint fingerprints_;  // of the first part, as all below
     std::array<std::int64_t, 2> extremes_ = {};
@@ -77,8 +86,10 @@ private:
     std::vector<std::uint64_t> expected_;  // the lengths that this one expects
     std::vector<std::uint64_t> giving_;
     std::vector<CallFingerprint> all_;
-    std::vector<char> own_;       // this rank's call, and its data
-    std::vector<char> gathered_;  // the same of each rank
+    std::vector<GivenUp> giving_up_;  // by this rank
+    std::vector<GivenUp> given_up_;   // to this rank
+    std::vector<char> own_;           // this rank's call, and its data
+    std::vector<char> gathered_;      // the same of each rank
 };
 
 }  // namespace rankmesh::detail

@@ -29,15 +29,10 @@ void CheckedDeviceChannel::compare(std::span<const Call> calls, const Label& lab
     try {
         for (const auto& call : calls)
             each_half(call, group_rank_, [&](const Call& half) {
-                const auto number = is_point_to_point(half.operation) ? ++messages_ : ++collectives_;
-                auto& part = parts.emplace_back(
-                    CheckedCall{.call = OwnedCall(half, size_), .label = &label, .number = number});
-                if (half.operation == Operation::send_recv)
-                    part.settled = true;
-                else
-                    matcher_->add(part);
+                matcher_->add(
+                    parts.emplace_back(CheckedCall{.call = OwnedCall(half, size_), .label = &label}));
             });
-        for (auto& part : parts) matcher_->settle(part, timeout);
+        matcher_->settle(parts, timeout);
         for (auto& part : parts) matcher_->wait_for_notice(part, timeout);
     } catch (...) {
         for (auto& part : parts) matcher_->withdraw(part);

@@ -57,8 +57,6 @@ private:
     const std::size_t size_;
     const int group_rank_;
     const Duration timeout_;
-    std::uint64_t collectives_ = 0;
-    std::uint64_t messages_ = 0;
     const std::shared_ptr<CallMatcher> matcher_;
 };
 

@@ -15,10 +15,6 @@ AnyBuffer<void> bytes_of(Notice& notice) { return {&notice, sizeof notice}; }
 
 }  // namespace
 
-Messages::Messages(Channel& channel, const Ranks& ranks, int group_rank,
-                   std::function<void(CheckedCall&)> settle)
-    : channel_(channel), ranks_(ranks), group_rank_(group_rank), settle_(std::move(settle)) {}
-
 void Messages::add(CheckedCall& part) {
     part.from_any = part.call.is_from_any();
     if (part.from_any || (part.call.operation == Operation::recv && !unbound_.empty())) {
@@ -32,14 +28,16 @@ void Messages::add(CheckedCall& part) {
 void Messages::post(CheckedCall& part) {
     const auto& call = part.call;
     const auto receives = call.operation == Operation::recv;
-    part.notice = {.receives = receives,
+    auto& lane = lanes_[call.argument];
+    part.notice = {.kind = receives ? Notice::recv : Notice::send,
                    .dtype = call.dtype,
                    .tag = call.tag,
                    .count = receives ? call.out_count : call.in_count,
-                   .unit = call.unit};
+                   .unit = call.unit,
+                   .number = ++lane.posted[receives ? 1 : 0]};
     const auto notice = make_send(bytes_of(part.notice), call.argument, Tag(0));
     part.notice_ticket = channel_.start({&notice, 1}, *part.label);
-    auto& lane = lanes_[call.argument];
+    part.notice_order = ++lane.said;
     auto& early = lane.early[receives ? 0 : 1];
     lane.waiting[receives ? 0 : 1].push_back(&part);
     if (early.empty()) return;
@@ -47,6 +45,103 @@ void Messages::post(CheckedCall& part) {
     early.pop_front();
     if (receives) lane.orders.pop_front();
     settle(call.argument, lane, first);
+}
+
+/// Sends a notice that no part has.
+void Messages::say(int peer, const Notice& notice, const Label& label) {
+    auto& lane = lanes_[peer];
+    auto& sent = lane.sent.emplace_back(Sent{notice, ++lane.said});
+    const auto call = make_send(bytes_of(sent.notice), peer, Tag(0));
+    sent.ticket = channel_.start({&call, 1}, label);
+}
+
+void Messages::heard(const CheckedCall& part) {
+    auto& sent = lanes_[part.call.argument].sent;
+    for (; !sent.empty() && sent.front().order < part.notice_order; sent.pop_front())
+        channel_.wait(sent.front().ticket, *part.label, Duration::max());
+}
+
+/// Waits for the next notice of a rank.
+void Messages::await(int peer, Lane& lane, const Label& label) {
+    listen(peer, lane, label);
+    channel_.wait(*lane.ticket, label, Duration::max());
+    take(peer, lane);
+}
+
+void Messages::ask(const Call& call, const Label& label, std::uint64_t collectives) {
+    for (int peer = 0; peer < ranks_.size(); ++peer)
+        if ((call.is_from_any() ? peer != group_rank_ : peer == call.argument) &&
+            std::exchange(lanes_[peer].asked_in, collectives + 1) <= collectives)
+            say(peer, {.kind = Notice::question, .number = collectives + 1}, label);
+}
+
+bool Messages::is_stuck(const Call& call, std::uint64_t collectives) const {
+    const auto refuses = [&](int peer) {
+        const auto lane = lanes_.find(peer);
+        return lane != lanes_.end() && lane->second.waits_in > collectives;
+    };
+    if (!call.is_from_any()) return refuses(call.argument);
+    for (int peer = 0; peer < ranks_.size(); ++peer)
+        if (peer != group_rank_ && !refuses(peer)) return false;
+    return true;
+}
+
+bool Messages::has_news(const Label& label, std::uint64_t collective) {
+    const auto any = Call{.operation = Operation::probe, .argument = any_source};
+    return std::ranges::any_of(lanes_, [&](const auto& each) { return each.second.wants(collective); }) ||
+           channel_.probe(any, label, std::nullopt);
+}
+
+void Messages::refuse(const Label& label, std::uint64_t collective) {
+    hear(label);
+    bind();
+    for (auto& [peer, lane] : lanes_) {
+        if (!lane.wants(collective)) continue;
+        lane.refused_in = collective;
+        say(peer, {.kind = Notice::refusal, .number = collective}, label);
+    }
+}
+
+void Messages::give_up(CheckedCall& part) {
+    if (std::erase(unbound_, &part) > 0 || part.call.operation == Operation::probe) return;
+    const auto kind = part.notice.kind;
+    std::erase(lanes_.at(part.call.argument).waiting[1 - kind], &part);
+    given_up_.resize(static_cast<std::size_t>(ranks_.size()));
+    auto& [first, last] = given_up_[static_cast<std::size_t>(part.call.argument)][kind];
+    last = part.notice.number;
+    if (first == 0) first = last;
+}
+
+std::vector<GivenUp> Messages::gives_up() {
+    given_up_.resize(static_cast<std::size_t>(ranks_.size()));
+    return given_up_;
+}
+
+void Messages::drop(const std::vector<GivenUp>& by_others, const Label& label) {
+    for (int peer = 0; peer < ranks_.size(); ++peer) {
+        const auto& dropped = by_others[static_cast<std::size_t>(peer)];
+        if (dropped == GivenUp{}) continue;
+        auto& lane = lanes_[peer];
+        for (std::size_t kind = 0; kind < dropped.size(); ++kind) {
+            const auto [first, last] = dropped[kind];
+            auto& early = lane.early[kind];
+            while (lane.heard[kind] < last) await(peer, lane, label);
+            for (std::size_t i = early.size(); i-- > 0;) {
+                if (early[i].number < first || early[i].number > last) continue;
+                early.erase(early.begin() + static_cast<std::ptrdiff_t>(i));
+                if (kind == Notice::send)
+                    lane.orders.erase(lane.orders.begin() + static_cast<std::ptrdiff_t>(i));
+            }
+        }
+        say(peer, {.kind = Notice::end}, label);
+    }
+    const auto own = std::exchange(given_up_, {});
+    for (int peer = 0; peer < ranks_.size(); ++peer)
+        if (own[static_cast<std::size_t>(peer)] != GivenUp{}) {
+            auto& lane = lanes_[peer];
+            while (!lane.has_ended) await(peer, lane, label);
+            lane.has_ended = false;
+        }
 }
 
 void Messages::withdraw(CheckedCall& part) {
@@ -57,6 +152,7 @@ void Messages::withdraw(CheckedCall& part) {
 
 void Messages::clear() {
     unbound_.clear();
+    given_up_.clear();
     for (auto& [peer, lane] : lanes_) lane.waiting = {};
 }
 
@@ -146,20 +242,25 @@ void Messages::advance() {
 }
 
 void Messages::wait(const CheckedCall& part, Duration timeout) {
-    if (std::ranges::count(unbound_, &part) > 0) {
+    if (is_unbound(part)) {
         wait_for_any(part.call.argument, *part.label, timeout);
         return advance();
     }
     auto& lane = lanes_.at(part.call.argument);
     listen(part.call.argument, lane, *part.label);
-    channel_.wait(*lane.ticket, *part.label, timeout);
+    channel_.wait_for(*lane.ticket, *part.label, timeout, {&part.call, part.number});
     take(part.call.argument, lane);
 }
 
 void Messages::take(int peer, Lane& lane) {
     lane.ticket = std::nullopt;
-    const auto kind = lane.incoming.receives;
+    const auto kind = lane.incoming.kind;
     lane.peer = peer;
+    if (kind == Notice::refusal) lane.waits_in = lane.incoming.number;
+    if (kind == Notice::question) lane.asks_in = lane.incoming.number;
+    if (kind == Notice::end) lane.has_ended = true;
+    if (kind > Notice::recv) return;
+    lane.heard[kind] = lane.incoming.number;
     if (lane.waiting[kind].empty()) {
         lane.early[kind].push_back(lane.incoming);
         if (kind == 0) lane.orders.push_back(++order_);
@@ -169,25 +270,23 @@ void Messages::take(int peer, Lane& lane) {
 
 /// Gives the notice to the first call that awaits one of its kind.
 void Messages::settle(int peer, Lane& lane, const Notice& notice) {
-    auto& part = *lane.waiting[notice.receives].front();
-    lane.waiting[notice.receives].pop_front();
-    const auto number = ++lane.numbers[notice.receives];
+    auto& part = *lane.waiting[notice.kind].front();
+    lane.waiting[notice.kind].pop_front();
     if (notice.dtype != part.notice.dtype || notice.count != part.notice.count ||
         notice.tag != part.notice.tag)
-        part.error = disagreement(peer, part, notice, number);
+        part.error = disagreement(peer, part, notice);
     settle_(part);
 }
 
-std::exception_ptr Messages::disagreement(int peer, const CheckedCall& part, const Notice& notice,
-                                          std::uint64_t number) const {
+std::exception_ptr Messages::disagreement(int peer, const CheckedCall& part, const Notice& notice) const {
     const auto end = [&](int rank, const Notice& said) {
         return MessageEnd{rank, part.label->named({rank}),
                           elements_text(said.count, said.dtype, said.unit) + tag_text(said.tag)};
     };
     auto sender = end(ranks_[group_rank_], part.notice);
     auto receiver = end(ranks_[peer], notice);
-    if (part.notice.receives) std::swap(sender, receiver);
-    auto failure = differing_ends(number, *part.label, sender, receiver);
+    if (part.notice.kind == Notice::recv) std::swap(sender, receiver);
+    auto failure = differing_ends(notice.number, *part.label, sender, receiver);
     append(failure.why, "; nothing was sent");
     return failure.error();
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <deque>
 #include <functional>
@@ -8,7 +9,7 @@
 #include <optional>
 #include <vector>
 
-#include "engine/checked/checked_call.hpp"
+#include "engine/checked/collectives.hpp"
 
 namespace rankmesh::detail {
 
@@ -21,9 +22,13 @@ namespace rankmesh::detail {
 /// A recv from any rank takes the first notice of a send that no earlier recv waits for, and is from then on
 /// a recv from that rank. Receives that are called meanwhile say nothing before it is known whose message is
 /// theirs.
+///
+/// A rank that waits in a collective refuses the messages that its peers want of it. A peer that must have
+/// one of them can never go on: its message meets the collective.
 class Messages {
 public:
-    Messages(Channel& channel, const Ranks& ranks, int group_rank, std::function<void(CheckedCall&)> settle);
+    Messages(Channel& channel, const Ranks& ranks, int group_rank, std::function<void(CheckedCall&)> settle)
+        : channel_(channel), ranks_(ranks), group_rank_(group_rank), settle_(std::move(settle)) {}
 
     void add(CheckedCall& part);
     void advance();
@@ -33,31 +38,68 @@ public:
     void wait_for_any(int from, const Label& label, Duration timeout);
     /// Waits for a notice from the peer of `part`.
     void wait(const CheckedCall& part, Duration timeout);
+    /// True if no rank knows of `part`: it may receive from several, or waits behind such a call.
+    bool is_unbound(const CheckedCall& part) const { return std::ranges::count(unbound_, &part) > 0; }
+    /// Asks the ranks from which `call`, an unbound part or a probe, may receive: once for each number of
+    /// `collectives` that this rank has called.
+    void ask(const Call& call, const Label& label, std::uint64_t collectives);
+    /// True if `call` can never be settled: its peers wait in a collective that this rank has not called.
+    bool is_stuck(const Call& call, std::uint64_t collectives) const;
+    /// True if peers have something to say, or want what a rank in `collective` refuses.
+    bool has_news(const Label& label, std::uint64_t collective);
+    /// Hears what peers say, and refuses what they want of this rank while it is in `collective`.
+    void refuse(const Label& label, std::uint64_t collective);
+    /// Called once the peer has heard the notice of `part`, and so what was said before.
+    void heard(const CheckedCall& part);
+    /// Forgets a part that is stuck, and says so to its peer with the next `gives_up`.
+    void give_up(CheckedCall& part);
+    /// By group rank.
+    std::vector<GivenUp> gives_up();
+    /// Drops the notices that others have given up, and waits until they have dropped those of this rank.
+    void drop(const std::vector<GivenUp>& by_others, const Label& label);
     void withdraw(CheckedCall& part);
     void clear();
 
 private:
+    struct Sent {
+        Notice notice;
+        std::uint64_t order;
+        std::uint64_t ticket = 0;
+    };
     /// The notices from one rank, by kind: index 1 holds those of receives.
     struct Lane {
         Notice incoming = {};
         std::optional<std::uint64_t> ticket = std::nullopt;
         std::array<std::deque<CheckedCall*>, 2> waiting = {};
         std::array<std::deque<Notice>, 2> early = {};
-        std::array<std::uint64_t, 2> numbers = {};
-        std::deque<std::uint64_t> orders = {};  // of the early notices of sends
+        std::array<std::uint64_t, 2> posted = {};  // how many this rank has sent
+        std::array<std::uint64_t, 2> heard = {};   // the number of the last one that has come
+        std::deque<std::uint64_t> orders = {};     // of the early notices of sends
         int peer = -1;
+        std::uint64_t waits_in = 0;    // the last collective in which the peer has refused messages
+        std::uint64_t refused_in = 0;  // the same of this rank
+        std::uint64_t asked_in = 0;    // the last one that this rank has asked about
+        std::uint64_t asks_in = 0;     // the same of the peer
+        bool has_ended = false;        // the peer has dropped what was given up
+        std::uint64_t said = 0;        // how many notices this rank has sent
+        std::deque<Sent> sent = {};    // those without a part that the peer may not have heard
+        bool wants(std::uint64_t collective) const {
+            return refused_in < collective &&
+                   (asks_in >= collective || !early[0].empty() || !early[1].empty());
+        }
         bool is_awaited() const { return !waiting[0].empty() || !waiting[1].empty(); }
     };
 
     void post(CheckedCall& part);
+    void say(int peer, const Notice& notice, const Label& label);
+    void await(int peer, Lane& lane, const Label& label);
     void bind();
     void hear(const Label& label);
     const Lane* first_sent(const Call& call, const std::vector<int>& but) const;
     void listen(int peer, Lane& lane, const Label& label);
     void take(int peer, Lane& lane);
     void settle(int peer, Lane& lane, const Notice& notice);
-    std::exception_ptr disagreement(int peer, const CheckedCall& part, const Notice& notice,
-                                    std::uint64_t number) const;
+    std::exception_ptr disagreement(int peer, const CheckedCall& part, const Notice& notice) const;
 
     Channel& channel_;
     const Ranks ranks_;
@@ -66,6 +108,7 @@ private:
     std::map<int, Lane> lanes_;         // by group rank
     std::deque<CheckedCall*> unbound_;  // receives, from the first one whose sender is not known on
     std::uint64_t order_ = 0;
+    std::vector<GivenUp> given_up_;  // by group rank; empty: nothing
 };
 
 }  // namespace rankmesh::detail

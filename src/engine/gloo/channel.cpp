@@ -8,6 +8,7 @@
 #include "engine/gloo/operations.hpp"
 #include "engine/gloo/slots.hpp"
 #include "engine/roles.hpp"
+#include "engine/timeout.hpp"
 
 namespace rankmesh::detail {
 namespace {
@@ -377,7 +378,25 @@ bool GlooChannel::await_first(Ticket& ticket) {
     return true;
 }
 
-void GlooChannel::wait(std::uint64_t number, const Label& label, Duration timeout) {
+/// Returns once the collectives of a ticket are complete; false if it was interrupted before.
+bool GlooChannel::await_collectives(const Ticket& ticket, const std::function<bool()>& is_interrupted) {
+    const auto is_over = [&] { return ticket.open == 0; };
+    if (!is_interrupted) return monitor_->wait(is_over), true;
+    auto bell = Bell();
+    const auto silent = std::unique_ptr<PeerMonitor, void (*)(PeerMonitor*)>(
+        &*monitor_, [](PeerMonitor* monitor) { monitor->set_bell(nullptr); });
+    monitor_->set_bell(&bell);
+    for (auto look = from_now(between_looks); !monitor_->look(is_over);) {
+        bell.wait_until(look);
+        if (std::chrono::steady_clock::now() < look) continue;
+        if (is_interrupted()) return false;
+        look = from_now(between_looks);
+    }
+    return true;
+}
+
+bool GlooChannel::wait_for(std::uint64_t number, const Label& label, Duration timeout,
+                           const Purpose& purpose) {
     const auto found = tickets_.find(number);
     auto& ticket = *found->second;
     const auto& first = ticket.started.front();
@@ -398,7 +417,11 @@ void GlooChannel::wait(std::uint64_t number, const Label& label, Duration timeou
             finish_messages(ticket);
         }
         monitor_->await(-1);
-        monitor_->wait([&] { return ticket.open == 0; });
+        if (!await_collectives(ticket, purpose.is_interrupted)) {
+            ticket.waited = false;
+            monitor_->arrive();
+            return false;
+        }
     } catch (const std::exception& error) {
         monitor_->explain(error.what());
         monitor_->wait([&] { return ticket.open == 0; });  // the channel's thread failed in the same way
@@ -411,6 +434,7 @@ void GlooChannel::wait(std::uint64_t number, const Label& label, Duration timeou
     tickets_.erase(found);
     if (failed) fail_with({}, label);
     cause_->clear();
+    return true;
 }
 
 bool GlooChannel::done(std::uint64_t number) {

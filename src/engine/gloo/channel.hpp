@@ -32,7 +32,11 @@ public:
 
     void run(const Call& call, const Label& label, Duration timeout) override;
     std::uint64_t start(std::span<const Call> calls, const Label& label) override;
-    void wait(std::uint64_t ticket, const Label& label, Duration timeout) override;
+    void wait(std::uint64_t ticket, const Label& label, Duration timeout) override {
+        wait_for(ticket, label, timeout, {});
+    }
+    bool wait_for(std::uint64_t ticket, const Label& label, Duration timeout,
+                  const Purpose& purpose) override;
     bool done(std::uint64_t ticket) override;
     std::optional<Message> probe(const Call& call, const Label& label,
                                  std::optional<Duration> timeout) override;
@@ -95,6 +99,7 @@ private:
     void receive_announced();
     void withdraw(Ticket& ticket);
     void finish_messages(Ticket& ticket);
+    bool await_collectives(const Ticket& ticket, const std::function<bool()>& is_interrupted);
     static bool await_first(Ticket& ticket);
     void work();
     [[noreturn]] void fail_with(const std::string& text, const Label& label);

@@ -13,6 +13,7 @@
 #include "engine/mpi/monitored_barrier.hpp"
 #include "engine/mpi/tags.hpp"
 #include "engine/mpi/types.hpp"
+#include "engine/pause.hpp"
 #include "engine/timeout.hpp"
 
 namespace rankmesh::detail {
@@ -170,14 +171,27 @@ std::uint64_t MpiChannel::start(std::span<const Call> calls, const Label&) {
     return ticket;
 }
 
-void MpiChannel::wait(std::uint64_t ticket, const Label& label, Duration timeout) {
+/// Tests until all is complete; false if it was interrupted before.
+bool MpiChannel::completes(std::uint64_t ticket, const std::function<bool()>& is_interrupted) {
+    auto look = from_now(between_looks);
+    for (auto pause = Pause(); !done(ticket); pause()) {
+        if (std::chrono::steady_clock::now() < look) continue;
+        if (is_interrupted()) return false;
+        look = from_now(between_looks);
+    }
+    return true;
+}
+
+bool MpiChannel::wait_for(std::uint64_t ticket, const Label& label, Duration timeout,
+                          const Purpose& purpose) {
     runtime_->check_thread();
     auto& slot = *slots_[static_cast<std::size_t>(ticket)];
     const auto& first = slot.started.front();
-    if (first.call.operation == Operation::monitored_barrier) return monitor(slot, label, timeout);
+    if (first.call.operation == Operation::monitored_barrier) return monitor(slot, label, timeout), true;
     if (passed_before > Duration{}) [[unlikely]]
         flight_.has_passed(passed_before);
-    const auto watched = InFlight(flight_, first.call, label, timeout, first.number);
+    const auto watched = InFlight(flight_, first.call, label, timeout, first.number, purpose);
+    if (purpose.is_interrupted && !completes(ticket, purpose.is_interrupted)) return false;
     await_comparisons(slot, label);
     complete(slot);
     for (std::size_t i = 0; i < slot.calls; ++i) {
@@ -190,6 +204,7 @@ void MpiChannel::wait(std::uint64_t ticket, const Label& label, Duration timeout
     }
     slot.taken = false;
     check_lengths(slot, label);
+    return true;
 }
 
 void MpiChannel::complete(Slot& slot) {

@@ -42,7 +42,11 @@ public:
 
     void run(const Call& call, const Label& label, Duration timeout) override;
     std::uint64_t start(std::span<const Call> calls, const Label& label) override;
-    void wait(std::uint64_t ticket, const Label& label, Duration timeout) override;
+    void wait(std::uint64_t ticket, const Label& label, Duration timeout) override {
+        wait_for(ticket, label, timeout, {});
+    }
+    bool wait_for(std::uint64_t ticket, const Label& label, Duration timeout,
+                  const Purpose& purpose) override;
     bool done(std::uint64_t ticket) override;
     std::optional<Message> probe(const Call& call, const Label& label,
                                  std::optional<Duration> timeout) override;
@@ -108,6 +112,7 @@ private:
     void post_gathering(Started& started, Slot& slot);
     void finish_gathering(const Started& started) const;
     void expect(Slot& slot, std::size_t count, int from) const;
+    bool completes(std::uint64_t ticket, const std::function<bool()>& is_interrupted);
     void complete(Slot& slot);
     static MPI_Status* statuses_of(Slot& slot);
     void check_lengths(const Slot& slot, const Label& label);

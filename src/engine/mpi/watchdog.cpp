@@ -21,13 +21,13 @@
 
 namespace rankmesh::detail {
 
-Call Flight::call() const {
-    const auto what = what_.load(std::memory_order_relaxed);
+Call Flight::StoredCall::load() const {
+    const auto words = what.load(std::memory_order_relaxed);
     auto call = Call{};
-    std::memcpy(static_cast<void*>(&call), &what, sizeof what);
-    call.in_count = in_count_.load(std::memory_order_relaxed);
-    call.out_count = out_count_.load(std::memory_order_relaxed);
-    call.tag = tag_.load(std::memory_order_relaxed);
+    std::memcpy(static_cast<void*>(&call), &words, sizeof words);
+    call.in_count = in_count.load(std::memory_order_relaxed);
+    call.out_count = out_count.load(std::memory_order_relaxed);
+    call.tag = tag.load(std::memory_order_relaxed);
     call.source = -1;  // not stored
     return call;
 }
@@ -42,7 +42,7 @@ bool Flight::is_collective() const {
 
 std::string Flight::collective(std::uint64_t number) const {
     const auto active = active_.load(std::memory_order_acquire);
-    if (active == 0 || number == 0 || number_.load(std::memory_order_relaxed) != number) return {};
+    if (active == 0 || number == 0 || this->number() != number) return {};
     const auto call = this->call();
     if (phrase_.load(std::memory_order_relaxed) || is_point_to_point(call.operation)) return {};
     return is_still(active) ? to_string(Agreed::of(call), 1) : std::string{};
@@ -59,7 +59,7 @@ std::optional<bool> Flight::started(std::uint64_t number) const {
 std::optional<AwaitedCall> Flight::awaited() const {
     const auto active = active_.load(std::memory_order_acquire);
     if (active == 0 || active != seen_) return std::nullopt;
-    auto awaited = AwaitedCall{.key = key_, .number = number_.load(std::memory_order_relaxed), .ranks = {}};
+    auto awaited = AwaitedCall{.key = key_, .number = number(), .ranks = {}};
     const auto* label = label_.load(std::memory_order_relaxed);
     const auto message = is_message();
     const auto peer = call().argument;
@@ -82,11 +82,12 @@ std::optional<AwaitedCall> Flight::awaited() const {
 
 std::string Flight::text() const {
     if (const auto* phrase = phrase_.load(std::memory_order_relaxed)) return phrase;
-    const auto call = this->call();
+    const auto& stored = has_purpose_.load(std::memory_order_relaxed) ? purpose_ : call_;
+    const auto call = stored.load();
     const auto& label = *label_.load(std::memory_order_relaxed);
     return cat(to_string(call, &label.ranks), " (", std::max(call.in_bytes(), call.out_bytes()), " bytes), ",
                is_point_to_point(call.operation) ? "message" : "call", " number ",
-               number_.load(std::memory_order_relaxed), " on ", label.text(), ", group ",
+               stored.number.load(std::memory_order_relaxed), " on ", label.text(), ", group ",
                to_string(label.ranks));
 }
 
@@ -214,7 +215,7 @@ bool Flight::is_still(std::uint64_t active) const {
 
 PeerQuery::Answers Watchdog::ask(const Flight& flight, const std::vector<int>& ranks,
                                  Duration patience) const {
-    const auto number = flight.is_message() ? 0 : flight.number_.load(std::memory_order_relaxed);
+    const auto number = flight.is_message() ? 0 : flight.number();
     return flight.world_->ask(ranks, flight.key_, number, own_status(), patience, patience > brief);
 }
 
@@ -222,7 +223,7 @@ PeerQuery::Answers Watchdog::ask(const Flight& flight, const std::vector<int>& r
 void Watchdog::look_for_ended(Flight& flight, std::uint64_t active, Duration waited) {
     const auto& world = *flight.world_;
     const auto message = flight.is_message();
-    const auto number = flight.number_.load(std::memory_order_relaxed);
+    const auto number = flight.number();
     const auto* label = flight.label_.load(std::memory_order_relaxed);
     const auto argument = flight.call().argument;
     const auto from_any = message && argument == any_source;
@@ -258,7 +259,7 @@ void Watchdog::look_for_ended(Flight& flight, std::uint64_t active, Duration wai
 /// Ends the job if a rank has started the collective that another blocks in, which MPI does not match. Each
 /// rank asks the next one only: where there are both kinds, two neighbours differ.
 void Watchdog::look_for_mixture(const Flight& flight, std::uint64_t active) const {
-    const auto number = flight.number_.load(std::memory_order_relaxed);
+    const auto number = flight.number();
     const auto* label = flight.label_.load(std::memory_order_relaxed);
     const auto own = flight.started(number);
     const auto collective = flight.is_collective();
@@ -396,7 +397,7 @@ Attendance Watchdog::attendance(const Flight& flight) const {
 }
 
 std::string Watchdog::difference(const Flight& flight, const PeerQuery::Answers& answers) {
-    const auto number = flight.number_.load(std::memory_order_relaxed);
+    const auto number = flight.number();
     const auto own = flight.collective(number);
     if (own.empty()) return {};
     auto calls = std::vector<DifferingCall>{};

@@ -32,15 +32,13 @@ public:
            bool start = false)
         : key_(key), world_(std::move(world)), is_start_(start), recorder_(std::move(recorder)) {}
 
-    /// Begins a call, the `number`-th of its kind on this rank.
-    void begin(const Call& call, const Label& label, Duration timeout, std::uint64_t number) {
-        // The first eight bytes of a call describe it, so that one word is written.
-        auto what = std::uint64_t{};
-        std::memcpy(&what, &call, sizeof what);
-        what_.store(what, std::memory_order_relaxed);
-        in_count_.store(call.in_count, std::memory_order_relaxed);
-        out_count_.store(call.out_count, std::memory_order_relaxed);
-        tag_.store(call.tag, std::memory_order_relaxed);
+    /// Begins a call, the `number`-th of its kind on this rank. Reports name the call of its purpose, if it
+    /// has one.
+    void begin(const Call& call, const Label& label, Duration timeout, std::uint64_t number,
+               const Channel::Purpose& purpose = {}) {
+        call_.store(call, number);
+        has_purpose_.store(purpose.call != nullptr, std::memory_order_relaxed);
+        if (purpose.call) purpose_.store(*purpose.call, purpose.number);
         begin(nullptr, label, timeout, number);
     }
     /// The same for a step that is not an operation; `phrase` is a string literal, and number 0 tells nothing
@@ -51,7 +49,7 @@ public:
         phrase_.store(phrase, std::memory_order_relaxed);
         label_.store(&label, std::memory_order_relaxed);
         timeout_.store(timeout.count(), std::memory_order_relaxed);
-        number_.store(number, std::memory_order_relaxed);
+        call_.number.store(number, std::memory_order_relaxed);
         active_.store(++begun_, std::memory_order_release);
     }
     void end() { active_.store(0, std::memory_order_release); }
@@ -77,7 +75,28 @@ public:
 private:
     friend class Watchdog;
     std::string text() const;
-    Call call() const;
+    /// A call and its number, which another thread may read while they are replaced.
+    struct StoredCall {
+        std::atomic<std::uint64_t> number = 0;
+        std::atomic<std::uint64_t> what = 0;
+        std::atomic<std::size_t> in_count = 0;
+        std::atomic<std::size_t> out_count = 0;
+        std::atomic<std::uint16_t> tag = 0;
+
+        void store(const Call& call, std::uint64_t its_number) {
+            // The first eight bytes of a call describe it, so that one word is written.
+            auto words = std::uint64_t{};
+            std::memcpy(&words, &call, sizeof words);
+            what.store(words, std::memory_order_relaxed);
+            in_count.store(call.in_count, std::memory_order_relaxed);
+            out_count.store(call.out_count, std::memory_order_relaxed);
+            tag.store(call.tag, std::memory_order_relaxed);
+            number.store(its_number, std::memory_order_relaxed);
+        }
+        Call load() const;
+    };
+    Call call() const { return call_.load(); }
+    std::uint64_t number() const { return call_.number.load(std::memory_order_relaxed); }
     bool is_message() const;
     bool is_still(std::uint64_t active) const;
     /// The collective of that number as ranks must agree on it, while this one is in it; else "".
@@ -93,14 +112,12 @@ private:
     const std::shared_ptr<PeerQuery> world_;
     const bool is_start_;
     std::shared_ptr<Recorder> recorder_;
-    std::atomic<std::uint64_t> active_ = 0;  // the count of calls begun, 0 while none is in flight
-    std::atomic<std::uint64_t> number_ = 0;
+    std::atomic<std::uint64_t> active_ = 0;   // the count of calls begun, 0 while none is in flight
     std::atomic<std::uint64_t> reached_ = 0;  // the last collective that was called
     std::atomic<std::uint64_t> started_ = 0;  // by number modulo 64: whether it was started
-    std::atomic<std::uint64_t> what_ = 0;
-    std::atomic<std::size_t> in_count_ = 0;
-    std::atomic<std::size_t> out_count_ = 0;
-    std::atomic<std::uint16_t> tag_ = 0;
+    StoredCall call_;
+    StoredCall purpose_;
+    std::atomic<bool> has_purpose_ = false;
     std::atomic<const char*> phrase_ = nullptr;
     std::atomic<const Label*> label_ = nullptr;
     std::atomic<std::int64_t> timeout_ = 0;
@@ -205,6 +222,11 @@ public:
     InFlight(Flight& flight, const What& what, const Label& label, Duration timeout, std::uint64_t number = 0)
         : flight_(flight) {
         flight_.begin(what, label, timeout, number);
+    }
+    InFlight(Flight& flight, const Call& call, const Label& label, Duration timeout, std::uint64_t number,
+             const Channel::Purpose& purpose)
+        : flight_(flight) {
+        flight_.begin(call, label, timeout, number, purpose);
     }
     ~InFlight() {
         flight_.end();

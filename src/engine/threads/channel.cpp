@@ -37,11 +37,18 @@ auto ThreadChannel::asking(Body&& body) {
     }
 }
 
-void ThreadChannel::wait(std::uint64_t ticket, const Label& label, Duration timeout) {
-    const auto use = uses_.extract(ticket);  // which ends with the wait
-    asking([&] {
-        set_sender(group_->wait(ticket, label, timeout));
+bool ThreadChannel::wait_for(std::uint64_t ticket, const Label& label, Duration timeout,
+                             const Purpose& purpose) {
+    auto use = uses_.extract(ticket);  // which ends with the wait
+    return asking([&] {
+        const auto sender = group_->wait(ticket, label, timeout, {}, purpose.is_interrupted);
+        if (!sender) {
+            uses_.insert(std::move(use));
+            return false;
+        }
+        set_sender(*sender);
         cause_->clear();
+        return true;
     });
 }
 

@@ -27,7 +27,11 @@ public:
 
     void run(const Call& call, const Label& label, Duration timeout) override;
     std::uint64_t start(std::span<const Call> calls, const Label& label) override;
-    void wait(std::uint64_t ticket, const Label& label, Duration timeout) override;
+    void wait(std::uint64_t ticket, const Label& label, Duration timeout) override {
+        wait_for(ticket, label, timeout, {});
+    }
+    bool wait_for(std::uint64_t ticket, const Label& label, Duration timeout,
+                  const Purpose& purpose) override;
     bool done(std::uint64_t ticket) override { return group_->done(ticket); }
     std::optional<Message> probe(const Call& call, const Label& label,
                                  std::optional<Duration> timeout) override;

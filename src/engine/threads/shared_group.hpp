@@ -36,8 +36,10 @@ public:
     std::uint64_t post(int group_rank, std::span<const Call> calls, const Label& label);
     /// Returns once they are complete; throws Timeout, PeerLost, or Disagreement if calls do not match.
     /// Errors of a step that is not an operation name it by `phrase`. Returns the sender of a recv from any
-    /// rank, else -1.
-    int wait(std::uint64_t ticket, const Label& label, Duration timeout, std::string_view phrase = {});
+    /// rank, else -1; nothing, and keeps the ticket, once `is_interrupted`.
+    std::optional<int> wait(std::uint64_t ticket, const Label& label, Duration timeout,
+                            std::string_view phrase = {},
+                            const std::function<bool()>& is_interrupted = nullptr);
     bool done(std::uint64_t ticket);
     /// Sets what rings for a rank when anything changes, null: nothing.
     void set_bell(int group_rank, Bell* bell);
