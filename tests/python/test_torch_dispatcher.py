@@ -255,6 +255,16 @@ def check_works_of_graph_inputs(rank: int, size: int) -> None:
         assert bool((x == size).all()), backend
 
 
+def check_names(rank: int, size: int) -> None:
+    for backend in (*BACKENDS, "cpu:rankmesh"):
+        group = dist.new_group(backend=backend)
+        assert dist.get_backend(group) == backend
+        model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(2, 2), process_group=group)
+        assert model._get_ddp_logging_data()["backend_name"] == backend
+        with pytest.raises(ValueError, match="Invalid ``p2p_op_list``"):
+            dist.batch_isend_irecv([1, 2])  # type: ignore[list-item]
+
+
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize(
     "program",
@@ -264,6 +274,7 @@ def check_works_of_graph_inputs(rank: int, size: int) -> None:
         check_tensors_without_memory,
         check_classes_of_tensors,
         check_works_of_graph_inputs,
+        check_names,
     ],
     ids=lambda program: program.__name__[6:],
 )

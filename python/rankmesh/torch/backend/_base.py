@@ -52,8 +52,9 @@ class Base(dist.ProcessGroup):
     # --- names. torch keeps the name and the description in the backends of a group, and this group is its own backend.
 
     def getBackendName(self) -> str:  # noqa: N802 (torch's name)
-        """Returns the name of the backend, such as 'rankmesh'."""
-        return self.backend
+        """Returns the name of the backend as torch's `get_backend` does, such as 'cpu:rankmesh'."""
+        name, _ = c10d._world.pg_map.get(self, (self.backend, None))
+        return str(name)
 
     def getGroupName(self) -> str:  # noqa: N802 (torch's name)
         """Returns the name that torch knows the group by."""

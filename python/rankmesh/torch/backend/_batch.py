@@ -25,11 +25,12 @@ _torchs_coalescing: Any = c10d._coalescing_manager.__wrapped__  # type: ignore[a
 
 @functools.wraps(_torchs)
 def _batch_isend_irecv(p2p_op_list: list[dist.P2POp]) -> list[dist.Work]:
-    first = p2p_op_list[0] if p2p_op_list else None
-    group: Any = getattr(first, "group", None) or dist.group.WORLD
-    if first is None or first.tensor.device.type == "cpu" or not isinstance(group, ProcessGroup):
+    first = p2p_op_list[0] if isinstance(p2p_op_list, list) and p2p_op_list else None
+    if not isinstance(first, dist.P2POp) or first.tensor.device.type == "cpu":
         return _torchs(p2p_op_list)
-    device = first.tensor.device
+    device, group = first.tensor.device, first.group or dist.group.WORLD
+    if not isinstance(group, ProcessGroup):
+        return _torchs(p2p_op_list)
     inner = group.inner(device)
     moved = [dist.P2POp(op.op, op.tensor, group=inner, tag=op.tag, group_peer=op.group_peer) for op in p2p_op_list]
     works = _torchs(moved)
