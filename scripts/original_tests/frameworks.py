@@ -122,7 +122,7 @@ FRAMEWORKS = {
         package="torch.testing._internal",  # which all its tests import, when torch itself has been imported
         install="rankmesh.torch",
         files={"test/distributed/test_device_mesh.py": 0, "test/distributed/tensor/test_dtensor.py": 0},
-        needs={"expecttest": "expecttest", "numpy": "numpy"},
+        needs={"torch": "torch", "expecttest": "expecttest", "numpy": "numpy"},
         options=("-p", "torch_forks"),
         torch=False,
     ),

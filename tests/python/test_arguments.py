@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import array
 import inspect
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
 import pytest
 import rankmesh
 from rankmesh import (
@@ -23,19 +23,20 @@ from rankmesh import (
     run,
 )
 
+ONE, TWO = array.array("d", [1]), array.array("d", [1, 1])
 COMMUNICATOR: list[tuple[Callable[[Communicator], Any], str]] = [
     (lambda on: on.all_reduce(), "all_reduce lacks the argument 'buffer'; call all_reduce(buffer)"),  # type: ignore[call-arg]
     (
-        lambda on: on.all_reduce(np.ones(1), op="max"),  # type: ignore[call-arg]
+        lambda on: on.all_reduce(ONE, op="max"),  # type: ignore[call-arg]
         "all_reduce has no argument 'op'; it has 'buffer', 'out', 'reduction'",
     ),
-    (lambda on: on.send(np.ones(1)), "send lacks the argument 'to'; call send(buffer, to)"),  # type: ignore[call-arg]
+    (lambda on: on.send(ONE), "send lacks the argument 'to'; call send(buffer, to)"),  # type: ignore[call-arg]
     (
-        lambda on: on.broadcast(np.ones(1), 0, 1),  # type: ignore[call-arg]
+        lambda on: on.broadcast(ONE, 0, 1),  # type: ignore[call-arg]
         "broadcast takes 2 arguments without a name, not 3",
     ),
     (
-        lambda on: on.broadcast(np.ones(1), buffer=np.ones(1)),  # type: ignore[misc]
+        lambda on: on.broadcast(ONE, buffer=ONE),  # type: ignore[misc]
         "broadcast was given the argument 'buffer' twice: by its place and by its name",
     ),
     (lambda on: on.barrier(1), "barrier takes no arguments without a name, not 1"),  # type: ignore[call-arg]
@@ -128,13 +129,16 @@ SPOKEN: list[tuple[Callable[[], Any], type[Exception], str]] = [
     ),
     (lambda: run(0, print), ValueError, "run was asked for 0 ranks; a world has 1 or more"),
     (
-        lambda: run(1, lambda world: world.join("dp=*").on("dp").all_gather_v(np.ones(1), np.ones(2), [1])),
+        lambda: run(
+            1,
+            lambda world: world.join("dp=*").on("dp").all_gather_v(ONE, TWO, [1]),
+        ),
         ValueError,
         "was given 2 elements out; the counts {1} sum to 1",
     ),
     (lambda: rankmesh.from_mpi4py(None), Exception, ""),
     (
-        lambda: Placement(Mesh("dp=2 tp=2"), np.arange(4).reshape(2, 2)),
+        lambda: Placement(Mesh("dp=2 tp=2"), memoryview(bytes(range(4))).cast("B", (2, 2))),
         ValueError,
         "the ranks are an array of 2 dimensions; pass x.ravel()",
     ),

@@ -6,11 +6,11 @@ import asyncio
 import threading
 from typing import Any
 
-import numpy as np
 import pytest
 import rankmesh
 from rankmesh import Communicator, run
 from test_processes import needs_gloo, needs_mpi, together, under_mpirun
+from with_numpy import needs_numpy, np
 
 
 def on_ranks(size: int, program: Any, **options: Any) -> list[Any]:
@@ -18,6 +18,7 @@ def on_ranks(size: int, program: Any, **options: Any) -> list[Any]:
     return run(size, lambda world: asyncio.run(program(world.join("dp=*").on("dp"))), **options)
 
 
+@needs_numpy
 def test_an_operation_returns_what_it_wrote_while_other_tasks_run() -> None:
     ran = threading.Event()  # on rank 0, by another task than that which awaits
 
@@ -40,6 +41,7 @@ def test_an_operation_returns_what_it_wrote_while_other_tasks_run() -> None:
     assert on_ranks(2, program) == [([3.0, 3.0, 3.0], True)] * 2
 
 
+@needs_numpy
 def test_several_operations_of_one_communicator_are_awaited_at_once() -> None:
     async def program(dp: Communicator) -> list[float]:
         several = [dp.start_all_reduce(np.full(2, float(i))) for i in range(20)]
@@ -48,6 +50,7 @@ def test_several_operations_of_one_communicator_are_awaited_at_once() -> None:
     assert on_ranks(3, program) == [[3.0 * i for i in range(20)]] * 3
 
 
+@needs_numpy
 @pytest.mark.parametrize("checked", [False, True])
 def test_an_exception_arrives_at_the_await(checked: bool) -> None:
     async def differ(dp: Communicator) -> None:
@@ -86,6 +89,7 @@ def test_a_peer_that_leaves_is_an_exception_at_the_await() -> None:
         on_ranks(2, program, timeout=20)
 
 
+@needs_numpy
 def test_a_cancelled_await_leaves_the_operation_as_it_is() -> None:
     async def program(dp: Communicator) -> list[float]:
         array = np.full(2, dp.rank + 1.0)
@@ -110,11 +114,11 @@ def test_a_cancelled_await_leaves_the_operation_as_it_is() -> None:
 PROGRAM = """
     import asyncio
     async def main(dp):
-        several = [dp.start_all_reduce(np.full(2, float(i))) for i in range(5)]
-        print([each[0].item() for each in await asyncio.gather(*several)], await dp.start_barrier())
+        several = [dp.start_all_reduce(array("d", [i] * 2)) for i in range(5)]
+        print([each[0] for each in await asyncio.gather(*several)], await dp.start_barrier())
         if world.engine == "gloo":
             try:
-                await dp.within(0.3 if dp.rank == 0 else 30).start_recv(np.ones(1), 1 - dp.rank)
+                await dp.within(0.3 if dp.rank == 0 else 30).start_recv(array("d", [1]), 1 - dp.rank)
             except (rankmesh.Timeout, rankmesh.PeerLost) as error:
                 print(type(error).__name__, str(error).startswith("the timeout of 300 ms expired on rank 0 in recv"))
     with World.from_environment(timeout=30) as world:

@@ -30,6 +30,11 @@ def blocks_of(document: str, kind: str) -> list[tuple[int, str]]:
     return found
 
 
+def need_numpy(document: str) -> None:
+    if any("numpy" in block for _, block in blocks_of(document, "python")):
+        pytest.importorskip("numpy", reason="NumPy is not installed")
+
+
 def name_of(block: str) -> str | None:
     """'train.py' of a block that begins with '# train.py': a program, which a command of the document runs."""
     named = re.match(r"# (\w+\.py)\n", block)
@@ -38,6 +43,7 @@ def name_of(block: str) -> str | None:
 
 @pytest.mark.parametrize("document", DOCUMENTS)
 def test_python_prints_what_the_document_shows(document: str) -> None:
+    need_numpy(document)
     names: dict[str, object] = {"__name__": "document"}
     runner = doctest.DocTestRunner(verbose=False)
     examples = 0
@@ -61,6 +67,7 @@ def test_python_prints_what_the_document_shows(document: str) -> None:
 
 @pytest.mark.parametrize("document", DOCUMENTS)
 def test_a_command_that_runs_python_prints_what_the_document_shows(document: str, tmp_path: Path) -> None:
+    need_numpy(document)
     for _, block in blocks_of(document, "python"):
         if name := name_of(block):
             (tmp_path / name).write_text(block, encoding="utf-8")

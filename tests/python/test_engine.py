@@ -14,10 +14,10 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
 import pytest
 import rankmesh
 from rankmesh import Axes, Communicator, Declaration, Mesh, Pick, World, run
+from with_numpy import needs_numpy, np
 
 REDUCTIONS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
     "sum": lambda parts: parts.sum(axis=0),
@@ -26,18 +26,7 @@ REDUCTIONS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
     "max": lambda parts: parts.max(axis=0),
     "mean": lambda parts: parts.mean(axis=0),
 }
-DTYPES = [
-    np.int8,
-    np.uint16,
-    np.int32,
-    np.int64,
-    np.uint64,
-    np.float16,
-    np.float32,
-    np.float64,
-    np.complex64,
-    np.complex128,
-]
+DTYPES = ["int8", "uint16", "int32", "int64", "uint64", "float16", "float32", "float64", "complex64", "complex128"]
 
 
 def given(dtype: Any, ranks: int, length: int) -> np.ndarray:
@@ -50,8 +39,9 @@ def group_of(world: World) -> Communicator:
     return world.join("dp=*").on("dp")
 
 
+@needs_numpy
 @pytest.mark.parametrize("size", [1, 2, 3])
-@pytest.mark.parametrize("dtype", DTYPES, ids=lambda dtype: dtype.__name__)
+@pytest.mark.parametrize("dtype", DTYPES)
 def test_reductions_are_those_of_numpy(dtype: Any, size: int) -> None:
     parts = given(dtype, size, 5)
 
@@ -81,6 +71,7 @@ def test_reductions_are_those_of_numpy(dtype: Any, size: int) -> None:
     run(size, program)
 
 
+@needs_numpy
 @pytest.mark.parametrize("size", [1, 2, 4])
 @pytest.mark.parametrize("started", [False, True])
 def test_moving_operations_are_those_of_numpy(size: int, started: bool) -> None:
@@ -146,6 +137,7 @@ def test_moving_operations_are_those_of_numpy(size: int, started: bool) -> None:
     run(size, program)
 
 
+@needs_numpy
 def test_any_rank_when_workers_ask_serves_each() -> None:
     tasks = 12
 
@@ -191,6 +183,7 @@ def test_any_rank_when_an_object_comes_tells_its_sender() -> None:
     assert run(3, program)[0] == {rank: {"from": rank, "text": "x" * 100 * rank} for rank in (1, 2)}
 
 
+@needs_numpy
 def test_messages_and_objects() -> None:
     def program(world: World) -> Any:
         on = group_of(world)
@@ -209,6 +202,7 @@ def test_messages_and_objects() -> None:
     assert everything == [[], [1]]
 
 
+@needs_numpy
 def test_lists_of_arrays_go_as_one() -> None:
     def program(world: World) -> None:
         on = group_of(world)
@@ -220,6 +214,7 @@ def test_lists_of_arrays_go_as_one() -> None:
     run(3, program)
 
 
+@needs_numpy
 def test_what_has_the_buffer_protocol_or_dlpack_is_an_array() -> None:
     def program(world: World) -> None:
         on = group_of(world)
@@ -263,6 +258,7 @@ def test_cpu_tensors_are_arrays() -> None:
     run(2, program)
 
 
+@needs_numpy
 def test_plans_of_several_meshes() -> None:
     def program(world: World) -> Any:
         me = world.join(
@@ -290,6 +286,7 @@ def test_plans_of_several_meshes() -> None:
     assert results[1][1:4] == (["dense", "expert"], {"edp": 0, "ep": 1}, None)
 
 
+@needs_numpy
 def test_groups_of_listed_ranks_and_of_colors_hold_those_ranks_in_that_order() -> None:
     def program(world: World) -> tuple[Any, ...]:
         me = world.join("dp=4 tp=2")
@@ -323,6 +320,7 @@ def test_groups_of_listed_ranks_and_of_colors_hold_those_ranks_in_that_order() -
         run(1, lambda world: world.join("dp=1").group([]))
 
 
+@needs_numpy
 def test_what_is_suspended_says_so_until_it_is_resumed() -> None:
     def program(world: World) -> None:
         me = world.join("dp=2 tp=2", over=[("dp", "tp")])
@@ -465,6 +463,7 @@ def test_plans_that_differ_are_a_disagreement_on_every_rank() -> None:
     assert all("dp=2" in text and "tp=2" in text for text in texts)
 
 
+@needs_numpy
 def test_checked_mode_names_who_calls_what() -> None:
     def program(world: World) -> None:
         on = group_of(world)
@@ -593,6 +592,7 @@ WRONG: list[tuple[Callable[[Communicator], Any], type[Exception], str]] = [
 ]
 
 
+@needs_numpy
 def test_memory_of_ctypes_is_an_array_where_its_type_is_known() -> None:
     class Packed(ctypes.Structure):
         _pack_ = 1
@@ -622,6 +622,7 @@ def test_none_is_an_object_like_others() -> None:
     run(2, program)
 
 
+@needs_numpy
 def test_plans_that_make_no_sense_are_refused_in_words() -> None:
     def program(world: World) -> None:
         for call, text in (
@@ -659,6 +660,7 @@ def test_names_that_nothing_has_are_key_errors() -> None:
     run(2, program)
 
 
+@needs_numpy
 def test_wrong_arguments_are_refused_in_words_and_the_group_goes_on() -> None:
     def program(world: World) -> None:
         on = group_of(world)
@@ -687,6 +689,7 @@ def test_a_world_that_has_ended_says_so() -> None:
         world.join("dp=1")
 
 
+@needs_numpy
 def test_a_pending_that_is_dropped_is_waited_for() -> None:
     def program(world: World) -> float:
         on = group_of(world)
@@ -698,6 +701,7 @@ def test_a_pending_that_is_dropped_is_waited_for() -> None:
     assert run(2, program) == [2.0, 2.0]
 
 
+@needs_numpy
 def test_every_wait_of_a_failed_operation_raises() -> None:
     def program(world: World) -> list[str]:
         dp = world.join("dp=2").on("dp")
@@ -715,6 +719,7 @@ def test_every_wait_of_a_failed_operation_raises() -> None:
     assert first == second
 
 
+@needs_numpy
 def test_the_array_of_a_pending_lives_as_long_as_it() -> None:
     def program(world: World) -> float:
         on = group_of(world)
@@ -823,6 +828,7 @@ def test_a_world_left_by_an_exception_tells_its_peers() -> None:
     run(2, program, timeout=20)
 
 
+@needs_numpy
 def test_a_pending_is_a_context_manager() -> None:
     left = threading.Event()
 

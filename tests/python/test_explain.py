@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import Any
 
 import flight_records
-import numpy as np
 import pytest
 import rankmesh
 from flight_records import FAULTS, Job, dump, job, of_gloo, untimed, without_entries, write
 from torch_ranks import ranks
+from with_numpy import needs_numpy, np
 
 COMMAND = os.environ.get("RANKMESH_COMMAND", "")
 SEEDS = range(8)
@@ -303,6 +303,7 @@ def runs(world: rankmesh.World, made: Job) -> None:
         raise KeyError("dead")
 
 
+@needs_numpy
 @pytest.mark.parametrize("fault", ["skip", "twice", "swap", "operation", "size", "dtype", "stop", "dead"])
 def test_the_records_of_a_program_in_python_name_the_culprit_alone(fault: str, tmp_path: Path) -> None:
     for seed in SEEDS[:3]:

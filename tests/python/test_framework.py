@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from rankmesh import UsageError, framework
 from rankmesh._dialects import rows
+from with_numpy import needs_numpy
 
 NAMES = [name for name in framework.names() if not rows.rows(name)["base"]]
 """Those whose module is written from their rows; others are written by hand, and inherit a base from them."""
@@ -58,7 +59,7 @@ def test_a_module_has_the_settings_and_accessors_of_its_rows(name: str) -> None:
             assert inspect.getdoc(getattr(owner(name), each["name"])) == each["doc"]
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", [pytest.param(each, marks=[needs_numpy] * (each == "nanotron")) for each in NAMES])
 def test_a_module_answers_what_its_rows_say(name: str) -> None:
     for rank in range(8):
         state = framework.state(name, rank=rank, world_size=8, **sizes(name, 8))
@@ -145,6 +146,7 @@ def test_vllm_raises_what_the_original_raises() -> None:
         _ = group.device_group
 
 
+@needs_numpy
 def test_a_class_answers_for_its_rank() -> None:
     make = module("nanotron").ParallelContext
     context = make(2, 2, 2, rank=5, world_size=8)

@@ -10,7 +10,6 @@ import threading
 import types
 from typing import Any
 
-import numpy as np
 import pytest
 import rankmesh
 import signatures
@@ -18,6 +17,7 @@ from rankmesh import Group
 from rankmesh.megatron import HyperCommGrid, ProcessGroupCollection, parallel_state
 from rankmesh.megatron.parallel_state import ParallelState, RankGenerator, for_rank
 from rankmesh.megatron.process_groups_config import MultiModuleProcessGroupCollection, resolve_gtp_remat_group
+from with_numpy import needs_numpy, np
 
 SIZES = [
     (8, {}),
@@ -186,6 +186,7 @@ def test_a_group_that_is_not_there_is_none_where_that_is_asked_for() -> None:
                 getattr(ParallelState(0, 8), getter)()
 
 
+@needs_numpy
 def test_what_was_set_wins_and_stays_until_it_is_destroyed() -> None:
     state = ParallelState()
     state.set_tensor_model_parallel_rank(3)
@@ -369,6 +370,7 @@ def test_groups_of_a_mask_are_those_of_the_axes() -> None:
             ]
 
 
+@needs_numpy
 def test_a_grid_keeps_its_groups_by_the_reversed_names() -> None:
     for rank in range(10):
         made = HyperCommGrid([2, 2, 2], ["tp", "cp", "dp"], rank_offset=1, rank=rank, world_size=10)

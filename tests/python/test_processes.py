@@ -16,7 +16,7 @@ import pytest
 import rankmesh
 
 TIMEOUT = 60
-HEAD = "import os, signal, sys, threading, time\nimport numpy as np\nimport rankmesh\nfrom rankmesh import World\n"
+HEAD = "import os, signal, sys, threading, time\nfrom array import array\nimport rankmesh\nfrom rankmesh import World\n"
 MPIRUN = shutil.which("mpirun")
 needs_gloo = pytest.mark.skipif("gloo" not in rankmesh.engines(), reason="this build has no Gloo")
 needs_mpi = pytest.mark.skipif(
@@ -66,9 +66,9 @@ def together(program: str, size: int, store: Path) -> list[tuple[int, str, str]]
 SUMS = """
     with World.from_environment(timeout=30) as world:
         me = world.join("dp=2 tp=*", over=[("dp", "tp")])
-        x = np.full(1000, world.rank + 1.0)
+        x = array("d", [world.rank + 1.0] * 1000)
         me.on("dp", "tp").all_reduce(x)
-        pending = me.on("tp").start_all_reduce(np.ones(3))
+        pending = me.on("tp").start_all_reduce(array("d", [1] * 3))
         print(f"{world.engine} {world.size} {x[0]} {pending.wait()[0]} {me.on('dp').all_gather_object(world.rank)}")
 """
 
@@ -78,27 +78,27 @@ ELASTIC = """
     world = World.rejoin(timeout=50) if again else World.from_environment(timeout=50)
     try:
         dp = world.join("dp=*").on("dp")
-        dp.all_reduce(np.ones(1))
+        dp.all_reduce(array("d", [1] * 1))
         if world.rank == 1 and not again:
             os._exit(7)
         if not again:
-            dp.all_reduce(np.ones(1))
+            dp.all_reduce(array("d", [1] * 1))
     except rankmesh.PeerLost as lost:
         assert lost.ranks == [1]
         world = world.survivors(50)
-        print(world.size, world.join("dp=*").on("dp").all_reduce(np.array([5]))[0])
+        print(world.size, world.join("dp=*").on("dp").all_reduce(array("q", [5]))[0])
         try:
             world.grow(0, 1)
         except rankmesh.UsageError as error:
             print(error)
         world = world.grow(1, 50)
-        world.join("dp=*").on("dp").all_reduce(np.ones(1))
+        world.join("dp=*").on("dp").all_reduce(array("d", [1] * 1))
     me = world.join("dp=*")
     connections = me.usage().connections
     me.suspend()
     rests = me.usage().connections
     me.resume()
-    print(world.rank, world.size, me.on("dp").all_reduce(np.array([world.rank]))[0], connections, rests)
+    print(world.rank, world.size, me.on("dp").all_reduce(array("q", [world.rank]))[0], connections, rests)
 """
 
 
@@ -145,7 +145,7 @@ def test_communicators_cross_between_mpi4py_and_us() -> None:
         comm = rankmesh.to_mpi4py(me.on("dp"))
         assert comm.Get_size() == world.size and comm.Get_rank() == world.rank
         assert comm.allreduce(world.rank) == 1
-        assert me.on("dp").all_reduce(np.ones(2))[1] == 2.0
+        assert me.on("dp").all_reduce(array("d", [1] * 2))[1] == 2.0
         try:
             rankmesh.from_mpi4py(3)
         except TypeError as error:
@@ -272,7 +272,7 @@ def test_the_records_of_processes_say_who_failed(tmp_path: Path) -> None:
     program = f"""
         world = World.from_environment(timeout=30, record={str(tmp_path / "records")!r})
         on = world.join("dp=*").on("dp")
-        on.all_reduce(np.ones(3))
+        on.all_reduce(array("d", [1] * 3))
         if world.rank == 1:
             raise KeyError("of rank 1")
         on.barrier()
@@ -294,13 +294,13 @@ def test_ctrl_c_ends_a_blocking_call_within_a_second(tmp_path: Path) -> None:
             threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT)).start()
             begin = time.monotonic()
             try:
-                on.all_reduce(np.ones(3))
+                on.all_reduce(array("d", [1] * 3))
             except KeyboardInterrupt:
                 print(time.monotonic() - begin < 1.5)
         else:
             time.sleep(3)
             try:
-                on.all_reduce(np.ones(3))
+                on.all_reduce(array("d", [1] * 3))
             except rankmesh.PeerLost as lost:
                 print(lost.ranks)
     """
@@ -357,7 +357,7 @@ def test_the_interpreter_ends_cleanly_with_work_pending(tmp_path: Path, engine: 
     program = """
         world = World.from_environment(timeout=60)
         on = world.join("dp=*").on("dp")
-        x = np.ones(3)
+        x = array("d", [1] * 3)
         if world.rank == 0:
             pending = on.start_all_reduce(x)
             print("pending", flush=True)
@@ -390,7 +390,7 @@ def test_the_interpreter_ends_with_a_daemon_thread_inside_a_collective(tmp_path:
         else:
             time.sleep(1)
             try:
-                on.all_reduce(np.ones(3))
+                on.all_reduce(array("d", [1] * 3))
             except rankmesh.PeerLost as lost:
                 print(lost.ranks)
     """
@@ -406,7 +406,7 @@ def test_the_interpreter_ends_with_a_daemon_thread_inside_a_run(program: str) ->
         f"""
         def spin(group):
             while True:
-                group.all_reduce(np.ones(3))
+                group.all_reduce(array("d", [1] * 3))
         def main(world):
             group = world.join("dp=*").on("dp")
             {program}
@@ -452,7 +452,7 @@ def test_the_interpreter_does_not_wait_for_what_is_pending(tmp_path: Path) -> No
         world = World.from_environment(timeout=20)
         on = world.join("dp=*").on("dp")
         if world.rank == 0:
-            pending = on.start_all_reduce(np.ones(3))
+            pending = on.start_all_reduce(array("d", [1] * 3))
             print(flush=True)
             sys.exit(3)
         time.sleep(30)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import array
 import json
 import os
 import signal
@@ -11,7 +12,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 import rankmesh
 from rankmesh import World, run
@@ -29,7 +29,7 @@ def one_is_late() -> Callable[[World], None]:
 
     def program(world: World) -> None:
         on = world.join("dp=*").on("dp")
-        on.all_reduce(np.ones(3))
+        on.all_reduce(array.array("d", [1] * 3))
         if world.rank == 1:
             reduced.set()
             assert over.wait(60)
@@ -84,8 +84,8 @@ def test_the_argument_comes_before_the_variable(
 def test_a_written_record_has_the_calls_of_each_communicator(tmp_path: Path) -> None:
     def program(world: World) -> None:
         me = world.join("dp=2 tp=2")
-        me.on("tp").broadcast(np.ones((2, 5), np.float32), 1)
-        pending = me.on("dp").start_all_reduce(np.ones(4, np.int64), reduction="max")
+        me.on("tp").broadcast(array.array("f", [1] * 10), 1)
+        pending = me.on("dp").start_all_reduce(array.array("q", [1] * 4), reduction="max")
         world.write_record(tmp_path / f"{world.rank}.json")
         pending.wait()
 
@@ -137,7 +137,7 @@ def test_the_world_of_this_process_has_the_same_options(tmp_path: Path) -> None:
 def test_a_rank_that_an_exception_ends_writes_why(tmp_path: Path) -> None:
     def program(world: World) -> None:
         on = world.join("dp=*").on("dp")
-        on.all_reduce(np.ones(3))
+        on.all_reduce(array.array("d", [1] * 3))
         if world.rank == 1:
             raise KeyError("mine")
         on.barrier()

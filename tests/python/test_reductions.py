@@ -7,9 +7,10 @@ from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
 
-import numpy as np
 import pytest
 from rankmesh import Communicator, World, run
+
+np = pytest.importorskip("numpy", reason="NumPy is not installed")
 
 
 def group_of(world: World) -> Communicator:

@@ -6,9 +6,10 @@ import itertools
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
 import pytest
 from rankmesh import Communicator, Member, World, run
+
+np = pytest.importorskip("numpy", reason="NumPy is not installed")
 
 
 def group_of(world: World) -> Communicator:

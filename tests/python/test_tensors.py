@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
 import pytest
 from rankmesh import Communicator, UsageError, World, run
+
+np = pytest.importorskip("numpy", reason="NumPy is not installed")
 
 
 def on_one(program: Callable[[Communicator], Any]) -> Any:

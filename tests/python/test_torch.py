@@ -726,7 +726,7 @@ def test_without_torch_the_import_says_so_in_a_sentence() -> None:
     program = "import sys\nsys.modules['torch'] = None\nimport rankmesh.torch"
     run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
     assert run.stderr.splitlines()[-1] == (
-        "ImportError: rankmesh.torch works on PyTorch, which is not installed here; pip install torch"
+        "ImportError: rankmesh.torch requires PyTorch, which is not installed here; pip install torch"
     )
 
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import threading
 from typing import Any
 
-import numpy as np
 import pytest
 import rankmesh
 from rankmesh import World, run, wait_all, wait_any
+
+np = pytest.importorskip("numpy", reason="NumPy is not installed")
 
 
 @pytest.mark.parametrize("checked", [False, True])

@@ -13,9 +13,9 @@ try:
 except ModuleNotFoundError as _error:
     if _error.name is None or _error.name.partition(".")[0] != "torch":
         raise
-    raise ImportError("rankmesh.torch works on PyTorch, which is not installed here; pip install torch") from None
+    raise ImportError("rankmesh.torch requires PyTorch, which is not installed here; pip install torch") from None
 if not _distributed.is_available():
-    raise ImportError("rankmesh.torch works on torch.distributed, which this PyTorch was built without")
+    raise ImportError("rankmesh.torch requires torch.distributed, which this PyTorch was built without")
 
 from rankmesh.torch import data
 from rankmesh.torch._init import init

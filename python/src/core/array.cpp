@@ -7,6 +7,8 @@
 
 #include <nanobind/ndarray.h>
 
+#include "values/convert.hpp"
+
 namespace rankmesh::python {
 
 namespace {
@@ -14,6 +16,7 @@ namespace {
 /// An array whose memory NumPy takes over.
 template <class Fill>
 nb::object filled(const std::vector<std::size_t>& shape, Fill&& fill) {
+    numpy_for("an array of ranks");
     auto count = std::size_t{1};
     for (auto size : shape) count *= size;
     auto memory = std::make_unique_for_overwrite<int[]>(count);

@@ -51,6 +51,7 @@ void bind_places(nb::class_<Placement>& c) {
         .def(
             "numpy",
             [](nb::object self) {
+                numpy_for("an array of ranks");
                 const auto& placement = nb::cast<const Placement&>(self);
                 const auto& mesh = placement.mesh();
                 auto shape = std::vector<std::size_t>{};

@@ -32,7 +32,7 @@ std::vector<detail::SparseMessage> messages_of(nb::handle given, const Array& li
 
 nb::list sparse_all_to_all(const CommunicatorHandle& self, nb::handle given, nb::handle dtype) {
     auto& on = self.get();
-    const auto numpy = nb::module_::import_("numpy");
+    const auto numpy = numpy_for("sparse_all_to_all");
     const auto like = array_of(numpy.attr("empty")(0, dtype), "the dtype of sparse_all_to_all", false);
     auto arrays = std::vector<Array>{};
     const auto messages = messages_of(given, like, arrays);

@@ -35,6 +35,15 @@ std::string text_with(nb::handle value, PyObject* (*function)(PyObject*), std::s
     }
 }
 
+nb::module_ numpy_for(std::string_view what) {
+    try {
+        return nb::module_::import_("numpy");
+    } catch (nb::python_error& error) {
+        if (!error.matches(PyExc_ModuleNotFoundError)) throw;
+        throw nb::import_error(cat(what, " requires NumPy, which is not installed here; pip install numpy").c_str());
+    }
+}
+
 std::string described(nb::handle value) {
     const nb::object name = value.type().attr("__name__");
     const auto type = utf8_of(name);

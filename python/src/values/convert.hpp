@@ -52,6 +52,8 @@ inline int int_of(nb::handle value, const char* what) {
 std::vector<int> ints_of(nb::handle values, std::string_view what);
 /// Converts a str. Throws TypeFault for others, and UsageError for invalid Unicode.
 std::string text_of(nb::handle value, std::string_view what);
+/// Imports numpy. Throws ImportError with the remedy if it is not installed; `what` requires it.
+nb::module_ numpy_for(std::string_view what);
 /// Converts a str, bytes or os.PathLike to a path. Throws TypeFault for others, and UsageError for a name
 /// that the filesystem cannot have.
 std::string path_of(nb::handle value, std::string_view what);

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
@@ -19,7 +19,7 @@ from torch.distributed import distributed_c10d as c10d
 from rankmesh.torch.backend._process_group import ProcessGroup
 from rankmesh.torch.backend._watched import WatchedGroup
 
-_torchs = c10d.batch_isend_irecv
+_torchs: Callable[[list[dist.P2POp]], list[dist.Work]] = c10d.batch_isend_irecv
 _torchs_coalescing: Any = c10d._coalescing_manager.__wrapped__  # type: ignore[attr-defined]
 
 
