@@ -1,5 +1,15 @@
 # What of this build needs a library: said in one line at the end of configuring, so that nothing is left out unseen.
 
+# rankmesh_check_settings(others NAME...): RANKMESH_NAME is a boolean, or AUTO if `others` names it; CMake takes other words as ON.
+function(rankmesh_check_settings others)
+    foreach(name IN LISTS ARGN)
+        string(TOUPPER "${RANKMESH_${name}}" value)
+        if(NOT value MATCHES "^(ON|OFF|TRUE|FALSE|YES|NO|1|0)$" AND NOT (others MATCHES "AUTO" AND RANKMESH_${name} STREQUAL "AUTO"))
+            message(FATAL_ERROR "rankmesh: RANKMESH_${name}=${RANKMESH_${name}}, but it must be ON${others}")
+        endif()
+    endforeach()
+endfunction()
+
 # rankmesh_decide(NAME found what how [part]): sets RANKMESH_HAS_NAME. Where RANKMESH_NAME=ON and `what` was not found, configuring
 # fails and says `how` to get it. The first Debian package in `how` is one that a user of the static library needs. What is no
 # engine is a `part`, named as the line shall name it where it is left out.
