@@ -6,6 +6,7 @@ Nonsense tells which: a variable that has an effect refuses it.
 from __future__ import annotations
 
 import contextlib
+import datetime
 import os
 import re
 import subprocess
@@ -126,9 +127,69 @@ def test_nonsense_is_refused_or_said_to_have_no_effect(face: str, tmp_path: Path
     pytest.importorskip("torch", reason="PyTorch is not installed")
     from torch_ranks import free_port, ranks
 
+    if face == "rankmesh run" and not COMMAND:
+        pytest.skip("there is no command: RANKMESH_COMMAND names it")
     found, _ = ranks(2, outcomes, tmp_path, [free_port() for _ in NONSENSE], face, initialised=False)
     if face == "the engine":
         del found["RANKMESH_THREADS"], found["RANKMESH_DEVICE"]  # of rankmesh::run and `rankmesh run` alone
     assert "a job id of 30" in (job := found.pop("RANKMESH_JOB")) or "RANKMESH_JOB has no effect" in job
     silent = {name: text for name, text in found.items() if name not in text and f"'{NONSENSE[name][0]}'" not in text}
     assert silent == {}
+
+
+def seconds(rank: int, size: int, ports: list[int]) -> list[float]:
+    """The timeouts of groups for which the program gives none, and then of one for which it does."""
+    import rankmesh.torch
+    import torch.distributed as dist
+    from rankmesh.torch._groups import timeout_of
+
+    found = []
+    for port, (start, backend) in zip(ports, STARTS, strict=True):
+        with environment(rank, size, port, {"RANKMESH_TIMEOUT": "7", "RANKMESH_HOST": f"host{rank}"}):
+            if start == "init":
+                me = rankmesh.torch.init("dp=1 tp=2", local="here", backend=backend)
+                assert list(me.ranks("here")) == [rank]
+            else:
+                dist.init_process_group(backend)
+            default = dist.group.WORLD
+            assert default is not None
+            made = dist.new_group([0, 1], timeout=datetime.timedelta(seconds=9))
+            for group in (default, made):
+                timeout = timeout_of(group)
+                found.append(timeout.total_seconds() if timeout is not None else 0)
+            dist.destroy_process_group()
+    return found
+
+
+STARTS = [
+    ("init", None),
+    ("init", "gloo"),
+    ("init", "rankmesh+gloo"),
+    ("init_process_group", "cpu:rankmesh"),
+    ("init_process_group", "rankmesh+gloo"),
+]
+
+
+def test_a_timeout_of_the_environment_holds_where_the_program_gives_none(tmp_path: Path) -> None:
+    pytest.importorskip("torch", reason="PyTorch is not installed")
+    from torch_ranks import free_port, ranks
+
+    found = ranks(2, seconds, tmp_path, [free_port() for _ in STARTS], initialised=False)
+    assert found == [[7, 9] * len(STARTS)] * 2
+
+
+@pytest.mark.skipif(not COMMAND, reason="there is no command: RANKMESH_COMMAND names it")
+@pytest.mark.parametrize(("option", "expected"), [([], "2 s"), (["--timeout", "1"], "1 s")])
+def test_so_it_does_in_the_command(option: list[str], expected: str) -> None:
+    from torch_ranks import free_port
+
+    of_rank_0 = {"RANK": "0", "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
+    done = subprocess.run(
+        [COMMAND, "run", "dp=2", *option],
+        env={**os.environ, **of_rank_0, "RANKMESH_TIMEOUT": "2"},
+        capture_output=True,
+        text=True,
+        timeout=50,
+    )
+    assert f"the timeout of {expected} expired in the start of the world on rank 0" in done.stderr
+    assert done.returncode != 0

@@ -271,7 +271,7 @@ def test_grow_when_a_process_has_another_plan_raises(tmp_path: Path) -> None:
         for rank, (text, _) in job.ended():
             assert text == (
                 "the ranks of the new world join different plans; every rank must declare the same:\n"
-                "  ranks {0, 1}: dp=3, over dp, on cpu:rankmesh\n  rank 2: dp=3 tp=1, over dp; tp, on rankmesh"
+                "  ranks {0, 1}: dp=3, over dp, on cpu:rankmesh\n  rank 2: dp=3 tp=1, over dp; tp, on cpu:rankmesh"
             )
             if rank == 2:
                 break

@@ -19,7 +19,7 @@ if not _distributed.is_available():
 
 from rankmesh.torch import data
 from rankmesh.torch._init import init
-from rankmesh.torch._init_device_mesh import init_device_mesh, install, uninstall
+from rankmesh.torch._init_device_mesh import init_device_mesh, install, is_installed, uninstall
 from rankmesh.torch._member import Member
 from rankmesh.torch._plan import Axes
 from rankmesh.torch._rejoin import rejoin
@@ -43,6 +43,7 @@ __all__ = [
     "init",
     "init_device_mesh",
     "install",
+    "is_installed",
     "rejoin",
     "reshard",
     "reshard_checkpoint",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import inspect
+import os
 import socket
 import sys
 import time
@@ -64,17 +65,40 @@ class Connected:
     """Why the plan does not fit the world."""
 
 
-def engine_of(world: World, asked: str) -> Engine:
-    """Returns the engine of a member's world; raises UsageError if torch's backend is another."""
+def engine_of(world: World, asked: str, lacks: str = "groups cannot lose or gain a rank") -> Engine:
+    """Returns the engine of a member's world; raises UsageError if torch's backend is another, whose groups lack it."""
     world.groups.check_open()
     default = dist.group.WORLD
     if isinstance(default, ProcessGroup):
         return default.engine
     backend = dist.get_backend()
     raise UsageError(
-        f"{asked} was called on the backend '{backend}', whose groups cannot lose or gain a rank; call "
-        "rankmesh.torch.init without backend="
+        f"{asked} was called on the backend '{backend}', whose {lacks}; call rankmesh.torch.init without backend="
     )
+
+
+def growing(world: World, asked: str) -> Engine:
+    """Returns the engine of a member's world if processes can enter it."""
+    engine = without_standby(world, asked)
+    if not (os.environ.get("RANKMESH_STORE") and os.environ.get("RANKMESH_JOB")):
+        raise UsageError(
+            f"{asked} was called, but no new process can find this job; start its processes with RANKMESH_STORE and "
+            "RANKMESH_JOB set"
+        )
+    if engine.world is not engine.root:
+        raise UsageError(
+            f"{asked} was called in a part of the world of {engine.root.size} ranks; call "
+            f"reconfigure(range({engine.root.size})) on all of them first"
+        )
+    return engine
+
+
+def without_standby(world: World, asked: str) -> Engine:
+    """Returns the engine of a member's world if no standby connects."""
+    engine = engine_of(world, asked)
+    if engine.grows:
+        raise UsageError(f"{asked} was called while a standby connects; call its ready() and swap() first")
+    return engine
 
 
 def settings_of(world: World) -> Settings:

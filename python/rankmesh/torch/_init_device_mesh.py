@@ -95,6 +95,11 @@ def install() -> contextlib.AbstractContextManager[object]:
     return context
 
 
+def is_installed() -> bool:
+    """Returns True between `install` and `uninstall`."""
+    return _everywhere
+
+
 def uninstall() -> None:
     """Ends `install`: torch creates the groups of DeviceMesh again. Meshes of `init_device_mesh` remain as they are.
 

@@ -8,17 +8,19 @@ import os
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Literal
 
+import torch
 import torch.distributed as dist
 from torch.distributed.device_mesh import DeviceMesh
 
 from rankmesh._core import Coordinate, Group, Mesh
 from rankmesh._errors import UnknownName, UsageError
+from rankmesh._member_names import Size, missing
 from rankmesh.torch import _device_mesh, _elastic, _groups, _rest
 from rankmesh.torch._errors import errors_of_backend
 from rankmesh.torch._plan import MeshPlan
 from rankmesh.torch._standby import Standby, connect_larger
 from rankmesh.torch._world import Entry, World
-from rankmesh.torch.backend._engine import Engine
+from rankmesh.torch.backend._process_group import ProcessGroup
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -71,9 +73,27 @@ class Member:
         return self._world.rank
 
     @property
-    def size(self) -> int:
+    def size(self) -> Size:
+        """The number of ranks of the world; `me.size("dp")` is the number along axes, or in a declared group."""
+        return Size(self._world.size, self)
+
+    @property
+    def world_size(self) -> int:
         """The number of ranks of the world."""
         return self._world.size
+
+    @property
+    def local_rank(self) -> int:
+        """This rank's index on its host: LOCAL_RANK of the launcher, else as the backend `rankmesh` counts."""
+        default = dist.group.WORLD
+        of_engine = default.engine.world.local_rank if isinstance(default, ProcessGroup) else None
+        return dist.get_node_local_rank(of_engine)
+
+    @property
+    def device(self) -> torch.device:
+        """The device of this process's DeviceMeshes."""
+        kind = self._world.device_type
+        return torch.device(kind if kind == "cpu" else f"{kind}:{torch.get_device_module(kind).current_device()}")
 
     @property
     def mesh(self) -> Mesh:
@@ -138,9 +158,7 @@ class Member:
         """Returns the process group of a single axis, of a declared set in any order, or of declared ranks by name."""
         return self._groups(axes)[0]
 
-    def group(self, *axes: str) -> dist.ProcessGroup:
-        """Like `on`; the name that torch uses."""
-        return self.on(*axes)
+    group = get_group = on  # the names that torch uses
 
     def find(self, *axes: str) -> dist.ProcessGroup | None:
         """Like `on`, but returns None if this rank has no such group."""
@@ -189,6 +207,15 @@ class Member:
         )
         return made[plan.name]
 
+    def barrier(self) -> None:
+        """Returns when all ranks of the world have called it."""
+        self._world.groups.check_open()
+        dist.barrier()
+
+    def write_record(self, path: str | os.PathLike[str]) -> None:
+        """Writes this rank's flight record to a file. Raises UsageError if the backend is not one of rankmesh's."""
+        _elastic.engine_of(self._world, "write_record", "calls are not recorded").world.write_record(path)
+
     # --- idle groups
 
     def suspend(self, *axes: str) -> None:
@@ -204,17 +231,11 @@ class Member:
         _rest.suspend(self._world, self._chosen(axes))
 
     def resume(self, *axes: str) -> None:
-        """Restores what suspend() released. Must be called with the same arguments; take groups anew afterwards.
-
-        >>> me.resume("dp")  # doctest: +SKIP
-        """
+        """Restores what suspend() released. Must be called with the same arguments; take groups anew afterwards."""
         _rest.resume(self._world, self._chosen(axes))
 
     def usage(self) -> _rest.Usage:
-        """Returns the resources that this rank's groups hold now. Does not communicate.
-
-        >>> me.usage().connections  # doctest: +SKIP
-        """
+        """Returns the resources that this rank's groups hold now. Does not communicate."""
         self._world.groups.check_open()
         return _rest.usage(self._chosen(()))
 
@@ -222,8 +243,6 @@ class Member:
         """Makes groups that are made at first use, and connects them: of a declared set, or all without arguments.
 
         Every rank of the mesh calls it with the same arguments. Raises UsageError for a suspended group.
-
-        >>> me.warm_up()  # doctest: +SKIP
         """
         chosen = self._chosen(axes)
         for entry in chosen:
@@ -262,7 +281,7 @@ class Member:
 
         >>> me = me.grow(1, timeout=600)  # doctest: +SKIP
         """
-        engine = self._growing("grow")
+        engine = _elastic.growing(self._world, "grow")
         settings = _elastic.settings_of(self._world)
         made = connect_larger(engine, lambda: engine.newest.grow(most, timeout), settings)
         return Member(_elastic.swap(made, settings), None)
@@ -274,7 +293,7 @@ class Member:
         >>> if standby.ready():  # at a step  # doctest: +SKIP
         ...     me = standby.swap()
         """
-        engine = self._growing("standby")
+        engine = _elastic.growing(self._world, "standby")
         grow = functools.partial(engine.newest.grow, most, timeout)
         self._world.standby = Standby(self._world, engine, grow, lambda world: Member(world, None))
         return self._world.standby
@@ -290,33 +309,12 @@ class Member:
         >>> half = me.reconfigure(range(4) if me.rank < 4 else range(4, 8))  # doctest: +SKIP
         >>> me = half.reconfigure(range(8))  # doctest: +SKIP
         """
-        engine = self._without_standby("reconfigure")
+        engine = _elastic.without_standby(self._world, "reconfigure")
         settings = _elastic.settings_of(self._world)
         root, listed = engine.root, list(ranks)
         world = root if listed == list(range(root.size)) else root.sub(listed)  # only the root can grow
         made = _elastic.connect(world, settings, root)
         return Member(_elastic.swap(made, settings), None)
-
-    def _growing(self, asked: str) -> Engine:
-        """Returns the engine of this member if processes can enter its world."""
-        engine = self._without_standby(asked)
-        if not (os.environ.get("RANKMESH_STORE") and os.environ.get("RANKMESH_JOB")):
-            raise UsageError(
-                f"{asked} was called, but no new process can find this job; start its processes with RANKMESH_STORE "
-                "and RANKMESH_JOB set"
-            )
-        if engine.world is not engine.root:
-            raise UsageError(
-                f"{asked} was called in a part of the world of {engine.root.size} ranks; call "
-                f"reconfigure(range({engine.root.size})) on all of them first"
-            )
-        return engine
-
-    def _without_standby(self, asked: str) -> Engine:
-        engine = _elastic.engine_of(self._world, asked)
-        if engine.grows:
-            raise UsageError(f"{asked} was called while a standby connects; call its ready() and swap() first")
-        return engine
 
     # --- destruction
 
@@ -334,6 +332,9 @@ class Member:
         return f"<Member {self.prefix}>"
 
     # --- internals
+
+    if not TYPE_CHECKING:  # a type checker would take any name
+        __getattr__ = missing
 
     def _check_inside(self) -> None:
         if not self.inside:

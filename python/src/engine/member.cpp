@@ -2,6 +2,8 @@
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/vector.h>
 
+#include <numeric>
+
 #include "engine/engine.hpp"
 #include "engine/interrupt.hpp"
 #include "values/ranks.hpp"
@@ -22,6 +24,11 @@ auto asked(const Member& member, const std::vector<std::string>& names, Ask&& as
                 if (!member.mesh().find(name)) throw UnknownName(error.what());
         throw;
     }
+}
+
+/// What the Members of all kinds share, which is written in Python.
+nb::object shared(const char* name) {
+    return nb::module_::import_("rankmesh._member_names").attr(name);
 }
 
 std::vector<std::string> names_of(const nb::args& args) { return texts_of(args, "the axes"); }
@@ -117,8 +124,17 @@ void bind_process(nb::class_<MemberHandle>& c) {
             "rank", [](const MemberHandle& self) { return self.get().rank(); },
             "This process's rank in the world.")
         .def_prop_ro(
-            "size", [](const MemberHandle& self) { return self.get().size(); },
+            "size",
+            [](nb::handle self) {
+                return shared("Size")(nb::cast<const MemberHandle&>(self).get().size(), self);
+            },
+            nb::for_getter(nb::sig("def size(self) -> rankmesh._member_names.Size")),
+            "The number of ranks of the world; me.size('dp') is the number along axes, or in a declared group.")
+        .def_prop_ro(
+            "world_size", [](const MemberHandle& self) { return self.get().size(); },
             "The number of ranks of the world.")
+        .def_prop_ro(
+            "device", [](const MemberHandle&) { return "cpu"; }, "The device of the buffers.")
         .def_prop_ro(
             "host", [](const MemberHandle& self) { return self.get().host(); },
             "The name of this process's host.")
@@ -194,19 +210,29 @@ void bind_queries(nb::class_<MemberHandle>& c) {
             "declared group.");
 }
 
+std::unique_ptr<CommunicatorHandle> on(const MemberHandle& self, const nb::args& axes) {
+    const auto names = names_of(axes);
+    const auto& member = self.get();
+    return asked(member, names,
+                 [&] { return std::make_unique<CommunicatorHandle>(member.on(views_of(names))); });
+}
+
 /// The communicators of declared sets, and new ones.
 void bind_communicators(nb::class_<MemberHandle>& c) {
-    c.def(
-         "on",
-         [](const MemberHandle& self, nb::args axes) {
-             const auto names = names_of(axes);
-             const auto& member = self.get();
-             return asked(member, names,
-                          [&] { return std::make_unique<CommunicatorHandle>(member.on(views_of(names))); });
-         },
-         nb::sig("def on(self, *axes: str) -> Communicator"),
-         "Returns the communicator of a single axis, of a declared set in any order, or of a pick, separate "
-         "set or local ranks by name. Raises UsageError if it was not declared or this rank is not in it.")
+    c.def("get_group", &on, nb::sig("def get_group(self, *axes: str) -> Communicator"), "Like on().")
+        .def(
+            "barrier",
+            [](const MemberHandle& self) {
+                const auto member = self.hold();
+                auto ranks = std::vector<int>(static_cast<std::size_t>(member->size()));
+                std::iota(ranks.begin(), ranks.end(), 0);
+                without_gil(self.leave(), [&] { member->group(ranks).barrier(); });
+            },
+            "Returns when all ranks of the world have called it.")
+        .def(
+            "on", &on, nb::sig("def on(self, *axes: str) -> Communicator"),
+            "Returns the communicator of a single axis, of a declared set in any order, or of a pick, separate "
+            "set or local ranks by name. Raises UsageError if it was not declared or this rank is not in it.")
         .def(
             "find",
             [](const MemberHandle& self, nb::args axes) -> std::unique_ptr<CommunicatorHandle> {
@@ -312,6 +338,7 @@ void bind_member(nb::module_& m) {
     bind_communicators(member);
     bind_resources(member);
     bind_halo(member);
+    member.attr("__getattr__") = shared("missing");
 }
 
 }  // namespace rankmesh::python
