@@ -40,10 +40,11 @@ std::string summary(const std::vector<FlightRecord>& records) {
     for (const auto& record : records) {
         ranks.push_back(record.rank);
         if (!record.is_torch)
-            writers.insert(record.engine);
+            writers.insert(detail::excerpt(record.engine));
         else
-            writers.insert("PyTorch's " +
-                           (record.entries.empty() ? "" : record.entries.front().call->backend));
+            writers.insert(record.entries.empty()
+                               ? "PyTorch"
+                               : "PyTorch's " + detail::excerpt(record.entries.front().call->backend));
     }
     return fmt::format("{} of ranks {}, of {}", detail::counted(records.size(), "record"),
                        ranks_to_string(ranks), joined({writers.begin(), writers.end()}, ", "));
@@ -92,6 +93,7 @@ void print_json(const std::vector<FlightRecord>& records, const Explanation& exp
         one["communicator"] = finding.communicator.empty() ? Json() : Json(finding.communicator);
         one["axes"] = finding.axes.empty() ? Json() : Json(finding.axes);
         one["group"] = finding.group;
+        one["group_is_inferred"] = finding.is_group_inferred;
         one["call"] = finding.call > 0 ? Json(finding.call) : Json();
         one["text"] = finding.text;
         one["details"] = finding.details;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <set>
 #include <tuple>
@@ -62,8 +63,7 @@ void add_late_ranks(const Evidence& evidence, std::vector<std::string>& doubts) 
             for (const auto* entry : member.collectives) {
                 const auto& [rank, other] = first.at(entry->number);
                 const auto late = (entry->created_ns - other->created_ns) / second;
-                if (!Evidence::notes_ends_late(*member.record, *entry) || other->timeout_ms == 0 ||
-                    late <= other->timeout_ms / 1000)
+                if (!entry->is_end_assumed || other->timeout_ms == 0 || late <= other->timeout_ms / 1000)
                     continue;
                 doubts.push_back(cat(evidence.places().rank(member.rank), " came to ", evidence.text(*entry),
                                      " ", late, " s after ", evidence.places().rank(rank),
@@ -98,17 +98,34 @@ void add_uneven_calls(const Evidence& evidence, const Messages& messages, std::v
     }
 }
 
+/// Adds groups whose members no record lists, and that are no group of the mesh.
+void add_unknown_groups(const Evidence& evidence, std::vector<std::string>& doubts) {
+    if (evidence.places().text().empty()) return;  // the size of the world is a doubt already
+    for (const auto& communicator : evidence.communicators())
+        if (communicator.is_inferred && evidence.places().axes_of(communicator.ranks).empty())
+            doubts.push_back(cat("no record lists the members of ", communicator.label, ": ",
+                                 evidence.places().ranks(communicator.ranks),
+                                 " made calls on it, and others may not have come to it"));
+}
+
 }  // namespace
 
 std::vector<std::string> doubts(const Evidence& evidence, const Messages& messages) {
     auto all = std::vector<std::string>{};
-    if (const auto absent = evidence.absent(); !absent.empty())
-        all.push_back(cat("no record of ", evidence.places().ranks(absent)));
-    else if (!evidence.knows_world())
+    auto none = evidence.absent();
+    auto unread = std::vector<int>{};
+    std::ranges::copy_if(none, std::back_inserter(unread), [&](int rank) { return evidence.unread(rank); });
+    std::erase_if(none, [&](int rank) { return evidence.unread(rank); });
+    if (!none.empty()) all.push_back(cat("no record of ", evidence.places().ranks(none)));
+    if (!unread.empty())
+        all.push_back(cat(unread.size() == 1 ? "the record of " : "the records of ",
+                          evidence.places().ranks(unread), " cannot be read"));
+    if (all.empty() && !evidence.knows_world())
         all.emplace_back("no record says how many ranks the job has, and no mesh was given");
     add_late_ranks(evidence, all);
     add_open_calls(evidence, all);
     add_uneven_calls(evidence, messages, all);
+    add_unknown_groups(evidence, all);
     all.insert(all.end(), evidence.notes().begin(), evidence.notes().end());
     if (all.size() > most_doubts) {
         const auto more = all.size() - most_doubts;

@@ -13,7 +13,6 @@ namespace {
 
 constexpr int most_listed = 1 << 20;  // most ranks to check for a record
 constexpr std::string_view unrecorded = "a call without an entry";
-constexpr int most_added = 1 << 16;  // most members to add to the group of all ranks
 
 /// Returns where the description of a group of PyTorch on rankmesh's backend says that it is of the mesh
 /// `world=4`; npos: of another mesh.
@@ -75,7 +74,9 @@ const Member* Communicator::find(int rank) const {
     return found != members.end() && found->rank == rank ? &*found : nullptr;
 }
 
-std::string Communicator::text() const { return cat(label, " ", few(ranks)); }
+std::string Communicator::text() const {
+    return cat(label, " ", few(ranks), is_inferred ? " (inferred)" : "");
+}
 
 Evidence::Evidence(std::span<const FlightRecord> records, std::span<const UnreadFile> unread, Places places)
     : places_(std::move(places)), unread_(unread.begin(), unread.end()) {
@@ -112,7 +113,6 @@ Evidence::Evidence(std::span<const FlightRecord> records, std::span<const Unread
     for (const auto& communicator : communicators_)
         for (const auto rank : communicator.ranks) world_ = std::max(world_, rank + 1);
     add_members_of_world();
-    find_lacking();
     for (auto& communicator : communicators_) {
         communicator.made_by_all = std::numeric_limits<std::int64_t>::max();
         for (auto& member : communicator.members) {
@@ -124,67 +124,14 @@ Evidence::Evidence(std::span<const FlightRecord> records, std::span<const Unread
                 name(communicator, axes, true);
         all.insert(communicator.ranks.begin(), communicator.ranks.end());
     }
-    tell_kinds_apart();
-    if (std::ranges::any_of(communicators_, &Communicator::lacks_members)) {
-        const auto ranks = absent();
-        all.insert(ranks.begin(), ranks.end());
-    }
-    ranks_.assign(all.begin(), all.end());
     for (const auto& [rank, record] : by_rank_) whereabouts_[rank] = find_whereabouts(*record);
-}
-
-/// PyTorch's Gloo does not record the ranks of a group, but those of the group of all ranks are known.
-void Evidence::add_members_of_world() {
-    for (auto& communicator : communicators_) {
-        const auto& group = *communicator.group;
-        if (!group.ranks.empty() || group.name != "0" || group.description != "default_pg" ||
-            world_ > most_added)
-            continue;
-        for (int rank = 0; rank < world_; ++rank) {
-            const auto place = std::ranges::lower_bound(communicator.members, rank, {}, &Member::rank);
-            if (place != communicator.members.end() && place->rank == rank) continue;
-            auto& added = *communicator.members.insert(place, Member{});
-            added.rank = rank;
-            added.record = record(rank);
-        }
-        communicator.ranks.clear();
-        for (const auto& member : communicator.members) communicator.ranks.push_back(member.rank);
-    }
-}
-
-/// A group that is smaller than others of its name lacks some ranks without a record.
-void Evidence::find_lacking() {
-    if (absent().empty()) return;
-    auto sizes = std::map<std::string, std::size_t>{};
-    const auto is_unknown = [](const RecordedGroup& group) {
-        return group.ranks.empty() && !group.description.empty() && group.description != "undefined";
-    };
+    infer_members();
+    tell_kinds_apart();
+    tell_labels_apart();
     for (const auto& communicator : communicators_)
-        if (is_unknown(*communicator.group)) {
-            auto& size = sizes[communicator.group->description];
-            size = std::max(size, communicator.ranks.size());
-        }
-    for (auto& communicator : communicators_) {
-        const auto& group = *communicator.group;
-        communicator.lacks_members =
-            is_unknown(group) && communicator.ranks.size() < sizes.at(group.description);
-    }
-}
-
-/// Communicators that share ranks are not equivalent even along the same axes, such as PyTorch's group of all
-/// ranks and a group over a whole mesh.
-void Evidence::tell_kinds_apart() {
-    for (const auto by_description : {true, false}) {
-        auto seen = std::set<std::pair<std::string, int>>{};
-        auto shared = std::set<std::string>{};
-        for (const auto& communicator : communicators_)
-            for (const auto rank : communicator.ranks)
-                if (!seen.emplace(communicator.kind, rank).second) shared.insert(communicator.kind);
-        for (auto& communicator : communicators_)
-            if (!communicator.kind.empty() && shared.contains(communicator.kind))
-                communicator.kind =
-                    by_description ? cat(communicator.kind, " ", communicator.group->description) : "";
-    }
+        all.insert(communicator.likely.begin(), communicator.likely.end());
+    ranks_.assign(all.begin(), all.end());
+    read_reports();
 }
 
 std::vector<int> Evidence::absent() const {
@@ -192,23 +139,6 @@ std::vector<int> Evidence::absent() const {
     for (int rank = 0; rank < std::min(world_, most_listed); ++rank)
         if (!record(rank)) ranks.push_back(rank);
     return ranks;
-}
-
-std::pair<std::string, int> Evidence::reported(int rank) const {
-    const auto name = cat("rank ", rank, " ");
-    for (const auto& [reporter, record] : by_rank_) {
-        const auto& error = record->error;
-        if (std::ranges::find(record->missing, rank) == record->missing.end()) continue;
-        for (auto at = error.find(name); at != std::string::npos; at = error.find(name, at + 1)) {
-            // A separate clause: `; rank 3 [dp=1 tp=1] is in barrier, ...`.
-            if (at < 2 || error[at - 2] != ';') continue;
-            auto text = std::string_view(error).substr(at + name.size());
-            if (const auto end = text.find("] "); text.starts_with('[') && end != std::string_view::npos)
-                text.remove_prefix(end + 2);
-            return {error_text(text.substr(0, text.find(';')), 200), reporter};
-        }
-    }
-    return {};
 }
 
 int Evidence::add(const std::shared_ptr<const RecordedGroup>& group) {
@@ -221,6 +151,7 @@ int Evidence::add(const std::shared_ptr<const RecordedGroup>& group) {
         auto& communicator = communicators_.emplace_back();
         communicator.group = group;
         communicator.ranks = group->ranks;
+        communicator.is_inferred = sorted.empty();
         for (const auto rank : sorted) {
             auto& member = communicator.members.emplace_back();
             member.rank = rank;
@@ -301,9 +232,9 @@ const UnreadFile* Evidence::unread(int rank) const {
 }
 
 bool Evidence::is_device(const RecordedEntry& entry) {
-    const auto& backend = entry.call->backend;
-    return backend == "nccl" || backend == "ncclx" || backend == "xccl" || backend == "rccl" ||
-           backend == "rcclx" || backend == "hccl" || backend == "mccl";
+    // nccl, nccl2, nccl-lazy, ncclx, xccl, hccl, ...; all but oneCCL's ccl are of devices.
+    const auto at = entry.call->backend.find("ccl");
+    return at != std::string::npos && at > 0;
 }
 
 bool Evidence::is_unrecorded(const RecordedEntry& entry) { return entry.call->operation == unrecorded; }
@@ -328,12 +259,13 @@ bool Evidence::left_by_consequence(int rank) const {
     return of && (of->reason == "timeout" || of->reason == "peer_lost");
 }
 
-/// PyTorch's Gloo records a failed call as completed. Returns the first call that cannot be complete because
-/// a member with a record has not made it; null: none.
+/// Recorders such as that of PyTorch's Gloo note a failed call, or one that was only issued, as over. Returns
+/// the first such call that cannot be complete because a member with a record has not made it; null: none.
 const RecordedEntry* Evidence::find_failed(const FlightRecord& record) const {
     for (const auto& entry : record.entries) {
-        if (!notes_ends_late(record, entry) || entry.is_message || ends_early(*entry.call)) continue;
-        if (entry.number > communicator_of(entry).made_by_all) return &entry;
+        if (!entry.is_end_assumed || entry.is_message || ends_early(*entry.call)) continue;
+        const auto& communicator = communicator_of(entry);
+        if (entry.number > communicator.made_by_all || !communicator.likely.empty()) return &entry;
     }
     return nullptr;
 }

@@ -44,10 +44,11 @@ struct Communicator {
     std::vector<int> ranks;  ///< in the communicator's order; if not recorded, the ranks with calls on it
     std::vector<Member> members;   ///< by ascending rank
     std::int64_t made_by_all = 0;  ///< collectives that all members with a record have made
-    bool lacks_members = false;    ///< has unknown members among the ranks without a record
+    bool is_inferred = false;      ///< the records do not list the ranks
+    std::vector<int> likely;  ///< of inferred ranks: those that have made no call, though the others wait
 
     const Member* find(int rank) const;
-    /// `'tp' of mesh dp=2 tp=2 {0, 1}`.
+    /// `'tp' of mesh dp=2 tp=2 {0, 1}`, or `... {0, 1} (inferred)`.
     std::string text() const;
 };
 
@@ -89,8 +90,8 @@ public:
     /// Returns true if a rank left because other ranks were missing or lost; it is not the cause.
     bool left_by_consequence(int rank) const;
     const Whereabouts& whereabouts(int rank) const { return whereabouts_.at(rank); }
-    /// Returns what another rank's error says about a missing rank, such as `does not answer: it is stopped,
-    /// cut off or gone`, and the rank with that error. "": nothing.
+    /// Returns what another rank's error says about a missing or lost rank, such as `does not answer: it is
+    /// stopped, cut off or gone`, and the rank with that error. "": nothing.
     std::pair<std::string, int> reported(int rank) const;
     /// Returns a number that is equal for calls that agree.
     int agreement(const RecordedEntry& entry) const { return agreements_.at(entry.call.get()); }
@@ -122,14 +123,19 @@ private:
     int add(const std::shared_ptr<const RecordedGroup>& group);
     void name(Communicator& communicator, const std::string& axes, bool is_torch);
     void add_members_of_world();
-    void find_lacking();
+    void infer_members();
+    std::vector<int> likely_members(const Communicator& communicator) const;
+    std::map<int, const Communicator*> last_inferred() const;
     void tell_kinds_apart();
+    void tell_labels_apart();
+    void read_reports();
     Whereabouts find_whereabouts(const FlightRecord& record);
     const RecordedEntry* find_failed(const FlightRecord& record) const;
     bool is_late(const FlightRecord& record, const RecordedEntry& entry) const;
 
     Places places_;
     std::map<int, const FlightRecord*> by_rank_;
+    std::map<int, std::pair<std::string, int>> reported_;
     std::set<int> missed_;  // ranks that were missing when timeouts of others expired
     std::vector<int> ranks_;
     int world_ = 0;

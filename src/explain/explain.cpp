@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <iterator>
 #include <map>
+#include <set>
 
 #include "explain/evidence.hpp"
 #include "explain/findings.hpp"
@@ -93,6 +94,19 @@ bool only_follows(const Evidence& evidence, const Finding& one, const std::vecto
            });
 }
 
+/// Adds a remark if dumps do not show whether calls have ended. Those of PyTorch's Gloo show it.
+void add_assumed_ends(const Evidence& evidence, std::vector<std::string>& notes) {
+    auto backends = std::set<std::string>{};
+    for (const auto& [rank, record] : evidence.records())
+        for (const auto& entry : record->entries)
+            if (entry.is_end_assumed && entry.call->backend != "gloo") backends.insert(entry.call->backend);
+    for (const auto& backend : backends)
+        notes.push_back(
+            cat("dumps of ", excerpt(backend),
+                " say that calls were issued, not that they have ended: a call that hangs on all its ranks "
+                "looks complete"));
+}
+
 /// Adds the coordinates and hosts of the ranks. Texts name hosts only if the job has several.
 void add_places(const Evidence& evidence, Finding& finding) {
     auto by_host = std::map<std::string, std::vector<int>>{};
@@ -159,10 +173,12 @@ Explanation explain(std::span<const FlightRecord> records, std::span<const Unrea
 
     if (result.findings.empty()) {
         result.doubts = doubts(evidence, messages);
+        if (result.doubts.empty()) add_assumed_ends(evidence, result.notes);
     } else {
         result.notes.insert(result.notes.end(), evidence.notes().begin(), evidence.notes().end());
-        if (const auto absent = evidence.absent(); !absent.empty())
-            result.notes.push_back(cat("no record of ", evidence.places().ranks(absent)));
+        auto absent = evidence.absent();
+        std::erase_if(absent, [&](int rank) { return evidence.unread(rank) != nullptr; });
+        if (!absent.empty()) result.notes.push_back(cat("no record of ", evidence.places().ranks(absent)));
     }
     const auto& files = evidence.unread();
     for (std::size_t i = 0; i < files.size(); ++i) {

@@ -2,12 +2,14 @@
 // The kinds of problems that `explain` finds; each is in its own file.
 #pragma once
 
+#include <set>
 #include <vector>
 
 #include <rankmesh/explain/explain.hpp>
 
 #include "explain/evidence.hpp"
 #include "explain/messages.hpp"
+#include "explain/standing.hpp"
 
 namespace rankmesh::detail::explaining {
 
@@ -18,6 +20,18 @@ std::vector<Finding> differing_calls(const Evidence& evidence);
 /// above.
 std::vector<Finding> waits(const Evidence& evidence, const Messages& messages,
                            const std::vector<Finding>& differing);
+
+/// Finds collectives that all members have made and that have not ended on all, and the ranks in them.
+struct Unfinished {
+    std::vector<Finding> findings;
+    std::set<int> ranks;
+};
+Unfinished unfinished_calls(const Evidence& evidence, const Standing& standing,
+                            const std::vector<Finding>& differing);
+
+/// Finds the ranks for which others wait and that do not wait themselves.
+std::vector<Finding> awaited_ranks(const Evidence& evidence, const Standing& standing,
+                                   const std::set<int>& unfinished);
 
 /// Finds lists of calls that deadlock without buffering.
 std::vector<Finding> blocking_orders(const Evidence& evidence, const Messages& messages);
@@ -44,6 +58,7 @@ inline Finding finding_on(Finding::Kind kind, const Communicator& communicator, 
             .communicator = communicator.label,
             .axes = communicator.axes,
             .group = communicator.ranks,
+            .is_group_inferred = communicator.is_inferred,
             .call = call,
             .text = {},
             .details = {}};

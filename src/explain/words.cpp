@@ -48,6 +48,30 @@ std::string Places::axes_of(const std::vector<int>& ranks) const {
     return size == ranks.size() ? text : std::string{};
 }
 
+std::vector<int> Places::group_of(int rank, const std::vector<std::vector<int>>& lists) const {
+    if (!coord(rank)) return {};
+    const auto& mesh = std::visit([](const auto& where) -> const Mesh& { return mesh_of(where); }, *where_);
+    auto axes = AxisSet{};
+    auto wide = std::vector<AxisId>{};
+    for (int a = 0; a < mesh.axis_count(); ++a) {
+        if (mesh.size(AxisId{a}) > 1) wide.push_back(AxisId{a});
+        for (const auto& list : lists)
+            for (const auto other : list) {
+                const auto first = coord(list.front());
+                const auto place = coord(other);
+                if (first && place && (*first)[AxisId{a}] != (*place)[AxisId{a}]) axes.insert(AxisId{a});
+            }
+    }
+    if (axes.empty() && wide.size() == 1) axes.insert(wide.front());
+    if (axes.empty()) return {};
+    return std::visit(
+        [&](const auto& where) {
+            const auto group = where.group(rank, axes);
+            return std::vector<int>(group.begin(), group.end());
+        },
+        *where_);
+}
+
 int Places::world() const {
     return where_ ? std::visit([](const auto& where) { return last_rank(where); }, *where_) + 1 : 0;
 }
@@ -119,7 +143,8 @@ std::string text_of(const Deadlock& deadlock, const Places& places) {
         const auto& link = deadlock.chain[i];
         text += i == 0 ? places.rank(link.rank) : ", which";
         text += cat(" waits in ", link.operation, link.is_message ? ", message " : ", call ", link.number,
-                    " on ", link.communicator, " ", few(link.group), ", for ", places.rank(link.waits_for));
+                    " on ", link.communicator, " ", few(link.group),
+                    link.is_group_inferred ? " (inferred)" : "", ", for ", places.rank(link.waits_for));
     }
     return text + (deadlock.is_cycle ? "" : ", whose list ends without it");
 }

@@ -22,6 +22,9 @@ public:
     std::optional<Coordinate> coord(int rank) const;
     /// Returns the axes along which these ranks are one group, `dp,tp`; "" if they are not a group.
     std::string axes_of(const std::vector<int>& ranks) const;
+    /// Returns the group through a rank along the axes in which the ranks of a list differ, for any of these
+    /// lists. Without such axes: of a mesh of one axis, all ranks, and of others none.
+    std::vector<int> group_of(int rank, const std::vector<std::vector<int>>& lists) const;
     /// Returns the number of ranks of the smallest world with the mesh; 0: no mesh is known.
     int world() const;
     /// Returns the mesh or placement as text; "" if none is known.

@@ -15,15 +15,6 @@ namespace {
 
 using Kind = Finding::Kind;
 
-std::vector<FlightRecord> records_of(const RecordedJob& job, const std::vector<int>& without = {}) {
-    auto reader = RecordReader();
-    auto records = std::vector<FlightRecord>{};
-    for (int rank = 0; rank < job.size(); ++rank)
-        if (std::ranges::find(without, rank) == without.end())
-            records.push_back(reader.read(job.record(rank), "rank-" + std::to_string(rank) + ".json"));
-    return records;
-}
-
 /// Calls along the axes of a mesh and over all of it, of which no two in a row are equal.
 std::vector<Step> calls_on(const Mesh& mesh, std::mt19937& random, std::size_t count) {
     auto sets = std::vector<std::vector<std::string>>{{}};
@@ -217,64 +208,6 @@ TEST(Explain, Errors_WhenLong_AreCutBetweenWords) {
     EXPECT_NE(explain(records).notes.front().find(" bytes left out] "), std::string::npos);
 }
 
-TEST(Explain, OfRanksWithoutARecord_CallsLostOnlyThoseThatAPeerLost) {
-    auto job = RecordedJob(Mesh{{"dp", 2}, {"tp", 2}});
-    job.all({{"dp", "tp"}});
-    job[2].clear(), job[3].clear();
-    job.run();
-    auto records = records_of(job, {2, 3});
-    for (auto& record : records) record.reason = "peer_lost", record.lost = {2};
-    const auto text = explain(records).findings[0].text;
-    EXPECT_EQ(
-        text.find("ranks {2 (dp=1 tp=0), 3 (dp=1 tp=1)} left no record, and ranks {0 (dp=0 tp=0), 1 (dp=0 "
-                  "tp=1)} lost rank 2 (dp=1 tp=0): its process has ended or cannot be reached; no "
-                  "other rank reports what happened to rank 3 (dp=1 tp=1)"),
-        0U)
-        << text;
-}
-
-TEST(Explain, SaysOfARankWithoutARecordWhatTheErrorsOfItsPeersSay) {
-    auto job = RecordedJob(Mesh{{"dp", 2}, {"tp", 2}});
-    job.all({{"dp", "tp"}});
-    job[2].clear();
-    job.run();
-    for (const auto& [error, told] :
-         {std::pair{
-              "the timeout of 2 s expired on rank 0 in all_reduce of 4 f32 by sum, call number 1 on 'dp,tp' "
-              "of "
-              "mesh dp=2 tp=2, group {0..3}: arrived ranks {0, 1, 3}, missing rank 2 [dp=1 tp=0]; 'dp,tp' of "
-              "mesh dp=2 "
-              "tp=2 cannot be used any more; rank 2 [dp=1 tp=0] does not answer: it is stopped, cut off or "
-              "gone",
-              "does not answer: it is stopped, cut off or gone"},
-          std::pair{"expired: arrived ranks {0, 1, 3}, missing rank 2 [dp=1 tp=0] ; rank 2 [dp=1 tp=0] is "
-                    "stopped, or has "
-                    "no time to answer; the job is ended",
-                    "is stopped, or has no time to answer"}}) {
-        auto records = records_of(job, {2});
-        records[0].error = error;
-        for (auto& record : records) record.missing = {2};
-        const auto said = explain(records);
-        ASSERT_EQ(said.findings.size(), 1U);
-        EXPECT_EQ(said.findings[0].kind, Kind::absent);
-        EXPECT_EQ(said.findings[0].text,
-                  "rank 2 (dp=1 tp=0) left no record; rank 0 (dp=0 tp=0) reports that it " +
-                      std::string(told) + "; 3 ranks wait for it, directly or through others");
-        // In join there are no calls yet.
-        for (auto& record : records) record.entries.clear(), record.statuses.clear();
-        const auto early = explain(records);
-        ASSERT_EQ(early.findings.size(), 1U);
-        EXPECT_EQ(early.findings[0].kind, Kind::absent);
-        EXPECT_EQ(early.findings[0].ranks, std::vector{2});
-        // Whom an error loses, it does not call stopped.
-        for (auto& record : records) record.reason = "peer_lost", record.missing = {}, record.lost = {2};
-        EXPECT_EQ(
-            explain(records).findings[0].text,
-            "rank 2 (dp=1 tp=0) left no record, and ranks {0 (dp=0 tp=0), 1 (dp=0 tp=1), 3 (dp=1 tp=1)} "
-            "lost it: its process has ended or cannot be reached");
-    }
-}
-
 TEST(Explain, NamesWhoCalledAnotherOperation) {
     for (unsigned seed = 0; seed < seeds; ++seed)
         expect_first(with_fault(seed,
@@ -377,59 +310,6 @@ TEST(Explain, FindsAnOrderThatCanBlockInARunThatDidNot) {
                                                "buffered; without buffering, these calls block in every "
                                                "run: rank 0 (dp=0 tp=0) waits in "))
         << said.findings.front().text;
-}
-
-TEST(Explain, BlamesARankThatLeftOnlyWhereItsOwnRecordSaysWhy) {
-    auto job = RecordedJob(Mesh{{"tp", 3}});
-    job.all({{"tp"}});
-    job.run();
-    auto records = records_of(job);
-    records[0].reason = records[2].reason = "peer_lost";
-    records[0].lost = records[2].lost = {1};
-    records[1].reason = "terminate";
-    records[1].error = "out of memory";
-    const auto said = explain(records);
-    ASSERT_EQ(said.findings.size(), 1U);
-    EXPECT_EQ(said.findings.front().kind, Kind::left);
-    EXPECT_EQ(said.findings.front().ranks, std::vector{1});
-    EXPECT_EQ(said.findings.front().text, "rank 1 (tp=1) left, reason terminate: out of memory");
-
-    // Its timeout made it leave: it is not the one that did not come.
-    for (const auto* reason : {"timeout", "peer_lost"}) {
-        records[1].reason = reason;
-        for (const auto& finding : explain(records).findings) EXPECT_NE(finding.kind, Kind::left) << reason;
-    }
-}
-
-TEST(Explain, ALostRank_WhenItLeftByAMismatch_IsNoOtherFinding) {
-    auto job = RecordedJob(Mesh{{"dp", 2}, {"tp", 2}});
-    job.all({{"dp", "tp"}});
-    job.all({{"tp"}});
-    job.all({{"dp"}});
-    job[1][1].count = 3;
-    job.run();
-    auto records = records_of(job);
-    for (auto& record : records) {
-        const auto made_it = record.rank < 2;  // along dp, ranks 2 and 3 lose their peer
-        record.reason = made_it ? "disagreement" : "peer_lost";
-        record.error = made_it ? "not the same" : "";
-        if (!made_it) record.lost = {record.rank - 2};
-    }
-    const auto said = explain(records);
-    ASSERT_EQ(said.findings.size(), 1U) << said.findings[1].text;
-    EXPECT_EQ(said.findings[0].kind, Kind::calls_differ);
-    EXPECT_EQ(said.findings[0].ranks, std::vector{1});
-    EXPECT_EQ(said.notes.front(),
-              "ranks {0 (dp=0 tp=0), 1 (dp=0 tp=1)} report disagreement; the first: not the same");
-
-    // Another error, or a disagreement that no call shows, is one.
-    records[0].reason = "exception";
-    EXPECT_EQ(explain(records).findings.back().text,
-              "rank 0 (dp=0 tp=0) left, reason exception: not the same");
-    for (auto& record : records) record.entries.clear(), record.statuses.clear();
-    const auto in_join = explain(records);
-    EXPECT_EQ(in_join.findings.back().kind, Kind::left);
-    EXPECT_EQ(in_join.findings.back().ranks, std::vector{1});
 }
 
 TEST(Explain, ADisagreement_WhenRecordsAgree_CanBeOfAnEarlierCall) {

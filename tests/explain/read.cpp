@@ -8,6 +8,7 @@
 #include <rankmesh/core/error.hpp>
 #include <rankmesh/explain/explain.hpp>
 
+#include "explain/read/file_name.hpp"
 #include "recorded_job.hpp"
 
 namespace rankmesh::tests {
@@ -86,6 +87,25 @@ TEST(ReadRecord, RefusesObjectsOfMoreThanTenThousandKeysHoweverTheyAreNested) {
         EXPECT_NE(error_of(before + object(10000) + after), refused);
         EXPECT_EQ(error_of(before + object(10001) + after), refused);
     }
+}
+
+TEST(ReadRecord, ARankInAFileName_WhateverTheHostIsCalled_IsTheLastNumber) {
+    using detail::explaining::rank_in_name;
+    for (const std::string host : {"", "node07_", "node00.cluster.local_", "gpu-3.rack-4.example.org_",
+                                   "10.0.0.5_", "rank_2_", "a_1.b_", "host.7_"})
+        for (const std::string before :
+             {"nccl_trace_rank_", "comm_lib_trace_rank_", "trace_", "torchcomm.fr_trace_"})
+            for (const std::string after : {"", ".json", ".pickle", ".json.17.tmp"})
+                EXPECT_EQ(rank_in_name(before + host + "12" + after), 12) << before << host << after;
+    EXPECT_EQ(rank_in_name("rank-3.json"), 3);
+    EXPECT_EQ(rank_in_name("rank-3.json.17.tmp"), 3);
+    EXPECT_EQ(rank_in_name("host_a-rank-5.json"), 5);
+    EXPECT_EQ(rank_in_name("trace_rank_2_node7"), 2);
+    EXPECT_EQ(rank_in_name("trace_3.node7.cluster"), 3);
+    EXPECT_EQ(rank_in_name("trace.7"), 7);
+    EXPECT_EQ(rank_in_name("rank_local7"), 7);
+    for (const auto* no : {"dump", "trace_rank_10.0.0.5", "trace_99999999999", "trace_", "host.local"})
+        EXPECT_EQ(rank_in_name(no), std::nullopt) << no;
 }
 
 TEST(ReadRecord, ExecutesNothingOfAPickle) {
@@ -173,7 +193,8 @@ TEST_F(Folder, ToleratesTornMissingAndForeignFilesAndSaysWhich) {
     EXPECT_EQ(found.unread[3].rank, 2);
     const auto said = explain(found.records, found.unread);
     EXPECT_TRUE(said.findings.empty());
-    EXPECT_EQ(said.doubts, std::vector<std::string>{"no record of ranks {1 (dp=0 tp=1), 2 (dp=1 tp=0)}"});
+    EXPECT_EQ(said.doubts,
+              std::vector<std::string>{"the records of ranks {1 (dp=0 tp=1), 2 (dp=1 tp=0)} cannot be read"});
 }
 
 TEST_F(Folder, LeavesOutRecordsThatAreOlderThanAnotherRanksWorld) {

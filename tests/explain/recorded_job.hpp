@@ -2,6 +2,7 @@
 // The flight records of a program of blocking calls on a mesh, as ranks write them when nothing goes on.
 #pragma once
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <map>
@@ -10,6 +11,7 @@
 
 #include <rankmesh/core/mesh.hpp>
 #include <rankmesh/core/ranks.hpp>
+#include <rankmesh/explain/read.hpp>
 
 namespace rankmesh::tests {
 
@@ -191,5 +193,14 @@ private:
     std::vector<std::vector<Made>> made_;
     std::vector<std::size_t> done_;
 };
+
+inline std::vector<FlightRecord> records_of(const RecordedJob& job, const std::vector<int>& without = {}) {
+    auto reader = RecordReader();
+    auto records = std::vector<FlightRecord>{};
+    for (int rank = 0; rank < job.size(); ++rank)
+        if (std::ranges::find(without, rank) == without.end())
+            records.push_back(reader.read(job.record(rank), "rank-" + std::to_string(rank) + ".json"));
+    return records;
+}
 
 }  // namespace rankmesh::tests

@@ -37,6 +37,7 @@ struct Finding {
     std::string communicator;  ///< the communicator as texts name it, `'tp' of mesh dp=2 tp=2`; empty: none
     std::string axes;          ///< the axes of the communicator; empty: not known
     std::vector<int> group;
+    bool is_group_inferred = false;    ///< the records do not list the ranks of the group
     std::int64_t call = 0;             ///< the number of the call on the communicator, from 1; 0: none
     std::string text;                  ///< a sentence
     std::vector<std::string> details;  ///< one more sentence each

@@ -30,7 +30,8 @@ struct Deadlock {
         int rank = 0;
         std::string operation;
         std::string communicator;
-        std::vector<int> group;   ///< the communicator's world ranks, in its order
+        std::vector<int> group;          ///< the communicator's world ranks, in its order
+        bool is_group_inferred = false;  ///< no record lists them
         std::int64_t number = 0;  ///< of the call on its communicator, from 1; messages count separately
         bool is_message = false;
         int waits_for = 0;  ///< the rank that has not made this call

@@ -30,6 +30,7 @@ public:
 
 private:
     struct Known;
+    class Reading;
     std::unique_ptr<Known> known_;
 };
 

@@ -12,10 +12,11 @@ namespace rankmesh {
 
 /// A communicator in a record.
 struct RecordedGroup {
-    std::string name;         ///< the same on all its ranks
-    std::string description;  ///< `'tp' of mesh dp=2 tp=2`, or what the program called it
-    std::string axes;         ///< empty: not recorded
-    std::vector<int> ranks;   ///< world ranks, in the communicator's order; empty: not recorded
+    std::string name;            ///< the same on all its ranks
+    std::string description;     ///< `'tp' of mesh dp=2 tp=2`, or what the program called it
+    std::string axes;            ///< empty: not recorded
+    std::vector<int> ranks;      ///< world ranks, in the communicator's order; empty: not recorded
+    bool is_of_process = false;  ///< the name says nothing about other ranks
     friend bool operator==(const RecordedGroup&, const RecordedGroup&) = default;
 };
 
@@ -28,6 +29,7 @@ struct RecordedOperation {
     std::optional<std::int64_t> source;    ///< of a send_recv: the peer to receive from
     std::int64_t tag = 0;                  ///< of a message
     bool has_open_edges = false;           ///< of a shift
+    bool has_unknown_peer = false;         ///< of a message: the record does not name its peer
     std::vector<std::vector<std::int64_t>> input_sizes;
     std::vector<std::vector<std::int64_t>> output_sizes;
     std::vector<std::string> input_dtypes;
@@ -49,6 +51,8 @@ struct RecordedEntry {
     /// In rankmesh's records a call is `scheduled` until its rank waits for it, and `started` while the rank
     /// waits.
     RecordedState state = RecordedState::scheduled;
+    /// The record only says that the call is no longer waited for: it was issued, has ended or has failed.
+    bool is_end_assumed = false;
     bool is_message = false;
     bool blocking = true;
 };

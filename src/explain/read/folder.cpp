@@ -16,22 +16,29 @@ namespace detail::explaining {
 
 std::optional<int> rank_in_name(const std::string& file) {
     const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
-    auto begin = std::string::npos;
-    if (const auto at = file.rfind("rank"); at != std::string::npos && at + 5 < file.size() &&
-                                            is_digit(file[at + 5]) &&
-                                            (file[at + 4] == '-' || file[at + 4] == '_'))
-        begin = at + 5;
-    if (begin == std::string::npos) {
-        const auto stem = std::string_view(file).substr(0, file.find('.'));
-        auto end = stem.size();
-        while (end > 0 && !is_digit(stem[end - 1])) --end;
-        begin = end;
-        while (begin > 0 && is_digit(stem[begin - 1])) --begin;
-        if (begin == end) return std::nullopt;
+    auto stem = std::string_view(file);
+    // Endings such as `.json`; a part with a number or an underscore belongs to the name.
+    for (auto dot = stem.rfind('.'); dot != std::string_view::npos && dot > 0; dot = stem.rfind('.')) {
+        if (std::ranges::any_of(stem.substr(dot), [&](char c) { return is_digit(c) || c == '_'; })) break;
+        stem = stem.substr(0, dot);
     }
-    auto rank = 0;
-    const auto [end, error] = std::from_chars(file.data() + begin, file.data() + file.size(), rank);
-    return error == std::errc{} ? std::optional(rank) : std::nullopt;
+    const auto number_at = [&](std::size_t begin) {
+        auto rank = 0;
+        const auto [end, error] = std::from_chars(stem.data() + begin, stem.data() + stem.size(), rank);
+        const auto rest = stem.substr(static_cast<std::size_t>(end - stem.data()));
+        // An address such as 10.0.0.5 is not a rank.
+        const auto is_rank =
+            rest.empty() || rest[0] == '_' || (rest.size() > 1 && rest[0] == '.' && !is_digit(rest[1]));
+        return error == std::errc{} && rank >= 0 && is_rank ? std::optional(rank) : std::nullopt;
+    };
+    for (const std::string_view before : {"_", "rank_", "rank-"})
+        if (const auto at = stem.rfind(before);
+            at != std::string_view::npos && at + before.size() < stem.size())
+            if (const auto rank = number_at(at + before.size())) return rank;
+    auto begin = stem.size();
+    while (begin > 0 && is_digit(stem[begin - 1])) --begin;
+    const auto is_of_address = begin > 1 && stem[begin - 1] == '.' && is_digit(stem[begin - 2]);
+    return begin == stem.size() || is_of_address ? std::nullopt : number_at(begin);
 }
 
 }  // namespace detail::explaining

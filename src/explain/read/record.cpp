@@ -1,19 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
-#include <charconv>
-#include <limits>
 #include <map>
-#include <tuple>
 #include <utility>
 
 #include <rankmesh/core/detail/number.hpp>
 #include <rankmesh/core/error.hpp>
 #include <rankmesh/explain/read.hpp>
 
+#include "explain/read/fields.hpp"
 #include "explain/read/file_name.hpp"
-#include "explain/read/pickle.hpp"
-#include "formats/json.hpp"
-#include "formats/text.hpp"
+#include "explain/read/torch_dump.hpp"
 
 namespace rankmesh {
 
@@ -21,159 +17,6 @@ using detail::cat;
 using formats::Json;
 
 namespace of_record {
-
-constexpr auto most_levels = 64;
-constexpr auto most_keys = 10'000;    // of one object
-constexpr auto most_world = 1 << 24;  // ranks
-constexpr auto most_size = std::int64_t{1} << 40;
-
-/// Throws UsageError if JSON would use too much stack or time for its length.
-void check_nesting(std::string_view text) {
-    struct Open {
-        bool is_object;
-        int keys = 1;
-    };
-    auto open = std::vector<Open>{};
-    for (std::size_t i = 0; i < text.size(); ++i) {
-        const auto c = text[i];
-        if (c == '"') {
-            for (++i; i < text.size() && text[i] != '"'; ++i)
-                if (text[i] == '\\') ++i;
-        } else if (c == '/') {
-            throw UsageError(cat("is no JSON from byte ", i + 1, " on"));
-        } else if (c == '{' || c == '[') {
-            open.push_back({c == '{'});
-            if (open.size() > most_levels)
-                throw UsageError(cat("nests more than ", most_levels, " levels deep"));
-        } else if ((c == '}' || c == ']') && !open.empty()) {
-            open.pop_back();
-        } else if (c == ',' && !open.empty() && open.back().is_object && ++open.back().keys > most_keys) {
-            throw UsageError(cat("has an object of more than ", most_keys, " keys"));
-        }
-    }
-}
-
-Json parsed(std::string_view bytes) {
-    if (!bytes.empty() && bytes.front() == '\x80') return detail::explaining::read_pickle(bytes);
-    if (bytes.find_first_not_of(" \t\r\n") == std::string_view::npos) throw UsageError("is empty");
-    check_nesting(bytes);
-    try {
-        return Json::parse(bytes);
-    } catch (const Json::SyntaxError& error) {
-        if (error.byte > bytes.size()) throw UsageError(cat("is cut off after ", bytes.size(), " bytes"));
-        throw UsageError(cat("is no JSON from byte ", error.byte, " on"));
-    }
-}
-
-/// Returns nullptr if the key is missing or its value is null.
-const Json* find(const Json& object, std::string_view key) {
-    if (!object.contains(key)) return nullptr;
-    const auto& value = object[key];
-    return value.is_null() ? nullptr : &value;
-}
-
-[[noreturn]] void wrong(std::string_view key, std::string_view expected) {
-    throw UsageError(cat("has a '", key, "' that is no ", expected));
-}
-
-std::int64_t whole(const Json& value, std::string_view key) {
-    if (const auto* number = std::get_if<std::int64_t>(&value.value())) return *number;
-    if (value.is_string())  // PyTorch's JSON writes some numbers as texts
-        if (const auto number = detail::number_in<std::int64_t>(value.text())) return *number;
-    wrong(key, "whole number");
-}
-std::optional<std::int64_t> find_whole(const Json& object, std::string_view key) {
-    const auto* value = find(object, key);
-    return value ? std::optional(whole(*value, key)) : std::nullopt;
-}
-std::int64_t whole_or(const Json& object, std::string_view key, std::int64_t otherwise) {
-    return find_whole(object, key).value_or(otherwise);
-}
-
-int rank_of(std::int64_t number, std::string_view key) {
-    if (number < 0 || number >= most_world) wrong(key, cat("rank of 0 to ", most_world - 1));
-    return static_cast<int>(number);
-}
-
-std::string text_or(const Json& object, std::string_view key, std::string_view otherwise = {}) {
-    const auto* value = find(object, key);
-    if (!value) return std::string(otherwise);
-    if (!value->is_string()) wrong(key, "text");
-    return value->text();
-}
-
-bool flag_or(const Json& object, std::string_view key, bool otherwise) {
-    const auto* value = find(object, key);
-    if (!value) return otherwise;
-    if (!value->is_boolean()) wrong(key, "boolean");
-    return value->get<bool>();
-}
-
-const Json::Array& list(const Json& value, std::string_view key) {
-    const auto* array = std::get_if<Json::Array>(&value.value());
-    if (!array) wrong(key, "list");
-    return *array;
-}
-
-const Json::Object& object(const Json& value, std::string_view key) {
-    if (!value.is_object()) wrong(key, "object");
-    return value.items();
-}
-
-/// Reads `[0, 1]`, also as a text.
-std::vector<int> ranks_of(const Json& value, std::string_view key) {
-    auto ranks = std::vector<int>{};
-    if (value.is_string()) {
-        const auto& text = value.text();
-        const auto* at = text.data();
-        const auto* const end = at + text.size();
-        const auto skip = [&] {
-            while (at != end && (*at == ' ' || *at == ',' || *at == '[' || *at == ']')) ++at;
-        };
-        for (skip(); at != end; skip()) {
-            auto number = std::int64_t{0};
-            const auto [next, error] = std::from_chars(at, end, number);
-            if (error != std::errc{}) wrong(key, "list of ranks");
-            ranks.push_back(rank_of(number, key));
-            at = next;
-        }
-    } else {
-        for (const auto& rank : list(value, key)) ranks.push_back(rank_of(whole(rank, key), key));
-    }
-    auto sorted = ranks;
-    std::ranges::sort(sorted);
-    if (std::ranges::adjacent_find(sorted) != sorted.end()) wrong(key, "list of different ranks");
-    return ranks;
-}
-std::vector<int> ranks_or_none(const Json& record, std::string_view key) {
-    const auto* value = find(record, key);
-    return value ? ranks_of(*value, key) : std::vector<int>{};
-}
-
-std::vector<std::vector<std::int64_t>> sizes_of(const Json& entry, std::string_view key) {
-    auto sizes = std::vector<std::vector<std::int64_t>>{};
-    const auto* value = find(entry, key);
-    if (!value) return sizes;
-    for (const auto& one : list(*value, key)) {
-        auto& dimensions = sizes.emplace_back();
-        for (const auto& dimension : list(one, key)) {
-            const auto size = whole(dimension, key);
-            if (size < 0 || size > most_size) wrong(key, "list of sizes");
-            dimensions.push_back(size);
-        }
-    }
-    return sizes;
-}
-
-std::vector<std::string> texts_of(const Json& entry, std::string_view key) {
-    auto texts = std::vector<std::string>{};
-    if (const auto* value = find(entry, key))
-        for (const auto& one : list(*value, key)) {
-            if (!one.is_string()) wrong(key, "list of texts");
-            texts.push_back(one.text());
-        }
-    return texts;
-}
 
 RecordedState state_of(const std::string& text) {
     if (text == "completed") return RecordedState::completed;
@@ -183,41 +26,43 @@ RecordedState state_of(const std::string& text) {
     wrong("state", "state, which are scheduled, started, completed and failed");
 }
 
-/// Reads `nccl:send 0->1`: backend, operation, and the peer as a group rank.
+/// Reads `nccl:send 0->1`: backend, operation, and the peer as a group rank. Hooks write `recv 1<-?` for any
+/// rank.
 void read_name(const std::string& name, RecordedOperation& call) {
-    const auto colon = name.find(':');
+    const auto blank = std::min(name.find(' '), name.size());
+    const auto colon = name.substr(0, blank).rfind(':');
     call.backend = colon == std::string::npos ? std::string{} : name.substr(0, colon);
-    const auto rest = colon == std::string::npos ? name : name.substr(colon + 1);
-    const auto blank = rest.find(' ');
-    if (call.operation.empty()) call.operation = rest.substr(0, blank);
-    if (blank == std::string::npos || call.argument) return;
+    const auto begin = colon == std::string::npos ? 0 : colon + 1;
+    if (call.operation.empty()) call.operation = name.substr(begin, blank - begin);
+    if (call.argument) return;
     for (const auto* arrow : {"->", "<-"})
-        if (const auto at = rest.find(arrow, blank); at != std::string::npos)
-            if (const auto peer = detail::number_in<std::int64_t>(std::string_view(rest).substr(at + 2)))
+        if (const auto at = name.find(arrow, blank); at != std::string::npos)
+            if (const auto peer = detail::number_in<std::int64_t>(std::string_view(name).substr(at + 2)))
                 call.argument = peer;
+}
+
+RecordedOperation call_of(const Json& entry) {
+    auto call = RecordedOperation{};
+    call.operation = text_or(entry, "operation");
+    call.reduction = text_or(entry, "reduction");
+    call.argument = find_whole(entry, "argument");
+    call.source = find_whole(entry, "source");
+    call.tag = whole_or(entry, "tag", 0);
+    call.has_open_edges = text_or(entry, "edge") == "open";
+    const auto name = text_or(entry, "profiling_name");
+    read_name(name, call);
+    if (call.operation.empty()) throw UsageError("has an entry without a 'profiling_name'");
+    call.has_unknown_peer =
+        is_message(call.operation) && !call.argument && !entry.contains("operation") && !name.ends_with("?");
+    call.input_sizes = sizes_of(entry, "input_sizes");
+    call.output_sizes = sizes_of(entry, "output_sizes");
+    call.input_dtypes = texts_of(entry, "input_dtypes");
+    call.output_dtypes = texts_of(entry, "output_dtypes");
+    return call;
 }
 
 /// Returns true for PyTorch's group of all ranks.
 bool is_world(const RecordedGroup& group) { return group.name == "0" && group.description == "default_pg"; }
-
-/// PyTorch adds one more entry at the end of a batch. Only this entry has the progress of the batch, and it
-/// contains nothing else about the messages.
-void end_batches(std::vector<RecordedEntry>& entries) {
-    auto ends = std::map<std::tuple<const RecordedGroup*, bool, std::int64_t>, const RecordedEntry*>{};
-    const auto key = [](const RecordedEntry& entry) {
-        return std::tuple(entry.group.get(), entry.is_message, entry.number);
-    };
-    for (const auto& entry : entries)
-        if (entry.call->operation.ends_with("coalesced")) ends[key(entry)] = &entry;
-    for (auto& entry : entries)
-        if (const auto end = ends.find(key(entry)); end != ends.end()) {
-            entry.state = end->second->state;
-            entry.completed_ns = end->second->completed_ns;
-        }
-    std::erase_if(entries, [](const RecordedEntry& entry) {
-        return entry.is_message && entry.call->operation == "coalesced";
-    });
-}
 
 /// Returns a text that is equal for equal operations.
 std::string key_of(const RecordedOperation& call) {
@@ -252,8 +97,6 @@ struct RecordReader::Known {
     ByText<RecordedOperation> operations;
     ByText<RecordedGroup> groups_known;
 
-    FlightRecord read(std::string_view bytes, const std::string& file);
-
     template <class Value>
     static std::shared_ptr<const Value> one(ByText<Value>& known, const std::string& key, Value value) {
         auto& place = known[key];
@@ -262,153 +105,211 @@ struct RecordReader::Known {
     }
 };
 
+/// One record while it is read.
+class RecordReader::Reading {
+public:
+    Reading(Known& known, const Json& json, const std::string& file) : known_(known), json_(json) {
+        record_.file = file;
+        record_.is_torch = !json.contains("rankmesh");
+        recorder_ = of_record::recorder_of(json);
+    }
+
+    FlightRecord read() {
+        read_head();
+        if (const auto* config = of_record::find(json_, "pg_config"))
+            for (const auto& [name, value] : of_record::object(*config, "pg_config")) read_group(name, value);
+        if (const auto* entries = of_record::find(json_, "entries"))
+            for (const auto& entry : of_record::list(*entries, "entries")) read_entry(entry);
+        std::ranges::stable_sort(record_.entries, {}, &RecordedEntry::id);
+        if (record_.is_torch) of_record::number_calls(recorder_, record_);
+        if (record_.is_torch) of_record::end_batches(record_);
+        if (const auto* statuses = of_record::find(json_, "pg_status"))
+            for (const auto& [name, value] : of_record::object(*statuses, "pg_status"))
+                read_status(name, value);
+        return std::move(record_);
+    }
+
+private:
+    using Group = std::shared_ptr<const RecordedGroup>;
+
+    void read_head();
+    void read_group(const std::string& name, const Json& value);
+    void read_entry(const Json& value);
+    void read_status(const std::string& name, const Json& value);
+    void add_group(RecordedGroup group, const std::string& ranks, const std::string& as);
+    Group group_of(const Json& entry);
+    /// Returns true if the status of the entry's group says that the call is over.
+    bool is_over_by_status(const Json& entry, std::int64_t number) const;
+
+    Known& known_;
+    const Json& json_;
+    FlightRecord record_;
+    of_record::Recorder recorder_;
+    std::map<std::string, Group> groups_;  // by name; of version 1 also by `pg_id`
+    std::map<std::string, Group> group_of_id_;
+    std::map<std::string, std::int64_t> newest_;  // by `pg_id`, counted like the status
+};
+
 RecordReader::RecordReader() : known_(std::make_unique<Known>()) {}
 RecordReader::~RecordReader() = default;
 
 FlightRecord RecordReader::read(std::string_view bytes, const std::string& file) {
     try {
-        return known_->read(bytes, file);
+        const auto json = of_record::parsed(bytes);
+        if (!json.is_object() || !json.contains("version") ||
+            !(json.contains("entries") || json.contains("pg_config")))
+            throw UsageError("is no flight record: it has no 'version' with 'entries' or 'pg_config'");
+        return Reading(*known_, json, file).read();
     } catch (const UsageError& error) {
         throw UsageError(cat(detail::excerpt(file), " ", error.what()));
     }
 }
 
-FlightRecord RecordReader::Known::read(std::string_view bytes, const std::string& file) {
+void RecordReader::Reading::read_head() {
     using namespace of_record;
-    const auto json = parsed(bytes);
-    if (!json.is_object() || !json.contains("version") ||
-        !(json.contains("entries") || json.contains("pg_config")))
-        throw UsageError("is no flight record: it has no 'version' with 'entries' or 'pg_config'");
-    auto record = FlightRecord{};
-    record.file = file;
-    record.is_torch = !json.contains("rankmesh");
-    if (const auto rank = find_whole(json, "rank"))
-        record.rank = rank_of(*rank, "rank");
-    else if (const auto named = detail::explaining::rank_in_name(file))
-        record.rank = *named;
+    if (const auto rank = find_whole(json_, "rank"))
+        record_.rank = rank_of(*rank, "rank");
+    else if (const auto named = detail::explaining::rank_in_name(record_.file))
+        record_.rank = *named;
     else
         throw UsageError("says no rank, and its name has no number; dumps are named as in nccl_trace_rank_3");
-    if (const auto size = find_whole(json, "world_size")) {
+    if (const auto size = find_whole(json_, "world_size")) {
         if (*size < 1 || *size > most_world) wrong("world_size", cat("number of 1 to ", most_world));
-        record.world_size = static_cast<int>(*size);
+        record_.world_size = static_cast<int>(*size);
     }
-    record.started_ns = find_whole(json, "started_ns");
-    record.written_ns = find_whole(json, "written_ns");
-    record.engine = text_or(json, "engine");
-    record.host = text_or(json, "host");
-    record.reason = text_or(json, "reason");
-    record.error = text_or(json, "error");
-    record.arrived = ranks_or_none(json, "arrived");
-    record.missing = ranks_or_none(json, "missing");
-    record.lost = ranks_or_none(json, "lost");
-    record.differ = ranks_or_none(json, "outside");
-    if (const auto* meshes = find(json, "meshes"))
+    record_.started_ns = find_whole(json_, "started_ns");
+    record_.written_ns = find_whole(json_, "written_ns");
+    record_.engine = text_or(json_, "engine");
+    record_.host = text_or(json_, "host");
+    record_.reason = text_or(json_, "reason");
+    record_.error = text_or(json_, "error");
+    record_.arrived = ranks_or_none(json_, "arrived");
+    record_.missing = ranks_or_none(json_, "missing");
+    record_.lost = ranks_or_none(json_, "lost");
+    record_.differ = ranks_or_none(json_, "outside");
+    if (const auto* meshes = find(json_, "meshes"))
         for (const auto& mesh : list(*meshes, "meshes")) {
             object(mesh, "meshes");
-            record.meshes.push_back(
+            record_.meshes.push_back(
                 {text_or(mesh, "name"), text_or(mesh, "mesh"), ranks_or_none(mesh, "placed")});
         }
+}
 
-    auto groups = std::map<std::string, std::shared_ptr<const RecordedGroup>>{};
-    const auto add_group = [&](RecordedGroup group, const std::string& ranks) {
-        const auto key = cat(group.name, "\n", group.description, "\n", group.axes, "\n", ranks);
-        auto kept = one(groups_known, key, std::move(group));
-        groups[kept->name] = kept;
-        record.groups.push_back(std::move(kept));
-    };
-    if (const auto* config = find(json, "pg_config"))
-        for (const auto& [name, value] : object(*config, "pg_config")) {
-            object(value, "pg_config");
-            const auto* ranks = find(value, "ranks");
-            if (name.empty()) {  // PyTorch's Gloo records a group without its name
-                for (const auto rank : ranks ? ranks_of(*ranks, "ranks") : std::vector<int>{})
-                    record.least_world_size = std::max(record.least_world_size, rank + 1);
-                continue;
-            }
-            auto group = RecordedGroup{.name = name,
-                                       .description = text_or(value, "desc"),
-                                       .axes = text_or(value, "axes"),
-                                       .ranks = ranks ? ranks_of(*ranks, "ranks") : std::vector<int>{}};
-            // PyTorch numbers the ranks of a group in ascending order.
-            if (record.is_torch) std::ranges::sort(group.ranks);
-            if (record.is_torch && is_world(group) && !group.ranks.empty())
-                record.world_size = group.ranks.back() + 1;
-            add_group(std::move(group), ranks && ranks->is_string() ? ranks->text()
-                                        : ranks                     ? ranks->dump()
-                                                                    : "");
-        }
+void RecordReader::Reading::add_group(RecordedGroup group, const std::string& ranks, const std::string& as) {
+    const auto key = cat(group.name, "\n", group.description, "\n", group.axes, "\n", ranks);
+    auto kept = Known::one(known_.groups_known, key, std::move(group));
+    groups_[as] = kept;
+    record_.groups.push_back(std::move(kept));
+}
 
-    auto group_of_id = std::map<std::string, std::shared_ptr<const RecordedGroup>>{};
-    auto newest = std::map<std::string, std::int64_t>{};  // by group, counted like PyTorch's status
-    if (const auto* entries = find(json, "entries"))
-        for (const auto& value : list(*entries, "entries")) {
-            object(value, "entries");
-            auto& entry = record.entries.emplace_back();
-            entry.id = whole_or(value, "record_id", 0);
-            entry.is_message = flag_or(value, "is_p2p", false);
-            entry.number = whole_or(value, entry.is_message ? "p2p_seq_id" : "collective_seq_id", 0);
-            entry.blocking = flag_or(value, "blocking", true);
-            entry.created_ns = whole_or(value, "time_created_ns", 0);
-            entry.completed_ns = whole_or(value, "time_discovered_completed_ns", 0);
-            entry.timeout_ms = whole_or(value, "timeout_ms", 0);
-            entry.state = state_of(text_or(value, "state", "scheduled"));
-            // PyTorch's Gloo has no other word for a call that is over.
-            auto names = std::vector<std::string>{};
-            if (value.contains("process_group")) names = texts_of(value, "process_group");
-            if (names.empty()) throw UsageError("has an entry without a 'process_group'");
-            auto known = groups.find(names.front());
-            if (known == groups.end()) {
-                add_group({names.front(), names.size() > 1 ? names[1] : "", "", {}}, "");
-                known = groups.find(names.front());
-            }
-            entry.group = known->second;
-            const auto is_gloo = text_or(value, "profiling_name").starts_with("gloo:");
-            if (const auto id = find_whole(value, "pg_id")) {
-                const auto key = std::to_string(*id);
-                group_of_id[key] = entry.group;
-                newest[key] = std::max(newest[key], is_gloo ? whole_or(value, "op_id", 0) : entry.number);
-            }
+void RecordReader::Reading::read_group(const std::string& name, const Json& value) {
+    using namespace of_record;
+    const auto* ranks =
+        value.is_object() ? find(value, "ranks") : &value;  // version 1.4 lists only the ranks
+    auto members = ranks ? ranks_of(*ranks, "ranks") : std::vector<int>{};
+    if (name.empty()) {  // PyTorch's Gloo records a group without its name
+        for (const auto rank : members)
+            record_.least_world_size = std::max(record_.least_world_size, rank + 1);
+        return;
+    }
+    // PyTorch numbers the ranks of a group in ascending order.
+    if (record_.is_torch) std::ranges::sort(members);
+    const auto id = value.is_object() ? std::nullopt : detail::number_in<std::int64_t>(name);
+    auto group = RecordedGroup{.name = id ? name_of_group(record_, *id, members) : name,
+                               .description = value.is_object() ? text_or(value, "desc") : "",
+                               .axes = value.is_object() ? text_or(value, "axes") : "",
+                               .ranks = std::move(members)};
+    if (id && group.name == "0") group.description = "default_pg";
+    if (record_.is_torch && is_world(group) && !group.ranks.empty())
+        record_.world_size = group.ranks.back() + 1;
+    add_group(std::move(group), ranks ? ranks->is_string() ? ranks->text() : ranks->dump() : "", name);
+}
 
-            auto call = RecordedOperation{};
-            call.operation = text_or(value, "operation");
-            call.reduction = text_or(value, "reduction");
-            call.argument = find_whole(value, "argument");
-            call.source = find_whole(value, "source");
-            call.tag = whole_or(value, "tag", 0);
-            call.has_open_edges = text_or(value, "edge") == "open";
-            read_name(text_or(value, "profiling_name"), call);
-            if (call.operation.empty()) throw UsageError("has an entry without a 'profiling_name'");
-            call.input_sizes = sizes_of(value, "input_sizes");
-            call.output_sizes = sizes_of(value, "output_sizes");
-            call.input_dtypes = texts_of(value, "input_dtypes");
-            call.output_dtypes = texts_of(value, "output_dtypes");
-            const auto key = key_of(call);
-            entry.call = one(operations, key, std::move(call));
-            // PyTorch's Gloo has no other word for a call that is over.
-            if (record.is_torch && is_gloo && flag_or(value, "retired", false))
-                entry.state = RecordedState::completed;
-        }
-    std::ranges::stable_sort(record.entries, {}, &RecordedEntry::id);
-    if (record.is_torch) end_batches(record.entries);
+RecordReader::Reading::Group RecordReader::Reading::group_of(const Json& entry) {
+    using namespace of_record;
+    auto names = std::vector<std::string>{};
+    const auto* group = find(entry, "process_group");
+    const auto id = find_whole(entry, "pg_id");
+    if (group && group->is_string())
+        names = {group->text()};
+    else if (group)
+        names = texts_of(entry, "process_group");
+    else if (recorder_.major == 1 && id)
+        names = {std::to_string(*id)};
+    if (names.empty()) throw UsageError("has an entry without a 'process_group'");
+    auto known = groups_.find(names.front());
+    if (known == groups_.end()) {
+        auto added = RecordedGroup{.name = names.front(),
+                                   .description = names.size() > 1 ? names[1] : "",
+                                   .axes = {},
+                                   .ranks = {},
+                                   .is_of_process = !group && *id != 0};
+        if (!group) added.name = name_of_group(record_, *id, {});
+        if (!group && *id == 0) added.description = "default_pg";
+        add_group(std::move(added), "", names.front());
+        known = groups_.find(names.front());
+    }
+    if (id) group_of_id_[std::to_string(*id)] = known->second;
+    return known->second;
+}
 
-    if (const auto* statuses = find(json, "pg_status"))
-        for (const auto& [name, value] : object(*statuses, "pg_status")) {
-            object(value, "pg_status");
-            auto status = RecordedStatus{.group = nullptr,
-                                         .enqueued = whole_or(value, "last_enqueued_collective", 0),
-                                         .completed = whole_or(value, "last_completed_collective", 0)};
-            // PyTorch's status also counts messages; use it only if entries do not reach as far.
-            if (record.is_torch && newest[name] >= status.enqueued) continue;
-            const auto& by = record.is_torch ? group_of_id : groups;
-            if (const auto known = by.find(name); known != by.end())
-                status.group = known->second;
-            else if (const auto world = std::ranges::find_if(
-                         record.groups, [](const auto& group) { return is_world(*group); });
-                     record.is_torch && name == "0" && world != record.groups.end())
-                status.group = *world;
-            record.statuses.push_back(std::move(status));
-        }
-    return record;
+bool RecordReader::Reading::is_over_by_status(const Json& entry, std::int64_t number) const {
+    using namespace of_record;
+    const auto* statuses = find(json_, "pg_status");
+    const auto id = find_whole(entry, "pg_id");
+    const auto* status =
+        statuses && id && statuses->is_object() ? find(*statuses, std::to_string(*id)) : nullptr;
+    return status && status->is_object() && whole_or(*status, "last_completed_collective", -1) >= number;
+}
+
+void RecordReader::Reading::read_entry(const Json& value) {
+    using namespace of_record;
+    object(value, "entries");
+    auto& entry = record_.entries.emplace_back();
+    entry.state = state_of(text_or(value, "state", "scheduled"));
+    entry.group = group_of(value);
+    auto call = call_of(value);
+    entry.id = whole_or(value, "record_id", std::ssize(record_.entries) - 1);
+    entry.is_message = flag_or(value, "is_p2p", false) || (record_.is_torch && is_message(call.operation));
+    const auto counts_together = record_.is_torch && recorder_.counts_messages_with_collectives();
+    entry.number = whole_or(value,
+                            recorder_.major == 1                   ? "seq_id"
+                            : entry.is_message && !counts_together ? "p2p_seq_id"
+                                                                   : "collective_seq_id",
+                            0);
+    entry.blocking = flag_or(value, "blocking", true);
+    entry.created_ns = whole_or(value, "time_created_ns", 0);
+    entry.completed_ns = whole_or(value, "time_discovered_completed_ns", 0);
+    entry.timeout_ms = whole_or(value, "timeout_ms", 0);
+    if (const auto id = find_whole(value, "pg_id")) {
+        auto& newest = newest_[std::to_string(*id)];
+        newest = std::max({newest, entry.number, whole_or(value, "op_id", 0)});
+    }
+    if (record_.is_torch && entry.state != RecordedState::completed && flag_or(value, "retired", false) &&
+        (retires_what_was_issued(recorder_, call.backend) || is_over_by_status(value, entry.number))) {
+        entry.state = RecordedState::completed;
+        entry.is_end_assumed = true;
+    }
+    const auto key = key_of(call);
+    entry.call = Known::one(known_.operations, key, std::move(call));
+}
+
+void RecordReader::Reading::read_status(const std::string& name, const Json& value) {
+    using namespace of_record;
+    object(value, "pg_status");
+    auto status = RecordedStatus{.group = nullptr,
+                                 .enqueued = whole_or(value, "last_enqueued_collective", 0),
+                                 .completed = whole_or(value, "last_completed_collective", 0)};
+    // PyTorch's status can also count messages; use it only if entries do not reach as far.
+    if (record_.is_torch && newest_[name] >= status.enqueued) return;
+    const auto& by = record_.is_torch ? group_of_id_ : groups_;
+    if (const auto known = by.find(name); known != by.end())
+        status.group = known->second;
+    else if (const auto world =
+                 std::ranges::find_if(record_.groups, [](const auto& group) { return is_world(*group); });
+             record_.is_torch && name == "0" && world != record_.groups.end())
+        status.group = *world;
+    record_.statuses.push_back(std::move(status));
 }
 
 }  // namespace rankmesh

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+// The members of groups whose ranks no record lists, and what tells groups apart.
+#include <algorithm>
+#include <set>
+
+#include "explain/evidence.hpp"
+
+namespace rankmesh::detail::explaining {
+
+namespace {
+
+constexpr int most_added = 1 << 16;  // most members to add to the group of all ranks
+
+}  // namespace
+
+/// PyTorch's Gloo does not record the ranks of a group, but those of the group of all ranks are known.
+void Evidence::add_members_of_world() {
+    for (auto& communicator : communicators_) {
+        const auto& group = *communicator.group;
+        if (!group.ranks.empty() || group.name != "0" || group.description != "default_pg" ||
+            world_ > most_added)
+            continue;
+        for (int rank = 0; rank < world_; ++rank) {
+            const auto place = std::ranges::lower_bound(communicator.members, rank, {}, &Member::rank);
+            if (place != communicator.members.end() && place->rank == rank) continue;
+            auto& added = *communicator.members.insert(place, Member{});
+            added.rank = rank;
+            added.record = record(rank);
+        }
+        communicator.ranks.clear();
+        for (const auto& member : communicator.members) communicator.ranks.push_back(member.rank);
+        communicator.is_inferred = !knows_world_;
+    }
+}
+
+/// Infers who else is in a group whose ranks no record lists: if all ranks with calls on it wait in one, or
+/// if it is no group of the mesh and its last call is the last of all ranks that it concerns.
+void Evidence::infer_members() {
+    const auto last = last_inferred();
+    auto inferred = std::map<Communicator*, std::vector<int>>{};
+    for (auto& communicator : communicators_) {
+        if (!communicator.is_inferred || communicator.group->is_of_process) continue;
+        const auto waits = [&](int rank) {
+            const auto of = whereabouts_.find(rank);
+            const auto* entry = of == whereabouts_.end() ? nullptr : of->second.entry;
+            return entry && !entry->is_message && &communicator_of(*entry) == &communicator &&
+                   entry->number <= communicator.made_by_all;
+        };
+        auto likely = likely_members(communicator);
+        const auto ends_here = [&](int rank) {
+            return last.contains(rank) && last.at(rank) == &communicator;
+        };
+        const auto ends_so = [&](int rank) { return last.contains(rank); };
+        if (std::ranges::any_of(communicator.ranks, waits) ||
+            (std::ranges::all_of(communicator.ranks, ends_here) && std::ranges::all_of(likely, ends_so)))
+            inferred[&communicator] = std::move(likely);
+    }
+    for (auto& [communicator, likely] : inferred) {
+        communicator->likely = std::move(likely);
+        if (communicator->likely.empty() || places_.text().empty()) continue;
+        communicator->ranks.insert(communicator->ranks.end(), communicator->likely.begin(),
+                                   communicator->likely.end());
+        std::ranges::sort(communicator->ranks);
+        if (const auto axes = places_.axes_of(communicator->ranks); !axes.empty())
+            name(*communicator, axes, true);
+    }
+    // A call that others have not made cannot be complete.
+    for (auto& [rank, whereabouts] : whereabouts_)
+        if (!whereabouts.entry) whereabouts = find_whereabouts(*by_rank_.at(rank));
+}
+
+/// Returns the groups on which ranks made their last call, if they are inferred and no groups of the mesh,
+/// and if no record says that the call has succeeded.
+std::map<int, const Communicator*> Evidence::last_inferred() const {
+    auto last = std::map<int, const Communicator*>{};
+    for (const auto& [rank, record] : by_rank_) {
+        if (record->entries.empty()) continue;
+        const auto& entry = record->entries.back();
+        const auto& communicator = communicator_of(entry);
+        if (communicator.is_inferred && !entry.is_message && (entry.is_end_assumed || !is_over(entry)) &&
+            places_.axes_of(communicator.ranks).empty())
+            last[rank] = &communicator;
+    }
+    return last;
+}
+
+/// Returns the other ranks of the smallest group of the mesh with the ranks that made calls. Without a mesh:
+/// the ranks without a record, if the group is smaller than others of its name.
+std::vector<int> Evidence::likely_members(const Communicator& communicator) const {
+    auto sizes = std::vector<std::size_t>{};
+    auto others = std::set<int>{};  // in other groups of this name
+    const auto& description = communicator.group->description;
+    const auto has_name = !description.empty() && description != "undefined";
+    auto spans = std::vector<std::vector<int>>{communicator.ranks};
+    for (const auto& other : communicators_)
+        if (has_name && &other != &communicator && other.group->description == description) {
+            sizes.push_back(other.ranks.size());
+            others.insert(other.ranks.begin(), other.ranks.end());
+            spans.push_back(other.ranks);
+        }
+    auto likely = places_.group_of(communicator.ranks.front(), spans);
+    if (places_.text().empty() &&
+        std::ranges::any_of(sizes, [&](std::size_t size) { return size > communicator.ranks.size(); }))
+        likely = absent();
+    std::erase_if(likely, [&](int rank) { return others.contains(rank) || communicator.find(rank); });
+    return likely;
+}
+
+/// Two groups of the same ranks have one label by their axes; their own names tell them apart.
+void Evidence::tell_labels_apart() {
+    auto seen = std::map<std::pair<std::string, std::vector<int>>, int>{};
+    for (const auto& communicator : communicators_) ++seen[{communicator.label, communicator.ranks}];
+    for (auto& communicator : communicators_) {
+        const auto& group = *communicator.group;
+        if (seen.at({communicator.label, communicator.ranks}) > 1 && group.axes.empty() &&
+            !communicator.axes.empty())
+            communicator.label = cat(
+                in_quotes(group.description.empty() || group.description == "undefined" ? group.name
+                                                                                        : group.description),
+                " along ", communicator.label);
+    }
+}
+
+/// Communicators that share ranks are not equivalent even along the same axes, such as PyTorch's group of all
+/// ranks and a group over a whole mesh.
+void Evidence::tell_kinds_apart() {
+    for (const auto by_description : {true, false}) {
+        auto seen = std::set<std::pair<std::string, int>>{};
+        auto shared = std::set<std::string>{};
+        for (const auto& communicator : communicators_)
+            for (const auto rank : communicator.ranks)
+                if (!seen.emplace(communicator.kind, rank).second) shared.insert(communicator.kind);
+        for (auto& communicator : communicators_)
+            if (!communicator.kind.empty() && shared.contains(communicator.kind))
+                communicator.kind =
+                    by_description ? cat(communicator.kind, " ", communicator.group->description) : "";
+    }
+}
+
+}  // namespace rankmesh::detail::explaining
