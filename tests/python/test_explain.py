@@ -356,26 +356,33 @@ def test_what_pytorch_itself_dumps_of_gloo_is_blamed_where_a_rank_left_a_call_ou
         assert (said["findings"][0]["kind"], said["findings"][0]["ranks"]) == ("behind", [leaves_out]), said
 
 
-def declares(rank: int, size: int, store: str, records: str, placed: list[int] | None) -> None:
-    """Declares a mesh over groups of the backend rankmesh; the last rank then reduces other data than the rest."""
+def declares(rank: int, size: int, store: str, records: str, placed: list[int] | None, how: str) -> None:
+    """Makes a mesh over groups of the backend rankmesh; the last rank then reduces other data than the rest."""
     import rankmesh.torch
     import torch
     import torch.distributed as dist
 
     os.environ["RANKMESH_RECORD"] = records
     dist.init_process_group("cpu:rankmesh", store=dist.FileStore(store, size), rank=rank, world_size=size)
-    rankmesh.torch.init("dp=* tp=2", over=[("dp", "tp")], placed=placed or ())
+    if how == "init":
+        rankmesh.torch.init("dp=* tp=2", over=[("dp", "tp")], placed=placed or ())
+    else:
+        rankmesh.torch.install()
+        places = torch.tensor(placed or range(size)).reshape(2, 2)
+        dist.device_mesh.DeviceMesh("cpu", places, mesh_dim_names=("dp", "tp"))
+        dist.device_mesh.init_device_mesh("cpu", (size,), mesh_dim_names=("later",))
     with contextlib.suppress(RuntimeError):
         dist.all_reduce(torch.ones(3 if rank == size - 1 else 4))
 
 
+@pytest.mark.parametrize("how", ["init", "install"])
 @pytest.mark.parametrize(("placed", "coordinate"), [(None, "dp=1 tp=1"), ([3, 1, 2, 0], "dp=0 tp=0")])
 def test_records_of_torch_groups_have_the_declared_mesh(
-    placed: list[int] | None, coordinate: str, tmp_path: Path
+    placed: list[int] | None, coordinate: str, how: str, tmp_path: Path
 ) -> None:
     pytest.importorskip("torch", reason="PyTorch is not installed")
     records = tmp_path / "records"
-    ranks(4, declares, tmp_path, str(tmp_path / "store"), str(records), placed, initialised=False)
+    ranks(4, declares, tmp_path, str(tmp_path / "store"), str(records), placed, how, initialised=False)
     code, said = explain(records)
     first = said["findings"][0]
     assert code == 1

@@ -10,7 +10,7 @@ import torch
 import torch.distributed as dist
 from torch._C._distributed_c10d import Store
 
-from rankmesh._core import Mesh, duration
+from rankmesh._core import Mesh, Placement, duration
 from rankmesh._errors import Error
 from rankmesh._plan import Axes, Declaration, Pick
 from rankmesh.torch import _start, _variables
@@ -106,7 +106,8 @@ def init(
         timeout=of_groups,
         host=host,
     )
-    locate(plans[0].where, (plans[0].mesh.text, plans[0].places))
+    places = plans[0].places
+    locate(plans[0].where, plans[0].mesh.text, places.ranks, is_placed=isinstance(places, Placement))
     _variables.tell_unused_by_torch(["RANKMESH_TIMEOUT", "RANKMESH_HOST"])
     world.connect()
     return Member(world, None)

@@ -111,7 +111,8 @@ def create(
     inside = bool((rank_map == dist.get_rank()).any())
     key, meet_again = "", None
     text = MeshText(layout, rank_map, names, overrides)
-    locate(text.where, replace=False)
+    ranks = layout.remap_to_tensor(rank_map).flatten().tolist()
+    locate(text.where, text.sizes, ranks, is_placed=ranks != list(range(len(ranks))), replace=False)
     if inside and not all(takes_default):
         key, meet_again = _compare(text, rank_map.tolist())
     made: list[Any] = []

@@ -10,11 +10,10 @@ backend, and say more when something is wrong.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 import torch.distributed as dist
 
-from rankmesh._core import Mesh, Placement
 from rankmesh.torch._errors import Disagreement, EngineFailure, PeerLost, Timeout
 from rankmesh.torch.backend import _batch
 from rankmesh.torch.backend._create import create, create_around
@@ -49,17 +48,14 @@ def register() -> None:
 
 
 def locate(
-    where: Callable[[Iterable[int]], str], mesh: tuple[str, Mesh | Placement] | None = None, *, replace: bool = True
+    where: Callable[[Iterable[int]], str], mesh: str, ranks: Sequence[int], *, is_placed: bool, replace: bool = True
 ) -> None:
     """Makes errors of the backend end with the coordinates of the ranks that they name, as `where` writes them.
 
-    Flight records have the `mesh`: its text, and the ranks of its positions. Without `replace` a mesh that was known
-    before stays.
+    Flight records have the `mesh`, and the `ranks` of its positions if it is placed. Without `replace` a mesh that was
+    known before stays.
     """
     default = dist.group.WORLD
     if isinstance(default, ProcessGroup) and (replace or default.engine.where is None):
         default.engine.where = where
-        if mesh is not None:
-            text, places = mesh
-            placed = isinstance(places, Placement)
-            default.engine.world._declare(text, list(places.ranks), placed)  # type: ignore[attr-defined]
+        default.engine.world._declare(mesh, list(ranks), is_placed)  # type: ignore[attr-defined]
