@@ -166,7 +166,7 @@ def test_a_process_that_dies_under_nccl_is_named(tmp_path: Path) -> None:
 def test_ranks_in_different_calls_of_nccl_are_named(tmp_path: Path) -> None:
     for kind, said in ranks(SIZE, not_served, tmp_path, str(tmp_path / "own"), "differs", initialised=False):
         assert issubclass(kind, Disagreement)
-        assert "the ranks of 'world' of mesh world=2 wait in different calls" in said, said
+        assert "call number 3 on 'world' of mesh world=2 is not the same on all its ranks" in said, said
 
 
 def groups(rank: int, size: int, store: str, is_bound: bool) -> list[object]:

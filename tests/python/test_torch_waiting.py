@@ -121,9 +121,9 @@ def test_ranks_that_wait_in_different_calls_are_named(tmp_path: Path) -> None:
     program = they_call_different_things
     for kind, text in ranks(3, waits, tmp_path, str(tmp_path / "own"), 4.0, program, initialised=False):
         assert issubclass(kind, Disagreement)
-        assert "the ranks of 'world' of mesh world=3 wait in different calls:" in text
-        assert "call number 2, allreduce of 7 float32 by max" in text
-        assert "call number 2, allreduce of 7 float32 by sum" in text
+        assert "call number 2 on 'world' of mesh world=3 is not the same on all its ranks:" in text
+        assert "  rank 1: allreduce of 7 float32 by max" in text
+        assert "  ranks {0, 2}: allreduce of 7 float32 by sum" in text
 
 
 def a_slow_call(rank: int, silent: Silent) -> object:
@@ -132,11 +132,11 @@ def a_slow_call(rank: int, silent: Silent) -> object:
         dist.send(torch.ones(4), 1)  # which does not change the numbers of collectives
         silent.completed = 1
     dist.all_reduce(torch.ones(4))
-    while not store.check([_waiting._KEY]):  # a rank is out of time
+    while not store.check([_waiting.KEY]):  # a rank is out of time
         time.sleep(0.01)
     store.set(f"rank {rank} has seen it", "")
     store.wait([f"rank {each} has seen it" for each in range(3)])
-    while store.check([_waiting._KEY]):  # all have met, and are in the same call
+    while store.check([_waiting.KEY]):  # all have met, and are in the same call
         time.sleep(0.01)
     silent.completed = 2
     dist.all_reduce(torch.ones(4))

@@ -11,9 +11,12 @@ import threading
 import time
 import weakref
 from collections.abc import Callable
+from datetime import timedelta
 from typing import TYPE_CHECKING, NamedTuple
 
 import torch
+
+from rankmesh.torch.backend._differences import Made
 
 if TYPE_CHECKING:
     from rankmesh.torch.backend._watched import WatchedGroup
@@ -21,8 +24,9 @@ if TYPE_CHECKING:
 LOOK = 0.2  # seconds between two looks at the processes of calls that wait
 ASK = 1.0  # seconds between two questions to the store, whether a peer has run out of time
 LONG = 3.0  # seconds, or a quarter of the timeout, after which a call asks
+KEPT = 32  # collectives of which the ranks compare the last ones
 MARGIN = 5.0  # seconds before the group's timeout, or half of it: torch's own watchdog ends the process at the timeout
-_KEY = "rankmesh out of time"
+KEY = "rankmesh out of time"
 _RELAXED = 2  # cudaStreamCaptureModeRelaxed
 
 _groups: weakref.WeakSet[WatchedGroup] = weakref.WeakSet()
@@ -31,17 +35,19 @@ _starting = threading.Lock()
 
 
 class _Call(NamedTuple):
-    number: int
-    text: str
+    made: Made
     is_complete: Callable[[], bool]
     since: float
 
-    def said(self, backend: str, waited: float) -> str:
-        what = f"call number {self.number} on {backend}, {self.text}," if self.number else f"{self.text} on {backend}"
-        return f"{what} has not completed in {waited:.1f} s"
 
-    def to_compare(self) -> str:
-        return f"call number {self.number}, {self.text}" if self.number else self.text
+def asks_after(timeout: timedelta) -> float:
+    """Returns the seconds after which a call asks whether a peer has run out of time."""
+    return min(LONG, timeout.total_seconds() / 4)
+
+
+def grace(timeout: timedelta) -> float:
+    """Returns the seconds in which the ranks of a call that has failed must answer, or they are missing."""
+    return asks_after(timeout) + 2 * ASK
 
 
 class Waiting:
@@ -50,19 +56,22 @@ class Waiting:
     def __init__(self) -> None:
         self.error: Exception | None = None
         """Why the calls of the group cannot complete; None: they may."""
+        self.last: collections.deque[Made] = collections.deque(maxlen=KEPT)
+        """The last collectives."""
         self._calls: collections.deque[_Call] = collections.deque()
         self._collectives, self._asked, self._meets = 0, 0.0, False
 
-    def count(self) -> int:
-        """Returns the number of a collective, equal on all ranks; messages have none, as ranks send different ones."""
+    def count(self, text: str) -> Made:
+        """Returns a collective with its number, which is equal on all ranks."""
         self._collectives += 1
-        return self._collectives
+        self.last.append(Made(self._collectives, text))
+        return self.last[-1]
 
-    def add(self, group: WatchedGroup, number: int, text: str, device: torch.device) -> None:
-        """Watches what the current stream of the device holds. `number`: of a collective, or 0."""
+    def add(self, group: WatchedGroup, made: Made, device: torch.device) -> None:
+        """Watches what the current stream of the device holds."""
         complete = recorded(device)
         if complete is not None:
-            self._calls.append(_Call(number, text, complete, time.monotonic()))
+            self._calls.append(_Call(made, complete, time.monotonic()))
             _watch(group)
 
     def look(self, group: WatchedGroup) -> None:
@@ -75,22 +84,18 @@ class Waiting:
         waited = time.monotonic() - call.since
         if waited < LOOK:
             return
-        lost = group.lost(call.said(group.around, waited))
+        lost = group.lost(call.made.said(group.around, waited))
         if lost is not None:
             self._fail(group, lost)
-        elif waited > most - min(MARGIN, most / 2) or (waited > min(LONG, most / 4) and self._is_asked_for(group)):
+        elif waited > most - min(MARGIN, most / 2) or self.is_asked_for(group, waited):
             self._meets = True  # on a thread of its own: the peers of another group ask at the same time
             threading.Thread(target=self._meet, args=(group, call, waited), daemon=True).start()
 
     def _meet(self, group: WatchedGroup, call: _Call, waited: float) -> None:
         with contextlib.suppress(Exception):  # the group ends meanwhile
-            store = group.get_group_store()
-            store.set(_KEY, "")
-            error = group.missing(call.said(group.around, waited), call.to_compare())
+            error = group.met(call.made.said(group.around, waited), call.made)
             if error is not None and not call.is_complete():
                 self._fail(group, error)
-            else:
-                store.delete_key(_KEY)
         self._meets = False
 
     def _fail(self, group: WatchedGroup, error: Exception) -> None:
@@ -100,11 +105,14 @@ class Waiting:
         with contextlib.suppress(RuntimeError):  # what waits on the device then ends
             group.wrapped.abort()
 
-    def _is_asked_for(self, group: WatchedGroup) -> bool:
-        if time.monotonic() - self._asked < ASK:
+    def is_asked_for(self, group: WatchedGroup, waited: float) -> bool:
+        """Returns True if a peer has run out of time, or its call has failed; `waited`: seconds."""
+        if waited < asks_after(group.timeout) or time.monotonic() - self._asked < ASK:
             return False
         self._asked = time.monotonic()
-        return bool(group.get_group_store().check([_KEY]))
+        with contextlib.suppress(RuntimeError):  # the store ends with its process
+            return bool(group.get_group_store().check([KEY]))
+        return False
 
 
 def recorded(device: torch.device) -> Callable[[], bool] | None:

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 import hashlib
 import math
-import re
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from datetime import timedelta
 from typing import Any
 
@@ -19,17 +17,14 @@ from torch._C._distributed_c10d import Work
 from rankmesh._engine import Communicator
 from rankmesh._errors import Disagreement, PeerLost, Timeout
 from rankmesh.torch import _variables
-from rankmesh.torch._agree import class_line, classes_of, outside_largest
 from rankmesh.torch.backend._base import Call
 from rankmesh.torch.backend._calls import tensors_of
+from rankmesh.torch.backend._differences import MESSAGES, Made, difference, disagreement, text_of, who
 from rankmesh.torch.backend._engine import Engine
 from rankmesh.torch.backend._inner import inner_group, method
 from rankmesh.torch.backend._process_group import ProcessGroup
-from rankmesh.torch.backend._waiting import LOOK, Waiting
+from rankmesh.torch.backend._waiting import KEY, LOOK, Waiting, grace
 from rankmesh.torch.backend._work import LEAST_TIMEOUT, NO_TIMEOUT, seconds_of, timed_out
-
-FROM_INPUT = ("all_gather", "allgather", "gather_single")  # calls whose output may have another size on a rank
-GRACE = 2.0  # seconds in which the ranks of a failed call must answer, or they are missing
 
 
 class WatchedGroup(ProcessGroup):
@@ -64,20 +59,21 @@ class WatchedGroup(ProcessGroup):
         if self.waiting.error is not None:
             raise self.waiting.error
         name = direct.__name__
-        text = functools.partial(_text, name, arguments)
-        is_message = name in ("send", "recv", "recv_anysource")
-        if self._checked and not is_message:
-            self.compare(text())
+        text = text_of(name, arguments, self._communicator())
+        if self._checked and name not in MESSAGES:
+            self.compare(text)
+        made = Made(0, text) if name in MESSAGES else self.waiting.count(text)
         try:
             work = method(self.wrapped, name)(*arguments, **options)
         except Exception as error:
-            raise self.explained(text(), error) from error
+            if made.number and not isinstance(error, dist.DistBackendError):  # of the arguments: nothing was sent
+                raise
+            raise self.explained(made, error) from error
         device = self._device(arguments)
-        number = 0 if is_message else self.waiting.count()
         if work is not None:
-            return _WatchedWork(self, text, work, device, number)
+            return _WatchedWork(self, made, work, device)
         if device is not None:  # the current stream holds the call
-            self.waiting.add(self, number, text(), device)
+            self.waiting.add(self, made, device)
         return None
 
     def run(self, direct: Call, arguments: tuple[Any, ...]) -> Work | None:
@@ -86,7 +82,7 @@ class WatchedGroup(ProcessGroup):
 
     def watched(self, works: list[Work], call: str, device: torch.device) -> list[Work]:
         """Returns works of the wrapped backend whose errors say who is missing."""
-        return [_WatchedWork(self, lambda: call, each, device, 0) for each in works]
+        return [_WatchedWork(self, Made(0, call), each, device) for each in works]
 
     def compare(self, call: str) -> None:
         """Raises Disagreement on every rank if the ranks have different calls."""
@@ -97,7 +93,7 @@ class WatchedGroup(ProcessGroup):
             on.all_gather(torch.tensor([digest]), digests)
             if not bool((digests == digest).all()):
                 what = f"a call on {on.label} is not the same on all its ranks; nothing was sent"
-                raise _disagreement(on, what, on.all_gather_object(call))
+                raise disagreement(on, what, on.all_gather_object(call))
 
     def _device(self, arguments: Iterable[Any]) -> torch.device | None:
         """Returns the device whose stream a call waits on; None if its `wait` blocks this thread until it is done."""
@@ -111,6 +107,14 @@ class WatchedGroup(ProcessGroup):
         """Raises PeerLost if a process of the group has died."""
         with self._turn:
             self._communicator()._raise_if_broken()  # type: ignore[attr-defined]
+
+    def look(self, call: Made, waited: float) -> None:
+        """Raises why a call that has waited for some seconds cannot complete, if a peer has died or asks for it."""
+        self.raise_if_broken()
+        if self.waiting.error is None and self.waiting.is_asked_for(self, waited):
+            self.waiting.error = self.met(call.said(self.around, waited), call)
+        if self.waiting.error is not None:
+            raise self.waiting.error
 
     @property
     def is_over(self) -> bool:
@@ -126,46 +130,41 @@ class WatchedGroup(ProcessGroup):
             return lost
         return None
 
-    def missing(self, said: str, call: str) -> Exception | None:
-        """Returns the error of a call that does not complete: who is missing, or that the ranks are in different calls.
+    def met(self, said: str, call: Made) -> Exception | None:
+        """Returns why a call does not complete: who is missing, or which calls differ; None if all are in this call.
 
-        Every rank that waits on the group calls it, at about the same time. Returns None if all are in the same call.
+        Every rank that waits on the group calls it, at about the same time.
         """
+        store, found = self.get_group_store(), None
         try:
+            with contextlib.suppress(RuntimeError):  # the store ends with its process
+                store.set(KEY, "")  # so that ranks whose calls are younger come, too
             with self._turn:
-                on = self._communicator().within(GRACE)
+                on = self._communicator().within(grace(self.timeout))
                 on.monitored_barrier()
-                calls = on.all_gather_object(call)
-        except (PeerLost, Timeout) as found:
-            found.args = (f"{said}: {_who(found)}",)
-            return found
-        if len(set(calls)) == 1:
-            return None
-        return self.engine.located(_disagreement(on, f"{said}: the ranks of {on.label} wait in different calls", calls))
+                found = difference(on, said, on.all_gather_object((call, list(self.waiting.last))))
+        except (PeerLost, Timeout) as lost:
+            lost.args = (f"{said}: {who(lost)}",)
+            return lost
+        finally:
+            with contextlib.suppress(RuntimeError):
+                store.delete_key(KEY)
+        return found and self.engine.located(found)
 
-    def explained(self, call: str, error: Exception) -> Exception:
-        """Returns why a call of the wrapped backend failed: the ranks that are missing, else its own error."""
+    def explained(self, call: Made, error: Exception) -> Exception:
+        """Returns why a call of the wrapped backend failed: who is missing, which calls differ, else its own error."""
         first = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-        said = f"{call} failed on {self.around} ({first})"
-        try:
-            with self._turn:
-                self._communicator().within(GRACE).monitored_barrier()
-        except (PeerLost, Timeout) as found:
-            found.args = (f"{said}: {_who(found)}",)
-            return found
-        except Exception:
-            return error
-        return error
+        with contextlib.suppress(Exception):  # the group ends meanwhile
+            self.waiting.error = self.waiting.error or self.met(f"{call.text} failed on {self.around} ({first})", call)
+        return self.waiting.error or error
 
 
 class _WatchedWork(Work):
     """A Work of the wrapped backend, whose errors say who is missing."""
 
-    def __init__(
-        self, group: WatchedGroup, call: Callable[[], str], work: Work, device: torch.device | None, number: int
-    ) -> None:
+    def __init__(self, group: WatchedGroup, call: Made, work: Work, device: torch.device | None) -> None:
         super().__init__()
-        self._device, self._number, self._is_watched = device, number, False
+        self._device, self._is_watched = device, False
         self._group, self._call, self._work = group, call, work
         for name in ("is_completed", "is_success", "exception", "result", "source_rank", "_source_rank"):
             setattr(self, name, getattr(work, name))
@@ -176,24 +175,25 @@ class _WatchedWork(Work):
         Not for a message on the CPU: where its wait expires, Gloo closes the connection.
         """
         seconds = seconds_of(timeout)
-        until = time.monotonic() + seconds if seconds else math.inf
+        begun = time.monotonic()
+        until = begun + seconds if seconds else math.inf
         try:
-            looks = self._device is None and self._number > 0
+            looks = self._device is None and self._call.number > 0
             while looks and not self._work.is_completed():
                 if (left := until - time.monotonic()) <= 0:
-                    raise timed_out(seconds, f"{self._call()} on {self._group.around}")
+                    raise timed_out(seconds, f"{self._call.text} on {self._group.around}")
                 left = max(min(LOOK, left), LEAST_TIMEOUT)  # which torch rounds to ms, and 0 is no timeout
                 with contextlib.suppress(RuntimeError):  # torch's text is 'Operation timed out!'; the operation runs on
                     self._work.wait(timedelta(seconds=left))
                     return True
-                self._group.raise_if_broken()
+                self._group.look(self._call, time.monotonic() - begun)
             done = bool(self._work.wait() if looks else self._work.wait(timedelta(seconds=seconds)))
             self._watch()
             return done
-        except (PeerLost, Timeout):
+        except (Disagreement, PeerLost, Timeout):
             raise
         except Exception as error:
-            raise self._group.explained(self._call(), error) from error
+            raise self._group.explained(self._call, error) from error
 
     def synchronize(self) -> None:
         """Makes the current stream wait, as the wrapped backend does."""
@@ -209,34 +209,8 @@ class _WatchedWork(Work):
         """Watches the current stream, which holds the call now; only once."""
         if self._device is not None and not self._is_watched:
             self._is_watched = True
-            self._group.waiting.add(self._group, self._number, self._call(), self._device)
+            self._group.waiting.add(self._group, self._call, self._device)
 
     def get_future(self) -> torch.futures.Future[Any]:
         """Returns the future of the wrapped backend."""
         return self._work.get_future()
-
-
-def _text(name: str, arguments: tuple[Any, ...]) -> str:
-    """A call as ranks must agree on it: `allreduce of 4 float32 by sum`, `broadcast of 4 float32 from 0`."""
-    tensors = tensors_of(arguments[-2:] if name.startswith(FROM_INPUT) else arguments)
-    text = name + "".join(f" of {each.numel()} {str(each.dtype).removeprefix('torch.')}" for each in tensors[:1])
-    options: Any = arguments[-1] if arguments else None
-    if hasattr(options, "reduceOp"):
-        text += f" by {dist.ReduceOp.RedOpType(options.reduceOp.op).name.lower()}"
-    return text + (f" from {options.rootRank}" if hasattr(options, "rootRank") else "")
-
-
-def _who(found: PeerLost | Timeout) -> str:
-    """Returns who is lost or missing, without the barrier that has found it, and without what the missing do: only
-    their calls of rankmesh are known."""
-    _, is_timeout, tail = str(found).partition(": arrived ")
-    if not is_timeout:
-        return str(found)
-    return re.sub(r"; rank \d+( \[[^]]*\])? is outside any call[^;]*", "", f"arrived {tail}")
-
-
-def _disagreement(on: Communicator, what: str, calls: list[str]) -> Disagreement:
-    """Returns the error that names each call with its ranks."""
-    classes = classes_of(zip(on.world_ranks, calls, strict=True))
-    lines = "".join(class_line(them, call) for call, them in classes)
-    return Disagreement(f"{what}:{lines}", outside_largest(classes))
