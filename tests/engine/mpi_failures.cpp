@@ -27,7 +27,7 @@ support::Outcome ended(const std::string& command) {
 /// The command line that runs the program on four ranks; a job that hangs ends with code 124 or 137.
 std::string four_ranks(const std::string& mode, const std::string& environment = {}) {
     return "env " RANKMESH_ENVIRONMENT " " + environment +
-           " timeout -k 5 30 " RANKMESH_MPIRUN " -n 4 " RANKMESH_MPIEXEC_FLAGS " " RANKMESH_MPI_PROGRAM " " +
+           " timeout -k 5 150 " RANKMESH_MPIRUN " -n 4 " RANKMESH_MPIEXEC_FLAGS " " RANKMESH_MPI_PROGRAM " " +
            mode;
 }
 support::Outcome job(const std::string& mode, const std::string& environment = {}) {
@@ -36,7 +36,7 @@ support::Outcome job(const std::string& mode, const std::string& environment = {
 
 support::Outcome alone(const std::string& environment) {
     return support::run("env " RANKMESH_ENVIRONMENT " " + environment +
-                        " timeout -k 5 50 " RANKMESH_MPI_PROGRAM);
+                        " timeout -k 5 150 " RANKMESH_MPI_PROGRAM);
 }
 
 int count(const std::string& text, const std::string& part) {
@@ -471,7 +471,7 @@ TEST(MpiHosts, RanksOfOneHostFindEachOther) {
         return std::string(" -n 2 " RANKMESH_MPIEXEC_FLAGS " env RANKMESH_HOST=") + host +
                " " RANKMESH_MPI_PROGRAM " hosts";
     };
-    const auto outcome = support::run("env " RANKMESH_ENVIRONMENT " timeout -k 5 30 " RANKMESH_MPIRUN +
+    const auto outcome = support::run("env " RANKMESH_ENVIRONMENT " timeout -k 5 150 " RANKMESH_MPIRUN +
                                       some("a") + " :" + some("b"));
     EXPECT_EQ(outcome.exit_code, 0) << outcome.output;
     for (const auto* line : {"rank 0 on a is 0 of 2, group {0, 1}, greatest 1, last 0",

@@ -283,13 +283,13 @@ int program(const std::string& mode, int argc, char** argv) {
     // Starting MPI can take longer than the timeout of the calls.
     const auto expires = mode.starts_with("timeout");
     const auto start = mode == "timeout-join" || mode == "timeout-init" || mode == "timeout-group";
-    auto options = WorldOptions{.timeout = std::chrono::seconds(start ? 3 : 60),
+    auto options = WorldOptions{.timeout = std::chrono::seconds(start ? 3 : 600),
                                 .multithreaded = mode.starts_with("two-threads")};
     if (mode == "log")
         options.log = [](std::string_view line) { std::printf("%s\n", std::string(line).c_str()); };
     auto world = World::from_environment(argc, argv, options);
     auto me = world.join({{"dp", rest}, {"tp", 2}}, {.over = {{"dp", "tp"}, Axes("tp").separate("other")},
-                                                     .timeout = std::chrono::seconds(expires ? 1 : 60)});
+                                                     .timeout = std::chrono::seconds(expires ? 1 : 600)});
     auto all = me.on("dp", "tp");
     auto x = std::vector<float>(1000, 1);
     all.all_reduce(x);

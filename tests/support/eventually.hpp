@@ -12,7 +12,7 @@ namespace support {
 /// A test that waits for another thread or process calls this, and does not sleep.
 template <class Condition>
 [[nodiscard]] bool eventually(Condition&& condition,
-                              std::chrono::milliseconds limit = std::chrono::seconds(20)) {
+                              std::chrono::milliseconds limit = std::chrono::minutes(3)) {
     const auto end = std::chrono::steady_clock::now() + limit;
     while (!condition()) {
         if (std::chrono::steady_clock::now() > end) return false;

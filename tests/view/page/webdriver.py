@@ -49,7 +49,8 @@ class Browser:
                 break
         arguments = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--renderer-process-limit=1"]
         arguments += ["--window-size={},{}".format(*self.size), "--user-data-dir=" + self.profile.name, "--no-first-run"]
-        options = {"args": arguments, "binary": shutil.which("chromium")}
+        # Beside other work a browser starts in minutes.
+        options = {"args": arguments, "binary": shutil.which("chromium"), "browserStartupTimeout": 600_000}
         wanted = {"goog:chromeOptions": options, "goog:loggingPrefs": {"browser": "ALL"}}
         self.session = ""
         try:
@@ -74,7 +75,7 @@ class Browser:
         address = self.root + (path if path.startswith("/session") else self.session + path)
         request = urllib.request.Request(address, data, {"Content-Type": "application/json"}, method=method)
         try:
-            with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(request, timeout=120) as answer:
+            with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(request, timeout=900) as answer:
                 return json.load(answer)["value"]
         except urllib.error.HTTPError as error:
             raise RuntimeError(f"{method} {path}: {json.load(error)['value']['message']}") from None
