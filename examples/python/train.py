@@ -283,7 +283,7 @@ def main():
     parser.add_argument("--from", dest="framework", default="rankmesh", help="whose settings the meshes are")
     parser.add_argument("--steps", type=int, default=20)
     args = parser.parse_args()
-    dist.init_process_group("gloo")
+    dist.init_process_group("cpu:rankmesh")
     alone = train_alone(args.steps)
     for mesh in [mesh_of(settings, args.framework) for settings in args.mesh]:
         together = train(mesh, args.steps)

@@ -17,8 +17,8 @@ from typing import Any
 
 import pytest
 import rankmesh
-from test_documents import ROOT
 
+ROOT = Path(__file__).resolve().parents[2]
 COMMAND = os.environ.get("RANKMESH_COMMAND", "")
 REDIS = {"RANKMESH_STORE": "redis://127.0.0.1:1", "RANKMESH_JOB": "job"}
 
