@@ -22,6 +22,7 @@ namespace of_plan {
 struct Arguments {
     plan::Question question;
     std::optional<std::string> on;
+    std::optional<int> nodes;
     std::optional<int> batch;
     std::optional<int> sequence;
     bool json = false;
@@ -249,9 +250,26 @@ void print_text(const plan::Answer& answer, std::size_t count, Output& output) {
     if (answer.settings) print_settings(*answer.settings, output);
 }
 
+/// Returns the number of devices of the first nodes of the cluster.
+int devices_of(int nodes, const plan::Question& question) {
+    if (!question.on) throw UsageError("--nodes requires a cluster; add --on CLUSTER");
+    const auto& on = *question.on;
+    const auto level = on.level_count() - 2;
+    const auto all = level < 0 ? 1 : on.unit_count(level);
+    if (nodes < 1 || nodes > all)
+        throw UsageError(
+            fmt::format("--nodes is {}, but {} has {}", nodes, to_string(on), detail::counted(all, "node")));
+    const auto devices = nodes < all ? on.first_device(nodes, level) : on.size();
+    if (question.devices && *question.devices != devices)
+        throw UsageError(fmt::format("--nodes {} of {} is {}, but --gpus is {}; give one of the two", nodes,
+                                     to_string(on), detail::counted(devices, "device"), *question.devices));
+    return devices;
+}
+
 int run(Arguments& arguments, Output& output) {
     auto& question = arguments.question;
     question.on = cluster_of(arguments.on);
+    if (arguments.nodes) question.devices = devices_of(*arguments.nodes, question);
     if (arguments.batch) question.batch = *arguments.batch;
     if (arguments.sequence) question.sequence = *arguments.sequence;
     auto progress = Progress::on_terminal();
@@ -298,7 +316,8 @@ Subcommand plan() {
               of_plan::names_of(plan::devices())},
              {"--devices-file", "file with more types of devices, in the columns of devices.csv",
               &question.devices_file, "FILE"},
-             {"--devices", "number of devices to use; default: all of the cluster", &question.devices, "N"},
+             {"--gpus", "number of devices to use; default: all of the cluster", &question.devices, "N"},
+             {"--nodes", "number of nodes to use, instead of --gpus", &arguments->nodes, "N"},
              {"--batch", "sequences per step; with --serve: requests at a time", &arguments->batch, "B"},
              {"--seq", "tokens per sequence; default: the model's; with --serve: of prompt and answer",
               &arguments->sequence, "S"},

@@ -270,6 +270,19 @@ TEST(PlanSubcommand, FailsWhereNothingFits) {
     EXPECT_NE(outcome.output.find("nothing fits: "), std::string::npos) << outcome.output;
 }
 
+TEST(PlanSubcommand, NodesAreTheirDevices) {
+    const auto plan = [](const std::string& more) {
+        return rankmesh("plan llama3.1-8B --device H100-SXM-80GB --batch 64 --json " + more).output;
+    };
+    for (const auto* on : {"'node:4(400GB/s) gpu:8(450GB/s)'", "'rack:2 node:2(400GB/s) gpu:8(450GB/s)'",
+                           "'node[a]:8 node[b]:8 node[c]:16 gpu(450GB/s)'"}) {
+        const auto given = std::string("--on ") + on;
+        EXPECT_EQ(plan(given + " --nodes 2"), plan(given + " --gpus 16")) << on;
+        EXPECT_EQ(plan(given + " --nodes 2 --gpus 16"), plan(given + " --gpus 16")) << on;
+    }
+    EXPECT_EQ(plan("--on gpu:8 --nodes 1"), plan("--on gpu:8 --gpus 8"));
+}
+
 TEST(PlanSubcommand, AsksForWhatIsMissingAndRefusesWhatIsImpossible) {
     const auto cluster = std::string(" --on 'node:4(400GB/s) gpu:8(450GB/s)' ");
     const auto device = std::string(" --device H100-SXM-80GB ");
@@ -279,10 +292,18 @@ TEST(PlanSubcommand, AsksForWhatIsMissingAndRefusesWhatIsImpossible) {
     expect_refused("plan llama3.1-8B" + cluster,
                    "the type of the devices of node:4(400GB/s) gpu:8(450GB/s) is missing, so their memory "
                    "and speed are unknown; add --device NAME, one of ");
-    expect_refused("plan llama3.1-8B" + cluster + device + "--devices 64",
-                   "--devices is 64, but node:4(400GB/s) gpu:8(450GB/s) has 32");
-    expect_refused("plan llama3.1-8B" + cluster + device + "--devices 0",
-                   "--devices is 0; the number of devices must be a whole number from 1 to 2147483647");
+    expect_refused("plan llama3.1-8B" + cluster + device + "--gpus 64",
+                   "--gpus is 64, but node:4(400GB/s) gpu:8(450GB/s) has 32");
+    expect_refused("plan llama3.1-8B" + cluster + device + "--nodes 5",
+                   "--nodes is 5, but node:4(400GB/s) gpu:8(450GB/s) has 4 nodes");
+    expect_refused("plan llama3.1-8B" + device + "--on gpu:8 --nodes 0",
+                   "--nodes is 0, but gpu:8 has 1 node");
+    expect_refused("plan llama3.1-8B" + cluster + device + "--nodes 2 --gpus 8",
+                   "--nodes 2 of node:4(400GB/s) gpu:8(450GB/s) is 16 devices, but --gpus is 8; give one of "
+                   "the two");
+    expect_refused("plan llama3.1-8B" + device + "--nodes 2", "--nodes requires a cluster; add --on CLUSTER");
+    expect_refused("plan llama3.1-8B" + cluster + device + "--gpus 0",
+                   "--gpus is 0; the number of devices must be a whole number from 1 to 2147483647");
     expect_refused(
         "plan llama3.1-8B" + cluster + device + "--batch=-8",
         "--batch is -8; the number of sequences per step must be a whole number from 1 to 2147483647");

@@ -51,7 +51,7 @@ TEST(PlanServe, Explain_SaysWhatIsMissingAndWhatFits) {
     const auto half = json_of(serving("--batch 200 --json"));
     EXPECT_EQ(half["best"].size(), 0U);
     EXPECT_EQ(half["change"]["fp8_cache"], true);
-    const auto none = rankmesh(serving("--batch 64 --devices 1"));
+    const auto none = rankmesh(serving("--batch 64 --gpus 1"));
     EXPECT_EQ(none.exit_code, 1);
     EXPECT_NE(none.output.find("no layout fits; try --precision fp8, "), std::string::npos) << none.output;
     // The weights alone are too large; a layout that divides them lacks the least.
@@ -81,7 +81,7 @@ TEST(PlanServe, Settings_AreFlagsOfTheEngine) {
 
 TEST(PlanServe, Output_FoldsToTheTerminal) {
     for (const auto* words :
-         {"--batch 64", "--batch 64 --explain 'tp=8'", "--batch 64 --explain 'dp=4 tp=2'", "--devices 1"})
+         {"--batch 64", "--batch 64 --explain 'tp=8'", "--batch 64 --explain 'dp=4 tp=2'", "--gpus 1"})
         EXPECT_EQ(wider_than(70, rankmesh(serving(words), "export COLUMNS=70;").output),
                   std::vector<std::string>{})
             << words;

@@ -59,7 +59,7 @@ Device device_of(const Question& question, const Cluster& cluster) {
 }
 
 void set_size(Job& job, const Question& question, std::vector<std::string>& assumed) {
-    const auto devices = detail::in_python("devices", "--devices");
+    const auto devices = detail::in_python("devices", "--gpus");
     const auto ask = [](std::string_view option, std::int64_t value, const char* what) {
         if (value < 1 || value > std::numeric_limits<int>::max())
             throw UsageError(
