@@ -2,6 +2,8 @@
 #include "engine/environment.hpp"
 
 #include <algorithm>
+#include <atomic>
+#include <cstdio>
 #include <cstdlib>
 #include <string>
 #include <vector>
@@ -28,6 +30,20 @@ std::string detail::engine_of(const WorldOptions& options) {
     if (!options.engine.empty()) return options.engine;
     const auto* named = std::getenv("RANKMESH_ENGINE");
     return named && *named ? named : std::string(chosen());
+}
+
+void detail::tell_unused(std::string_view engine) {
+    static auto told = std::atomic<bool>{false};
+    if ((engine != "threads" && engine != "mpi") || told.exchange(true)) return;
+    auto found = std::vector<std::string>{};
+    for (const auto* name :
+         {"RANKMESH_STORE", "RANKMESH_JOB", "RANKMESH_SECRET", "RANKMESH_SECRET_FILE", "RANKMESH_REDIS_USER",
+          "RANKMESH_REDIS_PASSWORD", "RANKMESH_REDIS_PASSWORD_FILE", "RANKMESH_INTERFACE"})
+        if (std::getenv(name)) found.emplace_back(name);
+    if (found.empty()) return;
+    const auto line = cat("rankmesh: ", listed(found), found.size() > 1 ? " have" : " has",
+                          " no effect on the engine '", engine, "'\n");
+    std::fputs(line.c_str(), stderr);
 }
 
 bool is_launched(std::string_view engine) {

@@ -5,6 +5,7 @@
 #include <initializer_list>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include <rankmesh/engine/launcher.hpp>
 #include <rankmesh/engine/world.hpp>
@@ -20,5 +21,9 @@ bool is_of_torchrun();
 
 /// The name of the engine that a world of these options gets, as it was given.
 std::string engine_of(const WorldOptions& options);
+
+/// Prints, once a process, which variables of the network and the store are set and have no effect on this
+/// engine.
+void tell_unused(std::string_view engine);
 
 }  // namespace rankmesh::detail

@@ -89,13 +89,15 @@ void detail::WorldState::check_listed(const std::vector<int>& ranks, const char*
 
 World::World(std::shared_ptr<detail::WorldState> state)
     : state_(std::move(state)), exceptions_(std::uncaught_exceptions()) {
-    if (state_ && !state_->recorder())
+    if (state_ && !state_->recorder()) {
+        if (state_->rank() == 0) detail::tell_unused(state_->engine());
         state_->record_in(detail::Recorder::make({.rank = state_->rank(),
                                                   .size = state_->size(),
                                                   .engine = state_->engine(),
                                                   .host = state_->host()},
                                                  *state_->options.record, *state_->options.record_signal),
                           nullptr);
+    }
     if (state_)
         state_->log(detail::cat("rank ", state_->rank()),
                     detail::cat("of ", state_->size(), " on ", state_->engine(), ", on host ", state_->host(),

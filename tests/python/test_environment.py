@@ -193,3 +193,24 @@ def test_so_it_does_in_the_command(option: list[str], expected: str) -> None:
     )
     assert f"the timeout of {expected} expired in the start of the world on rank 0" in done.stderr
     assert done.returncode != 0
+
+
+OF_THE_NETWORK = [
+    *("RANKMESH_STORE", "RANKMESH_JOB", "RANKMESH_SECRET", "RANKMESH_SECRET_FILE", "RANKMESH_REDIS_USER"),
+    *("RANKMESH_REDIS_PASSWORD", "RANKMESH_REDIS_PASSWORD_FILE", "RANKMESH_INTERFACE"),
+]
+
+
+@pytest.mark.skipif(not COMMAND, reason="there is no command: RANKMESH_COMMAND names it")
+@pytest.mark.parametrize("names", [[], *([name] for name in OF_THE_NETWORK), OF_THE_NETWORK])
+def test_an_engine_without_a_network_says_what_it_does_not_read(names: list[str]) -> None:
+    done = subprocess.run(
+        [COMMAND, "run", "dp=2", "--engine", "threads", "--bytes", "64"],
+        env={**os.environ, **dict.fromkeys(names, "x")},
+        capture_output=True,
+        text=True,
+        timeout=50,
+    )
+    listed = ", ".join(names[:-1]) + " and " * (len(names) > 1) + "".join(names[-1:])
+    said = f"rankmesh: {listed} {'have' if names[1:] else 'has'} no effect on the engine 'threads'\n"
+    assert (done.stderr, done.returncode) == (said if names else "", 0)

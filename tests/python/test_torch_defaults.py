@@ -123,6 +123,12 @@ def test_an_accelerator_gets_its_own_backend_watched(
     }
 
 
+def test_torchcomms_keeps_its_own_default() -> None:
+    with dist.config.patch(use_torchcomms=True):
+        assert default_backend() == dist.Backend.UNDEFINED
+    assert default_backend() == OWN
+
+
 def test_a_backend_that_comes_later_is_wrapped_and_keeps_its_device() -> None:
     before = dict(BACKENDS)
     dist.Backend.register_backend("later", lambda *_: None, extended_api=True, devices=["privateuseone"])

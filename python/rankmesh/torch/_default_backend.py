@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
+from torch.distributed import config as dist_config
 from torch.distributed import distributed_c10d as c10d
 
 from rankmesh.torch.backend import NAME, register
@@ -18,8 +19,10 @@ _torchs: dict[str, Any] = {}
 def default_backend() -> str:
     """Returns 'cpu:rankmesh', and beside an accelerator 'cpu:rankmesh,cuda:rankmesh+nccl'.
 
-    An accelerator is left out if this PyTorch lacks its backend.
+    An accelerator is left out if this PyTorch lacks its backend. With torchcomms the backend is torch's default.
     """
+    if dist_config.use_torchcomms:  # which has communicators of its own names
+        return dist.Backend.UNDEFINED
     register()  # also around backends that came after the import
     device = torch.accelerator.current_accelerator() if torch.accelerator.is_available() else None
     around = _around(device.type) if device is not None else None
