@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <fstream>
 #include <optional>
+#include <stdexcept>
 #include <string>
 #include <thread>
 #include <vector>
@@ -18,6 +19,7 @@
 
 #include "support/eventually.hpp"
 #include "survivors_program.hpp"
+#include "waits.hpp"
 
 using namespace rankmesh;
 using namespace std::chrono_literals;
@@ -135,7 +137,8 @@ int program(const std::string& mode, int dying) {
     return 0;
 }
 
-/// The first communicators outlive the rank that they lost, and those that are whole go on.
+/// The first communicators outlive the rank that they lost. Those that are whole go on until a rank makes a
+/// new world.
 int keep() {
     auto world = World::from_environment({.timeout = 20s});
     number = world.rank();
@@ -147,24 +150,57 @@ int keep() {
         std::this_thread::sleep_for(200ms);  // others may still be in the call that this rank has ended
         die();
     }
-    const auto hear = [&] {
+    const auto hear = [&](auto&& call) {
         try {
-            all->barrier();
+            call();
         } catch (const PeerLost& lost) {
             say("has lost ", lost.what());
         }
     };
-    hear();
+    const auto hear_all = [&] { hear([&] { all->barrier(); }); };
+    hear_all();
+    if (number > 1) me->on("tp").all_reduce(x);
     auto smaller = world.survivors(10s);
     auto kept = std::vector<Member>{};
-    hear();
+    hear_all();
     kept.push_back(go_on(smaller));
-    if (number == 2) me->on("tp").all_reduce(x);
-    if (number == 3) me->on("tp").all_reduce(x);
+    hear([&] { me->on("tp").all_reduce(x); });
     kept.push_back(go_on(smaller));
     me = std::nullopt;
-    hear();
+    hear_all();
     all = std::nullopt;
+    kept.push_back(go_on(smaller));
+    std::this_thread::sleep_for(500ms);  // others may still be in a call that this rank has ended
+    return 0;
+}
+
+/// A rank is lost on a mesh of so many axes, and nothing is destroyed. Ranks without a group with it wait in
+/// `how`. It `throws`, or is killed after some microseconds.
+int hold(const std::string& how, int dying, int axes, bool throws, std::chrono::microseconds delay) {
+    auto world = World::from_environment({.timeout = 60s});
+    number = world.rank();
+    const auto me = axes == 3 ? world.join({{"dp", rest}, {"cp", 2}, {"tp", 2}})
+                              : world.join({{"dp", rest}, {"tp", 2}});
+    auto kept = std::vector<Member>{};
+    try {
+        for (int each = 0; each < 2; ++each) waits::step(me);
+        if (number == dying && throws) {
+            say("dies at ", now(), " ms");
+            throw std::runtime_error("a mistake");
+        }
+        if (number == dying && delay == 0us) die();
+        if (number == dying)
+            std::thread([=] {
+                std::this_thread::sleep_for(delay);
+                die();
+            }).detach();
+        if (waits::share_a_group(me.mesh(), number, dying))
+            for (;;) waits::step(me);
+        waits::all().at(how)(world, me);
+    } catch (const PeerLost& lost) {
+        say("has lost ", ranks_to_string(lost.ranks), ": ", lost.what());
+    }
+    auto smaller = world.survivors(20s);
     kept.push_back(go_on(smaller));
     std::this_thread::sleep_for(500ms);  // others may still be in a call that this rank has ended
     return 0;
@@ -175,6 +211,9 @@ int keep() {
 int main(int argc, char** argv) {
     const auto mode = std::string(argc > 1 ? argv[1] : "");
     try {
+        if (waits::all().contains(mode))
+            return hold(mode, std::stoi(argv[2]), std::stoi(argv[3]), argv[4] == std::string("throws"),
+                        std::chrono::microseconds(argc > 5 ? std::stoi(argv[5]) : 0));
         return mode == "keep" ? keep() : program(mode, argc > 2 ? std::stoi(argv[2]) : -1);
     } catch (const std::exception& error) {
         say("caught ", error.what());

@@ -27,6 +27,7 @@ from rankmesh._core import make_blueprint
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 import torch.distributed as dist  # noqa: E402
 import torch_cycles  # noqa: E402
+import torch_survivors  # noqa: E402
 from elastic_ranks import Job, die  # noqa: E402
 from rankmesh.torch._elastic import _client  # noqa: E402
 from rankmesh.torch._fit import unfit  # noqa: E402
@@ -99,6 +100,13 @@ def test_job_when_ranks_die_shrinks_and_regains_them(lost: tuple[int, ...], tmp_
     left = [rank for rank in range(4) if rank not in lost]
     places = {rank: ((place, len(left)), (rank, 4)) for place, rank in enumerate(left)}
     assert results == places | {rank: (rank, 4) for rank in lost}
+
+
+@pytest.mark.parametrize("how", torch_survivors.WAYS)
+def test_survivors_of_a_mesh_whose_ranks_call_along_axes_are_all_healthy_ranks(how: str) -> None:
+    """Rank 0 shares no group of the plan with rank 3, and waits for ranks that are in survivors."""
+    loss = torch_survivors.Loss(4, "rep=2 shard=2", "cpu:rankmesh", 3, how == "group", 0.0, how, how == "call")
+    assert torch_survivors.run(loss)[1] == ""
 
 
 # --- reconfigure: the scenarios of torchcomms' ReconfigureTest

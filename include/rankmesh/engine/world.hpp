@@ -103,7 +103,7 @@ public:
 
     /// Returns a new world of the surviving ranks, in their old order. Survivors are the ranks that catch
     /// PeerLost and call this within `grace` of each other. Supported on Gloo, whose ranks share a store, and
-    /// on threads.
+    /// on threads. Ends this world: calls of all ranks in it, and in worlds made of it, throw PeerLost.
     ///
     /// Does not wait for ranks that are known to have ended or left their world. Survivors get new ranks in
     /// the new world; this world's `rank()` does not change. After further losses, survivors() can be called

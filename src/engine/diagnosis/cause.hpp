@@ -12,6 +12,9 @@
 
 namespace rankmesh::detail {
 
+/// The end of what the other ranks are told when one makes a new world.
+inline constexpr auto every_rank = ", which every rank must call";
+
 /// Why calls of one rank fail, until one is complete again: a rank that ends passes it on, so that it is not
 /// taken for the cause itself.
 class Cause {
@@ -52,6 +55,22 @@ public:
         told.why.resize(std::min(told.why.rfind(so), told.why.size()));
         append(told.why, cat(so, rank, " left by an exception"));
         return told;
+    }
+    /// What the other ranks are told when `rank` calls survivors(): the cause; else that it has lost `lost`;
+    /// else that it has lost nobody, and then it is named itself.
+    Failure of_survivors(int rank, std::vector<int> lost) const {
+        const auto lock = std::lock_guard(mutex_);
+        auto why = std::string{};
+        if (failure_) {
+            why = cat(failure_->why, "; ");
+            lost = failure_->lost.empty() ? failure_->missing : failure_->lost;
+        } else if (!lost.empty()) {
+            why = cat(ranks_text(lost), lost.size() == 1 ? " is gone; " : " are gone; ");
+        }
+        append(why, cat("rank ", rank, lost.empty() ? " has lost no rank, and" : "",
+                        " has called survivors()", every_rank));
+        if (lost.empty()) lost = {rank};
+        return {.kind = Failure::Kind::renewed, .why = std::move(why), .lost = std::move(lost)};
     }
 
 private:

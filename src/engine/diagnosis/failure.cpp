@@ -13,6 +13,7 @@ std::exception_ptr Failure::error() const {
             return std::make_exception_ptr(Timeout(why, arrived, missing, seen));
         case Kind::gone:
         case Kind::left:
+        case Kind::renewed:
             return std::make_exception_ptr(PeerLost(why, lost));
         case Kind::disagreement:
             return std::make_exception_ptr(Disagreement(why, lost));
@@ -24,7 +25,7 @@ std::exception_ptr Failure::error() const {
 
 std::exception_ptr Failure::error(const Label& label) const {
     auto of_group = *this;
-    const auto names_lost = kind == Kind::gone || kind == Kind::left;
+    const auto names_lost = kind == Kind::gone || kind == Kind::left || kind == Kind::renewed;
     const auto is_broken = names_lost || kind == Kind::engine;
     auto members = names_lost ? lost : std::vector<int>{};
     if (!members.empty())

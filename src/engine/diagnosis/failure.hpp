@@ -15,8 +15,9 @@ namespace rankmesh::detail {
 /// Why a group cannot be used any more: the same on all its ranks. Ranks are world ranks.
 struct Failure {
     /// `gone`: a process has ended or cannot be reached; `left`: a rank has left; `disagreement`: `lost` have
-    /// called something else than the others; `engine`: the engine reports something else.
-    enum class Kind : std::uint32_t { gone, left, timeout, disagreement, engine };
+    /// called something else than the others; `engine`: the engine reports something else; `renewed`: a rank
+    /// makes a new world, because of the `lost` ranks if it names others than itself.
+    enum class Kind : std::uint32_t { gone, left, timeout, disagreement, engine, renewed };
     Kind kind = Kind::engine;
     std::string why;
     std::vector<int> lost = {};

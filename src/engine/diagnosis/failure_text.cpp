@@ -24,7 +24,7 @@ std::string text_of(const Failure& failure, std::size_t most) {
 
 Failure failure_from(std::uint32_t kind, std::string_view text, std::size_t most_ranks) {
     auto fields = Fields(text, "what another rank tells of a failure");
-    if (kind > static_cast<std::uint32_t>(Failure::Kind::engine)) fields.throw_unreadable();
+    if (kind > static_cast<std::uint32_t>(Failure::Kind::renewed)) fields.throw_unreadable();
     auto failure = Failure{.kind = static_cast<Failure::Kind>(kind), .why = {}};
     for (auto* list : {&failure.lost, &failure.arrived, &failure.missing})
         *list = fields.ranks(fields.until('\0'), most_ranks);

@@ -99,16 +99,20 @@ GlooWorld::GlooWorld(Rendezvous::Survivors rest, const GlooWorld& before)
 void GlooWorld::leave(const std::string& what) noexcept {
     // Ranks that are still in a join must not take this one for the cause.
     auto failure = cause->of_leaving(rank(), what);
-    auto ended = ended_->ranks();
-    std::ranges::sort(ended);
-    ended.erase(std::unique(ended.begin(), ended.end()), ended.end());
-    if (!ended.empty() && failure.lost == std::vector{rank()})
+    if (auto lost = lost_ranks(); !lost.empty() && failure.lost == std::vector{rank()})
         failure = {.kind = Failure::Kind::gone,
-                   .why = cat(what, " after it had lost ", ranks_to_string(ended)),
-                   .lost = std::move(ended)};
+                   .why = cat(what, " after it had lost ", ranks_to_string(lost)),
+                   .lost = std::move(lost)};
     rendezvous_->leave(failure);
     for (const auto& weak : channels_)
         if (const auto channel = weak.lock()) channel->leave();
+}
+
+std::vector<int> GlooWorld::lost_ranks() const {
+    auto ranks = ended_->ranks();
+    std::ranges::sort(ranks);
+    ranks.erase(std::unique(ranks.begin(), ranks.end()), ranks.end());
+    return ranks;
 }
 
 std::vector<int> GlooWorld::ended() const {
@@ -162,12 +166,19 @@ void GlooWorld::restore(Channel& channel, const ChannelRequest& request) {
 }
 
 std::shared_ptr<WorldState> GlooWorld::sub(const std::vector<int>& ranks) {
-    return std::make_shared<GlooWorld>(rendezvous_->sub(ranks), interface_, options);
+    auto made = std::make_shared<GlooWorld>(rendezvous_->sub(ranks), interface_, options);
+    ended_->renewal.add(made->renewal(), ranks, false);
+    return made;
 }
 
 std::shared_ptr<WorldState> GlooWorld::survivors(Duration grace) {
-    auto rest = rendezvous_->survivors(grace, [this] { return ended(); });
-    return std::make_shared<GlooWorld>(std::move(rest), *this);
+    auto rest = rendezvous_->survivors(
+        grace, [this] { return ended(); },
+        [this] { ended_->renewal.begin(cause->of_survivors(rank(), lost_ranks())); });
+    auto ranks = rest.ranks;
+    auto made = std::make_shared<GlooWorld>(std::move(rest), *this);
+    ended_->renewal.add(made->renewal(), std::move(ranks), true);
+    return made;
 }
 
 std::shared_ptr<WorldState> GlooWorld::grow(int most, Duration timeout) {

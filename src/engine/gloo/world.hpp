@@ -63,8 +63,11 @@ private:
     void restore(Channel& channel, const ChannelRequest& request) override;
     void forget(const std::string& key) override { connector_.forget(key); }
 
+    std::shared_ptr<Renewal> renewal() const { return {ended_, &ended_->renewal}; }
     /// The ranks that are known to have ended: their connections are broken, or their processes gone.
     std::vector<int> ended() const;
+    /// Those of them whose connections are broken, in order.
+    std::vector<int> lost_ranks() const;
     /// Finds this host's ranks and this process's address among the lines of all ranks.
     void find_address(const Hosts& hosts, const std::string& lines);
 
@@ -76,6 +79,13 @@ private:
     const std::shared_ptr<LocalProcesses> processes_ = std::make_shared<LocalProcesses>();
     std::shared_ptr<Network> network_;
     const std::shared_ptr<Ended> ended_ = std::make_shared<Ended>(processes_);
+    /// Tells the ranks that wait in a step of the world that it is over.
+    struct Notice final : Renewal::Part {
+        explicit Notice(GlooWorld& world) : world(world) { world.ended_->renewal.add(*this); }
+        ~Notice() { world.ended_->renewal.remove(*this); }
+        void renew(const Failure& why) noexcept override { world.rendezvous_->fail({}, why); }
+        GlooWorld& world;
+    } notice_{*this};
     GroupConnector connector_{rendezvous_, processes_, options.timeout};
     std::vector<std::weak_ptr<GlooChannel>> channels_;
 };

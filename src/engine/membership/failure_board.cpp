@@ -8,6 +8,7 @@
 
 #include "engine/channel.hpp"
 #include "engine/membership/rendezvous.hpp"
+#include "engine/membership/renewal.hpp"
 #include "engine/timeout.hpp"
 
 namespace rankmesh::detail {
@@ -31,8 +32,9 @@ void FailureBoard::tell(const std::string& where, const Failure& failure) noexce
     if (size_ == 1) return;
     try {
         const auto lock = std::lock_guard(mutex_);
+        const auto renews = failure.kind == Failure::Kind::renewed;
         do read();
-        while (read_.size() < most_failures &&
+        while (!(renews && renewal()) && (renews || read_.size() < most_failures) &&
                !store_->set(next_key(), FailureNote{rank_, where, failure}.text(), from_now(request_grace)));
         gave_up_ = failure;
     } catch (const std::exception&) {  // the others wait until their timeout
@@ -89,12 +91,26 @@ std::string FailureBoard::next_key() const {
 
 bool FailureBoard::has_any() const {
     const auto lock = std::lock_guard(mutex_);
-    return left_ || !read_.empty();
+    return left_ || renewal_ || !read_.empty();
 }
 
-bool FailureBoard::read() {
+const Failure* FailureBoard::renewal() const {
     const auto lock = std::lock_guard(mutex_);
-    for (auto any = false;; any = true) {
+    if (renewal_) return &*renewal_;
+    const auto found = std::ranges::find(read_, Failure::Kind::renewed,
+                                         [](const FailureNote& told) { return told.failure.kind; });
+    return found == read_.end() ? nullptr : &found->failure;
+}
+
+bool FailureBoard::read(bool all) {
+    const auto lock = std::lock_guard(mutex_);
+    auto any = false;
+    if (all && whole_ && !renewal_) {
+        whole_->read(true);
+        if (const auto* begun = whole_->renewal()) renewal_ = renewal_in_part(*begun, ranks_);
+        any = renewal_.has_value();
+    }
+    for (;; any = true) {
         const auto text = store_->get({next_key()}, from_now(request_grace)).front();
         if (!text) return any;
         read_.push_back(FailureNote::from(*text, size_));
@@ -115,6 +131,7 @@ void FailureBoard::throw_if_about(const std::string& phase, const std::vector<in
     const auto lock = std::lock_guard(mutex_);
     const auto step = cat(phase, " cannot be completed on rank ", rank_);
     if (left_) throw PeerLost(cat(*left_, "; ", step), {rank_});
+    if (const auto* begun = renewal()) RelayedFailure::raise(*begun, step);
     const auto* told = first_about(ranks, of_this);
     if (!told) return;
     auto failure = told->failure;

@@ -22,9 +22,15 @@ public:
     /// `scope` is the prefix of the world's keys.
     FailureBoard(std::shared_ptr<Store> store, std::string scope, int rank, int size)
         : store_(std::move(store)), scope_(std::move(scope)), rank_(rank), size_(size) {}
+    /// The world was made of these ranks of the world of `whole`: a renewal of that one is one of both.
+    void be_part_of(std::shared_ptr<FailureBoard> whole, std::vector<int> ranks) {
+        whole_ = std::move(whole);
+        ranks_ = std::move(ranks);
+    }
+    bool is_of_part() const { return whole_ != nullptr; }
 
     /// Tells all ranks that a step of this one has failed. `where` names the connections that the step makes,
-    /// "" for others.
+    /// "" for others. A renewal is told once.
     void tell(const std::string& where, const Failure& failure) noexcept;
     /// Tells all ranks that this one leaves: all its later steps fail.
     void leave(const Failure& why) noexcept;
@@ -37,12 +43,16 @@ public:
 
     /// The key of the next failure that this rank reads.
     std::string next_key() const;
-    /// Reads new failures; returns whether there were any.
-    bool read();
+    /// Reads new failures; returns whether there were any. `all`: also those of the world that this one was
+    /// made of.
+    bool read(bool all = false);
+    /// The renewal of the world, null if none has begun as far as was read.
+    const Failure* renewal() const;
     /// True if `throw_if_about` may have something to throw.
     bool has_any() const;
     /// Throws the first failure that one of `ranks` has told or has caused, as a RelayedFailure error,
-    /// and PeerLost if this rank has left. `of_this`: also a failure that is due to this rank.
+    /// and PeerLost if this rank has left. `of_this`: also a failure that is due to this rank. A renewal
+    /// concerns all.
     void throw_if_about(const std::string& phase, const std::vector<int>& ranks, bool of_this);
     /// The same. Before a timeout it reads once more: the timeouts of ranks that wait for each other expire
     /// together, and only one of these ranks knows who is missing.
@@ -58,6 +68,9 @@ private:
     const int size_;
     mutable std::recursive_mutex mutex_;
     std::vector<FailureNote> read_;    // in their order
+    std::shared_ptr<FailureBoard> whole_;
+    std::vector<int> ranks_;           // in that world
+    std::optional<Failure> renewal_;   // of that world
     std::optional<Failure> gave_up_;   // for which this rank has thrown
     std::optional<std::string> left_;  // why this rank has left
 };

@@ -19,7 +19,7 @@ FailureNote FailureNote::from(std::string_view text, int size) {
     auto note = FailureNote{};
     const auto rank = fields.number();
     const auto kind = fields.number();
-    if (std::cmp_greater_equal(rank, size) || kind > static_cast<std::size_t>(Failure::Kind::engine))
+    if (std::cmp_greater_equal(rank, size) || kind > static_cast<std::size_t>(Failure::Kind::renewed))
         fields.throw_unreadable();
     note.rank = static_cast<int>(rank);
     note.where = fields.line();

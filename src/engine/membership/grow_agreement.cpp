@@ -37,6 +37,11 @@ Duration wait_of(const Growth& asked) {
     return asked.timeout > Duration::zero() ? std::min(asked.timeout, longest) : longest_patience;
 }
 
+/// Thrown if a rank of the world makes another one.
+struct MadeAnother {
+    Failure failure;
+};
+
 constexpr auto refused_call = "refused call";
 constexpr auto failed = "failed";
 
@@ -70,7 +75,8 @@ std::string GrowAgreement::as_before() const {
     return cat("the world of ", counted(size_, "rank"), " is as it was");
 }
 
-NextWorld GrowAgreement::grow(const Growth& asked, const std::function<std::vector<int>()>& ended) {
+NextWorld GrowAgreement::grow(const Growth& asked, const std::function<std::vector<int>()>& ended,
+                              const Renewed& renewed) {
     if (places_.empty())
         throw UsageError(
             cat("rank ", rank_,
@@ -85,6 +91,7 @@ NextWorld GrowAgreement::grow(const Growth& asked, const std::function<std::vect
     const auto before = ended();
     const auto given = Clock::now() + ended_wait;
     const auto lost = [&](const std::vector<int>& absent) {
+        if (const auto* failure = renewed()) throw MadeAnother{*failure};
         auto now = ended();
         std::erase_if(now, [&](int each) {
             if (each == rank_) return true;
@@ -100,6 +107,8 @@ NextWorld GrowAgreement::grow(const Growth& asked, const std::function<std::vect
     auto outcome = std::string{};
     try {
         outcome = rank_ == 0 ? lead(asked, lost, ended) : follow(asked, lost);
+    } catch (const MadeAnother& made) {
+        outcome = decide_renewed(made.failure);
     } catch (const EngineFailure& error) {
         outcome = decide(Failure{.kind = Failure::Kind::engine, .why = error.what()});
     }
@@ -136,6 +145,11 @@ std::string GrowAgreement::decide_lost(const std::vector<int>& lost) {
                           .why = cat(ranks_text(lost), lost.size() == 1 ? " has" : " have",
                                      " ended; grow cannot be completed, and ", as_before()),
                           .lost = lost});
+}
+
+std::string GrowAgreement::decide_renewed(Failure failure) {
+    append(failure.why, "; grow cannot be completed");
+    return decide(failure);
 }
 
 std::string GrowAgreement::follow(const Growth& asked, const Lost& lost) {
@@ -210,6 +224,8 @@ std::string GrowAgreement::lead(const Growth& asked, const Lost& lost,
     if (asked.timeout <= Duration::zero()) leading.untimely.push_back(0);
     try {
         while (!is_decided(leading)) pause(*store_, begin);
+    } catch (const MadeAnother& made) {
+        leading.outcome = decide_renewed(made.failure);
     } catch (const EngineFailure& error) {
         leading.outcome = decide(Failure{.kind = Failure::Kind::engine, .why = error.what()});
     }

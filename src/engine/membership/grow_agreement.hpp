@@ -36,10 +36,13 @@ public:
     GrowAgreement(std::shared_ptr<Store> store, std::string scope, int rank, int size,
                   std::vector<int> places);
 
+    /// Returns the failure with which the ranks of the world make another one, null while they do not.
+    using Renewed = std::function<const Failure*()>;
     /// Throws on all ranks: Timeout if a rank does not call this in time, or no process enters; PeerLost if a
-    /// rank ends, which `ended` lists; Disagreement; UsageError. Takes at most twice the timeout, and a
-    /// little more if rank 0 is lost.
-    NextWorld grow(const Growth& asked, const std::function<std::vector<int>()>& ended);
+    /// rank ends, which `ended` lists, or if one makes another world; Disagreement; UsageError. Takes at most
+    /// twice the timeout, and a little more if rank 0 is lost.
+    NextWorld grow(const Growth& asked, const std::function<std::vector<int>()>& ended,
+                   const Renewed& renewed = [] { return nullptr; });
 
     const std::vector<int>& places() const { return places_; }
     /// The entries of failed calls. Nobody reads them once the ranks have taken a step elsewhere.
@@ -73,6 +76,7 @@ private:
     std::string decide(const std::string& outcome);
     std::string decide(const Failure& failure);
     std::string decide_lost(const std::vector<int>& lost);
+    std::string decide_renewed(Failure failure);
     std::string decide_late(const Leading& leading);
     std::string decide_missing(Duration timeout, const std::vector<int>& missing, const std::string& seen);
     std::string decide_larger(const Leading& leading);

@@ -171,7 +171,8 @@ std::vector<std::string> PmixRendezvous::read(const std::string& phase, const st
         missing);
 }
 
-Rendezvous::Survivors PmixRendezvous::survivors(Duration, const std::function<std::vector<int>()>&) {
+Rendezvous::Survivors PmixRendezvous::survivors(Duration, const std::function<std::vector<int>()>&,
+                                                const std::function<void()>&) {
     throw UsageError(
         cat("rank ", rank(),
             " asks for the survivors of a world whose rendezvous was PMIx, whose launcher ends all "

@@ -35,7 +35,8 @@ public:
                                                      Instant until) override;
     void leave(const Failure& why) noexcept override;
     std::unique_ptr<Rendezvous> sub(const std::vector<int>& ranks) override;
-    Survivors survivors(Duration grace, const std::function<std::vector<int>()>& ended) override;
+    Survivors survivors(Duration grace, const std::function<std::vector<int>()>& ended,
+                        const std::function<void()>& begin) override;
     Grown grow(const Growth& asked, const std::function<std::vector<int>()>& ended) override;
 
 private:

@@ -99,9 +99,10 @@ public:
         std::unique_ptr<Rendezvous> rendezvous;
     };
     /// The ranks that call this within `grace`; sooner if all others have left, or some rank knows that they
-    /// have `ended`.
+    /// have `ended`. `begin` is called first, unless the launcher ends all processes with the first.
     virtual Survivors survivors(std::chrono::nanoseconds grace,
-                                const std::function<std::vector<int>()>& ended) = 0;
+                                const std::function<std::vector<int>()>& ended,
+                                const std::function<void()>& begin) = 0;
 
     /// The ranks of this rendezvous and ranks that have entered, and a rendezvous of all.
     struct Grown {

@@ -61,7 +61,7 @@ StoreRendezvous::StoreRendezvous(std::shared_ptr<Store> store, std::string scope
       store_(std::move(store)),
       scope_(std::move(scope)),
       timeout_(timeout),
-      failures_(store_, scope_, rank, size),
+      failures_(std::make_shared<FailureBoard>(store_, scope_, rank, size)),
       survivor_agreement_(store_, scope_, rank, size, timeout),
       places_(std::move(places)),
       series_(std::move(series)) {
@@ -157,7 +157,7 @@ std::string StoreRendezvous::step(const std::string& phase, std::string text, co
         wait.names = {down};
         text = wait_in_step(wait).front();
     }
-    failures_.forget_cause();
+    failures_->forget_cause();
     // Every rank has arrived at this step, so nobody reads what was written before the last one. What was
     // written since then may still be read after this one.
     auto read = std::exchange(old_stale_keys_, std::exchange(stale_keys_, {}));
@@ -233,7 +233,7 @@ std::vector<std::pair<int, std::string>> StoreRendezvous::collect(const std::str
     for (;;) {
         auto names = std::vector<std::string>{};
         for (auto each : ranks) names.push_back(full(cat("post.", each, ".", rank(), ".", collected_[each])));
-        names.push_back(failures_.next_key());
+        names.push_back(failures_->next_key());
         auto found =
             served(phase, [&] { return store_->get(names, std::max(until, from_now(request_grace))); });
         auto heard = std::vector<std::pair<int, std::string>>{};
@@ -247,8 +247,8 @@ std::vector<std::pair<int, std::string>> StoreRendezvous::collect(const std::str
         if (!read.empty()) store_->remove(read, from_now(request_grace));
         if (!heard.empty()) return heard;
         // What a rank wrote before it failed is there now, though it was not when it was looked for.
-        if (found.back() && failures_.read()) continue;
-        failures_.throw_if_about(phase, ranks, true);
+        if ((found.back() || failures_->is_of_part()) && failures_->read(true)) continue;
+        failures_->throw_if_about(phase, ranks, true);
         const auto now = std::chrono::steady_clock::now();
         if (now >= until) return {};
         pause_between_polls(begin, store_->longest_pause(), until);
@@ -256,7 +256,7 @@ std::vector<std::pair<int, std::string>> StoreRendezvous::collect(const std::str
 }
 
 void StoreRendezvous::leave(const Failure& why) noexcept {
-    failures_.leave(why);
+    failures_->leave(why);
     try {
         survivor_agreement_.stay_away(from_now(request_grace));
     } catch (const std::exception&) {  // the others wait until their timeout
@@ -266,14 +266,14 @@ void StoreRendezvous::leave(const Failure& why) noexcept {
 void StoreRendezvous::throw_if_failed(const std::string& phase, const std::vector<int>& ranks) {
     if (size() == 1) return;
     try {
-        failures_.read();
+        failures_->read(true);
     } catch (const ServerSilent&) {  // it is asked again
         return;
     } catch (const ServerLost&) {
         if (!contains(ranks, server_)) return;
         served(phase, [] { throw; });
     }
-    failures_.throw_best_about(phase, ranks);
+    failures_->throw_best_about(phase, ranks);
 }
 
 std::unique_ptr<Rendezvous> StoreRendezvous::sub(const std::vector<int>& ranks) {
@@ -284,11 +284,14 @@ std::unique_ptr<Rendezvous> StoreRendezvous::sub(const std::vector<int>& ranks) 
         new StoreRendezvous(store_, full(scope_of_next(ranks)), group_rank, static_cast<int>(ranks.size()),
                             timeout_, series, std::vector<int>{}));
     part->follow(*this, place_in(ranks, server_));
+    part->failures_->be_part_of(failures_, ranks);
     return part;
 }
 
 Rendezvous::Survivors StoreRendezvous::survivors(Duration longest,
-                                                 const std::function<std::vector<int>()>& ended) {
+                                                 const std::function<std::vector<int>()>& ended,
+                                                 const std::function<void()>& begin) {
+    begin();
     auto ranks = survivor_agreement_.survivors(longest, ended);
     const auto group_rank = place_in(ranks, rank());
     const auto scope = full(cat("rest.", survivor_agreement_.rounds(), "."));
@@ -305,7 +308,14 @@ Rendezvous::Survivors StoreRendezvous::survivors(Duration longest,
 }
 
 Rendezvous::Grown StoreRendezvous::grow(const Growth& asked, const std::function<std::vector<int>()>& ended) {
-    auto world = served("grow", [&] { return growing().grow(asked, ended); });
+    const auto renewal = [&, next = Instant{}]() mutable -> const Failure* {
+        const auto now = std::chrono::steady_clock::now();
+        if (now < next) return nullptr;
+        next = now + std::chrono::milliseconds(100);
+        failures_->read(true);
+        return failures_->renewal();
+    };
+    auto world = served("grow", [&] { return growing().grow(asked, ended, renewal); });
     const auto server =
         server_ < 0 ? -1 : place_in(world.places, growing().places()[static_cast<std::size_t>(server_)]);
     auto larger = std::unique_ptr<StoreRendezvous>(new StoreRendezvous(store_, world, server, timeout_));

@@ -45,17 +45,18 @@ public:
                                                      Instant until) override;
     void leave(const Failure& why) noexcept override;
     void fail(const std::string& where, const Failure& failure) noexcept override {
-        failures_.tell(where, failure);
+        failures_->tell(where, failure);
     }
     void give_up(const std::string& where, const Failure& failure) noexcept override {
-        failures_.give_up(where, failure);
+        failures_->give_up(where, failure);
     }
     std::optional<Failure> cause(const std::string& where, const Failure& failure) const noexcept override {
-        return failures_.cause(where, failure);
+        return failures_->cause(where, failure);
     }
     void throw_if_failed(const std::string& phase, const std::vector<int>& ranks) override;
     std::unique_ptr<Rendezvous> sub(const std::vector<int>& ranks) override;
-    Survivors survivors(Duration grace, const std::function<std::vector<int>()>& ended) override;
+    Survivors survivors(Duration grace, const std::function<std::vector<int>()>& ended,
+                        const std::function<void()>& begin) override;
     Grown grow(const Growth& asked, const std::function<std::vector<int>()>& ended) override;
     /// Of a world whose ranks are a part of another's, and whose keys have the prefix `scope`.
     static std::unique_ptr<StoreRendezvous> of_part(std::shared_ptr<Store> store, std::string scope, int rank,
@@ -143,7 +144,7 @@ private:
     std::map<int, int> received_;              // by sender
     std::vector<std::string> stale_keys_;      // own entries since the last step
     std::vector<std::string> old_stale_keys_;  // before it: everybody has read them once all take one more
-    FailureBoard failures_;
+    const std::shared_ptr<FailureBoard> failures_;
     SurvivorAgreement survivor_agreement_;
     const std::optional<std::vector<int>> places_;
     std::optional<GrowAgreement> grow_agreement_;  // made when it is asked for: it lists all ranks

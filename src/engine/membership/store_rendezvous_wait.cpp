@@ -32,7 +32,7 @@ std::vector<std::string> StoreRendezvous::wait_in_step(const Wait& step) {
         return wait(step);
     } catch (const RelayedFailure& relayed) {
         if (!step.ranks.empty()) give_up(step.where, relayed.failure);
-        if (!failures_.has_any()) fail({}, relayed.failure);  // this rank is the first that knows
+        if (!failures_->has_any()) fail({}, relayed.failure);  // this rank is the first that knows
         throw;
     } catch (const Timeout& timeout) {
         const auto failure = Failure::of(timeout);
@@ -51,8 +51,10 @@ std::vector<std::string> StoreRendezvous::wait_in_step(const Wait& step) {
 std::vector<std::string> StoreRendezvous::wait(const Wait& wait) {
     const auto begin = Clock::now();
     // A store that waits by itself is asked anew each time.
-    const auto period = store_->can_wait() ? std::chrono::milliseconds(1000) : std::chrono::milliseconds(100);
-    auto next_look = watches() ? begin + period : Instant::max();
+    const auto period = std::chrono::milliseconds(!store_->can_wait()       ? 100
+                                                  : failures_->is_of_part() ? 500
+                                                                            : 1000);
+    auto next_look = watches() || failures_->is_of_part() ? begin + period : Instant::max();
     auto until = wait.until;
     // Two ranks, because one of them may be missing.
     auto tell_at = rank() < 2 ? begin + silence : Instant::max();
@@ -63,7 +65,7 @@ std::vector<std::string> StoreRendezvous::wait(const Wait& wait) {
     while (!absent.empty()) {
         auto wanted = std::vector<std::string>{};
         for (auto each : absent) wanted.push_back(full(wait.names[each]));
-        wanted.push_back(failures_.next_key());
+        wanted.push_back(failures_->next_key());
         // A request that begins just before the timeout may complete.
         auto found = served(wait.phase, [&] {
             return store_->wait(wanted, std::min({until, next_look, tell_at}),
@@ -79,10 +81,11 @@ std::vector<std::string> StoreRendezvous::wait(const Wait& wait) {
         absent = std::move(still);
         if (absent.empty()) break;
         // What a rank set before it failed exists now, though it did not when it was looked for.
-        if (found.back() && failures_.read()) continue;
-        if (failures_.has_any()) failures_.throw_if_about(wait.phase, ranks_of(wait), true);
+        if (found.back() && failures_->read()) continue;
+        if (failures_->has_any()) failures_->throw_if_about(wait.phase, ranks_of(wait), true);
         const auto now = Clock::now();
         if (now >= next_look) {
+            if (failures_->is_of_part() && failures_->read(true)) continue;
             throw_if_ended(wait);
             next_look = now + period;
         }
@@ -131,10 +134,10 @@ void StoreRendezvous::throw_if_ended(const Wait& wait) {
     std::ranges::sort(lost);
     auto keys = std::vector<std::string>{};
     for (auto each : lost) keys.push_back(full(wait.last(each)));
-    keys.push_back(failures_.next_key());
+    keys.push_back(failures_->next_key());
     const auto found = store_->get(keys, from_now(request_grace));
     // A rank that ends because of another one tells so first.
-    if (found.back() && failures_.read()) return failures_.throw_if_about(wait.phase, ranks, true);
+    if (found.back() && failures_->read()) return failures_->throw_if_about(wait.phase, ranks, true);
     auto next = found.begin();
     std::erase_if(lost, [&](int) { return (next++)->has_value(); });
     if (lost.empty()) return;

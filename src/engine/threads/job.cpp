@@ -8,6 +8,7 @@
 #include <rankmesh/core/text.hpp>
 
 #include "engine/diagnosis/attendance.hpp"
+#include "engine/membership/renewal.hpp"
 #include "engine/timeout.hpp"
 
 namespace rankmesh::detail {
@@ -85,6 +86,7 @@ std::shared_ptr<SharedGroup> Job::group(int rank, const std::string& key, const 
         entry.object = group_of(ranks);
         for (const auto& [gone, why] : failed_)
             if (contains(ranks, gone)) entry.object->fail(why);
+        if (renewed_) entry.object->fail(*renewed_);
         for (auto gone : ended_) entry.object->end(gone, how_ended(gone));
     }
     auto group = entry.object;
@@ -111,6 +113,7 @@ std::shared_ptr<Job> Job::sub(int rank, const std::vector<int>& ranks, int turn)
         std::erase_if(subs_, [](const auto& weak) { return weak.expired(); });
         subs_.push_back(entry.object);
         for (const auto& [gone, why] : failed_) entry.object->fail_by_parent(gone, why);
+        if (renewed_) entry.object->renew(renewal_in_part(*renewed_, ranks));
         for (auto gone : ended_)  // before it made its own
             if (const auto number = entry.object->number_of(gone); number >= 0) entry.object->end(number);
     }
@@ -144,6 +147,29 @@ void Job::fail(int rank, const Failure& why) noexcept {
         if (auto group = weak.lock()) group->fail(why);
     for (auto& weak : subs_)
         if (auto sub = weak.lock()) sub->fail_by_parent(rank, why);
+}
+
+void Job::renew(const Failure& why) noexcept {
+    const auto lock = std::lock_guard(mutex_);
+    for (auto& [weak, ranks] : made_)
+        if (const auto job = weak.lock()) job->renew(renewal_in_part(why, ranks));
+    if (renewed_) return;
+    renewed_ = why;
+    world->fail(why);
+    for (auto& [name, entry] : groups_) entry.object->fail(why);
+    for (int rank = 0; rank < size; ++rank) {
+        depart(rank, why);
+        for (auto& weak : alive_[static_cast<std::size_t>(rank)])
+            if (auto group = weak.lock()) group->fail(why);
+    }
+    for (auto& weak : subs_)
+        if (auto sub = weak.lock()) sub->renew(renewal_in_part(why, sub->members_));
+}
+
+void Job::made(const std::shared_ptr<Job>& job, std::vector<int> ranks) {
+    const auto lock = std::lock_guard(mutex_);
+    std::erase_if(made_, [&](const auto& each) { return each.first.expired() || each.first.lock() == job; });
+    made_.emplace_back(job, std::move(ranks));
 }
 
 void Job::depart(int rank, const Failure& why) {

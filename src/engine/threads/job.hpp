@@ -75,6 +75,12 @@ public:
     /// error.
     void fail(int rank, const Failure& why) noexcept;
 
+    /// Fails the groups of all ranks, and those of the jobs that were made of this one: a rank makes a new
+    /// job of those that are left. A call after another one ends the jobs that were made since.
+    void renew(const Failure& why) noexcept;
+    /// Ranks that were left have made a job of these ranks.
+    void made(const std::shared_ptr<Job>& job, std::vector<int> ranks);
+
     /// Records that the program of a rank has returned, which says how it ends.
     void returned(int rank) noexcept;
     /// Records that nothing is left of a rank's world: every present and later call that needs it throws
@@ -130,7 +136,9 @@ private:
     std::map<std::pair<std::vector<int>, int>, Shared<Job>>
         making_;  // sub-jobs, until every rank has its own
     std::vector<std::weak_ptr<Job>> subs_;
+    std::vector<std::pair<std::weak_ptr<Job>, std::vector<int>>> made_;  // of the ranks that were left
     std::vector<std::pair<int, Failure>> failed_;  // the ranks that left, the first first, and why
+    std::optional<Failure> renewed_;
     std::vector<bool> returned_;                   // by rank: its program
     std::vector<int> ended_;                       // ranks of whose world nothing is left
 };

@@ -80,8 +80,19 @@ std::shared_ptr<ThreadsWorld> ThreadsWorld::over(std::unique_ptr<Rendezvous> ren
 }
 
 std::shared_ptr<WorldState> ThreadsWorld::survivors(Duration grace) {
-    auto rest = rendezvous().survivors(grace, [this] { return job_->ended(); });
+    auto& own = rendezvous();
+    auto rest = own.survivors(
+        grace, [this] { return job_->ended(); },
+        [&] {
+            auto lost = job_->ended();
+            std::ranges::sort(lost);
+            lost.erase(std::unique(lost.begin(), lost.end()), lost.end());
+            const auto why = cause->of_survivors(rank_, std::move(lost));
+            job_->renew(why);
+            own.fail({}, why);  // to those that wait in grow
+        });
     auto world = over(std::move(rest.rendezvous), store_, options, pending_);
+    job_->made(world->job_, rest.ranks);
     world->record_in(recorder(), roots_of(rest.ranks));
     return world;
 }

@@ -48,9 +48,11 @@ PeerMonitor::PeerMonitor(std::shared_ptr<Connections> connections, std::vector<i
     connections_->on_error([this](const std::string& text) { explain(text); });
     thread_ = std::thread([this] { listen(); });
     add_to_terminate_report(*this);
+    ended_->renewal.add(*this);
 }
 
 PeerMonitor::~PeerMonitor() {
+    ended_->renewal.remove(*this);
     remove_from_terminate_report(*this);
     leaving_ = true;
     if (!is_broken()) send_goodbye();
@@ -247,7 +249,10 @@ void PeerMonitor::receive_message(int from, const Message& message) {
         case MessageKind::failure:
             failed_[f] = true;
             try {
-                fail(failure_from(message.value, {message.text, sizeof message.text}, max_parsed_ranks));
+                const auto told =
+                    failure_from(message.value, {message.text, sizeof message.text}, max_parsed_ranks);
+                fail(told);
+                if (told.kind == Failure::Kind::renewed) ended_->renewal.hear(told);
             } catch (const EngineFailure& error) {
                 fail({.why = error.what()});
             }

@@ -18,12 +18,13 @@
 #include "engine/gloo/monitor/call_history.hpp"
 #include "engine/gloo/transport/connections.hpp"
 #include "engine/hosts/local_processes.hpp"
+#include "engine/membership/renewal.hpp"
 #include "engine/record/recorder.hpp"
 
 namespace rankmesh::detail {
 
-/// The ranks of a world whose connections to this process broke without a goodbye. This process assumes that
-/// their processes have ended.
+/// The ranks of a world whose connections to this process broke without a goodbye: it assumes that their
+/// processes have ended. And the renewal of the world.
 class Ended {
 public:
     explicit Ended(std::shared_ptr<const LocalProcesses> processes) : processes_(std::move(processes)) {}
@@ -37,6 +38,7 @@ public:
     }
 
     const LocalProcesses& processes() const { return *processes_; }
+    Renewal renewal;
 
 private:
     const std::shared_ptr<const LocalProcesses> processes_;
@@ -52,7 +54,7 @@ private:
 ///
 /// A peer whose connection breaks without a goodbye is gone. The first failure stands. It is sent to all
 /// other ranks before their connections are cut, so every rank gives the same reason.
-class PeerMonitor {
+class PeerMonitor final : private Renewal::Part {
 public:
     /// Adds ranks that are gone to `ended`. Peers that wait for this rank get what `recorder` has recorded.
     /// Throws Connections::Unreachable for a peer that is gone already.
@@ -141,6 +143,7 @@ private:
         device_reply
     };
 
+    void renew(const Failure& why) noexcept override { fail(why); }
     void listen();
     void await_goodbyes();
     void mark_gone(int from);
