@@ -55,6 +55,7 @@ if TYPE_CHECKING:
         wait_all,
         wait_any,
     )
+    from rankmesh._explain import Explanation, explain
     from rankmesh._plan import Axes, Declaration, Pick
 
 # These names need the engines, which load MPI if it is built in; therefore they load on first use.
@@ -76,6 +77,7 @@ _LATER = {
         "rankmesh._engine",
     ),
     **dict.fromkeys(("Conversion", "Loss", "convert", "frameworks", "plan"), "rankmesh._dialects"),
+    **dict.fromkeys(("Explanation", "explain"), "rankmesh._explain"),
     **dict.fromkeys(("Axes", "Declaration", "Pick"), "rankmesh._plan"),
 }
 
@@ -106,6 +108,7 @@ __all__ = [
     "Disagreement",
     "EngineFailure",
     "Error",
+    "Explanation",
     "Group",
     "Loss",
     "Member",
@@ -135,6 +138,7 @@ __all__ = [
     "diff",
     "draw",
     "engines",
+    "explain",
     "frameworks",
     "from_mpi4py",
     "place",

@@ -86,6 +86,13 @@ TEST(ExplainSubcommand, EndsWith3WhereRecordsDoNotTell) {
     EXPECT_EQ(json["doubts"], nlohmann::json::parse(R"(["no record of rank 1"])"));
 }
 
+TEST(ExplainSubcommand, TakesFilesAndSeveralFolders) {
+    auto files = std::string{};
+    for (const auto* rank : {"0", "1", "2", "3"}) files += " " + records + "crossed/rank-" + rank + ".json";
+    EXPECT_EQ(rankmesh("explain" + files).output, rankmesh("explain " + records + "crossed").output);
+    EXPECT_EQ(json_of("explain --json " + records + "lost " + records + "crossed")["records"], 11);
+}
+
 TEST(ExplainSubcommand, EndsWith2WhereThereAreNoRecords) {
     const auto none = rankmesh("explain /nowhere");
     EXPECT_EQ(none.exit_code, 2);
@@ -94,8 +101,10 @@ TEST(ExplainSubcommand, EndsWith2WhereThereAreNoRecords) {
         "rankmesh: the folder '/nowhere' cannot be read: No such file or directory; ranks write records to "
         "RANKMESH_RECORD only when a call fails, and those of PyTorch's groups only with the backend "
         "cpu:rankmesh\n");
-    const auto file = rankmesh("explain " + records + "crossed/rank-0.json");
-    EXPECT_TRUE(file.output.ends_with("cannot be read: Not a directory\n")) << file.output;
+    const auto file = rankmesh("explain " RANKMESH_SOURCE "/README.md");
+    EXPECT_EQ(file.exit_code, 2);
+    EXPECT_NE(file.output.find("README.md' is no flight record: README.md is no JSON"), std::string::npos)
+        << file.output;
     const auto foreign = rankmesh("explain " + records);
     EXPECT_EQ(foreign.exit_code, 2) << foreign.output;
     EXPECT_EQ(rankmesh("explain").exit_code, 2);

@@ -70,7 +70,7 @@ TEST(DocumentedRecords, AreThoseOfThesePrograms) {
 
 TEST(DocumentedRecords, OfPyTorchsGlooAreReadAndExplained) {
     // Written by PyTorch 2.13 itself: rank 1 did not call all_reduce along tp a third time.
-    const auto found = read_records((records / "torch").string());
+    const auto found = read_records({(records / "torch").string()});
     ASSERT_EQ(found.records.size(), 4U);
     const auto said = explain(found.records, found.unread, Mesh{{"dp", 2}, {"tp", 2}});
     ASSERT_EQ(said.findings.size(), 1U);

@@ -180,7 +180,7 @@ TEST_F(Folder, ToleratesTornMissingAndForeignFilesAndSaysWhich) {
     std::ofstream(folder_ / "rank-2.json.17.tmp") << "{";
     fs::create_directory(folder_ / "more");
     ASSERT_EQ(::mkfifo((folder_ / "pipe").c_str(), 0600), 0);
-    const auto found = read_records(folder_.string());
+    const auto found = read_records({folder_.string()});
     ASSERT_EQ(found.records.size(), 2U);
     EXPECT_EQ(found.records[1].rank, 3);
     auto why = std::vector<std::string>{};
@@ -209,25 +209,64 @@ TEST_F(Folder, LeavesOutRecordsThatAreOlderThanAnotherRanksWorld) {
     write(1, 102, 101);  // the clocks of two hosts, and a world that all ranks begin at about the same time
     write(2, 10, 40);
     write(3, 101, 130);
-    const auto found = read_records(folder_.string());
+    const auto found = read_records({folder_.string()});
     ASSERT_EQ(found.records.size(), 3U);
     ASSERT_EQ(found.unread.size(), 1U);
     EXPECT_EQ(found.unread[0].rank, 2);
     EXPECT_EQ(found.unread[0].why,
               "rank-2.json is of an earlier run: it was written 62 s before the world of rank-1.json began");
     write(2, 100, 130);
-    EXPECT_EQ(read_records(folder_.string()).records.size(), 4U);
+    EXPECT_EQ(read_records({folder_.string()}).records.size(), 4U);
 }
 
 TEST_F(Folder, RefusesAFolderThatIsNotThereOrEmpty) {
-    EXPECT_THROW(read_records(folder_.string()), UsageError);
-    EXPECT_THROW(read_records((folder_ / "none").string()), UsageError);
+    EXPECT_THROW(read_records({folder_.string()}), UsageError);
+    EXPECT_THROW(read_records({(folder_ / "none").string()}), UsageError);
+}
+
+TEST_F(Folder, SeveralFoldersAndFiles_AreOneJob) {
+    const auto all = job();
+    all.write(folder_ / "host0", {2, 3});
+    all.write(folder_ / "host1", {0, 1, 3});
+    std::ofstream(folder_ / "last-3") << all.record(3);
+    fs::create_directory(folder_ / "host2");
+    const auto host = [&](const char* name) { return (folder_ / name).string(); };
+    const auto found = read_records({host("host1"), host("last-3"), host("host0"), host("host2")});
+    ASSERT_EQ(found.records.size(), 4U);
+    for (int rank = 0; rank < 4; ++rank) EXPECT_EQ(found.records[static_cast<std::size_t>(rank)].rank, rank);
+    EXPECT_EQ(found.records[2].file, host("host1") + "/rank-2.json");
+    EXPECT_TRUE(found.unread.empty());
+    // Two records of a rank are named by their paths.
+    const auto twice = read_records({host("host0"), host("host0")});
+    EXPECT_EQ(explain(twice.records).doubts.at(1).find(host("host0") + "/rank-0.json is of rank 0 as "), 0U);
+    EXPECT_THROW(read_records({host("host0"), host("none")}), UsageError);
+    EXPECT_THROW(read_records({host("host2")}), UsageError);
+    EXPECT_THROW(read_records({}), UsageError);
+}
+
+TEST(Answer, ControlCharactersOfARecord_DoNotReachTheTerminal) {
+    const auto record = RecordReader().read(
+        R"({"version": "2.10", "rankmesh": 1, "rank": 0, "engine": "\u001b[2Jgloo\n1. rank 7", "host": "\u0007", "reason":)"
+        R"( "\u001b", "error": "\u001b\n", "entries": []})",
+        "rank-\x1b.json");
+    for (const auto& line : lines_of({record}, explain(std::vector{record})))
+        for (const auto c : line.text) EXPECT_GE(static_cast<unsigned char>(c), ' ') << line.text;
+}
+
+TEST_F(Folder, ALinkThatLeadsNowhereOrToItself_IsAFileThatCannotBeRead) {
+    job().write(folder_);
+    fs::create_symlink("rank-7.json", folder_ / "rank-7.json");
+    fs::create_symlink("none", folder_ / "rank-8.json");
+    const auto found = read_records({folder_.string()});
+    EXPECT_EQ(found.records.size(), 4U);
+    ASSERT_EQ(found.unread.size(), 2U);
+    EXPECT_EQ(found.unread[0].why, "rank-7.json is no regular file");
 }
 
 TEST_F(Folder, TellsHowManyFilesAreRead) {
     job().write(folder_);
     auto told = std::vector<std::size_t>{};
-    read_records(folder_.string(), [&](std::size_t done, std::size_t all) {
+    read_records({folder_.string()}, [&](std::size_t done, std::size_t all) {
         EXPECT_EQ(all, 4U);
         told.push_back(done);
     });

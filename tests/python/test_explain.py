@@ -393,6 +393,35 @@ def test_records_of_torch_groups_have_the_declared_mesh(
     assert "world=" not in first["text"], said
 
 
+def test_in_python_the_answer_is_that_of_the_command(tmp_path: Path) -> None:
+    made = job(1, "stop")
+    write(made, tmp_path / "all")
+    hosts = [tmp_path / "host0", tmp_path / "host1"]
+    for folder in hosts:
+        folder.mkdir()
+    for number, file in enumerate(sorted((tmp_path / "all").iterdir())):
+        (hosts[number % 2] / file.name).write_bytes(file.read_bytes())
+    for records in (tmp_path / "all", str(tmp_path / "all"), hosts, sorted((tmp_path / "all").iterdir())):
+        words = [str(each) for each in (records if isinstance(records, list) else [records])]
+        run = subprocess.run([COMMAND, "explain", *words], capture_output=True, text=True, timeout=60, check=False)
+        answer = rankmesh.explain(records)
+        assert answer == explain(Path(words[0]), *words[1:])[1]
+        assert str(answer).split() == run.stdout.split()
+        assert answer["findings"][0]["ranks"] == [made.culprit]
+    for mesh in (str(made.mesh), made.mesh, rankmesh.Placement(made.mesh, list(range(made.mesh.size))[::-1])):
+        coordinate = rankmesh.explain(hosts, mesh=mesh)["findings"][0]["coordinates"]
+        place = made.mesh.size - 1 - made.culprit if isinstance(mesh, rankmesh.Placement) else made.culprit
+        assert coordinate == [str(made.mesh.coord(place))]
+    assert pickle.loads(pickle.dumps(answer)) == answer
+    assert str(pickle.loads(pickle.dumps(answer))) == str(answer)
+    (tmp_path / "empty").mkdir()
+    for wrong in (tmp_path / "empty", tmp_path / "none", []):
+        with pytest.raises(rankmesh.UsageError):
+            rankmesh.explain(wrong)
+    with pytest.raises(rankmesh.UsageError, match="reaches rank"):
+        rankmesh.explain(hosts, mesh=f"dp={2 * made.mesh.size}")
+
+
 def torch_says(folder: Path) -> set[int]:
     """The ranks that PyTorch's analyser names at the first collective that does not match."""
     from torch.distributed.flight_recorder.components.builder import build_db

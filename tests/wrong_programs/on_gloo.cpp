@@ -24,7 +24,7 @@ TEST(WrongProgramsOnGloo, AreNamedByExplain) {
             support::start_ranks({WRONG_PROGRAM, name}, program.mesh.size(), folder.path() + "/store", name,
                                  {{"RANKMESH_RECORD", records}, {"RANKMESH_CHECK", "0"}});
         for (const auto rank : ranks) support::end_of(rank);
-        const auto found = rankmesh::read_records(records);
+        const auto found = rankmesh::read_records({records});
         const auto said = said_by(rankmesh::explain(found.records, found.unread));
         auto text = std::string{};
         for (const auto& one : said) text += to_string(one);

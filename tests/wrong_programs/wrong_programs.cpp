@@ -44,7 +44,7 @@ std::vector<Report> errors_of(const Program& program, bool checked, const std::s
 /// What the records of a folder say; nothing where there are none.
 std::vector<Report> findings_of(const std::string& folder) {
     if (std::filesystem::is_empty(folder)) return {};
-    const auto found = rankmesh::read_records(folder);
+    const auto found = rankmesh::read_records({folder});
     return said_by(rankmesh::explain(found.records, found.unread));
 }
 

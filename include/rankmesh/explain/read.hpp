@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include <rankmesh/explain/explain.hpp>
 #include <rankmesh/explain/record.hpp>
 
 namespace rankmesh {
@@ -34,17 +35,29 @@ private:
     std::unique_ptr<Known> known_;
 };
 
-/// The records of a folder.
+/// The records of folders and files.
 struct RecordFolder {
     std::vector<FlightRecord> records;  ///< sorted by rank
     std::vector<UnreadFile> unread;     ///< sorted by name
 };
 
-/// Reads all files of a folder, but not of its subfolders. Calls `progress` with the number of files read and
-/// of all files.
+/// Reads files, and all files of folders, but not of their subfolders. Calls `progress` with the number of
+/// files read and of all files. Files of several paths are named by their path.
 ///
-/// Throws UsageError if the folder cannot be read or holds no file.
-RecordFolder read_records(const std::string& folder,
+/// Throws UsageError if a path cannot be read, or if no folder holds a file.
+RecordFolder read_records(const std::vector<std::string>& paths,
                           const std::function<void(std::size_t, std::size_t)>& progress = {});
+
+/// A line of an answer in words; what does not fit in a line is indented.
+struct AnswerLine {
+    std::size_t indent = 0;
+    std::string text;
+};
+
+/// Returns what `rankmesh explain` prints, with at most `most` findings.
+std::vector<AnswerLine> lines_of(const std::vector<FlightRecord>& records, const Explanation& explanation,
+                                 std::size_t most = 5);
+/// Returns the JSON of `rankmesh explain --json`.
+std::string json_of(const std::vector<FlightRecord>& records, const Explanation& explanation);
 
 }  // namespace rankmesh

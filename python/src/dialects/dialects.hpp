@@ -21,6 +21,7 @@ void bind_areal(nb::module_& m);
 void bind_convert(nb::module_& m);
 void bind_deepspeed(nb::module_& m);
 void bind_device_mesh(nb::module_& m);
+void bind_explain(nb::module_& m);
 void bind_megatron(nb::module_& m);
 void bind_olmo(nb::module_& m);
 void bind_plan(nb::module_& m);

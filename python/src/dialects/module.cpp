@@ -31,6 +31,7 @@ NB_MODULE(_dialects, m) {
     register_dialect_errors();
     bind_convert(m);
     bind_plan(m);
+    bind_explain(m);
     bind_device_mesh(m);
     bind_topology(m);
     bind_deepspeed(m);

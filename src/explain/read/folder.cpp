@@ -51,16 +51,34 @@ constexpr std::string_view when_written =
     "backend cpu:rankmesh";
 constexpr auto most_bytes = std::uintmax_t{1} << 28;
 
-std::string content_of(const std::filesystem::path& path) {
+/// Returns what a folder holds but folders, sorted by name. A link that leads nowhere, or to itself, is a
+/// file.
+std::vector<std::filesystem::path> files_of(const std::filesystem::path& folder) {
+    auto files = std::vector<std::filesystem::path>{};
+    try {
+        for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+            auto error = std::error_code{};
+            if (!entry.is_directory(error)) files.push_back(entry.path());
+        }
+    } catch (const std::filesystem::filesystem_error& error) {
+        throw UsageError(detail::cat(
+            "the folder ", detail::in_quotes(folder.string()), " cannot be read: ", error.code().message(),
+            error.code() == std::errc::no_such_file_or_directory ? when_written : ""));
+    }
+    std::ranges::sort(files);
+    return files;
+}
+
+std::string content_of(const std::filesystem::path& path, const std::string& shown) {
     const auto refuse = [&](const std::string& why) {
-        throw UsageError(detail::cat(detail::excerpt(path.filename().string()), " ", why));
+        throw UsageError(detail::cat(detail::excerpt(shown), " ", why));
     };
     auto error = std::error_code{};
     if (!std::filesystem::is_regular_file(path, error)) refuse("is no regular file");
     const auto size = std::filesystem::file_size(path, error);
     if (!error && size > most_bytes)
         refuse(detail::cat("has ", size, " bytes; at most ", most_bytes, " are read"));
-    return formats::content_of(path, detail::excerpt(path.filename().string()), error ? most_bytes : size);
+    return formats::content_of(path, detail::excerpt(shown), error ? most_bytes : size);
 }
 
 /// Moves the records that were written before the world of another record began to the files that are not
@@ -85,35 +103,36 @@ void leave_out_earlier(RecordFolder& folder) {
 
 }  // namespace of_folder
 
-RecordFolder read_records(const std::string& folder,
+RecordFolder read_records(const std::vector<std::string>& paths,
                           const std::function<void(std::size_t, std::size_t)>& progress) {
-    auto names = std::vector<std::string>{};
-    try {
-        for (const auto& entry : std::filesystem::directory_iterator(folder))
-            if (!entry.is_directory()) names.push_back(entry.path().filename().string());
-    } catch (const std::filesystem::filesystem_error& error) {
-        throw UsageError(
-            detail::cat("the folder ", detail::in_quotes(folder), " cannot be read: ", error.code().message(),
-                        error.code() == std::errc::no_such_file_or_directory ? of_folder::when_written : ""));
+    auto files = std::vector<std::filesystem::path>{};
+    for (const auto& path : paths) {
+        auto error = std::error_code{};
+        if (std::filesystem::is_regular_file(path, error)) {
+            files.emplace_back(path);
+            continue;
+        }
+        const auto found = of_folder::files_of(path);
+        files.insert(files.end(), found.begin(), found.end());
     }
-    if (names.empty())
-        throw UsageError(detail::cat("the folder ", detail::in_quotes(folder), " holds no files",
+    if (files.empty())
+        throw UsageError(detail::cat(paths.size() == 1 ? "the folder " : "the first folder ",
+                                     detail::in_quotes(paths.empty() ? "" : paths.front()), " holds no files",
                                      of_folder::when_written));
-    std::ranges::sort(names);
     auto reader = RecordReader();
     auto result = RecordFolder{};
-    for (std::size_t i = 0; i < names.size(); ++i) {
-        const auto& name = names[i];
+    for (std::size_t i = 0; i < files.size(); ++i) {
+        const auto name = files[i].filename().string();
+        const auto shown = paths.size() == 1 ? name : files[i].string();
         try {
             if (name.ends_with(".tmp"))
-                throw UsageError(detail::cat(detail::excerpt(name),
+                throw UsageError(detail::cat(detail::excerpt(shown),
                                              " was not written to its end: its process ended meanwhile"));
-            result.records.push_back(
-                reader.read(of_folder::content_of(std::filesystem::path(folder) / name), name));
+            result.records.push_back(reader.read(of_folder::content_of(files[i], shown), shown));
         } catch (const UsageError& error) {
-            result.unread.push_back({name, error.what(), detail::explaining::rank_in_name(name)});
+            result.unread.push_back({shown, error.what(), detail::explaining::rank_in_name(name)});
         }
-        if (progress) progress(i + 1, names.size());
+        if (progress) progress(i + 1, files.size());
     }
     of_folder::leave_out_earlier(result);
     std::ranges::stable_sort(result.records, {}, &FlightRecord::rank);

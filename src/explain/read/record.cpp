@@ -169,7 +169,8 @@ void RecordReader::Reading::read_head() {
     using namespace of_record;
     if (const auto rank = find_whole(json_, "rank"))
         record_.rank = rank_of(*rank, "rank");
-    else if (const auto named = detail::explaining::rank_in_name(record_.file))
+    else if (const auto named =
+                 detail::explaining::rank_in_name(record_.file.substr(record_.file.rfind('/') + 1)))
         record_.rank = *named;
     else
         throw UsageError("says no rank, and its name has no number; dumps are named as in nccl_trace_rank_3");

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+
+#include <rankmesh/explain/read.hpp>
+
+#include "convert/words.hpp"
+#include "dialects/dialects.hpp"
+
+namespace rankmesh::python {
+namespace {
+
+using detail::cat;
+
+/// Reads a mesh or a placement of the job whose records these are.
+std::optional<std::variant<Mesh, Placement>> mesh_of_job(nb::handle mesh,
+                                                         const std::vector<FlightRecord>& records) {
+    if (mesh.is_none()) return std::nullopt;
+    const auto text = text_of(nb::str(mesh), "the mesh");
+    auto world = std::optional<int>{};
+    for (const auto& record : records) world = std::max(world, record.world_size);
+    auto where = std::optional<std::variant<Mesh, Placement>>{};
+    if (text.find('@') != std::string::npos)
+        where = Placement::parse(text);
+    else if (world && text.find('*') != std::string::npos)
+        where = Mesh::parse(text, *world);
+    else
+        where = Mesh::parse(text);
+    const auto last = std::visit([](const auto& each) { return detail::last_rank(each); }, *where);
+    if (world)
+        conversion::check_within(text, last, *world, "mesh= must be the mesh of the job, whose records say");
+    return where;
+}
+
+nb::tuple explained(nb::handle paths, nb::handle mesh) {
+    auto names = std::vector<std::string>{};
+    for (const auto path : nb::borrow(paths)) names.push_back(path_of(path, "a folder of records"));
+    const auto folder = read_records(names);
+    if (folder.records.empty())
+        throw UsageError(cat("there is no flight record: ", detail::excerpt(folder.unread.front().why, 300)));
+    const auto said = explain(folder.records, folder.unread, mesh_of_job(mesh, folder.records));
+    auto text = std::string{};
+    for (const auto& [indent, line] : lines_of(folder.records, said)) text += line + '\n';
+    return nb::make_tuple(nb::module_::import_("json").attr("loads")(json_of(folder.records, said)), text);
+}
+
+}  // namespace
+
+void bind_explain(nb::module_& m) {
+    m.def("_explain", &explained, nb::arg("paths"), nb::arg("mesh").none(),
+          nb::sig("def _explain(paths: collections.abc.Iterable[str | os.PathLike[str]], mesh: object) -> "
+                  "tuple[dict[str, typing.Any], str]"),
+          "Returns the JSON of `rankmesh explain --json`, and the text.");
+}
+
+}  // namespace rankmesh::python
