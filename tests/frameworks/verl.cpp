@@ -61,7 +61,7 @@ TEST(Verl, TheRolloutHasTheGroupsOfItsEngineOrNone) {
                         EXPECT_EQ(laws::text_of<dialect::Error>([&] { verl.of(kind, 0); }),
                                   "verl's infer_tp and infer_pp have other ranks than the rollout's "
                                   "tensor-parallel groups and pipelines for these sizes; ask for the groups of "
-                                  "its engine, such as vllm");
+                                  "its engine");
                     }
                 }
             }

@@ -98,7 +98,7 @@ Framework verl() {
     using enum Quantity;
     constexpr auto of_engine =
         "verl's infer_tp and infer_pp have other ranks than the rollout's tensor-parallel groups and pipelines "
-        "for these sizes; ask for the groups of its engine, such as vllm";
+        "for these sizes; ask for the groups of its engine";
     const auto rollout = [](const char* name) {
         return Setting{.name = name, .otherwise = {}, .type = Type::maybe_number};
     };
