@@ -19,8 +19,8 @@
 #include <rankmesh/dialect/deepspeed/pipeline_parallel_grid.hpp>
 #include <rankmesh/dialect/llamafactory/interface.hpp>
 #include <rankmesh/dialect/megatron/hyper_comm_grid.hpp>
-#include <rankmesh/dialect/megatron2022/parallel_state.hpp>
-#include <rankmesh/dialect/picotron/process_group_manager.hpp>
+#include <rankmesh/frameworks/megatron2022.hpp>
+#include <rankmesh/frameworks/picotron.hpp>
 
 #include "../measure.hpp"
 #include "sizes.hpp"
@@ -53,7 +53,7 @@ void add_axes(const std::string& dialect, const std::string& name, const rankmes
 
 void add_small_dialects() {
     const auto& s = large;
-    const auto picotron = rankmesh::picotron::mesh({.tp = s.tp, .cp = s.cp, .pp = s.pp, .dp = s.dp}, s.world);
+    const auto picotron = rankmesh::picotron::groups({s.tp, s.cp, s.pp, s.dp}, s.world).mesh();
     add_axes("picotron", "", picotron);
     add("picotron", "cp_dp", [=] { return picotron.partition("cp", "dp"); });
     add("picotron", "pp_dp", [=] { return picotron.partition("pp", "dp"); });
@@ -70,11 +70,9 @@ void add_small_dialects() {
     for (const auto& made : new_groups(mesh))
         add("olmo", made.group_desc, [groups = made.groups] { return groups; });
 
-    const auto megatron2022 = rankmesh::megatron2022::Groups({s.tp, s.pp}, s.world);
-    add("megatron2022", "data", [=] { return megatron2022.data(); });
-    add("megatron2022", "model", [=] { return megatron2022.model(); });
-    add("megatron2022", "tensor", [=] { return megatron2022.tensor(); });
-    add("megatron2022", "pipeline", [=] { return megatron2022.pipeline(); });
+    const auto megatron2022 = rankmesh::megatron2022::groups({s.tp, s.pp}, s.world).mesh();
+    add_axes("megatron2022", "", megatron2022);
+    add("megatron2022", "model", [=] { return megatron2022.partition("pp", "tp"); });
 }
 
 void add_megatron() {

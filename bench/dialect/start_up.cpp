@@ -14,9 +14,9 @@
 #include <rankmesh/dialect/deepspeed/pipeline_parallel_grid.hpp>
 #include <rankmesh/dialect/llamafactory/interface.hpp>
 #include <rankmesh/dialect/megatron/parallel_state.hpp>
-#include <rankmesh/dialect/megatron2022/parallel_state.hpp>
 #include <rankmesh/dialect/olmo/world_mesh.hpp>
-#include <rankmesh/dialect/picotron/process_group_manager.hpp>
+#include <rankmesh/frameworks/megatron2022.hpp>
+#include <rankmesh/frameworks/picotron.hpp>
 
 #include "../measure.hpp"
 #include "allocated.hpp"
@@ -42,12 +42,11 @@ void keep_group(const auto& group) {
 }
 
 void picotron(const Sizes& s) {
-    const auto info =
-        rankmesh::picotron::RankInfo({.tp = s.tp, .cp = s.cp, .pp = s.pp, .dp = s.dp}, rank, s.world);
-    for (const auto* group : {&info.tp_group_ids, &info.cp_group_ids, &info.pp_group_ids, &info.dp_group_ids,
-                              &info.cp_dp_group_ids, &info.pp_dp_group_ids})
-        keep_group(*group);
-    keep(info, info.str());
+    const auto state = rankmesh::picotron::State({s.tp, s.cp, s.pp, s.dp}, rank, s.world);
+    for (const auto& group : {state.tp_group(), state.cp_group(), state.pp_group(), state.dp_group(),
+                              state.cp_dp_group(), state.pp_dp_group()})
+        keep_group(group);
+    keep(state, state.str());
 }
 
 void llamafactory(const Sizes& s) {

@@ -155,10 +155,9 @@ class Current(InWorld):
         self._rows = _rows_of(framework)
         self.accessors = {each["name"]: each for each in self._rows["accessors"]}
         self._missing = {kind: missing for kind, _, missing, _ in self._rows["kinds"]}
-        self._state: _native.State | None = None
+        self._state = _native.State(framework)
         self._live: NamedGroups | None = None
         self._handles: dict[str, Any] = {}
-        self._object = _native.Object(framework) if self._rows["own_class"] else None
         self._begin(rank, world_size)
 
     def _raising(self, function: Callable[[], T], kind: str = "") -> T:
@@ -173,25 +172,20 @@ class Current(InWorld):
         name = kind or (rule and raises.get(rule)) or raises.get(fault) or raises.get("", "ValueError")
         return original(getattr(builtins, name), text, fault, rule)
 
-    def _not_initialized(self, kind: str) -> DialectError:
-        return self._error(self._missing.get(kind) or "the groups are not initialized", "not initialised")
-
     def __repr__(self) -> str:
         state = self._state
-        said = "no groups yet" if state is None else f"rank {state.rank} of {state.groups.mesh}"
+        said = f"rank {state.rank} of {state.groups.mesh}" if state.is_initialized() else "no groups yet"
         return f"<{self._rows['name']} {type(self).__name__}: {said}>"
 
     @property
     def groups(self) -> _native.Groups:
         """All groups of the world by kind, in the order in which the original creates them."""
-        if self._state is None:
-            raise self._not_initialized(self._rows["kinds"][0][0])
-        return self._state.groups
+        return self._raising(lambda: self._state.groups)
 
     def _enter(self, rank: int, world_size: int) -> tuple[int, int]:
-        if (native := self._object) is not None and self._world != (rank, world_size):
+        if self._world != (rank, world_size):
             try:
-                native.enter(rank, world_size)
+                self._state.enter(rank, world_size)
             except DialectError as error:
                 name = self._rows["raises"].get("no such rank") if error.fault == "out of range" else ""
                 raise self._error(str(error), error.fault, error.rule, name or "") from None
@@ -199,8 +193,6 @@ class Current(InWorld):
 
     def initialize(self, settings: dict[str, Any], rank: int | None, world_size: int | None) -> None:
         """Creates the groups of these settings: torch's if torch.distributed is initialised and no rank is given."""
-        if self._object is None and self._state is not None:
-            raise self._error(f"the groups of {self._rows['name']} are already initialized", "exists")
         is_given = self._is_given(rank, world_size)
         live = not is_given and of_torch() is not None
         if self._rows["is_class"] and "no world" not in self._rows["raises"] and not is_given and not live:
@@ -209,21 +201,19 @@ class Current(InWorld):
             sizes = [settings.get(name) for name, axis in axes.items() if axis not in products]
             rank, world_size = 0, prod(max(size or 1, 1) for size in sizes)
 
-        def made() -> _native.State:
+        def make() -> None:
             missing = self._rows["raises"].get("no world")
             kind_of = missing and getattr(builtins, missing)
-            rank_of, world = self._known_world(self._rows["initialize"], kind_of, rank, world_size)
+            self._known_world(self._rows["initialize"], kind_of, rank, world_size)
             try:
-                if self._object is not None:
-                    self._object.initialize(settings, world)
-                return _native.State(_native.Groups(self._rows["name"], settings, world), rank_of)
+                self._state.initialize(settings)
             except DialectError as error:
                 sizes = [settings.get(each["name"]) for each in self._rows["settings"] if each["axis"]]
                 kind = self._rows["raises"].get("a size of 0", "") if 0 in sizes and error.fault == "sizes" else ""
                 raise self._error(str(error), error.fault, error.rule, kind) from None
 
-        if not live:
-            self._state = made()
+        if not live or self.is_initialized():  # which raises
+            make()
             return
         from rankmesh.torch._named import Named, NamedGroups, errors_reach_peers
 
@@ -232,10 +222,10 @@ class Current(InWorld):
         changed = [f"{name}={it}" for name, it in settings.items() if name in needed or it != defaults.get(name)]
         said = f"{self._rows['name']}: " + (", ".join(changed) or "no parallelism")
         with errors_reach_peers(said):
-            state = made()
-        groups, wanted = state.groups, []
+            make()
+        groups, wanted = self._state.groups, []
         for kind in groups.kinds():
-            own = groups.of(kind, state.rank)
+            own = groups.of(kind, self._state.rank)
             if own is None:
                 continue
             apart = groups.is_apart(kind)
@@ -247,38 +237,32 @@ class Current(InWorld):
         except BaseException:
             self.destroy()
             raise
-        self._state = state
 
     def is_initialized(self) -> bool:
         """Returns True if the groups exist."""
-        return self._state is not None
+        return self._state.is_initialized()
 
     def destroy(self) -> None:
         """Forgets the groups and destroys torch's groups."""
         if self._live is not None:
             self._live.destroy()
-        self._live, self._state = None, None
+        self._live = None
         self._handles.clear()
-        if self._object is not None:
-            self._object.destroy()
+        self._state.destroy()
 
     def ask(self, accessor: str, **options: Any) -> Any:
         """Returns the answer of an accessor: a number, or a group in the framework's type."""
         if accessor not in self.accessors:
             _native.require(self._rows["name"], accessor)
-        row = self.accessors[accessor]
-        if (native := self._object) is not None and row["is_member"]:
-            return self._raising(lambda: native.ask(accessor, options), row["raises"])
-        if (state := self._state) is None:
-            if row["without"] is not None:
-                return _shaped(row, row["without"][0])
-            raise self._not_initialized(row["kind"])
+        row, state = self.accessors[accessor], self._state
+        if row["quantity"] == "action":
+            return self._raising(lambda: state.set(accessor, options), row["raises"])
         if row["quantity"] == "matrix":
-            return state.groups.mesh.numpy()
+            return self.groups.mesh.numpy()
         if row["quantity"] == "mesh":
-            return state.groups.mesh
+            return self.groups.mesh
         if row["quantity"] != "group":
-            return _shaped(row, self._raising(lambda: state.ask(accessor, options)))
+            return _shaped(row, self._raising(lambda: state.ask(accessor, options), row["raises"]))
         ranks = self._raising(lambda: state.group(accessor, options))
         return None if ranks is None else self._handle(state.kind(accessor, options), ranks, state.rank)
 
@@ -305,8 +289,8 @@ class Current(InWorld):
     def group(self, kind: str) -> Any:
         """Returns this rank's group of a kind: torch's group if there is a process, else its ranks."""
         state = self._state
-        if state is None:
-            raise self._not_initialized(kind)
+        if not state.is_initialized():
+            raise self._error(self._missing.get(kind) or "the groups are not initialized", "not initialised")
         ranks = self._raising(lambda: state.groups.of(kind, state.rank))
         return None if ranks is None else self._handle(kind, ranks, state.rank)
 

@@ -73,7 +73,7 @@ def for_rank(rank: int, world_size: int, **settings: Any) -> Current:
 
 OWN_CLASS = '''
 
-class {own_class}(Current):
+class {state_class}(Current):
     """The state of the module for one rank. Every function of the module is a method."""
 
     def __init__(self, rank: int | None = None, world_size: int | None = None) -> None:
@@ -102,9 +102,9 @@ class {own_class}(Current):
 
 OWN_FUNCTIONS = '''
 
-def for_rank(rank: int, world_size: int, **settings: Any) -> {own_class}:
+def for_rank(rank: int, world_size: int, **settings: Any) -> {state_class}:
     """Returns the state of any rank, by the arguments of `{initialize}`. Does not change the module's own state."""
-    state = {own_class}(rank, world_size)
+    state = {state_class}(rank, world_size)
     state.{initialize}(**settings)
     return state
 
@@ -113,7 +113,7 @@ def __getattr__(name: str) -> Any:
     return current.variable(name)
 
 
-current = {own_class}()
+current = {state_class}()
 """The object that the functions of this module use."""
 
 '''
@@ -267,7 +267,7 @@ def module(told: dict[str, Any]) -> str:
     """The text of a framework's module; what makes the groups is a class where its name is capitalised."""
     settings = [each for each in told["settings"] if not each["only_configured"]]
     handle = told["handle"] or "Any"
-    kind = "property" if told["is_class"] else "method" if told["own_class"] else "function"
+    kind = "property" if told["is_class"] else "method" if told["state_class"] else "function"
     own = [f"    {parameter(each)}," for each in settings if not each["apart"]]
     apart = [f"    {parameter(each)}," for each in settings if each["apart"]]
     parameters = "\n".join([*own, "    *,", *apart])

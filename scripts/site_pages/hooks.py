@@ -107,7 +107,7 @@ def on_config(config):
     headers, others = cpp.pages(ROOT), dialects()
     generated = {f"reference/{header}.md" if "/" in header else "reference/c.md": text for header, text in headers.items()}
     generated |= {f"reference/python/{module}.md": f"# {module}\n\n::: {module}\n" for module in PYTHON + others}
-    for place in [place for place in generated if "/dialect/" in place or place.split("/")[-1][:-3] in others]:
+    for place in [place for place in generated if re.search("/(dialect|frameworks)/", place) or place.split("/")[-1][:-3] in others]:
         generated[place] = "---\nsearch:\n  boost: 0.2\n---\n\n" + generated[place]  # many frameworks have the same names
     generated["reference/options.md"] = help_of_command()
     generated["reference/cpp.md"] = overview(headers)

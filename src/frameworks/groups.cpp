@@ -16,7 +16,6 @@ using detail::cat;
 /// One kind, with its numbers.
 struct Kind {
     std::string name;
-    std::string missing;
     bool apart = false;
     Mesh listed;  // the ranks in the framework's order
     Group whole;
@@ -33,11 +32,14 @@ struct Kind {
         return {group, 0, 1, group.size()};
     }
 
-    std::optional<GroupPart> of(int rank) const {
+    /// The group that is made of the ranks among which `rank` is.
+    std::optional<GroupPart> listed_of(int rank) const {
         const auto position = whole.group_rank(rank);
-        if (!position) return std::nullopt;
-        const auto own = group(*position / size);
-        return own.contains(rank) ? std::optional(own) : std::nullopt;
+        return position ? std::optional(group(*position / size)) : std::nullopt;
+    }
+    std::optional<GroupPart> of(int rank) const {
+        const auto own = listed_of(rank);
+        return own && own->contains(rank) ? own : std::nullopt;
     }
 
     Declaration declaration() const {
@@ -129,7 +131,6 @@ Kind kind_of(const KindRow& row, const Given& given,
         throw Error(Fault::sizes,
                     cat("the ", whole.size(), " ranks are not divided by groups '", row.name, "' of ", size));
     auto kind = Kind{.name = row.name,
-                     .missing = row.missing,
                      .apart = row.apart,
                      .listed = listed,
                      .whole = whole,
@@ -220,16 +221,23 @@ std::optional<GroupPart> Groups::of(std::string_view kind, int rank) const {
 }
 bool Groups::is_apart(std::string_view kind) const { return made_->at(kind).apart; }
 
+bool has_whole(const Framework& framework) {
+    return std::ranges::any_of(framework.accessors, [](const auto& row) {
+        return row.quantity == Quantity::group && (row.kind == "*" || row.choose);
+    });
+}
+
 Plan Groups::plan() const {
     auto plan = Plan{};
     for (const auto& kind : made_->kinds) plan.push_back(kind.declaration());
+    if (has_whole(*made_->framework)) plan.push_back({.name = "world"});
     return plan;
 }
 
 const Framework& Access::framework(const Groups& groups) { return *groups.made_->framework; }
 const Given& Access::given(const Groups& groups) { return groups.made_->given; }
-const std::string& Access::missing(const Groups& groups, std::string_view kind) {
-    return groups.made_->at(kind).missing;
+std::optional<GroupPart> Access::listed(const Groups& groups, std::string_view kind, int rank) {
+    return groups.made_->at(kind).listed_of(rank);
 }
 
 std::vector<std::string_view> words_of(std::string_view text) {

@@ -6,7 +6,6 @@
 #include <type_traits>
 #include <utility>
 
-#include <rankmesh/core/group.hpp>
 #include <rankmesh/dialect/device_mesh.hpp>
 
 #include "frameworks/rows.hpp"
@@ -17,10 +16,7 @@ namespace detail_of_members {
 
 template <class Argument>
 Argument argument_of(const Value& value) {
-    if constexpr (std::is_same_v<Argument, std::optional<int>>) {
-        const auto* number = std::get_if<int>(&value);
-        return number ? std::optional(*number) : std::nullopt;
-    } else if constexpr (std::is_same_v<Argument, dialect::NameList>) {
+    if constexpr (std::is_same_v<Argument, dialect::NameList>) {
         if (const auto* name = std::get_if<std::string>(&value)) return *name;
         return std::get<std::vector<std::string>>(value);
     } else {
@@ -44,9 +40,7 @@ constexpr bool is_mesh<std::optional<Answer>> = is_mesh<Answer>;
 
 template <class Answer>
 Value value_of(const Answer& answer) {
-    if constexpr (std::is_same_v<Answer, Group>)
-        return std::vector<int>(answer.begin(), answer.end());
-    else if constexpr (requires { answer.has_value(); })
+    if constexpr (requires { answer.has_value(); })
         return answer ? value_of(*answer) : Value();
     else if constexpr (is_mesh<Answer>)
         return meshes_of(answer);
@@ -63,22 +57,15 @@ struct Signature {
     using Owner = Class;
 
     template <auto member, class Object>
-    static Value call(void* object, const Given& options) {
+    static Value call(const void* object, const Given& options) {
         return [&]<std::size_t... i>(std::index_sequence<i...>) -> Value {
-            Class& own = *static_cast<Object*>(object);
-            const auto ask = [&]() -> Answer {
-                return std::invoke(member, own, argument_of<std::decay_t<Arguments>>(options.at(i))...);
-            };
-            if constexpr (std::is_void_v<Answer>)
-                return ask(), Value();
-            else
-                return value_of<Result>(ask());
+            const Class& own = *static_cast<const Object*>(object);
+            return value_of<Result>(
+                std::invoke(member, own, argument_of<std::decay_t<Arguments>>(options.at(i))...));
         }(std::index_sequence_for<Arguments...>());
     }
 };
 
-template <class Class, class Answer, class... Arguments>
-Signature<Class, Answer, Arguments...> signature(Answer (Class::*)(Arguments...));
 template <class Class, class Answer, class... Arguments>
 Signature<Class, Answer, Arguments...> signature(Answer (Class::*)(Arguments...) const);
 template <class Class, class Answer>
@@ -94,32 +81,17 @@ AccessorRow answer(std::string name, std::string doc, std::vector<Setting> optio
     using Called = decltype(detail_of_members::signature(member));
     using Result = typename Called::Result;
     auto row = AccessorRow{.name = std::move(name),
-                           .quantity = std::is_void_v<Result> ? Quantity::action : Quantity::value,
+                           .quantity = Quantity::value,
                            .doc = std::move(doc),
                            .options = std::move(options)};
     using Owner = std::conditional_t<std::is_void_v<Object>, typename Called::Owner, Object>;
     row.member = &Called::template call<member, Owner>;
     if (std::is_same_v<Result, bool>) row.type = Type::flag;
-    if (std::is_same_v<Result, std::string>) row.type = Type::word;
-    if (std::is_same_v<Result, std::optional<int>>) row.type = Type::maybe_number;
-    if (std::is_same_v<Result, Group>) row.quantity = Quantity::ranks;
     if (detail_of_members::is_mesh<Result>) row.quantity = Quantity::device_mesh;
     return row;
 }
 
 /// The row of a member under its own name, of the class that is called `Class` where this stands.
 #define RANKMESH_MEMBER(name, ...) answer<&Class::name, Class>(#name, __VA_ARGS__)
-
-/// The class of a framework: made without arguments, `initialize` gives it the settings.
-template <class Class, auto initialize>
-OwnClass own_class(std::string name) {
-    return {.name = std::move(name),
-            .make = []() -> std::shared_ptr<void> { return std::make_shared<Class>(); },
-            .enter = [](void* object, int rank,
-                        int world_size) { static_cast<Class*>(object)->enter(rank, world_size); },
-            .initialize = [](void* object,
-                             const Given& given) { initialize(*static_cast<Class*>(object), given); },
-            .destroy = [](void* object) { static_cast<Class*>(object)->destroy_model_parallel(); }};
-}
 
 }  // namespace rankmesh::frameworks

@@ -126,13 +126,20 @@ struct AccessorRow {
     std::string (*choose)(const Given&, const Given& options) = nullptr;
     /// The answer where there is no such group; if it is unset, the original raises.
     std::optional<Value> without = {};
-    /// What no row can say.
-    Value (*code)(const State&, const Given& given, const Given& options) = nullptr;
+    /// What no row can say. It asks the state, which throws what the original says before there are groups.
+    Value (*code)(const State&, const Given& options) = nullptr;
     Type type = Type::number;  ///< of a value
     /// The member of the framework's own class that answers; see frameworks/members.hpp.
-    Value (*member)(void* object, const Given& options) = nullptr;
-    std::string raises = {};  ///< the Python type of what it raises, where that is another
-    bool called = false;      ///< a method also without options, in a class of attributes
+    Value (*member)(const void* object, const Given& options) = nullptr;
+    std::string raises = {};   ///< the Python type of what it raises, where that is another
+    bool called = false;       ///< a method also without options, in a class of attributes
+    std::string missing = {};  ///< what the original says without a group, where the kind says another text
+    /// Every rank has it, also one that is not a member, as the original keeps it in a list, which is stale
+    /// after the groups are destroyed.
+    bool listed = false;
+    /// Of an action: the slot that it sets; of others: the slot whose value is the answer once it is set.
+    std::string slot = {};
+    std::optional<int> least = {};  ///< of an action: the least number that it takes
 };
 
 /// A call with options that `--as` shows as well.
@@ -140,17 +147,6 @@ struct Call {
     std::string text;  ///< `get_mesh("tp")`
     std::string accessor;
     Values options;
-};
-
-/// A class of the framework's own, whose objects answer what depends on what was set before.
-struct OwnClass {
-    std::string name = {};                      ///< in Python, where its methods are the module's functions
-    std::shared_ptr<void> (*make)() = nullptr;  ///< an object that is in no world; null: there is no class
-    void (*enter)(void*, int rank, int world_size) = nullptr;
-    void (*initialize)(void*, const Given&) = nullptr;
-    void (*destroy)(void*) = nullptr;
-    /// Where nothing is ever set: an object of one rank, which answers `member` rows.
-    std::shared_ptr<void> (*of_rank)(const Given&, int rank) = nullptr;
 };
 
 /// How a configuration is written; by itself: as a table in JSON, or as flags or a call where it has no
@@ -205,7 +201,13 @@ struct Framework {
     std::string handle = {};
     /// True if `initialize` is a class, whose attributes and methods the accessors are.
     bool is_class() const { return !initialize.empty() && initialize[0] >= 'A' && initialize[0] <= 'Z'; }
-    OwnClass own = {};
+    /// The class whose methods are the module's functions, where some of them set what others answer.
+    std::string state_class = {};
+    /// The slots that `initialize` sets, and those, by spaces, that outlive the groups.
+    Values (*slots)(const Given&) = nullptr;
+    std::string kept_slots = {};
+    /// An object of one rank, which answers `member` rows.
+    std::shared_ptr<const void> (*of_rank)(const Given&, int rank) = nullptr;
     /// In Python, the class with the accessors from which one that is written by hand, in rankmesh/NAME.py,
     /// inherits them.
     std::string base = {};
@@ -224,43 +226,22 @@ struct Framework {
 RANKMESH_EXPORT const std::vector<Framework>& all();
 /// The framework of that name; throws UsageError that names the nearest.
 RANKMESH_EXPORT const Framework& framework_named(std::string_view name);
+/// True if an accessor gives a group of all ranks, which the plan then has as the mesh `world`.
+bool has_whole(const Framework& framework);
 /// The accessor of that name; throws UsageError that names the nearest.
 RANKMESH_EXPORT const AccessorRow& accessor_named(const Framework& framework, std::string_view name);
-
-/// An object of a framework's own class, which is there before its groups are made and after; copies are it,
-/// too.
-class RANKMESH_EXPORT Object {
-public:
-    /// Empty where the framework has no class of its own.
-    explicit Object(const Framework& framework);
-    /// Of one rank, where nothing is ever set.
-    Object(const Framework& framework, const Given& given, int rank)
-        : framework_(&framework), object_(framework.own.of_rank(given, rank)) {}
-
-    explicit operator bool() const { return object_ != nullptr; }
-    const Framework& framework() const { return *framework_; }
-    /// As one rank of a world from now on; throws Error for a rank outside it, and where groups are made.
-    void enter(int rank, int world_size);
-    /// Throws as `Groups` does, and Error where it was called before.
-    void initialize(const Given& given);
-    void initialize(const Values& settings, int world_size);
-    void destroy();
-    /// Throws UsageError for an unknown accessor or option, and Error where the original raises.
-    Value ask(std::string_view accessor, const Values& options) const;
-    /// The same of an accessor that is known.
-    Value ask(const AccessorRow& row, const Values& options) const;
-
-private:
-    const Framework* framework_;
-    std::shared_ptr<void> object_;
-};
 
 /// What only the rooms beside this one ask of groups.
 struct RANKMESH_EXPORT Access {
     static const Framework& framework(const Groups& groups);
+    static const Framework& framework(const State& state);
     static const Given& given(const Groups& groups);
-    /// What the original says where a rank has no group of that kind.
-    static const std::string& missing(const Groups& groups, std::string_view kind);
+    /// Throws what the original says before there are groups.
+    static const Given& given(const State& state) { return given(state.groups()); }
+    /// The group that is made of the ranks among which `rank` is, though only some may be members.
+    static std::optional<GroupPart> listed(const Groups& groups, std::string_view kind, int rank);
+    /// What was set last; null: nothing.
+    static const Value* slot(const State& state, std::string_view name);
 };
 
 }  // namespace rankmesh::frameworks

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include <rankmesh/core/name.hpp>
+#include <rankmesh/core/ranks.hpp>
 
 #include "frameworks/rows.hpp"
 
@@ -10,40 +11,16 @@ namespace rankmesh::frameworks {
 using detail::cat;
 
 const AccessorRow& accessor_named(const Framework& framework, std::string_view name) {
-    auto known = std::vector<std::string_view>{};
-    for (const auto& row : framework.accessors) {
+    for (const auto& row : framework.accessors)
         if (row.name == name) return row;
-        known.push_back(row.name);
-    }
+    auto known = std::vector<std::string_view>{};
+    for (const auto& row : framework.accessors) known.push_back(row.name);
     throw UsageError(cat(framework.name, " has no ", detail::in_quotes(name), did_you_mean(name, known)));
 }
 
 namespace {
 
-/// What the options of a call mean.
-struct Asked {
-    const AccessorRow& row;
-    Given options;
-    std::string kind;
-
-    Asked(const State& state, const AccessorRow& asked, const Values& values)
-        : row(asked),
-          options(row.name, row.options, values, state.groups().world_size()),
-          kind(row.choose ? row.choose(Access::given(state.groups()), options) : row.kind) {}
-
-    /// The group; nothing where something else is answered then. Throws Error where the original raises.
-    std::optional<GroupPart> group(const State& state) const {
-        const auto& groups = state.groups();
-        if (kind == "*")
-            return GroupPart(Mesh{{"world", groups.world_size()}}.ranks(), 0, 1, groups.world_size());
-        if (groups.has(kind))
-            if (const auto own = groups.of(kind, state.rank())) return own;
-        if (row.without) return std::nullopt;
-        if (!groups.has(kind)) static_cast<void>(groups.count(kind));  // throws what the original says
-        throw Error(Fault::not_member, cat(Access::missing(groups, kind), " on rank ", state.rank(),
-                                           ", which is in none of the groups"));
-    }
-};
+const auto* const no_groups = "the groups are not initialized";
 
 Value answer(const GroupPart& group, Quantity quantity, int rank) {
     const auto own = group.group_rank(rank).value_or(0);
@@ -80,62 +57,148 @@ Value answer(const GroupPart& group, Quantity quantity, int rank) {
     return {};
 }
 
+/// What the original says where there are no groups of that kind.
+std::string_view missing_of(const Framework& framework, std::string_view kind) {
+    const auto row = std::ranges::find(framework.kinds, kind, &KindRow::name);
+    return row == framework.kinds.end() || row->missing.empty() ? no_groups : std::string_view(row->missing);
+}
+
 }  // namespace
 
-Object::Object(const Framework& framework)
-    : framework_(&framework), object_(framework.own.make ? framework.own.make() : nullptr) {}
+State::State(std::string_view framework) : framework_(&framework_named(framework)) {}
 
-void Object::enter(int rank, int world_size) { framework_->own.enter(object_.get(), rank, world_size); }
-void Object::initialize(const Given& given) { framework_->own.initialize(object_.get(), given); }
-void Object::initialize(const Values& settings, int world_size) {
-    initialize(Given(framework_->name, framework_->settings, settings, world_size));
-}
-void Object::destroy() { framework_->own.destroy(object_.get()); }
-
-Value Object::ask(std::string_view accessor, const Values& options) const {
-    return ask(accessor_named(*framework_, accessor), options);
+State::State(Groups groups, int rank) : framework_(&Access::framework(groups)) {
+    enter(rank, groups.world_size());
+    begin(std::move(groups));
 }
 
-Value Object::ask(const AccessorRow& row, const Values& options) const {
-    return row.member(object_.get(), Given(row.name, row.options, options, 0));
+void State::enter(int rank, int world_size) {
+    dialect::check_rank(rank, world_size);
+    check_fresh();
+    rank_ = rank;
+    world_size_ = world_size;
 }
 
-State::State(Groups groups, int rank) : groups_(std::move(groups)), rank_(rank) {
-    if (rank < 0 || rank >= groups_.world_size())
-        throw Error(Fault::out_of_range, cat("rank ", rank, " of a world of ", groups_.world_size(),
-                                             "; ranks are 0..", groups_.world_size() - 1));
-    const auto& framework = Access::framework(groups_);
-    if (framework.own.of_rank)
-        object_ = std::make_shared<const Object>(framework, Access::given(groups_), rank);
-    auto object = Object(framework);
-    if (!object) return;
-    object.enter(rank, groups_.world_size());
-    object.initialize(Access::given(groups_));
-    object_ = std::make_shared<const Object>(std::move(object));
+void State::initialize(const Values& settings) {
+    if (world_size_ == 0)
+        throw Error(Fault::not_initialised,
+                    "this process is in no world; give the rank and the size of the world");
+    auto groups = Groups(framework_->name, settings, world_size_);
+    check_fresh();
+    begin(std::move(groups));
+}
+
+void State::check_fresh() const {
+    if (!groups_) return;
+    // A module with a state of its own asks for its first kind.
+    auto text = framework_->state_class.empty() ? std::string() : framework_->kinds.front().missing;
+    const auto verb = text.find(" is not ");
+    throw Error(Fault::exists, verb == std::string::npos
+                                   ? cat("the groups of ", framework_->name, " are already initialized")
+                                   : text.replace(verb, 8, " is already "));
+}
+
+void State::begin(Groups groups) {
+    const auto& given = Access::given(groups);
+    if (framework_->of_rank) object_ = framework_->of_rank(given, rank_);
+    if (framework_->slots)
+        for (auto& [name, value] : framework_->slots(given)) slots_[name] = std::move(value);
+    groups_ = std::move(groups);
+    destroyed_ = false;
+}
+
+void State::destroy() {
+    destroyed_ = destroyed_ || groups_;
+    groups_.reset();
+    object_.reset();
+    const auto kept = words_of(framework_->kept_slots);
+    std::erase_if(slots_,
+                  [&](const auto& slot) { return std::ranges::find(kept, slot.first) == kept.end(); });
+}
+
+const Groups& State::groups() const {
+    if (groups_) return *groups_;
+    const auto kind = framework_->kinds.empty() ? std::string_view() : framework_->kinds.front().name;
+    throw Error(Fault::not_initialised, std::string(missing_of(*framework_, kind)));
+}
+
+void State::set(std::string_view accessor, const Values& values) {
+    const auto& row = accessor_named(*framework_, accessor);
+    if (row.quantity != Quantity::action)
+        throw UsageError(cat(accessor, " of ", framework_->name, " sets nothing; ask for its answer"));
+    const auto options = Given(row.name, row.options, values, world_size_);
+    const auto& value = options.at(0);
+    if (const auto* number = std::get_if<int>(&value); number && row.least && *number < *row.least) {
+        auto words = cat("the ", row.slot);
+        std::ranges::replace(words, '_', ' ');
+        throw dialect::Refusal(Fault::sizes, "sizes-below-one",
+                               cat(words, " is ", *number, "; every size is 1 or more"));
+    }
+    if (std::holds_alternative<std::monostate>(value))
+        slots_.erase(row.slot);
+    else if (!row.slot.empty())
+        slots_[row.slot] = value;
 }
 
 Value State::ask(std::string_view accessor, const Values& values) const {
-    const auto& row = accessor_named(Access::framework(groups_), accessor);
-    if (row.member) return object_->ask(row, values);
-    const auto asked = Asked(*this, row, values);
-    if (asked.row.code) return asked.row.code(*this, Access::given(groups_), asked.options);
-    if (asked.row.quantity == Quantity::value) return Access::given(groups_).value(asked.row.kind);
-    const auto own = asked.group(*this);
-    return own ? answer(*own, asked.row.quantity, rank_) : *asked.row.without;
+    const auto& row = accessor_named(*framework_, accessor);
+    const auto options = Given(row.name, row.options, values, world_size_);
+    if (row.quantity == Quantity::action)
+        throw UsageError(cat(accessor, " of ", framework_->name, " sets something; call State::set"));
+    if (const auto* set = Access::slot(*this, row.slot)) return *set;
+    if (row.code) return row.code(*this, options);
+    if (row.member && groups_) return row.member(object_.get(), options);
+    if (row.quantity == Quantity::value && groups_ && !row.kind.empty())
+        return Access::given(*groups_).value(row.kind);
+    const auto own = group_of(row, kind_of(row, options));
+    return own ? answer(*own, row.quantity, rank_) : *row.without;
+}
+
+std::string State::kind_of(const AccessorRow& row, const Given& options) const {
+    return row.choose && groups_ ? row.choose(Access::given(*groups_), options) : row.kind;
+}
+
+/// The group that a row is about; nothing where it says what is answered then.
+std::optional<GroupPart> State::group_of(const AccessorRow& row, std::string_view kind) const {
+    if (kind == "*" && groups_) return GroupPart(Mesh{{"world", world_size_}}.ranks(), 0, 1, world_size_);
+    const auto has = groups_ && groups_->has(kind);
+    if (has)
+        if (const auto own = row.listed ? Access::listed(*groups_, kind, rank_) : groups_->of(kind, rank_))
+            return own;
+    if (row.without) return std::nullopt;
+    const auto text = row.missing.empty() ? missing_of(*framework_, kind) : std::string_view(row.missing);
+    if (row.listed && destroyed_)
+        throw dialect::Refusal(Fault::not_initialised, "stale",
+                               cat(text, "; its ranks from before destroy_model_parallel are stale"));
+    if (!groups_) throw Error(Fault::not_initialised, std::string(text));
+    if (!has) static_cast<void>(groups_->count(kind));  // throws what the original says
+    const auto line = Access::listed(*groups_, kind, rank_);
+    throw Error(Fault::not_member, cat(text, " on rank ", rank_,
+                                       line ? cat("; its members here are ", ranks_to_string(std::vector<int>(
+                                                                                 line->begin(), line->end())))
+                                            : std::string(", which is in none of the groups")));
 }
 
 std::optional<GroupPart> State::group(std::string_view accessor, const Values& values) const {
-    return Asked(*this, accessor_named(Access::framework(groups_), accessor), values).group(*this);
+    const auto& row = accessor_named(*framework_, accessor);
+    return group_of(row, kind_of(row, Given(row.name, row.options, values, world_size_)));
 }
 
 std::string State::kind(std::string_view accessor, const Values& values) const {
-    return Asked(*this, accessor_named(Access::framework(groups_), accessor), values).kind;
+    const auto& row = accessor_named(*framework_, accessor);
+    return kind_of(row, Given(row.name, row.options, values, world_size_));
 }
 
 std::vector<std::string> State::accessors() const {
     auto names = std::vector<std::string>{};
-    for (const auto& row : Access::framework(groups_).accessors) names.push_back(row.name);
+    for (const auto& row : framework_->accessors) names.push_back(row.name);
     return names;
+}
+
+const Framework& Access::framework(const State& state) { return *state.framework_; }
+const Value* Access::slot(const State& state, std::string_view name) {
+    const auto found = state.slots_.find(name);
+    return found == state.slots_.end() ? nullptr : &found->second;
 }
 
 }  // namespace rankmesh::frameworks

@@ -6,10 +6,10 @@
 #include <rankmesh/dialect/areal/parallel_grid.hpp>
 #include <rankmesh/dialect/llamafactory/interface.hpp>
 #include <rankmesh/dialect/megatron/parallel_state.hpp>
-#include <rankmesh/dialect/megatron2022/parallel_state.hpp>
-#include <rankmesh/dialect/picotron/process_group_manager.hpp>
 #include <rankmesh/dialect/torchtitan/rank_info.hpp>
 #include <rankmesh/frameworks/groups.hpp>
+#include <rankmesh/frameworks/megatron2022.hpp>
+#include <rankmesh/frameworks/picotron.hpp>
 
 #include "rankmesh.hpp"
 
@@ -88,17 +88,16 @@ TEST(As, EachRanksGroupsAreThoseOfItsInfo) {
         return json_of("rank '" + mesh + "' " + std::to_string(rank) + " --json --as " + dialect)["groups"];
     };
     for (int rank = 0; rank < 12; ++rank) {
-        const auto p = picotron::RankInfo({.tp = 2, .pp = 3, .dp = 2}, rank, 12);
+        const auto p = picotron::State({.tp_size = 2, .pp_size = 3, .dp_size = 2}, rank, 12);
         auto groups = groups_as("picotron", "dp=2 pp=3 tp=2", rank);
-        EXPECT_EQ(groups["tp_group"], list(p.tp_group_ids));
-        EXPECT_EQ(groups["cp_group"], list(p.cp_group_ids));
-        EXPECT_EQ(groups["pp_group"], list(p.pp_group_ids));
-        EXPECT_EQ(groups["dp_group"], list(p.dp_group_ids));
-        EXPECT_EQ(groups["cp_dp_group"], list(p.cp_dp_group_ids));
-        EXPECT_EQ(groups["pp_dp_group"], list(p.pp_dp_group_ids));
+        EXPECT_EQ(groups["tp_group"], list(p.tp_group_ids()));
+        EXPECT_EQ(groups["cp_group"], list(p.cp_group_ids()));
+        EXPECT_EQ(groups["pp_group"], list(p.pp_group_ids()));
+        EXPECT_EQ(groups["dp_group"], list(p.dp_group_ids()));
+        EXPECT_EQ(groups["cp_dp_group"], list(p.cp_dp_group_ids()));
+        EXPECT_EQ(groups["pp_dp_group"], list(p.pp_dp_group()));
 
-        auto s = megatron2022::State(rank, 12);
-        s.initialize_model_parallel({2, 3});
+        const auto s = megatron2022::State({2, 3}, rank, 12);
         groups = groups_as("megatron2022", "pp=3 dp=2 tp=2", rank);
         EXPECT_EQ(groups["_DATA_PARALLEL_GROUP"], list(s.get_data_parallel_group()));
         EXPECT_EQ(groups["_MODEL_PARALLEL_GROUP"], list(s.get_model_parallel_group()));
@@ -139,11 +138,11 @@ TEST(As, EachRanksGroupsAreThoseOfItsInfo) {
 }
 
 TEST(As, AnswersWhatTheAccessorsSay) {
-    const auto picotron = picotron::RankInfo({.tp = 2, .cp = 2, .pp = 2, .dp = 2}, 11, 16);
+    const auto picotron = picotron::State({.tp_size = 2, .cp_size = 2, .pp_size = 2, .dp_size = 2}, 11, 16);
     const auto said = json_of("rank 'dp=2 pp=2 cp=2 tp=2' 11 --json --as picotron")["answers"];
     EXPECT_EQ(said["str(process_group_manager)"], picotron.str());
-    EXPECT_EQ(said["cp_send_rank"], picotron.cp_send_rank);
-    EXPECT_EQ(said["pp_next_rank"], *picotron.pp_next_rank);
+    EXPECT_EQ(said["cp_send_rank"], picotron.cp_send_rank());
+    EXPECT_EQ(said["pp_next_rank"], *picotron.pp_next_rank());
     EXPECT_EQ(said["pp_prev_rank"], Json());
     // The pipeline of Megatron wraps, and an accessor that fails there says how.
     const auto megatron = json_of("rank 'pp=4 dp=2 tp=2' 2 --json --as megatron");

@@ -12,9 +12,8 @@
 #include <rankmesh/dialect/deepspeed/process_topology.hpp>
 #include <rankmesh/dialect/llamafactory/strategy.hpp>
 #include <rankmesh/dialect/megatron/process_groups.hpp>
-#include <rankmesh/dialect/megatron2022/parallel_state.hpp>
 #include <rankmesh/dialect/olmo/world_mesh.hpp>
-#include <rankmesh/dialect/picotron/process_group_manager.hpp>
+#include <rankmesh/frameworks/groups.hpp>
 
 #include "cli/rankmesh.hpp"
 #include "convert/conversions.hpp"
@@ -96,9 +95,14 @@ TEST(Convert, ReadsSettingsAsTheFrameworkItselfDoes) {
         return tests::groups_of(convert(framework, "rankmesh", settings, world)["mesh_from"]);
     };
     EXPECT_EQ(read("picotron", "tp_size=2 pp_size=3 dp_size=2 cp_size=2", 24),
-              groups_of(picotron::mesh({.tp = 2, .cp = 2, .pp = 3, .dp = 2}, 24)));
+              groups_of(frameworks::Groups(
+                            "picotron", {{"tp_size", 2}, {"cp_size", 2}, {"pp_size", 3}, {"dp_size", 2}}, 24)
+                            .mesh()));
     EXPECT_EQ(read("megatron2022", "tensor_model_parallel_size=2 pipeline_model_parallel_size=3", 24),
-              groups_of(megatron2022::Groups({2, 3}, 24).mesh));
+              groups_of(frameworks::Groups(
+                            "megatron2022",
+                            {{"tensor_model_parallel_size", 2}, {"pipeline_model_parallel_size", 3}}, 24)
+                            .mesh()));
     EXPECT_EQ(read("deepspeed", "data=2 pipe=3 model=2", 12),
               groups_of(deepspeed::ProcessTopology({"data", "pipe", "model"}, {2, 3, 2}).mesh()));
     EXPECT_EQ(read("deepspeed", "PipeModelDataParallelTopology(num_pp=2, num_mp=2, num_dp=3)", 12),

@@ -12,6 +12,7 @@
 
 #include <rankmesh/core/group.hpp>
 #include <rankmesh/dialect/error.hpp>
+#include <rankmesh/frameworks/groups.hpp>
 
 namespace golden {
 
@@ -83,6 +84,10 @@ std::string fnv1a64(std::string_view text);
 /// Ranks, and groups of ranks, written out.
 Json ranks(const rankmesh::Group& group);
 Json groups(const rankmesh::Partition& partition);
+Json groups(const rankmesh::frameworks::Groups& groups, std::string_view kind);
+
+/// An answer of a framework.
+Json json_of(const rankmesh::frameworks::Value& value);
 
 /// Where `got` is not what the case expects, in words with both values; "" if it is. `refused` gets the rules
 /// by which parts of it were refused.

@@ -139,6 +139,26 @@ Json groups(const rankmesh::Partition& partition) {
     return list;
 }
 
+Json groups(const rankmesh::frameworks::Groups& groups, std::string_view kind) {
+    auto list = Json::array();
+    for (int i = 0; i < groups.count(kind); ++i) {
+        const auto group = groups.group(kind, i);
+        list.push_back(std::vector<int>(group.begin(), group.end()));
+    }
+    return list;
+}
+
+Json json_of(const rankmesh::frameworks::Value& value) {
+    return std::visit(
+        [](const auto& each) {
+            if constexpr (std::is_constructible_v<Json, decltype(each)>)
+                return Json(each);
+            else
+                return Json(nullptr);
+        },
+        value);
+}
+
 std::string difference(const System& system, const Case& test, const Json& got,
                        std::vector<std::string>& refused) {
     return compare(system, test, "", test.expect, got, refused);

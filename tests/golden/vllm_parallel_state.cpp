@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <rankmesh/dialect/megatron2022/parallel_state.hpp>
+#include <rankmesh/frameworks/megatron2022.hpp>
 
 #include "check.hpp"
 
@@ -16,13 +16,13 @@ std::optional<int> int_or_nothing(const Json& value) {
     return value.is_null() ? std::nullopt : std::optional(value.get<int>());
 }
 
-Sizes sizes_of(const Json& config) {
+Settings sizes_of(const Json& config) {
     const auto at = [&](const char* name) { return config.value(name, Json(nullptr)); };
     return {at("tp"), at("pp"), int_or_nothing(at("vpp")), int_or_nothing(at("split"))};
 }
 
 /// `[tp, pp, vpp, split]`.
-Sizes sizes_in_order(const Json& list) {
+Settings sizes_in_order(const Json& list) {
     return {list[0], list[1], int_or_nothing(list[2]), int_or_nothing(list[3])};
 }
 
@@ -36,6 +36,20 @@ Json asked_of(const Answers& answers, const Json& names) {
     auto said = Json::object();
     for (const auto& [name, value] : names.items()) said[name] = attempt_or_refuse(answers.at(name));
     return said;
+}
+
+/// An answer of the module by its name.
+std::function<Json()> by_name(const State& mpu, const std::string& name) {
+    return [&mpu, name] { return json_of(mpu.ask(name)); };
+}
+
+/// A list of answers, by their names.
+std::function<Json()> by_names(const State& mpu, const std::vector<std::string>& names) {
+    return [&mpu, names] {
+        auto list = Json::array();
+        for (const auto& name : names) list.push_back(json_of(mpu.ask(name)));
+        return list;
+    };
 }
 
 Json virtual_rows(State mpu, const std::optional<int>& virtual_size) {
@@ -52,41 +66,27 @@ Json virtual_rows(State mpu, const std::optional<int>& virtual_size) {
     return rows;
 }
 
-Json one_rank(const State& mpu, const Sizes& sizes, const Json& names) {
+Json one_rank(const State& mpu, const Settings& sizes, const Json& names) {
     const Answers answers = {
-        {"data", [&] { return ranks(mpu.get_data_parallel_group()); }},
-        {"model", [&] { return ranks(mpu.get_model_parallel_group()); }},
-        {"tensor", [&] { return ranks(mpu.get_tensor_model_parallel_group()); }},
-        {"pipeline", [&] { return ranks(mpu.get_pipeline_model_parallel_group()); }},
-        {"embedding", [&] { return ranks(mpu.get_embedding_group()); }},
-        {"position_embedding", [&] { return ranks(mpu.get_position_embedding_group()); }},
-        {"embedding_global_ranks", [&] { return ranks(mpu.embedding_global_ranks()); }},
-        {"position_embedding_global_ranks", [&] { return ranks(mpu.position_embedding_global_ranks()); }},
+        {"data", by_name(mpu, "get_data_parallel_group")},
+        {"model", by_name(mpu, "get_model_parallel_group")},
+        {"tensor", by_name(mpu, "get_tensor_model_parallel_group")},
+        {"pipeline", by_name(mpu, "get_pipeline_model_parallel_group")},
+        {"embedding", by_name(mpu, "get_embedding_group")},
+        {"position_embedding", by_name(mpu, "get_position_embedding_group")},
+        {"embedding_global_ranks", by_name(mpu, "_EMBEDDING_GLOBAL_RANKS")},
+        {"position_embedding_global_ranks", by_name(mpu, "_POSITION_EMBEDDING_GLOBAL_RANKS")},
         {"sizes_tp_pp_dp",
-         [&] {
-             return Json{mpu.get_tensor_model_parallel_world_size(),
-                         mpu.get_pipeline_model_parallel_world_size(), mpu.get_data_parallel_world_size()};
-         }},
-        {"ranks_tp_pp_dp",
-         [&] {
-             return Json{mpu.get_tensor_model_parallel_rank(), mpu.get_pipeline_model_parallel_rank(),
-                         mpu.get_data_parallel_rank()};
-         }},
-        {"src_tp_dp",
-         [&] {
-             return Json{mpu.get_tensor_model_parallel_src_rank(), mpu.get_data_parallel_src_rank()};
-         }},
+         by_names(mpu, {"get_tensor_model_parallel_world_size", "get_pipeline_model_parallel_world_size",
+                        "get_data_parallel_world_size"})},
+        {"ranks_tp_pp_dp", by_names(mpu, {"get_tensor_model_parallel_rank",
+                                          "get_pipeline_model_parallel_rank", "get_data_parallel_rank"})},
+        {"src_tp_dp", by_names(mpu, {"get_tensor_model_parallel_src_rank", "get_data_parallel_src_rank"})},
         {"pp_first_last_next_prev",
-         [&] {
-             return Json{
-                 mpu.get_pipeline_model_parallel_first_rank(), mpu.get_pipeline_model_parallel_last_rank(),
-                 mpu.get_pipeline_model_parallel_next_rank(), mpu.get_pipeline_model_parallel_prev_rank()};
-         }},
-        {"virtual_rank_size",
-         [&] {
-             return Json{or_null(mpu.get_virtual_pipeline_model_parallel_rank()),
-                         or_null(mpu.get_virtual_pipeline_model_parallel_world_size())};
-         }},
+         by_names(mpu, {"get_pipeline_model_parallel_first_rank", "get_pipeline_model_parallel_last_rank",
+                        "get_pipeline_model_parallel_next_rank", "get_pipeline_model_parallel_prev_rank"})},
+        {"virtual_rank_size", by_names(mpu, {"get_virtual_pipeline_model_parallel_rank",
+                                             "get_virtual_pipeline_model_parallel_world_size"})},
         {"before_after_at_split", [&] { return split_queries(mpu); }},
         {"first_last_ignore_virtual",
          [&] {
@@ -98,43 +98,46 @@ Json one_rank(const State& mpu, const Sizes& sizes, const Json& names) {
     return asked_of(answers, names);
 }
 
-State made(const Sizes& sizes, int rank, int world) {
+State made(const Settings& sizes, int rank, int world) {
     auto mpu = State(rank, world);
     mpu.initialize_model_parallel(sizes);
     return mpu;
 }
 
+/// How many groups the original makes.
+int count_of(const rankmesh::frameworks::Groups& all) {
+    auto count = 0;
+    for (const auto& kind : all.kinds()) count += all.count(kind);
+    return count;
+}
+
 Json init(const Case& test) {
     const auto sizes = sizes_of(test.config);
     const int world = test.config["world_size"];
-    const auto all = Groups(sizes, world);
-    const auto of_pipelines = [&](auto part) {
-        auto list = Json::array();
-        for (const auto& pipeline : all.pipeline()) list.push_back(ranks((all.*part)(pipeline)));
-        return list;
-    };
-    const Answers kinds = {{"data", [&] { return groups(all.data()); }},
-                           {"model", [&] { return groups(all.model()); }},
-                           {"tensor", [&] { return groups(all.tensor()); }},
-                           {"pipeline", [&] { return groups(all.pipeline()); }},
-                           {"embedding", [&] { return of_pipelines(&Groups::embedding); }},
-                           {"position_embedding", [&] { return of_pipelines(&Groups::position_embedding); }}};
+    const auto all = rankmesh::megatron2022::groups(sizes, world);
+    const auto of = [&](const char* kind) { return [&all, kind] { return golden::groups(all, kind); }; };
+    const Answers kinds = {{"data", of("_DATA_PARALLEL_GROUP")},
+                           {"model", of("_MODEL_PARALLEL_GROUP")},
+                           {"tensor", of("_TENSOR_MODEL_PARALLEL_GROUP")},
+                           {"pipeline", of("_PIPELINE_MODEL_PARALLEL_GROUP")},
+                           {"embedding", of("_EMBEDDING_GROUP")},
+                           {"position_embedding", of("_POSITION_EMBEDDING_GROUP")}};
     auto rows = Json::array();
     for (const auto& row : test.expect["per_rank"])
         rows.push_back({row[0], one_rank(made(sizes, row[0], world), sizes, row[1])});
     return {{"groups", asked_of(kinds, test.expect["groups"])},
-            {"n_new_group_calls", all.count()},
+            {"n_new_group_calls", count_of(all)},
             {"initialized", made(sizes, 0, world).model_parallel_is_initialized()},
             {"per_rank", rows}};
 }
 
-/// Sizes of which the original says no, or should have.
+/// Settings of which the original says no, or should have.
 Json doubtful_init(const Case& test) {
     const auto sizes = sizes_of(test.config);
     const int world = test.config["world_size"];
     const auto mpu = made(sizes, 0, world);
     return {{"ok", true},
-            {"n_new_group_calls", Groups(sizes, world).count()},
+            {"n_new_group_calls", count_of(mpu.groups())},
             {"initialized_after", mpu.model_parallel_is_initialized()},
             {"vpp_size_after", or_null(mpu.get_virtual_pipeline_model_parallel_world_size())},
             {"split_after", or_null(mpu.pipeline_model_parallel_split_rank())}};
@@ -158,42 +161,9 @@ Json double_init(const Case& test) {
 
 Json uninitialized_accessors(const Case& test) {
     const auto mpu = State(test.config["rank"], test.config["world_size"]);
-    const Answers accessors = {
-        {"get_model_parallel_group", [&] { return ranks(mpu.get_model_parallel_group()); }},
-        {"get_tensor_model_parallel_group", [&] { return ranks(mpu.get_tensor_model_parallel_group()); }},
-        {"get_pipeline_model_parallel_group", [&] { return ranks(mpu.get_pipeline_model_parallel_group()); }},
-        {"get_data_parallel_group", [&] { return ranks(mpu.get_data_parallel_group()); }},
-        {"get_embedding_group", [&] { return ranks(mpu.get_embedding_group()); }},
-        {"get_position_embedding_group", [&] { return ranks(mpu.get_position_embedding_group()); }},
-        {"get_tensor_model_parallel_world_size", [&] { return mpu.get_tensor_model_parallel_world_size(); }},
-        {"get_pipeline_model_parallel_world_size",
-         [&] { return mpu.get_pipeline_model_parallel_world_size(); }},
-        {"get_tensor_model_parallel_rank", [&] { return mpu.get_tensor_model_parallel_rank(); }},
-        {"get_pipeline_model_parallel_rank", [&] { return mpu.get_pipeline_model_parallel_rank(); }},
-        {"get_tensor_model_parallel_src_rank", [&] { return mpu.get_tensor_model_parallel_src_rank(); }},
-        {"get_data_parallel_src_rank", [&] { return mpu.get_data_parallel_src_rank(); }},
-        {"get_pipeline_model_parallel_first_rank",
-         [&] { return mpu.get_pipeline_model_parallel_first_rank(); }},
-        {"get_pipeline_model_parallel_last_rank",
-         [&] { return mpu.get_pipeline_model_parallel_last_rank(); }},
-        {"get_pipeline_model_parallel_next_rank",
-         [&] { return mpu.get_pipeline_model_parallel_next_rank(); }},
-        {"get_pipeline_model_parallel_prev_rank",
-         [&] { return mpu.get_pipeline_model_parallel_prev_rank(); }},
-        {"get_data_parallel_world_size", [&] { return mpu.get_data_parallel_world_size(); }},
-        {"get_data_parallel_rank", [&] { return mpu.get_data_parallel_rank(); }},
-        {"is_pipeline_first_stage", [&] { return mpu.is_pipeline_first_stage(); }},
-        {"is_pipeline_last_stage", [&] { return mpu.is_pipeline_last_stage(); }},
-        {"is_rank_in_embedding_group", [&] { return mpu.is_rank_in_embedding_group(); }},
-        {"is_rank_in_position_embedding_group", [&] { return mpu.is_rank_in_position_embedding_group(); }},
-        {"is_pipeline_stage_before_split", [&] { return mpu.is_pipeline_stage_before_split(); }},
-        {"is_pipeline_stage_after_split", [&] { return mpu.is_pipeline_stage_after_split(); }},
-        {"is_pipeline_stage_at_split", [&] { return mpu.is_pipeline_stage_at_split(); }},
-        {"get_virtual_pipeline_model_parallel_rank",
-         [&] { return or_null(mpu.get_virtual_pipeline_model_parallel_rank()); }},
-        {"get_virtual_pipeline_model_parallel_world_size",
-         [&] { return or_null(mpu.get_virtual_pipeline_model_parallel_world_size()); }},
-        {"model_parallel_is_initialized", [&] { return mpu.model_parallel_is_initialized(); }}};
+    auto accessors = Answers{};
+    for (const auto& [name, value] : test.expect.items()) accessors[name] = by_name(mpu, name);
+    accessors["model_parallel_is_initialized"] = [&] { return mpu.model_parallel_is_initialized(); };
     return asked_of(accessors, test.expect);
 }
 
@@ -251,38 +221,30 @@ Json destroy(const Case& test) {
     mpu.set_tensor_model_parallel_rank(0);
     mpu.set_pipeline_model_parallel_rank(0);
     mpu.destroy_model_parallel();
-    const Answers stale = {
-        {"_EMBEDDING_GLOBAL_RANKS", [&] { return ranks(mpu.embedding_global_ranks()); }},
-        {"_POSITION_EMBEDDING_GLOBAL_RANKS", [&] { return ranks(mpu.position_embedding_global_ranks()); }},
-        {"_PIPELINE_GLOBAL_RANKS", [&] { return ranks(mpu.pipeline_global_ranks()); }},
-        {"_DATA_PARALLEL_GLOBAL_RANKS", [&] { return ranks(mpu.data_parallel_global_ranks()); }},
-        {"_PIPELINE_MODEL_PARALLEL_SPLIT_RANK",
-         [&] { return or_null(mpu.pipeline_model_parallel_split_rank()); }}};
-    const Answers cleared = {
-        {"_MODEL_PARALLEL_GROUP", [&] { return ranks(mpu.get_model_parallel_group()); }},
-        {"_TENSOR_MODEL_PARALLEL_GROUP", [&] { return ranks(mpu.get_tensor_model_parallel_group()); }},
-        {"_PIPELINE_MODEL_PARALLEL_GROUP", [&] { return ranks(mpu.get_pipeline_model_parallel_group()); }},
-        {"_DATA_PARALLEL_GROUP", [&] { return ranks(mpu.get_data_parallel_group()); }},
-        {"_EMBEDDING_GROUP", [&] { return ranks(mpu.get_embedding_group()); }},
-        {"_POSITION_EMBEDDING_GROUP", [&] { return ranks(mpu.get_position_embedding_group()); }},
-        {"_VIRTUAL_PIPELINE_MODEL_PARALLEL_RANK",
-         [&] { return or_null(mpu.get_virtual_pipeline_model_parallel_rank()); }},
-        {"_VIRTUAL_PIPELINE_MODEL_PARALLEL_WORLD_SIZE",
-         [&] { return or_null(mpu.get_virtual_pipeline_model_parallel_world_size()); }},
-        {"_MPU_TENSOR_MODEL_PARALLEL_WORLD_SIZE", [&] { return mpu.get_tensor_model_parallel_world_size(); }},
-        {"_MPU_PIPELINE_MODEL_PARALLEL_WORLD_SIZE",
-         [&] { return mpu.get_pipeline_model_parallel_world_size(); }},
-        {"_MPU_TENSOR_MODEL_PARALLEL_RANK", [&] { return mpu.get_tensor_model_parallel_rank(); }},
-        {"_MPU_PIPELINE_MODEL_PARALLEL_RANK", [&] { return mpu.get_pipeline_model_parallel_rank(); }}};
+    auto stale = Answers{};
+    for (const auto& [name, value] : test.expect["stale"].items()) stale[name] = by_name(mpu, name);
+    const auto cleared = std::map<std::string, std::string>{
+        {"_MODEL_PARALLEL_GROUP", "get_model_parallel_group"},
+        {"_TENSOR_MODEL_PARALLEL_GROUP", "get_tensor_model_parallel_group"},
+        {"_PIPELINE_MODEL_PARALLEL_GROUP", "get_pipeline_model_parallel_group"},
+        {"_DATA_PARALLEL_GROUP", "get_data_parallel_group"},
+        {"_EMBEDDING_GROUP", "get_embedding_group"},
+        {"_POSITION_EMBEDDING_GROUP", "get_position_embedding_group"},
+        {"_VIRTUAL_PIPELINE_MODEL_PARALLEL_RANK", "get_virtual_pipeline_model_parallel_rank"},
+        {"_VIRTUAL_PIPELINE_MODEL_PARALLEL_WORLD_SIZE", "get_virtual_pipeline_model_parallel_world_size"},
+        {"_MPU_TENSOR_MODEL_PARALLEL_WORLD_SIZE", "get_tensor_model_parallel_world_size"},
+        {"_MPU_PIPELINE_MODEL_PARALLEL_WORLD_SIZE", "get_pipeline_model_parallel_world_size"},
+        {"_MPU_TENSOR_MODEL_PARALLEL_RANK", "get_tensor_model_parallel_rank"},
+        {"_MPU_PIPELINE_MODEL_PARALLEL_RANK", "get_pipeline_model_parallel_rank"}};
     auto said = Json{{"initialized", mpu.model_parallel_is_initialized()},
                      {"stale", asked_of(stale, test.expect["stale"])},
                      {"cleared", Json::object()}};
     for (const auto& [name, value] : test.expect["cleared"].items())
-        said["cleared"][name] = or_cleared(cleared.at(name));
+        said["cleared"][name] = or_cleared(by_name(mpu, cleared.at(name)));
     mpu.initialize_model_parallel(sizes_in_order(test.config["second"]));
     said["reinit_ok"] = mpu.model_parallel_is_initialized();
     said["split_leaks_into_reinit_before_after_at"] = attempt_or_refuse([&] { return split_queries(mpu); });
-    said["reinit_embedding"] = ranks(mpu.embedding_global_ranks());
+    said["reinit_embedding"] = json_of(mpu.ask("_EMBEDDING_GLOBAL_RANKS"));
     return said;
 }
 

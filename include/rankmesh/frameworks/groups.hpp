@@ -2,6 +2,7 @@
 // The groups that a framework makes of its settings, under its names, without starting a process.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -27,7 +28,9 @@ using Value = std::variant<std::monostate, bool, int, std::string, std::vector<i
 /// Settings or options by name.
 using Values = std::vector<std::pair<std::string, Value>>;
 
-class Object;
+struct AccessorRow;
+struct Framework;
+class Given;
 
 /// Every group of a world by kind, each kind in the order in which the original makes its groups.
 ///
@@ -56,7 +59,6 @@ public:
     Plan plan() const;
 
 private:
-    friend class State;
     friend struct Access;
     struct Made;
     std::shared_ptr<const Made> made_;
@@ -67,16 +69,32 @@ private:
 ///     const auto state = frameworks::State({"vllm", {{"tensor_model_parallel_size", 2}}, 8}, 3);
 ///     EXPECT_EQ(state.ask("get_tensor_model_parallel_rank"), frameworks::Value(1));
 ///
-/// What a framework's `set_` functions set is set in copies, too.
+/// `<rankmesh/frameworks/NAME.hpp>` has the same with the original's names and types.
 class RANKMESH_EXPORT State {
 public:
+    /// Of a process that is in no world yet. Throws UsageError for an unknown framework.
+    explicit State(std::string_view framework);
     /// Throws dialect::Error for a rank outside the world.
     State(Groups groups, int rank);
 
-    const Groups& groups() const { return groups_; }
+    /// As one rank of a world from now on. Throws dialect::Error for a rank outside it, and if there are
+    /// groups.
+    void enter(int rank, int world_size);
+    /// Makes the groups. Throws as `Groups` does, and dialect::Error if there are groups; then nothing
+    /// changes.
+    void initialize(const Values& settings);
+    bool is_initialized() const { return groups_.has_value(); }
+    /// Forgets the groups and what was set.
+    void destroy();
+
+    /// The groups. Throws dialect::Error, in the original's words, if there are none.
+    const Groups& groups() const;
     int rank() const { return rank_; }
+    int world_size() const { return world_size_; }
     /// Throws UsageError for an unknown accessor or option, and dialect::Error where the original raises.
     Value ask(std::string_view accessor, const Values& options = {}) const;
+    /// Calls an accessor that sets what others answer.
+    void set(std::string_view accessor, const Values& options);
     /// What an accessor of a group gives; nothing where it gives none. Throws as `ask` does.
     std::optional<GroupPart> group(std::string_view accessor, const Values& options = {}) const;
     /// The kind that an accessor asks about. Throws UsageError for an unknown accessor or option.
@@ -85,9 +103,19 @@ public:
     std::vector<std::string> accessors() const;
 
 private:
-    Groups groups_;
-    int rank_;
-    std::shared_ptr<const Object> object_;  // of the framework's own class
+    friend struct Access;
+    void begin(Groups groups);
+    void check_fresh() const;
+    std::string kind_of(const AccessorRow& row, const Given& options) const;
+    std::optional<GroupPart> group_of(const AccessorRow& row, std::string_view kind) const;
+
+    const Framework* framework_;
+    int rank_ = 0;
+    int world_size_ = 0;  // 0: in no world
+    std::optional<Groups> groups_;
+    bool destroyed_ = false;                           // there were groups, and there are none
+    std::map<std::string, Value, std::less<>> slots_;  // what was set
+    std::shared_ptr<const void> object_;               // answers, of a framework that has a class of one rank
 };
 
 /// The frameworks that are described by rows, by name.

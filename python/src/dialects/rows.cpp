@@ -14,7 +14,6 @@ namespace rankmesh::python {
 namespace {
 
 using frameworks::Groups;
-using frameworks::Object;
 using frameworks::State;
 using frameworks::Value;
 using frameworks::Values;
@@ -77,13 +76,6 @@ Values values_of(const nb::dict& given, const std::vector<frameworks::Setting>& 
     return values;
 }
 
-const frameworks::AccessorRow& accessor_of(const State& state, nb::handle name) {
-    return accessor_named(frameworks::Access::framework(state.groups()), text_of(name, "an accessor"));
-}
-const frameworks::AccessorRow& accessor_of(const Object& object, nb::handle name) {
-    return accessor_named(object.framework(), text_of(name, "an accessor"));
-}
-
 std::vector<int> ranks_of(const frameworks::GroupPart& part) { return {part.begin(), part.end()}; }
 
 nb::list settings_of(const std::vector<frameworks::Setting>& settings) {
@@ -129,7 +121,7 @@ Named rows_of(const Text& name) {
     rows["is_class"] = framework.is_class();
     rows["maker"] = framework.maker;
     rows["getter"] = framework.getter;
-    rows["own_class"] = framework.own.name;
+    rows["state_class"] = framework.state_class;
     rows["base"] = framework.base;
     rows["module"] = framework.module;
     rows["variable"] = framework.variable;
@@ -154,7 +146,7 @@ Named rows_of(const Text& name) {
         entry["quantity"] = quantities[static_cast<std::size_t>(row.quantity)];
         entry["type"] = types[static_cast<std::size_t>(row.type)];
         entry["doc"] = row.doc;
-        entry["is_member"] = row.member != nullptr;
+        entry["is_computed"] = row.code || row.member;
         entry["raises"] = row.raises;
         entry["called"] = row.called;
         entry["options"] = settings_of(row.options);
@@ -168,15 +160,12 @@ Named rows_of(const Text& name) {
 /// Makes a method that returns what `ask` returns for an accessor and its options.
 template <class Self, class Ask>
 auto about_accessor(const Ask& ask) {
-    return [ask](const Self& self, const Text& accessor, const Named& options) {
-        const auto& row = accessor_of(self, accessor);
+    return [ask](Self& self, const Text& accessor, const Named& options) {
+        const auto& row =
+            accessor_named(frameworks::Access::framework(self), text_of(accessor, "an accessor"));
         return ask(self, row.name, values_of(options, row.options));
     };
 }
-
-constexpr auto answer_of = [](const auto& self, const std::string& accessor, const Values& options) {
-    return nb::borrow<nb::any>(object_of(self.ask(accessor, options)));
-};
 
 }  // namespace
 
@@ -217,40 +206,45 @@ void bind_rows(nb::module_& parent) {
                 return handle_of(self.of(text_of(kind, "a kind"), int_of(rank, "rank")));
             },
             any("kind"), any("rank"), "The group of a rank; None where it is in none.");
-    nb::class_<Object>(m, "Object", "An object of a framework's own class, with or without groups.")
-        .def(nb::new_([](const Text& framework) { return Object(framework_of(framework)); }),
-             any("framework"))
-        .def(
-            "enter",
-            [](Object& self, const Integer& rank, const Integer& world_size) {
-                self.enter(int_of(rank, "rank"), int_of(world_size, "world_size"));
-            },
-            any("rank"), any("world_size"), "As one rank of a world from now on.")
-        .def(
-            "initialize",
-            [](Object& self, const Named& settings, const Integer& world_size) {
-                self.initialize(values_of(settings, self.framework().settings),
-                                int_of(world_size, "world_size"));
-            },
-            nb::arg("settings"), any("world_size"))
-        .def("destroy", &Object::destroy)
-        .def("ask", about_accessor<Object>(answer_of), any("accessor"), options,
-             "The answer of an accessor that is a member of the class.");
     nb::class_<State>(m, "State", "What the framework's accessors answer on one rank.")
         .def(nb::new_([](const Groups& groups, const Integer& rank) {
                  return State(groups, int_of(rank, "rank"));
              }),
              nb::arg("groups"), any("rank"))
+        .def(nb::new_([](const Text& framework) { return State(framework_of(framework).name); }),
+             any("framework"))
+        .def(
+            "enter",
+            [](State& self, const Integer& rank, const Integer& world_size) {
+                self.enter(int_of(rank, "rank"), int_of(world_size, "world_size"));
+            },
+            any("rank"), any("world_size"), "As one rank of a world from now on.")
+        .def(
+            "initialize",
+            [](State& self, const Named& settings) {
+                self.initialize(values_of(settings, frameworks::Access::framework(self).settings));
+            },
+            nb::arg("settings"), "Makes the groups.")
+        .def("is_initialized", &State::is_initialized)
+        .def("destroy", &State::destroy, "Forgets the groups and what was set.")
         .def_prop_ro("rank", &State::rank)
         .def_prop_ro("groups", &State::groups)
         .def("accessors", &State::accessors, "The names of the accessors, in the framework's order.")
-        .def("ask", about_accessor<State>(answer_of), any("accessor"), options, "The answer of an accessor.")
+        .def("ask",
+             about_accessor<const State>(
+                 [](const State& self, const std::string& accessor, const Values& given) {
+                     return nb::borrow<nb::any>(object_of(self.ask(accessor, given)));
+                 }),
+             any("accessor"), options, "The answer of an accessor.")
+        .def("set", about_accessor<State>(std::mem_fn(&State::set)), any("accessor"), options,
+             "Calls an accessor that sets what others answer.")
         .def("group",
-             about_accessor<State>([](const State& self, const std::string& accessor, const Values& given) {
-                 return handle_of(self.group(accessor, given));
-             }),
+             about_accessor<const State>(
+                 [](const State& self, const std::string& accessor, const Values& given) {
+                     return handle_of(self.group(accessor, given));
+                 }),
              any("accessor"), options, "The group that an accessor gives.")
-        .def("kind", about_accessor<State>(std::mem_fn(&State::kind)), any("accessor"), options,
+        .def("kind", about_accessor<const State>(std::mem_fn(&State::kind)), any("accessor"), options,
              "The kind that an accessor is about.");
 }
 

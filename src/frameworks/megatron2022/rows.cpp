@@ -1,35 +1,59 @@
 // SPDX-License-Identifier: Apache-2.0
 // Megatron's parallel_state of October 2022, which is vLLM's first: PP x DP x TP, tp fastest.
-#include <rankmesh/dialect/megatron2022/parallel_state.hpp>
+#include <rankmesh/core/ranks.hpp>
 
-#include "frameworks/members.hpp"
+#include "frameworks/rows.hpp"
 
 namespace rankmesh::frameworks {
 
 namespace of_megatron2022 {
 
-using Class = megatron2022::State;
+using detail::cat;
+using dialect::Refusal;
 
-std::optional<int> maybe(const Given& given, std::string_view name) {
-    return given.is_none(name) ? std::nullopt : std::optional(given.number(name));
-}
-
-megatron2022::Sizes sizes_of(const Given& given) {
-    return {given.number("tensor_model_parallel_size"), given.number("pipeline_model_parallel_size"),
-            maybe(given, "virtual_pipeline_model_parallel_size"),
-            maybe(given, "pipeline_model_parallel_split_rank")};
-}
-
-void initialize(Class& state, const Given& given) { state.initialize_model_parallel(sizes_of(given)); }
+constexpr auto virtual_rank = "virtual_pipeline_model_parallel_rank";
+constexpr auto virtual_size = "virtual_pipeline_model_parallel_world_size";
+constexpr auto virtual_stages = "virtual_pipeline_model_parallel_size";
+constexpr auto split_rank = "pipeline_model_parallel_split_rank";
+constexpr auto stage_of_rank = "get_pipeline_model_parallel_rank";
+constexpr auto stage_count = "get_pipeline_model_parallel_world_size";
 
 void check_first(Given& given) {
-    static_cast<void>(megatron2022::Groups(sizes_of(given), given.world_size()));
+    const auto tensor = given.number("tensor_model_parallel_size");
+    const auto pipeline = given.number("pipeline_model_parallel_size");
+    const auto product = std::int64_t{tensor} * pipeline;
+    if (product == 0 || given.world_size() % product != 0)
+        throw Error(Fault::sizes, cat("world_size (", given.world_size(),
+                                      ") is not divisible by tensor_model_parallel_size (", tensor,
+                                      ") x pipeline_model_parallel_size (", pipeline, ")"));
+    if (!given.is_none(virtual_stages) && pipeline <= 2)
+        throw Error(Fault::sizes,
+                    cat("pipeline-model-parallel size should be greater than 2 with interleaved schedule, "
+                        "not ",
+                        pipeline));
+}
+
+/// Throws for what the original takes as it is, or finds when half of the groups are made.
+void check(Given& given) {
+    if (!given.is_none(virtual_stages) && given.number(virtual_stages) < 1)
+        throw Refusal(Fault::sizes, "sizes-below-one",
+                      cat(virtual_stages, " is ", given.number(virtual_stages), "; every size is 1 or more"));
+    const auto stages = given.number("pipeline_model_parallel_size"), split = given.number(split_rank);
+    if (stages > 1 && (split < -stages || split >= stages))
+        throw Error(Fault::out_of_range, cat("pipeline_model_parallel_split_rank ", split, " of ", stages,
+                                             " stages is out of range; it is ", -stages, "..", stages - 1));
+}
+
+Values slots(const Given& given) {
+    auto set = Values{};
+    if (!given.is_none(virtual_stages))
+        set = {{virtual_rank, 0}, {virtual_size, given.value(virtual_stages)}};
+    if (!given.is_none(split_rank)) set.emplace_back(split_rank, given.value(split_rank));
+    return set;
 }
 
 std::vector<int> first_and_split(const Given& given) {
-    return {0, given.number("pipeline_model_parallel_size") > 1
-                   ? given.number("pipeline_model_parallel_split_rank")
-                   : 0};
+    return {0, given.number("pipeline_model_parallel_size") > 1 ? given.number(split_rank) : 0};
 }
 std::vector<int> first_split_and_last(const Given& given) {
     auto stages = first_and_split(given);
@@ -37,77 +61,221 @@ std::vector<int> first_split_and_last(const Given& given) {
     return stages;
 }
 
-/// The options of an answer, by their type.
-template <class Answer>
-std::vector<Setting> options_of(Answer (Class::*)() const) {
-    return {};
+int number(const State& state, const char* accessor) { return std::get<int>(state.ask(accessor)); }
+
+/// True in that virtual stage, and where they are ignored or there are none.
+bool is_virtual_stage(const State& state, const Given& options, int counted) {
+    const auto* size = Access::slot(state, virtual_size);
+    if (options.flag("ignore_virtual") || !size) return true;
+    const auto* rank = Access::slot(state, virtual_rank);
+    return rank && *rank == Value(counted < 0 ? std::get<int>(*size) - 1 : counted);
 }
-template <class Answer>
-std::vector<Setting> options_of(Answer (Class::*)(bool) const) {
-    return {{.name = "ignore_virtual", .otherwise = false, .type = Type::flag}};
+Value is_first_stage(const State& state, const Given& options) {
+    return is_virtual_stage(state, options, 0) && number(state, stage_of_rank) == 0;
 }
-template <class Answer>
-std::vector<Setting> options_of(Answer (Class::*)(std::optional<int>) const) {
-    return {{.name = "rank", .otherwise = {}, .type = Type::maybe_number}};
+Value is_last_stage(const State& state, const Given& options) {
+    return is_virtual_stage(state, options, -1) &&
+           number(state, stage_of_rank) == number(state, stage_count) - 1;
+}
+Value holds_embedding(const State& state, const Given& options) {
+    const auto ranks = *state.group("_EMBEDDING_GLOBAL_RANKS");
+    if (options.flag("ignore_virtual") || !ranks.contains(state.rank())) return ranks.contains(state.rank());
+    if (state.rank() == ranks.front()) return state.ask("is_pipeline_first_stage");
+    if (state.rank() == ranks.back()) return state.ask("is_pipeline_last_stage");
+    return true;
+}
+Value holds_position_embedding(const State& state, const Given&) {
+    return state.group("_POSITION_EMBEDDING_GLOBAL_RANKS")->contains(state.rank());
 }
 
-/// The row of a setter.
-template <auto member>
-AccessorRow set(std::string name, std::string doc, std::string parameter) {
-    return answer<member>(
-        std::move(name), std::move(doc),
-        {{.name = std::move(parameter), .otherwise = {}, .type = Type::maybe_number, .needed = true}});
+/// The split as it was given.
+Value split(const State& state, const Given&) {
+    const auto* split = Access::slot(state, split_rank);
+    if (!split) return {};
+    if (!state.is_initialized() || Access::given(state).is_none(split_rank))
+        throw Refusal(Fault::missing, "stale",
+                      cat("pipeline_model_parallel_split_rank was not given; ", std::get<int>(*split),
+                          " is left over from before destroy_model_parallel; give it, or begin with a new "
+                          "State for none"));
+    return *split;
+}
+bool is_on_side(const State& state, std::int64_t stage, bool before) {
+    if (number(state, stage_count) == 1) return true;
+    const auto given = state.ask("_PIPELINE_MODEL_PARALLEL_SPLIT_RANK");
+    const auto* split = std::get_if<int>(&given);
+    // The original makes the groups of a split that is counted from the end, and puts every stage after it.
+    if (split && *split < 0)
+        throw Refusal(
+            Fault::argument, "negative-split",
+            cat("pipeline_model_parallel_split_rank is ", *split,
+                ", and no stage is before or after that; give ", *split + number(state, stage_count)));
+    return !split || (stage < *split) == before;
+}
+template <bool before>
+Value is_beside_split(const State& state, const Given& options) {
+    return is_on_side(state, options.is_none("rank") ? number(state, stage_of_rank) : options.number("rank"),
+                      before);
+}
+Value is_at_split(const State& state, const Given&) {
+    const auto stage = std::int64_t{number(state, stage_of_rank)};
+    return is_on_side(state, stage, true) && is_on_side(state, stage + 1, false);
 }
 
-/// The kind of groups, which is also a variable: `_DATA_PARALLEL_GROUP`.
-std::string kind_of(std::string_view name) {
-    auto kind = std::string("_");
-    for (const auto c : name) kind += c == '_' ? c : static_cast<char>(c - 'a' + 'A');
-    return kind + "_GROUP";
+Value tensor_source(const State& state, const Given&) {
+    return state.rank() - state.rank() % number(state, "get_tensor_model_parallel_world_size");
+}
+/// The rank on a stage of this rank's pipeline, whose size may have been set to more than it has.
+int rank_on(const GroupPart& pipeline, int stage) {
+    if (stage >= pipeline.size())
+        throw Error(Fault::out_of_range,
+                    cat("stage ", stage, " is out of range of pipeline ",
+                        ranks_to_string(std::vector<int>(pipeline.begin(), pipeline.end())),
+                        "; its size was set to more than ", pipeline.size()));
+    return pipeline[stage];
+}
+Value last_rank(const State& state, const Given&) {
+    const auto pipeline = *state.group("_PIPELINE_GLOBAL_RANKS");
+    return rank_on(pipeline, number(state, stage_count) - 1);
+}
+template <int by>
+Value rank_beside(const State& state, const Given&) {
+    const auto pipeline = *state.group("_PIPELINE_GLOBAL_RANKS");
+    const auto stage = std::int64_t{number(state, stage_of_rank)} + by;
+    const auto size = number(state, stage_count);
+    return rank_on(pipeline, static_cast<int>((stage % size + size) % size));
 }
 
 std::vector<AccessorRow> accessors() {
-    auto rows = std::vector<AccessorRow>{};
-#define RANKMESH_GROUP(name, what, sentence, ...) \
-    rows.push_back({"get_" #name "_group", kind_of(#name), Quantity::group, sentence});
-    RANKMESH_MEGATRON2022_GROUPS(RANKMESH_GROUP, RANKMESH_GROUP)
-#undef RANKMESH_GROUP
-    constexpr auto slot = "What the getter answers from now on; None: the group's own again.";
-#define RANKMESH_SLOT(name, parameter)                                       \
-    rows.push_back(set<&Class::set_##name>("set_" #name, slot, #parameter)); \
-    rows.back().raises = "ValueError";
-    RANKMESH_MEGATRON2022_SLOTS(RANKMESH_SLOT)
-#undef RANKMESH_SLOT
-    rows.push_back(set<&Class::set_pipeline_model_parallel_split_rank>(
-        "set_pipeline_model_parallel_split_rank",
-        "Does nothing: the original writes a variable that nobody reads.", "rank"));
-    rows.push_back(set<&Class::set_virtual_pipeline_model_parallel_rank>(
-        "set_virtual_pipeline_model_parallel_rank", "The current virtual stage.", "rank"));
-#define RANKMESH_ANSWER(type, name, parameters, value, sentence)               \
-    rows.push_back(RANKMESH_MEMBER(name, sentence, options_of(&Class::name))); \
-    if (std::string_view(#name).starts_with("is_rank_in_"))                    \
-        rows.back().raises = "TypeError"; /* its list is None */
-    RANKMESH_MEGATRON2022_ANSWERS(RANKMESH_ANSWER)
-#undef RANKMESH_ANSWER
-    // The original's variables.
-#define RANKMESH_LIST(name, variable, what, value, sentence) \
-    rows.push_back(answer<&Class::name>(#variable, sentence));
-    RANKMESH_MEGATRON2022_LISTS(RANKMESH_LIST)
-#undef RANKMESH_LIST
-    rows.push_back(answer<&Class::get_virtual_pipeline_model_parallel_rank>(
-        "_VIRTUAL_PIPELINE_MODEL_PARALLEL_RANK", "The current virtual stage."));
-    rows.push_back(answer<&Class::get_virtual_pipeline_model_parallel_world_size>(
-        "_VIRTUAL_PIPELINE_MODEL_PARALLEL_WORLD_SIZE", "How many virtual stages there are."));
-    rows.push_back(answer<&Class::pipeline_model_parallel_split_rank>("_PIPELINE_MODEL_PARALLEL_SPLIT_RANK",
-                                                                      "The split as it was given."));
-    return rows;
+    using enum Quantity;
+    constexpr auto tensor = "_TENSOR_MODEL_PARALLEL_GROUP", pipeline = "_PIPELINE_MODEL_PARALLEL_GROUP",
+                   data = "_DATA_PARALLEL_GROUP", embedding = "_EMBEDDING_GROUP",
+                   position = "_POSITION_EMBEDDING_GROUP";
+    const auto ignore_virtual = Setting{.name = "ignore_virtual", .otherwise = false, .type = Type::flag};
+    const auto stage = Setting{.name = "rank", .otherwise = {}, .type = Type::maybe_number};
+    const auto set = [](const char* name, const char* parameter, const char* slot, std::optional<int> least,
+                        const char* doc =
+                            "What the getter answers from now on; None: the group's own again.") {
+        return AccessorRow{
+            .name = name,
+            .quantity = action,
+            .doc = doc,
+            .options = {{.name = parameter, .otherwise = {}, .type = Type::maybe_number, .needed = true}},
+            .raises = "ValueError",
+            .slot = slot,
+            .least = least};
+    };
+    const auto settable = [](const char* name, const char* kind, Quantity quantity, const char* doc) {
+        return AccessorRow{.name = name,
+                           .kind = kind,
+                           .quantity = quantity,
+                           .doc = doc,
+                           .slot = std::string(name).substr(4)};
+    };
+    const auto computed = [](const char* name, Type type, auto* code, const char* doc,
+                             std::vector<Setting> options = {}, const char* raises = "") {
+        return AccessorRow{.name = name,
+                           .quantity = value,
+                           .doc = doc,
+                           .options = std::move(options),
+                           .code = code,
+                           .type = type,
+                           .raises = raises};
+    };
+    const auto listed = [](const char* name, const char* kind, Quantity quantity, const char* missing,
+                           const char* doc) {
+        return AccessorRow{
+            .name = name, .kind = kind, .quantity = quantity, .doc = doc, .missing = missing, .listed = true};
+    };
+    const auto remembered = [](const char* name, const char* slot, const char* doc) {
+        return AccessorRow{.name = name,
+                           .quantity = value,
+                           .doc = doc,
+                           .code = [](const State&, const Given&) { return Value(); },
+                           .type = Type::maybe_number,
+                           .slot = slot};
+    };
+    constexpr auto no_pipeline = "Pipeline parallel group is not initialized";
+    constexpr auto no_data = "Data parallel group is not initialized";
+    constexpr auto is_none = "TypeError";  // a list that is None
+    return {
+        {"get_model_parallel_group", "_MODEL_PARALLEL_GROUP", group,
+         "The tensor and pipeline parallel ranks of one replica."},
+        {"get_tensor_model_parallel_group", tensor, group, "This rank's tensor-parallel group."},
+        {"get_pipeline_model_parallel_group", pipeline, group, "This rank's pipeline."},
+        {"get_data_parallel_group", data, group, "This rank's data-parallel group."},
+        {"get_embedding_group", embedding, group,
+         "The first and last rank of this rank's pipeline and that of the split, on these stages."},
+        {"get_position_embedding_group", position, group,
+         "The first rank of this rank's pipeline and that of the split, on these stages."},
+        set("set_tensor_model_parallel_world_size", "world_size", "tensor_model_parallel_world_size", 1),
+        set("set_pipeline_model_parallel_world_size", "world_size", "pipeline_model_parallel_world_size", 1),
+        set("set_tensor_model_parallel_rank", "rank", "tensor_model_parallel_rank", {}),
+        set("set_pipeline_model_parallel_rank", "rank", "pipeline_model_parallel_rank", {}),
+        set("set_pipeline_model_parallel_split_rank", "rank", "", {},
+            "Does nothing: the original writes a variable that nobody reads."),
+        set("set_virtual_pipeline_model_parallel_rank", "rank", virtual_rank, {},
+            "The current virtual stage."),
+        settable("get_tensor_model_parallel_world_size", tensor, size,
+                 "The size of the tensor-parallel group, or what was set."),
+        settable(stage_count, pipeline, size, "The number of stages, or what was set."),
+        settable("get_tensor_model_parallel_rank", tensor, rank,
+                 "Where this rank stands in its tensor-parallel group, or what was set."),
+        settable(stage_of_rank, pipeline, rank, "This rank's stage, or what was set."),
+        computed("is_pipeline_first_stage", Type::flag, is_first_stage,
+                 "True in the first stage and, unless ignored, at the first virtual stage.",
+                 {ignore_virtual}),
+        computed("is_pipeline_last_stage", Type::flag, is_last_stage,
+                 "True in the last stage and, unless ignored, at the last virtual stage.", {ignore_virtual}),
+        computed("is_rank_in_embedding_group", Type::flag, holds_embedding,
+                 "True for a member; the first and last must, unless ignored, be at the first and last "
+                 "virtual stage.",
+                 {ignore_virtual}, is_none),
+        computed("is_rank_in_position_embedding_group", Type::flag, holds_position_embedding,
+                 "True for a member.", {}, is_none),
+        computed("is_pipeline_stage_before_split", Type::flag, is_beside_split<true>,
+                 "True where a stage, this rank's if not given, comes before the split, or there is none.",
+                 {stage}),
+        computed("is_pipeline_stage_after_split", Type::flag, is_beside_split<false>,
+                 "True where a stage comes not before the split, or there is none.", {stage}),
+        computed("is_pipeline_stage_at_split", Type::flag, is_at_split,
+                 "True where this stage comes before the split and the next one after it."),
+        remembered("get_virtual_pipeline_model_parallel_rank", virtual_rank,
+                   "The current virtual stage; None without them."),
+        remembered("get_virtual_pipeline_model_parallel_world_size", virtual_size,
+                   "How many virtual stages there are; None without them."),
+        computed("get_tensor_model_parallel_src_rank", Type::number, tensor_source,
+                 "The first rank of as many contiguous ones as the tensor model parallel size says."),
+        listed("get_data_parallel_src_rank", data, first, no_data,
+               "The first rank of this rank's data-parallel group."),
+        listed("get_pipeline_model_parallel_first_rank", pipeline, first, no_pipeline,
+               "The rank in the first stage of this rank's pipeline."),
+        computed("get_pipeline_model_parallel_last_rank", Type::number, last_rank,
+                 "The rank in the last stage of this rank's pipeline."),
+        computed("get_pipeline_model_parallel_next_rank", Type::number, rank_beside<+1>,
+                 "The rank in the next stage, the first after the last."),
+        computed("get_pipeline_model_parallel_prev_rank", Type::number, rank_beside<-1>,
+                 "The rank in the stage before, the last before the first."),
+        {"get_data_parallel_world_size", data, size, "The size of the data-parallel group."},
+        {"get_data_parallel_rank", data, rank, "Where this rank stands in its data-parallel group."},
+        // The original's variables.
+        listed("_PIPELINE_GLOBAL_RANKS", pipeline, ranks, no_pipeline, "The ranks of this rank's pipeline."),
+        listed("_DATA_PARALLEL_GLOBAL_RANKS", data, ranks, no_data,
+               "The ranks of this rank's data-parallel group."),
+        listed("_EMBEDDING_GLOBAL_RANKS", embedding, ranks, "",
+               "The members of this pipeline's embedding group, on every stage."),
+        listed("_POSITION_EMBEDDING_GLOBAL_RANKS", position, ranks, "",
+               "The members of this pipeline's position embedding group, on every stage."),
+        remembered("_VIRTUAL_PIPELINE_MODEL_PARALLEL_RANK", virtual_rank, "The current virtual stage."),
+        remembered("_VIRTUAL_PIPELINE_MODEL_PARALLEL_WORLD_SIZE", virtual_size,
+                   "How many virtual stages there are."),
+        computed("_PIPELINE_MODEL_PARALLEL_SPLIT_RANK", Type::maybe_number, split,
+                 "The split as it was given.")};
 }
 
 }  // namespace of_megatron2022
 
 Framework megatron2022() {
     using namespace of_megatron2022;
-    using enum Quantity;
     constexpr auto experts = "Megatron of 2022 has no expert parallelism";
     constexpr auto replicas = "Megatron of 2022 has one data-parallel axis, whose optimizer state is whole";
     return {
@@ -148,6 +316,7 @@ Framework megatron2022() {
                    .at = first_and_split}},
         .accessors = accessors(),
         .check_first = check_first,
+        .check = check,
         .why = {{"cp", "Megatron of 2022 has no context parallelism; it has pp, dp, tp"},
                 {"ep, edp, etp", experts},
                 {"dp_replicate, dp_shard", replicas},
@@ -159,7 +328,9 @@ Framework megatron2022() {
                    {"no such rank", "ValueError"},
                    {"no world", "AssertionError"}},
         .initialize = "initialize_model_parallel",
-        .own = own_class<Class, initialize>("ParallelState"),
+        .state_class = "ParallelState",
+        .slots = slots,
+        .kept_slots = split_rank,
         .module = "parallel_state",
         .leaves = "megatron2022's data parallel size"};
 }

@@ -26,7 +26,7 @@ void check(Given& given) {
 }
 
 /// Where a rank stands in world_rank_matrix, without its place among the experts.
-Value get_3d_ranks(const State& state, const Given&, const Given& options) {
+Value get_3d_ranks(const State& state, const Given& options) {
     const auto rank = options.is_none("world_rank") ? state.rank() : options.number("world_rank");
     if (rank < 0 || rank >= state.groups().world_size())
         throw Error(Fault::out_of_range,

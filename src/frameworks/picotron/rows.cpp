@@ -2,32 +2,45 @@
 // picotron's ProcessGroupManager: DP x PP x CP x TP, tp fastest.
 #include <cstdlib>
 
-#include <rankmesh/dialect/picotron/process_group_manager.hpp>
-
-#include "frameworks/members.hpp"
+#include "frameworks/rows.hpp"
 
 namespace rankmesh::frameworks {
 
 namespace of_picotron {
 
-picotron::Sizes sizes_of(const Given& given) {
-    return {.tp = given.number("tp_size"),
-            .cp = given.number("cp_size"),
-            .pp = given.number("pp_size"),
-            .dp = given.number("dp_size")};
-}
+using detail::cat;
+
+constexpr const char* sizes[] = {"tp_size", "cp_size", "pp_size", "dp_size"};
 
 /// Throws where the sizes do not multiply to the world, which comes before a size below one.
 void check_first(Given& given) {
-    const auto sizes = sizes_of(given);
-    if (std::int64_t{sizes.tp} * sizes.cp * sizes.pp * sizes.dp != given.world_size())
-        static_cast<void>(picotron::mesh(sizes, given.world_size()));
+    auto product = std::int64_t{1};
+    auto text = cat("World size (", given.world_size(), ") != ");
+    for (const auto* name : sizes) {
+        product *= given.number(name);
+        text += cat(name == sizes[0] ? "" : " * ", static_cast<char>(name[0] - 'a' + 'A'), "P (",
+                    given.number(name), ")");
+    }
+    if (product != given.world_size()) throw Error(Fault::sizes, text);
 }
 
-std::shared_ptr<void> of_rank(const Given& given, int rank) {
+Value local_rank(const State& state, const Given&) {
     const auto* local = std::getenv("LOCAL_RANK");
-    return std::make_shared<picotron::RankInfo>(sizes_of(given), rank, given.world_size(),
-                                                local ? std::atoi(local) : rank);
+    return local ? std::atoi(local) : state.rank();
+}
+
+/// The rank on a stage beside this one; None past the ends, which do not wrap.
+template <int by>
+Value stage_beside(const State& state, const Given&) {
+    const auto rank = state.groups().mesh().neighbor(state.rank(), "pp", by);
+    return rank ? Value(*rank) : Value();
+}
+
+Value text(const State& state, const Given&) {
+    auto text = std::string{};
+    for (const auto* name : sizes)
+        text += cat(static_cast<char>(name[0] - 'a' + 'A'), "P(", Access::given(state).number(name), ")-");
+    return cat(text, "Rank(", state.rank(), ")");
 }
 
 }  // namespace of_picotron
@@ -35,7 +48,6 @@ std::shared_ptr<void> of_rank(const Given& given, int rank) {
 Framework picotron() {
     using namespace of_picotron;
     using enum Quantity;
-    using Class = picotron::RankInfo;
     constexpr auto experts = "picotron has no expert parallelism";
     constexpr auto replicas = "picotron has one data-parallel axis, dp, and does not shard within replicas";
     return {
@@ -63,9 +75,12 @@ Framework picotron() {
                   {"cp_dp_group", "pp tp | dp cp"},
                   {"pp_dp_group", "cp tp | dp pp"}},
         .accessors = {{"grid", "", mesh, "The mesh dp pp cp tp; the original has a tensor of ranks."},
-                      RANKMESH_MEMBER(global_rank, "This rank."),
-                      RANKMESH_MEMBER(world_size, "The number of ranks."),
-                      RANKMESH_MEMBER(local_rank, "LOCAL_RANK, else this rank."),
+                      {"global_rank", "*", rank, "This rank."},
+                      {"world_size", "*", size, "The number of ranks."},
+                      {.name = "local_rank",
+                       .quantity = value,
+                       .doc = "LOCAL_RANK, else this rank.",
+                       .code = local_rank},
                       {"dp_rank", "dp_group", rank, "Where this rank is among the replicas."},
                       {"pp_rank", "pp_group", rank, "This rank's stage."},
                       {"cp_rank", "cp_group", rank, "Where this rank is among those of its sequences."},
@@ -96,14 +111,26 @@ Framework picotron() {
                       {"pp_last_rank", "pp_group", last, "The rank on the last stage."},
                       {"pp_is_first_stage", "pp_group", is_first, "True on the first stage."},
                       {"pp_is_last_stage", "pp_group", is_last, "True on the last stage."},
-                      RANKMESH_MEMBER(pp_next_rank, "The rank on the next stage; None on the last."),
-                      RANKMESH_MEMBER(pp_prev_rank, "The rank on the stage before; None on the first."),
+                      {.name = "pp_next_rank",
+                       .quantity = value,
+                       .doc = "The rank on the next stage; None on the last.",
+                       .code = stage_beside<+1>,
+                       .type = Type::maybe_number},
+                      {.name = "pp_prev_rank",
+                       .quantity = value,
+                       .doc = "The rank on the stage before; None on the first.",
+                       .code = stage_beside<-1>,
+                       .type = Type::maybe_number},
                       {"dp_world_size", "dp_group", size, "The size of `dp_group`."},
                       {"dp_first_rank", "dp_group", first, "The first rank of `dp_group`."},
                       {"dp_last_rank", "dp_group", last, "The last rank of `dp_group`."},
                       {"cp_dp_world_size", "cp_dp_group", size, "The size of `cp_dp_group`."},
                       {"pp_dp_world_size", "pp_dp_group", size, "The size of `pp_dp_group`."},
-                      answer<&Class::str>("__str__", "`TP(2)-CP(2)-PP(2)-DP(1)-Rank(3)`.")},
+                      {.name = "__str__",
+                       .quantity = value,
+                       .doc = "`TP(2)-CP(2)-PP(2)-DP(1)-Rank(3)`.",
+                       .code = text,
+                       .type = Type::word}},
         .check_first = check_first,
         .why = {{"ep, edp, etp", experts},
                 {"dp_replicate, dp_shard", replicas},
@@ -115,7 +142,6 @@ Framework picotron() {
                    {"no world", "ValueError"}},
         .initialize = "ProcessGroupManager",
         .maker = "setup_process_group_manager",
-        .own = {.of_rank = of_rank},
         .module = "process_group_manager",
         .table = "distributed",
         .ignore = "master_addr master_port backend use_cpu world_size",

@@ -199,9 +199,9 @@ Framework torchtitan() {
         .write = write,
         .ranks = ranks,
         .calls = calls,
-        .own = {.of_rank = [](const Given& given, int rank) -> std::shared_ptr<void> {
-            return std::make_shared<RankInfo>(dims_of(given), rank);
-        }},
+        .of_rank = [](const Given& given, int rank) -> std::shared_ptr<const void> {
+            return std::make_shared<const RankInfo>(dims_of(given), rank);
+        },
         .base = "Answers",
         .table = "parallelism",
         .ignore =

@@ -120,19 +120,23 @@ std::string known_part(const Given& given, const Given& options) {
     static_cast<void>(extra_size(given, name));
     return name;
 }
-Value part_size(const State&, const Given& given, const Given& options) {
+Value part_size(const State& state, const Given& options) {
+    const auto& given = Access::given(state);
     return extra_size(given, part(given, options));
 }
-Value part_enabled(const State&, const Given& given, const Given& options) {
+Value part_enabled(const State& state, const Given& options) {
+    const auto& given = Access::given(state);
     return extra_size(given, part(given, options)) > 1;
 }
-Value part_shards(const State&, const Given& given, const Given& options) {
+Value part_shards(const State& state, const Given& options) {
+    const auto& given = Access::given(state);
     const auto name = part(given, options);
     if (extra_size(given, name) <= 1)
         throw Error(Fault::not_initialised, cat(name, " has a size of 1, and no shards of its own"));
     return given.number("fsdp_size") / extra_size(given, name);
 }
-Value part_divides(const State&, const Given& given, const Given&) {
+Value part_divides(const State& state, const Given&) {
+    const auto& given = Access::given(state);
     if (given.flag(tp) || given.flag(pp))
         throw Error(Fault::exclusive,
                     "gradients are divided by the world's size only where tp_size and pp_size are 1");
@@ -317,7 +321,7 @@ Framework veomni() {
              {.name = "global_rank",
               .quantity = rank,
               .doc = "This rank.",
-              .code = [](const State& state, const Given&, const Given&) { return Value(state.rank()); }},
+              .code = [](const State& state, const Given&) { return Value(state.rank()); }},
              number("world_size", "The number of all ranks.")},
         .check = check,
         .extend = extend,

@@ -3,8 +3,8 @@
 #include <cstdio>
 #include <string_view>
 
-#include <rankmesh/dialect/picotron/process_group_manager.hpp>
 #include <rankmesh/engine/threads.hpp>
+#include <rankmesh/frameworks/picotron.hpp>
 
 int main(int argc, char** argv) {
     auto wrong = 0;

@@ -1,27 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <rankmesh/dialect/megatron2022/parallel_state.hpp>
+#include <algorithm>
 
 #include <rankmesh/dialect/error.hpp>
 #include <rankmesh/engine/threads.hpp>
+#include <rankmesh/frameworks/megatron2022.hpp>
 
-#include "laws.hpp"
+#include "dialect/laws.hpp"
 
 namespace of_megatron2022 {
 
 using namespace rankmesh;
 using dialect::Fault;
 using dialect::Refusal;
-using megatron2022::Groups;
+using frameworks::Groups;
 using megatron2022::ParallelState;
-using megatron2022::Sizes;
+using megatron2022::Settings;
 using megatron2022::State;
-
-static_assert(sizeof(State) <= 4096, "a rank's state is no table of the world");
 
 namespace {
 
 struct Setup {
-    Sizes sizes;
+    Settings sizes;
     int world;
 };
 const auto many = std::vector<Setup>{{{}, 1},
@@ -34,7 +33,7 @@ const auto many = std::vector<Setup>{{{}, 1},
                                      {{1, 7, 2, -3}, 14},
                                      {{5, 4}, 60}};
 
-State made(const Sizes& sizes, int rank, int world) {
+State made(const Settings& sizes, int rank, int world) {
     auto mpu = State(rank, world);
     mpu.initialize_model_parallel(sizes);
     return mpu;
@@ -62,23 +61,25 @@ struct Lists {
 
 bool holds(const std::vector<int>& list, int rank) { return std::ranges::find(list, rank) != list.end(); }
 
-std::vector<std::vector<int>> lists(const Partition& partition) {
+std::vector<std::vector<int>> lists(const Groups& groups, const char* kind) {
     auto made = std::vector<std::vector<int>>{};
-    for (const auto& group : partition) made.push_back(laws::list(group));
+    for (int i = 0; i < groups.count(kind); ++i) made.push_back(laws::list(groups.group(kind, i)));
     return made;
 }
+
+constexpr auto pipelines = "_PIPELINE_MODEL_PARALLEL_GROUP";
 
 }  // namespace
 
 TEST(Megatron2022, TheGroupsOfEachKindCoverTheWorldAndEachRankKnowsItsOwn) {
     for (const auto& [sizes, world] : many) {
-        const auto all = Groups(sizes, world);
-        laws::expect_partition(lists(all.data()), world, "data");
-        laws::expect_partition(lists(all.model()), world, "model");
-        laws::expect_partition(lists(all.tensor()), world, "tensor");
-        laws::expect_partition(lists(all.pipeline()), world, "pipeline");
+        const auto all = megatron2022::groups(sizes, world);
+        laws::expect_partition(lists(all, "_DATA_PARALLEL_GROUP"), world, "data");
+        laws::expect_partition(lists(all, "_MODEL_PARALLEL_GROUP"), world, "model");
+        laws::expect_partition(lists(all, "_TENSOR_MODEL_PARALLEL_GROUP"), world, "tensor");
+        laws::expect_partition(lists(all, pipelines), world, "pipeline");
         for (int rank = 0; rank < world; ++rank) {
-            SCOPED_TRACE(to_string(all.mesh) + " rank " + std::to_string(rank));
+            SCOPED_TRACE(to_string(all.mesh()) + " rank " + std::to_string(rank));
             const auto mpu = made(sizes, rank, world);
             const auto tensor = sizes.tensor_model_parallel_size;
             EXPECT_EQ(mpu.get_tensor_model_parallel_group()[mpu.get_tensor_model_parallel_rank()], rank);
@@ -98,14 +99,14 @@ TEST(Megatron2022, TheGroupsOfEachKindCoverTheWorldAndEachRankKnowsItsOwn) {
 TEST(Megatron2022, PipelinesWrapAndTheirEmbeddingGroupsAreTheirEndsAndTheSplit) {
     for (const auto& setup : many) {
         const auto& [sizes, world] = setup;
-        const auto all = Groups(sizes, world);
-        for (int p = 0; p < all.pipeline().size(); ++p) {
+        const auto all = megatron2022::groups(sizes, world);
+        for (int p = 0; p < all.count(pipelines); ++p) {
             const auto expected = Lists(setup, p);
-            EXPECT_EQ(laws::list(all.pipeline()[p]), expected.ranks);
-            EXPECT_EQ(laws::list(all.embedding(all.pipeline()[p])), expected.embedding);
-            EXPECT_EQ(laws::list(all.position_embedding(all.pipeline()[p])), expected.position);
+            EXPECT_EQ(laws::list(all.group(pipelines, p)), expected.ranks);
+            EXPECT_EQ(laws::list(all.group("_EMBEDDING_GROUP", p)), expected.embedding);
+            EXPECT_EQ(laws::list(all.group("_POSITION_EMBEDDING_GROUP", p)), expected.position);
             for (auto rank : expected.ranks) {
-                SCOPED_TRACE(to_string(all.mesh) + " rank " + std::to_string(rank));
+                SCOPED_TRACE(to_string(all.mesh()) + " rank " + std::to_string(rank));
                 const auto mpu = made(sizes, rank, world);
                 EXPECT_EQ(mpu.get_pipeline_model_parallel_first_rank(), expected.ranks.front());
                 EXPECT_EQ(mpu.get_pipeline_model_parallel_last_rank(), expected.ranks.back());
@@ -134,7 +135,7 @@ TEST(Megatron2022, PipelinesWrapAndTheirEmbeddingGroupsAreTheirEndsAndTheSplit) 
 TEST(Megatron2022, OfAllVirtualStagesOfAPipelineOneIsFirstAndOneIsLast) {
     for (const auto& [sizes, world] : many) {
         const auto chunks = sizes.virtual_pipeline_model_parallel_size.value_or(1);
-        for (const auto& pipeline : Groups(sizes, world).pipeline()) {
+        for (const auto& pipeline : lists(megatron2022::groups(sizes, world), pipelines)) {
             auto first = std::vector<std::pair<int, int>>{};
             auto last = first;
             for (auto rank : pipeline)
@@ -165,8 +166,8 @@ TEST(Megatron2022, EveryStageIsBeforeOrAfterTheSplitAndBothWhereThereIsNone) {
         const auto split = sizes.pipeline_model_parallel_split_rank;
         const auto stages = sizes.pipeline_model_parallel_size;
         auto at_split = std::vector<int>{};
-        const auto groups = Groups(sizes, world);
-        for (auto rank : groups.pipeline()[0]) {
+        const auto groups = megatron2022::groups(sizes, world);
+        for (auto rank : groups.group(pipelines, 0)) {
             const auto mpu = made(sizes, rank, world);
             const auto stage = mpu.get_pipeline_model_parallel_rank();
             if (split && *split < 0 && stages > 1) {
@@ -230,8 +231,8 @@ TEST(Megatron2022, WhatIsSetWinsUntilItIsUnsetAndChangesTheRanksThatFollow) {
     EXPECT_EQ(unmade.get_tensor_model_parallel_src_rank(), 4) << "no group is asked";
 }
 
-TEST(Megatron2022, SizesThatMakeNoSenseAreRefusedAndChangeNothing) {
-    const auto refused = [](const Sizes& sizes, Fault fault, const std::string& text) {
+TEST(Megatron2022, SettingsThatMakeNoSenseAreRefusedAndChangeNothing) {
+    const auto refused = [](const Settings& sizes, Fault fault, const std::string& text) {
         auto mpu = State(0, 8);
         try {
             mpu.initialize_model_parallel(sizes);
@@ -262,9 +263,12 @@ TEST(Megatron2022, SizesThatMakeNoSenseAreRefusedAndChangeNothing) {
                     " of 4 stages is out of range; it is -4..3");
     EXPECT_EQ(laws::text_of<dialect::Error>([] { State(8, 8); }), "rank 8 of a world of 8; ranks are 0..7");
     EXPECT_EQ(laws::text_of<dialect::Error>([] { State().initialize_model_parallel(); }),
-              "this process is in no world; make a State(rank, world_size)");
-    EXPECT_EQ(laws::text_of<Refusal>([] { megatron2022::plan({.tensor_model_parallel_size = 0}); }),
-              "tensor_model_parallel_size is 0; every size is 1 or more");
+              "this process is in no world; give the rank and the size of the world");
+    EXPECT_EQ(laws::text_of<Refusal>([] {
+                  megatron2022::plan({.tensor_model_parallel_size = -1, .pipeline_model_parallel_size = -1},
+                                     1);
+              }),
+              "tensor_model_parallel_size is -1; every size is 1 or more");
 
     auto mpu = made({2, 2}, 0, 8);
     EXPECT_EQ(laws::text_of<dialect::Error>([&] {
@@ -315,10 +319,10 @@ TEST(Megatron2022, WhatIsNotInitializedOrStaleSaysSo) {
 TEST(Megatron2022, EveryGroupIsLive) {
     for (const auto& [sizes, world] : many)
         threads::run(world, [&, sizes = sizes](World& world) {
-            auto me = world.join(megatron2022::plan(sizes));
-            auto mpu = megatron2022::initialize_model_parallel(me, sizes);
+            auto me = world.join(megatron2022::plan(sizes, world.size()));
+            auto mpu = ParallelState(me, sizes);
             const auto& pure = static_cast<const State&>(mpu);
-            const auto expect = [&](Communicator& on, const Group& group, const char* what) {
+            const auto expect = [&](Communicator& on, const frameworks::GroupPart& group, const char* what) {
                 laws::expect_live(on, laws::list(group), me.rank(), what);
             };
             expect(mpu.get_model_parallel_group(), pure.get_model_parallel_group(), "model");
@@ -345,33 +349,24 @@ TEST(Megatron2022, EveryGroupIsLive) {
 
 TEST(Megatron2022, MembersThatLackAGroupAreRefused) {
     threads::run(8, [](World& world) {
-        const auto sizes = Sizes{1, 4, {}, 2};
-        const auto refusal = [&](const Declaration& options) {
-            auto me = world.join({{"pp", 4}, {"dp", 2}, {"tp", 1}}, options);
+        const auto sizes = Settings{1, 4, {}, 2};
+        const auto refusal = [&](const Plan& plan) {
+            auto me = world.join(plan);
             return laws::text_of<UsageError>([&] { ParallelState(me, sizes); });
         };
-        EXPECT_EQ(refusal({}),
-                  "'pp,tp' of mesh pp=4 dp=2 tp=1 was not declared; add .over = {{\"pp\", \"tp\"}} to the "
-                  "declaration; or join with megatron2022::plan(sizes), which has it");
-        EXPECT_EQ(refusal({.over = {{"pp", "tp"}}}),
-                  "mesh pp=4 dp=2 tp=1 has no axis, pick, separate communicator or set of local ranks named "
-                  "'embedding'; it has pp, dp, tp; or join with megatron2022::plan(sizes), which has it");
-        const auto other = refusal({.over = {{"pp", "tp"}},
-                                    .picks = {{.of = "pp", .at = {0, 1, -1}, .as = "embedding"},
-                                              {.of = "pp", .at = {0, 2}, .as = "position_embedding"}}});
+        EXPECT_TRUE(refusal({{.name = "ranks", .mesh = {{"pp", 4}, {"dp", 2}, {"tp", 1}}}})
+                        .ends_with("; or join with megatron2022::plan(settings, world_size), which has it"));
         const auto stage = world.rank() / 2, first = world.rank() % 2;
-        const auto must = ", where it must be " + std::string(first ? "{1, 5, 7}" : "{0, 4, 6}") +
-                          "; join with megatron2022::plan(sizes)";
-        EXPECT_EQ(other, (stage == 2 ? "the member's pick 'embedding' leaves this rank out"
-                          : first    ? "the member's pick 'embedding' is {1, 3, 7}"
-                                     : "the member's pick 'embedding' is {0, 2, 6}") +
-                             must);
-        auto me = world.join(megatron2022::plan(sizes));
-        EXPECT_EQ(laws::text_of<UsageError>([&] {
-                      ParallelState(me, {2, 4});
-                  }),
-                  "the member was joined with mesh pp=4 dp=2 tp=1, not pp=4 dp=1 tp=2; join with "
-                  "megatron2022::plan(sizes)");
+        const auto other = refusal(megatron2022::plan({1, 4, {}, 1}, 8));
+        EXPECT_EQ(other, detail::cat("the member's group '_EMBEDDING_GROUP' ",
+                                     stage == 2 ? "leaves this rank out"
+                                     : first    ? "is {1, 3, 7}"
+                                                : "is {0, 2, 6}",
+                                     ", where it must be ",
+                                     stage == 1 ? "of other ranks"
+                                     : first    ? "{1, 5, 7}"
+                                                : "{0, 4, 6}",
+                                     "; join with megatron2022::plan(settings, world_size)"));
     });
 }
 

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <cstdio>
-#include <rankmesh/dialect/megatron2022/parallel_state.hpp>
 #include <rankmesh/engine/launcher.hpp>
 #include <rankmesh/engine/threads.hpp>
+#include <rankmesh/frameworks/megatron2022.hpp>
 
 void program(rankmesh::World& world) {
-    const auto sizes = rankmesh::megatron2022::Sizes{2, 4, {}, 2};  // tensor 2, pipeline 4, split at stage 2
-    auto mpu = rankmesh::megatron2022::ParallelState(world.join(plan(sizes)), sizes);
+    const auto settings = rankmesh::megatron2022::Settings{2, 4, {}, 2};  // tensor 2, pipeline 4, split at 2
+    auto mpu = rankmesh::megatron2022::ParallelState(world.join(plan(settings, world.size())), settings);
     const auto low = [](auto& on, int rank) { return on.all_reduce(rank, rankmesh::min), rank; };
     const auto me = world.rank(), start = mpu.get_pipeline_model_parallel_first_rank();
     auto ok = low(mpu.get_model_parallel_group(), me) == 2 * mpu.get_data_parallel_rank();

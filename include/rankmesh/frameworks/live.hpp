@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+// The groups of a framework as communicators; <rankmesh/frameworks/NAME.hpp> gives them the original's names.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <type_traits>
+
+#include <rankmesh/core/export.hpp>
+#include <rankmesh/engine/communicator.hpp>
+#include <rankmesh/engine/member.hpp>
+#include <rankmesh/frameworks/groups.hpp>
+
+namespace rankmesh::frameworks {
+
+/// The communicators of one rank's groups, by kind.
+class RANKMESH_EXPORT Live {
+public:
+    /// Of a member that joined with `state.groups().plan()`; throws UsageError for any other.
+    Live(const Member& member, const State& state);
+
+    /// The communicator of the group that an accessor of `state` gives; null where it gives none. Throws as
+    /// `State::group` does.
+    Communicator* find(const State& state, std::string_view accessor, const Values& options = {});
+    /// The same of an accessor that gives a group or throws.
+    Communicator& at(const State& state, std::string_view accessor, const Values& options = {}) {
+        return *find(state, accessor, options);
+    }
+    /// Gives the communicators up.
+    void clear() { groups_.clear(); }
+
+private:
+    std::map<std::string, Communicator, std::less<>> groups_;
+};
+
+/// A state whose answers have C++ types; nothing is an empty optional.
+class TypedState : public State {
+public:
+    using State::State;
+
+protected:
+    template <class Type>
+    Type get(std::string_view accessor, const Values& options = {}) const {
+        const auto value = ask(accessor, options);
+        if constexpr (std::is_constructible_v<Type, std::nullopt_t>)
+            return std::holds_alternative<std::monostate>(value)
+                       ? Type()
+                       : Type(std::get<typename Type::value_type>(value));
+        else
+            return std::get<Type>(value);
+    }
+};
+
+/// An optional setting or option as a value; an empty one is the framework's None.
+template <class Type>
+Value value_of(const std::optional<Type>& given) {
+    return given ? Value(*given) : Value();
+}
+
+}  // namespace rankmesh::frameworks
