@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from rankmesh._core import Mesh, Placement
-from rankmesh._dialects import _explain
+from rankmesh._dialects import explained
 
 
 class Explanation(dict[str, Any]):
@@ -35,7 +35,7 @@ def explain(
     paths = [records] if isinstance(records, (str, os.PathLike)) else records
     if isinstance(mesh, Placement):
         mesh = f"{mesh.mesh} @[{','.join(map(str, mesh.ranks))}]"
-    fields, text = _explain(paths, mesh)
+    fields, text = explained(paths, mesh)
     answer = Explanation(fields)
     answer.text = text
     return answer
