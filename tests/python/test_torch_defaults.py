@@ -15,7 +15,7 @@ import rankmesh.torch
 import torch
 import torch.distributed as dist
 from rankmesh import Disagreement
-from rankmesh.torch import _default_backend
+from rankmesh.torch import _default_backend, _groups
 from rankmesh.torch._default_backend import default_backend
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.distributed import init_process_group  # a name that was imported before install()
@@ -176,6 +176,22 @@ def mixed(rank: int, size: int, store: str) -> list[object]:
         found += [on_host.tolist(), type(group._get_backend(torch.device("cuda"))).__name__]
     dist.barrier()
     return found
+
+
+def beside(rank: int, size: int, store: str, backend: str) -> list[str]:
+    """The backend of the group on the host beside one that takes tensors of a device only."""
+    _groups.is_on_host = lambda group: not dist.get_backend(group).startswith("cuda:")  # as with NCCL
+    where = {"rank": rank, "world_size": size, "init_method": f"file://{store}"}
+    me = rankmesh.torch.init("dp=2", backend=backend, host=True, **where)  # type: ignore[arg-type]
+    total = torch.ones(1)
+    dist.all_reduce(total, group=me.host_group("dp"))
+    assert total.item() == 2
+    return [dist.get_backend(me.host_group("dp"))]
+
+
+@pytest.mark.parametrize(("backend", "expected"), [("cuda:rankmesh+gloo", OWN), ("cuda:gloo", "gloo")])
+def test_the_groups_of_the_host_are_watched_where_the_others_are(backend: str, expected: str, tmp_path: Path) -> None:
+    assert ranks(2, beside, tmp_path, str(tmp_path / "own"), backend, initialised=False) == [[expected]] * 2
 
 
 def test_host_and_device_are_both_watched(tmp_path: Path) -> None:

@@ -269,7 +269,8 @@ class World:
         assert ranks is not None
         group = self.groups.get(label, ranks, **options)
         if self._host and not _groups.is_on_host(group):
-            options |= {"backend": "gloo", "pg_options": None}
+            of_host = "cpu:rankmesh" if isinstance(group, ProcessGroup) else "gloo"
+            options |= {"backend": of_host, "pg_options": None}
             entry.host = self.groups.get(label + " on the host", ranks, **options)
         entry.group = group
 
