@@ -255,6 +255,19 @@ def check_works_of_graph_inputs(rank: int, size: int) -> None:
         assert bool((x == size).all()), backend
 
 
+def check_compiled(rank: int, size: int) -> None:
+    by_name, of_all = groups(), calls(rank, size)
+    for name in ("all_reduce, async", "scatter", "messages", "objects"):  # a call takes seconds
+        call, outcomes = of_all[name], {}
+        for backend, group in by_name.items():
+            torch._dynamo.reset()
+            try:
+                outcomes[backend] = lists(torch.compile(call, backend="eager")(group))
+            except Exception as error:
+                outcomes[backend] = f"{type(error).__name__}: {str(error).splitlines()[0]}"
+        assert outcomes["rankmesh"] == outcomes["rankmesh+gloo"] == outcomes["gloo"], (name, outcomes)
+
+
 def check_names(rank: int, size: int) -> None:
     for backend in (*BACKENDS, "cpu:rankmesh"):
         group = dist.new_group(backend=backend)
@@ -274,6 +287,7 @@ def check_names(rank: int, size: int) -> None:
         check_tensors_without_memory,
         check_classes_of_tensors,
         check_works_of_graph_inputs,
+        check_compiled,
         check_names,
     ],
     ids=lambda program: program.__name__[6:],

@@ -15,6 +15,7 @@ from torch.distributed import distributed_c10d as c10d
 
 from rankmesh._engine import Communicator
 from rankmesh.torch._errors import UsageError
+from rankmesh.torch.backend._eager import eager
 from rankmesh.torch.backend._engine import Engine
 from rankmesh.torch.backend._inner import destroy, inner_group
 from rankmesh.torch.backend._work import UNSET, Turn, seconds_of
@@ -22,6 +23,7 @@ from rankmesh.torch.backend._work import UNSET, Turn, seconds_of
 Call = Callable[..., Any]
 
 
+@eager
 class Base(dist.ProcessGroup):
     """A process group of torch with a communicator of rankmesh."""
 

@@ -29,6 +29,7 @@ from rankmesh._engine import Pending
 from rankmesh.torch._errors import UsageError
 from rankmesh.torch.backend._base import Base, Call
 from rankmesh.torch.backend._calls import called, tensors_of
+from rankmesh.torch.backend._eager import eager
 from rankmesh.torch.backend._forms import Tensors, one_each, only, options_of, reduction_of, row_counts, several, whole
 from rankmesh.torch.backend._inner import method
 from rankmesh.torch.backend._kernels import dispatch, is_watched
@@ -39,6 +40,7 @@ from rankmesh.torch.backend._work import ANY_SOURCE, LEAST_TIMEOUT, UNSET, Start
 _Call = tuple[str, tuple[Any, ...]]
 
 
+@eager
 class ProcessGroup(Base):
     """The process group of `rankmesh`, whose CPU tensors a communicator moves. The backend that torch was given for
     another device moves that device's tensors, and is made at their first call."""

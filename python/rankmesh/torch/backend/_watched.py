@@ -20,6 +20,7 @@ from rankmesh.torch import _variables
 from rankmesh.torch.backend._base import Call
 from rankmesh.torch.backend._calls import tensors_of
 from rankmesh.torch.backend._differences import MESSAGES, Made, difference, disagreement, text_of, who
+from rankmesh.torch.backend._eager import eager
 from rankmesh.torch.backend._engine import Engine
 from rankmesh.torch.backend._inner import inner_group, method
 from rankmesh.torch.backend._process_group import ProcessGroup
@@ -27,6 +28,7 @@ from rankmesh.torch.backend._waiting import KEY, LOOK, Waiting, grace
 from rankmesh.torch.backend._work import LEAST_TIMEOUT, NO_TIMEOUT, seconds_of, timed_out
 
 
+@eager
 class WatchedGroup(ProcessGroup):
     """The process group of `rankmesh+BACKEND`: the backend moves all tensors; rankmesh compares the calls first where
     RANKMESH_CHECK=1 is set, and names the missing ranks where a call fails."""
@@ -159,6 +161,7 @@ class WatchedGroup(ProcessGroup):
         return self.waiting.error or error
 
 
+@eager
 class _WatchedWork(Work):
     """A Work of the wrapped backend, whose errors say who is missing."""
 

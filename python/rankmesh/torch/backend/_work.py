@@ -16,6 +16,7 @@ from torch._C._distributed_c10d import Work
 
 from rankmesh._engine import Communicator, Pending
 from rankmesh.torch._errors import ENGINE_ERRORS, Timeout, UsageError
+from rankmesh.torch.backend._eager import eager
 from rankmesh.torch.backend._engine import Engine
 
 UNSET = datetime.timedelta(milliseconds=-1)  # c10d's kUnsetTimeout
@@ -94,6 +95,7 @@ class Turn:
                     copy()
 
 
+@eager
 class Started(Work):
     """Operations that run; `after` copies their results to where the caller wants them."""
 
