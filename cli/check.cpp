@@ -71,14 +71,6 @@ void keep(std::vector<EngineNeed>& needs, const std::string& engine) {
                                      did_you_mean(engine, {names.begin(), names.end()})));
 }
 
-/// Returns the declared single axes of two or more ranks, then the declared sets.
-std::vector<std::vector<std::string>> sets_of(const JoinCost& cost) {
-    auto sets = std::vector<std::vector<std::string>>{};
-    for (const auto& set : cost.sets)
-        if (set.group_size > 1) sets.push_back(set.axes);
-    return sets;
-}
-
 /// Returns the costs of a step on a cluster: the costs inside a host plus the links between the two most
 /// distant devices.
 StepCosts costs_on(const std::optional<Cluster>& cluster) {
@@ -182,7 +174,7 @@ int run(const Arguments& arguments, Output& output) {
     const auto fits = std::ranges::all_of(needs, &EngineNeed::fits);
     auto report = std::optional<ClusterReport>{};
     if (asked) {
-        asked->second.sets = sets_of(cost);
+        asked->second.sets = report::timed_sets(cost);
         report = std::visit([&](const auto& known) { return check_on(asked->first, known, asked->second); },
                             topology);
     }
@@ -192,7 +184,10 @@ int run(const Arguments& arguments, Output& output) {
         output.write(
             report::text_of(mesh, cost, needs, question.outside, static_cast<std::size_t>(terminal_width())));
         if (arguments.simulate) print_simulations(simulated, question, costs, output);
-        if (report) print_report(asked->first, topology, *report, arguments.on_cluster.explain, output);
+        if (report)
+            output.print("\n{}", report::text_of(asked->first, question.declaration.mesh.resolve(), *report,
+                                                 arguments.on_cluster.explain,
+                                                 static_cast<std::size_t>(terminal_width())));
         return status;
     }
     auto out = Json{{"mesh", mesh}, {"world", question.world}, {"fits", fits}, {"sets", Json::array()}};
@@ -236,21 +231,21 @@ Subcommand check() {
           {},
           of_check::engines()},
          {"--simulate", "simulate the join of all ranks, and print its cost", &arguments->simulate}});
-    return {.name = "check",
-            .help = "Check limits, fit and communication cost of a mesh.",
-            .options = arguments->options(std::move(on_cluster)),
-            .run = [arguments](Output& output) { return of_check::run(*arguments, output); },
-            .group = Group::plan,
-            .examples =
-                {"rankmesh check 'pp=4 dp=8 tp=8' --over dp,tp --axes pp,tp",
-                 "rankmesh check 'tp=8 dp=32' --on 'node:32(50GB/s,5us) gpu:8(450GB/s,2us)' --keep tp:node",
-                 "rankmesh check 'pp=16 dp=* tp=8' --world 65536 --simulate"},
-            .notes =
-                "Exit status 1: an engine needs more than the limits of this process allow, the mesh does "
-                "not fit on the cluster, or a rule does not hold.\n"
-                "Without --keep, check tries to keep tp or etp, then cp, then ep inside the level with the "
-                "fastest "
-                "links. An axis that does not fit there has no rule. docs/machines.md describes the model."};
+    return {
+        .name = "check",
+        .help = "Check limits, fit and communication cost of a mesh.",
+        .options = arguments->options(std::move(on_cluster)),
+        .run = [arguments](Output& output) { return of_check::run(*arguments, output); },
+        .group = Group::plan,
+        .examples =
+            {"rankmesh check 'pp=4 dp=8 tp=8' --over dp,tp --axes pp,tp",
+             "rankmesh check 'tp=8 dp=32' --on 'node:32(50GB/s,5us) gpu:8(450GB/s,2us)' --keep tp:node",
+             "rankmesh check 'pp=16 dp=* tp=8' --world 65536 --simulate"},
+        .notes =
+            "Exit status 1: an engine needs more than the limits of this process allow, the mesh does "
+            "not fit on the cluster, or a rule does not hold.\n"
+            "Without --keep, tp, etp, cp and ep must stay inside the level with the fastest links. cp or ep "
+            "that does not fit there beside tp has no rule. docs/machines.md describes the model."};
 }
 
 }  // namespace rankmesh::cli

@@ -26,13 +26,6 @@ struct OnCluster {
     std::optional<std::pair<Cluster, ClusterQuestions>> questions() const;
 };
 
-void print_report(const Cluster& cluster, const Topology& topology, const ClusterReport& report, bool explain,
-                  Output& output);
-/// Returns the default rules that a placement breaks, for the standard error; "" if all hold.
-std::string broken_rules(const Cluster& cluster, const Topology& topology);
 Json json_of(const Cluster& cluster, const ClusterReport& report);
-
-/// Returns `981.5 MB`, decimal like bandwidths.
-std::string megabytes_text(std::int64_t bytes);
 
 }  // namespace rankmesh::cli

@@ -45,6 +45,7 @@ std::string joined(const std::vector<std::string>& words, std::string_view separ
 
 using report::bytes_text;
 using report::folded;
+using report::megabytes_text;
 using report::table;
 using report::time_text;
 

@@ -109,10 +109,10 @@ void print_for_launcher(const Cluster& cluster, const std::string& form, const s
         while (end < devices.size() && unit(end) == unit(first)) ++end;
         lengths.push_back(end - first);
         if (seen[static_cast<std::size_t>(unit(first))])
-            throw Error(
-                fmt::format("torchrun gives each node consecutive ranks, but here rank {} is on {}, between ranks of "
-                            "{}; declare the mesh that --as mesh prints, or use --as rankfile or hostfile",
-                            first - 1, host(devices[first - 1]), host(devices[first])));
+            throw Error(fmt::format(
+                "torchrun gives each node consecutive ranks, but here rank {} is on {}, between ranks of "
+                "{}; declare the mesh that --as mesh prints, or use --as rankfile or hostfile",
+                first - 1, host(devices[first - 1]), host(devices[first])));
         seen[static_cast<std::size_t>(unit(first))] = true;
         if (lengths.back() != lengths.front())
             throw Error(fmt::format(
@@ -168,7 +168,10 @@ int run(const Arguments& arguments, Output& output) {
         output.print("{}\n", folded_if_known(text.substr(last, text.size() - last - 1)));
     }
     output.flush();
-    std::cerr << broken_rules(cluster, placed.order);
+    const auto report = std::visit([&](const auto& known) { return check_on(cluster, known); }, placed.order);
+    if (!report.right())
+        std::cerr << "rankmesh check refuses this placement:\n"
+                  << report::broken_rules(cluster, report, static_cast<std::size_t>(terminal_width()));
     return 0;
 }
 

@@ -9,6 +9,9 @@ namespace {
 
 constexpr const char* kept_by_default[] = {"tp", "etp", "cp", "ep"};
 
+/// True for an axis whose groups exchange activations within each layer, and so always have a rule.
+bool is_tensor(std::string_view axis) { return axis == "tp" || axis == "etp"; }
+
 AxisSet set_of(const Mesh& mesh, const std::vector<std::string>& axes) {
     auto set = AxisSet{};
     for (const auto& axis : axes) set.insert(mesh.axis(axis));
@@ -139,7 +142,7 @@ std::vector<Keep> default_keeps(const Cluster& cluster, const Mesh& mesh) {
         const auto axis = mesh.find(name);
         if (!axis || mesh.size(*axis) == 1) continue;
         taken *= mesh.size(*axis);
-        if (taken > room) break;
+        if (taken > room && !is_tensor(name)) break;
         keeps.push_back({{name}, cluster.levels()[static_cast<std::size_t>(*level)].name});
     }
     return keeps;

@@ -48,6 +48,17 @@ std::string time_text(double seconds) {
     return text;
 }
 
+std::string megabytes_text(std::int64_t bytes) {
+    if (bytes < 1000) return std::to_string(bytes) + " B";
+    constexpr const char* units[] = {"kB", "MB", "GB", "TB"};
+    auto value = static_cast<double>(bytes) / 1e3;
+    auto unit = 0;
+    for (; value >= 1e3 && unit < 3; ++unit) value /= 1e3;
+    char text[64];
+    std::snprintf(text, sizeof text, "%.1f %s", value, units[unit]);
+    return text;
+}
+
 std::string folded(std::string_view text, std::size_t indent, std::size_t width) {
     const auto columns = [](std::string_view word) {  // bytes that begin a character of UTF-8
         return static_cast<std::size_t>(

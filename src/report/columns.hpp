@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -19,6 +20,9 @@ RANKMESH_EXPORT std::string table(const std::vector<std::vector<std::string>>& r
 RANKMESH_EXPORT std::string bytes_text(std::size_t bytes);
 /// Returns `1.25 ms`.
 RANKMESH_EXPORT std::string time_text(double seconds);
+
+/// Returns `981.5 MB`, decimal like bandwidths.
+RANKMESH_EXPORT std::string megabytes_text(std::int64_t bytes);
 
 /// Returns a text in lines of at most `width` columns; lines after the first are indented.
 RANKMESH_EXPORT std::string folded(std::string_view text, std::size_t indent, std::size_t width);

@@ -206,8 +206,18 @@ TEST(CheckSubcommand, SaysWhyARuleCannotHold) {
     expect_said(text("'dp=4 cp=2 tp=4' --on 'node:8 gpu:4'"),
                 "\ncp is not checked: tp,cp together do not fit into one node; to check it, add "
                 "--keep tp:node --keep cp:node\n");
-    expect_said(text("'dp=2 tp=8' --on 'node:4 gpu:4'"),
-                "\ntp is not checked: it does not fit into one node; to check it, add --keep tp:node\n");
+    expect_said(text("'dp=2 cp=8' --on 'node:4 gpu:4'"),
+                "\ncp is not checked: it does not fit into one node; to check it, add --keep cp:node\n");
+    const auto refused =
+        check("'dp=2 tp=8' --on 'node:4 gpu:4' --engine mpi --explain", 256, "export COLUMNS=1000;");
+    EXPECT_EQ(refused.exit_code, 1);
+    expect_said(
+        refused.output,
+        "\nNO tp in one node (the default): 2 of 2 groups of 8 ranks reach further; the first has rank 0 "
+        "in node 0, rank 4 in node 1; a node has 4 devices\n");
+    expect_said(refused.output,
+                "A group along tp has 8 ranks, the largest node 4 devices: no order of the ranks keeps it "
+                "inside. Make tp 4 at most.\n");
     expect_said(text("'data=4 tensor=4' --on 'node:4 gpu:4'"),
                 "\nno axis is checked, because none is named tp, etp, cp or ep; to check one, add --keep "
                 "AXIS:node\n");

@@ -117,7 +117,11 @@ TEST(CheckOn, KeepsTheAxesThatTalkMostInsideTheFastestLevel) {
         << "ep does not take the place of cp";
     EXPECT_EQ(keeps("node:8 gpu:8", "pp=4 edp=2 ep=4 etp=2").size(), 2U) << "etp is the tp of experts";
     EXPECT_EQ(keeps("node:8 gpu:8", "edp=2 ep=4 etp=8"), std::vector{Keep::parse("etp:node")});
-    EXPECT_EQ(keeps("node:4 gpu:8", "dp=2 tp=16"), std::vector<Keep>{});
+    EXPECT_EQ(keeps("node:4 gpu:8", "dp=2 tp=16"), std::vector{Keep::parse("tp:node")})
+        << "tp always has a rule";
+    EXPECT_EQ(keeps("node:8 gpu:8", "dp=2 cp=2 tp=16"), std::vector{Keep::parse("tp:node")});
+    EXPECT_EQ(keeps("node:8 gpu:8", "edp=2 ep=2 etp=16"), std::vector{Keep::parse("etp:node")});
+    EXPECT_EQ(keeps("node:4 gpu:8", "dp=2 cp=16"), std::vector<Keep>{});
     EXPECT_EQ(keeps("node:4 gpu:8", "dp=32 tp=1"), std::vector<Keep>{});
     EXPECT_EQ(keeps("gpu:8", "tp=8"), std::vector<Keep>{});
     EXPECT_EQ(keeps("rack:2(9GB/s) node:2(25GB/s) gpu:2(25GB/s)", "tp=4").at(0).level, "rack");
@@ -125,6 +129,7 @@ TEST(CheckOn, KeepsTheAxesThatTalkMostInsideTheFastestLevel) {
     const auto report = check_on(Cluster::parse("node:4 gpu:8"), Mesh::parse("dp=2 cp=4 tp=4"));
     EXPECT_EQ(report.unruled, std::vector<std::string>{"cp"});
     EXPECT_TRUE(report.rules.at(0).is_default);
+    EXPECT_FALSE(check_on(Cluster::parse("node:4 gpu:8"), Mesh::parse("dp=2 tp=16")).right());
 }
 
 TEST(CheckOn, OfAMeshThatDoesNotFitSaysNoMore) {

@@ -25,10 +25,25 @@ def printed(*arguments: str) -> str:
     return done.stdout.removesuffix("\n")
 
 
+def test_a_mesh_that_fits_the_limits_and_not_the_machines_is_refused_with_the_reason() -> None:
+    assert check("dp=4 tp=4", on=MACHINES)
+    report = check("dp=1 tp=16", on=MACHINES)
+    assert not report and report.shortage.startswith("NO tp in one node (the default): 1 of 1 group of 16 ranks")
+    assert check("dp=64", on=MACHINES).shortage == "rank 63 has no device"
+    assert check("dp=4 tp=4").fits
+    with pytest.raises(UsageError, match="keep requires a cluster; add on='node:4 gpu:8'"):
+        check("dp=4 tp=4", keep=["tp:node"])
+
+
 @needs_command
 def test_str_is_what_the_command_prints() -> None:
     assert str(check("pp=2 dp=4 tp=2", over=[("dp", "tp")])) == printed("check", "pp=2 dp=4 tp=2", "--over", "dp,tp")
     assert str(check("dp=512 tp=8", world=5000)) == printed("check", "dp=512 tp=8", "--world", "5000")
+    for mesh in ("tp=4 dp=4", "dp=4 tp=4", "dp=2 tp=2 @[3,1,2,0]", "dp=* tp=16", "dp=64"):
+        assert str(check(mesh, on=MACHINES)) == printed("check", mesh, "--on", MACHINES)
+    assert str(check("dp=8 tp=2", on=MACHINES, keep=["dp:node", "tp:node"])) == printed(
+        "check", "dp=8 tp=2", "--on", MACHINES, "--keep", "dp:node", "--keep", "tp:node"
+    )
     for mesh in ("tp=4 dp=4", "dp=4 tp=4", "dp=2 tp=2 @[3,1,2,0]"):
         assert str(place(mesh, on=MACHINES)) == printed("place", mesh, "--on", MACHINES)
     assert str(place("tp=4 dp=4", on=MACHINES, weights={"dp": 0.5}, bytes=3 << 10)) == printed(

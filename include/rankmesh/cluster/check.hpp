@@ -63,7 +63,7 @@ struct ClusterReport {
     int devices = 0;    ///< devices of the cluster
     /// This and all below are empty if the mesh does not fit.
     std::vector<Rule> rules = {};
-    /// With default rules: the axes among `tp`, `cp` and `ep` that are too large for a rule.
+    /// With default rules: the axes among `cp` and `ep` that are too large for a rule.
     std::vector<std::string> unruled = {};
     std::vector<Costs> costs = {};
     std::int64_t bytes = 0;  ///< the buffer size of the costs
@@ -81,9 +81,10 @@ struct ClusterReport {
 ///     EXPECT_EQ(fastest_level(racks), racks.level("rack"));
 RANKMESH_EXPORT std::optional<int> fastest_level(const Cluster& cluster);
 
-/// Returns the default rules: the axes `tp`, `cp` and `ep`, in this order, must stay inside the fastest
-/// level. An axis gets a rule if it fits into the largest unit of that level together with the axes before
-/// it.
+/// Returns the default rules: the axes `tp`, `etp`, `cp` and `ep`, in this order, must stay inside the
+/// fastest level. `tp` and `etp` always get a rule: their groups exchange activations within each layer,
+/// while those of `cp` and `ep` often span nodes. These get one if they fit into the largest unit of that
+/// level together with the axes before them.
 ///
 ///     auto keeps = default_keeps(Cluster::parse("node:4 gpu:8"), Mesh{{"dp", 2}, {"cp", 4}, {"tp", 4}});
 ///     EXPECT_EQ(keeps, std::vector{Keep::parse("tp:node")});

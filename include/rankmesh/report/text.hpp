@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include <rankmesh/cluster/check.hpp>
 #include <rankmesh/cluster/place.hpp>
 #include <rankmesh/core/reshard.hpp>
 #include <rankmesh/engine/join_cost.hpp>
@@ -25,6 +26,17 @@ RANKMESH_EXPORT std::string host_text(const Cluster& cluster, int rank);
 /// not in the mesh.
 RANKMESH_EXPORT std::string text_of(std::string_view mesh, const JoinCost& cost,
                                     const std::vector<EngineNeed>& needs, int outside, std::size_t width);
+
+/// Returns the sets of axes whose collectives `check` times on a cluster: the declared single axes of two or
+/// more ranks, then the declared sets.
+RANKMESH_EXPORT std::vector<std::vector<std::string>> timed_sets(const JoinCost& cost);
+/// Returns how a mesh fits a cluster: its rules, and the costs of its collectives; with `explain` also why,
+/// and what to change.
+RANKMESH_EXPORT std::string text_of(const Cluster& cluster, const Mesh& mesh, const ClusterReport& report,
+                                    bool explain, std::size_t width);
+/// Returns the rules that do not hold, a line each; "" if all hold.
+RANKMESH_EXPORT std::string broken_rules(const Cluster& cluster, const ClusterReport& report,
+                                         std::size_t width);
 
 /// Returns the times of a placement and of the given order, for operations of `bytes` bytes.
 RANKMESH_EXPORT std::string text_of(const Placed& placed, std::int64_t bytes);

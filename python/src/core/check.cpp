@@ -7,6 +7,7 @@
 #include <optional>
 #include <tuple>
 
+#include <rankmesh/cluster/check.hpp>
 #include <rankmesh/core/placement.hpp>
 #include <rankmesh/engine/join_cost.hpp>
 #include <rankmesh/report/text.hpp>
@@ -25,6 +26,9 @@ struct Report {
     JoinCost cost;
     std::vector<EngineNeed> needs;
     int outside;
+    std::string cluster = {};  // how the mesh fits that, as text; "" without one
+    std::string broken = {};   // its rules that do not hold
+    bool right = true;         // it fits there, and every rule holds
 
     const EngineNeed& need(std::string_view engine) const {
         return *std::ranges::find(needs, engine, &EngineNeed::engine);
@@ -32,11 +36,11 @@ struct Report {
     std::optional<std::int64_t> amount(std::string_view engine, std::string_view of) const {
         return std::ranges::find(need(engine).amounts, of, &EngineNeed::Amount::of)->count;
     }
-    bool fits() const { return std::ranges::all_of(needs, &EngineNeed::fits); }
+    bool fits() const { return right && std::ranges::all_of(needs, &EngineNeed::fits); }
     /// Returns what does not fit, as text.
     std::string shortage() const {
         const auto found = std::ranges::find(needs, false, &EngineNeed::fits);
-        return found == needs.end() ? "" : found->text;
+        return found == needs.end() ? broken : found->text;
     }
 };
 
@@ -44,7 +48,7 @@ using AmountState = std::tuple<std::string, std::optional<std::int64_t>, std::op
 using NeedState =
     std::tuple<std::string, std::string, std::vector<AmountState>, bool, std::string, std::optional<int>>;
 using ReportState = std::tuple<std::string, int, int, int, std::vector<JoinCost::Set>, bool, int,
-                               std::int64_t, std::vector<NeedState>>;
+                               std::int64_t, std::vector<NeedState>, std::string, std::string, bool>;
 
 ReportState state_of(const Report& report) {
     auto needs = std::vector<NeedState>{};
@@ -55,8 +59,9 @@ ReportState state_of(const Report& report) {
         needs.emplace_back(need.engine, need.text, amounts, need.fits, need.outside, by);
     }
     const auto& cost = report.cost;
-    return {report.mesh, report.world,       report.outside,   cost.world, cost.sets,
-            cost.joins,  cost.communicators, cost.connections, needs};
+    return {report.mesh, report.world,   report.outside,     cost.world,
+            cost.sets,   cost.joins,     cost.communicators, cost.connections,
+            needs,       report.cluster, report.broken,      report.right};
 }
 
 Report report_of(const ReportState& state) {
@@ -64,7 +69,7 @@ Report report_of(const ReportState& state) {
     auto needs = std::vector<NeedState>{};
     auto& cost = report.cost;
     std::tie(report.mesh, report.world, report.outside, cost.world, cost.sets, cost.joins, cost.communicators,
-             cost.connections, needs) = state;
+             cost.connections, needs, report.cluster, report.broken, report.right) = state;
     for (const auto& [engine, text, amounts, fits, outside, by] : needs) {
         auto need = EngineNeed{.engine = engine, .text = text, .fits = fits, .outside = outside};
         for (const auto& [of, count, without] : amounts) need.amounts.push_back({of, count, without});
@@ -74,7 +79,25 @@ Report report_of(const ReportState& state) {
     return report;
 }
 
-Report check(nb::handle given, nb::handle over, nb::handle axes, nb::handle world) {
+/// Adds how a mesh or placement fits a cluster.
+void add_cluster(Report& report, const Cluster& cluster, const auto& topology, nb::handle keep) {
+    auto questions = ClusterQuestions{.sets = report::timed_sets(report.cost)};
+    for (const auto& rule : texts_of(keep, "keep")) questions.keep.push_back(Keep::parse(rule));
+    const auto found = check_on(cluster, topology, questions);
+    constexpr auto width = std::size_t{80};
+    report.cluster = report::text_of(cluster, detail::mesh_of(topology), found, false, width);
+    report.right = found.right();
+    report.broken = found.fits() ? report::broken_rules(cluster, found, width)
+                                 : detail::cat("rank ", found.last_rank, " has no device");
+    if (report.broken.ends_with('\n')) report.broken.pop_back();
+}
+
+Report check(nb::handle given, nb::handle over, nb::handle axes, nb::handle world, nb::handle on,
+             nb::handle keep) {
+    const auto cluster =
+        on.is_none() ? std::nullopt : std::optional(Cluster::parse(text_of(on, "the cluster")));
+    if (!cluster && nb::len(keep) > 0) throw UsageError("keep requires a cluster; add on='node:4 gpu:8'");
+    auto placement = std::optional<Placement>{};
     auto declaration = Declaration{.partial = true};
     auto report = Report{};
     auto mesh = Mesh{{"world", 1}};
@@ -84,17 +107,19 @@ Report check(nb::handle given, nb::handle over, nb::handle axes, nb::handle worl
     const auto text = nb::isinstance<nb::str>(given) ? text_of(given, "a mesh") : std::string{};
     const auto is_table = text.find("@[") != std::string::npos;
     if (is_table || nb::isinstance<Placement>(given)) {
-        const auto placement = is_table ? Placement::parse(text) : nb::cast<Placement>(given);
-        declaration.mesh = mesh = placement.mesh();
-        declaration.placed.assign(placement.ranks().begin(), placement.ranks().end());
-        report.mesh = to_string(placement);
-        extent = std::ranges::max(placement.ranks()) + 1;
+        placement = is_table ? Placement::parse(text) : nb::cast<Placement>(given);
+        declaration.mesh = mesh = placement->mesh();
+        declaration.placed.assign(placement->ranks().begin(), placement->ranks().end());
+        report.mesh = to_string(*placement);
+        extent = std::ranges::max(placement->ranks()) + 1;
         rank = declaration.placed.front();
-        size = placement.size();
+        size = placement->size();
     } else {
         auto spec = nb::isinstance<Mesh>(given) ? MeshSpec(nb::cast<Mesh>(given))
                                                 : mesh_spec_in(text_of(given, "a mesh"));
-        mesh = world.is_none() ? spec.resolve() : spec.resolve(int_of(world, "the size of the world"));
+        mesh = !world.is_none() ? spec.resolve(int_of(world, "the size of the world"))
+               : cluster        ? spec.resolve(cluster->size())
+                                : spec.resolve();
         declaration.mesh = mesh;
         report.mesh = to_string(mesh);
         extent = mesh.extent();
@@ -114,6 +139,8 @@ Report check(nb::handle given, nb::handle over, nb::handle axes, nb::handle worl
     report.outside = report.world - size;
     report.cost = join_cost({declaration}, report.world, rank);
     report.needs = needs_of(report.cost);
+    if (cluster && placement) add_cluster(report, *cluster, *placement, keep);
+    if (cluster && !placement) add_cluster(report, *cluster, mesh, keep);
     return report;
 }
 
@@ -142,8 +169,9 @@ void bind_check(nb::module_& m) {
                  new (&self) JoinCost::Set(std::make_from_tuple<JoinCost::Set>(state));
              });
     nb::class_<Report>(m, "Report",
-                       "The cost of joining a mesh for one rank, and whether it fits into the limits of this "
-                       "process. str() is the output of `rankmesh check`.")
+                       "The cost of joining a mesh for one rank, whether it fits into the limits of this "
+                       "process, and how the mesh fits the machines `on`. str() is the output of `rankmesh "
+                       "check`.")
         .def_ro("mesh", &Report::mesh, "The mesh as text.")
         .def_ro("world", &Report::world, "The number of ranks of the world.")
         .def_ro("outside", &Report::outside, "The number of ranks of the world that are not in the mesh.")
@@ -165,14 +193,16 @@ void bind_check(nb::module_& m) {
         .def_prop_ro(
             "nccl_ids", [](const Report& self) { return self.amount("nccl", "unique_ids"); },
             "The number of unique ids from which NCCL's communicator of all ranks is made.")
-        .def_prop_ro("shortage", &Report::shortage, "What does not fit, as text; '' if a join fits.")
+        .def_prop_ro("shortage", &Report::shortage, "What does not fit, as text; '' if everything fits.")
         .def_prop_ro("fits", &Report::fits,
-                     "True if a join fits into the limits of this process. bool(report) is the same.")
+                     "True if a join fits into the limits of this process, and the mesh fits the machines "
+                     "`on` by every rule. bool(report) is the same.")
         .def("__bool__", &Report::fits)
         .def("__str__",
              [](const Report& self) {
                  constexpr auto width = std::size_t{80};
                  auto text = report::text_of(self.mesh, self.cost, self.needs, self.outside, width);
+                 if (!self.cluster.empty()) detail::append(text, detail::cat("\n", self.cluster));
                  text.pop_back();
                  return text;
              })
@@ -186,12 +216,16 @@ void bind_check(nb::module_& m) {
              [](Report& self, const ReportState& state) { new (&self) Report(report_of(state)); });
     m.def("check", &check, nb::arg("mesh").none(), nb::kw_only(), nb::arg("over").none() = nb::none(),
           nb::arg("axes").none() = nb::none(), nb::arg("world").none() = nb::none(),
+          nb::arg("on").none() = nb::none(), nb::arg("keep") = nb::tuple(),
           nb::sig("def check(mesh: str | Mesh | Placement, *, over: collections.abc.Iterable[str | "
                   "collections.abc.Iterable[str]] | None = None, "
-                  "axes: collections.abc.Iterable[str] | None = None, world: int | None = None) -> Report"),
+                  "axes: collections.abc.Iterable[str] | None = None, world: int | None = None, "
+                  "on: str | None = None, keep: collections.abc.Iterable[str] = ()) -> Report"),
           "Computes the cost of joining a mesh for one rank, without joining. `over`: sets of axes to "
           "declare, such as [('dp', 'cp')]. `axes`: the single axes to declare; default: all. `world`: the "
-          "number of ranks, which may exceed the ranks of the mesh.");
+          "number of ranks, which may exceed the ranks of the mesh. `on`: the machines, such as "
+          "'node:4(25GB/s) gpu:8(450GB/s)'; the report then says which groups leave a node, and what "
+          "collectives cost. `keep`: the rules instead of the default ones, such as ['tp,cp:node'].");
 }
 
 }  // namespace rankmesh::python
