@@ -72,7 +72,7 @@ void fill_with_nothing(const Call& call) {
 }
 
 void make_logical(const Call& call) {
-    if (is_logical(call.reduction))
+    if (traits(call.reduction).is_logical)
         reduce_into(Reduction::logical_or, call.dtype, call.out, call.out, call.out_count);
 }
 

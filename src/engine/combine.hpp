@@ -9,10 +9,10 @@
 
 namespace rankmesh::detail {
 
-/// True for a reduction that no engine has.
-constexpr bool is_own(Reduction reduction) { return reduction > Reduction::logical_xor; }
 /// True for a reduction that needs all inputs at once, because its results cannot be combined again.
 constexpr bool needs_all(Reduction reduction) { return reduction == Reduction::reproducible_sum; }
+/// True for a reduction that no engine has.
+constexpr bool is_own(Reduction reduction) { return by_function(reduction) || needs_all(reduction); }
 
 /// Combines `count` elements of `call.dtype` of each rank, in the order of ranks, in `out`, which may be one
 /// of `ins`. A mean is a sum until it is divided.

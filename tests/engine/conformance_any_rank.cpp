@@ -218,21 +218,6 @@ TEST(Conformance, Probe_WhenLengthsAreUnknown_TellsThemAndTheSender) {
     });
 }
 
-TEST(Conformance, Objects_WhenFromAnyRank_ComeWithTheirSender) {
-    on_every_rank([](World& world) {
-        auto on = world.join({{"dp", rest}}).on("dp");
-        auto text = std::string(static_cast<std::size_t>(on.rank() * 300), 'a');
-        if (on.rank() > 0) return on.send_object(text, 0);
-        auto sum = std::size_t{0};
-        for (int i = 1; i < on.size(); ++i) {
-            const auto from = on.recv_object(text, any_rank);
-            EXPECT_EQ(text, std::string(static_cast<std::size_t>(from * 300), 'a'));
-            sum += text.size();
-        }
-        EXPECT_EQ(sum, static_cast<std::size_t>(on.size() * (on.size() - 1) / 2 * 300));
-    });
-}
-
 TEST(Conformance, AnyRank_WhenLengthsDiffer_BothAreNamed) {
     on_every_rank([](World& world) {
         auto on = world.join({{"dp", rest}}).on("dp");

@@ -172,17 +172,6 @@ def test_any_rank_when_workers_ask_serves_each() -> None:
     assert run(4, program)[0] == tasks * (tasks - 1) // 2
 
 
-def test_any_rank_when_an_object_comes_tells_its_sender() -> None:
-    def program(world: World) -> dict[int, Any]:
-        on = group_of(world)
-        if on.rank > 0:
-            on.send_object({"from": on.rank, "text": "x" * 100 * on.rank}, 0)
-            return {}
-        return dict(on.recv_any_object() for _ in range(on.size - 1))
-
-    assert run(3, program)[0] == {rank: {"from": rank, "text": "x" * 100 * rank} for rank in (1, 2)}
-
-
 @needs_numpy
 def test_messages_and_objects() -> None:
     def program(world: World) -> Any:

@@ -288,9 +288,9 @@ public:
     /// every step.
     void monitored_barrier() { host().run({.operation = Op::monitored_barrier}); }
 
-    /// Sends `in` to group rank `to`, which must call recv with the same length and tag. On threads and Gloo it
-    /// returns once `to` has called recv, on MPI maybe before. Throws UsageError if `to` is not a group rank, or
-    /// if `to` is this rank outside a batch.
+    /// Sends `in` to group rank `to`, which must call recv with the same length and tag. On threads and Gloo
+    /// it returns once `to` has called recv, on MPI maybe before. Throws UsageError if `to` is not a group
+    /// rank, or if `to` is this rank outside a batch.
     template <detail::Given In>
     void send(In&& in, Int to, Tag tag = 0) {
         run(detail::sending(std::forward<In>(in), to, tag));
@@ -395,18 +395,6 @@ public:
         on_host.start_recv(length, from).wait();
         if (object.size() != length) object.resize(length);
         on_host.start_recv(object, from).wait();
-    }
-
-    /// Receives what any other rank of the group sends with send_object, resizes `object` to its length, and
-    /// returns the sender's group rank.
-    template <detail::Resizable Container>
-    int recv_object(Container& object, AnyRank) {
-        auto on_host = for_object("recv_object", detail::any_source);
-        auto length = std::uint64_t{0};
-        const auto from = on_host.recv(length, any_rank);
-        if (object.size() != length) object.resize(length);
-        on_host.start_recv(object, from).wait();
-        return from;
     }
 
     /// all_reduce in place of every buffer of the list, packed into few engine calls.

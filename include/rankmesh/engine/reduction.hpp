@@ -33,32 +33,58 @@ enum class Reduction : std::uint8_t {
     user_defined
 };
 
-constexpr std::string_view to_string(Reduction reduction) {
-    constexpr std::string_view names[] = {"sum",          "prod",         "min",         "max",
-                                          "mean",         "bit_and",      "bit_or",      "bit_xor",
-                                          "logical_and",  "logical_or",   "logical_xor", "reproducible_sum",
-                                          "min_location", "max_location", "user_defined"};
-    return names[static_cast<std::size_t>(reduction)];
-}
-
 namespace detail {
-/// True for a reduction whose results are 0 and 1.
-constexpr bool is_logical(Reduction reduction) {
-    return reduction >= Reduction::logical_and && reduction <= Reduction::logical_xor;
+/// The elements for which a reduction is defined.
+enum class ReducedElements : std::uint8_t { numbers, floats, integers_and_bytes, integers_and_bools, own };
+
+/// A row describes each reduction, in the order of `Reduction`: its name, the elements for which it is
+/// defined (`own`: those of the Function that comes with the call), and whether its results are 0 and 1.
+struct ReductionTraits {
+    std::string_view name;
+    ReducedElements elements = ReducedElements::numbers;
+    bool is_logical = false;
+};
+inline constexpr ReductionTraits reductions[] = {{"sum"},
+                                                 {"prod"},
+                                                 {"min"},
+                                                 {"max"},
+                                                 {"mean", ReducedElements::floats},
+                                                 {"bit_and", ReducedElements::integers_and_bytes},
+                                                 {"bit_or", ReducedElements::integers_and_bytes},
+                                                 {"bit_xor", ReducedElements::integers_and_bytes},
+                                                 {"logical_and", ReducedElements::integers_and_bools, true},
+                                                 {"logical_or", ReducedElements::integers_and_bools, true},
+                                                 {"logical_xor", ReducedElements::integers_and_bools, true},
+                                                 {"reproducible_sum", ReducedElements::floats},
+                                                 {"min_location", ReducedElements::own},
+                                                 {"max_location", ReducedElements::own},
+                                                 {"user_defined", ReducedElements::own}};
+constexpr const ReductionTraits& traits(Reduction reduction) {
+    return reductions[static_cast<std::size_t>(reduction)];
 }
 /// True for a reduction by a Function that comes with the call.
-constexpr bool by_function(Reduction reduction) { return reduction >= Reduction::min_location; }
+constexpr bool by_function(Reduction reduction) { return traits(reduction).elements == ReducedElements::own; }
 }  // namespace detail
+
+constexpr std::string_view to_string(Reduction reduction) { return detail::traits(reduction).name; }
 
 /// Returns true if `reduction` is defined for `dtype`: mean and reproducible_sum for floating-point types,
 /// bitwise reductions for integers and bytes, logical reductions for integers and bools, locations and
 /// functions for elements of their own, all others for all numbers.
 constexpr bool reduces(Reduction reduction, DType dtype) {
-    if (detail::by_function(reduction)) return true;
-    if (reduction == Reduction::mean || reduction == Reduction::reproducible_sum) return is_floating(dtype);
-    if (reduction >= Reduction::logical_and) return is_integer(dtype) || dtype == DType::boolean;
-    if (reduction >= Reduction::bit_and) return is_integer(dtype) || dtype == DType::byte;
-    return is_integer(dtype) || is_floating(dtype);
+    switch (detail::traits(reduction).elements) {
+        case detail::ReducedElements::numbers:
+            return is_integer(dtype) || is_floating(dtype);
+        case detail::ReducedElements::floats:
+            return is_floating(dtype);
+        case detail::ReducedElements::integers_and_bytes:
+            return is_integer(dtype) || dtype == DType::byte;
+        case detail::ReducedElements::integers_and_bools:
+            return is_integer(dtype) || dtype == DType::boolean;
+        case detail::ReducedElements::own:
+            break;
+    }
+    return true;
 }
 /// Returns true if `reduction` is defined for complex numbers: it must apply to real and imaginary parts
 /// separately.

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <chrono>
 #include <cstddef>
 #include <cstring>
 #include <deque>
 #include <exception>
+#include <iterator>
 #include <optional>
 #include <tuple>
 
@@ -26,7 +28,13 @@ using detail::Call;
 using detail::cat;
 using Op = detail::Operation;
 
-constexpr auto last_of_arrays = Reduction::reproducible_sum;  // the others have elements of their own
+/// The names of the reductions of arrays: the others have elements of their own.
+std::vector<std::string> reductions_of_arrays() {
+    auto names = std::vector<std::string>{};
+    for (const auto& each : detail::reductions)
+        if (each.elements != detail::ReducedElements::own) names.emplace_back(each.name);
+    return names;
+}
 
 Reduction reduction_of(nb::handle given) {
     if (PyCallable_Check(given.ptr()))
@@ -34,11 +42,11 @@ Reduction reduction_of(nb::handle given) {
                             "; in Python a reduction is a name, such as 'sum': all_gather the arrays and "
                             "combine them with your function"));
     const auto name = text_of(given, "a reduction");
-    for (int i = 0; i <= static_cast<int>(last_of_arrays); ++i)
-        if (to_string(static_cast<Reduction>(i)) == name) return static_cast<Reduction>(i);
-    throw UsageError(cat("a reduction is ", detail::in_quotes(name),
-                         "; there are sum, prod, min, max, mean, bit_and, bit_or, bit_xor, logical_and, "
-                         "logical_or, logical_xor and reproducible_sum"));
+    const auto* found = std::ranges::find(detail::reductions, name, &detail::ReductionTraits::name);
+    if (found != std::end(detail::reductions) && found->elements != detail::ReducedElements::own)
+        return static_cast<Reduction>(found - std::begin(detail::reductions));
+    throw UsageError(cat("a reduction is ", detail::in_quotes(name), "; there are ",
+                         detail::listed(reductions_of_arrays())));
 }
 
 std::string named(Op operation, const char* part) {
@@ -280,12 +288,14 @@ nb::object run_list(const Self& self, nb::handle objects, Run&& run) {
 /// Calls `body` with the tag of a reduction.
 template <class Body>
 void with_reduction(Reduction reduction, Body&& body) {
-    const auto one_of = [&]<std::size_t... I>(std::index_sequence<I...>) {
-        ((static_cast<std::size_t>(reduction) == I ? body(detail::ReductionTag<static_cast<Reduction>(I)>{})
-                                                   : void()),
-         ...);
+    const auto try_one = [&]<std::size_t I>(std::integral_constant<std::size_t, I>) {
+        constexpr auto each = static_cast<Reduction>(I);
+        if constexpr (!detail::by_function(each))
+            if (reduction == each) body(detail::ReductionTag<each>{});
     };
-    one_of(std::make_index_sequence<static_cast<std::size_t>(last_of_arrays) + 1>{});
+    [&]<std::size_t... I>(std::index_sequence<I...>) {
+        (try_one(std::integral_constant<std::size_t, I>{}), ...);
+    }(std::make_index_sequence<std::size(detail::reductions)>{});
 }
 
 /// Runs sends and receives as one operation.
@@ -316,10 +326,6 @@ void batch(const Self& self, nb::handle sends, nb::handle recvs) {
         });
     });
 }
-
-constexpr auto reduction_type =
-    "typing.Literal['sum', 'prod', 'min', 'max', 'mean', 'bit_and', 'bit_or', 'bit_xor', 'logical_and', "
-    "'logical_or', 'logical_xor', 'reproducible_sum']";
 
 /// Binds an operation and its start_ variant. The return type is `_T` unless `parameters` end with another.
 template <class... Args, class... Extra>
@@ -405,7 +411,9 @@ void bind_communicator(nb::module_& m) {
                                 : cat("<Communicator ", self.get().label(), ">");
         });
 
-    const auto reduction = cat("reduction: ", reduction_type, " = 'sum'");
+    auto names = reductions_of_arrays();
+    for (auto& name : names) name = cat("'", name, "'");
+    const auto reduction = cat("reduction: typing.Literal[", detail::with_commas(names), "] = 'sum'");
     const auto none = nb::arg("out").none() = nb::none();
     const auto sum = nb::arg("reduction").none() = "sum";
     c.def(

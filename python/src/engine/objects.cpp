@@ -44,14 +44,6 @@ nb::object recv_object(const Self& self, nb::handle from) {
     return unpickled(bytes);
 }
 
-nb::object recv_any_object(const Self& self) {
-    auto& on = self.get();
-    auto bytes = std::vector<char>{};
-    auto from = -1;
-    without_gil(leaving(on), [&] { from = on.recv_object(bytes, any_rank); });
-    return nb::make_tuple(from, unpickled(bytes));
-}
-
 nb::object all_gather_object(const Self& self, nb::handle object) {
     auto& on = self.get();
     const auto mine = pickled(object);
@@ -91,8 +83,6 @@ void bind_objects(nb::class_<CommunicatorHandle>& c) {
     c.def("recv_object", &recv_object, nb::arg("source").none(),
           nb::sig("def recv_object(self, source: int) -> typing.Any"),
           "Returns the object that group rank `source` sends with send_object.");
-    c.def("recv_any_object", &recv_any_object, nb::sig("def recv_any_object(self) -> tuple[int, typing.Any]"),
-          "Returns the group rank of any other rank that calls send_object, and its object.");
     c.def("all_gather_object", &all_gather_object, nb::arg("object").none(),
           nb::sig("def all_gather_object(self, object: _T) -> list[_T]"),
           "Returns the objects of all ranks of the group, in order, sent by pickle.");

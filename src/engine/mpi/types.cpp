@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/mpi/types.hpp"
 
+#include <algorithm>
 #include <array>
 #include <map>
 #include <mutex>
@@ -16,22 +17,21 @@ void reduce_halves(void* in, void* inout, int* count, MPI_Datatype*) {
     reduce_into<R>(D, in, inout, static_cast<std::size_t>(*count));
 }
 
-/// An MPI_Op of rankmesh, created at its first use; all of them commute.
+/// An MPI_Op of rankmesh for f16 and one for bf16, created at their first use; all of them commute.
 struct OwnOp {
-    MPI_User_function* function;
-    MPI_Op op = MPI_OP_NULL;
+    Reduction reduction;
+    std::array<MPI_User_function*, 2> functions;
+    std::array<MPI_Op, 2> ops = {MPI_OP_NULL, MPI_OP_NULL};
 };
 
-/// By type (f16, bf16), then by reduction (sum, prod, min, max).
-std::array<std::array<OwnOp, 4>, 2>& own_ops() {
-    static auto ops = [] {
-        const auto row = []<DType D>(detail::Constant<D>) {
-            return std::array<OwnOp, 4>{
-                OwnOp{reduce_halves<Reduction::sum, D>}, OwnOp{reduce_halves<Reduction::prod, D>},
-                OwnOp{reduce_halves<Reduction::min, D>}, OwnOp{reduce_halves<Reduction::max, D>}};
-        };
-        return std::array{row(detail::Constant<DType::f16>{}), row(detail::Constant<DType::bf16>{})};
-    }();
+template <Reduction R>
+OwnOp own() {
+    return {R, {reduce_halves<R, DType::f16>, reduce_halves<R, DType::bf16>}};
+}
+
+std::array<OwnOp, 4>& own_ops() {
+    static auto ops = std::array{own<Reduction::sum>(), own<Reduction::prod>(), own<Reduction::min>(),
+                                 own<Reduction::max>()};
     return ops;
 }
 
@@ -42,9 +42,10 @@ MPI_Op own_op(Reduction reduction, DType dtype) {
     static std::mutex mutex;
     const auto lock = std::lock_guard(mutex);
     const auto which = reduction == Reduction::mean ? Reduction::sum : reduction;
-    auto& own = own_ops()[dtype == DType::f16 ? 0 : 1][static_cast<std::size_t>(which)];
-    if (own.op == MPI_OP_NULL) MPI_Op_create(own.function, 1, &own.op);
-    return own.op;
+    auto& own = *std::ranges::find(own_ops(), which, &OwnOp::reduction);
+    const auto type = dtype == DType::f16 ? std::size_t{0} : std::size_t{1};
+    if (own.ops[type] == MPI_OP_NULL) MPI_Op_create(own.functions[type], 1, &own.ops[type]);
+    return own.ops[type];
 }
 
 namespace {
@@ -99,9 +100,9 @@ void free_ops() {
     for (auto& op : functions.ops)
         if (op != MPI_OP_NULL) MPI_Op_free(&op);
     if (functions.key != MPI_KEYVAL_INVALID) MPI_Type_free_keyval(&functions.key);
-    for (auto& row : own_ops())
-        for (auto& own : row)
-            if (own.op != MPI_OP_NULL) MPI_Op_free(&own.op);
+    for (auto& own : own_ops())
+        for (auto& op : own.ops)
+            if (op != MPI_OP_NULL) MPI_Op_free(&op);
 }
 
 }  // namespace rankmesh::detail

@@ -9,6 +9,8 @@
 #include <rankmesh/engine/dtype.hpp>
 #include <rankmesh/engine/reduction.hpp>
 
+#include "engine/combine.hpp"
+
 namespace rankmesh::detail {
 
 /// MPI's type of the same bytes; sixteen-bit floats, which MPI-3.1 lacks, are sent as sixteen-bit integers.
@@ -26,12 +28,30 @@ MPI_Op own_op(Reduction reduction, DType dtype);
 
 /// MPI's operation, or that of rankmesh for sixteen-bit floats. A mean is a sum that is divided afterwards.
 inline MPI_Op op_of(Reduction reduction, DType dtype) {
-    static const MPI_Op ops[] = {MPI_SUM, MPI_PROD, MPI_MIN,  MPI_MAX, MPI_SUM, MPI_BAND,
-                                 MPI_BOR, MPI_BXOR, MPI_LAND, MPI_LOR, MPI_LXOR};
-    static_assert(std::size(ops) == static_cast<std::size_t>(Reduction::logical_xor) + 1);
-    if (reduction > Reduction::logical_xor) return MPI_OP_NULL;  // see function_op and gathered.cpp
+    if (is_own(reduction)) return MPI_OP_NULL;  // see function_op and gathered.cpp
     if (dtype == DType::f16 || dtype == DType::bf16) return own_op(reduction, dtype);
-    return ops[static_cast<std::size_t>(reduction)];
+    switch (reduction) {
+        case Reduction::prod:
+            return MPI_PROD;
+        case Reduction::min:
+            return MPI_MIN;
+        case Reduction::max:
+            return MPI_MAX;
+        case Reduction::bit_and:
+            return MPI_BAND;
+        case Reduction::bit_or:
+            return MPI_BOR;
+        case Reduction::bit_xor:
+            return MPI_BXOR;
+        case Reduction::logical_and:
+            return MPI_LAND;
+        case Reduction::logical_or:
+            return MPI_LOR;
+        case Reduction::logical_xor:
+            return MPI_LXOR;
+        default:  // sum and mean
+            return MPI_SUM;
+    }
 }
 
 /// The operation that applies the function of a datatype, of a function that commutes or does not.
