@@ -154,8 +154,8 @@ MeshEntry::GroupEntry& declared(MeshEntry& mesh_entry, std::span<const std::stri
     if (auto* group_entry = group_entry_of(mesh_entry, names)) return *group_entry;
     const auto& mesh = mesh_entry.mesh.mesh;
     if (names.empty())
-        throw UsageError(cat("no axis is given; name at least one axis of mesh ", to_string(mesh), ", such as \"",
-                             mesh.name(AxisId{0}), "\""));
+        throw UsageError(cat("no axis is given; name at least one axis of mesh ", to_string(mesh),
+                             ", such as \"", mesh.name(AxisId{0}), "\""));
     if (names.size() == 1) {
         const auto axes = detail::in_python("axes", ".axes");
         throw UsageError(cat("axis '", names[0], "' of mesh ", to_string(mesh), " was left out of ", axes,
@@ -282,9 +282,11 @@ Member::~Member() {
         state_->world->leave(cat("rank ", state_->world->rank(), " left by an exception"));
 }
 
-Member Member::operator[](std::string_view mesh) const& { return Member(state_, index_of(mesh), false); }
+const Member Member::operator[](std::string_view mesh) const& {
+    return Member(state_, index_of(mesh), false);
+}
 
-Member Member::operator[](std::string_view mesh) && {
+const Member Member::operator[](std::string_view mesh) && {
     const auto index = index_of(mesh);
     return Member(std::move(state_), index, owner_);
 }

@@ -104,12 +104,15 @@ World::World(std::shared_ptr<detail::WorldState> state)
                                 " as ", state_->local_rank(), " of ", state_->local_size()));
 }
 World::World(World&& other) noexcept
-    : state_(std::move(other.state_)), exceptions_(std::min(other.exceptions_, std::uncaught_exceptions())) {}
+    : state_(std::move(other.state_)),
+      all_(std::move(other.all_)),
+      exceptions_(std::min(other.exceptions_, std::uncaught_exceptions())) {}
 
 World& World::operator=(World&& other) noexcept {
     auto taken = std::move(other);
     auto old = std::move(*this);  // leaves as a destroyed world does
     state_ = std::move(taken.state_);
+    all_ = std::move(taken.all_);
     exceptions_ = taken.exceptions_;
     return *this;
 }
@@ -143,6 +146,11 @@ Member World::join(const MeshSpec& mesh, const Declaration& options) {
         wrong = UsageError(detail::cat("the mesh was given twice, as ", to_string(mesh), " and as ",
                                        to_string(options.mesh)));
     return join(std::span(&declaration, 1), std::move(wrong));
+}
+
+void World::barrier() {
+    if (!all_) all_ = join(MeshSpec{{"world", rest}});
+    all_->on("world").barrier();
 }
 
 void World::write_record(const std::string& path) const { checked(state_).recorder()->write_to(path); }

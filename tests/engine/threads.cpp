@@ -858,14 +858,12 @@ TEST(Threads, AnExpiredTimeoutOfAMessageNamesThePeerThatIsMissing) {
 
 TEST(Threads, ErrorsOfMessages_NameTheWorldRankBesideTheGroupRank) {
     auto absent = Absent();
-    const auto error = error_of<Timeout>(
-        4,
-        [&](World& world) {
-            auto pp = world.join({{"pp", 2}, {"tp", 2}}).on("pp").within(200ms);
-            auto x = std::vector<float>(3);
-            if (world.rank() != 1) return absent.stay();
-            absent.outlast([&] { pp.send(x, 1); });
-        });
+    const auto error = error_of<Timeout>(4, [&](World& world) {
+        auto pp = world.join({{"pp", 2}, {"tp", 2}}).on("pp").within(200ms);
+        auto x = std::vector<float>(3);
+        if (world.rank() != 1) return absent.stay();
+        absent.outlast([&] { pp.send(x, 1); });
+    });
     EXPECT_EQ(
         without_seen(error.what()),
         "the timeout of 200 ms expired on rank 1 in send of 3 f32 to 1 (world rank 3), message number 1 on "
@@ -1183,4 +1181,50 @@ TEST(Threads, AFailureThatWasThrownIsNotPrintedAgainForEachPendingCall) {
     EXPECT_EQ(printed.find("rankmesh: an operation that nobody waited for failed: the timeout of 200 ms"),
               0U);
     EXPECT_EQ(printed.find("nobody", 30), std::string::npos) << "it is said once: " << printed;
+}
+
+TEST(Threads, AWorldIsJoinedByATextWaitsForAllAndAViewIsHeldByAReference) {
+    auto arrived = std::atomic<int>{0};
+    threads::run(4, [&](World& world) {
+        auto me = world.join("dp=* tp=2", {.name = "dense", .over = {{"dp", "tp"}}});
+        auto& dense = me["dense"];
+        EXPECT_EQ(dense.mesh(), (Mesh{{"dp", 2}, {"tp", 2}}));
+        EXPECT_EQ(dense.on("dp", "tp").size(), 4);
+        for (int turn = 1; turn < 20; ++turn) {
+            ++arrived;
+            world.barrier();
+            EXPECT_GE(arrived, 4 * turn);
+            auto moved = std::move(world);
+            world = std::move(moved);
+        }
+        EXPECT_THROW(world.join("dp=* tp"), UsageError);
+        EXPECT_THROW(world.join(std::string("tp=3")), UsageError);
+    });
+}
+
+TEST(Threads, CountsAreAlsoGivenInBraces) {
+    threads::run(3, [](World& world) {
+        auto on = world.join({{"dp", rest}}).on("dp");
+        const auto own = static_cast<std::size_t>(on.rank() == 2 ? 2 : 1);
+        const auto in = std::vector<int>(own, on.rank());
+        auto all = std::vector<int>(4);
+        on.all_gather_v(in, all, {1, 1, 2});
+        EXPECT_EQ(all, (std::vector{0, 1, 2, 2}));
+        on.gather_v(in, all, {1, 1, 2}, 1);
+        auto part = std::vector<int>(own);
+        on.scatter_v(all, {1, 1, 2}, part);
+        EXPECT_EQ(part, in);
+        const auto n = on.rank() + 1;  // to each
+        const auto to = std::vector<int>(static_cast<std::size_t>(3 * n), on.rank());
+        auto from = std::vector<int>(6);
+        on.start_all_to_all_v(to, {n, n, n}, from, {1, 2, 3}).wait();
+        EXPECT_EQ(from, (std::vector{0, 1, 1, 2, 2, 2}));
+        EXPECT_EQ(text_of<UsageError>([&] {
+                      on.all_gather_v(in, all, {1, 1, -2});
+                  }),
+                  text_of<UsageError>([&] {
+                      on.all_gather_v(in, all, std::vector{1, 1, -2});
+                  }));
+        EXPECT_THROW(on.all_gather_v(in, all, {1, 3}), UsageError);
+    });
 }

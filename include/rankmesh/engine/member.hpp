@@ -43,9 +43,14 @@ public:
     ~Member();
 
     /// Returns the view of the mesh of that name. Throws UsageError, which suggests the nearest name, if
-    /// there is none.
-    Member operator[](std::string_view mesh) const&;
-    Member operator[](std::string_view mesh) &&;
+    /// there is none. Const, so that a reference can hold it.
+    ///
+    ///     void sum(const Member& me, std::vector<float>& x) {
+    ///         auto& dense = me["dense"];
+    ///         dense.on("dp").all_reduce(x);
+    ///     }
+    const Member operator[](std::string_view mesh) const&;
+    const Member operator[](std::string_view mesh) &&;
     /// Returns the names of the plan's meshes, in the order of the plan.
     std::vector<std::string> meshes() const;
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <chrono>
+#include <concepts>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -167,6 +168,16 @@ public:
     Member join(const Plan& plan);
     /// Joins a plan of one mesh; `options` is the rest of its declaration.
     Member join(const MeshSpec& mesh, const Declaration& options = {});
+    /// The same of a mesh in text. Throws UsageError for any other text.
+    ///
+    ///     void sum(World& world, std::vector<float>& x) { world.join("dp=* tp=2").on("tp").all_reduce(x); }
+    template <std::convertible_to<std::string_view> Text>
+    Member join(const Text& mesh, const Declaration& options = {}) {
+        return join(MeshSpec::parse(mesh), options);
+    }
+
+    /// Waits until every rank of the world has called it. The first call joins a mesh of all ranks.
+    void barrier();
 
 protected:
     explicit World(std::shared_ptr<detail::WorldState> state);
@@ -176,6 +187,7 @@ private:
     Member join(std::span<const Declaration> plan, std::optional<UsageError> wrong);
 
     std::shared_ptr<detail::WorldState> state_;  // null: moved from
+    std::optional<Member> all_;                  // once `barrier` has joined it
     int exceptions_ = 0;                         // exceptions in flight when it was made
 };
 

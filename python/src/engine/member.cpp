@@ -111,7 +111,8 @@ void bind_process(nb::class_<MemberHandle>& c) {
              const auto name = text_of(mesh, "the name of a mesh");
              const auto& member = self.get();
              try {
-                 return std::make_unique<MemberHandle>(member[name], self.leave());
+                 auto view = Member(member[name]);
+                 return std::make_unique<MemberHandle>(std::move(view), self.leave());
              } catch (const UsageError& error) {
                  throw UnknownName(error.what());
              }
