@@ -44,12 +44,6 @@ std::string engines_text() {
     return joined(engines, ", ");
 }
 
-std::string joined(const std::vector<std::string>& words, std::string_view separator) {
-    auto text = std::string{};
-    for (const auto& word : words) text.append(text.empty() ? "" : separator).append(word);
-    return text;
-}
-
 std::optional<int> known_width() {
     auto size = winsize{};
     if (::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) return size.ws_col;

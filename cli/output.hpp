@@ -40,11 +40,9 @@ private:
 /// Returns the engines and stores of this build: `gloo (Gloo 0.5.0)`.
 std::string engines_text();
 
-/// Returns the words with a separator between them.
-std::string joined(const std::vector<std::string>& words, std::string_view separator);
-
 using report::bytes_text;
 using report::folded;
+using report::joined;
 using report::megabytes_text;
 using report::table;
 using report::time_text;

@@ -17,12 +17,6 @@ using detail::counted;
 
 namespace {
 
-std::string with_separator(const std::vector<std::string>& words, std::string_view separator) {
-    auto text = std::string{};
-    for (const auto& word : words) append(text, cat(text.empty() ? "" : separator, word));
-    return text;
-}
-
 const std::string& name_of(const Cluster& cluster, int level) {
     return cluster.levels()[static_cast<std::size_t>(level)].name;
 }
@@ -45,7 +39,7 @@ std::string places_text(const Cluster& cluster, const ClusterReport::Rule& rule)
 
 /// `tp stays in one node`.
 std::string rule_text(const ClusterReport::Rule& rule) {
-    return cat(with_separator(rule.keep.axes, ","), " in one ", rule.keep.level);
+    return cat(joined(rule.keep.axes, ","), " in one ", rule.keep.level);
 }
 
 std::string verdict_text(const Cluster& cluster, const ClusterReport::Rule& rule) {
@@ -73,23 +67,22 @@ std::vector<std::string> unchecked(const Cluster& cluster, const Mesh& mesh, con
     auto axes = std::vector<std::string>{};
     auto flags = std::string{};
     for (const auto& rule : report.rules) {
-        axes.push_back(with_separator(rule.keep.axes, ","));
+        axes.push_back(joined(rule.keep.axes, ","));
         flags += cat(" --keep ", axes.back(), ":", rule.keep.level);
     }
     for (const auto& axis : report.unruled) {
         axes.push_back(axis);
         const auto level = name_of(cluster, fastest_level(cluster).value());
-        lines.push_back(cat(
-            axis,
-            " is not checked: ", axes.size() == 1 ? "it does" : with_separator(axes, ",") + " together do",
-            " not fit into one ", level, "; to check it, add", flags, " --keep ", axis, ":", level));
+        lines.push_back(
+            cat(axis, " is not checked: ", axes.size() == 1 ? "it does" : joined(axes, ",") + " together do",
+                " not fit into one ", level, "; to check it, add", flags, " --keep ", axis, ":", level));
     }
     return lines;
 }
 
 /// Returns why a rule holds or fails, and what to do.
 std::string why(const Mesh& mesh, const ClusterReport::Rule& rule) {
-    const auto axes = with_separator(rule.keep.axes, ",");
+    const auto axes = joined(rule.keep.axes, ",");
     const auto& level = rule.keep.level;
     auto text = rule.is_default ? cat("No rule was given, so ", axes, " is kept inside a ", level,
                                       ", where links are fastest. ")
@@ -115,8 +108,7 @@ std::string why(const Mesh& mesh, const ClusterReport::Rule& rule) {
     text += cat("A group along ", axes, " has ", counted(rule.group_size, "rank"), " and would fit into a ",
                 level, " of ", counted(rule.unit_size, "device"), ", but its ranks are not contiguous");
     if (!inner.empty() && mesh.is_plain())
-        text += cat(": ", with_separator(inner, ","), " ",
-                    inner.size() == 1 ? "is an inner axis" : "are inner axes");
+        text += cat(": ", joined(inner, ","), " ", inner.size() == 1 ? "is an inner axis" : "are inner axes");
     return text + cat(". List ", axes, " last, or use the order that rankmesh place prints.");
 }
 
@@ -134,8 +126,8 @@ std::optional<int> decisive(const CollectiveCost& cost) {
 std::string why(const Cluster& cluster, const ClusterReport::Costs& costs, std::int64_t bytes) {
     const auto& cost = costs.together.front();
     auto text =
-        cat("all_reduce along ", with_separator(costs.axes, ","), ": each rank sends ", cost.steps,
-            " parts of ", megabytes_text((bytes + costs.group_size - 1) / costs.group_size), ", ",
+        cat("all_reduce along ", joined(costs.axes, ","), ": each rank sends ", cost.steps, " parts of ",
+            megabytes_text((bytes + costs.group_size - 1) / costs.group_size), ", ",
             megabytes_text(cost.sent), " in total, to the next rank in its ring of ", costs.group_size, ".");
     const auto level = decisive(cost);
     if (!level) return text;
@@ -158,7 +150,7 @@ std::string costs_text(const Cluster& cluster, const ClusterReport& report) {
         auto rows = std::vector<std::vector<std::string>>{{"axes", ""}};
         for (int l = 0; l < inner; ++l) rows[0].push_back("> 1 " + name_of(cluster, l));
         for (const auto& costs : report.costs) {
-            rows.push_back({with_separator(costs.axes, ","), cat(costs.groups, " x ", costs.group_size)});
+            rows.push_back({joined(costs.axes, ","), cat(costs.groups, " x ", costs.group_size)});
             for (int l = 0; l < inner; ++l)
                 rows.back().push_back(std::to_string(costs.straddling[static_cast<std::size_t>(l)]));
         }
@@ -172,8 +164,8 @@ std::string costs_text(const Cluster& cluster, const ClusterReport& report) {
         for (std::size_t i = 0; i < collectives.size(); ++i) {
             const auto& cost = costs.together[i];
             const auto level = decisive(cost);
-            rows.push_back({i == 0 ? with_separator(costs.axes, ",") : "",
-                            std::string(to_string(collectives[i])), level ? name_of(cluster, *level) : "-",
+            rows.push_back({i == 0 ? joined(costs.axes, ",") : "", std::string(to_string(collectives[i])),
+                            level ? name_of(cluster, *level) : "-",
                             level ? megabytes_text(cost.links[static_cast<std::size_t>(*level)]) : "-",
                             time_text_of(costs.alone[i]), time_text_of(cost)});
             known = known && cost.seconds;
@@ -184,7 +176,7 @@ std::string costs_text(const Cluster& cluster, const ClusterReport& report) {
     auto silent = std::vector<std::string>{};
     for (const auto& level : cluster.levels())
         if (!level.bandwidth) silent.push_back(level.name);
-    return text + cat("no times where messages cross the link of a ", with_separator(silent, " or "),
+    return text + cat("no times where messages cross the link of a ", joined(silent, " or "),
                       ": the cluster gives no bandwidth for it\n");
 }
 

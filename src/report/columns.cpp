@@ -59,6 +59,12 @@ std::string megabytes_text(std::int64_t bytes) {
     return text;
 }
 
+std::string joined(const std::vector<std::string>& words, std::string_view separator) {
+    auto text = std::string{};
+    for (const auto& word : words) text.append(text.empty() ? "" : separator).append(word);
+    return text;
+}
+
 std::string folded(std::string_view text, std::size_t indent, std::size_t width) {
     const auto columns = [](std::string_view word) {  // bytes that begin a character of UTF-8
         return static_cast<std::size_t>(

@@ -24,6 +24,9 @@ RANKMESH_EXPORT std::string time_text(double seconds);
 /// Returns `981.5 MB`, decimal like bandwidths.
 RANKMESH_EXPORT std::string megabytes_text(std::int64_t bytes);
 
+/// Returns the words with a separator between them.
+RANKMESH_EXPORT std::string joined(const std::vector<std::string>& words, std::string_view separator);
+
 /// Returns a text in lines of at most `width` columns; lines after the first are indented.
 RANKMESH_EXPORT std::string folded(std::string_view text, std::size_t indent, std::size_t width);
 
