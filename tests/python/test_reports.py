@@ -28,10 +28,11 @@ def printed(*arguments: str) -> str:
 def test_a_mesh_that_fits_the_limits_and_not_the_machines_is_refused_with_the_reason() -> None:
     assert check("dp=4 tp=4", on=MACHINES)
     report = check("dp=1 tp=16", on=MACHINES)
-    assert not report and report.shortage.startswith("NO tp in one node (the default): 1 of 1 group of 16 ranks")
+    assert not report
+    assert report.shortage.startswith("NO tp in one node (the default): 1 of 1 group of 16 ranks")
     assert check("dp=64", on=MACHINES).shortage == "rank 63 has no device"
     assert check("dp=4 tp=4").fits
-    with pytest.raises(UsageError, match="keep requires a cluster; add on='node:4 gpu:8'"):
+    with pytest.raises(rankmesh.UsageError, match="keep requires a cluster; add on='node:4 gpu:8'"):
         check("dp=4 tp=4", keep=["tp:node"])
 
 
