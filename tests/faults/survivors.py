@@ -27,6 +27,8 @@ def draw(seed, number):
     job = {"size": size, "axes": axes, "victim": chance.randrange(size), "how": chance.choice(WAITS),
            "end": chance.choice(("killed", "killed", "throws")), "delay": chance.choice((0, 100, 1000, 10000, 50000)),
            "checked": chance.random() < 0.25}
+    if job["how"] == "message":
+        job["checked"] = False  # then a message that meets a collective is a Disagreement
     if job["how"] not in ("call", "start"):
         job["delay"] = 0  # ranks that wait in something else would keep the victim's peers from calling it
     return job

@@ -43,7 +43,9 @@ public:
     void leave(std::uint64_t ticket, const Label& label) noexcept override;
     void leave() noexcept override;
     void throw_if_broken(const Label& label) override {
-        if (monitor_ && monitor_->is_broken()) monitor_->throw_failure(label);
+        if (!monitor_ || !monitor_->is_broken()) return;
+        cause_->set(monitor_->failure());
+        monitor_->throw_failure(label);
     }
     std::vector<PeerStatus> ask(const std::string& key, std::uint64_t number) override {
         return monitor_ ? monitor_->ask(key, number) : std::vector<PeerStatus>{};
