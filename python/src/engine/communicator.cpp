@@ -611,6 +611,18 @@ void bind_communicator(nb::module_& m) {
         "used "
         "until then.");
     c.def(
+        "_start_by_tag",
+        [](const Self& self, const std::string& name, nb::handle array, nb::handle peer, nb::handle tag) {
+            auto prepared = name == "send" ? send(array, peer, tag)
+                            : name == "recv" ? recv(array, peer, tag)
+                                             : recv_any(self, array, tag);
+            prepared.call.edge = Edge::open;
+            return start(self, std::move(prepared));
+        },
+        nb::sig("def _start_by_tag(self, name: str, buffer: typing.Any, peer: int, tag: int) -> "
+                "Pending[typing.Any]"),
+        "Starts the send, recv or recv_any of a message that may overtake those of other tags.");
+    c.def(
         "probe",
         [](const Self& self, nb::handle source, nb::handle tag) {
             return as_tuple(*probe(self, source, tag, true));

@@ -154,13 +154,16 @@ void GlooChannel::receive(Started& started, int from) {
 }
 
 /// Looks at the next message of each rank: of `from`, or of every rank `but` these. Returns the first
-/// announced message with this tag.
-std::optional<Message> GlooChannel::announced(int from, std::uint16_t tag, std::span<const int> but) {
+/// announced message with the tag of a receive.
+std::optional<Message> GlooChannel::announced(int from, const Call& receive, std::span<const int> but) {
     for (const auto& each : connections_->messages().announced()) {
         if ((from != any_source && each.from != from) || std::ranges::count(but, each.from) > 0) continue;
         // Its mark hides its type and number: it is next if it has the mark of a next message.
         for (auto type = 0; type <= static_cast<int>(DType::f64); ++type) {
-            auto call = Call{.operation = Operation::recv, .dtype = static_cast<DType>(type), .tag = tag};
+            auto call = Call{.operation = Operation::recv,
+                             .dtype = static_cast<DType>(type),
+                             .edge = receive.edge,
+                             .tag = receive.tag};
             const auto width = size_of(call.dtype);
             if (each.bytes % width != 0) continue;
             call.out_count = each.bytes / width;
@@ -175,21 +178,21 @@ std::optional<Message> GlooChannel::announced(int from, std::uint16_t tag, std::
 /// Posts the receives whose sender is known by now. Called under receiving_.
 void GlooChannel::post_announced() {
     auto tags = std::vector<std::uint16_t>{};  // of earlier receives from any rank that wait on
-    auto ranks = std::vector<int>{};           // from which earlier receives wait on
+    auto ranks = std::vector<int>{};           // from which earlier receives wait on, unless matched by tag
     for (auto each = unposted_.begin(); each != unposted_.end();) {
         auto& [ticket, started] = *each;
         const auto& call = started->call;
         const auto source = peers_of(call, connections_->rank, connections_->size).from;
         const auto any = source == any_source;
         auto from = -1;
-        if (!any && tags.empty())
+        if (!any && (matches_by_tag(call) ? std::ranges::count(tags, call.tag) == 0 : tags.empty()))
             from = source;
         else if (any || std::ranges::count(tags, call.tag) == 0)
-            if (const auto message = announced(source, call.tag, ranks)) from = message->from;
+            if (const auto message = announced(source, call, ranks)) from = message->from;
         if (from < 0) {
             if (any)
                 tags.push_back(call.tag);
-            else
+            else if (!matches_by_tag(call))
                 ranks.push_back(source);
             ++each;
             continue;
@@ -263,7 +266,7 @@ std::optional<Message> GlooChannel::probe(const Call& call, const Label& label,
             const auto lock = std::lock_guard(receiving_);
             post_announced();
         }
-        found = announced(call.argument, call.tag, {});
+        found = announced(call.argument, call, {});
         return found.has_value();
     };
     if (timeout)

@@ -93,7 +93,7 @@ private:
     Started& add(Ticket& ticket, const Call& call);
     void post(Ticket& ticket, Started& started);
     void receive(Started& started, int from);
-    std::optional<Message> announced(int from, std::uint16_t tag, std::span<const int> but);
+    std::optional<Message> announced(int from, const Call& receive, std::span<const int> but);
     void post_announced();
     template <class Look>
     void await_announced(Look&& look);

@@ -324,10 +324,8 @@ class ProcessGroup(Base):
     def _message(self, name: str, tensor: torch.Tensor, peer: int, tag: int, copies: list[After] | None) -> Work:
         buffer = memory(tensor, copies)
         with self._turn:
-            whole(tag, "tag")
-            arguments = (buffer, tag) if peer == ANY_SOURCE else (buffer, whole(peer, "rank"), tag)
             on = self._communicator()
-            pending = getattr(on, "start_" + name)(*arguments)
+            pending = on._start_by_tag(name, buffer, whole(peer, "rank"), whole(tag, "tag"))  # type: ignore[attr-defined]
         source = self.rank() if copies is None else peer
         return Started(self._turn, [pending], [tensor], copies or (), self._timeout, (name, on), source)
 

@@ -12,7 +12,7 @@ namespace {
 /// A call in a list of known calls.
 struct ListedCall {
     CallHistory::Kind kind;
-    std::uint32_t zero = 0;
+    std::uint32_t lane = 0;
     std::uint64_t number;
     std::uint64_t fingerprint;
 };
@@ -29,6 +29,7 @@ std::uint64_t CallHistory::add(const Call& call, std::uint64_t number, int size)
     auto& entry = next();
     entry.kind = Kind::collective;
     entry.peer = -1;
+    entry.lane = 0;
     entry.number = number;
     entry.agreed = Agreed::of(call);
     entry.unit = call.unit;
@@ -43,12 +44,11 @@ std::uint64_t CallHistory::add(const Call& call, std::uint64_t number, int size)
 }
 
 std::uint64_t CallHistory::add(Kind kind, int peer, const Call& call) {
-    const auto p = static_cast<std::size_t>(peer);
-    if (messages_.size() <= p) messages_.resize(p + 1);
     auto& entry = next();
     entry.kind = kind;
     entry.peer = peer;
-    entry.number = ++messages_[p][kind == Kind::recv ? 1 : 0];
+    entry.lane = lane_of(call);
+    entry.number = ++messages_[{peer, entry.lane}][kind == Kind::recv ? 1 : 0];
     entry.agreed = agreed_of(kind, call);
     entry.unit = call.unit;
     entry.gives.clear();
@@ -64,15 +64,16 @@ Agreed CallHistory::agreed_of(Kind kind, const Call& call) {
 }
 
 std::uint64_t CallHistory::mark_of_next(int from, const Call& call) const {
-    const auto f = static_cast<std::size_t>(from);
-    const auto received = f < messages_.size() ? messages_[f][1] : 0;
+    const auto found = messages_.find({from, lane_of(call)});
+    const auto received = found != messages_.end() ? found->second[1] : 0;
     return mixed(hash(agreed_of(Kind::recv, call).bytes()), received + 1);
 }
 
-const CallHistory::Entry* CallHistory::find(Kind kind, int peer, std::uint64_t number) const {
+const CallHistory::Entry* CallHistory::find(Kind kind, int peer, std::uint64_t number,
+                                            std::uint32_t lane) const {
     const auto found = std::ranges::find_if(entries_, [&](const Entry& entry) {
         return entry.number == number && entry.kind == kind &&
-               (kind == Kind::collective || entry.peer == peer);
+               (kind == Kind::collective || (entry.peer == peer && entry.lane == lane));
     });
     return found == entries_.end() || number == 0 ? nullptr : &*found;
 }
@@ -94,8 +95,10 @@ std::string CallHistory::list_for(int peer, int own) const {
     for (auto back = std::size_t{1}; back <= kept && listed < most_listed; ++back) {
         const auto& entry = entries_[(added_ - back) % entries_.size()];
         if (entry.kind != Kind::collective && entry.peer != peer) continue;
-        const auto each =
-            ListedCall{.kind = entry.kind, .number = entry.number, .fingerprint = between(entry, own, peer)};
+        const auto each = ListedCall{.kind = entry.kind,
+                                     .lane = entry.lane,
+                                     .number = entry.number,
+                                     .fingerprint = between(entry, own, peer)};
         text.append(reinterpret_cast<const char*>(&each), sizeof each);
         ++listed;
     }
@@ -109,7 +112,7 @@ const CallHistory::Entry* CallHistory::first_difference(int from, int own, const
         auto each = ListedCall{};
         std::memcpy(&each, listed + at, sizeof each);
         if (each.number == 0) break;
-        const auto* entry = find(other_end(each.kind), from, each.number);
+        const auto* entry = find(other_end(each.kind), from, each.number, each.lane);
         if (entry && between(*entry, own, from) != each.fingerprint &&
             (!first || entry->number < first->number))
             first = entry;

@@ -4,10 +4,13 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "engine/agreed.hpp"
+#include "engine/by_tag.hpp"
 
 namespace rankmesh::detail {
 
@@ -23,6 +26,7 @@ public:
     struct Entry {
         Kind kind = Kind::collective;
         int peer = -1;             // of a message
+        std::uint32_t lane = 0;    // of a message, as lane_of has it
         std::uint64_t number = 0;  // from 1; 0: none
         Agreed agreed = {};        // of a message, its type, length and tag
         std::uint64_t unit = 1;
@@ -42,7 +46,7 @@ public:
     std::uint64_t mark_of_next(int from, const Call& call) const;
 
     /// The entry of that call; null if this rank has not made it, or too long ago.
-    const Entry* find(Kind kind, int peer, std::uint64_t number) const;
+    const Entry* find(Kind kind, int peer, std::uint64_t number, std::uint32_t lane = 0) const;
     /// Lists the last calls of `own`, this rank, that `peer` takes part in, for `first_difference` there.
     std::string list_for(int peer, int own) const;
     /// The first call, by number, that `from` has listed and that differs here; null if none does.
@@ -50,13 +54,16 @@ public:
 
 private:
     static Agreed agreed_of(Kind kind, const Call& call);
+    /// Messages of two ranks with equal lanes have one sequence of numbers.
+    static std::uint32_t lane_of(const Call& call) { return matches_by_tag(call) ? call.tag + 1U : 0; }
     Entry& next();
     static std::uint64_t between(const Entry& entry, int own, int peer);
 
     static constexpr std::size_t most_listed = 32;
     std::array<Entry, 64> entries_;
     std::size_t added_ = 0;
-    std::vector<std::array<std::uint64_t, 2>> messages_;  // by group rank: sent, and received
+    /// How many were sent and received, by group rank and lane.
+    std::map<std::pair<int, std::uint32_t>, std::array<std::uint64_t, 2>> messages_;
 };
 
 }  // namespace rankmesh::detail

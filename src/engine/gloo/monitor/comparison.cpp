@@ -76,29 +76,29 @@ bool PeerMonitor::compare_calls() {
 void PeerMonitor::handle_calls(int from, const Message& message) {
     auto text = std::string{};
     auto number = std::uint64_t{};
-    auto kind = Kind::collective;
+    auto value = std::uint32_t{};  // the kind in the lowest byte, and the lane
     {
         const auto lock = std::lock_guard(mutex_);
         const auto* entry = history_.first_difference(from, group_rank_, message.text, sizeof message.text);
         if (!entry) return;
         text = text_of(*entry, static_cast<std::size_t>(from), ranks_[static_cast<std::size_t>(from)]);
         number = entry->number;
-        kind = entry->kind;
+        value = static_cast<std::uint32_t>(entry->kind) | entry->lane << 8;
     }
-    send_message(from, MessageKind::difference, number, static_cast<std::uint32_t>(kind), text);
+    send_message(from, MessageKind::difference, number, value, text);
 }
 
 /// A peer has called something else.
 void PeerMonitor::handle_difference(int from, const Message& message) {
     if (dispute_ || !compared_) return;
     const auto f = static_cast<std::size_t>(from);
-    const auto own = CallHistory::other_end(static_cast<Kind>(message.value));
+    const auto own = CallHistory::other_end(static_cast<Kind>(message.value & 0xff));
     auto text = std::string{};
     auto with_all = false;
     auto timeout_at = TimePoint();
     {
         const auto lock = std::lock_guard(mutex_);
-        const auto* entry = history_.find(own, from, message.number);
+        const auto* entry = history_.find(own, from, message.number, message.value >> 8);
         if (!entry) return;
         text = text_of(*entry, f, ranks_[f]);
         with_all = own == Kind::collective && !entry->has_counts();
