@@ -34,7 +34,8 @@ std::string detail::engine_of(const WorldOptions& options) {
 
 void detail::tell_unused(std::string_view engine) {
     static auto told = std::atomic<bool>{false};
-    if ((engine != "threads" && engine != "mpi") || told.exchange(true)) return;
+    const auto has_store = [&](const Engine& each) { return each.name == engine && each.rejoin; };
+    if (std::ranges::any_of(engines(), has_store) || told.exchange(true)) return;
     auto found = std::vector<std::string>{};
     for (const auto* name :
          {"RANKMESH_STORE", "RANKMESH_JOB", "RANKMESH_SECRET", "RANKMESH_SECRET_FILE", "RANKMESH_REDIS_USER",
