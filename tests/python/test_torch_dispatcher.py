@@ -255,6 +255,22 @@ def check_works_of_graph_inputs(rank: int, size: int) -> None:
         assert bool((x == size).all()), backend
 
 
+def check_other_groups(rank: int, size: int) -> None:
+    by_name = groups()
+    with Seen():
+        dist.barrier(group=by_name["rankmesh"])  # our kernels are there from now on
+        for _ in range(2000):  # Gloo's threads free the tensors, for which they want the GIL
+            dist.all_reduce(torch.ones(3), group=by_name["gloo"], async_op=True)
+        into, given = [torch.empty(2 * size), torch.empty(3 * size)], [torch.ones(2) + rank, torch.ones(3) + rank]
+        with c10d._coalescing_manager(by_name["gloo"]):
+            for each, x in zip(into, given, strict=True):
+                dist.all_gather_into_tensor(each, x, by_name["gloo"])
+        assert [each.tolist() for each in into] == [[1.0] * n + [2.0] * n for n in (2, 3)]
+        out = torch.ones(size)
+        dist.all_reduce(out, group=by_name["gloo"])
+        assert out.tolist() == [size] * size
+
+
 def check_compiled(rank: int, size: int) -> None:
     by_name, of_all = groups(), calls(rank, size)
     for name in ("all_reduce, async", "scatter", "messages", "objects"):  # a call takes seconds
@@ -287,6 +303,7 @@ def check_names(rank: int, size: int) -> None:
         check_tensors_without_memory,
         check_classes_of_tensors,
         check_works_of_graph_inputs,
+        check_other_groups,
         check_compiled,
         check_names,
     ],

@@ -1,8 +1,10 @@
 """Our groups behind torch's dispatcher, where modes such as CommDebugMode and FakeTensorMode see a call.
 
 torch's kernels of c10d's operators ask a group for its Backend, which before PyTorch 2.14 is a class of C++ alone. So
-kernels of ours take their place: they carry out the calls of our groups, and give those of other groups to torch's.
+kernels of ours take their place: they carry out the calls of our groups, and give those of other groups to the Backend.
 Kernels of Python are slower: those of `c10d` come with the first call that something watches.
+
+They call nothing of torch's that keeps the GIL: a thread of Gloo that waits for the GIL may hold a lock of Gloo's.
 """
 
 from __future__ import annotations
@@ -74,7 +76,11 @@ def _twin(group: Base) -> dist.ProcessGroup:
     """Returns a group of torch's own class in the place of ours, whose methods C++ would call instead of operators."""
     if group.twin is None:
         if "c10d" not in _libraries:
-            _put("c10d", dict.fromkeys(OPERATORS, _of_c10d), ("CPU", "SparseCPU"))
+            _put(
+                "c10d",
+                {name: _of_c10d(getattr(torch.ops.c10d, name).default) for name in OPERATORS},
+                ["CPU", "SparseCPU"],
+            )
         group.twin = dist.ProcessGroup(group.rank(), group.size())  # type: ignore[call-arg]
         custom, cpu = dist.ProcessGroup.BackendType.CUSTOM, torch.device("cpu")
         group.twin._register_backend(cpu, custom, refusing_backend(group.rank(), group.size()))
@@ -91,13 +97,11 @@ def refusing_backend(rank: int, size: int) -> Any:
     return fake._create_internal(rank, size, options)
 
 
-def _ours(given: Any) -> Base | None:
-    """Returns the group that an operator was given, or its name, if the group is ours."""
+def _group(given: Any) -> Any:
+    """Returns the group that an operator was given, or its name; ours for its twin."""
     resolve: Any = of_torch._resolve_process_group if isinstance(given, str) else dist.ProcessGroup.unbox
     group = resolve(given)
-    if group in _groups:
-        group = _groups[group]()
-    return group if isinstance(group, Base) else None
+    return _groups[group]() if group in _groups else group
 
 
 class _Holder(dist.ProcessGroup):
@@ -111,9 +115,34 @@ class _Holder(dist.ProcessGroup):
         return self._work
 
 
+class _All(Work):
+    """Several Works of a Backend."""
+
+    def __init__(self, works: Sequence[Work]) -> None:
+        super().__init__()
+        self._works = works
+
+    def wait(self, timeout: timedelta = timedelta(0)) -> bool:
+        for each in self._works:
+            each.wait(timeout)
+        return True
+
+
 def _held(work: Work | None) -> Any:
     """Returns a Work that C++ can keep. None is the Work of a call that has ended."""
-    return of_torch.FakeWork() if work is None else dist.ProcessGroup.barrier(_Holder(work))
+    if work is None:
+        return of_torch.FakeWork()
+    return work if type(work) is Work else dist.ProcessGroup.barrier(_Holder(work))
+
+
+def _of_backend(group: dist.ProcessGroup, name: str, arguments: list[Any]) -> Work:
+    """Carries out a call of another group by its Backend, as torch's kernels do."""
+    backend: Any = group._get_backend(torch.device("cpu"))
+    if not name.endswith("single_coalesced"):
+        work: Work = method(backend, name)(*arguments)
+        return work
+    single, (outputs, inputs, options) = method(backend, name.removesuffix("_coalesced")), arguments
+    return _All([single(*each, options) for each in zip(outputs, inputs, strict=True)])
 
 
 def _put(library: str, kernels: dict[str, Callable[..., Any]], keys: Sequence[str]) -> None:
@@ -121,15 +150,13 @@ def _put(library: str, kernels: dict[str, Callable[..., Any]], keys: Sequence[st
     made = _libraries[library] = torch.library.Library(library, "IMPL")  # type: ignore[no-untyped-call]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # torch says once that kernels are replaced
-        for name, kernel in kernels.items():
+        for name in kernels:
             for key in keys:
                 if torch._C._dispatch_has_computed_kernel_for_dispatch_key(f"{library}::{name}", key):
-                    operator = getattr(getattr(torch.ops, library), name).default
-                    ours = kernel(operator, torch.library.get_kernel(operator, key))
-                    made.impl(name, ours, key, with_keyset=True)  # type: ignore[no-untyped-call]
+                    made.impl(name, kernels[name], key)  # type: ignore[no-untyped-call]
 
 
-def _of_c10d(operator: Any, torchs: Any) -> Callable[..., Any]:
+def _of_c10d(operator: Any) -> Callable[..., Any]:
     """Returns the kernel of an operator of `c10d`."""
     name, kind = OPERATORS[operator._schema.name.partition("::")[2]]
     named = [each.name for each in operator._schema.arguments]
@@ -137,16 +164,17 @@ def _of_c10d(operator: Any, torchs: Any) -> Callable[..., Any]:
     at, has_tensors = named.index("process_group"), len(operator._schema.returns) > 1
     own = {"src", "dst", "tag", "output_split_sizes", "input_split_sizes"}
 
-    def kernel(keys: Any, *given: Any) -> Any:
-        group = _ours(given[at])
-        if group is None:
-            return torchs.call_boxed(keys, *given)
+    def kernel(*given: Any) -> Any:
+        group = _group(given[at])
         values = defaults | dict(zip(named, given, strict=False))
         arguments = list(given[:at]) if name != "barrier" else []
         arguments += [value for each, value in values.items() if each in own]
         if kind is not None:
             arguments.append(_options(kind, values))
-        _last.work = work = group.run(getattr(type(group), name).__wrapped__, tuple(arguments))
+        if isinstance(group, Base):
+            work = _last.work = group.run(getattr(type(group), name).__wrapped__, tuple(arguments))
+        else:
+            work = _of_backend(group, name, arguments)
         held = _held(work).boxed()
         return (given[0], held) if has_tensors else held
 
@@ -173,35 +201,31 @@ def _options(kind: Any, values: dict[str, Any]) -> Any:
 def install() -> None:
     """Puts the kernels of functional collectives in place, once."""
     if "_c10d_functional" not in _libraries:
-        kernels = {"all_gather_into_tensor_out": _all_gather_into_tensor_out, "batch_p2p_ops": _batch_p2p_ops}
+        kernels: dict[str, Any] = {
+            "all_gather_into_tensor_out": _all_gather_into_tensor_out,
+            "batch_p2p_ops": _batch_p2p_ops,
+        }
         _put("_c10d_functional", kernels, ("CPU", "CUDA", "XPU", "PrivateUse1"))
 
 
-def _all_gather_into_tensor_out(operator: Any, torchs: Any) -> Callable[..., Any]:
-    def kernel(keys: Any, input: torch.Tensor, group_size: int, group_name: Any, *, out: torch.Tensor) -> torch.Tensor:
-        group: Any = _ours(group_name)
-        if group is None:
-            whole: torch.Tensor = torchs.call_boxed(keys, input, group_size, group_name, out=out)
-            return whole
-        of_torch._register_work(out, _held(group.all_gather_single(out, input, of_torch.AllgatherOptions())))
-        return out
-
-    return kernel
+def _all_gather_into_tensor_out(
+    input: torch.Tensor, group_size: int, group_name: Any, *, out: torch.Tensor
+) -> torch.Tensor:
+    work = method(_group(group_name), "all_gather_single")(out, input, of_torch.AllgatherOptions())
+    of_torch._register_work(out, _held(work))
+    return out
 
 
-def _batch_p2p_ops(operator: Any, torchs: Any) -> Callable[..., Any]:
-    def kernel(keys: Any, names: list[str], peers: list[int], tags: list[int], tensors: Any, group_name: Any) -> Any:
-        group = _ours(group_name)
-        if group is None:
-            return torchs.call_boxed(keys, names, peers, tags, tensors, group_name)
-        batch = [
-            dist.P2POp(getattr(dist, name), tensor, group=group, tag=tag, group_peer=peer)
-            for name, tensor, tag, peer in zip(names, tensors, tags, peers, strict=True)
-        ]
-        works = dist.batch_isend_irecv(batch)
-        results = [each.new_empty(0) if name == "isend" else each for name, each in zip(names, tensors, strict=True)]
-        for i, result in enumerate(results):
-            of_torch._register_work(result, _held(works[min(i, len(works) - 1)]))  # one Work may be of all
-        return results
-
-    return kernel
+def _batch_p2p_ops(
+    names: list[str], peers: list[int], tags: list[int], tensors: Sequence[torch.Tensor], group_name: Any
+) -> list[torch.Tensor]:
+    group = _group(group_name)
+    batch = [
+        dist.P2POp(getattr(dist, name), tensor, group=group, tag=tag, group_peer=peer)
+        for name, tensor, tag, peer in zip(names, tensors, tags, peers, strict=True)
+    ]
+    works = dist.batch_isend_irecv(batch)
+    results = [each.new_empty(0) if name == "isend" else each for name, each in zip(names, tensors, strict=True)]
+    for i, result in enumerate(results):
+        of_torch._register_work(result, _held(works[min(i, len(works) - 1)]))  # one Work may be of all
+    return results
