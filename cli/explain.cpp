@@ -54,8 +54,11 @@ int run(const Arguments& arguments, Output& output) {
     if (arguments.json)
         output.print("{}\n", json_of(folder.records, explanation));
     else
-        for (const auto& [indent, line] : lines_of(folder.records, explanation))
-            output.print("{}\n", folded(line, indent, static_cast<std::size_t>(terminal_width())));
+        for (const auto& [indent, line] : lines_of(folder.records, explanation)) {
+            const auto lead = std::min(line.find_first_not_of(' '), line.size());  // folding drops it
+            const auto width = static_cast<std::size_t>(terminal_width()) - lead;
+            output.print("{}{}\n", line.substr(0, lead), folded(line.substr(lead), indent, width));
+        }
     return !explanation.findings.empty() ? 1 : explanation.doubts.empty() ? 0 : cannot_tell;
 }
 
