@@ -8,7 +8,13 @@ from typing import Any
 
 
 def signature_of(function: Any) -> inspect.Signature:
-    """Returns the signature in the documentation of a nanobind function, without `self` if the function is bound."""
+    """Returns the signature in the documentation of a nanobind function, without `self` if the function is bound.
+
+    The signature of a class is that of its `__init__`, which the `inspect` of Python 3.11.2 does not find.
+    """
+    if isinstance(function, type):
+        made = inspect.signature(function.__init__)
+        return made.replace(parameters=[*made.parameters.values()][1:])
     signatures = [_parsed(text, defaults or ()) for text, _, defaults in function.__nb_signature__]
     signature = signatures[0]
     if len(signatures) > 1:  # overloads: the first parameters are the same, all others are any

@@ -3,7 +3,7 @@
 
 namespace rankmesh::python {
 
-/// Gives nanobind's types of functions and methods a `__signature__`, which `inspect.signature` reads.
+/// Gives nanobind's types of functions, methods and classes a `__signature__`, which `inspect.signature` reads.
 ///
 /// The types refuse new attributes; therefore this writes to the dictionary behind their read-only proxy.
 void add_signatures(nb::module_& m) {
@@ -13,9 +13,9 @@ void add_signatures(nb::module_& m) {
     const nb::object property = nb::module_::import_("builtins").attr("property")(signature);
     const nb::object referents = nb::module_::import_("gc").attr("get_referents");
     const nb::object mesh = nb::cast(Mesh::parse("a=1"));
-    for (const nb::object& function : {nb::object(m.attr("check")), nb::object(m.attr("Mesh").attr("group")),
-                                       nb::object(mesh.attr("group"))}) {
-        const auto type = function.type();
+    for (const nb::object& one : {nb::object(m.attr("check")), nb::object(m.attr("Mesh")),
+                                  nb::object(m.attr("Mesh").attr("group")), nb::object(mesh.attr("group"))}) {
+        const auto type = one.type();
         const nb::object proxy = type.attr("__dict__");
         for (nb::handle dictionary : referents(proxy))
             if (nb::isinstance<nb::dict>(dictionary)) dictionary["__signature__"] = property;
