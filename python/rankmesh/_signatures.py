@@ -13,7 +13,7 @@ def signature_of(function: Any) -> inspect.Signature:
     The signature of a class is that of its `__init__`, which the `inspect` of Python 3.11.2 does not find.
     """
     if isinstance(function, type):
-        made = inspect.signature(function.__init__)
+        made = inspect.signature(function.__init__)  # type: ignore[misc]
         return made.replace(parameters=[*made.parameters.values()][1:])
     signatures = [_parsed(text, defaults or ()) for text, _, defaults in function.__nb_signature__]
     signature = signatures[0]

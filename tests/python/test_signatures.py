@@ -15,6 +15,8 @@ def public() -> Iterator[tuple[str, Callable[..., Any]]]:
     """Every function, class that can be called, and method of the package, by name."""
     for name in rankmesh.__all__:
         value = getattr(rankmesh, name)
+        if isinstance(value, type) and issubclass(value, dict):
+            continue  # whose methods have none
         if isinstance(value, type):
             if not isinstance(vars(value).get("__init__"), types.WrapperDescriptorType):  # of nanobind, which raises
                 yield name, value
