@@ -69,7 +69,6 @@ class Roots {
 public:
     Roots(const Evidence& evidence, const Standing& standing, const std::set<int>& unfinished)
         : evidence_(evidence),
-          standing_(standing),
           places_(evidence.places()),
           waiting_(standing.waiting()),
           held_(standing.graph().held().size()) {
@@ -138,7 +137,6 @@ private:
     void add_behind();
 
     const Evidence& evidence_;
-    const Standing& standing_;
     const Places& places_;
     std::vector<const Standing::Waiting*> waiting_;
     std::size_t held_;  // ranks that wait
