@@ -5,6 +5,7 @@
 #include <sstream>
 
 #include "rankmesh.hpp"
+#include "support/processes.hpp"
 
 namespace rankmesh::tests {
 namespace {
