@@ -94,7 +94,7 @@ Buffers buffers_of(const Communicator& on, const void* in, std::size_t in_count,
     return {{in, in_count, dtype, 1, on.space()}, {out, out_count, dtype, 1, on.space()}};
 }
 
-detail::Call call_of(Op operation, const Buffers& buffers, int argument = 0, Edge edge = {}) {
+detail::Call call_of(Op operation, const Buffers& buffers, int argument = 0, Edge edge = Edge::wrap) {
     return detail::make_call(operation, buffers.in, buffers.out, argument, edge);
 }
 detail::Call reduction_of(Op operation, const Buffers& buffers, rankmesh_reduction reduction, int root = 0) {

@@ -91,7 +91,7 @@ Prepared rooted_arrays(Op operation, const Communicator& on, nb::handle in, nb::
     return prepared;
 }
 
-Prepared moving(Prepared&& arrays, int argument = 0, Edge edge = {}) {
+Prepared moving(Prepared&& arrays, int argument = 0, Edge edge = Edge::wrap) {
     arrays.call = detail::make_call(arrays.call.operation, arrays.in, arrays.out, argument, edge);
     return std::move(arrays);
 }

@@ -22,7 +22,7 @@ RANKMESH_EXPORT std::string buffer_of(Operation operation);
 
 /// An operation that reads `in` and writes `out`, which may be one buffer; throws UsageError for two types.
 inline Call make_call(Operation operation, const AnyBuffer<const void>& in, const AnyBuffer<void>& out,
-                      int argument = 0, Edge edge = {}) {
+                      int argument = 0, Edge edge = Edge::wrap) {
     if (in.dtype != out.dtype || in.unit != out.unit) two_types(operation, in, out);
     return {.operation = operation,
             .dtype = in.dtype,
@@ -68,7 +68,7 @@ inline Call make_send_recv(const AnyBuffer<const void>& in, int to, const AnyBuf
 }
 
 template <class In, class Out>
-auto moving(Operation operation, In&& in, Out&& out, int argument = 0, Edge edge = {}) {
+auto moving(Operation operation, In&& in, Out&& out, int argument = 0, Edge edge = Edge::wrap) {
     if constexpr (accept<fault_of<In, Out>()>()) {
         const auto what = [&] { return buffer_of(operation); };
         const auto read = any_buffer<const void>(in, what);
