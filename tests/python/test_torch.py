@@ -461,7 +461,7 @@ def test_both_members_have_the_same_names_for_the_same_things() -> None:
         for member in (rankmesh.Member, rankmesh.torch.Member)
     )
     assert engine.keys() ^ torchs.keys() == {
-        *("host", "local_rank", "local_size", "split", "communicator_count"),
+        *("host", "local_size", "split", "communicator_count", "write_record"),
         *("halo", "start_halo", "neighbor_all_to_all", "start_neighbor_all_to_all"),
         *("host_group", "device_mesh", "destroy", "warm_up", "grow", "reconfigure", "standby", "survivors"),
     }
