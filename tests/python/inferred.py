@@ -85,4 +85,4 @@ def others(world: World) -> None:
     """Calls that are not generic."""
     assert_type(check(Mesh("dp=2")), Report)
     member = world.join({"dp": "*", "tp": 2})
-    assert_type(member.size, int)
+    assert_type(member.size("dp"), int)
