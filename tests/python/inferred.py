@@ -8,6 +8,7 @@ from array import array
 import numpy as np
 from numpy.typing import NDArray
 from rankmesh import Communicator, Member, Mesh, Pending, Report, World, check, run
+from rankmesh._member_names import Size
 from typing_extensions import assert_type
 
 Floats = NDArray[np.float32]
@@ -85,4 +86,5 @@ def others(world: World) -> None:
     """Calls that are not generic."""
     assert_type(check(Mesh("dp=2")), Report)
     member = world.join({"dp": "*", "tp": 2})
+    assert_type(member.size, Size)
     assert_type(member.size("dp"), int)
