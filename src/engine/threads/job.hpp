@@ -75,8 +75,8 @@ public:
     /// error.
     void fail(int rank, const Failure& why) noexcept;
 
-    /// Fails the groups of all ranks, and those of the jobs that were made of this one: a rank makes a new
-    /// job of those that are left. A call after another one ends the jobs that were made since.
+    /// Fails the groups of all ranks, and the groups of the jobs that were made of this job, because a rank makes
+    /// a new job of the remaining ranks. A second call also ends the jobs that were made after the first.
     void renew(const Failure& why) noexcept;
     /// Ranks that were left have made a job of these ranks.
     void made(const std::shared_ptr<Job>& job, std::vector<int> ranks);

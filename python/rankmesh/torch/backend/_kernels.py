@@ -69,7 +69,7 @@ def dispatch(group: Base, name: str, arguments: tuple[Any, ...], options: dict[s
     """Carries out a call of a group through torch's dispatcher."""
     _last.work = None
     work: Work | None = method(_twin(group), name)(*arguments, **options)
-    return _last.work or work  # our own Work, of which C++ can only wait for the end
+    return _last.work or work  # our own Work; C++ can only wait for it
 
 
 def _twin(group: Base) -> dist.ProcessGroup:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 LOOK = 0.2  # seconds between two looks at the processes of calls that wait
 ASK = 1.0  # seconds between two questions to the store, whether a peer has run out of time
 LONG = 3.0  # seconds, or a quarter of the timeout, after which a call asks
-KEPT = 32  # collectives of which the ranks compare the last ones
+KEPT = 32  # last collectives that the ranks compare
 MARGIN = 5.0  # seconds before the group's timeout, or half of it: torch's own watchdog ends the process at the timeout
 KEY = "rankmesh out of time"
 _RELAXED = 2  # cudaStreamCaptureModeRelaxed

@@ -185,7 +185,7 @@ class _WatchedWork(Work):
             while looks and not self._work.is_completed():
                 if (left := until - time.monotonic()) <= 0:
                     raise timed_out(seconds, f"{self._call.text} on {self._group.around}")
-                left = max(min(LOOK, left), LEAST_TIMEOUT)  # which torch rounds to ms, and 0 is no timeout
+                left = max(min(LOOK, left), LEAST_TIMEOUT)  # torch rounds to ms, and takes 0 as no timeout
                 with contextlib.suppress(RuntimeError):  # torch's text is 'Operation timed out!'; the operation runs on
                     self._work.wait(timedelta(seconds=left))
                     return True

@@ -22,7 +22,7 @@ from rankmesh.torch.backend._engine import Engine
 UNSET = datetime.timedelta(milliseconds=-1)  # c10d's kUnsetTimeout
 NO_TIMEOUT = datetime.timedelta(0)  # c10d's kNoTimeout: wait as long as the group's timeout
 LEAST_TIMEOUT = 0.001  # seconds, of an engine
-NO_SOURCE = -1  # the source of what is no message
+NO_SOURCE = -1  # the source, if the call is not a message
 ANY_SOURCE = -2  # the source of a message from any rank, until it is known
 SHORTEST, LONGEST = 0.00002, 0.002  # seconds between two looks at a pending operation
 
