@@ -33,9 +33,9 @@ void Evidence::add_members_of_world() {
     }
 }
 
-/// Infers the other members of a group whose ranks no record lists. It does so in two cases: all ranks with calls
-/// on the group wait in one of them; or the group is not of the mesh, and its last call is the last call of each
-/// rank concerned.
+/// Infers the other members of a group whose ranks no record lists. It does so in two cases: all ranks with
+/// calls on the group wait in one of them; or the group is not of the mesh, and its last call is the last call
+/// of each rank concerned.
 void Evidence::infer_members() {
     const auto last = last_inferred();
     auto inferred = std::map<Communicator*, std::vector<int>>{};

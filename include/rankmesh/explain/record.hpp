@@ -51,7 +51,8 @@ struct RecordedEntry {
     /// In rankmesh's records a call is `scheduled` until its rank waits for it, and `started` while the rank
     /// waits.
     RecordedState state = RecordedState::scheduled;
-    /// Nobody waits for the call any more. The record does not say whether it ended, failed or was only issued.
+    /// Nobody waits for the call any more. The record does not say whether it ended, failed or was only
+    /// issued.
     bool is_end_assumed = false;
     bool is_message = false;
     bool blocking = true;

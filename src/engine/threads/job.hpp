@@ -75,8 +75,8 @@ public:
     /// error.
     void fail(int rank, const Failure& why) noexcept;
 
-    /// Fails the groups of all ranks, and the groups of the jobs that were made of this job, because a rank makes
-    /// a new job of the remaining ranks. A second call also ends the jobs that were made after the first.
+    /// Fails the groups of all ranks, and the groups of the jobs that were made of this job, because a rank
+    /// makes a new job of the remaining ranks. A second call also ends the jobs that were made after the first.
     void renew(const Failure& why) noexcept;
     /// Ranks that were left have made a job of these ranks.
     void made(const std::shared_ptr<Job>& job, std::vector<int> ranks);
