@@ -121,6 +121,8 @@ public:
         static_cast<void>(timeout);
         return std::nullopt;
     }
+    /// True if a rank of the group has told this one that it makes no more calls.
+    virtual bool has_left(int group_rank) const { return static_cast<void>(group_rank), false; }
     /// The group rank whose message the last completed recv from any rank has received, once; else -1.
     int take_sender() { return std::exchange(sender_, -1); }
     /// On a device: releases a ticket that was waited for; the stream still uses its buffers.

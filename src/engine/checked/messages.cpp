@@ -70,7 +70,7 @@ void Messages::await(int peer, Lane& lane, const Label& label) {
 
 void Messages::ask(const Call& call, const Label& label, std::uint64_t collectives) {
     for (int peer = 0; peer < ranks_.size(); ++peer)
-        if ((call.is_from_any() ? peer != group_rank_ : peer == call.argument) &&
+        if ((call.is_from_any() ? peer != group_rank_ && !channel_.has_left(peer) : peer == call.argument) &&
             std::exchange(lanes_[peer].asked_in, collectives + 1) <= collectives)
             say(peer, {.kind = Notice::question, .number = collectives + 1}, label);
 }

@@ -40,6 +40,7 @@ public:
     bool done(std::uint64_t ticket) override;
     std::optional<Message> probe(const Call& call, const Label& label,
                                  std::optional<Duration> timeout) override;
+    bool has_left(int group_rank) const override { return monitor_ && monitor_->has_left(group_rank); }
     void leave(std::uint64_t ticket, const Label& label) noexcept override;
     void leave() noexcept override;
     void throw_if_broken(const Label& label) override {

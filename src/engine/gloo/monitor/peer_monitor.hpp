@@ -93,6 +93,7 @@ public:
     std::vector<Channel::PeerStatus> ask(const std::string& key, std::uint64_t number);
 
     bool is_broken() const { return broken_.load(std::memory_order_acquire); }
+    bool has_left(int peer) const { return gone_[static_cast<std::size_t>(peer)]; }
     /// Makes the channel unusable on all its ranks, unless it already is.
     void fail(Failure failure) noexcept;
     /// Fails because an operation threw `text`: with the failure of a peer if one arrives within a second,
