@@ -221,16 +221,13 @@ std::optional<GroupPart> Groups::of(std::string_view kind, int rank) const {
 }
 bool Groups::is_apart(std::string_view kind) const { return made_->at(kind).apart; }
 
-bool has_whole(const Framework& framework) {
-    return std::ranges::any_of(framework.accessors, [](const auto& row) {
-        return row.quantity == Quantity::group && (row.kind == "*" || row.choose);
-    });
-}
-
 Plan Groups::plan() const {
     auto plan = Plan{};
     for (const auto& kind : made_->kinds) plan.push_back(kind.declaration());
-    if (has_whole(*made_->framework)) plan.push_back({.name = "world"});
+    const auto gives_all = [](const auto& row) {
+        return row.quantity == Quantity::group && (row.kind == "*" || row.choose);
+    };
+    if (std::ranges::any_of(made_->framework->accessors, gives_all)) plan.push_back({.name = "world"});
     return plan;
 }
 

@@ -226,8 +226,6 @@ struct Framework {
 RANKMESH_EXPORT const std::vector<Framework>& all();
 /// The framework of that name; throws UsageError that names the nearest.
 RANKMESH_EXPORT const Framework& framework_named(std::string_view name);
-/// True if an accessor gives a group of all ranks, which the plan then has as the mesh `world`.
-bool has_whole(const Framework& framework);
 /// The accessor of that name; throws UsageError that names the nearest.
 RANKMESH_EXPORT const AccessorRow& accessor_named(const Framework& framework, std::string_view name);
 
