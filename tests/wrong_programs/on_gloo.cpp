@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include <rankmesh/explain/explain.hpp>
 #include <rankmesh/explain/read.hpp>
 
 #include "judge.hpp"

@@ -9,6 +9,7 @@
 #include <thread>
 
 #include <rankmesh/engine/threads.hpp>
+#include <rankmesh/explain/explain.hpp>
 #include <rankmesh/explain/read.hpp>
 
 #include "judge.hpp"

@@ -9,10 +9,11 @@
 #include <string_view>
 #include <vector>
 
-#include <rankmesh/explain/explain.hpp>
 #include <rankmesh/explain/record.hpp>
 
 namespace rankmesh {
+
+struct Explanation;
 
 /// Reads records one by one. Data that many records share is stored once.
 class RecordReader {

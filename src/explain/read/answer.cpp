@@ -6,6 +6,7 @@
 #include <rankmesh/core/detail/quote.hpp>
 #include <rankmesh/core/error.hpp>
 #include <rankmesh/core/ranks.hpp>
+#include <rankmesh/explain/explain.hpp>
 #include <rankmesh/explain/read.hpp>
 
 #include "formats/json.hpp"
