@@ -2,8 +2,9 @@
 # header_budgets.sh ROOT BUDGETS COMPILER [FLAG...]: fails where a public header costs more than its budget.
 #
 # The cost of a header is the number of lines that the compiler reads for a file that includes it alone, beside the
-# number for ten standard headers, so that another standard library changes both. Those of include/rankmesh/interop
-# include what other people wrote, and generated ones what another header includes: they have no budget. With RANKMESH_HEADER_COSTS=1 it prints what each costs.
+# number for ten standard headers, so that another standard library changes both. Headers of include/rankmesh/interop
+# include what other people wrote, and generated headers what another header includes: they have no budget. With
+# RANKMESH_HEADER_COSTS=1 it prints what each costs.
 set -euo pipefail
 root=$1 budgets=$2
 shift 2
@@ -49,7 +50,7 @@ while read -r header; do
             exit 1
         }' "$work/lines" || broken=$((broken + 1))
 done < <(cd "$root/include" && find rankmesh -name '*.hpp' -o -name '*.h' | grep -v '^rankmesh/interop/' | sort |
-    xargs grep -L '^// Generated ')
+    xargs -r grep -L '^// Generated ')
 
 while read -r header budget; do
     [ -z "$header" ] || [ "${header:0:1}" = "#" ] || [ -e "$root/include/$header" ] ||
