@@ -30,7 +30,7 @@ said=$(under "" leave_out "no such thing") || fail "what is left out ends the sc
 # Without a compiler, and without the right to install one, the script ends after it has said what to install.
 mkdir "$work/tools"
 for name in bash dpkg-query grep id; do ln -s "$(command -v "$name" || echo /bin/true)" "$work/tools"; done
-! said=$(PATH="$work/tools" bash -euc '. "$0"; id() { echo 7; }; need no-such-package; echo goes on' "$script" 2>&1) || fail "goes on: $said"
+! said=$(PATH="$work/tools" CI= bash -euc '. "$0"; id() { echo 7; }; need no-such-package; echo goes on' "$script" 2>&1) || fail "goes on: $said"
 [[ $said == *" run as root: apt-get install no-such-package"$'\n'"error: without g++ nothing can be built" ]] || fail "it says: $said"
 
 # An NCCL that is too old is none, one that is not serves.
