@@ -137,8 +137,8 @@ void deepspeed_groups(const Sizes& s) {
     keep(info.get_tensor_model_parallel_src_rank(), info.get_data_parallel_world_size());
     keep(info.get_data_parallel_rank(), info._get_expert_parallel_world_size(name));
     keep(info._get_expert_parallel_rank(name), info._get_expert_data_parallel_rank(name));
-    keep(info._get_expert_parallel_src_rank(name), info._get_expert_broadcast_src_rank(name));
-    keep(info._get_broadcast_src_rank(), info._get_data_parallel_rank(), info._get_sequence_parallel_rank());
+    keep(info._get_expert_broadcast_src_rank(name), info._get_broadcast_src_rank());
+    keep(info._get_data_parallel_rank(), info._get_sequence_parallel_rank());
 }
 
 void areal(const Sizes& s) {
