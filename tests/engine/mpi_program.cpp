@@ -250,15 +250,17 @@ int program(const std::string& mode, int argc, char** argv) {
     if (mode.starts_with("destroy-")) return destroy_in_order(std::stoi(mode.substr(8)), argc, argv);
     if (mode == "ends-early-adopted") {
         MPI_Init(&argc, &argv);
+        auto rank = 0;
         for (auto worlds = 0; worlds < 2; ++worlds) {
             auto world = mpi::adopt(MPI_COMM_WORLD);
+            rank = world.rank();
             auto dp = world.join({{"dp", rest}}).on("dp");
             dp.barrier();
             if (worlds == 0) continue;  // the second world has the watchdog of the first
-            if (world.rank() != 1) dp.barrier();
+            if (rank != 1) dp.barrier();
         }
         MPI_Finalize();
-        std::puts("ended well");
+        if (rank != 1) std::puts("ended well");  // MPI_Finalize may let rank 1 end before the others report
         return 0;
     }
     if (mode == "user-owns-mpi") {
