@@ -187,7 +187,7 @@ void GlooChannel::post_announced() {
         auto from = -1;
         if (!any && (matches_by_tag(call) ? std::ranges::count(tags, call.tag) == 0 : tags.empty()))
             from = source;
-        else if (any || std::ranges::count(tags, call.tag) == 0)
+        else if (std::ranges::count(tags, call.tag) == 0)  // else it is of the earlier receive, once announced
             if (const auto message = announced(source, call, ranks)) from = message->from;
         if (from < 0) {
             if (any)
