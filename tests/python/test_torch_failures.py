@@ -174,7 +174,7 @@ def differing_on_a_mesh(rank: int, size: int, store: str) -> Error:
 
 def test_groups_of_a_mesh_have_the_names_of_its_dimensions(tmp_path: Path) -> None:
     for _, text, _ in ranks(SIZE, differing_on_a_mesh, tmp_path, str(tmp_path / "own"), initialised=False):
-        assert "on 'tensor' of mesh world=4" in text, text
+        assert "on 'tensor'" in text, text
 
 
 def timeouts_of_a_mesh(rank: int, size: int, store: str, backend: str) -> set[timedelta]:

@@ -41,12 +41,14 @@ for _error in (*_KINDS, NotTaken):
 ENGINE_ERRORS: tuple[type[Exception], ...] = tuple(kind.__bases__[0] for kind in _KINDS)
 
 
-def of_backend(error: Exception, ending: str = "") -> Exception:
-    """Returns an error of the engine as one of the backend, whose text ends with `ending`; others as they are."""
+def of_backend(error: Exception, ending: str = "", *, without: str = "") -> Exception:
+    """Returns an error of the engine as one of the backend, whose text ends with `ending`, `without` the mesh that its
+    groups have in the engine; others as they are."""
     kind = next((each for each in _KINDS if isinstance(error, each.__bases__[0])), None)
     if kind is None or (isinstance(error, kind) and not ending):
         return error
-    made = kind(f"{error}\n{ending.removeprefix('; ')}" if ending and "\n" in str(error) else f"{error}{ending}")
+    text = str(error).replace(without, "")
+    made = kind(f"{text}\n{ending.removeprefix('; ')}" if ending and "\n" in text else f"{text}{ending}")
     made.__dict__.update(error.__dict__)  # the ranks
     return made
 

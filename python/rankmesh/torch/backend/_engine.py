@@ -84,7 +84,9 @@ class Engine:
     def located(self, error: Exception) -> Exception:
         """Returns an error of the engine as one of the backend, with the coordinates of the ranks that it names."""
         ranks = getattr(error, "missing", None) or getattr(error, "ranks", [])
-        return of_backend(error, self.where(ranks) if self.where is not None and ranks else "")
+        if self.where is None:
+            return of_backend(error)
+        return of_backend(error, self.where(ranks) if ranks else "", without=f" of mesh world={self.world.size}")
 
     def close(self, *, aborted: bool = False) -> None:
         """Ends this process's part in the world, as soon as its communicators have ended; aborted: at once."""
