@@ -17,8 +17,8 @@
 
 #include <rankmesh/dialect/areal/parallel_grid.hpp>
 #include <rankmesh/dialect/deepspeed/pipeline_parallel_grid.hpp>
-#include <rankmesh/dialect/llamafactory/interface.hpp>
 #include <rankmesh/dialect/megatron/hyper_comm_grid.hpp>
+#include <rankmesh/frameworks/llamafactory.hpp>
 #include <rankmesh/frameworks/megatron2022.hpp>
 #include <rankmesh/frameworks/picotron.hpp>
 
@@ -58,10 +58,10 @@ void add_small_dialects() {
     add("picotron", "cp_dp", [=] { return picotron.partition("cp", "dp"); });
     add("picotron", "pp_dp", [=] { return picotron.partition("pp", "dp"); });
 
-    using rankmesh::llamafactory::DistributedStrategy;
-    const auto strategy = DistributedStrategy({.mp_replicate_size = s.dp, .cp_size = s.cp}, s.world, true);
-    add_axes("llamafactory", "", strategy.model_mesh());
-    add_axes("llamafactory", "", strategy.data_mesh());
+    const auto state =
+        rankmesh::llamafactory::State({.mp_replicate_size = s.dp, .cp_size = s.cp}, 0, s.world);
+    add_axes("llamafactory", "", state.model_device_mesh().root());
+    add_axes("llamafactory", "", state.data_device_mesh().root());
 
     auto world = rankmesh::olmo::WorldMesh(0, s.world);
     const auto mesh = world.build_world_mesh(olmo_configs(s));

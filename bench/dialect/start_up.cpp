@@ -12,9 +12,9 @@
 #include <rankmesh/dialect/areal/parallel_grid.hpp>
 #include <rankmesh/dialect/deepspeed/groups.hpp>
 #include <rankmesh/dialect/deepspeed/pipeline_parallel_grid.hpp>
-#include <rankmesh/dialect/llamafactory/interface.hpp>
 #include <rankmesh/dialect/megatron/parallel_state.hpp>
 #include <rankmesh/dialect/olmo/world_mesh.hpp>
+#include <rankmesh/frameworks/llamafactory.hpp>
 #include <rankmesh/frameworks/megatron2022.hpp>
 #include <rankmesh/frameworks/picotron.hpp>
 
@@ -50,14 +50,13 @@ void picotron(const Sizes& s) {
 }
 
 void llamafactory(const Sizes& s) {
-    using namespace rankmesh::llamafactory;
-    const auto info = RankInfo({.mp_replicate_size = s.dp, .cp_size = s.cp},
-                               {.rank = rank, .world_size = s.world, .local_rank = 5, .local_world_size = 8});
-    for (auto dim : {Dim::mp_replicate, Dim::mp_shard, Dim::dp, Dim::cp}) {
-        keep_group(*info.get_group(dim));
-        keep(info.get_rank(dim), info.get_world_size(dim), info.get_device_mesh(dim));
+    const auto state =
+        rankmesh::llamafactory::State({.mp_replicate_size = s.dp, .cp_size = s.cp}, rank, s.world);
+    for (const auto* dim : {"mp_replicate", "mp_shard", "dp", "cp"}) {
+        keep_group(state.get_group(dim));
+        keep(state.get_rank(dim), state.get_world_size(dim), state.get_device_mesh(dim));
     }
-    keep(info.get_rank(), info.get_world_size(), info.get_local_rank(), info.get_local_world_size());
+    keep(state.get_rank(), state.get_world_size());
 }
 
 void olmo(const Sizes& s) {

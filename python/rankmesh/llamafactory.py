@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import datetime
 import os
+import re
 import warnings
 from collections.abc import Callable, Mapping
-from dataclasses import InitVar, asdict, dataclass, field
+from dataclasses import InitVar, asdict, dataclass, field, fields
 from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from rankmesh import Group
-from rankmesh._device_mesh import DeviceMesh, init_device_mesh
+from rankmesh._device_mesh import DeviceMesh
 from rankmesh._dialects import rows
 from rankmesh._enums import StrEnum
 from rankmesh._errors import UsageError
@@ -44,7 +45,10 @@ def _kind(error: DialectError) -> type[Exception]:
     """A size below 1 is Python's own error in the original, or torch's."""
     if "sizes are 1 or more" in str(error):
         return ZeroDivisionError if " is 0;" in str(error) else RuntimeError
-    return ValueError
+    return RuntimeError if error.fault == "out of range" else ValueError
+
+
+_MESHES = "model_device_mesh", "data_device_mesh"
 
 
 class Dim(StrEnum):
@@ -92,25 +96,14 @@ class DistributedStrategy:
         self.dp_size = rows.Groups("llamafactory", asdict(self), world_size).mesh.size_of("dp")
         self.mp_shard_size = world_size // self.mp_replicate_size
 
-    @property
-    def model_mesh_shape(self) -> tuple[int, int | None]:
-        """The sizes of the model mesh."""
-        return self.mp_replicate_size, self.mp_shard_size
-
-    @property
-    def model_mesh_dim_names(self) -> tuple[str, str]:
-        """The names of the model mesh's dimensions."""
-        return Dim.MP_REPLICATE.value, Dim.MP_SHARD.value
-
-    @property
-    def data_mesh_shape(self) -> tuple[int | None, int]:
-        """The sizes of the data mesh."""
-        return self.dp_size, self.cp_size
-
-    @property
-    def data_mesh_dim_names(self) -> tuple[str, str]:
-        """The names of the data mesh's dimensions."""
-        return Dim.DP.value, Dim.CP.value
+    model_mesh_shape = property(
+        lambda self: (self.mp_replicate_size, self.mp_shard_size), doc="The sizes of the model mesh."
+    )
+    data_mesh_shape = property(lambda self: (self.dp_size, self.cp_size), doc="The sizes of the data mesh.")
+    model_mesh_dim_names = property(
+        lambda self: ("mp_replicate", "mp_shard"), doc="The names of the model mesh's dimensions."
+    )
+    data_mesh_dim_names = property(lambda self: ("dp", "cp"), doc="The names of the data mesh's dimensions.")
 
 
 class DistributedInterface(Answers):
@@ -129,8 +122,6 @@ class DistributedInterface(Answers):
     _initialized: bool = False
 
     strategy: DistributedStrategy
-    model_device_mesh: Any
-    data_device_mesh: Any
     current_accelerator: str = "cpu"
     """What device the tensors of a process live on, for the text."""
     device_count: int = 1
@@ -157,29 +148,27 @@ class DistributedInterface(Answers):
             return
         if (rank is None) != (world_size is None):
             raise UsageError("DistributedInterface was given one of rank and world_size; give both")
-        self._environment = _environment() if world_size is None else (rank, world_size, local_rank, local_world_size)
-        self._rank, self._world_size, *_ = self._environment
-        live = rank is None and self._rank is not None and (of_torch() is not None or "MASTER_ADDR" in os.environ)
+        of_launcher = rank is None
+        self._rank, self._world_size, local_rank, local_world_size = (
+            _environment() if of_launcher else (rank, world_size, local_rank, local_world_size)
+        )
         # An object has the settings, or a mapping as in older versions.
         setting = training_args.get if isinstance(training_args, Mapping) else partial(getattr, training_args)
         self.timeout = setting("dist_timeout", setting("timeout", 18000))
-        defaults = {"mp_replicate_size": 1, "mp_shard_size": None, "dp_size": None, "cp_size": 1}
-        sizes = {name: setting(name, otherwise) for name, otherwise in defaults.items()}
+        sizes = {each.name: setting(each.name, each.default) for each in fields(DistributedStrategy)}
+        self._kept: dict[str, Any] = {"get_local_rank": local_rank, "get_local_world_size": local_world_size}
+        live = of_launcher and self._rank is not None and (of_torch() is not None or "MASTER_ADDR" in os.environ)
         (self._connect if live else self._shape)(sizes)
         self._initialized = True
 
     def _shape(self, sizes: dict[str, Any]) -> None:
         """Says who stands where, which no process is asked."""
-        world = None if self._rank is None else self._world_size
-        self.strategy = shape = DistributedStrategy(**sizes, world_size=world)
-        shapes = {shape.model_mesh_dim_names: shape.model_mesh_shape, shape.data_mesh_dim_names: shape.data_mesh_shape}
-        self._meshes = [
-            init_device_mesh("cpu", sizes, mesh_dim_names=names, rank=self._rank, world_size=world)  # type: ignore[arg-type]
-            for names, sizes in ({} if world is None else shapes).items()
-        ]
-        self.model_device_mesh, self.data_device_mesh = self._meshes or (None, None)
-        settings = {} if world is None else asdict(shape)
-        self._state = rows.State(rows.Groups("llamafactory", settings, world or 1), self._rank or 0)
+        self._state = rows.State("llamafactory")
+        self.strategy = DistributedStrategy(**sizes, world_size=None if self._rank is None else self._world_size)
+        if self._rank is not None:
+            self._state.enter(self._rank, self._world_size)
+            self._state.initialize(asdict(self.strategy))
+            self._kept |= {name: DeviceMesh(self._state.ask(name)[0], "cpu") for name in _MESHES}
 
     def _connect(self, sizes: dict[str, Any]) -> None:
         """Makes torch's meshes of this process, whose groups are made with those of all processes."""
@@ -191,7 +180,7 @@ class DistributedInterface(Answers):
 
         device = self.current_device
         if device.type != "cpu":
-            torch.accelerator.set_device_index(self._environment[2])
+            torch.accelerator.set_device_index(self.get_local_rank())
         self.current_accelerator = device.type
         self.device_count = torch.accelerator.device_count()
         timeout = datetime.timedelta(seconds=self.timeout)
@@ -213,9 +202,9 @@ class DistributedInterface(Answers):
                     f"of torch.distributed, which are {place[0]} and {place[1]}"
                 )
             self._shape(sizes)
-        meshes = [each.root for each in self._meshes]
-        made, self._live = device_meshes(said, meshes, device_type=device.type, timeout=timeout)
-        self.model_device_mesh, self.data_device_mesh = made
+        roots = [self._kept[name].root for name in _MESHES]
+        made, self._live = device_meshes(said, roots, device_type=device.type, timeout=timeout)
+        self._kept |= zip(_MESHES, made, strict=True)
 
     @property
     def current_device(self) -> Any:
@@ -227,45 +216,22 @@ class DistributedInterface(Answers):
             return torch.device("cpu")
         return torch.device(accelerator.type, torch.accelerator.current_device_index())
 
-    def get_device_mesh(self, dim: Dim | None = None) -> Any:
-        """This rank's mesh along a dimension; None where nothing is distributed."""
-        if dim is None:
-            raise original(ValueError, "dim must be specified.", "missing")
-        mesh = self.data_device_mesh if dim in self.strategy.data_mesh_dim_names else self.model_device_mesh
-        return None if mesh is None else mesh[dim.value]
-
-    def get_group(self, dim: Dim | None = None) -> Any:
+    def get_group(self, dim: str | None = None) -> Any:
         """This rank's group along a dimension, or its ranks; None for the world, and where nothing is distributed."""
-        if dim is None or self._rank is None:
-            return None
-        return (
-            self._state.groups.of(dim.value, self._rank)
-            if self._live is None
-            else self.get_device_mesh(dim).get_group()
-        )
+        mesh = None if dim is None else self.get_device_mesh(dim)
+        return None if mesh is None else mesh.get_group()
 
     def _ask(self, accessor: str, **options: Any) -> Any:
-        return self._state.ask(accessor, {name: dim.value for name, dim in options.items() if dim is not None})
-
-    def get_local_rank(self) -> int:
-        """This rank's place on its host."""
-        return self._environment[2]
-
-    def get_local_world_size(self) -> int:
-        """The number of ranks on its host."""
-        return self._environment[3]
-
-    def __str__(self) -> str:
-        def text(mesh: DeviceMesh) -> str:
-            rows = [[*range(first, first + mesh.shape[1])] for first in range(0, mesh.size(), mesh.shape[1])]
-            return f"DeviceMesh('{self.current_accelerator}', {rows}, mesh_dim_names={mesh.mesh_dim_names})"
-
-        model, data = map(text, self._meshes) if self._meshes else (None, None)
-        return (
-            f"DistributedInterface(strategy={self.strategy}), is_distributed={self._rank is not None}, "
-            f"current_accelerator={self.current_accelerator}, rank={self.get_rank()}, "
-            f"world_size={self.get_world_size()}, model_device_mesh={model}, data_device_mesh={data}"
-        )
+        if accessor in self._kept:
+            return self._kept[accessor]
+        if accessor == "__str__":
+            text = self._state.ask(accessor, {"device": self.current_accelerator})
+            return re.sub(r"DistributedStrategy\(.*?\)", repr(self.strategy), text, count=1)
+        given = {name: dim.value for name, dim in options.items() if dim is not None}
+        answer = self._state.ask(accessor, given)
+        if accessor != "get_device_mesh" or answer is None:
+            return answer
+        return self._kept[_MESHES[given["dim"] in self.strategy.data_mesh_dim_names]][given["dim"]]
 
     def _refuse(self, call: str) -> NoReturn:
         raise UsageError(

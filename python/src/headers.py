@@ -26,7 +26,7 @@ TEXT = """\
 
 namespace rankmesh::{name} {{
 
-using frameworks::GroupPart;
+{device_mesh}using frameworks::GroupPart;
 using frameworks::value_of;
 
 /// The settings of {original}.
@@ -181,6 +181,10 @@ def method(each: dict[str, Any]) -> str:
         body = f"return {body}group({said});"
     elif quantity in ("mesh", "matrix"):
         of, body = "Mesh", "return groups().mesh();"
+    elif quantity == "device_mesh":
+        of = "std::vector<DeviceMesh>" if each["type"] == "list[str]" else "DeviceMesh"
+        of = f"std::optional<{of}>" if may_be_none else of
+        body = f"return get<{of}>({said});"
     else:
         python = each["type"] if quantity == "value" else "list[int]" if quantity == "ranks" else "int"
         of = OF_QUANTITY.get(quantity) or type_of(python + " | None" * (may_be_none and " | None" not in python))
@@ -219,6 +223,7 @@ def header(told: dict[str, Any]) -> str:
         accessors="".join("\n" + method(each) for each in accessors),
         ended="" if told["is_class"] else ENDED.format(**words),
         groups="".join("\n" * (i == 0) + each for i, each in enumerate(groups)),
+        device_mesh="using dialect::DeviceMesh;\n" * any(each["quantity"] == "device_mesh" for each in accessors),
         maker=MAKER.format(**words) if told["maker"] else "",
     )
 
@@ -226,7 +231,7 @@ def header(told: dict[str, Any]) -> str:
 def written() -> dict[str, str]:
     """The text of each header by its name, of the frameworks whose answers rows can say."""
     all_rows = {name: described.rows(name) for name in described.names()}
-    return {f"{name}.hpp": header(told) for name, told in all_rows.items() if not told["base"]}
+    return {f"{name}.hpp": header(told) for name, told in all_rows.items() if told["initialize"]}
 
 
 if __name__ == "__main__":

@@ -237,6 +237,10 @@ std::optional<GroupPart> Access::listed(const Groups& groups, std::string_view k
     return groups.made_->at(kind).listed_of(rank);
 }
 
+const std::vector<std::pair<std::string, Mesh>>& Access::meshes(const Groups& groups) {
+    return groups.made_->meshes;
+}
+
 std::vector<std::string_view> words_of(std::string_view text) {
     auto words = std::vector<std::string_view>{};
     for (std::size_t begin = 0; begin < text.size();) {

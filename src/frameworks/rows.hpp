@@ -112,7 +112,7 @@ enum class Quantity : std::uint8_t {
     mesh,        ///< the framework's first mesh
     value,       ///< the value of the setting, or of the derived quantity, that `kind` names
     action,      ///< sets something, and answers nothing
-    device_mesh  ///< a mesh or several, of those that the framework builds
+    device_mesh  ///< a mesh of those that the framework builds, or several where the type is `words`
 };
 
 /// A function or attribute of the framework that answers about one kind of groups.
@@ -128,7 +128,7 @@ struct AccessorRow {
     std::optional<Value> without = {};
     /// What no row can say. It asks the state, which throws what the original says before there are groups.
     Value (*code)(const State&, const Given& options) = nullptr;
-    Type type = Type::number;  ///< of a value
+    Type type = Type::number;  ///< of a value, or `words` for several meshes
     /// The member of the framework's own class that answers; see frameworks/members.hpp.
     Value (*member)(const void* object, const Given& options) = nullptr;
     std::string raises = {};   ///< the Python type of what it raises, where that is another
@@ -236,8 +236,13 @@ struct RANKMESH_EXPORT Access {
     static const Given& given(const Groups& groups);
     /// Throws what the original says before there are groups.
     static const Given& given(const State& state) { return given(state.groups()); }
+    /// Those of the MeshRows, by name.
+    static const std::vector<std::pair<std::string, Mesh>>& meshes(const Groups& groups);
     /// The group that is made of the ranks among which `rank` is, though only some may be members.
     static std::optional<GroupPart> listed(const Groups& groups, std::string_view kind, int rank);
+    /// The mesh of a MeshRow as this rank sees it, always the same one, so that parts of it are equal. Throws
+    /// what the original says before there are groups.
+    static const dialect::DeviceMesh& device_mesh(const State& state, std::string_view mesh);
     /// What was set last; null: nothing.
     static const Value* slot(const State& state, std::string_view name);
 };

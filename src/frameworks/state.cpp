@@ -57,6 +57,16 @@ Value answer(const GroupPart& group, Quantity quantity, int rank) {
     return {};
 }
 
+dialect::DeviceMesh device_mesh(const Mesh& mesh, int rank) {
+    auto shape = std::vector<int>{};
+    auto names = std::vector<std::string>{};
+    for (int a = 0; a < mesh.axis_count(); ++a) {
+        shape.push_back(mesh.size(AxisId{a}));
+        names.emplace_back(mesh.name(AxisId{a}));
+    }
+    return dialect::init_device_mesh(shape, names, rank, mesh.size());
+}
+
 /// What the original says where there are no groups of that kind.
 std::string_view missing_of(const Framework& framework, std::string_view kind) {
     const auto row = std::ranges::find(framework.kinds, kind, &KindRow::name);
@@ -103,6 +113,10 @@ void State::begin(Groups groups) {
     if (framework_->of_rank) object_ = framework_->of_rank(given, rank_);
     if (framework_->slots)
         for (auto& [name, value] : framework_->slots(given)) slots_[name] = std::move(value);
+    if (std::ranges::find(framework_->accessors, Quantity::device_mesh, &AccessorRow::quantity) !=
+        framework_->accessors.end())
+        for (const auto& [name, mesh] : Access::meshes(groups))
+            meshes_.insert_or_assign(name, device_mesh(mesh, rank_));
     groups_ = std::move(groups);
     destroyed_ = false;
 }
@@ -111,6 +125,7 @@ void State::destroy() {
     destroyed_ = destroyed_ || groups_;
     groups_.reset();
     object_.reset();
+    meshes_.clear();
     const auto kept = words_of(framework_->kept_slots);
     std::erase_if(slots_,
                   [&](const auto& slot) { return std::ranges::find(kept, slot.first) == kept.end(); });
@@ -196,6 +211,10 @@ std::vector<std::string> State::accessors() const {
 }
 
 const Framework& Access::framework(const State& state) { return *state.framework_; }
+const dialect::DeviceMesh& Access::device_mesh(const State& state, std::string_view mesh) {
+    static_cast<void>(state.groups());  // throws what the original says
+    return state.meshes_.find(mesh)->second;
+}
 const Value* Access::slot(const State& state, std::string_view name) {
     const auto found = state.slots_.find(name);
     return found == state.slots_.end() ? nullptr : &found->second;

@@ -4,10 +4,10 @@
 #include <algorithm>
 
 #include <rankmesh/dialect/areal/parallel_grid.hpp>
-#include <rankmesh/dialect/llamafactory/interface.hpp>
 #include <rankmesh/dialect/megatron/parallel_state.hpp>
 #include <rankmesh/dialect/torchtitan/rank_info.hpp>
 #include <rankmesh/frameworks/groups.hpp>
+#include <rankmesh/frameworks/llamafactory.hpp>
 #include <rankmesh/frameworks/megatron2022.hpp>
 #include <rankmesh/frameworks/picotron.hpp>
 
@@ -121,13 +121,12 @@ TEST(As, EachRanksGroupsAreThoseOfItsInfo) {
                                                                ? list(*a.position_embedding_group)
                                                                : Json());
 
-        const auto l =
-            llamafactory::RankInfo({.mp_replicate_size = 2, .cp_size = 3}, {.rank = rank, .world_size = 12});
+        const auto l = llamafactory::State({.mp_replicate_size = 2, .cp_size = 3}, rank, 12);
         groups = groups_as("llamafactory", "dp_replicate=2 dp_shard=2 cp=3", rank);
-        EXPECT_EQ(groups["get_group(Dim.MP_SHARD)"], list(*l.get_group(llamafactory::Dim::mp_shard)));
-        EXPECT_EQ(groups["get_group(Dim.MP_REPLICATE)"], list(*l.get_group(llamafactory::Dim::mp_replicate)));
-        EXPECT_EQ(groups["get_group(Dim.DP)"], list(*l.get_group(llamafactory::Dim::dp)));
-        EXPECT_EQ(groups["get_group(Dim.CP)"], list(*l.get_group(llamafactory::Dim::cp)));
+        EXPECT_EQ(groups["get_group(Dim.MP_SHARD)"], list(l.get_group("mp_shard")));
+        EXPECT_EQ(groups["get_group(Dim.MP_REPLICATE)"], list(l.get_group("mp_replicate")));
+        EXPECT_EQ(groups["get_group(Dim.DP)"], list(l.get_group("dp")));
+        EXPECT_EQ(groups["get_group(Dim.CP)"], list(l.get_group("cp")));
 
         const auto t = torchtitan::RankInfo({{.tp = 2, .pp = 2, .ep = 3}, 12}, rank);
         groups = groups_as("torchtitan", "pp=2 dp=3 tp=2; pp=2 edp=2 ep=3 etp=1", rank);

@@ -10,7 +10,6 @@
 #include <rankmesh/dialect/areal/process_topology.hpp>
 #include <rankmesh/dialect/deepspeed/pipeline_parallel_grid.hpp>
 #include <rankmesh/dialect/deepspeed/process_topology.hpp>
-#include <rankmesh/dialect/llamafactory/strategy.hpp>
 #include <rankmesh/dialect/megatron/process_groups.hpp>
 #include <rankmesh/dialect/olmo/world_mesh.hpp>
 #include <rankmesh/frameworks/groups.hpp>
@@ -109,11 +108,12 @@ TEST(Convert, ReadsSettingsAsTheFrameworkItselfDoes) {
               groups_of(deepspeed::PipeModelDataParallelTopology(2, 2, 3).mesh()));
     EXPECT_EQ(read("areal", "axes=data,pipe,tensor dims=2,3,2", 12),
               groups_of(areal::ProcessTopology({"data", "pipe", "tensor"}, {2, 3, 2}).mesh()));
-    EXPECT_EQ(read("llamafactory", "mp_replicate_size=4 cp_size=8", 16),
-              tests::groups_of(to_string(llamafactory::DistributedStrategy(
-                                             {.mp_replicate_size = 4, .cp_size = 8}, 16, true)
-                                             .data_mesh()) +
-                               "; mp_replicate=4 mp_shard=4"));
+    EXPECT_EQ(
+        read("llamafactory", "mp_replicate_size=4 cp_size=8", 16),
+        tests::groups_of(
+            to_string(
+                frameworks::Groups("llamafactory", {{"mp_replicate_size", 4}, {"cp_size", 8}}, 16).mesh()) +
+            "; mp_replicate=4 mp_shard=4"));
     const auto configs = olmo::ParallelConfigs{
         .dp = olmo::DataParallelConfig{.name = olmo::DataParallelType::hsdp, .num_replicas = 2},
         .tp = olmo::TensorParallelConfig{2}};

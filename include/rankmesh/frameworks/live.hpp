@@ -44,10 +44,18 @@ protected:
     template <class Type>
     Type get(std::string_view accessor, const Values& options = {}) const {
         const auto value = ask(accessor, options);
-        if constexpr (std::is_constructible_v<Type, std::nullopt_t>)
-            return std::holds_alternative<std::monostate>(value)
-                       ? Type()
-                       : Type(std::get<typename Type::value_type>(value));
+        if constexpr (!std::is_constructible_v<Type, std::nullopt_t>)
+            return as<Type>(value);
+        else
+            return std::holds_alternative<std::monostate>(value) ? Type()
+                                                                 : Type(as<typename Type::value_type>(value));
+    }
+
+private:
+    template <class Type>
+    static Type as(const Value& value) {
+        if constexpr (std::is_same_v<Type, dialect::DeviceMesh>)
+            return std::get<std::vector<Type>>(value).front();
         else
             return std::get<Type>(value);
     }

@@ -4,8 +4,7 @@
 #include <algorithm>
 #include <cctype>
 
-#include <rankmesh/dialect/llamafactory/strategy.hpp>
-
+#include "dialect/environment.hpp"
 #include "frameworks/rows.hpp"
 
 namespace rankmesh::frameworks {
@@ -13,6 +12,8 @@ namespace rankmesh::frameworks {
 namespace of_llamafactory {
 
 using detail::cat;
+
+constexpr const char* dims[] = {"mp_replicate", "mp_shard", "dp", "cp"};
 
 /// `get_rank(Dim.DP)`.
 std::string call_of(std::string_view accessor, std::string dim) {
@@ -25,20 +26,25 @@ KindRow along(const char* dim, const char* groups) {
     return {.name = dim, .groups = groups, .shown = call_of("get_group", dim)};
 }
 
+/// What the world leaves beside the size `known`: `a` times `b` are all ranks, and one of them is `known`.
+int beside(const Given& given, std::string_view known, std::string_view a, std::string_view b) {
+    const auto world = given.world_size(), size = given.number(known);
+    if (!given.is_none(a == known ? b : a) && std::int64_t{given.number(a)} * given.number(b) != world)
+        throw Error(Fault::sizes, cat(a, " * ", b, " must equal to world_size, got ", given.number(a), " * ",
+                                      given.number(b), " != ", world, "."));
+    if (size < 1) throw Error(Fault::sizes, cat(known, " is ", size, "; sizes are 1 or more"));
+    // The older version rounds down here, and ranks stand in no group.
+    if (world % size != 0)
+        throw dialect::Refusal(
+            Fault::sizes, "ranks-left-out",
+            cat("world_size (", world, ") must be divisible by ", known, " (", size, ")."));
+    return world / size;
+}
+
 void check_first(Given& given) {
-    const auto size = [&](const char* name) {
-        return given.is_none(name) ? std::nullopt : std::optional(given.number(name));
-    };
-    const auto strategy =
-        llamafactory::DistributedStrategy({.mp_replicate_size = given.number("mp_replicate_size"),
-                                           .mp_shard_size = size("mp_shard_size"),
-                                           .dp_size = size("dp_size"),
-                                           .cp_size = given.number("cp_size")},
-                                          given.world_size(), true);
-    given.derive("mp_replicate", strategy.mp_replicate_size);
-    given.derive("mp_shard", strategy.mp_shard_size);
-    given.derive("dp", strategy.dp_size);
-    given.derive("cp", strategy.cp_size);
+    given.derive("mp_replicate", given.value("mp_replicate_size"));
+    given.derive("mp_shard", beside(given, "mp_replicate_size", "mp_replicate_size", "mp_shard_size"));
+    given.derive("dp", beside(given, "cp_size", "dp_size", "cp_size"));
 }
 
 /// dp times cp, or replicas times shards, where the settings say both; else nothing.
@@ -52,7 +58,7 @@ std::optional<std::int64_t> ranks(const Given& given) {
 }
 
 std::vector<Mesh> read(const Given& given, const Mesh& data) {
-    const auto replicas = given.number("mp_replicate");
+    const auto replicas = given.number("mp_replicate_size");
     if (replicas == 1) return {data};
     // Where a replica is a run of whole dp ranks, its shards are dp's and cp's, as others shard.
     if (data.size("dp") % replicas == 0)
@@ -77,9 +83,54 @@ std::string kind_of(const Given&, const Given& options) {
     return options.is_none("dim") ? "*" : options.word("dim");
 }
 
+std::string mesh_of(std::string_view dim) { return dim == "dp" || dim == "cp" ? "data" : "model"; }
+
+Value whole_mesh(const State& state, std::string_view mesh) {
+    if (!state.is_initialized()) return {};
+    return std::vector{Access::device_mesh(state, mesh)};
+}
+
+Value device_mesh(const State& state, const Given& options) {
+    if (options.is_none("dim")) throw Error(Fault::missing, "dim must be specified.");
+    if (!state.is_initialized()) return {};
+    const auto& dim = options.word("dim");
+    return std::vector{Access::device_mesh(state, mesh_of(dim))[dim]};
+}
+
+/// What the launcher says of this process's host.
+Value of_host(const State& state, const char* variable, int alone, std::string_view member) {
+    if (const auto number = dialect::number_in_environment(variable)) return *number;
+    if (state.world_size() <= 1) return alone;
+    throw Error(Fault::missing, cat(variable, " is not set; start with torchrun, or ask Member::", member));
+}
+
+/// As torch prints `DeviceMesh('cpu', [[0, 1], [2, 3]], mesh_dim_names=('dp', 'cp'))`.
+std::string mesh_text(const dialect::DeviceMesh& mesh, const std::string& device) {
+    auto rows = std::vector<std::string>{};
+    for (const auto& row : mesh.root().partition(mesh.root().name(AxisId{1})))
+        rows.push_back(cat("[", detail::with_commas(row), "]"));
+    return cat("DeviceMesh('", device, "', [", detail::with_commas(rows),
+               "], mesh_dim_names=", dialect::to_string(*mesh.mesh_dim_names()), ")");
+}
+
+Value text(const State& state, const Given& options) {
+    const auto& device = options.word("device");
+    const auto is_distributed = state.is_initialized();
+    auto said = std::string("DistributedInterface(strategy=DistributedStrategy(");
+    for (const auto* dim : dims)
+        said += cat(dim, "_size=", std::get<int>(state.ask("get_world_size", {{"dim", dim}})),
+                    dim == dims[3] ? ")" : ", ");
+    said += cat("), is_distributed=", is_distributed ? "True" : "False", ", current_accelerator=", device,
+                ", rank=", state.rank(), ", world_size=", std::max(state.world_size(), 1));
+    for (const auto* mesh : {"model", "data"})
+        said += cat(", ", mesh, "_device_mesh=",
+                    is_distributed ? mesh_text(Access::device_mesh(state, mesh), device) : "None");
+    return said;
+}
+
 std::vector<Call> calls(const Given&) {
     auto all = std::vector<Call>{};
-    for (const auto* dim : {"mp_replicate", "mp_shard", "dp", "cp"})
+    for (const auto* dim : dims)
         for (const auto* accessor : {"get_rank", "get_world_size"})
             all.push_back({call_of(accessor, dim), accessor, {{"dim", dim}}});
     return all;
@@ -91,46 +142,90 @@ Framework llamafactory() {
     using namespace of_llamafactory;
     constexpr auto model = "LlamaFactory shards and replicates a model; it does not split it over ranks";
     constexpr auto experts = "LlamaFactory's strategy has no expert parallelism here";
-    const auto dim = Setting{.name = "dim", .otherwise = {}, .type = Type::maybe_word};
-    return {.name = "llamafactory",
-            .version = "August 2026",
-            .original = "llamafactory.v1.accelerator.interface",
-            .title = "LlamaFactory's model mesh and data mesh over the same ranks.",
-            .settings_of =
-                "mp_replicate_size, mp_shard_size, dp_size, cp_size of LlamaFactory v1; needs the world's "
-                "size",
-            .example = "mp_replicate_size=2 cp_size=2 world_size=16",
-            .settings = {{.name = "mp_replicate_size"},
-                         {.name = "mp_shard_size", .otherwise = {}, .type = Type::maybe_number},
-                         {.name = "dp_size", .otherwise = {}, .type = Type::maybe_number},
-                         {.name = "cp_size", .axis = "cp"}},
-            .meshes = {{"data", "dp cp"}, {"model", "mp_replicate mp_shard"}},
-            .kinds = {along("mp_replicate", "model: mp_shard | mp_replicate"),
-                      along("mp_shard", "model: mp_replicate | mp_shard"), along("dp", "data: cp | dp"),
-                      along("cp", "data: dp | cp")},
-            .accessors = {{.name = "get_rank",
-                           .quantity = Quantity::rank,
-                           .doc = "This rank's place in its group along a dimension, or in the world.",
-                           .options = {dim},
-                           .choose = kind_of,
-                           .called = true},
-                          {.name = "get_world_size",
-                           .quantity = Quantity::size,
-                           .doc = "The number of ranks along a dimension, or in the world.",
-                           .options = {dim},
-                           .choose = kind_of,
-                           .called = true}},
-            .check_first = check_first,
-            .why = {{"pp, tp", model}, {"ep, edp, etp", experts}},
-            .read = read,
-            .write = write,
-            .ranks = ranks,
-            .calls = calls,
-            .base = "Answers",
-            .table = "dist_config",
-            .ignore = "world_size name timeout dist_timeout cp_mode",
-            .written = Written::json_without_table,
-            .leaves = "LlamaFactory's mp_shard_size"};
+    using enum Quantity;
+    auto dim = Setting{.name = "dim", .otherwise = {}, .type = Type::maybe_word};
+    for (const auto* each : dims) dim.words.emplace_back(each, "");
+    return {
+        .name = "llamafactory",
+        .version = "August 2026",
+        .original = "llamafactory.v1.accelerator.interface",
+        .title = "LlamaFactory's model mesh and data mesh over the same ranks.",
+        .settings_of =
+            "mp_replicate_size, mp_shard_size, dp_size, cp_size of LlamaFactory v1; needs the world's "
+            "size",
+        .example = "mp_replicate_size=2 cp_size=2 world_size=16",
+        .settings = {{.name = "mp_replicate_size"},
+                     {.name = "mp_shard_size", .otherwise = {}, .type = Type::maybe_number},
+                     {.name = "dp_size", .otherwise = {}, .type = Type::maybe_number},
+                     {.name = "cp_size", .axis = "cp"}},
+        .meshes = {{"data", "dp cp"}, {"model", "mp_replicate mp_shard"}},
+        .kinds = {along("mp_replicate", "model: mp_shard | mp_replicate"),
+                  along("mp_shard", "model: mp_replicate | mp_shard"), along("dp", "data: cp | dp"),
+                  along("cp", "data: dp | cp")},
+        .accessors =
+            {{.name = "model_device_mesh",
+              .quantity = device_mesh,
+              .doc = "The mesh `mp_replicate mp_shard`; None where nothing is distributed.",
+              .code = [](const State& state, const Given&) { return whole_mesh(state, "model"); }},
+             {.name = "data_device_mesh",
+              .quantity = device_mesh,
+              .doc = "The mesh `dp cp`; None where nothing is distributed.",
+              .code = [](const State& state, const Given&) { return whole_mesh(state, "data"); }},
+             {.name = "get_device_mesh",
+              .quantity = device_mesh,
+              .doc = "This rank's mesh along a dimension; None where nothing is distributed.",
+              .options = {dim},
+              .code = of_llamafactory::device_mesh,
+              .called = true},
+             {.name = "get_group",
+              .doc = "This rank's group along a dimension, or the world's.",
+              .options = {dim},
+              .choose = kind_of,
+              .called = true},
+             {.name = "get_rank",
+              .quantity = rank,
+              .doc = "This rank's place in its group along a dimension, or in the world.",
+              .options = {dim},
+              .choose = kind_of,
+              .without = 0,
+              .called = true},
+             {.name = "get_world_size",
+              .quantity = size,
+              .doc = "The number of ranks along a dimension, or in the world.",
+              .options = {dim},
+              .choose = kind_of,
+              .without = 1,
+              .called = true},
+             {.name = "get_local_rank",
+              .quantity = value,
+              .doc = "This rank's place on its host, by LOCAL_RANK.",
+              .code = [](const State& state,
+                         const Given&) { return of_host(state, "LOCAL_RANK", 0, "local_rank"); },
+              .called = true},
+             {.name = "get_local_world_size",
+              .quantity = value,
+              .doc = "The number of ranks on its host, by LOCAL_WORLD_SIZE.",
+              .code = [](const State& state,
+                         const Given&) { return of_host(state, "LOCAL_WORLD_SIZE", 1, "local_size"); },
+              .called = true},
+             {.name = "__str__",
+              .quantity = value,
+              .doc = "`DistributedInterface(strategy=DistributedStrategy(...)), is_distributed=True, ...`.",
+              .options = {{.name = "device", .otherwise = "cpu", .type = Type::word}},
+              .code = text,
+              .type = Type::word}},
+        .check_first = check_first,
+        .why = {{"pp, tp", model}, {"ep, edp, etp", experts}},
+        .read = read,
+        .write = write,
+        .ranks = of_llamafactory::ranks,
+        .calls = calls,
+        .initialize = "DistributedInterface",
+        .base = "Answers",
+        .table = "dist_config",
+        .ignore = "world_size name timeout dist_timeout cp_mode",
+        .written = Written::json_without_table,
+        .leaves = "LlamaFactory's mp_shard_size"};
 }
 
 }  // namespace rankmesh::frameworks
