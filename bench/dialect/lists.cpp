@@ -63,10 +63,9 @@ void add_small_dialects() {
     add_axes("llamafactory", "", state.model_device_mesh().root());
     add_axes("llamafactory", "", state.data_device_mesh().root());
 
-    auto world = rankmesh::olmo::WorldMesh(0, s.world);
-    const auto mesh = world.build_world_mesh(olmo_configs(s));
-    rankmesh::olmo::get_dp_model_mesh(mesh), rankmesh::olmo::get_dp_process_group(mesh),
-        rankmesh::olmo::get_pp_stage_mesh(mesh);
+    const auto olmo = rankmesh::olmo::State(olmo_settings(s), 0, s.world);
+    const auto mesh = *olmo.get_world_mesh();
+    olmo.get_dp_model_mesh(mesh);  // flattens dp_cp
     for (const auto& made : new_groups(mesh))
         add("olmo", made.group_desc, [groups = made.groups] { return groups; });
 

@@ -6,7 +6,7 @@
 #include <rankmesh/dialect/deepspeed/groups.hpp>
 #include <rankmesh/dialect/deepspeed/process_topology.hpp>
 #include <rankmesh/dialect/megatron/process_groups.hpp>
-#include <rankmesh/dialect/olmo/world_mesh.hpp>
+#include <rankmesh/frameworks/olmo.hpp>
 
 namespace rankmesh::bench {
 
@@ -17,10 +17,9 @@ struct Sizes {
 constexpr auto small = Sizes{64, 2, 2, 4, 4};
 constexpr auto large = Sizes{65536, 8, 8, 16, 64};
 
-inline olmo::ParallelConfigs olmo_configs(const Sizes& s) {
-    using namespace olmo;
-    const auto dp = DataParallelConfig{.name = DataParallelType::hsdp, .num_replicas = s.dp / 2};
-    return {.dp = dp, .tp = {{s.tp}}, .cp = {{s.cp}}, .pp = {{.degree = s.pp}}};
+inline olmo::Settings olmo_settings(const Sizes& s) {
+    return {
+        .dp_type = "hsdp", .num_replicas = s.dp / 2, .shard_degree = {}, .tp = s.tp, .cp = s.cp, .pp = s.pp};
 }
 
 inline megatron::Sizes megatron_sizes(const Sizes& s) {

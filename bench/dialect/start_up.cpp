@@ -13,7 +13,6 @@
 #include <rankmesh/dialect/deepspeed/groups.hpp>
 #include <rankmesh/dialect/deepspeed/pipeline_parallel_grid.hpp>
 #include <rankmesh/dialect/megatron/parallel_state.hpp>
-#include <rankmesh/dialect/olmo/world_mesh.hpp>
 #include <rankmesh/frameworks/llamafactory.hpp>
 #include <rankmesh/frameworks/megatron2022.hpp>
 #include <rankmesh/frameworks/picotron.hpp>
@@ -60,17 +59,18 @@ void llamafactory(const Sizes& s) {
 }
 
 void olmo(const Sizes& s) {
-    using namespace rankmesh::olmo;
-    const auto mesh = WorldMesh(rank, s.world).build_world_mesh(olmo_configs(s));
+    const auto state = rankmesh::olmo::State(olmo_settings(s), rank, s.world);
+    const auto mesh = *state.get_world_mesh();
     for (const auto* name : {"pp", "dp_replicate", "dp_shard", "cp", "tp", "dp"}) {
         keep_group(mesh.get_group(name));
         keep(mesh.get_local_rank(name));
     }
-    keep_group(get_dp_process_group(mesh));
-    for (const auto& part : {get_dp_model_mesh(mesh), get_dp_mesh(mesh), get_tp_mesh(mesh), get_cp_mesh(mesh),
-                             get_pp_mesh(mesh), get_pp_stage_mesh(mesh), get_dp_replicate_mesh(mesh)})
+    keep_group(state.get_dp_process_group());
+    for (const auto& part : {state.get_dp_model_mesh(mesh), state.get_dp_mesh(mesh), state.get_tp_mesh(mesh),
+                             state.get_cp_mesh(mesh), state.get_pp_mesh(mesh), state.get_pp_stage_mesh(mesh),
+                             state.get_dp_replicate_mesh(mesh)})
         keep(part.mesh(), part.get_coordinate());
-    keep(get_device_mesh_info(mesh));
+    keep(state.get_device_mesh_info(mesh));
 }
 
 void megatron2022(const Sizes& s) {

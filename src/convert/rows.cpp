@@ -3,11 +3,11 @@
 #include "convert/rows.hpp"
 
 #include <algorithm>
+#include <map>
 #include <set>
 
 #include <rankmesh/core/detail/number.hpp>
 
-#include "convert/frameworks/device_mesh_answer.hpp"
 #include "convert/words.hpp"
 #include "frameworks/rows.hpp"
 
@@ -42,6 +42,8 @@ std::optional<Value> value_of(Settings& settings, const frameworks::Setting& row
         case Type::words:
         case Type::names:
             return as_value(settings.words(name));
+        case Type::mesh:
+            break;
     }
     return std::nullopt;
 }
@@ -80,34 +82,70 @@ struct Read {
     Groups groups;
 };
 
+/// The settings, and the tables in them that dotted names are in; each needs the first of its settings.
+struct Tables {
+    Settings& settings;
+    std::map<std::string, std::optional<Settings>, std::less<>> inner = {};
+
+    std::optional<Value> value(const frameworks::Setting& row, const std::string& name) {
+        const auto dot = name.find('.');
+        if (dot == std::string::npos) return value_of(settings, row, name);
+        const auto [table, fresh] = inner.try_emplace(name.substr(0, dot));
+        if (fresh) table->second = settings.table(table->first);
+        auto value = table->second ? value_of(*table->second, row, name.substr(dot + 1)) : std::nullopt;
+        if (fresh && table->second && !value)
+            throw UsageError(cat(name, " is not given; ", table->first, " needs it"));
+        return value;
+    }
+    /// Throws UsageError for what is in them besides `known` names.
+    void finish(const std::vector<std::string_view>& known) {
+        for (auto& [name, table] : inner) {
+            for (const auto each : known)
+                if (table && each.starts_with(name + ".")) table->ignore({each.substr(name.size() + 1)});
+            if (table) table->finish();
+        }
+    }
+};
+
+/// The value of a setting under one of its names; in a table it has one.
+std::optional<Value> said_of(Tables& tables, const frameworks::Setting& row, bool in_table) {
+    auto said = in_table ? name_outside(row) : row.name;
+    auto value = tables.value(row, said);
+    if (in_table) return value;
+    for (const auto flag : frameworks::words_of(row.flag)) {
+        auto other = tables.value(row, std::string(flag));
+        if (!other) continue;
+        if (value && *value != *other)
+            throw UsageError(cat(tables.settings.shown(said), " and ", tables.settings.shown(flag),
+                                 " differ; say it once"));
+        value = std::move(other);
+        said = flag;
+    }
+    return value;
+}
+
 Read groups_of(const frameworks::Framework& rows, Settings& settings, std::optional<int> world) {
     const auto known = world_of(settings, world);
-    if (!rows.table.empty()) settings.enter(rows.table);
     const auto others = frameworks::words_of(rows.ignore);
     for (const auto name : others) settings.ignore({name});
     auto values = frameworks::Values{};
     auto product = std::int64_t{1};
-    for (const auto& row : rows.settings) {
-        if (std::ranges::find(others, row.name) != others.end()) continue;
-        auto said = rows.table.empty() ? row.name : name_outside(row);
-        auto value = value_of(settings, row, said);
-        // In a table it has one name.
-        const auto flags =
-            rows.table.empty() ? frameworks::words_of(row.flag) : std::vector<std::string_view>{};
-        for (const auto flag : flags) {
-            auto other = value_of(settings, row, std::string(flag));
-            if (!other) continue;
-            if (value && *value != *other)
-                throw UsageError(
-                    cat(settings.shown(said), " and ", settings.shown(flag), " differ; say it once"));
-            value = std::move(other);
-            said = flag;
-        }
-        if (!value) continue;
+    auto tables = Tables{settings};
+    const auto is_in_table = [&](const auto& row) { return !rows.table.empty() && !row.apart; };
+    const auto read = [&](const frameworks::Setting& row) {
+        if (std::ranges::find(others, row.name) != others.end()) return;
+        auto value = said_of(tables, row, is_in_table(row));
+        if (!value) return;
         if (const auto* size = std::get_if<int>(&*value); size && !row.axis.empty() && !is_counted(rows, row))
             product *= std::max(*size, 1);
         values.emplace_back(row.name, std::move(*value));
-    }
+    };
+    for (const auto& row : rows.settings)
+        if (!is_in_table(row)) read(row);
+    if (!rows.table.empty()) settings.enter(rows.table);
+    for (const auto& row : rows.settings)
+        if (is_in_table(row)) read(row);
+    tables.finish(others);
     // 0 where the settings leave it to the world
     const auto said = rows.ranks
                           ? rows.ranks(frameworks::Given(rows.name, rows.settings, values, 1)).value_or(0)
@@ -157,6 +195,7 @@ std::vector<Mesh> meshes_of(const frameworks::Framework& rows, const Groups& gro
 Arrangement read(const frameworks::Framework& rows, Settings& settings, std::optional<int> world) {
     const auto [values, groups] = groups_of(rows, settings, world);
     auto arrangement = Arrangement{meshes_of(rows, groups)};
+    if (rows.dp_role) arrangement.dp_role = rows.dp_role(frameworks::Access::given(groups));
     auto stages = StageLayers{};
     for (const auto& row : rows.settings)
         if (const auto part = part_of_stages(row.extra)) {
@@ -194,6 +233,15 @@ Arrangement read(const frameworks::Framework& rows, Settings& settings, std::opt
     return arrangement;
 }
 
+/// A part of a mesh as its dimensions and its ranks: `dp=2 cp=2 {0, 2, 4, 6}`.
+std::string described(const dialect::DeviceMesh& part) {
+    const auto names = part.mesh_dim_names().value_or(std::vector<std::string>{});
+    const auto shape = part.shape();
+    auto text = std::string{};
+    for (std::size_t i = 0; i < names.size(); ++i) text += cat(names[i], "=", shape[i], " ");
+    return text + to_string(part.mesh());
+}
+
 Json json_of(const Value& value) {
     return std::visit(
         [](const auto& each) {
@@ -227,7 +275,10 @@ Document document_of(const frameworks::Framework& rows, const frameworks::Values
         for (const auto& row : rows.settings)
             if (const auto said = std::ranges::find(values, row.name, &frameworks::Values::value_type::first);
                 said != values.end()) {
-                table[name_outside(row)] = json_of(said->second);
+                const auto name = name_outside(row);
+                const auto dot = name.find('.');
+                (dot == std::string::npos ? table[name] : table[name.substr(0, dot)][name.substr(dot + 1)]) =
+                    json_of(said->second);
                 toml += cat("\n", name_outside(row), " = ", json_of(said->second).dump());
             }
         document.text = is_toml ? toml : document.values.dump(2);
@@ -329,7 +380,8 @@ bool is_answer(const frameworks::AccessorRow& row) {
     const auto others = {Quantity::group, Quantity::ranks, Quantity::matrix, Quantity::mesh,
                          Quantity::action};
     return std::ranges::find(others, row.quantity) == others.end() &&
-           (row.quantity != Quantity::device_mesh || row.options.empty());
+           (row.quantity != Quantity::device_mesh || row.options.empty()) &&
+           std::ranges::none_of(row.options, &frameworks::Setting::needed);
 }
 
 Words words(const frameworks::Framework& rows, const Arrangement& roles, const Document& document) {
@@ -384,6 +436,7 @@ Framework of_rows(const frameworks::Framework& rows) {
         for (const auto axis : frameworks::words_of(row.axis)) know(role(rows, axis));
     for (const auto& [axis, name] : rows.roles) know(name);
     framework.version = rows.version;
+    framework.copies_by = rows.copies_by;
     for (const auto& [name, why] : rows.why) framework.why.emplace(name, why);
     return framework;
 }

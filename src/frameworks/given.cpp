@@ -16,7 +16,7 @@ std::string_view wanted(Type type) {
     constexpr std::string_view texts[] = {
         "a whole number",          "a whole number or nothing", "true or false",     "a word",
         "a list of whole numbers", "a word or nothing",         "a word or a table", "words",
-        "a word or words"};
+        "a word or words",         "a mesh or nothing"};
     return texts[static_cast<std::size_t>(type)];
 }
 
@@ -56,6 +56,9 @@ bool is_of(const Value& value, const Setting& setting) {
         case Type::names:
             return std::holds_alternative<std::string>(value) ||
                    std::holds_alternative<std::vector<std::string>>(value);
+        case Type::mesh:
+            return std::holds_alternative<std::vector<dialect::DeviceMesh>>(value) ||
+                   std::holds_alternative<std::monostate>(value);
     }
     return false;
 }

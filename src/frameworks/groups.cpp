@@ -263,7 +263,7 @@ const Framework& framework_named(std::string_view name) {
         if (framework.name == name) return framework;
         known.push_back(framework.name);
     }
-    for (const auto* other : {"areal", "deepspeed", "megatron", "olmo"})
+    for (const auto* other : {"areal", "deepspeed", "megatron"})
         if (name == other)
             throw UsageError(cat(detail::in_python("rankmesh.framework", "rankmesh/frameworks"),
                                  " does not cover ", name, "; use ",

@@ -20,14 +20,27 @@ using dialect::Fault;
 
 /// What a setting, an option or an answer may be. Of a plan, a word or a table, only whether it is given
 /// matters; `names` are a word or a list of words.
-enum class Type : std::uint8_t { number, maybe_number, flag, word, numbers, maybe_word, plan, words, names };
+enum class Type : std::uint8_t {
+    number,
+    maybe_number,
+    flag,
+    word,
+    numbers,
+    maybe_word,
+    plan,
+    words,
+    names,
+    mesh
+};
 
 /// A setting of a framework, or an option of an accessor.
 struct Setting {
     std::string name;
     Value otherwise = 1;    ///< its default; a number without one must be given
     std::string axis = {};  ///< the axis whose size it is, or the axes, by spaces, of which it is the product
-    std::string flag = {};  ///< its names on a command line, by spaces, if they differ; the first is written
+    /// Its names on a command line, by spaces, if they differ; the first is written. `dp_config.name` is in a
+    /// table of its own.
+    std::string flag = {};
     Type type = Type::number;
     bool apart = false;  ///< not an argument of the original's function; of an option: given by its name only
     std::string doc = {};          ///< one sentence
@@ -186,6 +199,9 @@ struct Framework {
     /// from the first mesh and its experts.
     std::vector<Mesh> (*read)(const Given&, const Mesh& mesh) = nullptr;
     Values (*write)(const std::vector<Mesh>& meshes) = nullptr;
+    /// `dp_replicate` or `dp_shard` for its axis dp, and how to copy parameters where it shards them.
+    std::string_view (*dp_role)(const Given&) = nullptr;
+    std::string copies_by = {};
     /// The number of ranks that settings say by themselves; null: the product of the sizes.
     std::optional<std::int64_t> (*ranks)(const Given&) = nullptr;
     /// What `--as` shows besides; throws Error for settings that only a configuration can say.

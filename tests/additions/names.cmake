@@ -5,7 +5,7 @@
 cmake_minimum_required(VERSION 3.25)
 set(engines gloo mpi)
 set(devices nccl)  # an engine for devices is made by C and verified by the command in files of their own, too
-set(dialects areal deepspeed olmo)
+set(dialects areal deepspeed)
 file(GLOB rows RELATIVE ${ROOT}/src/frameworks ${ROOT}/src/frameworks/*/rows.cpp)
 list(TRANSFORM rows REPLACE "/rows[.]cpp$" "")
 set(most_of_rows 0)
@@ -21,6 +21,7 @@ set(others_of_sglang "/areal|^cli/plan|/plan/")  # what runs a component of its 
 set(others_of_archon "/areal")
 set(others_of_megatron2022 "/plan/")  # whose constants have another name
 set(others_of_picotron "^cli/")  # examples of the help
+set(others_of_olmo "/plan/")  # which writes its configuration
 set(others_of_torchtitan "^cli/|/plan/")  # and what its configuration says beside where ranks stand
 
 file(GLOB_RECURSE files RELATIVE ${ROOT} ${ROOT}/include/*.hpp ${ROOT}/include/*.h ${ROOT}/src/* ${ROOT}/cli/* ${ROOT}/cmake/*)

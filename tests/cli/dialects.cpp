@@ -218,7 +218,7 @@ TEST(As, SaysNoWithTheReason) {
         "dp=2 tp=2 has no equivalent in llamafactory: tp=2: LlamaFactory shards and replicates a model; "
         "it does not "
         "split it over ranks");
-    auto every = std::string("megatron, deepspeed, areal, olmo");
+    auto every = std::string("megatron, deepspeed, areal");
     for (const auto& name : frameworks::names()) every += ", " + name;
     expect_no("show 'dp=2 tp=2' --as megtron", 2,
               "unknown framework 'megtron' for --as; one of: " + every + "; did you mean 'megatron'?");

@@ -111,9 +111,13 @@ TEST_F(Files, TakeWordsBehindThem) {
     EXPECT_EQ(rankmesh("convert --quiet " + to + hsdp, "NUM_NODES=4").output, "dp_replicate=4 dp_shard=2\n");
     EXPECT_EQ(
         rankmesh("convert --quiet " + to + hsdp).output,
-        "rankmesh: OLMo-core's hsdp makes a replica of each node, and nobody says how many nodes there are; "
-        "give num_replicas or shard_degree, a word num_nodes=N or local_world_size=N behind the JSON, or "
-        "NUM_NODES or LOCAL_WORLD_SIZE in the environment\n");
+        "rankmesh: OLMo-core's hsdp makes a replica of each node, and how many nodes a world of 8 ranks has "
+        "is not known; give num_replicas, shard_degree, num_nodes or local_world_size, or give NUM_NODES or "
+        "LOCAL_WORLD_SIZE in the environment\n");
+    for (const auto* name : {"dp_config.name", "tp_config.degree", "pp_config.degree"})
+        EXPECT_EQ(quiet(to + "'{\"" + std::string(name).substr(0, 9) + "\": {\"schedule\": \"1F1B\"}}'"),
+                  "rankmesh: " + std::string(name) + " is not given; " + std::string(name).substr(0, 9) +
+                      " needs it\n");
     EXPECT_EQ(quiet("--from olmo --to rankmesh " + hsdp + " world_size=8 num_nodes=8"),
               "dp_replicate=8 dp_shard=1\n");
     EXPECT_EQ(quiet(to + hsdp + " num_nodes=2 nodes=2"),

@@ -11,8 +11,8 @@
 #include <rankmesh/dialect/deepspeed/pipeline_parallel_grid.hpp>
 #include <rankmesh/dialect/deepspeed/process_topology.hpp>
 #include <rankmesh/dialect/megatron/process_groups.hpp>
-#include <rankmesh/dialect/olmo/world_mesh.hpp>
 #include <rankmesh/frameworks/groups.hpp>
+#include <rankmesh/frameworks/olmo.hpp>
 
 #include "cli/rankmesh.hpp"
 #include "convert/conversions.hpp"
@@ -114,12 +114,10 @@ TEST(Convert, ReadsSettingsAsTheFrameworkItselfDoes) {
             to_string(
                 frameworks::Groups("llamafactory", {{"mp_replicate_size", 4}, {"cp_size", 8}}, 16).mesh()) +
             "; mp_replicate=4 mp_shard=4"));
-    const auto configs = olmo::ParallelConfigs{
-        .dp = olmo::DataParallelConfig{.name = olmo::DataParallelType::hsdp, .num_replicas = 2},
-        .tp = olmo::TensorParallelConfig{2}};
     EXPECT_EQ(
         read("olmo", R"({"dp_config": {"name": "hsdp", "num_replicas": 2}, "tp_config": {"degree": 2}})", 16),
-        groups_of(olmo::mesh(configs, 16)));
+        groups_of(
+            olmo::groups({.dp_type = "hsdp", .num_replicas = 2, .shard_degree = {}, .tp = 2}, 16).mesh()));
 }
 
 TEST(Convert, HasMegatronsDenseAndExpertGroups) {

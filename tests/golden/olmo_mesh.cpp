@@ -1,44 +1,45 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <rankmesh/dialect/olmo/world_mesh.hpp>
+#include <rankmesh/frameworks/olmo.hpp>
 
 #include "check.hpp"
 
 namespace golden {
 namespace {
 
+using rankmesh::dialect::DimNames;
+using rankmesh::dialect::init_device_mesh;
+using rankmesh::dialect::new_groups;
 using namespace rankmesh::olmo;
 using rankmesh::Group;
+
+const auto any = State();  // which is asked about meshes and pipelines
 
 std::optional<int> number(const Json& object, const char* key) {
     if (!object.contains(key) || object[key].is_null()) return std::nullopt;
     return object[key].get<int>();
 }
 
-template <class Config>
-std::optional<Config> degree_of(const Json& config, const char* key) {
-    const auto degree = number(config, key);
-    return degree ? std::optional(Config{*degree}) : std::nullopt;
+std::optional<std::string> word(const Json& object, const char* key) {
+    return object.contains(key) ? std::optional(object[key].get<std::string>()) : std::nullopt;
 }
 
-ParallelConfigs configs_of(const Json& config) {
-    auto configs = ParallelConfigs{.tp = degree_of<TensorParallelConfig>(config, "tp"),
-                                   .cp = degree_of<ContextParallelConfig>(config, "cp"),
-                                   .pp = degree_of<PipelineParallelConfig>(config, "pp"),
-                                   .ep = degree_of<ExpertParallelConfig>(config, "ep")};
+Settings settings_of(const Json& config) {
+    auto settings = Settings{.tp = number(config, "tp"),
+                             .cp = number(config, "cp"),
+                             .pp = number(config, "pp"),
+                             .ep = number(config, "ep"),
+                             .num_nodes = number(config, "num_nodes"),
+                             .local_world_size = number(config, "local_world_size")};
     if (config.contains("dp") && !config["dp"].is_null()) {
-        const auto& dp = config["dp"];
-        configs.dp = DataParallelConfig{.name = data_parallel_type(dp["name"].get<std::string>()),
-                                        .num_replicas = number(dp, "num_replicas"),
-                                        .shard_degree = number(dp, "shard_degree")};
+        settings.dp_type = word(config["dp"], "name");
+        settings.num_replicas = number(config["dp"], "num_replicas");
+        settings.shard_degree = number(config["dp"], "shard_degree");
     }
-    return configs;
+    return settings;
 }
 
-WorldMesh world_mesh_of(const Json& config, int rank) {
-    return {
-        rank,
-        config["world_size"],
-        {.num_nodes = number(config, "num_nodes"), .local_world_size = number(config, "local_world_size")}};
+DeviceMesh built(const Json& config, int rank) {
+    return *State(settings_of(config), rank, config["world_size"]).get_world_mesh();
 }
 
 Json names_of(const DeviceMesh& mesh) {
@@ -54,26 +55,27 @@ Json described(const DeviceMesh& mesh) {
             {"coord", coordinate ? Json(*coordinate) : Json(nullptr)}};
 }
 
-/// The value of a question by its name.
+Group dp_process_group(const DeviceMesh& mesh) {
+    const auto dp = any.get_dp_mesh(mesh);
+    return (dp.ndim() > 1 ? dp.flatten("dp") : dp).get_group();
+}
+
+/// The value of a question by its name; `tp_mesh` is get_tp_mesh.
 Json asked(const DeviceMesh& mesh, const std::string& what) {
     using Question = std::function<Json()>;
     const std::map<std::string, Question> questions = {
-        {"dp_model_mesh", [&] { return described(get_dp_model_mesh(mesh)); }},
-        {"dp_mesh", [&] { return described(get_dp_mesh(mesh)); }},
-        {"tp_mesh", [&] { return described(get_tp_mesh(mesh)); }},
-        {"cp_mesh", [&] { return described(get_cp_mesh(mesh)); }},
-        {"pp_mesh", [&] { return described(get_pp_mesh(mesh)); }},
-        {"pp_stage_mesh", [&] { return described(get_pp_stage_mesh(mesh)); }},
-        {"ep_mesh", [&] { return described(get_ep_mesh(mesh)); }},
-        {"dp_shard_mesh", [&] { return described(get_dp_shard_mesh(mesh)); }},
-        {"dp_replicate_mesh", [&] { return described(get_dp_replicate_mesh(mesh)); }},
-        {"dp_process_group", [&] { return ranks(get_dp_process_group(mesh)); }},
-        {"dp_group_rank", [&] { return Json(*get_dp_process_group(mesh).group_rank(mesh.get_rank())); }},
+        {"dp_process_group", [&] { return ranks(dp_process_group(mesh)); }},
+        {"dp_group_rank", [&] { return Json(*dp_process_group(mesh).group_rank(mesh.get_rank())); }},
         {"rank", [&] { return Json(mesh.get_rank()); }},
         {"names", [&] { return names_of(mesh); }},
         {"shape", [&] { return Json(mesh.shape()); }},
-        {"info", [&] { return Json(get_device_mesh_info(mesh)); }}};
-    return attempt([&] { return questions.at(what)(); });
+        {"info", [&] { return Json(any.get_device_mesh_info(mesh)); }}};
+    const auto question = questions.find(what);
+    return attempt([&] {
+        if (question != questions.end()) return question->second();
+        const auto part = any.ask("get_" + what, {{"device_mesh", std::vector{mesh}}});
+        return described(std::get<std::vector<DeviceMesh>>(part).front());
+    });
 }
 
 /// The questions that the case asks, in its order, of one mesh.
@@ -83,20 +85,19 @@ Json all_asked(const DeviceMesh& mesh, const Json& questions) {
     return answer;
 }
 
-Json rows_asked(const Json& rows, const std::function<DeviceMesh(int)>& mesh_of) {
+Json rows_asked(const Json& expect, const std::function<DeviceMesh(int)>& mesh_of) {
     auto answer = Json::array();
-    for (const auto& row : rows) answer.push_back(all_asked(mesh_of(row["rank"]), row));
+    if (expect.contains("per_rank"))
+        for (const auto& row : expect["per_rank"]) answer.push_back(all_asked(mesh_of(row["rank"]), row));
     return answer;
 }
 
 Json build(const Case& test) {
-    auto kept = world_mesh_of(test.config, 0);
-    const auto configs = configs_of(test.config);
-    const auto mesh = kept.build_world_mesh(configs);
+    const auto mesh = built(test.config, 0);
     auto answer = Json{{"names", names_of(mesh)},
                        {"shape", Json(mesh.shape())},
-                       {"info", get_device_mesh_info(mesh)},
-                       {"world_mesh_set", kept.get_world_mesh().has_value()}};
+                       {"info", any.get_device_mesh_info(mesh)},
+                       {"world_mesh_set", settings_of(test.config).dp_type.has_value()}};
     auto calls = Json::array();
     auto by_desc = Json::object();
     for (const auto& made : new_groups(mesh)) {
@@ -107,31 +108,26 @@ Json build(const Case& test) {
         answer["new_group_calls_at_build_by_desc"] = by_desc;
     else
         answer["new_group_calls_at_build"] = calls;
-    const auto rows = test.expect.find("per_rank");
-    answer["per_rank"] = rows_asked(rows == test.expect.end() ? Json::array() : *rows, [&](int rank) {
-        return world_mesh_of(test.config, rank).build_world_mesh(configs);
-    });
+    answer["per_rank"] = rows_asked(test.expect, [&](int rank) { return built(test.config, rank); });
     return answer;
 }
 
-Json build_on_uncovered_rank(const Case& test) {
-    return described(
-        world_mesh_of(test.config, test.config["rank"]).build_world_mesh(configs_of(test.config)));
-}
+Json build_on_uncovered_rank(const Case& test) { return described(built(test.config, test.config["rank"])); }
 
 Json build_twice(const Case& test) {
-    auto kept = world_mesh_of(test.config, 0);
-    kept.build_world_mesh(configs_of(test.config));
-    return described(kept.build_world_mesh(configs_of(test.config)));
+    auto state = State(settings_of(test.config), 0, test.config["world_size"]);
+    state.build_world_mesh(settings_of(test.config));
+    return {};
 }
 
-/// Without configurations nothing is kept, so that a mesh can still be built.
+/// Without configurations the original keeps nothing, so that a mesh can still be built; ours is destroyed.
 Json build_twice_no_config(const Case& test) {
-    auto kept = world_mesh_of(test.config, 0);
-    kept.build_world_mesh();
-    const auto nothing_kept = !kept.get_world_mesh();
-    kept.build_world_mesh({.dp = DataParallelConfig{}});
-    return {{"second_ok", nothing_kept}, {"world_mesh", kept.get_world_mesh().has_value()}};
+    auto state = State(0, test.config["world_size"]);
+    state.build_world_mesh();
+    state.destroy();
+    const auto nothing_kept = !state.get_world_mesh();
+    state.build_world_mesh({.dp_type = "fsdp"});
+    return {{"second_ok", nothing_kept}, {"world_mesh", state.get_world_mesh().has_value()}};
 }
 
 Json any_mesh(const Case& test) {
@@ -144,70 +140,66 @@ Json any_mesh(const Case& test) {
 
 Json device_mesh_info(const Case& test) {
     const int world = test.config["world_size"];
-    return {{"unnamed_1d", get_device_mesh_info(init_device_mesh({world}, std::nullopt, 0, world))},
-            {"named_1d", get_device_mesh_info(init_device_mesh({world}, {{"dp"}}, 0, world))}};
+    return {{"unnamed_1d", any.get_device_mesh_info(init_device_mesh({world}, std::nullopt, 0, world))},
+            {"named_1d", any.get_device_mesh_info(init_device_mesh({world}, {{"dp"}}, 0, world))}};
 }
 
 Json expert_parallel_mesh(const Case& test) {
-    const auto config = ExpertParallelConfig{test.config["degree"]};
-    const int world = test.config["world_size"];
-    const auto rows = test.expect.find("per_rank");
-    build_expert_parallel_mesh(config, 0, world);
-    return {{"per_rank", rows_asked(rows == test.expect.end() ? Json::array() : *rows, [&](int rank) {
-                 return build_expert_parallel_mesh(config, rank, world);
-             })}};
+    const auto mesh = [&](int rank) {
+        return State(rank, test.config["world_size"]).build_expert_parallel_mesh(test.config["degree"]);
+    };
+    mesh(0);
+    return {{"per_rank", rows_asked(test.expect, mesh)}};
 }
 
 Json replicate_and_shard(const Case& test) {
-    const auto config = DataParallelConfig{.name = DataParallelType::hsdp,
-                                           .num_replicas = number(test.config, "num_replicas"),
-                                           .shard_degree = number(test.config, "shard_degree")};
-    const auto degrees =
-        config.get_replicate_and_shard_degree(test.config["dp_world_size"], test.config["num_nodes"]);
-    return Json::array({degrees.first, degrees.second});
+    return any.get_replicate_and_shard_degree(test.config["dp_world_size"],
+                                              number(test.config, "num_replicas"),
+                                              number(test.config, "shard_degree"), test.config["num_nodes"]);
 }
 
-PipelineParallelConfig pipeline_of(const Json& config) {
-    auto pipeline = PipelineParallelConfig{.degree = number(config, "degree").value_or(1)};
-    if (config.contains("schedule"))
-        pipeline.schedule = pipeline_schedule_type(config["schedule"].get<std::string>());
-    if (config.contains("style")) pipeline.style = pipeline_split_style(config["style"].get<std::string>());
-    return pipeline;
-}
+std::string schedule_of(const Json& config) { return word(config, "schedule").value_or("Interleaved1F1B"); }
+int degree_of(const Json& config) { return number(config, "degree").value_or(1); }
 
 Json pp_schedule(const Case& test) {
-    const auto schedule = pipeline_of(test.config).schedule;
-    return {{"is_single_stage", is_single_stage(schedule)},
-            {"is_multi_stage", is_multi_stage(schedule)},
-            {"default_style", to_string(default_style(schedule))}};
+    const auto single = any.is_single_stage(schedule_of(test.config));
+    return {{"is_single_stage", single},
+            {"is_multi_stage", !single},
+            {"default_style", any.infer_style(schedule_of(test.config))}};
+}
+
+std::vector<int> stages(const Json& config, int rank, int num_stages) {
+    return any.stage_ids_this_rank(rank, num_stages, degree_of(config), schedule_of(config),
+                                   word(config, "style"));
 }
 
 Json pp_config(const Case& test) {
-    const auto pipeline = pipeline_of(test.config);
-    auto order = Json::array();
-    for (auto rank : pipeline.rank_completion_order()) order.push_back(rank);
-    auto answer = Json{{"final_stage_rank", pipeline.final_stage_rank()},
-                       {"rank_completion_order", order},
+    const auto degree = degree_of(test.config);
+    const auto schedule = schedule_of(test.config);
+    const auto style = word(test.config, "style");
+    auto answer = Json{{"final_stage_rank", any.final_stage_rank(degree, schedule, style)},
+                       {"rank_completion_order", any.rank_completion_order(degree, schedule, style)},
                        {"stage_ids", Json::object()}};
     const auto asked = test.expect.find("stage_ids");
     if (asked == test.expect.end()) return answer;
     for (const auto& [num_stages, value] : asked->items())
-        answer["stage_ids"][num_stages] = attempt([&, stages = std::stoi(num_stages)] {
+        answer["stage_ids"][num_stages] = attempt([&, count = std::stoi(num_stages)] {
             auto of_ranks = Json::array();
-            for (int rank = 0; rank < pipeline.degree; ++rank)
-                of_ranks.push_back(pipeline.stage_ids_this_rank(rank, stages));
+            for (int rank = 0; rank < degree; ++rank) of_ranks.push_back(stages(test.config, rank, count));
             return of_ranks;
         });
     return answer;
 }
 
 Json pp_infer_style(const Case& test) {
-    const auto pipeline = pipeline_of(test.config);
-    return {{"style", to_string(pipeline.infer_style())}, {"final_stage_rank", pipeline.final_stage_rank()}};
+    const auto schedule = schedule_of(test.config);
+    const auto style = word(test.config, "style");
+    return {{"style", any.infer_style(schedule, style)},
+            {"final_stage_rank", any.final_stage_rank(degree_of(test.config), schedule, style)}};
 }
 
 Json pp_stage_ids(const Case& test) {
-    return pipeline_of(test.config).stage_ids_this_rank(test.config["pp_rank"], test.config["num_stages"]);
+    return stages(test.config, test.config["pp_rank"], test.config["num_stages"]);
 }
 
 std::vector<Fault> faults(const Case&, std::string_view type, std::string_view message) {

@@ -123,7 +123,7 @@ def test_nodes_are_those_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> 
     assert hsdp.get_replicate_and_shard_degree(16, num_nodes=8) == (8, 2)
     monkeypatch.setenv("NUM_NODES", "two")
     with pytest.raises(rankmesh.UsageError, match="NUM_NODES is 'two', which is no number"):
-        olmo.WorldMesh(rank=0, world_size=16)
+        olmo.WorldMesh(rank=0, world_size=16).build_world_mesh(dp=hsdp)
 
 
 def test_a_schedule_knows_its_stages() -> None:

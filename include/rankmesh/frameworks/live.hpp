@@ -64,7 +64,10 @@ private:
 /// An optional setting or option as a value; an empty one is the framework's None.
 template <class Type>
 Value value_of(const std::optional<Type>& given) {
-    return given ? Value(*given) : Value();
+    if constexpr (std::is_same_v<Type, dialect::DeviceMesh>)
+        return given ? Value(std::vector{*given}) : Value();
+    else
+        return given ? Value(*given) : Value();
 }
 
 }  // namespace rankmesh::frameworks

@@ -1,7 +1,7 @@
 """OLMo-core's distributed.parallel: the world mesh, the expert mesh and their parts by name.
 
 Where torch.distributed is initialised, they are torch's DeviceMeshes of this process. With `rank=5, world_size=8` they
-need no process, and are those of that rank.
+need no process, and are those of that rank. This is written by hand, because it keeps meshes of torch.
 
 >>> world = WorldMesh(rank=5, world_size=8)
 >>> mesh = world.build_world_mesh(dp=DataParallelConfig(DataParallelType.fsdp), tp=TensorParallelConfig(2))
@@ -11,66 +11,34 @@ need no process, and are those of that rank.
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
+from functools import partial
 from typing import Any, TypeAlias
 
-from rankmesh._device_mesh import DeviceMesh, init_device_mesh, native_of
+from rankmesh._device_mesh import DeviceMesh as DeviceMesh
+from rankmesh._device_mesh import init_device_mesh as init_device_mesh
+from rankmesh._device_mesh import native_of
 from rankmesh._dialects import device_mesh as _native
-from rankmesh._dialects import olmo
+from rankmesh._dialects import rows
 from rankmesh._enums import StrEnum
 from rankmesh._install import installer
-from rankmesh._originals import raises
+from rankmesh._olmo import Answers
+from rankmesh._originals import original, raises
 from rankmesh._world import of_torch, world_of
-from rankmesh.olmo.context_parallel import ContextParallelConfig
-from rankmesh.olmo.data_parallel import DataParallelConfig, DataParallelType, DPMeshDimName
-from rankmesh.olmo.exceptions import OLMoConfigurationError, OLMoError, kind
-from rankmesh.olmo.expert_parallel import ExpertParallelConfig
-from rankmesh.olmo.pipeline_parallel import (
-    PipelineP2PBackend,
-    PipelineParallelConfig,
-    PipelineSchedule,
-    PipelineScheduleType,
-    PipelineSplitStyle,
-)
-from rankmesh.olmo.tensor_parallel import TensorParallelConfig
-
-__all__ = [
-    "ContextParallelConfig",
-    "DPMeshDimName",
-    "DataParallelConfig",
-    "DataParallelType",
-    "DeviceMesh",
-    "ExpertParallelConfig",
-    "MeshDimName",
-    "OLMoConfigurationError",
-    "OLMoError",
-    "PipelineP2PBackend",
-    "PipelineParallelConfig",
-    "PipelineSchedule",
-    "PipelineScheduleType",
-    "PipelineSplitStyle",
-    "TensorParallelConfig",
-    "WorldMesh",
-    "build_dense_and_moe_mesh",
-    "build_expert_parallel_mesh",
-    "build_world_mesh",
-    "flatten_mesh",
-    "get_cp_mesh",
-    "get_device_mesh_info",
-    "get_dp_mesh",
-    "get_dp_model_mesh",
-    "get_dp_process_group",
-    "get_dp_replicate_mesh",
-    "get_dp_shard_mesh",
-    "get_ep_mesh",
-    "get_pp_mesh",
-    "get_pp_stage_mesh",
-    "get_tp_mesh",
-    "get_world_mesh",
-    "init_device_mesh",
-    "install",
-]
+from rankmesh.olmo.context_parallel import ContextParallelConfig as ContextParallelConfig
+from rankmesh.olmo.data_parallel import DataParallelConfig as DataParallelConfig
+from rankmesh.olmo.data_parallel import DataParallelType as DataParallelType
+from rankmesh.olmo.data_parallel import DPMeshDimName as DPMeshDimName
+from rankmesh.olmo.exceptions import OLMoConfigurationError as OLMoConfigurationError
+from rankmesh.olmo.exceptions import OLMoError as OLMoError
+from rankmesh.olmo.exceptions import _ask, kind
+from rankmesh.olmo.expert_parallel import ExpertParallelConfig as ExpertParallelConfig
+from rankmesh.olmo.pipeline_parallel import PipelineP2PBackend as PipelineP2PBackend
+from rankmesh.olmo.pipeline_parallel import PipelineParallelConfig as PipelineParallelConfig
+from rankmesh.olmo.pipeline_parallel import PipelineSchedule as PipelineSchedule
+from rankmesh.olmo.pipeline_parallel import PipelineScheduleType as PipelineScheduleType
+from rankmesh.olmo.pipeline_parallel import PipelineSplitStyle as PipelineSplitStyle
+from rankmesh.olmo.tensor_parallel import TensorParallelConfig as TensorParallelConfig
 
 
 class MeshDimName(StrEnum):
@@ -96,31 +64,36 @@ AnyMesh: TypeAlias = Any
 
 
 def _made(
-    what: str, said: str, build: Callable[[], _native.DeviceMesh], device_type: str | None, is_live: bool
+    what: str, said: str, build: Callable[[], list[Any]], device_type: str | None, is_live: bool, number: int = 0
 ) -> AnyMesh:
-    """The mesh that `build` gives, or torch's of that shape, after all ranks have said the same."""
+    """The mesh of this number that `build` gives, or torch's of that shape, after all ranks have said the same."""
     if not is_live:
-        return DeviceMesh(build(), device_type or "cpu")
+        return DeviceMesh(build()[number], device_type or "cpu")
     from rankmesh.torch._framework_mesh import device_meshes
     from rankmesh.torch._named import errors_reach_peers
 
     with errors_reach_peers(f"olmo: {what} of {said}"):
-        mesh = build()
-    olmo.get_dp_model_mesh(mesh)  # flattens what the functions below ask for
+        mesh = build()[number]
+    _ask("get_dp_model_mesh", device_mesh=mesh)  # flattens what the functions below ask for
     said = f"olmo: {what} {mesh.root.text}"
     (made,), _ = device_meshes(said, [mesh.root], device_type=device_type, flattened=mesh.flattened)
     return made
 
 
-def _said(dp: DataParallelConfig | None, *others: Any) -> str:
-    sizes = [] if dp is None else [f"dp={(str(dp.name), dp.num_replicas, dp.shard_degree)}"]
-    given = zip(("tp", "cp", "pp", "ep"), others, strict=True)
-    return ", ".join(sizes + [f"{name}={config.degree}" for name, config in given if config is not None])
+def _settings(dp: DataParallelConfig | None, **others: Any) -> dict[str, Any]:
+    """The settings of these configurations, which are ours or OLMo-core's: anything with these attributes."""
+    given = {} if dp is None else {"dp_type": str(dp.name), "num_replicas": dp.num_replicas}
+    given |= {} if dp is None else {"shard_degree": dp.shard_degree}
+    return given | {name: config.degree for name, config in others.items() if config is not None}
 
 
-def _place(what: str, rank: int | None, world_size: int | None) -> tuple[bool, int, int]:
+def _said(settings: dict[str, Any]) -> str:
+    return ", ".join(f"{name}={value}" for name, value in settings.items() if value is not None)
+
+
+def _place(what: str, rank: int | None, world_size: int | None) -> tuple[bool, tuple[int, int]]:
     """Whether torch's meshes are asked for, and the rank and the world."""
-    return rank is None and world_size is None and of_torch() is not None, *world_of(what, rank, world_size)
+    return rank is None and world_size is None and of_torch() is not None, world_of(what, rank, world_size)
 
 
 class WorldMesh:
@@ -130,9 +103,11 @@ class WorldMesh:
     process.
     """
 
+    @raises(kind)
     def __init__(self, *, rank: int | None = None, world_size: int | None = None) -> None:
-        self._live, *self._place = _place("the world mesh", rank, world_size)
-        self._of = olmo.world_mesh(*self._place)
+        self._live, place = _place("the world mesh", rank, world_size)
+        self._state = rows.State("olmo")
+        self._state.enter(*place)
         self._built: AnyMesh | None = None
 
     @raises(kind)
@@ -147,11 +122,17 @@ class WorldMesh:
         device_type: str | None = None,
     ) -> AnyMesh:
         """The mesh of these configurations, which is kept unless nothing is given."""
-        given = (dp, tp, cp, pp, ep)
-        is_live = self._live and self._built is None
-        if is_live:
-            self._of = olmo.world_mesh(*self._place)  # a build on which the ranks did not agree is none
-        mesh = _made("world mesh", _said(*given), lambda: self._of.build_world_mesh(given), device_type, is_live)
+        if self._built is not None:
+            text = "world mesh already exists! You can only call 'build_world_mesh' once!"
+            raise original(RuntimeError, text, "exists")
+        settings = _settings(dp, tp=tp, cp=cp, pp=pp, ep=ep)
+
+        def build() -> list[_native.DeviceMesh]:
+            self._state.destroy()  # a build on which the ranks did not agree is none
+            self._state.initialize(settings)
+            return self._state.ask("get_world_mesh")  # type: ignore[no-any-return]
+
+        mesh = _made("world mesh", _said(settings), build, device_type, self._live)
         if dp is not None:
             self._built = mesh
         return mesh
@@ -196,9 +177,10 @@ def build_expert_parallel_mesh(
     world_size: int | None = None,
 ) -> AnyMesh:
     """The mesh of the experts, which is kept by nobody."""
-    live, *place = _place("build_expert_parallel_mesh", rank, world_size)
-    build = functools.partial(olmo.build_expert_parallel_mesh, ep_config.degree, *place)
-    return _made("expert mesh", f"degree {ep_config.degree}", build, device_type, live)
+    live, place = _place("build_expert_parallel_mesh", rank, world_size)
+    said, degree = f"degree {ep_config.degree}", ep_config.degree
+    build = partial(_ask, "build_expert_parallel_mesh", place, degree=degree)
+    return _made("expert mesh", said, build, device_type, live)
 
 
 @raises(kind)
@@ -222,16 +204,12 @@ def build_dense_and_moe_mesh(
     >>> get_device_mesh_info(mesh["dense"]), list(mesh["moe"].get_group("ep_mp"))
     ('2D device mesh with shape (dp=4, cp=2)', [4, 5, 6, 7])
     """
-    live, *place = _place("build_dense_and_moe_mesh", rank, world_size)
-    given = (dp, tp, cp, pp, ep)
+    live, place = _place("build_dense_and_moe_mesh", rank, world_size)
+    given = _settings(None, tp=tp, cp=cp, pp=pp, ep=ep) | {"dp_type": None if dp is None else str(dp.name)}
 
-    def made(what: str, number: int) -> AnyMesh:
-        def build() -> _native.DeviceMesh:
-            return olmo.build_dense_and_moe_mesh(given, *place)[number]
-
-        return _made(f"{what} mesh", _said(*given), build, device_type, live)
-
-    return {"dense": made("dense", 0), "moe": None if ep is None else made("moe", 1)}
+    build, said = partial(_ask, "build_dense_and_moe_mesh", place, **given), _said(given)
+    dense = _made("dense mesh", said, build, device_type, live)
+    return {"dense": dense, "moe": None if ep is None else _made("moe mesh", said, build, device_type, live, 1)}
 
 
 def _part(mesh: AnyMesh, part: _native.DeviceMesh) -> AnyMesh:
@@ -243,44 +221,32 @@ def _part(mesh: AnyMesh, part: _native.DeviceMesh) -> AnyMesh:
     return flat[names[0]] if len(names) == 1 and flat else mesh[names]
 
 
-def _of_mesh(find: Callable[[_native.DeviceMesh], _native.DeviceMesh]) -> Callable[[AnyMesh], AnyMesh]:
-    """A function of a mesh, torch's or one without a process, which returns a part of it."""
+class _Parts(Answers):
+    """The answers about any mesh, torch's or one without a process."""
 
-    @raises(kind)
-    @functools.wraps(find)
-    def part(device_mesh: AnyMesh) -> AnyMesh:
-        return _part(device_mesh, find(native_of(device_mesh)))
-
-    return part
+    def _ask(self, accessor: str, **options: Any) -> Any:
+        given = {name: native_of(each) for name, each in options.items() if each is not None}
+        answer = _ask(accessor, **given)
+        return _part(options["device_mesh"], answer[0]) if isinstance(answer, list) else answer
 
 
-get_dp_model_mesh = _of_mesh(olmo.get_dp_model_mesh)
-get_dp_mesh = _of_mesh(olmo.get_dp_mesh)
-get_dp_shard_mesh = _of_mesh(olmo.get_dp_shard_mesh)
-get_dp_replicate_mesh = _of_mesh(olmo.get_dp_replicate_mesh)
-get_ep_mesh = _of_mesh(olmo.get_ep_mesh)
-get_tp_mesh = _of_mesh(olmo.get_tp_mesh)
-get_cp_mesh = _of_mesh(olmo.get_cp_mesh)
-get_pp_mesh = _of_mesh(olmo.get_pp_mesh)
+_parts = _Parts()
+get_device_mesh_info = _parts.get_device_mesh_info
+get_dp_model_mesh = _parts.get_dp_model_mesh
+get_dp_mesh = _parts.get_dp_mesh
+get_dp_shard_mesh = _parts.get_dp_shard_mesh
+get_dp_replicate_mesh = _parts.get_dp_replicate_mesh
+get_ep_mesh = _parts.get_ep_mesh
+get_tp_mesh = _parts.get_tp_mesh
+get_cp_mesh = _parts.get_cp_mesh
+get_pp_mesh = _parts.get_pp_mesh
+get_pp_stage_mesh = _parts.get_pp_stage_mesh
 
 
-def get_device_mesh_info(device_mesh: AnyMesh) -> str:
-    """The dimensions of a mesh in words, as `2D device mesh with shape (dp=4, tp=2)`."""
-    return olmo.get_device_mesh_info(native_of(device_mesh))
-
-
-@raises(kind)
 def get_dp_process_group(device_mesh: AnyMesh) -> Any:
     """The group, or without a process the ranks, of those that read different data."""
     mesh = get_dp_mesh(device_mesh)
     return (flatten_mesh(mesh, "dp") if mesh.ndim > 1 else mesh).get_group()
-
-
-@raises(kind)
-def get_pp_stage_mesh(device_mesh: AnyMesh, pp_mesh: AnyMesh | None = None) -> AnyMesh:
-    """All dimensions but those of `pp_mesh`, the pipeline's unless given."""
-    stage = olmo.get_pp_stage_mesh(native_of(device_mesh), None if pp_mesh is None else native_of(pp_mesh))
-    return _part(device_mesh, stage)
 
 
 def flatten_mesh(device_mesh: AnyMesh, name: str | None = None) -> AnyMesh:

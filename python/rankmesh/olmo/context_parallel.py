@@ -1,4 +1,6 @@
-"""OLMo-core's context parallel configuration, and how tensors change between shards of sequences and of heads."""
+"""OLMo-core's context parallel configuration, and how tensors change between shards of sequences and of heads.
+
+By hand, because it moves tensors of the program."""
 
 from __future__ import annotations
 

@@ -1,16 +1,15 @@
-"""OLMo-core's data parallel configuration."""
+"""OLMo-core's data parallel configuration, a class that programs make."""
 
 from __future__ import annotations
 
 import importlib
+import os
 from dataclasses import dataclass
 from typing import Any
 
-from rankmesh._dialects import olmo
 from rankmesh._enums import StrEnum
-from rankmesh._originals import raises
 from rankmesh._world import world_of
-from rankmesh.olmo.exceptions import kind
+from rankmesh.olmo.exceptions import _ask
 
 
 class DType(StrEnum):
@@ -23,11 +22,7 @@ class DType(StrEnum):
     float8_e5m2 = "float8_e5m2"
 
     def as_pt(self) -> Any:
-        """torch's dtype of this name.
-
-        >>> DType.bfloat16.as_pt()  # doctest: +SKIP
-        torch.bfloat16
-        """
+        """torch's dtype of this name."""
         return getattr(importlib.import_module("torch"), self.value)
 
 
@@ -56,12 +51,11 @@ class DataParallelConfig:
     num_replicas: int | None = None
     shard_degree: int | None = None
 
-    @raises(kind)
     def get_replicate_and_shard_degree(self, dp_world_size: int, *, num_nodes: int | None = None) -> tuple[int, int]:
         """The number of replicas and of shards: one replica a node if neither is given."""
-        if self.num_replicas is None and self.shard_degree is None and num_nodes is None:
-            num_nodes = olmo.num_nodes()
-            if num_nodes is None:
-                asked = "get_replicate_and_shard_degree without num_nodes="
-                num_nodes = olmo.get_num_nodes(world_of(asked, None, None)[1])
-        return olmo.get_replicate_and_shard_degree(self, dp_world_size, 1 if num_nodes is None else num_nodes)
+        given = {"num_replicas": self.num_replicas, "shard_degree": self.shard_degree, "num_nodes": num_nodes}
+        place = None
+        if not any(each is not None for each in given.values()) and "NUM_NODES" not in os.environ:
+            place = world_of("get_replicate_and_shard_degree without num_nodes=", None, None)
+        replicas, shards = _ask("get_replicate_and_shard_degree", place, dp_world_size=dp_world_size, **given)
+        return replicas, shards

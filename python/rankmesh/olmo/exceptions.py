@@ -1,11 +1,13 @@
-"""What OLMo-core raises, and which of it for what its dialect refuses."""
+"""What OLMo-core raises, and which of it for what its rows refuse: classes that programs catch."""
 
 from __future__ import annotations
 
 import functools
 import sys
+from typing import Any
 
-from rankmesh._originals import DialectError
+from rankmesh._dialects import rows
+from rankmesh._originals import DialectError, raises
 
 
 class OLMoError(Exception):
@@ -49,3 +51,12 @@ def kind(error: DialectError) -> type[Exception]:
     by_text = (kind for part, kind in _BY_TEXT.items() if part in str(error))
     found = next(by_text, _BY_FAULT.get(error.fault, RuntimeError))
     return configuration_error() if found is OLMoConfigurationError else found
+
+
+@raises(kind)
+def _ask(accessor: str, world: tuple[int, int] | None = None, /, **options: Any) -> Any:
+    """The answer of a row, on a rank of a world or without one."""
+    state = rows.State("olmo")
+    if world is not None:
+        state.enter(*world)
+    return state.ask(accessor, {name: str(each) if isinstance(each, str) else each for name, each in options.items()})

@@ -1,6 +1,4 @@
-"""OLMo-core's expert parallel configuration."""
-
-from __future__ import annotations
+"""OLMo-core's expert parallel configuration, a class that programs make."""
 
 from dataclasses import dataclass
 

@@ -1,20 +1,19 @@
-"""OLMo-core's pipeline configuration and schedules."""
+"""OLMo-core's pipeline configuration and schedules: classes that programs make, and that keep their stages."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from importlib import import_module
-from typing import Any, Protocol
+from typing import Any
 
 from rankmesh import Group
 from rankmesh._device_mesh import DeviceMesh, native_of
-from rankmesh._dialects import olmo
 from rankmesh._enums import StrEnum
 from rankmesh._errors import UsageError
-from rankmesh._originals import original, raises, raising
-from rankmesh.olmo.exceptions import configuration_error, kind
+from rankmesh._originals import original
+from rankmesh.olmo.exceptions import _ask, configuration_error
 
 
 class PipelineSplitStyle(StrEnum):
@@ -40,7 +39,8 @@ class PipelineScheduleType(StrEnum):
     @property
     def is_single_stage(self) -> bool:
         """True for those that run one stage a rank."""
-        return olmo.is_single_stage(self.value)
+        single: bool = _ask("is_single_stage", schedule=self)
+        return single
 
     @property
     def is_multi_stage(self) -> bool:
@@ -50,7 +50,7 @@ class PipelineScheduleType(StrEnum):
     @property
     def default_style(self) -> PipelineSplitStyle:
         """The style that the schedule is made for."""
-        return PipelineSplitStyle(olmo.default_style(self.value))
+        return PipelineSplitStyle(_ask("infer_style", schedule=self))
 
 
 class PipelineP2PBackend(StrEnum):
@@ -62,7 +62,6 @@ class PipelineP2PBackend(StrEnum):
     nccl_device = "nccl_device"
 
 
-@raising(kind)
 @dataclass
 class PipelineParallelConfig:
     """How many ranks a pipeline has, and in which order they run its stages."""
@@ -85,14 +84,17 @@ class PipelineParallelConfig:
 
         None unless `p2p_use_separate_group` is true.
         """
+        names = ("p2p_use_separate_group", "p2p_backend", "p2p_nccl_min_ctas", "p2p_nccl_max_ctas")
+        given = {"device_mesh": native_of(device_mesh)} | {name: getattr(self, name) for name in names}
         if isinstance(device_mesh, DeviceMesh) or not self.p2p_use_separate_group:
-            return olmo.build_p2p_process_group(self, native_of(device_mesh))
+            ranks = _ask("build_p2p_process_group", **given)
+            return None if ranks is None else Group(ranks)
         from rankmesh.torch._named import Named, NamedGroups, errors_reach_peers
 
         settings = (str(self.p2p_backend), self.p2p_nccl_min_ctas, self.p2p_nccl_max_ctas)
         said = f"olmo: P2P group of {device_mesh.mesh_dim_names} of {tuple(device_mesh.shape)} by {settings}"
         with errors_reach_peers(said):
-            olmo.build_p2p_process_group(self, native_of(device_mesh))
+            _ask("build_p2p_process_group", **given)
             options = self._p2p_nccl_options()
         ranks, backend = Group(device_mesh["pp"].mesh.tolist()), None if options is None else "nccl"
         group = Named("pipeline_p2p", ranks, backend, apart=True, pg_options=options)
@@ -114,28 +116,26 @@ class PipelineParallelConfig:
                 setattr(options.config, name, ctas)
         return options
 
+    def _pipeline(self, accessor: str, **options: Any) -> Any:
+        return _ask(accessor, degree=self.degree, schedule=self.schedule, style=self.style, **options)
+
     def infer_style(self) -> PipelineSplitStyle:
         """The style given, else the schedule's own; OLMo-core's own schedules have one style each."""
-        return PipelineSplitStyle(olmo.infer_style(self))
+        return PipelineSplitStyle(_ask("infer_style", schedule=self.schedule, style=self.style))
 
-    final_stage_rank = olmo.final_stage_rank
-    rank_completion_order = olmo.rank_completion_order
+    def final_stage_rank(self) -> int:
+        """The rank of the pipeline that has the last stage."""
+        rank: int = self._pipeline("final_stage_rank")
+        return rank
+
+    def rank_completion_order(self) -> Iterable[int]:
+        """The ranks of the pipeline in the order in which they complete a batch."""
+        ranks: list[int] = self._pipeline("rank_completion_order")
+        return ranks
 
     def stage_ids_this_rank(self, pp_rank: int, num_stages: int) -> tuple[int, ...]:
         """The stages of one rank of the pipeline: every degree-th, or two from both ends."""
-        return tuple(olmo.stage_ids_this_rank(self, pp_rank, num_stages))
-
-
-class Stage(Protocol):
-    """What a schedule asks of a stage, as torch's PipelineStage has it."""
-
-    @property
-    def is_first(self) -> bool:
-        """True for the stage that starts the model."""
-
-    @property
-    def is_last(self) -> bool:
-        """True for the stage that ends it."""
+        return tuple(self._pipeline("stage_ids_this_rank", pp_rank=pp_rank, num_stages=num_stages))
 
 
 OWN_SCHEDULES = {
@@ -164,12 +164,11 @@ class PipelineSchedule:
     base_schedule: Any = None
     schedule_impl: Any = None
 
-    @raises(kind)
     def __init__(
         self,
         *,
         model_parts: Sequence[Any],
-        stages: Sequence[Stage],
+        stages: Sequence[Any],
         pp_mesh: Any,
         schedule_name: PipelineScheduleType,
         loss_fn: Callable[[Any, Any], Any] | None = None,
@@ -185,8 +184,8 @@ class PipelineSchedule:
         self.pp_mesh = pp_mesh
         self.schedule_name = schedule_name
         self.loss_fn = loss_fn
-        of = native_of(pp_mesh)
-        self.num_microbatches = olmo.num_microbatches(len(stages), of, str(schedule_name), num_microbatches)
+        given = {"schedule": schedule_name, "num_microbatches": num_microbatches}
+        self.num_microbatches = _ask("num_microbatches", stages=len(stages), pp_size=pp_mesh.size(), **given)
         if not isinstance(pp_mesh, DeviceMesh):
             if schedule_name in OWN_SCHEDULES:
                 self.schedule_impl = _own_schedule(schedule_name)(

@@ -1,4 +1,6 @@
-"""OLMo-core's tensor parallel configuration, and its style of modules whose output is laid out again."""
+"""OLMo-core's tensor parallel configuration, and its style of modules whose output is laid out again.
+
+By hand, because programs make and extend these classes."""
 
 from __future__ import annotations
 

@@ -23,7 +23,6 @@ void bind_deepspeed(nb::module_& m);
 void bind_device_mesh(nb::module_& m);
 void bind_explain(nb::module_& m);
 void bind_megatron(nb::module_& m);
-void bind_olmo(nb::module_& m);
 void bind_plan(nb::module_& m);
 void bind_rows(nb::module_& m);
 void bind_topology(nb::module_& m);

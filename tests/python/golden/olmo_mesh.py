@@ -30,16 +30,20 @@ def configs_of(config: Config) -> Config:
 
 
 def world_of(config: Config, rank: int) -> olmo.WorldMesh:
+    return olmo.WorldMesh(rank=rank, world_size=config["world_size"])
+
+
+def build_in(world: olmo.WorldMesh, config: Config) -> olmo.DeviceMesh:
     with mock.patch.dict(os.environ):
         for name in ("num_nodes", "local_world_size"):
             os.environ.pop(name.upper(), None)
             if config.get(name) is not None:
                 os.environ[name.upper()] = str(config[name])
-        return olmo.WorldMesh(rank=rank, world_size=config["world_size"])
+        return world.build_world_mesh(**configs_of(config))
 
 
 def built(config: Config, rank: int) -> olmo.DeviceMesh:
-    return world_of(config, rank).build_world_mesh(**configs_of(config))
+    return build_in(world_of(config, rank), config)
 
 
 def described(mesh: olmo.DeviceMesh) -> Config:
@@ -71,7 +75,7 @@ def all_asked(mesh: olmo.DeviceMesh, expected: Config) -> Config:
 
 def build(config: Config, meta: Config) -> Any:
     world = world_of(config, 0)
-    mesh = world.build_world_mesh(**configs_of(config))
+    mesh = build_in(world, config)
     made = mesh.new_groups()
     answer = {
         "names": mesh.mesh_dim_names,

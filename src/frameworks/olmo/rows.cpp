@@ -1,0 +1,249 @@
+// SPDX-License-Identifier: Apache-2.0
+// OLMo-core's world mesh: pp x dp x cp x tp of what is configured, tp fastest; under HSDP dp is dp_replicate
+// x dp_shard.
+#include "frameworks/olmo/olmo.hpp"
+
+#include <algorithm>
+#include <cstdlib>
+#include <iterator>
+
+namespace rankmesh::frameworks {
+
+namespace of_olmo {
+
+/// The dimensions of the world mesh, a derived setting.
+constexpr auto dimensions = "dimensions";
+
+bool has(const Given& given, const char* name) { return !given.is_none(name); }
+
+/// What a configuration leaves of `ranks`.
+int divided(int ranks, int degree, std::string_view config) {
+    if (degree < 1 || ranks % degree != 0)
+        throw Error(Fault::sizes, cat(config, ".degree must be at least 1 and divide into the world size"));
+    return ranks / degree;
+}
+
+void check_experts(const Given& given, int dp_world_size) {
+    divided(dp_world_size, std::abs(given.number("ep")), "ExpertParallelConfig");
+    if (has(given, "tp"))
+        throw Error(Fault::exclusive, "expert parallelism is mutually exclusive with tensor parallism");
+    if (given.word("dp_type") != "hsdp")
+        throw Error(Fault::exclusive,
+                    "expert parallelism can currently only be used with HSDP data parallelism");
+}
+
+/// Checks the configurations in the original's order, and derives the dimensions that they make.
+void check(Given& given) {
+    auto names = Names{};
+    const auto add = [&](const char* name, int size) {
+        names.emplace_back(name);
+        given.derive(name, size);
+    };
+    const auto with_dp = has(given, "dp_type");
+    if (!with_dp && std::ranges::any_of(std::array{"tp", "cp", "pp", "ep"},
+                                        [&](const char* name) { return has(given, name); }))
+        throw_no_data_parallel();
+    if (!with_dp && (has(given, "num_replicas") || has(given, "shard_degree")))
+        throw Error(Fault::missing, "num_replicas and shard_degree are of hsdp, and dp_type is not given");
+    if (has(given, "schedule") && !has(given, "pp"))
+        throw Error(Fault::missing, "pp_config has a schedule and no degree; give its degree");
+    auto ranks = given.world_size();
+    if (has(given, "pp")) ranks = divided(ranks, given.number("pp"), "PipelineParallelConfig");
+    if (has(given, "cp")) ranks = divided(ranks, given.number("cp"), "ContextParallelConfig");
+    if (has(given, "tp")) ranks = divided(ranks, given.number("tp"), "TensorParallelConfig");
+    if (with_dp)
+        known(given, "dp_type", {"fsdp", "hsdp", "ddp"}, "'",
+              "' is not a valid DataParallelType; they are fsdp, hsdp and ddp");
+    if (has(given, "ep")) check_experts(given, ranks);
+    if (has(given, "pp")) add("pp", given.number("pp"));
+    if (with_dp && given.word("dp_type") == "hsdp") {
+        const auto [replicas, shards] = replicas_and_shards(given, ranks);
+        if (has(given, "ep") && given.number("ep") >= 0 && given.number("ep") != shards)
+            throw Error(Fault::sizes, "expert parallelism + HSDP requires the same sharding degree");
+        add("dp_replicate", replicas);
+        add("dp_shard", shards);
+    } else {
+        add("dp", ranks);
+    }
+    for (const auto* name : {"cp", "tp"})
+        if (has(given, name)) add(name, given.number(name));
+    given.derive(dimensions, names);
+    auto made = std::vector<Dimension>{};
+    for (const auto& name : names) made.emplace_back(name.c_str(), given.number(name));
+    mesh_of(made, 0, given.world_size());  // which refuses sizes that do not make the world
+}
+
+/// The dimensions that are made, and their groups in torch's order: the last dimension takes the place of a
+/// group's own.
+void extend(const Given& given, std::vector<MeshRow>& meshes, std::vector<KindRow>& kinds) {
+    const auto& names = std::get<Names>(given.value(dimensions));
+    auto axes = std::string{};
+    for (const auto& name : names) axes += cat(" ", name);
+    meshes = {{"world_mesh", axes}};
+    kinds.clear();
+    for (const auto& name : names) {
+        auto outside = std::string{};
+        for (std::size_t i = 0; i + 1 < names.size(); ++i)
+            outside += cat(" ", names[i] == name ? names.back() : names[i]);
+        if (!outside.empty()) kinds.push_back({cat("mesh_", name), cat(outside, " | ", name)});
+    }
+    // The dimensions that are flattened, unless they are the world.
+    const auto flatten = [&](const char* as, std::initializer_list<std::string_view> flat) {
+        auto outside = std::string{}, along = std::string{};
+        auto count = 1;
+        for (const auto& name : names) {
+            const auto is_flat = std::ranges::find(flat, name) != flat.end();
+            (is_flat ? along : outside) += cat(" ", name);
+            if (!is_flat) count *= given.number(name);
+        }
+        if (count > 1) kinds.push_back({cat("mesh_", as), cat(outside, " |", along)});
+    };
+    if (given.has("dp_shard")) flatten("dp", {"dp_replicate", "dp_shard"});
+    if (has(given, "cp")) flatten("dp_cp", {"dp", "dp_shard", "cp"});
+}
+
+/// The kind of the groups along a dimension of the world mesh, or a flattened one; `*` for the world.
+std::string along(const Given& given, std::string_view name) {
+    const auto& names = std::get<Names>(given.value(dimensions));
+    auto size = 0;
+    for (const auto part : words_of(name == "dp_cp"                         ? "dp dp_shard cp"
+                                    : name == "dp" && given.has("dp_shard") ? "dp_replicate dp_shard"
+                                                                            : name))
+        if (std::ranges::find(names, part) != names.end()) size = std::max(size, 1) * given.number(part);
+    if (size == 0 || (name == "dp_cp" && !has(given, "cp")))
+        throw Error(Fault::unknown,
+                    cat("Mesh dimension '", name,
+                        "' does not exist. Available mesh dimensions are: ", dialect::to_string(names)));
+    return size == given.world_size() ? "*" : cat("mesh_", name);
+}
+
+std::vector<Mesh> read(const Given& given, const Mesh& mesh) {
+    if (!has(given, "ep") || size_of(mesh, "dp_shard") == 1) return {mesh};
+    const auto experts =
+        mesh.find("cp") ? mesh.flatten({"dp_replicate", "cp"}, "edp") : mesh.flatten({"dp_replicate"}, "edp");
+    return {mesh, experts.flatten({"dp_shard"}, "ep")};
+}
+
+Values write(const std::vector<Mesh>& meshes) {
+    const auto& mesh = meshes.front();
+    const auto replicas = size_of(mesh, "dp_replicate");
+    const auto data = size_of(mesh, "dp") * replicas * size_of(mesh, "dp_shard");
+    auto shards = size_of(mesh, "dp_shard"), ep = 1;
+    // Experts stand in the shards of a replica; without tensor parallelism, which excludes them.
+    for (const auto& other : meshes)
+        if (size_of(mesh, "tp") == 1) ep = std::max(ep, size_of(other, "ep"));
+    if (ep > 1 && shards == 1 && replicas == 1 && data % ep == 0) shards = ep;
+    const auto with_experts = ep > 1 && shards == ep;
+    auto values = Values{{"dp_type", "fsdp"}};
+    if (with_experts || (shards > 1 && data > shards))
+        values = {{"dp_type", "hsdp"}, {"num_replicas", data / shards}, {"shard_degree", shards}};
+    else if (replicas > 1)
+        values = {{"dp_type", "ddp"}};
+    for (const auto* axis : {"tp", "cp", "pp"})
+        if (size_of(mesh, axis) > 1) values.emplace_back(axis, size_of(mesh, axis));
+    if (with_experts) values.emplace_back("ep", ep);
+    return values;
+}
+
+/// The answers about the world mesh.
+std::vector<Call> calls(const Given&) {
+    auto all = std::vector<Call>{};
+    for (const auto* name : {"get_device_mesh_info", "get_dp_model_mesh", "get_dp_mesh", "get_tp_mesh",
+                             "get_cp_mesh", "get_pp_mesh", "get_pp_stage_mesh", "get_ep_mesh"})
+        all.push_back({name, name, {}});
+    return all;
+}
+
+}  // namespace of_olmo
+
+Framework olmo() {
+    using namespace of_olmo;
+    const auto number = [](const char* name, const char* flag, const char* doc = "", bool apart = false) {
+        return Setting{.name = name,
+                       .otherwise = {},
+                       .flag = flag,
+                       .type = Type::maybe_number,
+                       .apart = apart,
+                       .doc = doc};
+    };
+    auto all = of_meshes();
+    std::ranges::move(of_pipelines(), std::back_inserter(all));
+    all.push_back({.name = "get_group",
+                   .quantity = Quantity::group,
+                   .doc = "What torch's get_group returns of the world mesh.",
+                   .options = {{.name = "mesh_dim", .otherwise = {}, .type = Type::word, .needed = true}},
+                   .choose = [](const Given& given, const Given& options) {
+                       return along(given, options.word("mesh_dim"));
+                   }});
+    all.push_back({.name = "get_dp_process_group",
+                   .quantity = Quantity::group,
+                   .doc = "The ranks that read different data.",
+                   .choose = [](const Given& given, const Given&) { return along(given, "dp"); }});
+    return {
+        .name = "olmo",
+        .version = "3.0.0",
+        .original = "olmo_core.distributed.parallel",
+        .title = "OLMo-core's world mesh, the parts of any mesh by name, and its pipelines.",
+        .settings_of =
+            "dp_config, tp_config, cp_config, pp_config, ep_config of OLMo-core, as JSON; needs the "
+            "world's size",
+        .example = "'{\"dp_config\": {\"name\": \"fsdp\"}, \"tp_config\": {\"degree\": 2}}' --world 8",
+        .settings = {{.name = "dp_type",
+                      .otherwise = {},
+                      .flag = "dp_config.name",
+                      .type = Type::maybe_word,
+                      .doc = "the type: fsdp, ddp, or hsdp, which shards within replicas"},
+                     number("num_replicas", "dp_config.num_replicas", "under hsdp"),
+                     number("shard_degree", "dp_config.shard_degree",
+                            "the shards of each replica under hsdp"),
+                     number("tp", "tp_config.degree"),
+                     number("cp", "cp_config.degree"),
+                     number("pp", "pp_config.degree"),
+                     number("ep", "ep_config.degree", "a negative one stands for the shards of a replica"),
+                     {.name = "schedule",
+                      .otherwise = {},
+                      .flag = "pp_config.schedule",
+                      .type = Type::maybe_word,
+                      .only_configured = true,
+                      .extra = "pipeline schedule"},
+                     number("num_nodes", "num_nodes NUM_NODES",
+                            "replicas of hsdp if neither their number nor shards are given", true),
+                     number("local_world_size", "local_world_size LOCAL_WORLD_SIZE",
+                            "ranks of a node, by which the nodes are counted; the environment says "
+                            "one of both if neither is given",
+                            true)},
+        .meshes = {{"world_mesh", "pp dp cp tp"}},
+        .kinds = {{"mesh_dp", "pp tp cp | dp", "the world mesh is not built"}},
+        .accessors = std::move(all),
+        .check_first = check,
+        .extend = extend,
+        .why = {{"ep, edp, etp", "OLMo-core's ep is the shard degree of HSDP, and excludes tp"},
+                {"virtual pipeline stages",
+                 "OLMo-core's schedules take their stages from the model's split points"}},
+        .read = read,
+        .write = write,
+        .dp_role = [](const Given& given) -> std::string_view {
+            if (!has(given, "dp_type")) return "dp";
+            return given.word("dp_type") == "ddp" ? "dp_replicate" : "dp_shard";
+        },
+        .copies_by = "set dp_config's name to \"ddp\"",
+        .calls = calls,
+        .initialize = "build_world_mesh",
+        .state_class = "WorldMesh",
+        .base = "Answers",
+        .table = "train_module",
+        .ignore =
+            "world_size dp_config.param_dtype dp_config.reduce_dtype dp_config.wrapping_strategy "
+            "dp_config.prefetch_factor dp_config.only_allreduce_last_microbatch "
+            "dp_config.reduce_grads_in_fp32 dp_config.accumulate_grads_in_fp32 dp_config.bucket_cap_mb "
+            "dp_config.use_reduce_scatter tp_config.enable_async tp_config.loss_parallel "
+            "cp_config.load_balancer cp_config.head_stride cp_config.ring cp_config.uly pp_config.style "
+            "pp_config.split_points pp_config.stages_per_rank pp_config.p2p_use_separate_group "
+            "pp_config.p2p_backend pp_config.p2p_nccl_min_ctas pp_config.p2p_nccl_max_ctas "
+            "pp_config.forward_pull_ahead_extra_activations pp_config.use_custom_stage_implementation "
+            "pp_config.save_schedule_plot pp_config.schedule_plot_dir",
+        .written = Written::json_without_table,
+        .leaves = "OLMo-core's data parallel size"};
+}
+
+}  // namespace rankmesh::frameworks
