@@ -313,7 +313,7 @@ TEST(Conformance, ATimeoutCanBeSetForASetOfAxes) {
     on_every_rank([](World& world) {
         const auto n = world.size();
         auto me = world.join({{"pp", rest}, {"dp", 1}},
-                             {.over = {Axes("pp").within(400ms), Axes("dp", "pp").within(2min),
+                             {.over = {Axes("pp").within(3min), Axes("dp", "pp").within(2min),
                                        Axes("dp", "pp"), Axes("pp").separate("own")},
                               .timeout = 1min});
         for (const auto* name : {"pp", "own"}) {
