@@ -429,6 +429,10 @@ TEST(MpiFailures, AnyRank_WhenNobodySends_ReportsAllOthers) {
         "rank 0 [dp=0 tp=0] in recv of 1000 f32 from any rank (4000 bytes), message number 2 on ");
 }
 
+TEST(MpiFailures, StartedCallsThatExpireWhileTheyAreComparedAreRightOrEndTheJob) {
+    EXPECT_EQ(count(job("late-queue", "RANKMESH_CHECK=1").output, "a wrong sum"), 0);
+}
+
 TEST(MpiFailures, WhereverARankThrowsTheJobEndsAndItsTextIsPrinted) {
     for (int point = 0; point < 8; ++point) {
         SCOPED_TRACE("point " + std::to_string(point));

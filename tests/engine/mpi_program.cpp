@@ -303,6 +303,24 @@ int program(const std::string& mode, int argc, char** argv) {
         else
             all.all_reduce(x);
     }
+    if (mode == "late-queue") {  // rank 1 waits for its started calls about when those of the others expire
+        constexpr auto timeout = std::chrono::milliseconds(400);
+        auto dp = world.join({{"dp", rest}}, {.timeout = timeout}).on("dp");
+        for (const auto early : {10, 5, 0, -5, -10}) {
+            auto sums = std::vector<int>(60, world.rank());
+            auto pending = std::vector<Pending>{};
+            for (auto i = 0; i < 60; ++i) {
+                sums[static_cast<std::size_t>(i)] += i;
+                pending.push_back(dp.start_all_reduce(sums[static_cast<std::size_t>(i)]));
+            }
+            if (odd) std::this_thread::sleep_for(timeout - std::chrono::milliseconds(early));
+            for (auto i = 60; i-- > 0;) {
+                pending[static_cast<std::size_t>(i)].wait();
+                if (sums[static_cast<std::size_t>(i)] != 6 + 4 * i) std::puts("a wrong sum");
+            }
+        }
+        return 0;
+    }
     if (mode == "timeout-group") {
         try {
             if (world.rank() % 2 == 0) me.group({2, 1, 0}, {.name = "three"});

@@ -94,6 +94,8 @@ void Collectives::advance() {
 }
 
 void Collectives::wait(Duration timeout, std::function<bool()> is_interrupted) {
+    if (!ticket_) begin();
+    if (!ticket_) return;  // it needs no comparison
     const auto& part = *queue_.front();
     try {
         if (!channel_.wait_for(*ticket_, *part.label, timeout,
