@@ -15,8 +15,6 @@
 #include <string_view>
 #include <vector>
 
-#include <rankmesh/dialect/areal/parallel_grid.hpp>
-#include <rankmesh/dialect/deepspeed/pipeline_parallel_grid.hpp>
 #include <rankmesh/dialect/megatron/hyper_comm_grid.hpp>
 #include <rankmesh/frameworks/llamafactory.hpp>
 #include <rankmesh/frameworks/megatron2022.hpp>
@@ -104,16 +102,11 @@ void add_topology(const std::string& dialect, const auto& topology) {
 void add_grids() {
     const auto topology = deepspeed_topology(large);
     add_topology("deepspeed", topology);
-    auto number = 0;
-    for (const auto& made : rankmesh::deepspeed::RankInfo(topology, 0, large.world).new_groups())
-        add("deepspeed", "new_groups " + std::to_string(number++), [=] { return made; });
 
     const auto training = areal_topology(large);
     add_topology("areal", training);
     add_topology("areal", rankmesh::areal::DataPipeTensorParallelTopology(large.pp, large.tp,
                                                                           large.dp * large.cp, true));
-    const auto grid = rankmesh::areal::RankInfo(training, 0, large.world);
-    add("areal", "model_groups", [=] { return grid.model_groups; });
 }
 
 void add_deepspeed_groups() {

@@ -2,10 +2,9 @@
 // The worlds that the benchmarks of dialects ask about, in the words of each.
 #pragma once
 
-#include <rankmesh/dialect/areal/process_topology.hpp>
 #include <rankmesh/dialect/deepspeed/groups.hpp>
-#include <rankmesh/dialect/deepspeed/process_topology.hpp>
 #include <rankmesh/dialect/megatron/process_groups.hpp>
+#include <rankmesh/dialect/topology.hpp>
 #include <rankmesh/frameworks/olmo.hpp>
 
 namespace rankmesh::bench {

@@ -9,10 +9,10 @@
 #include <string>
 #include <string_view>
 
-#include <rankmesh/dialect/areal/parallel_grid.hpp>
 #include <rankmesh/dialect/deepspeed/groups.hpp>
-#include <rankmesh/dialect/deepspeed/pipeline_parallel_grid.hpp>
 #include <rankmesh/dialect/megatron/parallel_state.hpp>
+#include <rankmesh/frameworks/areal.hpp>
+#include <rankmesh/frameworks/deepspeed.hpp>
 #include <rankmesh/frameworks/llamafactory.hpp>
 #include <rankmesh/frameworks/megatron2022.hpp>
 #include <rankmesh/frameworks/picotron.hpp>
@@ -111,17 +111,20 @@ void megatron(const Sizes& s) {
 }
 
 /// What both grids answer.
-void keep_grid(const auto& grid) {
-    keep_group(*grid.ds_model_group), keep_group(*grid.dp_group);
-    keep_group(*grid.pp_group), keep_group(*grid.slice_group);
-    keep(grid.dp_groups, grid.pipe_groups, grid.model_groups, grid.p2p_groups(rank), grid.stage_to_global(1));
-    keep(grid.get_stage_id(), grid.get_data_parallel_id(), grid.get_model_parallel_rank());
-    keep(grid.get_model_parallel_world_size(), grid.get_tensor_model_parallel_rank());
-    keep(grid.topology().get_coord(rank), grid.topology().get_rank_repr(rank));
-    keep_group(*grid.topology().get_axis_list("pipe", 0));
+void keep_grid(const auto& state, const auto& topology) {
+    keep(state.p2p_groups(), state.stage_to_global(1), state.get_stage_id(), state.get_data_parallel_id());
+    keep(state.get_model_parallel_rank(), state.get_model_parallel_world_size());
+    keep(state.get_tensor_model_parallel_rank(), state.get_tensor_model_parallel_world_size());
+    keep(topology.get_coord(rank), topology.get_rank_repr(rank), topology.get_axis_comm_lists("data"));
+    keep_group(*topology.get_axis_list("pipe", 0));
 }
 void deepspeed(const Sizes& s) {
-    keep_grid(rankmesh::deepspeed::RankInfo(deepspeed_topology(s), rank, s.world));
+    const auto topology = deepspeed_topology(s);
+    const auto state = rankmesh::deepspeed::State({topology.axes(), topology.dims()}, rank, s.world);
+    for (const auto& group : {state.ds_model_proc_group(), state.dp_proc_group(), state.pp_proc_group(),
+                              state.slice_proc_group()})
+        keep_group(group);
+    keep_grid(state, topology);
 }
 
 void deepspeed_groups(const Sizes& s) {
@@ -141,12 +144,13 @@ void deepspeed_groups(const Sizes& s) {
 }
 
 void areal(const Sizes& s) {
-    const auto info = rankmesh::areal::RankInfo(areal_topology(s), rank, s.world);
-    keep_grid(info);
-    keep_group(*info.embedding_group), keep_group(*info.position_embedding_group);
-    keep_group(*info.tp_dp_group);
-    for (const auto* group : {&info.ds_model_group, &info.dp_group, &info.tp_dp_group})
-        keep(info.mapped(**group).back());
+    const auto topology = areal_topology(s);
+    const auto state = rankmesh::areal::State({topology.axes(), topology.dims()}, rank, s.world);
+    for (const auto& group :
+         {state.ds_model_proc_group(), state.dp_proc_group(), state.pp_proc_group(), state.slice_proc_group(),
+          state.embedding_proc_group(), state.position_embedding_proc_group(), state.tp_dp_proc_group()})
+        keep_group(*group);
+    keep_grid(state, topology);
 }
 
 struct Dialect {

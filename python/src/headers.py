@@ -1,7 +1,7 @@
 """Writes the C++ header of each framework that is described by rows: headers.py FOLDER
 
-The headers are committed under `include/rankmesh/frameworks`, so that a build needs no Python and a cross build no program of
-the host. A test compares them with what this writes."""
+The headers are committed under `include/rankmesh/frameworks`, so that a build needs no Python and a cross build no
+program of the host. A test compares them with what this writes."""
 
 from __future__ import annotations
 
@@ -42,8 +42,10 @@ struct Settings {{
 inline frameworks::Groups groups(const Settings& settings, int world_size) {{
     return {{"{name}", settings.values(), world_size}};
 }}
-/// The plan to join for {live}.
-inline Plan plan(const Settings& settings, int world_size) {{ return groups(settings, world_size).plan(); }}
+/// The plan to join for {live}; plans of several go into one, under names of their own.
+inline Plan plan(const Settings& settings, int world_size, std::string_view name = {{}}) {{
+    return groups(settings, world_size).plan(name);
+}}
 
 /// The answers for any rank, without starting a process. A group is its ranks.
 class State : public frameworks::TypedState {{
@@ -55,9 +57,9 @@ public:
 /// The same in a job. A group is a communicator.
 class {live} : public State {{
 public:
-    /// Of a member that joined with `plan(settings, world_size)`; throws UsageError for any other.
-    {live}(const Member& member, const Settings& settings)
-        : State(settings, member.rank(), member.size()), live_(member, *this) {{}}
+    /// Of a member that joined with `plan(settings, world_size, name)`; throws UsageError for any other.
+    {live}(const Member& member, const Settings& settings, std::string_view name = {{}})
+        : State(settings, member.rank(), member.size()), live_(member, *this, name) {{}}
 {ended}{groups}
 private:
     frameworks::Live live_;

@@ -81,6 +81,21 @@ def original(settings, rank, world):
         )
 
 
+def _asked(groups):
+    """The ranks of each group that the original's grid asks for, once a backend, in its order."""
+    blocks = []
+    for kind in groups.kinds():  # those on the host and the ends of pipelines follow each group of the kind before
+        if kind.endswith("_gloo") or "embedding" in kind:
+            blocks[-1].append(kind)
+        else:
+            blocks.append([kind])
+    made = {}
+    for block in blocks:
+        for each in zip(*map(groups.partition, block)):
+            made |= {(tuple(ranks), kind.endswith("_gloo")): None for kind, ranks in zip(block, each)}
+    return [list(ranks) for ranks, _ in made]
+
+
 def ours(settings, rank, world):
     """What rankmesh answers."""
     from rankmesh import Error
@@ -95,7 +110,7 @@ def ours(settings, rank, world):
         return refusal(error)
     return Answers(
         groups={name: _members(getattr(grid, name)) for name in HANDLES},
-        answers=_answers(module, topology, grid) | {"made": [ranks for ranks, _ in grid.asked_groups()]},
+        answers=_answers(module, topology, grid) | {"made": _asked(grid._state.groups)},
     )
 
 

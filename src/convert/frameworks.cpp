@@ -17,14 +17,16 @@ namespace rankmesh::conversion {
 
 using detail::cat;
 
-// Those that are not described by rows: each is a file of its own, which defines its function.
+// Those that rows do not describe, or not wholly: each is a file of its own, which defines its function.
 Framework rankmesh_text(), torch(), megatron(), deepspeed(), areal(), tensorrt_llm(), tensorrt_llm_old();
 
 const std::vector<Framework>& frameworks() {
     static const auto all = [] {
         auto every = std::vector<Framework>{rankmesh_text(), torch(),        megatron(),        deepspeed(),
                                             areal(),         tensorrt_llm(), tensorrt_llm_old()};
-        for (const auto& rows : frameworks::all()) every.push_back(of_rows(rows));
+        for (const auto& rows : frameworks::all())
+            if (std::ranges::find(every, rows.name, &Framework::name) == every.end())
+                every.push_back(of_rows(rows));
         return every;
     }();
     return all;

@@ -406,6 +406,7 @@ Words words(const frameworks::Framework& rows, const Arrangement& roles, const D
                   return answers.all();
               }};
     for (const auto& kind : groups.kinds()) {
+        if (groups.is_on_host(kind)) continue;
         const auto row = std::ranges::find(rows.kinds, kind, &frameworks::KindRow::name);
         in_words.kinds.push_back({.name = row == rows.kinds.end() || row->shown.empty() ? kind : row->shown,
                                   .count = groups.count(kind),

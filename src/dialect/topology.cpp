@@ -3,6 +3,8 @@
 
 #include <rankmesh/dialect/error.hpp>
 
+#include "dialect/names.hpp"
+
 namespace rankmesh::dialect {
 
 using rankmesh::detail::cat;
@@ -156,6 +158,24 @@ std::optional<Group> ProcessTopology::filter_match(const Coordinate& filter) con
     return mesh_.group(mesh_.rank_at(indices), free);
 }
 
+int ProcessTopology::stage_to_global(int rank, int stage, const Coordinate& kwargs) const {
+    const auto me = get_coord(rank);
+    auto unknown = std::string{};
+    for (int i = 0; i < kwargs.size(); ++i)
+        if (me.find(kwargs.name(i)) < 0)
+            rankmesh::detail::append(unknown, cat(unknown.empty() ? "'" : ", '", kwargs.name(i), "'"));
+    if (kwargs.find("pipe") >= 0)
+        throw Error(Fault::argument, "stage_to_global() got multiple values for keyword argument 'pipe'");
+    if (!unknown.empty()) throw Error(Fault::unknown, cat("Got unexpected field names: [", unknown, "]"));
+    auto there = Coordinate({});
+    for (int i = 0; i < me.size(); ++i) {
+        const auto given = kwargs.find(me.name(i));
+        const auto index = given >= 0 ? kwargs[AxisId{given}] : me[AxisId{i}];
+        there.push_back(me.name(i), me.name(i) == "pipe" ? stage : index);
+    }
+    return get_rank(there);
+}
+
 std::string ProcessTopology::str() const {
     auto out = std::string("{");
     for (int rank = 0; rank < world_size(); ++rank)
@@ -173,88 +193,60 @@ std::vector<int> _prime_factors(int N) {
     return primes;
 }
 
-// --- grids
+}  // namespace rankmesh::dialect
+
+namespace rankmesh::areal {
+
+using detail::cat;
+using dialect::Error;
+using dialect::Fault;
+using dialect::list_of;
 
 namespace {
 
-/// The axis of that name; none where there is none, along which each rank is a group by itself.
-AxisSet axis_named(const Mesh& mesh, std::string_view name) {
-    return mesh.find(name) ? mesh.axes(name) : AxisSet{};
-}
-
-ProcessTopology checked(ProcessTopology topology) {
-    for (const auto* axis : {"pipe", "data"})
-        if (topology.get_dim(axis) == 0)
-            throw Error(Fault::unknown, cat("the topology ", to_string(topology.mesh()), " has no axis '",
-                                            axis, "'; a grid needs pipe and data"));
-    return topology;
+/// What AReaL calls a coordinate of these axes; throws for axes that it does not know.
+std::string_view coord_of(const std::vector<std::string>& axes) {
+    if (axes == std::vector<std::string>{"pipe", "data", "tensor"}) return "PipeDataTensorProcessCoord";
+    if (axes == std::vector<std::string>{"data", "pipe", "tensor"}) return "DataPipeTensorProcessCoord";
+    throw Error(Fault::unknown, cat("Corresponding coordinate namedtuple not implemented for axes ",
+                                    list_of(axes), ". Check base/topology.py and implement explicitly."));
 }
 
 }  // namespace
 
-AxisSet all_but_data(const Mesh& mesh) {
-    auto axes = AxisSet{};
-    for (int a = 0; a < mesh.axis_count(); ++a)
-        if (mesh.name({a}) != "data") axes.insert({a});
-    return axes;
+ProcessTopology::ProcessTopology(const std::vector<std::string>& axes, const std::vector<int>& dims)
+    : dialect::ProcessTopology(axes, dims, {.coord = coord_of(axes), .world_digits = true}) {}
+
+std::string ProcessTopology::repr() const {
+    return cat("ProcessTopology(axes=", list_of(axes()), ", dims=", list_of(dims()), ")");
 }
 
-GridRankInfo::GridRankInfo(ProcessTopology topology, int rank, std::string_view slice_axis)
-    : topology_(checked(std::move(topology))),
-      global_rank(rank),
-      world_size(topology_.world_size()),
-      data_parallel_size(topology_.get_dim("data")),
-      pipe_parallel_size(topology_.get_dim("pipe")),
-      model_parallel_size(std::max(topology_.get_dim(slice_axis), 1)),
-      slice_parallel_size(model_parallel_size),
-      dp_groups(topology_.mesh().partition("data")),
-      pipe_groups(topology_.mesh().partition("pipe")),
-      model_groups(topology_.mesh().partition(axis_named(topology_.mesh(), slice_axis))) {
-    if (rank != -1) {
-        topology_.get_coord(rank);  // throws where there is no such rank
-        const auto& mesh = topology_.mesh();
-        const auto stand = [&](std::optional<Group>& group, int& place, AxisSet axes) {
-            group = mesh.group(rank, axes);
-            place = *group->group_rank(rank);
-        };
-        stand(ds_model_group, ds_model_rank, all_but_data(mesh));
-        stand(dp_group, data_parallel_id, mesh.axes("data"));
-        stand(pp_group, stage_id, mesh.axes("pipe"));
-        stand(slice_group, slice_id_, axis_named(mesh, slice_axis));
-        ds_model_world_size = ds_model_group->size();
+std::vector<std::array<int, 3>> decompose_to_three_factors(int n) {
+    if (n < 0) throw Error(Fault::argument, cat("decompose ", n, " to three factors; give 0 or more"));
+    auto factors = std::vector<std::array<int, 3>>{};
+    for (int i = 1; i <= n / i; ++i)
+        for (int j = i; n % i == 0 && j <= n / i / j; ++j) {
+            if (n / i % j != 0) continue;
+            auto triple = std::array{i, j, n / i / j};  // rising: the first of its permutations
+            do factors.push_back(triple);
+            while (std::ranges::next_permutation(triple).found);
+        }
+    return factors;
+}
+
+}  // namespace rankmesh::areal
+
+namespace rankmesh::deepspeed {
+
+ProcessTopology default_topology(int world_size) {
+    auto num_pp = 1;
+    auto num_dp = 1;
+    auto to_pipe = true;
+    for (auto prime : _prime_factors(world_size)) {
+        (to_pipe ? num_pp : num_dp) *= prime;
+        to_pipe = !to_pipe;
     }
-    is_first_stage = stage_id == 0;
-    is_last_stage = stage_id == pipe_parallel_size - 1;
+    return PipeDataParallelTopology(num_pp, num_dp);
 }
 
-int GridRankInfo::stage_to_global(int stage, const Coordinate& kwargs) const {
-    if (global_rank == -1) return -1;
-    const auto me = topology_.get_coord(global_rank);
-    auto unknown = std::string{};
-    for (int i = 0; i < kwargs.size(); ++i)
-        if (me.find(kwargs.name(i)) < 0)
-            rankmesh::detail::append(unknown, cat(unknown.empty() ? "'" : ", '", kwargs.name(i), "'"));
-    if (kwargs.find("pipe") >= 0)
-        throw Error(Fault::argument, "stage_to_global() got multiple values for keyword argument 'pipe'");
-    if (!unknown.empty()) throw Error(Fault::unknown, cat("Got unexpected field names: [", unknown, "]"));
-    auto there = Coordinate({});
-    for (int i = 0; i < me.size(); ++i) {
-        const auto given = kwargs.find(me.name(i));
-        const auto index = given >= 0 ? kwargs[AxisId{given}] : me[AxisId{i}];
-        there.push_back(me.name(i), me.name(i) == "pipe" ? stage : index);
-    }
-    return topology_.get_rank(there);
-}
-
-std::array<int, 2> GridRankInfo::p2p_groups(int rank) const {
-    topology_.get_coord(rank);  // throws where there is no such rank
-    return {rank, *topology_.mesh().neighbor(rank, "pipe", +1, Edge::wrap)};
-}
-
-int GridRankInfo::get_model_parallel_world_size() const {
-    if (!ds_model_world_size)
-        throw Error(Fault::not_member, "this rank is outside the model; ds_model_world_size is not set");
-    return *ds_model_world_size;
-}
-
-}  // namespace rankmesh::dialect
+}  // namespace rankmesh::deepspeed

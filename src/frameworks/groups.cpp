@@ -22,19 +22,23 @@ struct Kind {
     int size;                   // ranks of a group, before some are picked
     std::optional<Layout> run;  // those of a group from its first, where strides say it
     std::vector<int> at;
+    bool on_host = false;
+    bool partial = false;  // outside there may be ranks
+    dialect::Placed placed;
 
     int count() const { return whole.size() / size; }
 
     GroupPart group(int number) const {
-        if (!run) return {whole, number * size, 1, size};
+        if (!run) return {whole, number * size, 1, size, placed};
         auto group = Group(whole[number * size], *run);
         if (!at.empty()) group = group.pick(at);
-        return {group, 0, 1, group.size()};
+        return {group, 0, 1, group.size(), placed};
     }
 
     /// The group that is made of the ranks among which `rank` is.
     std::optional<GroupPart> listed_of(int rank) const {
-        const auto position = whole.group_rank(rank);
+        const auto own = dialect::rank_on(placed, rank);
+        const auto position = own ? whole.group_rank(*own) : std::nullopt;
         return position ? std::optional(group(*position / size)) : std::nullopt;
     }
     std::optional<GroupPart> of(int rank) const {
@@ -43,7 +47,7 @@ struct Kind {
     }
 
     Declaration declaration() const {
-        auto declared = Declaration{.name = name};
+        auto declared = Declaration{.name = name, .partial = partial};
         const auto ranks = apart || !at.empty() ? "ranks" : "group";
         const auto parts = {Axis{"groups", count()}, Axis{ranks, size}};
         auto names = std::vector<std::string_view>{};
@@ -53,6 +57,11 @@ struct Kind {
         } catch (const UsageError&) {  // a group does not end between the digits of the axes
             declared.mesh = Mesh(parts);
             declared.placed.assign(whole.begin(), whole.end());
+        }
+        if (placed) {
+            const auto ranks = GroupPart(whole, 0, 1, whole.size(), placed);
+            declared.mesh = Mesh(parts);
+            declared.placed.assign(ranks.begin(), ranks.end());
         }
         declared.axes = std::vector<std::string>{};
         if (!at.empty())
@@ -88,7 +97,7 @@ Mesh mesh_of(const Framework& framework, const Given& given, const MeshRow& row)
         if (size) said += cat(said.empty() ? "" : " x ", name, " ", *size);
     }
     const auto world = given.world_size();
-    if (rest_at ? world % product != 0 : world != product)
+    if (rest_at ? world % product != 0 : framework.placed ? world < product : world != product)
         throw Error(Fault::sizes, cat("a world of ", world, " ranks is not ", rest_at ? "divided by " : "",
                                       said, ", which is ", product));
     if (rest_at) axes[*rest_at].size = static_cast<int>(world / product);
@@ -136,7 +145,8 @@ Kind kind_of(const KindRow& row, const Given& given,
                      .whole = whole,
                      .size = size,
                      .run = {},
-                     .at = {}};
+                     .at = {},
+                     .placed = {}};
     auto digits = Layout{};
     for (int a = 0; a < listed.axis_count(); ++a)
         for (int d = 0; d < listed.layout(AxisId{a}).digit_count(); ++d)
@@ -154,6 +164,7 @@ struct Groups::Made {
     Given given;
     std::vector<std::pair<std::string, Mesh>> meshes;
     std::vector<Kind> kinds;
+    dialect::Placed placed;
 
     const Kind* find(std::string_view name) const {
         const auto found = std::ranges::find(kinds, name, &Kind::name);
@@ -178,7 +189,7 @@ Groups::Groups(std::string_view name, const Values& settings, int world_size) {
     const auto& framework = framework_named(name);
     if (world_size < 1) throw Error(Fault::sizes, cat("a world of ", world_size, " ranks; it has 1 or more"));
     auto made = std::make_shared<Made>(
-        Made{&framework, Given(framework.name, framework.settings, settings, world_size), {}, {}});
+        Made{&framework, Given(framework.name, framework.settings, settings, world_size), {}, {}, {}});
     if (framework.check_first) framework.check_first(made->given);
     check_sizes(framework, made->given);
     if (framework.check) framework.check(made->given);
@@ -186,6 +197,9 @@ Groups::Groups(std::string_view name, const Values& settings, int world_size) {
     auto kinds = framework.kinds;
     if (framework.extend) framework.extend(made->given, meshes, kinds);
     for (const auto& row : meshes) made->meshes.emplace_back(row.name, mesh_of(framework, made->given, row));
+    if (framework.placed)
+        if (const auto& ranks = framework.placed(made->given); !ranks.empty())
+            made->placed = std::make_shared<const std::vector<int>>(ranks);
     for (const auto& row : kinds) {
         if (row.when && !row.when(made->given)) continue;
         const auto same = row.same ? row.same(made->given) : std::string_view();
@@ -194,6 +208,9 @@ Groups::Groups(std::string_view name, const Values& settings, int world_size) {
             made->kinds.back().name = row.name;
         } else {
             made->kinds.push_back(kind_of(row, made->given, made->meshes));
+            made->kinds.back().partial = framework.placed != nullptr;
+            made->kinds.back().placed = made->placed;
+            made->kinds.back().on_host = row.on_host;
         }
     }
     made_ = std::move(made);
@@ -220,18 +237,25 @@ std::optional<GroupPart> Groups::of(std::string_view kind, int rank) const {
     return made_->at(kind).of(rank);
 }
 bool Groups::is_apart(std::string_view kind) const { return made_->at(kind).apart; }
+bool Groups::is_on_host(std::string_view kind) const { return made_->at(kind).on_host; }
 
-Plan Groups::plan() const {
+std::string name_in_plan(std::string_view name, std::string_view kind) {
+    return cat(name, name.empty() ? "" : ".", kind);
+}
+
+Plan Groups::plan(std::string_view name) const {
     auto plan = Plan{};
     for (const auto& kind : made_->kinds) plan.push_back(kind.declaration());
     const auto gives_all = [](const auto& row) {
         return row.quantity == Quantity::group && (row.kind == "*" || row.choose);
     };
     if (std::ranges::any_of(made_->framework->accessors, gives_all)) plan.push_back({.name = "world"});
+    for (auto& declared : plan) declared.name = name_in_plan(name, declared.name);
     return plan;
 }
 
 const Framework& Access::framework(const Groups& groups) { return *groups.made_->framework; }
+const dialect::Placed& Access::placed(const Groups& groups) { return groups.made_->placed; }
 const Given& Access::given(const Groups& groups) { return groups.made_->given; }
 std::optional<GroupPart> Access::listed(const Groups& groups, std::string_view kind, int rank) {
     return groups.made_->at(kind).listed_of(rank);
@@ -263,7 +287,7 @@ const Framework& framework_named(std::string_view name) {
         if (framework.name == name) return framework;
         known.push_back(framework.name);
     }
-    for (const auto* other : {"areal", "deepspeed", "megatron"})
+    for (const auto* other : {"megatron"})
         if (name == other)
             throw UsageError(cat(detail::in_python("rankmesh.framework", "rankmesh/frameworks"),
                                  " does not cover ", name, "; use ",

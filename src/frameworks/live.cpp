@@ -12,11 +12,12 @@ namespace rankmesh::frameworks {
 
 using detail::cat;
 
-Live::Live(const Member& member, const State& state) {
+Live::Live(const Member& member, const State& state, std::string_view name) {
     const auto& groups = state.groups();
-    const auto joined_with = cat(Access::framework(state).name, "::plan(settings, world_size)");
+    const auto joined_with =
+        cat(Access::framework(state).name, "::plan(settings, world_size", name.empty() ? ")" : ", name)");
     for (const auto& declared : groups.plan()) {
-        const auto place = dialect::place(member, declared.name, joined_with);
+        const auto place = dialect::place(member, name_in_plan(name, declared.name), joined_with);
         if (!groups.has(declared.name)) {  // all ranks
             groups_.emplace("*", dialect::communicator(place, {"world"}, joined_with));
             continue;
@@ -32,7 +33,9 @@ Live::Live(const Member& member, const State& state) {
                                  own ? ranks_to_string(std::vector<int>(own->begin(), own->end()))
                                      : std::string("of other ranks"),
                                  "; join with ", joined_with));
-        if (found) groups_.emplace(declared.name, std::move(*found));
+        if (found)
+            groups_.emplace(declared.name,
+                            groups.is_on_host(declared.name) ? found->host() : std::move(*found));
     }
 }
 

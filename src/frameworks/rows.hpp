@@ -107,6 +107,7 @@ struct KindRow {
     bool apart = false;                                ///< with a channel of its own
     std::string shown = {};                            ///< what `--as` calls it, where that is not its name
     std::string holds = {};                            ///< `when` in words, of a kind with several rows
+    bool on_host = false;  ///< of another kind's groups, on the host; `--as` does not show it
 };
 
 enum class Quantity : std::uint8_t {
@@ -185,6 +186,9 @@ struct Framework {
     void (*check)(Given&) = nullptr;
     /// Throws Error for what its command line refuses besides.
     void (*check_flags)(const Given&) = nullptr;
+    /// Of a framework whose mesh may be a part of the world: the world rank of each of its ranks, rising;
+    /// empty: the first ranks of the world.
+    const std::vector<int>& (*placed)(const Given&) = nullptr;
     /// Adds the meshes and kinds whose names are settings.
     void (*extend)(const Given&, std::vector<MeshRow>& meshes, std::vector<KindRow>& kinds) = nullptr;
     /// The role of an axis that has another name elsewhere: `pcp` is `cp`.
@@ -245,6 +249,9 @@ RANKMESH_EXPORT const Framework& framework_named(std::string_view name);
 /// The accessor of that name; throws UsageError that names the nearest.
 RANKMESH_EXPORT const AccessorRow& accessor_named(const Framework& framework, std::string_view name);
 
+/// What a kind is called in a plan of several: `actor.dp_group`.
+std::string name_in_plan(std::string_view name, std::string_view kind);
+
 /// What only the rooms beside this one ask of groups.
 struct RANKMESH_EXPORT Access {
     static const Framework& framework(const Groups& groups);
@@ -259,6 +266,8 @@ struct RANKMESH_EXPORT Access {
     /// The mesh of a MeshRow as this rank sees it, always the same one, so that parts of it are equal. Throws
     /// what the original says before there are groups.
     static const dialect::DeviceMesh& device_mesh(const State& state, std::string_view mesh);
+    /// The world ranks of the ranks of a mesh that is a part of the world.
+    static const dialect::Placed& placed(const Groups& groups);
     /// What was set last; null: nothing.
     static const Value* slot(const State& state, std::string_view name);
 };

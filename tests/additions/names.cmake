@@ -5,7 +5,7 @@
 cmake_minimum_required(VERSION 3.25)
 set(engines gloo mpi)
 set(devices nccl)  # an engine for devices is made by C and verified by the command in files of their own, too
-set(dialects areal deepspeed)
+set(dialects)
 file(GLOB rows RELATIVE ${ROOT}/src/frameworks ${ROOT}/src/frameworks/*/rows.cpp)
 list(TRANSFORM rows REPLACE "/rows[.]cpp$" "")
 set(most_of_rows 0)
@@ -19,6 +19,9 @@ set(others_of_nccl "/dialect/|/frameworks/|/explain|/cluster/read/")
 set(others_of_vllm "/frameworks/megatron2022|/areal|^cli/plan|/plan/")  # which its first version was; whose layouts plan serves
 set(others_of_sglang "/areal|^cli/plan|/plan/")  # what runs a component of its allocation_mode; whose layouts plan serves
 set(others_of_archon "/areal")
+set(topologies "/topology|/frameworks/grid|^src/convert/frameworks[.]cpp")  # which both have, and a list
+set(others_of_areal "${topologies}|/archon|^src/convert/settings")
+set(others_of_deepspeed "${topologies}|^src/dialect/CMakeLists|/accelerate/|^cli/|/plan/")  # of its groups; what runs on it
 set(others_of_megatron2022 "/plan/")  # whose constants have another name
 set(others_of_picotron "^cli/")  # examples of the help
 set(others_of_olmo "/plan/")  # which writes its configuration

@@ -7,10 +7,9 @@
 #include <sstream>
 #include <tuple>
 
-#include <rankmesh/dialect/areal/process_topology.hpp>
-#include <rankmesh/dialect/deepspeed/pipeline_parallel_grid.hpp>
-#include <rankmesh/dialect/deepspeed/process_topology.hpp>
 #include <rankmesh/dialect/megatron/process_groups.hpp>
+#include <rankmesh/dialect/topology.hpp>
+#include <rankmesh/frameworks/deepspeed.hpp>
 #include <rankmesh/frameworks/groups.hpp>
 #include <rankmesh/frameworks/olmo.hpp>
 
@@ -605,8 +604,9 @@ TEST(Convert, NotesWhichAxesDeepSpeedsGroupsIgnore) {
               std::vector<std::string>{"cp=2: PipelineParallelGrid's dp_group is along data only; average "
                                        "gradients over this axis in the trainer"});
     EXPECT_TRUE(rankmesh::convert("rankmesh", "deepspeed", {"dp=2 tp=2"}).notes.empty());
-    const auto topology = deepspeed::ProcessTopology({"pipe", "data", "cp", "model"}, {1, 2, 2, 2});
-    EXPECT_EQ(deepspeed::RankInfo(topology, 0, 8).dp_group->size(), 2);  // not 4
+    const auto topology =
+        deepspeed::Settings{.axes = {"pipe", "data", "cp", "model"}, .dims = std::vector{1, 2, 2, 2}};
+    EXPECT_EQ(deepspeed::State(topology, 0, 8).dp_group().size(), 2U);  // not 4
 }
 
 TEST(Convert, NotesExpertsThatDeepSpeedDoesNotEnable) {

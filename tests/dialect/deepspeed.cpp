@@ -6,8 +6,8 @@
 #include <utility>
 
 #include <rankmesh/dialect/deepspeed/groups.hpp>
-#include <rankmesh/dialect/deepspeed/pipeline_parallel_grid.hpp>
 #include <rankmesh/dialect/error.hpp>
+#include <rankmesh/dialect/topology.hpp>
 #include <rankmesh/engine/threads.hpp>
 
 #include "laws.hpp"
@@ -167,86 +167,6 @@ TEST(DeepSpeed, PrimeFactorsRiseAndMultiplyToTheNumber) {
         EXPECT_EQ(default_topology(n).world_size(), n);
     }
     EXPECT_EQ(_prime_factors(2147483647), std::vector{2147483647});
-}
-
-TEST(DeepSpeed, EveryRankHasItsPlaceInEveryGroupOfTheGrid) {
-    for (const auto& topo : many_topologies) {
-        SCOPED_TRACE(to_string(topo.mesh()));
-        const auto world = topo.world_size();
-        auto made = std::set<std::vector<int>>{};
-        for (const auto& partition : RankInfo(topo, 0, world).new_groups()) {
-            laws::expect_partition(listed(partition), world, "new_groups");
-            for (const auto& group : partition) made.insert(laws::list(group));
-        }
-        for (int rank = 0; rank < world; ++rank) {
-            const auto p = RankInfo(topo, rank, world);
-            EXPECT_EQ((*p.pp_group)[p.get_pipe_parallel_rank()], rank);
-            EXPECT_EQ((*p.dp_group)[p.get_data_parallel_rank()], rank);
-            EXPECT_EQ((*p.slice_group)[p.get_slice_parallel_rank()], rank);
-            EXPECT_EQ((*p.ds_model_group)[p.get_model_parallel_rank()], rank);
-            EXPECT_EQ(p.pp_group->size(), p.get_pipeline_model_parallel_world_size());
-            EXPECT_EQ(p.dp_group->size(), p.get_data_parallel_world_size());
-            EXPECT_EQ(p.slice_group->size(), p.get_slice_parallel_world_size());
-            EXPECT_EQ(p.ds_model_group->size() * p.data_parallel_size, world);
-            for (const auto& group : {p.ds_model_group, p.dp_group, p.pp_group, p.slice_group})
-                EXPECT_TRUE(made.contains(laws::list(*group)));
-            for (int stage = 0; stage < p.pipe_parallel_size; ++stage)
-                EXPECT_EQ(p.stage_to_global(stage), (*p.pp_group)[stage]);
-            const auto next = (p.stage_id + 1) % p.pipe_parallel_size;
-            EXPECT_EQ(p.p2p_groups(rank), (std::array{rank, p.stage_to_global(next)}));
-            EXPECT_EQ(p.is_first_stage, p.pp_group->front() == rank);
-            EXPECT_EQ(p.is_last_stage, p.pp_group->back() == rank);
-        }
-    }
-}
-
-TEST(DeepSpeed, AGridSaysWhatIsWrong) {
-    const auto topo = PipeDataParallelTopology(2, 2);
-    EXPECT_EQ(laws::text_of<dialect::Error>([&] { RankInfo(topo, 0, 8); }), "Invalid Grid");
-    EXPECT_EQ(laws::text_of<dialect::Error>([&] { RankInfo(topo, 4, 4); }), "rank 4 not found in topology.");
-    EXPECT_EQ(laws::text_of<dialect::Error>([&] { RankInfo(topo, -1, 4); }),
-              "rank -1 of a world of 4; ranks are 0..3");
-    EXPECT_EQ(laws::text_of<dialect::Error>([] {
-                  RankInfo(ProcessTopology({"a", "data"}, {2, 2}), 0, 4);
-              }),
-              "the topology a=2 data=2 has no axis 'pipe'; a grid needs pipe and data");
-    const auto info = RankInfo(topo, 3, 4);
-    EXPECT_EQ(info.stage_to_global(0, {{"data", 0}}), 0);
-    EXPECT_EQ(laws::text_of<dialect::Error>([&] { info.stage_to_global(2); }),
-              "key {'pipe': 2, 'data': 1} invalid, mapping: pipe=2 data=2");
-    EXPECT_EQ(laws::text_of<dialect::Error>([&] {
-                  info.stage_to_global(0, {{"jeff", 1}});
-              }),
-              "Got unexpected field names: ['jeff']");
-    EXPECT_EQ(laws::text_of<dialect::Error>([&] {
-                  info.stage_to_global(0, {{"pipe", 1}});
-              }),
-              "stage_to_global() got multiple values for keyword argument 'pipe'");
-}
-
-TEST(DeepSpeed, EveryGroupOfTheGridIsLive) {
-    for (const auto& topo : many_topologies)
-        threads::run(topo.world_size(), [&](World& world) {
-            auto me = world.join(plan(topo));
-            auto grid = PipelineParallelGrid(me, topo);
-            const auto live = [&](Communicator& on, const std::optional<Group>& group, const char* what) {
-                laws::expect_live(on, laws::list(*group), me.rank(), what);
-            };
-            live(grid.get_model_parallel_group(), grid.ds_model_group, "model");
-            live(grid.get_data_parallel_group(), grid.dp_group, "data");
-            live(grid.get_pipe_parallel_group(), grid.pp_group, "pipe");
-            live(grid.get_slice_parallel_group(), grid.slice_group, "slice");
-        });
-    threads::run(6, [](World& world) {
-        auto me = world.join(plan(default_topology(6)));
-        EXPECT_EQ(PipelineParallelGrid(me).topology().mesh(), (Mesh{{"pipe", 2}, {"data", 3}}));
-        const auto sizes = GroupSizes{.world_size = 6};
-        auto both = plan(sizes);
-        both.push_back(plan(default_topology(6), "grid").front());
-        auto member = world.join(both);
-        auto world_group = PipelineParallelGrid(member["grid"]).pp_group;
-        EXPECT_EQ(Groups(member, sizes)._clone_world_group().size(), 3 * world_group->size());
-    });
 }
 
 TEST(DeepSpeed, GroupsOfNothingSaidAreThoseOfOneRank) {
@@ -455,16 +375,6 @@ TEST(DeepSpeed, NoSizeIsBelowOneWhateverIsMadeOfIt) {
 
 TEST(DeepSpeed, MembersThatLackAGroupAreRefused) {
     threads::run(4, [](World& world) {
-        const auto topo = PipeModelDataParallelTopology(2, 2, 1);
-        auto bare = world.join({{"pipe", 2}, {"data", 1}, {"model", 2}});
-        EXPECT_EQ(laws::text_of<UsageError>([&] { PipelineParallelGrid(bare, topo); }),
-                  "'pipe,model' of mesh pipe=2 data=1 model=2 was not declared; add .over = {{\"pipe\", "
-                  "\"model\"}} "
-                  "to the declaration; or join with deepspeed::plan(topology), which has it");
-        EXPECT_EQ(
-            laws::text_of<UsageError>([&] { PipelineParallelGrid{bare}; }),
-            "the member was joined with mesh pipe=2 data=1 model=2, not pipe=2 data=2 model=1; join with "
-            "deepspeed::plan(topology)");
         auto sizes = GroupSizes{.world_size = 4};
         auto some = world.join(plan(sizes));
         sizes.expert = {_create_expert_and_data_parallel(4, 2)};

@@ -26,6 +26,11 @@ frameworks::Values settings_of(const frameworks::Framework& framework, int numbe
     auto values = frameworks::Values{};
     auto sizes = std::map<std::string_view, int>{};
     for (const auto& setting : framework.settings) {
+        if (setting.name == "dims") {  // of three axes, which are settings themselves
+            const auto axes = frameworks::words_of(framework.meshes.front().axes);
+            values.emplace_back("axes", std::vector<std::string>(axes.begin(), axes.end()));
+            values.emplace_back("dims", std::vector{number % 3 + 1, number / 3 % 3 + 1, number / 9 % 3 + 1});
+        }
         if (setting.axis.empty()) continue;
         auto product = 1;
         for (const auto axis : frameworks::words_of(setting.axis)) {

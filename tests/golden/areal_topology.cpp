@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <concepts>
 
-#include <rankmesh/dialect/areal/parallel_grid.hpp>
+#include <rankmesh/frameworks/areal.hpp>
 
 #include "topology.hpp"
 
@@ -57,13 +57,9 @@ Json pipe_data_tensor(const Case& test) {
 }
 
 template <class T>
-concept HasCheckpointing = requires(const T& t) {
-    t.gradient_checkpointing;
-};
+concept HasCheckpointing = requires(const T& t) { t.gradient_checkpointing; };
 template <class T>
-concept HasFusion = requires(const T& t) {
-    t.gradient_accumulation_fusion;
-};
+concept HasFusion = requires(const T& t) { t.gradient_accumulation_fusion; };
 
 Json data_pipe_tensor(const Case& test) {
     const auto& c = test.config;
@@ -81,23 +77,27 @@ Json data_pipe_tensor(const Case& test) {
             {"repr", topo.repr()}};
 }
 
+State fake(const Json& config, int rank) {
+    const auto topo = made(config);
+    topo.get_coord(rank);  // throws if there is no such rank
+    return {{.axes = topo.axes(), .dims = topo.dims()}, rank, topo.world_size()};
+}
+
+/// In C++ it is a State, whose groups are ranks.
 Json fake_grid(const Case& test) {
-    const auto topo = made(test.config);
     auto answer = Json{{"rank_pp_dp_tp", Json::array()}};
     for (const auto& row : test.expect["rank_pp_dp_tp"]) {
-        const auto grid = FakeGrid(row[0], topo);
-        answer["rank_pp_dp_tp"].push_back({grid.rank, grid.get_pipe_parallel_rank(),
+        const auto grid = fake(test.config, row[0]);
+        answer["rank_pp_dp_tp"].push_back({grid.rank(), grid.get_pipe_parallel_rank(),
                                            grid.get_data_parallel_rank(),
                                            grid.get_tensor_model_parallel_rank()});
         answer["pp_dp_tp_world_sizes"] = {grid.get_pipe_parallel_world_size(),
                                           grid.get_data_parallel_world_size(),
                                           grid.get_tensor_model_parallel_world_size()};
-        answer["world_size"] = grid.world_size;
-        const auto none = [](auto&& ask) { return attempt([&] { return ask(), 0; }); };
-        answer["get_group"] = none([&] { grid.get_pipe_parallel_group(); });
-        answer["get_dp_group"] = none([&] { grid.get_data_parallel_group(); });
-        answer["get_tp_group"] = none([&] { grid.get_tensor_model_parallel_group(); });
+        answer["world_size"] = grid.world_size();
     }
+    for (const auto* name : {"get_group", "get_dp_group", "get_tp_group"})
+        answer[name] = attempt([]() -> Json { throw rankmesh::dialect::Error(Fault::not_member, "Python only"); });
     return answer;
 }
 
@@ -119,7 +119,7 @@ System areal_topology() {
     kinds["DataPipeTensorParallelTopology"] = data_pipe_tensor;
     kinds["fake_grid"] = fake_grid;
     kinds["fake_grid_error"] = [](const Case& test) {
-        return Json(FakeGrid(test.config["rank"], made(test.config)).dp_id);
+        return Json(fake(test.config, test.config["rank"]).data_parallel_id());
     };
     return {.name = "areal_topology",
             .kinds = std::move(kinds),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <rankmesh/dialect/deepspeed/pipeline_parallel_grid.hpp>
+#include <rankmesh/frameworks/deepspeed.hpp>
 
 #include "grid.hpp"
 
@@ -8,51 +8,40 @@ namespace {
 
 using namespace rankmesh::deepspeed;
 
-RankInfo info_of(const Json& config, int rank) {
+State state_of(const Json& config, int rank) {
     const int world = config["world_size"];
-    if (config["dims"].is_null()) return {rank, world};
-    return {ProcessTopology(config["axes"].get<Names>(), config["dims"].get<Dims>()), rank, world};
-}
-
-Attributes attributes_of(const RankInfo& p) {
-    return with_common(
-        p, {{"ds_model_world_size", [&] { return *p.ds_model_world_size; }},
-            {"dp_group", [&] { return ranks(p.get_data_parallel_group_ranks()); }},
-            {"pp_group", [&] { return ranks(*p.pp_group); }},
-            {"slice_group", [&] { return ranks(*p.slice_group); }},
-            {"ds_model_proc_group", [&] { return ranks(*p.ds_model_group); }},
-            {"dp_proc_group", [&] { return ranks(*p.dp_group); }},
-            {"pp_proc_group", [&] { return ranks(*p.pp_group); }},
-            {"slice_proc_group", [&] { return ranks(*p.slice_group); }},
-            {"get_pipeline_model_parallel_rank", [&] { return p.get_pipeline_model_parallel_rank(); }},
-            {"get_pipeline_model_parallel_world_size",
-             [&] { return p.get_pipeline_model_parallel_world_size(); }},
-            {"get_slice_parallel_rank", [&] { return p.get_slice_parallel_rank(); }},
-            {"get_slice_parallel_world_size", [&] { return p.get_slice_parallel_world_size(); }}});
+    if (config["dims"].is_null()) return {{}, rank, world};
+    const auto topology = ProcessTopology(config["axes"].get<Names>(), config["dims"].get<Dims>());
+    return {{.axes = topology.axes(), .dims = topology.dims()}, rank, world};
 }
 
 Json grid(const Case& test) {
     auto answer = Json{{"per_rank", Json::array()}, {"p2p_groups", Json::array()}, {"calls", Json::array()}};
-    const auto first = info_of(test.config, 0);
-    answer["axes"] = first.topology().axes();
-    answer["dims"] = first.topology().dims();
+    const auto first = state_of(test.config, 0);
+    const auto& all = first.groups();
+    answer["axes"] = Json::array();
+    answer["dims"] = Json::array();
+    for (int a = 0; a < all.mesh().axis_count(); ++a) {
+        answer["axes"].push_back(all.mesh().name(rankmesh::AxisId{a}));
+        answer["dims"].push_back(all.mesh().size(rankmesh::AxisId{a}));
+    }
     auto text = std::string{};
-    for (const auto& partition : first.new_groups())
-        for (const auto& group : partition) {
-            answer["calls"].push_back(ranks(group));
-            const auto list = answer["calls"].back().dump();
+    for (const auto& kind : all.kinds())
+        for (const auto& group : groups(all, kind)) {
+            answer["calls"].push_back(group);
+            const auto list = group.dump();
             text += (text.empty() ? "" : ";") + list.substr(1, list.size() - 2);
         }
     answer["calls"] = in_form_of(test.expect, answer["calls"], text);
-    for (int rank = 0; rank < first.world_size; ++rank)
+    for (int rank = 0; rank < first.world_size(); ++rank)
         answer["p2p_groups"].push_back(first.p2p_groups(rank));
     if (!test.expect.contains("per_rank")) return answer;
     for (const auto& row : test.expect["per_rank"]) {
-        const auto info = info_of(test.config, row[0]);
-        auto attributes = asked(attributes_of(info), test.meta);
+        const auto state = state_of(test.config, row[0]);
+        auto attributes = asked(state, test.meta);
         attributes["stage_to_global"] = Json::array();
-        for (int stage = 0; stage < info.pipe_parallel_size; ++stage)
-            attributes["stage_to_global"].push_back(info.stage_to_global(stage));
+        for (int stage = 0; stage < state.pipe_parallel_size(); ++stage)
+            attributes["stage_to_global"].push_back(state.stage_to_global(stage));
         answer["per_rank"].push_back({row[0], attributes});
     }
     return answer;

@@ -53,6 +53,9 @@ public:
     /// index that does not exist ends the search before a later name is looked at.
     std::optional<Group> filter_match(const Coordinate& filter) const;
 
+    /// The rank at another stage, with the index of `rank` on all other axes but those of `kwargs`.
+    int stage_to_global(int rank, int stage_id, const Coordinate& kwargs = Coordinate({})) const;
+
     /// Python's text of the whole mapping: one entry a rank.
     std::string str() const;
     /// The axes as a mesh; without axes `world=1`.
@@ -73,58 +76,80 @@ private:
     Mesh mesh_;
 };
 
-/// All axes of a topology but data: one replica of the model.
-RANKMESH_EXPORT AxisSet all_but_data(const Mesh& mesh);
-
-/// What one rank is in a topology with axes pipe, data and maybe one of tensor slices, in DeepSpeed's grid
-/// and in AReaL's, without starting a process.
-///
-/// Ranks are the topology's; a rank of -1 is outside, where every index is -1 and every group is nothing.
-class RANKMESH_EXPORT GridRankInfo {
-    ProcessTopology topology_;
-    int slice_id_ = -1;
-
-public:
-    int global_rank;
-    int world_size;
-    int data_parallel_size, pipe_parallel_size, model_parallel_size, slice_parallel_size;
-    int stage_id = -1, data_parallel_id = -1;
-    bool is_first_stage, is_last_stage;
-    int ds_model_rank = -1;
-    std::optional<int> ds_model_world_size;  ///< nothing outside
-    std::optional<Group> ds_model_group;     ///< all stages and slices of one replica
-    std::optional<Group> dp_group, pp_group, slice_group;
-    std::vector<int> mp_group = {};  ///< always empty, as in the original
-    Partition dp_groups, pipe_groups, model_groups;
-
-    const ProcessTopology& topology() const { return topology_; }
-    const ProcessTopology& topo() const { return topology_; }
-    /// The rank at another stage, with this rank's index on all other axes but those of `kwargs`; -1 outside.
-    int stage_to_global(int stage_id, const Coordinate& kwargs = Coordinate({})) const;
-    /// A rank and the one at the next stage, the first after the last.
-    std::array<int, 2> p2p_groups(int rank) const;
-
-    int get_stage_id() const { return stage_id; }
-    int get_data_parallel_id() const { return data_parallel_id; }
-    int get_global_rank() const { return global_rank; }
-    int get_pipe_parallel_rank() const { return stage_id; }
-    int get_pipe_parallel_world_size() const { return pipe_parallel_size; }
-    int get_data_parallel_rank() const { return data_parallel_id; }
-    int get_data_parallel_world_size() const { return data_parallel_size; }
-    int get_model_parallel_rank() const { return ds_model_rank; }
-    /// Throws dialect::Error outside.
-    int get_model_parallel_world_size() const;
-    int get_tensor_model_parallel_rank() const { return slice_id_; }
-    int get_tensor_model_parallel_world_size() const { return slice_parallel_size; }
-
-protected:
-    /// Throws dialect::Error without an axis pipe or data, or for a rank that does not exist.
-    GridRankInfo(ProcessTopology topology, int rank, std::string_view slice_axis);
-};
-
 /// The prime factors of a positive number, rising.
 ///
 ///     dialect::_prime_factors(12) == std::vector{2, 2, 3}
 RANKMESH_EXPORT std::vector<int> _prime_factors(int N);
 
 }  // namespace rankmesh::dialect
+
+namespace rankmesh::deepspeed {
+
+using dialect::ProcessTopology, dialect::_prime_factors;
+
+/// Data parallelism innermost.
+struct PipeDataParallelTopology : ProcessTopology {
+    PipeDataParallelTopology(int num_pp, int num_dp) : ProcessTopology({"pipe", "data"}, {num_pp, num_dp}) {}
+};
+
+/// Tensor slicing innermost.
+struct PipeModelDataParallelTopology : ProcessTopology {
+    PipeModelDataParallelTopology(int num_pp, int num_mp, int num_dp)
+        : ProcessTopology({"pipe", "data", "model"}, {num_pp, num_dp, num_mp}) {}
+};
+
+/// The topology that DeepSpeed takes where none is given: the world's prime factors, rising, dealt to pipe
+/// and data in turn.
+///
+///     deepspeed::default_topology(12).mesh() == Mesh{{"pipe", 6}, {"data", 2}}
+RANKMESH_EXPORT ProcessTopology default_topology(int world_size);
+
+}  // namespace rankmesh::deepspeed
+
+namespace rankmesh::areal {
+
+/// pipe, data, tensor (training) or data, pipe, tensor (inference), outermost first. `axes()` and `dims()`
+/// are settings of the grid.
+class RANKMESH_EXPORT ProcessTopology : public dialect::ProcessTopology {
+public:
+    /// Throws dialect::Error for other axes, else what DeepSpeed's topology throws.
+    ProcessTopology(const std::vector<std::string>& axes, const std::vector<int>& dims);
+
+    /// `ProcessTopology(axes=['pipe', 'data', 'tensor'], dims=[2, 2, 2])`.
+    std::string repr() const;
+};
+
+/// What a model trains on.
+struct PipeDataTensorParallelTopology : ProcessTopology {
+    PipeDataTensorParallelTopology(int num_pp, int num_tp, int num_dp, bool sequence, bool checkpointing,
+                                   bool fusion, std::optional<int> prompt_len = {})
+        : ProcessTopology({"pipe", "data", "tensor"}, {num_pp, num_dp, num_tp}),
+          sequence_parallel(sequence),
+          gradient_checkpointing(checkpointing),
+          gradient_accumulation_fusion(fusion),
+          max_prompt_len(prompt_len) {}
+
+    bool sequence_parallel, gradient_checkpointing, gradient_accumulation_fusion;
+    std::optional<int> max_prompt_len;
+};
+
+/// What a model generates on.
+struct DataPipeTensorParallelTopology : ProcessTopology {
+    DataPipeTensorParallelTopology(int num_pp, int num_tp, int num_dp, bool sequence,
+                                   std::optional<int> prompt_len = {})
+        : ProcessTopology({"data", "pipe", "tensor"}, {num_dp, num_pp, num_tp}),
+          sequence_parallel(sequence),
+          max_prompt_len(prompt_len) {}
+
+    bool sequence_parallel;
+    std::optional<int> max_prompt_len;
+};
+
+/// Every ordered triple of positive numbers whose product is n, each once; none for 0.
+///
+///     areal::decompose_to_three_factors(4).size() == 6
+RANKMESH_EXPORT std::vector<std::array<int, 3>> decompose_to_three_factors(int n);
+
+using dialect::_prime_factors;
+
+}  // namespace rankmesh::areal

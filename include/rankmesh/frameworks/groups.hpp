@@ -55,8 +55,11 @@ public:
     std::optional<GroupPart> of(std::string_view kind, int rank) const;
     /// True for a kind whose groups have channels of their own, though another kind may have equal ranks.
     bool is_apart(std::string_view kind) const;
-    /// The plan to join for these groups: kind `tp` is `member["tp"].on("group")`.
-    Plan plan() const;
+    /// True for a kind whose groups are those of another kind, on the host.
+    bool is_on_host(std::string_view kind) const;
+    /// The plan to join for these groups: kind `tp` is `member["tp"].on("group")`. Plans under names of their
+    /// own go into one: `actor.tp`.
+    Plan plan(std::string_view name = {}) const;
 
 private:
     friend struct Access;

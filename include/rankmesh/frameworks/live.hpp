@@ -18,8 +18,8 @@ namespace rankmesh::frameworks {
 /// The communicators of one rank's groups, by kind.
 class RANKMESH_EXPORT Live {
 public:
-    /// Of a member that joined with `state.groups().plan()`; throws UsageError for any other.
-    Live(const Member& member, const State& state);
+    /// Of a member that joined with `state.groups().plan(name)`; throws UsageError for any other.
+    Live(const Member& member, const State& state, std::string_view name = {});
 
     /// The communicator of the group that an accessor of `state` gives; null where it gives none. Throws as
     /// `State::group` does.

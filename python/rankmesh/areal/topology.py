@@ -1,4 +1,7 @@
-"""AReaL's base/topology.py: one model on pipe, data and tensor, over all or some ranks of the world."""
+"""AReaL's base/topology.py: one model on pipe, data and tensor, over all or some ranks of the world.
+
+By hand: a topology is asked about any coordinate, and the registry keeps torch's groups of all grids.
+"""
 
 from __future__ import annotations
 
@@ -8,15 +11,14 @@ from collections import namedtuple
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from rankmesh._areal import Answers
 from rankmesh._connected import Connected, Handle
 from rankmesh._core import Group
-from rankmesh._dialects import areal
-from rankmesh._dialects.topology import ProcessTopology as _Native
-from rankmesh._errors import UsageError
+from rankmesh._dialects import topology as _native
+from rankmesh._errors import UsageError, UsageTypeError
 from rankmesh._originals import original, raises
 from rankmesh._world import of_torch
 from rankmesh.deepspeed import topology as deepspeed
-from rankmesh.deepspeed.topology import _lists
 from rankmesh.deepspeed.topology import _prime_factors as _prime_factors
 
 if TYPE_CHECKING:
@@ -88,7 +90,7 @@ def destroy_all_comm_groups() -> None:
 @raises(TypeError)
 def decompose_to_three_factors(n: int) -> list[tuple[int, int, int]]:
     """Every ordered triple of positive numbers whose product is n, each once; none for 0."""
-    return [(i, j, k) for i, j, k in areal.decompose_to_three_factors(n)]
+    return [(i, j, k) for i, j, k in _native.decompose_to_three_factors(n)]
 
 
 PipeDataTensorProcessCoord = namedtuple("PipeDataTensorProcessCoord", ["pipe", "data", "tensor"])  # noqa: PYI024
@@ -108,7 +110,7 @@ class ProcessTopology(deepspeed.ProcessTopology):
 
     @raises(ValueError, missing=IndexError, unknown=KeyError)
     def __init__(self, axes: Sequence[str], dims: Sequence[int]) -> None:
-        _Native.__init__(self, axes, dims, of_areal=True)
+        _native.ProcessTopology.__init__(self, axes, dims, of_areal=True)
         self.axes, self.dims, self.ProcessCoord = axes, dims, PROCESS_COORD_REGISTRY["#".join(axes)]
 
     def __eq__(self, other: object) -> bool:
@@ -151,7 +153,21 @@ class DataPipeTensorParallelTopology(ProcessTopology):
         self.max_prompt_len = max_prompt_len
 
 
-class ParallelGrid(areal.ModelGrid):
+def _placed(mapping: Any, size: int) -> list[int] | None:
+    """The world rank of each rank of a topology; None without a mapping."""
+    if mapping is None:
+        return None
+    if not isinstance(mapping, Mapping):
+        kind = type(mapping).__name__
+        text = f"the rank mapping is {mapping!r}, which is {kind}; it must be a mapping such as {{0: 4, 1: 5}}"
+        raise UsageTypeError(text)
+    for rank in range(size):
+        if rank not in mapping:
+            raise original(KeyError, f"the rank mapping has no rank {rank}", "missing")
+    return [mapping[rank] for rank in range(size)]
+
+
+class ParallelGrid(deepspeed._Grid, Answers):  # type: ignore[misc]  # p2p_groups is a list
     """A rank's place in a model, and its groups: `*_group` hold ranks of the topology, `*_proc_group` of the world.
 
     Without `rank` and `world_size` it is this process's in torch.distributed, and makes its groups of torch with those
@@ -163,10 +179,6 @@ class ParallelGrid(areal.ModelGrid):
     >>> grid.get_pipe_parallel_group()
     Group('{1, 5}')
     """
-
-    topo: ProcessTopology
-    mp_group: list[int]
-    """Always empty, as in the original."""
 
     @raises(ValueError, sizes=AssertionError, unknown=AttributeError, missing=KeyError)
     def __init__(
@@ -183,10 +195,11 @@ class ParallelGrid(areal.ModelGrid):
         rank, world_size = self._groups._rank()
 
         def stand() -> dict[str, Group]:
-            areal.ModelGrid.__init__(self, topology, rank, world_size, rank_mapping)
+            placed = _placed(rank_mapping, deepspeed._checked(topology).world_size())
+            handles = self._stand("areal", topology, rank, world_size, rank_mapping=placed)
             if self._groups._is_live():
                 self._check_process_group(process_group)
-            return self.handles()
+            return handles
 
         mapped = "" if rank_mapping is None else f" on ranks {rank_mapping}"
         self._groups._connect(f"ParallelGrid over {deepspeed._described(topology)}{mapped}", stand)
@@ -202,49 +215,20 @@ class ParallelGrid(areal.ModelGrid):
                 "by the rank mapping; the group's ranks must be those that the mapping gives, in its order"
             )
 
-    def topology(self) -> ProcessTopology:
-        """The topology of the grid."""
-        return self.topo
-
     @functools.cached_property
     def rank_mapping(self) -> Mapping[int, int]:
         """From ranks of the topology to those of the world, as it was given."""
         return self._mapping if self._mapping is not None else {rank: rank for rank in range(self.world_size)}
 
-    dp_groups = _lists("all_dp_groups", "All data parallel groups, a list of the topology.")
-    pipe_groups = _lists("all_pipe_groups", "All pipelines, a list of the topology.")
-    model_groups = _lists("all_model_groups", "All groups of tensor slices, a list of the topology.")
-    p2p_groups = _lists(
-        "all_p2p_groups", "Each rank of the world with the one at the next stage, the first after the last."
-    )
 
-    @property
-    def slice_group(self) -> list[int] | None:  # type: ignore[override]  # None outside the model
-        """The tensor slices of this rank's stage and replica."""
-        return super().slice_group or None
-
-    @raises(AttributeError)
-    def get_model_parallel_world_size(self) -> int:
-        """The number of stages and slices of one replica; an AttributeError outside the model."""
-        return super().get_model_parallel_world_size()
-
-    ds_model_world_size = property(get_model_parallel_world_size)
-
-    @raises(AssertionError, argument=TypeError, unknown=TypeError)
-    def stage_to_global(self, stage_id: int, **kwargs: int) -> int:
-        """The topology rank at another stage, with this rank's index on all other axes but those given."""
-        return super().stage_to_global(stage_id, **kwargs)
-
-
-class FakeGrid(areal.ModelGrid):
+class FakeGrid(deepspeed._Grid, Answers):  # type: ignore[misc]
     """A grid of ranks and sizes, for trying a schedule without processes."""
 
     @raises(ValueError)
     def __init__(self, rank: int, topo: ProcessTopology) -> None:
-        self.rank, self.coord = rank, topo.get_coord(rank)
-        super().__init__(topo, rank, topo.world_size(), None)
-        self._groups = _Registered("FakeGrid", rank=rank, world_size=self.world_size)
-        self._groups._connect("FakeGrid", self.handles)
+        self.rank, self.coord, self.topo, self.mp_group = rank, topo.get_coord(rank), topo, []
+        self._groups = _Registered("FakeGrid", rank=rank, world_size=topo.world_size())
+        self._groups._connect("FakeGrid", lambda: self._stand("areal", topo, rank, topo.world_size()))
         self.dp_id, self.pp_id, self.mp_id = self.coord.data, self.coord.pipe, self.coord.tensor
 
     def get_pipe_parallel_group(self) -> NoReturn:

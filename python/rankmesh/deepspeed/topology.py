@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import functools
 from collections import namedtuple
 from collections.abc import Sequence
@@ -9,12 +10,12 @@ from typing import Any
 
 from rankmesh import Group
 from rankmesh._connected import Connected
-from rankmesh._dialects import deepspeed
-from rankmesh._dialects.topology import ProcessTopology as _Native
+from rankmesh._deepspeed import Answers
+from rankmesh._dialects import rows as _rows
+from rankmesh._dialects import topology as _native
 from rankmesh._errors import UsageError, UsageTypeError
 from rankmesh._originals import raises
-
-_NativeGrid = deepspeed.PipelineGrid
+from rankmesh._rows import _rows_of
 
 
 @functools.cache
@@ -22,7 +23,7 @@ def _coord_class(axes: tuple[str, ...]) -> Any:
     return namedtuple("ProcessCoord", axes)  # noqa: PYI024 (its fields are known at run time)
 
 
-class ProcessTopology(_Native):
+class ProcessTopology(_native.ProcessTopology):
     """The ranks of a job on named axes, outermost first; every question is answered by arithmetic.
 
     >>> ProcessTopology(axes=["pipe", "data"], dims=[2, 4]).get_rank(pipe=1, data=2)
@@ -44,8 +45,8 @@ class ProcessTopology(_Native):
         """The rank of each coordinate: a table of the world, made when it is asked for."""
         return {self.get_coord(rank): rank for rank in range(self.world_size())}
 
-    get_rank = raises(ValueError, out_of_range=AssertionError, unknown=TypeError)(_Native.get_rank)
-    filter_match = raises(ValueError, unknown=AttributeError)(_Native.filter_match)
+    get_rank = raises(ValueError, out_of_range=AssertionError, unknown=TypeError)(_native.ProcessTopology.get_rank)
+    filter_match = raises(ValueError, unknown=AttributeError)(_native.ProcessTopology.filter_match)
 
     def get_axis_names(self) -> Sequence[str]:
         """The names of the axes, outermost first."""
@@ -56,7 +57,7 @@ class ProcessTopology(_Native):
         return self.ProcessCoord._make(super().get_coord(rank))
 
 
-_prime_factors = deepspeed.prime_factors
+_prime_factors = _native.prime_factors
 
 
 class PipeDataParallelTopology(ProcessTopology):
@@ -73,13 +74,6 @@ class PipeModelDataParallelTopology(ProcessTopology):
         super().__init__(axes=["pipe", "data", "model"], dims=[num_pp, num_dp, num_mp])
 
 
-def _lists(name: str, doc: str) -> functools.cached_property[list[list[int]]]:
-    """What a method lists, made when it is asked for."""
-    listed: functools.cached_property[list[list[int]]] = functools.cached_property(lambda grid: getattr(grid, name)())
-    listed.__doc__ = doc
-    return listed
-
-
 def _described(topology: Any) -> str:
     """The sizes of a topology by axis, as ranks compare them."""
     if not isinstance(topology, ProcessTopology):
@@ -87,7 +81,77 @@ def _described(topology: Any) -> str:
     return " ".join(f"{axis}={size}" for axis, size in zip(topology.axes, topology.dims, strict=False))
 
 
-class PipelineParallelGrid(_NativeGrid):
+def _checked(topology: Any) -> ProcessTopology:
+    if not isinstance(topology, ProcessTopology):
+        raise UsageTypeError(f"topology is {topology!r}; it must be a ProcessTopology of rankmesh's")
+    return topology
+
+
+class _Grid:
+    """What the grids of DeepSpeed and AReaL do beside their accessors."""
+
+    _topo: Any
+    _slice = "tensor"  # the axis of tensor slices
+    _unexpected: type[Exception] = TypeError  # of an unknown axis
+    mp_group: list[int]
+    """Always empty, as in the original."""
+    _groups: Connected
+
+    def _stand(
+        self, framework: str, topology: ProcessTopology, rank: int, world_size: int, **settings: Any
+    ) -> dict[str, Group]:
+        """Makes the answers of a rank, and returns its groups by kind."""
+        self._topo = _checked(topology)
+        given = {"axes": list(topology.axes), "dims": list(topology.dims), **settings}
+        self._state = _rows.State(_rows.Groups(framework, given, world_size), rank)
+        self._accessors = {each["name"]: each for each in _rows_of(framework)["accessors"]}
+        groups = self._state.groups
+        found = {kind: groups.of(kind, rank) for kind in groups.kinds()}
+        return {kind: group for kind, group in found.items() if group is not None}
+
+    def _ask(self, accessor: str, **options: Any) -> Any:
+        row = self._accessors[accessor]
+        if row["quantity"] == "group":
+            return self._groups._find(row["kind"])
+        kind = getattr(builtins, row["raises"] or "ValueError")
+        return raises(kind)(self._state.ask)(accessor, options)
+
+    def topology(self) -> Any:
+        """The topology of the grid."""
+        return self._topo
+
+    def _all(self, axis: str) -> list[list[int]]:
+        return list(self._topo.get_axis_comm_lists(axis)) or [[rank] for rank in range(self._topo.world_size())]
+
+    @functools.cached_property
+    def dp_groups(self) -> list[list[int]]:
+        """All data parallel groups, a list of the topology."""
+        return self._all("data")
+
+    @functools.cached_property
+    def pipe_groups(self) -> list[list[int]]:
+        """All pipelines, a list of the topology."""
+        return self._all("pipe")
+
+    @functools.cached_property
+    def model_groups(self) -> list[list[int]]:
+        """All groups of tensor slices, a list of the topology."""
+        return self._all(self._slice)
+
+    @functools.cached_property
+    def p2p_groups(self) -> list[list[int]]:
+        """Each rank with the one at the next stage, the first after the last, as ranks of the world."""
+        return [self._ask("p2p_groups", rank=rank) for rank in range(self._topo.world_size())]
+
+    def stage_to_global(self, stage_id: int, **kwargs: int) -> int:
+        """The topology rank at another stage, with this rank's index on all other axes but those given."""
+        own = self._ask("global_rank")
+        ask = raises(AssertionError, argument=TypeError, unknown=self._unexpected)(self._topo._stage_to_global)
+        rank: int = -1 if own == -1 else ask(own, stage_id, **kwargs)
+        return rank
+
+
+class PipelineParallelGrid(_Grid, Answers):  # type: ignore[misc]  # p2p_groups is a list
     """A rank's place in a topology with axes pipe and data, and its groups, which makes it an mpu of DeepSpeed's.
 
     Without `rank` and `world_size` it is this process's in torch.distributed, and makes its groups of torch with those
@@ -97,8 +161,8 @@ class PipelineParallelGrid(_NativeGrid):
     [1, 3]
     """
 
-    mp_group: list[int]
-    """Always empty, as in the original."""
+    _slice = "model"
+    _unexpected = ValueError
 
     @raises(ValueError, sizes=AssertionError, unknown=AttributeError)
     def __init__(
@@ -116,34 +180,14 @@ class PipelineParallelGrid(_NativeGrid):
         def stand() -> dict[str, Group]:
             if self._groups._is_live():
                 _check_process_group(process_group, world_size)
-            self._topo = PipeDataParallelTopology(*deepspeed.default_dims(world_size)) if topology is None else topology
-            if not isinstance(self._topo, ProcessTopology):
-                raise UsageTypeError(f"topology is {topology!r}; it must be a ProcessTopology of rankmesh's")
-            _NativeGrid.__init__(self, self._topo, rank, world_size)
-            return self.handles()
+            self._topo = PipeDataParallelTopology(*_native.default_dims(world_size)) if topology is None else topology
+            return self._stand("deepspeed", self._topo, rank, world_size)
 
         self._groups._connect(f"PipelineParallelGrid over {_described(topology)}", stand)
 
-    def topology(self) -> ProcessTopology:
-        """The topology of the grid."""
-        return self._topo
-
-    dp_groups = _lists("all_dp_groups", "All data parallel groups, a list of the world.")
-    pipe_groups = _lists("all_pipe_groups", "All pipelines, a list of the world.")
-    model_groups = _lists("all_model_groups", "All groups of tensor slices, a list of the world.")
-    p2p_groups = _lists("all_p2p_groups", "Each rank with the one at the next stage, the first after the last.")
-
-    @raises(AssertionError, argument=TypeError, unknown=ValueError)
-    def stage_to_global(self, stage_id: int, **kwargs: int) -> int:
-        """The rank at another stage, with this rank's index on all other axes but those given."""
-        return super().stage_to_global(stage_id, **kwargs)
-
-    def get_data_parallel_group_ranks(self) -> list[int]:
-        """The list of the ranks of the same stage of all pipelines."""
-        return self.dp_group
-
     def _is_grid_valid(self) -> bool:
-        return self._topo.world_size() == self.world_size
+        valid: bool = self._topo.world_size() == self.world_size
+        return valid
 
 
 def _check_process_group(group: Any, world_size: int) -> None:

@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <rankmesh/dialect/deepspeed/groups.hpp>
-#include <rankmesh/dialect/deepspeed/pipeline_parallel_grid.hpp>
 
-#include "grids.hpp"
+#include "dialects.hpp"
 
 namespace rankmesh::python {
 
 using namespace deepspeed;
-using PipelineGrid = deepspeed::RankInfo;
 
 namespace {
 
@@ -19,34 +17,6 @@ IntLists all_lists_of(const auto& lists) {
     for (const auto& groups : lists)
         for (const auto& group : groups) all.append(list_of(group));
     return all;
-}
-
-void bind_pipeline_grid(nb::module_& m) {
-    auto grid =
-        nb::class_<PipelineGrid, GridRankInfo>(m, "PipelineGrid", "What DeepSpeed's grid knows of one rank.");
-    grid.def(
-            "__init__",
-            [](PipelineGrid* self, const ProcessTopology& topology, nb::handle rank, nb::handle world_size) {
-                new (self) PipelineGrid(topology, int_of(rank, "rank"), int_of(world_size, "world_size"));
-            },
-            nb::arg("topology"), nb::arg("rank").none(), nb::arg("world_size").none())
-        .def("get_pipeline_model_parallel_rank", &PipelineGrid::get_pipeline_model_parallel_rank)
-        .def("get_pipeline_model_parallel_world_size", &PipelineGrid::get_pipeline_model_parallel_world_size)
-        .def("get_slice_parallel_rank", &PipelineGrid::get_slice_parallel_rank)
-        .def("get_slice_parallel_world_size", &PipelineGrid::get_slice_parallel_world_size)
-        .def(
-            "new_groups", [](const PipelineGrid& self) { return all_lists_of(self.new_groups()); },
-            "The groups that the original makes, in its order: model, data, pipe, slice.");
-    def_handles<PipelineGrid>(
-        grid,
-        {{"ds_model_proc_group", &PipelineGrid::ds_model_group, "All stages and slices of one replica.",
-          "get_model_parallel_group"},
-         {"dp_proc_group", &PipelineGrid::dp_group, "The ranks of the same stage of all pipelines.",
-          "get_data_parallel_group"},
-         {"pp_proc_group", &PipelineGrid::pp_group, "This rank's pipeline.", "get_pipe_parallel_group"},
-         {"slice_proc_group", &PipelineGrid::slice_group,
-          "The tensor slices of this rank's stage and replica.", "get_slice_parallel_group"}},
-        [](const PipelineGrid&, const Group& group) { return Ranks(group); });
 }
 
 void bind_expert_groups(nb::module_& m) {
@@ -68,10 +38,6 @@ void bind_expert_groups(nb::module_& m) {
 }
 
 void bind_functions(nb::module_& m) {
-    def_named(m, "prime_factors", _prime_factors, {"N"}, "The prime factors of a positive number, rising.");
-    def_named(
-        m, "default_dims", +[](int world_size) { return default_topology(world_size).dims(); },
-        {"world_size"}, "The sizes of pipe and data where no topology is given.");
     def_named(m, "expert_parallel_ranks", _get_expert_parallel_ranks,
               {"world_size", "tensor_parallel_size_", "expert_parallel_size_", "pipeline_parallel_size_",
                "use_data_before_expert_parallel_"});
@@ -91,8 +57,7 @@ void bind_functions(nb::module_& m) {
 }  // namespace
 
 void bind_deepspeed(nb::module_& parent) {
-    auto m = parent.def_submodule("deepspeed", "DeepSpeed's grid and groups.");
-    bind_pipeline_grid(m);
+    auto m = parent.def_submodule("deepspeed", "DeepSpeed's groups.");
     bind_expert_groups(m);
     bind_functions(m);
 }

@@ -17,7 +17,6 @@
 
 namespace rankmesh::python {
 
-void bind_areal(nb::module_& m);
 void bind_convert(nb::module_& m);
 void bind_deepspeed(nb::module_& m);
 void bind_device_mesh(nb::module_& m);

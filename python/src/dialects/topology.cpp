@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the topologies and grids of DeepSpeed and AReaL have in common.
-#include <rankmesh/dialect/areal/process_topology.hpp>
+// The topologies of DeepSpeed and AReaL.
+#include <rankmesh/dialect/topology.hpp>
 
-#include "grids.hpp"
+#include "dialects.hpp"
 
 namespace rankmesh::python {
 
 using dialect::ProcessTopology;
-using Grid = dialect::GridRankInfo;
 
 namespace {
 
@@ -85,59 +84,32 @@ void bind_process_topology(nb::module_& m) {
             nb::sig("def filter_match(self, **filter_kwargs: int) -> list[int]"),
             "The ranks at these indices of some axes.")
         .def(
+            "_stage_to_global",
+            [](const ProcessTopology& self, nb::handle rank, nb::handle stage_id, nb::args args,
+               nb::kwargs kwargs) {
+                return self.stage_to_global(int_of(rank, "rank"), int_of(stage_id, "stage_id"),
+                                            coordinate_of(args, kwargs));
+            },
+            nb::sig("def _stage_to_global(self, rank: int, stage_id: int, **kwargs: int) -> int"))
+        .def(
             "same_mapping",
             [](const ProcessTopology& self, const ProcessTopology& other) { return self == other; },
             nb::arg("other"))
         .def("__str__", &ProcessTopology::str);
 }
 
-void bind_grid(nb::module_& m) {
-    nb::class_<Grid>(m, "Grid", "What a grid over a topology knows of one rank.")
-        .def_ro("global_rank", &Grid::global_rank)
-        .def_ro("world_size", &Grid::world_size)
-        .def_ro("data_parallel_size", &Grid::data_parallel_size)
-        .def_ro("pipe_parallel_size", &Grid::pipe_parallel_size)
-        .def_ro("model_parallel_size", &Grid::model_parallel_size)
-        .def_ro("slice_parallel_size", &Grid::slice_parallel_size)
-        .def_ro("stage_id", &Grid::stage_id)
-        .def_ro("data_parallel_id", &Grid::data_parallel_id)
-        .def_ro("is_first_stage", &Grid::is_first_stage)
-        .def_ro("is_last_stage", &Grid::is_last_stage)
-        .def_ro("ds_model_rank", &Grid::ds_model_rank)
-        .def_ro("ds_model_world_size", &Grid::ds_model_world_size)
-        .def_prop_ro("dp_group", [](const Grid& self) { return list_or_empty(self.dp_group); })
-        .def_prop_ro("pp_group", [](const Grid& self) { return list_or_empty(self.pp_group); })
-        .def_prop_ro("slice_group", [](const Grid& self) { return list_or_empty(self.slice_group); })
-        .def("all_dp_groups", [](const Grid& self) { return lists_of(self.dp_groups); })
-        .def("all_pipe_groups", [](const Grid& self) { return lists_of(self.pipe_groups); })
-        .def("all_model_groups", [](const Grid& self) { return lists_of(self.model_groups); })
-        .def("all_p2p_groups", all_p2p_groups<Grid>)
-        .def(
-            "stage_to_global",
-            [](const Grid& self, nb::handle stage_id, nb::args args, nb::kwargs kwargs) {
-                return self.stage_to_global(int_of(stage_id, "stage_id"), coordinate_of(args, kwargs));
-            },
-            nb::sig("def stage_to_global(self, stage_id: int, **kwargs: int) -> int"),
-            "The rank at another stage, with this rank's index on all other axes but those given.")
-        .def("get_stage_id", &Grid::get_stage_id)
-        .def("get_data_parallel_id", &Grid::get_data_parallel_id)
-        .def("get_global_rank", &Grid::get_global_rank)
-        .def("get_pipe_parallel_rank", &Grid::get_pipe_parallel_rank, "The stage of this rank.")
-        .def("get_pipe_parallel_world_size", &Grid::get_pipe_parallel_world_size, "The number of stages.")
-        .def("get_data_parallel_rank", &Grid::get_data_parallel_rank)
-        .def("get_data_parallel_world_size", &Grid::get_data_parallel_world_size)
-        .def("get_model_parallel_rank", &Grid::get_model_parallel_rank)
-        .def("get_model_parallel_world_size", &Grid::get_model_parallel_world_size)
-        .def("get_tensor_model_parallel_rank", &Grid::get_tensor_model_parallel_rank)
-        .def("get_tensor_model_parallel_world_size", &Grid::get_tensor_model_parallel_world_size);
-}
-
 }  // namespace
 
 void bind_topology(nb::module_& parent) {
-    auto m = parent.def_submodule("topology", "Topologies and grids of named axes.");
+    auto m = parent.def_submodule("topology", "Topologies of named axes.");
     bind_process_topology(m);
-    bind_grid(m);
+    def_named(m, "prime_factors", dialect::_prime_factors, {"N"},
+              "The prime factors of a positive number, rising.");
+    def_named(
+        m, "default_dims", +[](int world_size) { return deepspeed::default_topology(world_size).dims(); },
+        {"world_size"}, "The sizes of pipe and data where no topology is given.");
+    def_named(m, "decompose_to_three_factors",
+              +[](int n) { return lists_of(areal::decompose_to_three_factors(n)); }, {"n"});
 }
 
 }  // namespace rankmesh::python

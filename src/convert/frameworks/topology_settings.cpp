@@ -46,7 +46,7 @@ Arrangement topology_of_sizes(Settings& settings, const SizesOfAxes& sizes, std:
     return {{plain_mesh(axes)}};
 }
 
-Json topology_of(Settings& settings, std::optional<int> world, std::string_view tensor) {
+AxesAndDims topology_of(Settings& settings, std::optional<int> world, std::string_view tensor) {
     auto axes = std::vector<std::string>{};
     auto dims = std::vector<int>{};
     const auto known = world_of(settings, world);
@@ -77,7 +77,7 @@ Json topology_of(Settings& settings, std::optional<int> world, std::string_view 
     auto ranks = std::int64_t{1};
     for (auto dim : dims) ranks *= dim;
     check_world(ranks, known);
-    return {{"axes", axes}, {"dims", dims}};
+    return {axes, dims};
 }
 
 Mesh dense_of(const Arrangement& arrangement) {
@@ -100,36 +100,6 @@ Document topology_document(const Mesh& mesh, const std::vector<std::string>& ord
         dims += cat(dims.empty() ? "" : ", ", size);
     }
     return {values, cat("ProcessTopology(axes=[", axes, "], dims=[", dims, "])")};
-}
-
-GroupKind kind_along_axis(std::string name, const Mesh& mesh, std::string_view axis) {
-    return kind_along(std::move(name), mesh, mesh.find(axis) ? mesh.axes(axis) : AxisSet{});
-}
-
-std::vector<GroupKind> grid_kinds(const Mesh& mesh, std::string_view tensor) {
-    return {kind_along("ds_model_proc_group", mesh, dialect::all_but_data(mesh)),
-            kind_along_axis("dp_proc_group", mesh, "data"), kind_along_axis("pp_proc_group", mesh, "pipe"),
-            kind_along_axis("slice_proc_group", mesh, tensor)};
-}
-
-Answers grid_answers(const dialect::GridRankInfo& grid) {
-    return Answers{}
-        .add("get_global_rank", [&] { return grid.get_global_rank(); })
-        .add("world_size", [&] { return grid.world_size; })
-        .add("get_stage_id", [&] { return grid.get_stage_id(); })
-        .add("get_data_parallel_id", [&] { return grid.get_data_parallel_id(); })
-        .add("get_pipe_parallel_rank", [&] { return grid.get_pipe_parallel_rank(); })
-        .add("get_pipe_parallel_world_size", [&] { return grid.get_pipe_parallel_world_size(); })
-        .add("get_data_parallel_rank", [&] { return grid.get_data_parallel_rank(); })
-        .add("get_data_parallel_world_size", [&] { return grid.get_data_parallel_world_size(); })
-        .add("get_model_parallel_rank", [&] { return grid.get_model_parallel_rank(); })
-        .add("get_model_parallel_world_size", [&] { return grid.get_model_parallel_world_size(); })
-        .add("get_tensor_model_parallel_rank", [&] { return grid.get_tensor_model_parallel_rank(); })
-        .add("get_tensor_model_parallel_world_size",
-             [&] { return grid.get_tensor_model_parallel_world_size(); })
-        .add("is_first_stage", [&] { return grid.is_first_stage; })
-        .add("is_last_stage", [&] { return grid.is_last_stage; })
-        .add("p2p_groups[rank]", [&] { return grid.p2p_groups(grid.global_rank); });
 }
 
 }  // namespace rankmesh::conversion

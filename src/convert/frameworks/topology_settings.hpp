@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The settings and the words of a ProcessTopology, DeepSpeed's and AReaL's.
+// The settings of a ProcessTopology, DeepSpeed's and AReaL's.
 #pragma once
 
 #include <rankmesh/dialect/topology.hpp>
@@ -17,25 +17,14 @@ Arrangement checked_world(Arrangement arrangement, Settings& settings, std::opti
 bool has_sizes(Settings& settings, const SizesOfAxes& sizes);
 /// The topology of these sizes; throws UsageError where the world has another size.
 Arrangement topology_of_sizes(Settings& settings, const SizesOfAxes& sizes, std::optional<int> world);
-/// The topology of `axes=[...] dims=[...]`, or of `pipe=2 data=2` in their order, as JSON of the former;
-/// `tensor` is what the axis tp is called. Throws UsageError for sizes that make another world.
-Json topology_of(Settings& settings, std::optional<int> world, std::string_view tensor);
+using AxesAndDims = std::pair<std::vector<std::string>, std::vector<int>>;
+/// The topology of `axes=[...] dims=[...]`, or of `pipe=2 data=2` in their order; `tensor` is what the axis
+/// tp is called. Throws UsageError for sizes that make another world.
+AxesAndDims topology_of(Settings& settings, std::optional<int> world, std::string_view tensor);
 
 /// The dense axes of an arrangement. All data-parallel axes are joined into `dp`.
 Mesh dense_of(const Arrangement& arrangement);
 /// `ProcessTopology(axes=[...], dims=[...])` of these axes.
 Document topology_document(const Mesh& mesh, const std::vector<std::string>& order, std::string_view tensor);
-
-/// The topology of such JSON.
-template <class Topology>
-Topology topology_in(const Json& values) {
-    return {values["axes"].get<std::vector<std::string>>(), values["dims"].get<std::vector<int>>()};
-}
-/// The groups along an axis; each rank is one by itself where the mesh lacks it.
-GroupKind kind_along_axis(std::string name, const Mesh& mesh, std::string_view axis);
-/// The groups that every grid has: of one replica, of data, pipe, and of the tensor slices, which are last.
-std::vector<GroupKind> grid_kinds(const Mesh& mesh, std::string_view tensor);
-/// What every grid answers.
-Answers grid_answers(const dialect::GridRankInfo& grid);
 
 }  // namespace rankmesh::conversion

@@ -1,15 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <cstdio>
-#include <rankmesh/dialect/deepspeed/pipeline_parallel_grid.hpp>
+#include <rankmesh/dialect/topology.hpp>
 #include <rankmesh/engine/launcher.hpp>
 #include <rankmesh/engine/threads.hpp>
+#include <rankmesh/frameworks/deepspeed.hpp>
 
 void program(rankmesh::World& world) {
     const auto topology = rankmesh::deepspeed::PipeModelDataParallelTopology(2, 2, 2);
-    auto grid = rankmesh::deepspeed::PipelineParallelGrid(world.join(plan(topology)), topology);
+    const auto settings = rankmesh::deepspeed::Settings{.axes = topology.axes(), .dims = topology.dims()};
+    auto grid = rankmesh::deepspeed::PipelineParallelGrid(world.join(plan(settings, world.size())), settings);
     const auto low = [](auto& on, int rank) { return on.all_reduce(rank, rankmesh::min), rank; };
     const auto me = world.rank();
-    auto ok = low(grid.get_model_parallel_group(), me) == grid.ds_model_group->front();
+    const auto& ranks =
+        static_cast<const rankmesh::deepspeed::State&>(grid);  // of which a group is its ranks
+    auto ok = low(grid.get_model_parallel_group(), me) == ranks.ds_model_proc_group().front();
     ok &= low(grid.get_data_parallel_group(), me) == grid.get_data_parallel_group_ranks().front();
     ok &= low(grid.get_pipe_parallel_group(), me) == grid.stage_to_global(0);
     ok &= low(grid.get_slice_parallel_group(), me) == me - grid.get_slice_parallel_rank();

@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
+// What convert reads and writes beside rows: sizes in the order of the axes, and AReaL's allocation_mode.
 #include <algorithm>
 #include <array>
 #include <map>
 #include <set>
 
 #include <rankmesh/core/detail/number.hpp>
-#include <rankmesh/dialect/areal/parallel_grid.hpp>
 
 #include "convert/frameworks/topology_settings.hpp"
+#include "convert/rows.hpp"
 #include "formats/text.hpp"
+#include "frameworks/rows.hpp"
 
 namespace rankmesh::conversion {
 
@@ -192,7 +194,8 @@ Arrangement read(Settings& settings, std::optional<int> world) {
                          "max_prompt_len"});
         return topology_of_sizes(settings, pipe_first ? training : inference, world);
     }
-    return {{topology_in<areal::ProcessTopology>(topology_of(settings, world, "tensor")).mesh()}};
+    const auto [axes, dims] = topology_of(settings, world, "tensor");
+    return {{areal::ProcessTopology(axes, dims).mesh()}};
 }
 
 Document write(const Arrangement& arrangement) {
@@ -203,38 +206,13 @@ Document write(const Arrangement& arrangement) {
     return topology_document(dense, data_first ? Order{"dp", "pp", "tp"} : Order{"pp", "dp", "tp"}, "tensor");
 }
 
-Words words(const Arrangement&, const Document& document) {
-    const auto topology = topology_in<areal::ProcessTopology>(document.values);
-    const auto& mesh = topology.mesh();
-    auto kinds = grid_kinds(mesh, "tensor");
-    kinds.insert(kinds.end() - 1,
-                 {kind_picked("embedding_proc_group", mesh, mesh.axes("pipe"), {0, -1}),
-                  kind_picked("position_embedding_proc_group", mesh, mesh.axes("pipe"), {0})});
-    kinds.push_back(kind_along("tp_dp_proc_group", mesh, mesh.axes("data", "tensor")));
-    return {.dialect = {}, .mesh = mesh, .kinds = std::move(kinds), .answers = [topology](int rank) {
-                return grid_answers(areal::RankInfo(topology, rank, topology.world_size()))
-                    .add("topology().get_rank_repr", [&] { return topology.get_rank_repr(rank); })
-                    .all();
-            }};
-}
-
 }  // namespace of_areal
 
 Framework areal() {
-    constexpr auto experts = "AReaL's topology has no expert parallelism";
-    constexpr auto replicas = "AReaL's topology has one data-parallel axis, data";
-    return {.name = "areal",
-            .of =
-                "the axes and dims of ProcessTopology: pipe, data, tensor or data, pipe, tensor; reads a "
-                "component of allocation_mode, too",
-            .example = "pipe=2 data=4 tensor=2",
-            .read = of_areal::read,
-            .write = of_areal::write,
-            .words = of_areal::words,
-            .roles = {"pp", "dp", "tp"},
-            .why = {{"cp", "AReaL's topology has no context parallelism; it has pipe, data, tensor"},
-                    {"ep, edp, etp", experts},
-                    {"dp_replicate, dp_shard", replicas}}};
+    auto made = of_rows(frameworks::framework_named("areal"));
+    made.read = of_areal::read;
+    made.write = of_areal::write;
+    return made;
 }
 
 }  // namespace rankmesh::conversion

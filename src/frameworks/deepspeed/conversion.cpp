@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
+// What convert reads and writes beside rows: sizes of any axes in their order, and the sections of a
+// configuration.
 #include <algorithm>
 
-#include <rankmesh/dialect/deepspeed/pipeline_parallel_grid.hpp>
-
 #include "convert/frameworks/topology_settings.hpp"
+#include "convert/rows.hpp"
+#include "frameworks/rows.hpp"
 
 namespace rankmesh::conversion {
 
@@ -49,7 +51,8 @@ Arrangement read(Settings& settings, std::optional<int> world) {
     // The arguments of PipeModelDataParallelTopology.
     const auto sizes = SizesOfAxes{{"pipe", "num_pp"}, {"data", "num_dp"}, {"model", "num_mp"}};
     if (has_sizes(settings, sizes)) return topology_of_sizes(settings, sizes, world);
-    return {{topology_in<deepspeed::ProcessTopology>(topology_of(settings, world, "model")).mesh()}};
+    const auto [axes, dims] = topology_of(settings, world, "model");
+    return {{dialect::ProcessTopology(axes, dims).mesh()}};
 }
 
 /// The configuration of experts that fold over the tensor lanes of one stage, nothing for other meshes.
@@ -74,48 +77,39 @@ Document write(const Arrangement& arrangement) {
     return topology_document(dense, order, "model");
 }
 
-Words words(const Arrangement& roles, const Document& document) {
+/// The document's own words, in which a configuration has one stage, and the kinds of its experts.
+Words words(const Framework& rows, const Arrangement& roles, const Document& document) {
+    if (document.values.contains("axes")) return rows.words(roles, document);
     const auto tp = size_of(roles.dense(), "tp");
-    // A configuration has one stage.
-    const auto topology = document.values.contains("axes")
-                              ? topology_in<deepspeed::ProcessTopology>(document.values)
-                              : deepspeed::PipeModelDataParallelTopology(1, tp, roles.dense().size() / tp);
-    auto kinds = grid_kinds(topology.mesh(), "model");
-    if (document.values.contains("expert_parallel")) {
-        kinds.push_back(kind_along_axis("expert_parallel_group", *roles.experts(), "ep"));
-        kinds.push_back(kind_along_axis("expert_data_parallel_group", *roles.experts(), "edp"));
-    }
-    return {
-        .dialect = {}, .mesh = topology.mesh(), .kinds = std::move(kinds), .answers = [topology](int rank) {
-            const auto info = deepspeed::RankInfo(topology, rank, topology.world_size());
-            return grid_answers(info)
-                .add("get_slice_parallel_rank", [&] { return info.get_slice_parallel_rank(); })
-                .add("get_slice_parallel_world_size", [&] { return info.get_slice_parallel_world_size(); })
-                .add("topology().get_rank_repr", [&] { return topology.get_rank_repr(rank); })
-                .all();
-        }};
+    const auto values =
+        Json{{"axes", {"pipe", "data", "model"}}, {"dims", {1, roles.dense().size() / tp, tp}}};
+    auto said = rows.words(roles, {values, {}});
+    if (!document.values.contains("expert_parallel")) return said;
+    const auto& experts = *roles.experts();
+    for (const auto& [name, axis] :
+         {std::pair("expert_parallel_group", "ep"), {"expert_data_parallel_group", "edp"}})
+        said.kinds.push_back(kind_along(name, experts, experts.axes(axis)));
+    return said;
 }
 
 }  // namespace of_deepspeed
 
 Framework deepspeed() {
-    constexpr auto experts =
-        "DeepSpeed's configuration has experts only with pp=1 and etp=1; others are set at the MoE layer";
-    constexpr auto groups =
-        "PipelineParallelGrid's dp_group is along data only; average gradients over this axis in the trainer";
-    constexpr auto replicas =
-        "DeepSpeed sets sharding in its configuration (zero_optimization), not in the topology";
-    return {.name = "deepspeed",
-            .of = "the axes and dims of ProcessTopology, or sizes in their order, outermost first",
-            .example = "pipe=2 data=4 model=2",
-            .read = of_deepspeed::read,
-            .write = of_deepspeed::write,
-            .words = of_deepspeed::words,
-            .why = {{"ep, edp, etp", experts}, {"dp_replicate, dp_shard", replicas}},
-            .notes = {{"cp, sp", groups},
-                      {"dp_shard", "DeepSpeed shards parameters if zero_optimization.stage is 3"}},
-            .schedules_by_stages = true,
-            .version = "0.19.8"};
+    const auto rows = of_rows(frameworks::framework_named("deepspeed"));
+    auto made = rows;
+    made.read = of_deepspeed::read;
+    made.write = of_deepspeed::write;
+    made.words = [rows](const Arrangement& roles, const Document& document) {
+        return of_deepspeed::words(rows, roles, document);
+    };
+    made.roles.clear();  // axes of any name
+    made.notes = {
+        {"cp, sp",
+         "PipelineParallelGrid's dp_group is along data only; average gradients over this axis in the "
+         "trainer"},
+        {"dp_shard", "DeepSpeed shards parameters if zero_optimization.stage is 3"}};
+    made.schedules_by_stages = true;
+    return made;
 }
 
 }  // namespace rankmesh::conversion

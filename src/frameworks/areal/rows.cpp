@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+// AReaL's ParallelGrid: one model on pipe, data and tensor, over all or some ranks of the world.
+#include <algorithm>
+
+#include "frameworks/grid.hpp"
+
+namespace rankmesh::frameworks {
+
+namespace of_areal {
+
+using detail::cat;
+
+const std::vector<int>& placed(const Given& given) {
+    static const auto none = std::vector<int>{};
+    return given.is_none("rank_mapping") ? none : given.numbers("rank_mapping");
+}
+
+/// Throws for a topology that AReaL has not, and for a mapping that lacks a rank or does not rise.
+void check(Given& given) {
+    if (given.is_none("dims")) throw Error(Fault::missing, "a topology needs dims: a size for each axis");
+    const auto topology = areal::ProcessTopology(grid::axes(given), given.numbers("dims"));
+    grid::derive(given, topology, "tensor");
+    const auto size = topology.world_size();
+    if (const auto& ranks = placed(given); !given.is_none("rank_mapping") && std::ssize(ranks) != size)
+        throw Error(Fault::missing, std::ssize(ranks) < size
+                                        ? cat("the rank mapping has no rank ", ranks.size())
+                                        : cat("the rank mapping has ", ranks.size(), " ranks for ", size));
+    const auto on = [&](int rank) {
+        return placed(given).empty() ? rank : placed(given)[static_cast<std::size_t>(rank)];
+    };
+    const auto is_mapped = !placed(given).empty();
+    for (int rank = is_mapped ? 0 : size - 1; rank < size; ++rank)
+        if (on(rank) < 0 || on(rank) >= given.world_size())
+            throw Error(
+                Fault::out_of_range,
+                cat("The new group's rank should be within the world_size set by init_process_group; rank ",
+                    on(rank), " is not in a world of ", given.world_size()));
+    for (int rank = 1; is_mapped && rank < size; ++rank)
+        if (on(rank - 1) >= on(rank))
+            throw dialect::Refusal(Fault::argument, "mapping-not-rising",
+                                   cat("the rank mapping puts topology ranks ", rank - 1, " and ", rank,
+                                       " on ranks ", on(rank - 1), " and ", on(rank),
+                                       "; groups are sorted, so each rank must be above the one before"));
+}
+
+template <int... at>
+std::vector<int> stages(const Given&) {
+    return {at...};
+}
+
+std::vector<KindRow> kinds() {
+    auto rows = grid::kinds("tensor", true);
+    auto ends = {grid::kind("embedding", "data tensor | pipe"),
+                 grid::kind("position_embedding", "data tensor | pipe")};
+    const auto first = rows.insert(rows.end() - 2, ends);
+    first[0].at = stages<0, -1>;
+    first[1].at = stages<0>;
+    rows.push_back(grid::kind("tp_dp", "pipe | data tensor"));
+    return rows;
+}
+
+std::vector<AccessorRow> accessors() {
+    auto rows = grid::accessors();
+    const auto add = [&](const std::string& kind, const char* doc, const char* getter = nullptr,
+                         const std::string& suffix = {}) {
+        const auto name = kind + "_proc_group" + suffix;
+        rows.push_back({name, kind + suffix, Quantity::group, doc, {}, nullptr, Value()});
+        if (getter) grid::also(rows, getter, name);
+    };
+    constexpr auto on_host = "The same on the host.";
+    add("ds_model", "All stages and slices of one replica.", "get_model_parallel_group");
+    add("ds_model", on_host, nullptr, "_gloo");
+    add("dp", "The ranks of the same stage of all pipelines.", "get_data_parallel_group");
+    add("dp", on_host, "get_data_parallel_group_gloo", "_gloo");
+    add("pp", "This rank's pipeline.", "get_pipe_parallel_group");
+    add("pp", on_host, nullptr, "_gloo");
+    add("embedding", "The first and last stage, on these stages.");
+    add("position_embedding", "The first stage, on this stage.");
+    add("slice", "The tensor slices of this rank's stage and replica.", "get_tensor_model_parallel_group");
+    add("slice", on_host, "get_tensor_model_parallel_cpu_group", "_gloo");
+    add("tp_dp", "All replicas and slices of this rank's stage.");
+    return rows;
+}
+
+}  // namespace of_areal
+
+Framework areal() {
+    using namespace of_areal;
+    return {
+        .name = "areal",
+        .original = "realhf.base.topology",
+        .title = "AReaL's grid: one model on pipe, data and tensor, over all or some ranks of the world.",
+        .settings_of =
+            "the axes and dims of ProcessTopology: pipe, data, tensor or data, pipe, tensor; reads a "
+            "component of allocation_mode, too",
+        .example = "pipe=2 data=4 tensor=2",
+        .settings = {{.name = "axes",
+                      .otherwise = std::vector<std::string>{"pipe", "data", "tensor"},
+                      .type = Type::words,
+                      .doc = "The axes of the topology, outermost first",
+                      .needed = true},
+                     {.name = "dims",
+                      .otherwise = {},
+                      .type = Type::numbers,
+                      .doc = "The size of each axis",
+                      .needed = true},
+                     {.name = "rank_mapping",
+                      .otherwise = {},
+                      .type = Type::numbers,
+                      .doc = "The world rank of each rank of the topology, rising; None: the first ranks"}},
+        .meshes = {{"topology", "pipe data tensor"}},
+        .kinds = kinds(),
+        .accessors = of_areal::accessors(),
+        .check = check,
+        .placed = placed,
+        .extend = grid::extend,
+        .roles = {{"pipe", "pp"}, {"data", "dp"}, {"tensor", "tp"}},
+        .why = {{"cp", "AReaL's topology has no context parallelism; it has pipe, data, tensor"},
+                {"ep, edp, etp", "AReaL's topology has no expert parallelism"},
+                {"dp_replicate, dp_shard", "AReaL's topology has one data-parallel axis, data"}},
+        .ranks = grid::ranks,
+        .calls = grid::calls,
+        .raises = {{"", "ValueError"},
+                   {"sizes", "AssertionError"},
+                   {"unknown", "AttributeError"},
+                   {"missing", "KeyError"}},
+        .initialize = "ParallelGrid",
+        .base = "Answers"};
+}
+
+}  // namespace rankmesh::frameworks

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+// DeepSpeed's PipelineParallelGrid: axes pipe, data and maybe model and others, over the whole world.
+#include "frameworks/grid.hpp"
+
+namespace rankmesh::frameworks {
+
+namespace of_deepspeed {
+
+using detail::cat;
+
+/// Throws for a topology that is not of the world, or lacks an axis.
+void check(Given& given) {
+    if (given.is_none("dims")) {
+        const auto made = deepspeed::default_topology(given.world_size());
+        given.derive("axes", made.axes());
+        given.derive("dims", made.dims());
+    }
+    const auto topology = dialect::ProcessTopology(grid::axes(given), given.numbers("dims"));
+    if (topology.world_size() != given.world_size()) throw Error(Fault::sizes, "Invalid Grid");
+    for (const auto* axis : {"pipe", "data"})
+        if (topology.get_dim(axis) == 0)
+            throw Error(Fault::unknown, cat("the topology ", to_string(topology.mesh()), " has no axis '",
+                                            axis, "'; a grid needs pipe and data"));
+    grid::derive(given, topology, "model");
+}
+
+std::vector<AccessorRow> accessors() {
+    auto rows = grid::accessors();
+    const auto add = [&](const std::string& kind, const char* doc, const char* getter) {
+        rows.push_back({kind + "_proc_group", kind, Quantity::group, doc});
+        grid::also(rows, getter, kind + "_proc_group");
+    };
+    add("ds_model", "All stages and slices of one replica.", "get_model_parallel_group");
+    add("dp", "The ranks of the same stage of all pipelines.", "get_data_parallel_group");
+    add("pp", "This rank's pipeline.", "get_pipe_parallel_group");
+    add("slice", "The tensor slices of this rank's stage and replica.", "get_slice_parallel_group");
+    grid::also(rows, "get_data_parallel_group_ranks", "dp_group");
+    grid::also(rows, "get_pipeline_model_parallel_rank", "stage_id");
+    grid::also(rows, "get_pipeline_model_parallel_world_size", "pipe_parallel_size");
+    grid::also(rows, "get_slice_parallel_rank", "get_tensor_model_parallel_rank");
+    grid::also(rows, "get_slice_parallel_world_size", "slice_parallel_size");
+    return rows;
+}
+
+}  // namespace of_deepspeed
+
+Framework deepspeed() {
+    using namespace of_deepspeed;
+    return {
+        .name = "deepspeed",
+        .version = "0.19.8",
+        .original = "deepspeed.runtime.pipe.topology",
+        .title = "DeepSpeed's grid of pipe, data and other axes over the whole world.",
+        .settings_of = "the axes and dims of ProcessTopology, or sizes in their order, outermost first",
+        .example = "pipe=2 data=4 model=2",
+        .settings = {{.name = "axes",
+                      .otherwise = std::vector<std::string>{"pipe", "data"},
+                      .type = Type::words,
+                      .doc = "The axes of the topology, outermost first"},
+                     {.name = "dims",
+                      .otherwise = {},
+                      .type = Type::numbers,
+                      .doc = "The size of each axis; None: the world's prime factors, rising, dealt to pipe "
+                             "and data in turn"}},
+        .meshes = {{"topology", "pipe data model"}},
+        .kinds = grid::kinds("model", false),
+        .accessors = of_deepspeed::accessors(),
+        .check = check,
+        .extend = grid::extend,
+        .roles = {{"pipe", "pp"}, {"data", "dp"}, {"model", "tp"}},
+        .why = {{"ep, edp, etp",
+                 "DeepSpeed's configuration has experts only with pp=1 and etp=1; others are set "
+                 "at the MoE layer"},
+                {"dp_replicate, dp_shard",
+                 "DeepSpeed sets sharding in its configuration (zero_optimization), not in the topology"}},
+        .ranks = grid::ranks,
+        .calls = grid::calls,
+        .raises = {{"", "ValueError"}, {"sizes", "AssertionError"}, {"unknown", "AttributeError"}},
+        .initialize = "PipelineParallelGrid",
+        .base = "Answers"};
+}
+
+}  // namespace rankmesh::frameworks

@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "frameworks/grid.hpp"
+
+#include <algorithm>
+#include <functional>
+
+namespace rankmesh::frameworks::grid {
+
+using detail::cat;
+
+namespace {
+
+// Names that no axis can have.
+constexpr auto rank_count = "number of ranks", slice_count = "number of slices";
+constexpr char model_kind[] = "ds_model", data_kind[] = "dp", pipe_kind[] = "pp", slice_kind[] = "slice";
+
+/// The topology's rank on this rank of the world, -1 outside.
+int topology_rank(const State& state, int rank) {
+    const auto own = dialect::rank_on(Access::placed(state.groups()), rank).value_or(-1);
+    return own < state.groups().mesh().size() ? own : -1;
+}
+
+Value global_rank(const State& state, const Given&) { return topology_rank(state, state.rank()); }
+
+template <const char* kind>
+Value in_topology(const State& state, const Given&) {
+    const auto own = state.groups().of(kind, state.rank());
+    if (!own) return kind == slice_kind ? Value() : Value(std::vector<int>{});
+    auto ranks = std::vector<int>(own->begin(), own->end());
+    for (auto& rank : ranks) rank = topology_rank(state, rank);
+    return ranks;
+}
+
+dialect::ProcessTopology topology_of(const State& state) {
+    const auto& given = Access::given(state);
+    return {axes(given),
+            given.numbers("dims"),
+            {.coord = "ProcessCoord", .world_digits = Access::framework(state).name == "areal"}};
+}
+
+Value p2p_groups(const State& state, const Given& options) {
+    const auto rank = options.is_none("rank") ? topology_rank(state, state.rank()) : options.number("rank");
+    topology_of(state).get_coord(rank);  // throws if there is no such rank
+    const auto next = *state.groups().mesh().neighbor(rank, "pipe", +1, Edge::wrap);
+    const auto& on = Access::placed(state.groups());
+    const auto world_rank = [&](int own) { return on ? on->at(static_cast<std::size_t>(own)) : own; };
+    return std::vector{world_rank(rank), world_rank(next)};
+}
+
+Value stage_to_global(const State& state, const Given& options) {
+    const auto own = topology_rank(state, state.rank());
+    return own == -1 ? -1 : topology_of(state).stage_to_global(own, options.number("stage_id"));
+}
+
+Value rank_repr(const State& state, const Given&) {
+    return topology_of(state).get_rank_repr(topology_rank(state, state.rank()));
+}
+
+}  // namespace
+
+KindRow kind(const std::string& name, const std::string& groups) {
+    return {.name = name, .groups = groups, .shown = name + "_proc_group"};
+}
+
+std::vector<KindRow> kinds(const std::string& slice, bool on_host) {
+    auto rows = std::vector{
+        kind(model_kind, cat("data | pipe ", slice)), kind(data_kind, cat("pipe ", slice, " | data")),
+        kind(pipe_kind, cat("data ", slice, " | pipe")), kind(slice_kind, cat("pipe data | ", slice))};
+    for (std::size_t i = 0; on_host && i < rows.size(); i += 2) {
+        auto row = rows[i];
+        row.name += "_gloo";
+        row.on_host = true;
+        rows.insert(rows.begin() + static_cast<std::ptrdiff_t>(i) + 1, row);
+    }
+    return rows;
+}
+
+std::vector<AccessorRow> accessors() {
+    using enum Quantity;
+    const auto on = [](const char* name, const char* kind, Quantity quantity, const char* doc,
+                       Value outside) {
+        return AccessorRow{name, kind, quantity, doc, {}, nullptr, std::move(outside)};
+    };
+    const auto code = [](const char* name, Quantity quantity, const char* doc,
+                         Value (*code)(const State&, const Given&), std::vector<Setting> options = {}) {
+        return AccessorRow{name, {}, quantity, doc, std::move(options), nullptr, {}, code};
+    };
+    auto rows = std::vector<AccessorRow>{
+        code("global_rank", value, "The rank of the topology; -1 outside.", global_rank),
+        {"world_size", rank_count, value, "The number of ranks of the topology."},
+        {"data_parallel_size", "data", value, "The size of `data`."},
+        {"pipe_parallel_size", "pipe", value, "The number of stages."},
+        {"model_parallel_size", slice_count, value, "The number of tensor slices."},
+        {"slice_parallel_size", slice_count, value, "The number of tensor slices."},
+        on("stage_id", pipe_kind, rank, "The stage of this rank.", -1),
+        on("data_parallel_id", data_kind, rank, "This rank's place among the replicas.", -1),
+        on("is_first_stage", pipe_kind, is_first, "True on the first stage.", false),
+        on("is_last_stage", pipe_kind, is_last, "True on the last stage.", false),
+        on("ds_model_rank", model_kind, rank, "This rank's place in its replica.", -1),
+        {"ds_model_world_size", model_kind, size, "The number of stages and slices of one replica."},
+        code("dp_group", ranks, "The topology ranks of this stage of all pipelines.", in_topology<data_kind>),
+        code("pp_group", ranks, "The topology ranks of this pipeline.", in_topology<pipe_kind>),
+        code("slice_group", ranks, "The topology ranks that share this stage of a replica.",
+             in_topology<slice_kind>),
+        code("p2p_groups", ranks, "A topology rank and the one at the next stage, the first after the last.",
+             p2p_groups, {{.name = "rank", .otherwise = {}, .type = Type::maybe_number}}),
+        code("stage_to_global", value,
+             "The topology rank at another stage, with this rank's index on all other axes.", stage_to_global,
+             {{.name = "stage_id", .needed = true}}),
+        code("__rank_repr", value, "This rank's place on all axes but data and pipe.", rank_repr)};
+    rows.back().type = Type::word;
+    auto& model_size = *std::ranges::find(rows, "ds_model_world_size", &AccessorRow::name);
+    model_size.raises = "AttributeError";
+    model_size.missing = "ds_model_world_size is not set: no group of the model";
+    std::ranges::find(rows, "slice_group", &AccessorRow::name)->without = Value();
+    const auto slice = "get_tensor_model_parallel_rank";
+    rows.push_back(on(slice, slice_kind, rank, "This rank's place among the tensor slices.", -1));
+    rows.back().called = true;
+    for (const auto& [name, of] : std::initializer_list<std::pair<const char*, std::string_view>>{
+             {"get_stage_id", "stage_id"},
+             {"get_data_parallel_id", "data_parallel_id"},
+             {"get_global_rank", "global_rank"},
+             {"get_pipe_parallel_rank", "stage_id"},
+             {"get_pipe_parallel_world_size", "pipe_parallel_size"},
+             {"get_data_parallel_rank", "data_parallel_id"},
+             {"get_data_parallel_world_size", "data_parallel_size"},
+             {"get_model_parallel_rank", "ds_model_rank"},
+             {"get_model_parallel_world_size", "ds_model_world_size"},
+             {"get_tensor_model_parallel_world_size", "slice_parallel_size"}})
+        also(rows, name, of);
+    return rows;
+}
+
+void also(std::vector<AccessorRow>& rows, const std::string& name, std::string_view of) {
+    auto row = *std::ranges::find(rows, of, &AccessorRow::name);
+    row.name = name;
+    row.called = true;
+    rows.push_back(std::move(row));
+}
+
+void derive(Given& given, const dialect::ProcessTopology& topology, std::string_view slice) {
+    for (const auto& axis : topology.axes()) given.derive(axis, topology.get_dim(axis));
+    given.derive(rank_count, topology.world_size());
+    given.derive(slice_count, std::max(topology.get_dim(slice), 1));
+}
+
+void extend(const Given& given, std::vector<MeshRow>& meshes, std::vector<KindRow>& kinds) {
+    const auto listed = [&](auto&& is_listed) {
+        auto names = std::string{};
+        for (const auto& axis : axes(given))
+            if (is_listed(axis)) names += cat(names.empty() ? "" : " ", axis);
+        return names;
+    };
+    meshes = {{"topology", listed([](const auto&) { return true; })}};
+    for (auto& kind : kinds) {
+        const auto named = kind.groups.substr(kind.groups.find('|') + 1);
+        const auto along = words_of(named);
+        const auto is_model = kind.name.starts_with(model_kind);  // all axes but data
+        const auto is_inside = [&](const auto& axis) {
+            return is_model ? axis != "data" : std::ranges::find(along, axis) != along.end();
+        };
+        kind.groups = cat(listed(std::not_fn(is_inside)), " | ", listed(is_inside));
+    }
+}
+
+std::optional<std::int64_t> ranks(const Given& given) {
+    if (given.is_none("dims")) return std::nullopt;
+    auto product = std::int64_t{1};
+    for (const auto dim : given.numbers("dims")) product *= dim;
+    return product;
+}
+
+std::vector<Call> calls(const Given&) {
+    return {{"p2p_groups[rank]", "p2p_groups", {}}, {"topology().get_rank_repr", "__rank_repr", {}}};
+}
+
+}  // namespace rankmesh::frameworks::grid
