@@ -12,8 +12,8 @@ from typing import Any
 
 from rankmesh._dialects import rows as described
 
-TYPES = {"str": "std::string", "list[str]": "std::vector<std::string>", "list[int]": "std::vector<int>",
-         "Any": "std::optional<DeviceMesh>"}  # fmt: skip
+TYPES = {"str": "std::string", "str | list[str]": "dialect::NameList", "list[str]": "std::vector<std::string>",
+         "list[int]": "std::vector<int>", "Any": "std::optional<DeviceMesh>"}  # fmt: skip
 OF_QUANTITY = {"size_and_rank": "std::vector<int>", "is_first": "bool", "is_last": "bool"}
 WIDTH = 110
 
@@ -101,7 +101,7 @@ inline {live} {maker}(const Member& member, const Settings& settings) {{
 def type_of(of: str) -> str:
     """The C++ type of a Python type."""
     known = of.removesuffix(" | None")
-    word = "std::string" if known.startswith("str | ") else TYPES.get(known, known)
+    word = "std::string" if known.startswith("str | dict") else TYPES.get(known, known)
     return word if word == of or not of.endswith(" | None") else f"std::optional<{word}>"
 
 
@@ -144,8 +144,8 @@ def broken(line: str, indent: int = 0) -> str:
 
 def value(setting: dict[str, Any]) -> str:
     name = setting["name"]
-    is_optional = type_of(setting["type"]).startswith("std::optional")
-    return f'{{"{name}", value_of({name})}}' if is_optional else f'{{"{name}", {name}}}'
+    is_converted = type_of(setting["type"]).startswith(("std::optional", "dialect::"))
+    return f'{{"{name}", value_of({name})}}' if is_converted else f'{{"{name}", {name}}}'
 
 
 def parameters(options: list[dict[str, Any]]) -> str:
@@ -171,7 +171,8 @@ def asked(each: dict[str, Any]) -> str:
 
 def name_of(accessor: str) -> str:
     """A variable `_NAME` of the original has no name in C++ but `name`."""
-    return "str" if accessor == "__str__" else accessor.lstrip("_").lower() if accessor.isupper() else accessor
+    bare = accessor.lstrip("_")
+    return "str" if accessor == "__str__" else bare.lower() if bare.isupper() else bare
 
 
 def method(each: dict[str, Any]) -> str:
@@ -234,9 +235,8 @@ def header(told: dict[str, Any]) -> str:
 
 
 def written() -> dict[str, str]:
-    """The text of each header by its name, of the frameworks whose answers rows can say."""
-    all_rows = {name: described.rows(name) for name in described.names()}
-    return {f"{name}.hpp": header(told) for name, told in all_rows.items() if told["initialize"]}
+    """The text of each header by its name."""
+    return {f"{name}.hpp": header(described.rows(name)) for name in described.names()}
 
 
 if __name__ == "__main__":

@@ -143,8 +143,6 @@ struct AccessorRow {
     /// What no row can say. It asks the state, which throws what the original says before there are groups.
     Value (*code)(const State&, const Given& options) = nullptr;
     Type type = Type::number;  ///< of a value, or `words` for several meshes
-    /// The member of the framework's own class that answers; see frameworks/members.hpp.
-    Value (*member)(const void* object, const Given& options) = nullptr;
     std::string raises = {};   ///< the Python type of what it raises, where that is another
     bool called = false;       ///< a method also without options, in a class of attributes
     std::string missing = {};  ///< what the original says without a group, where the kind says another text
@@ -226,8 +224,6 @@ struct Framework {
     /// The slots that `initialize` sets, and those, by spaces, that outlive the groups.
     Values (*slots)(const Given&) = nullptr;
     std::string kept_slots = {};
-    /// An object of one rank, which answers `member` rows.
-    std::shared_ptr<const void> (*of_rank)(const Given&, int rank) = nullptr;
     /// In Python, the class with the accessors from which one that is written by hand, in rankmesh/NAME.py,
     /// inherits them.
     std::string base = {};

@@ -110,7 +110,6 @@ void State::check_fresh() const {
 
 void State::begin(Groups groups) {
     const auto& given = Access::given(groups);
-    if (framework_->of_rank) object_ = framework_->of_rank(given, rank_);
     if (framework_->slots)
         for (auto& [name, value] : framework_->slots(given)) slots_[name] = std::move(value);
     if (std::ranges::find(framework_->accessors, Quantity::device_mesh, &AccessorRow::quantity) !=
@@ -124,7 +123,6 @@ void State::begin(Groups groups) {
 void State::destroy() {
     destroyed_ = destroyed_ || groups_;
     groups_.reset();
-    object_.reset();
     meshes_.clear();
     const auto kept = words_of(framework_->kept_slots);
     std::erase_if(slots_,
@@ -162,7 +160,6 @@ Value State::ask(std::string_view accessor, const Values& values) const {
         throw UsageError(cat(accessor, " of ", framework_->name, " sets something; call State::set"));
     if (const auto* set = Access::slot(*this, row.slot)) return *set;
     if (row.code) return row.code(*this, options);
-    if (row.member && groups_) return row.member(object_.get(), options);
     if (row.quantity == Quantity::value && groups_ && !row.kind.empty())
         return Access::given(*groups_).value(row.kind);
     const auto own = group_of(row, kind_of(row, options));

@@ -4,12 +4,12 @@
 #include <algorithm>
 
 #include <rankmesh/dialect/megatron/parallel_state.hpp>
-#include <rankmesh/dialect/torchtitan/rank_info.hpp>
 #include <rankmesh/frameworks/areal.hpp>
 #include <rankmesh/frameworks/groups.hpp>
 #include <rankmesh/frameworks/llamafactory.hpp>
 #include <rankmesh/frameworks/megatron2022.hpp>
 #include <rankmesh/frameworks/picotron.hpp>
+#include <rankmesh/frameworks/torchtitan.hpp>
 
 #include "rankmesh.hpp"
 
@@ -126,7 +126,7 @@ TEST(As, EachRanksGroupsAreThoseOfItsInfo) {
         EXPECT_EQ(groups["get_group(Dim.DP)"], list(l.get_group("dp")));
         EXPECT_EQ(groups["get_group(Dim.CP)"], list(l.get_group("cp")));
 
-        const auto t = torchtitan::RankInfo({{.tp = 2, .pp = 2, .ep = 3}, 12}, rank);
+        const auto t = torchtitan::State({.tp = 2, .pp = 2, .ep = 3}, rank, 12);
         groups = groups_as("torchtitan", "pp=2 dp=3 tp=2; pp=2 edp=2 ep=3 etp=1", rank);
         for (const auto* name : {"pp", "batch", "loss", "tp", "ep", "efsdp", "dp", "dp_shard"})
             EXPECT_EQ(groups[name], list(t.get_mesh(name).mesh())) << name;

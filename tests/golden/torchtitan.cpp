@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <rankmesh/dialect/torchtitan/rank_info.hpp>
+#include <rankmesh/frameworks/torchtitan.hpp>
 
 #include "check.hpp"
 
@@ -8,15 +8,14 @@ namespace {
 
 using namespace rankmesh::torchtitan;
 
-ParallelDims dims_of(const Json& config) {
-    return {{.dp_replicate = config["dp_replicate"],
-             .dp_shard = config["dp_shard"],
-             .cp = config["cp"],
-             .tp = config["tp"],
-             .pp = config["pp"],
-             .ep = config["ep"]},
-            config["world_size"],
-            spmd_backend(config["spmd_backend"].get<std::string>())};
+Settings settings_of(const Json& config) {
+    return {.dp_replicate = config["dp_replicate"],
+            .dp_shard = config["dp_shard"],
+            .cp = config["cp"],
+            .tp = config["tp"],
+            .pp = config["pp"],
+            .ep = config["ep"],
+            .spmd_backend = config["spmd_backend"]};
 }
 
 Json described(const std::optional<DeviceMesh>& mesh) {
@@ -27,9 +26,10 @@ Json described(const std::optional<DeviceMesh>& mesh) {
             {"coord", *mesh->get_coordinate()}};
 }
 
-Json row_of(const RankInfo& info, const Json& expected) {
+Json row_of(const State& info, const Json& expected) {
     auto active = Json::array();
-    for (const auto& [name, mesh] : info.get_all_one_dimensional_meshes()) active.push_back(name);
+    for (const auto& name : info.groups().kinds())
+        if (info.get_group(name).size() > 1) active.push_back(name);
     auto optional = Json::object(), with_singletons = Json::object();
     for (const auto& name : info.mesh_dim_names()) {
         optional[name] = described(info.get_optional_mesh(name));
@@ -37,7 +37,7 @@ Json row_of(const RankInfo& info, const Json& expected) {
     }
     auto lists = Json::array();
     for (const auto& asked : expected["lists"]) {
-        const auto names = asked[0].get<AxisNames>();
+        const auto names = asked[0].get<std::vector<std::string>>();
         lists.push_back({names, attempt([&] { return described(info.get_mesh(names)); })});
     }
     return {{"rank", expected["rank"]},
@@ -55,11 +55,13 @@ Json row_of(const RankInfo& info, const Json& expected) {
 }
 
 Json build(const Case& test) {
-    const auto dims = dims_of(test.config);
+    const auto settings = settings_of(test.config);
+    const int world = test.config["world_size"];
+    const auto dims = State(settings, 0, world);
     auto rows = Json::array();
     for (const auto& row : test.expect.value("per_rank", Json::array()))
-        rows.push_back(row_of(RankInfo(dims, row["rank"]), row));
-    return {{"dp_shard", dims.dp_shard},
+        rows.push_back(row_of(State(settings, row["rank"], world), row));
+    return {{"dp_shard", dims.groups().mesh().size("dp_shard")},
             {"dp_enabled", dims.dp_enabled()},
             {"dp_replicate_enabled", dims.dp_replicate_enabled()},
             {"dp_shard_enabled", dims.dp_shard_enabled()},

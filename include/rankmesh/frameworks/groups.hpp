@@ -119,7 +119,6 @@ private:
     bool destroyed_ = false;                                          // there were groups, and there are none
     std::map<std::string, Value, std::less<>> slots_;                 // what was set
     std::map<std::string, dialect::DeviceMesh, std::less<>> meshes_;  // of a framework that gives some
-    std::shared_ptr<const void> object_;  // answers, of a framework that has a class of one rank
 };
 
 /// The frameworks that are described by rows, by name.

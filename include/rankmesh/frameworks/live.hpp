@@ -61,6 +61,11 @@ private:
     }
 };
 
+/// One name as a word, several as words.
+inline Value value_of(const dialect::NameList& names) {
+    return names.is_one() ? Value(names.list().front()) : Value(names.list());
+}
+
 /// An optional setting or option as a value; an empty one is the framework's None.
 template <class Type>
 Value value_of(const std::optional<Type>& given) {

@@ -148,7 +148,7 @@ Named rows_of(const Text& name) {
         entry["quantity"] = quantities[static_cast<std::size_t>(row.quantity)];
         entry["type"] = types[static_cast<std::size_t>(row.type)];
         entry["doc"] = row.doc;
-        entry["is_computed"] = row.code || row.member;
+        entry["is_computed"] = row.code != nullptr;
         entry["raises"] = row.raises;
         entry["called"] = row.called;
         entry["options"] = settings_of(row.options);

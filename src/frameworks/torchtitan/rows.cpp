@@ -3,45 +3,71 @@
 // tp.
 #include <algorithm>
 
-#include <rankmesh/dialect/torchtitan/rank_info.hpp>
-
-#include "frameworks/members.hpp"
+#include "frameworks/torchtitan/meshes.hpp"
 
 namespace rankmesh::frameworks {
 
 namespace of_torchtitan {
 
 using detail::cat;
-using torchtitan::RankInfo;
 
 constexpr auto experts_tp = "expert_tensor_parallel_degree";  // of versions of 2025
-constexpr const char* dense_axes[] = {"pp", "dp_replicate", "dp_shard", "cp", "tp"};
 
-/// The degrees, with experts of so many ranks.
-torchtitan::ParallelDims dims_of(const Given& given, int ep) {
-    return {{.dp_replicate = given.number("dp_replicate"),
-             .dp_shard = given.number("dp_shard"),
-             .cp = given.number("cp"),
-             .tp = given.number("tp"),
-             .pp = given.number("pp"),
-             .ep = ep},
-            given.world_size(),
-            torchtitan::spmd_backend(given.word("spmd_backend"))};
-}
-torchtitan::ParallelDims dims_of(const Given& given) {
-    const auto ep = given.number("ep");
-    return dims_of(given, ep > 1 ? ep * given.number(experts_tp) : ep);
-}
-
-std::optional<std::int64_t> ranks(const Given& given) {
-    if (given.number("dp_shard") < 0) return std::nullopt;
+/// The product of these sizes, or a number above every world.
+std::int64_t product(const Given& given, std::initializer_list<const char*> axes) {
     auto product = std::int64_t{1};
-    for (const auto* axis : dense_axes)
+    for (const auto* axis : axes)
         product = std::min(product * std::max(given.number(axis), 1), std::int64_t{Mesh::max_size} + 1);
     return product;
 }
 
-void check_first(Given& given) { given.derive("dp_shard", dims_of(given, 1).dp_shard); }
+std::optional<std::int64_t> ranks(const Given& given) {
+    if (given.number("dp_shard") < 0) return std::nullopt;
+    return product(given, {"pp", "dp_replicate", "dp_shard", "cp", "tp"});
+}
+
+void check_first(Given& given) {
+    const auto& backend = given.word("spmd_backend");
+    if (backend != "full_dtensor" && !is_spmd(given) && !is_folded(given))
+        throw Error(Fault::unknown,
+                    "parallelism.spmd_backend must be one of 'partial_dtensor', 'full_dtensor', or "
+                    "'spmd_types'.");
+    for (const auto* degree : {"dp_replicate", "cp", "tp", "pp", "ep"})
+        if (given.number(degree) < 1)
+            throw Error(Fault::sizes, "Parallelism degree should be >= 1, except for dp_shard");
+    const auto world = given.world_size();
+    auto shards = given.number("dp_shard");
+    if (shards != -1 && shards < 1) throw Error(Fault::sizes, "dp_shard must -1 or >=1.");
+    if (shards == -1) shards = static_cast<int>(world / product(given, {"dp_replicate", "cp", "tp", "pp"}));
+    given.derive("dp_shard", shards);
+    // Where that is 0 the original says nothing but that it is.
+    if (shards < 1 || ranks(given) != world)
+        throw Error(Fault::sizes,
+                    cat("Invalid parallel dims: dp_replicate(", given.number("dp_replicate"), ") * dp_shard(",
+                        shards, ") * cp(", given.number("cp"), ") * tp(", given.number("tp"), ") * pp(",
+                        given.number("pp"), ") != WORLD_SIZE(", world, ")"));
+}
+
+/// What the meshes and the answers ask for by name.
+void check(Given& given) {
+    const auto replicas = given.number("dp_replicate"), shards = given.number("dp_shard");
+    const auto cp = given.number("cp"), tp = given.number("tp"), pp = given.number("pp"),
+               ep = given.number("ep");
+    const auto region = shards * cp * tp, of_experts = ep > 1 ? ep * given.number(experts_tp) : 1;
+    if (region % of_experts != 0)
+        throw Error(Fault::exclusive, cat("expert_parallel_degree (", of_experts,
+                                          ") must divide dp_shard * cp * tp (", region, ")"));
+    for (const auto* name : {"batch", "dp"}) given.derive(name, replicas * shards);
+    given.derive("loss", replicas * shards * cp);
+    given.derive("fsdp", shards * cp);
+    given.derive("efsdp", region / ep);
+    for (const auto* axis : {"dp_replicate", "dp_shard", "cp", "tp", "pp", "ep"})
+        given.derive(cat(axis, "_enabled"), given.number(axis) > 1);
+    given.derive("dp_enabled", replicas > 1 || shards > 1);
+    given.derive("dp_cp_enabled", replicas > 1 || shards > 1 || cp > 1);
+    given.derive("fsdp_enabled", shards > 1 || cp > 1);
+    given.derive("non_data_parallel_size", cp * tp * pp);
+}
 
 void check_flags(const Given& given) {
     const auto ep = given.number("ep"), etp = given.number(experts_tp), tp = given.number("tp");
@@ -54,18 +80,28 @@ void check_flags(const Given& given) {
 
 /// Adds the meshes that ParallelDims builds, and the groups along each name that is enabled.
 void extend(const Given& given, std::vector<MeshRow>& meshes, std::vector<KindRow>& kinds) {
-    const auto info = RankInfo(dims_of(given), 0);
-    for (const auto& [name, mesh] : info.roots()) meshes.push_back({name, axes_of(mesh.root())});
-    for (const auto& name : info.mesh_dim_names())
-        if (const auto part = info.get_optional_mesh(name)) {
-            const auto axes = axes_of(part->root());
-            auto outside = std::string{}, along = std::string{};
-            for (const auto axis : words_of(axes))
-                (part->axes().contains(part->root().axis(axis)) ? along : outside) += cat(" ", axis);
-            for (const auto& [root, mesh] : info.roots())
-                if (mesh.root() == part->root())
-                    kinds.push_back({name, cat(root, ":", outside, " |", along)});
-        }
+    for (auto& root : roots(given)) meshes.push_back(std::move(root));
+    for (const auto& [name, root] : named(given)) {
+        if (!is_enabled(given, name)) continue;
+        const auto along = words_of(name == "loss" ? "batch cp" : name);
+        auto text = cat(root, ":"), last = std::string(" |");
+        for (const auto axis : words_of(std::ranges::find(meshes, root, &MeshRow::name)->axes))
+            (std::ranges::find(along, axis) == along.end() ? text : last) += cat(" ", axis);
+        kinds.push_back({std::string(name), text + last});
+    }
+}
+
+/// The kind of the groups along a name.
+std::string kind_of(const Given& given, const Given& options) {
+    if (options.is_none("dim")) return "*";
+    const auto& dim = options.word("dim");
+    if (dim == "efsdp" && given.number("ep") == 1 && given.number("efsdp") > 1)
+        throw dialect::Refusal(
+            Fault::not_member, "fake-group",
+            cat("the group along efsdp is fake in torchtitan where ep is 1: its ", given.number("efsdp"),
+                " ranks would exchange nothing; ask for dp_shard, cp or tp"));
+    if (!is_enabled(given, dim)) throw not_available(dim);
+    return dim;
 }
 
 std::optional<Mesh> experts(const Given& given, const Mesh& mesh) {
@@ -90,13 +126,31 @@ Values write(const std::vector<Mesh>& meshes) {
 
 std::vector<Call> calls(const Given& given) {
     auto all = std::vector<Call>{};
-    for (const auto& name : RankInfo(dims_of(given), 0).mesh_dim_names())
+    for (const auto& name : names_of(given))
         all.push_back({cat("get_mesh(\"", name, "\")"), "get_mesh", {{"dims", name}}});
     return all;
 }
 
-AccessorRow called(AccessorRow row) {
-    row.called = true;
+AccessorRow enabled(const char* name, const char* doc) {
+    return {.name = name, .kind = name, .quantity = Quantity::value, .doc = doc, .type = Type::flag};
+}
+
+using Code = Value (*)(const State&, const Given& options);
+AccessorRow gives(const char* name, const char* doc, Code code, std::vector<Setting> options = {}) {
+    return {.name = name,
+            .quantity = Quantity::device_mesh,
+            .doc = doc,
+            .options = std::move(options),
+            .code = code,
+            .called = true};
+}
+AccessorRow may_give(const char* name, const char* doc, Code code, std::vector<Setting> options = {}) {
+    auto row = gives(name, doc, code, std::move(options));
+    row.without = Value();
+    return row;
+}
+AccessorRow several(AccessorRow row) {
+    row.type = Type::words;
     return row;
 }
 
@@ -104,14 +158,14 @@ AccessorRow called(AccessorRow row) {
 
 Framework torchtitan() {
     using namespace of_torchtitan;
-    using Class = RankInfo;
+    using enum Quantity;
     constexpr auto experts_why = "torchtitan's experts are runs of dp_shard, cp and tp";
     constexpr auto etp_why = "torchtitan 0.3.0 has no tensor parallelism of experts; give etp=1";
+    const auto axes = Setting{.name = "axes", .otherwise = {}, .type = Type::words, .needed = true};
     const auto degree = [](const char* axis, const char* flag) {
         return Setting{.name = axis, .axis = axis, .flag = flag};
     };
     const auto dims = Setting{.name = "dims", .otherwise = {}, .type = Type::names, .needed = true};
-    const auto axes = Setting{.name = "axes", .otherwise = {}, .type = Type::words, .needed = true};
     return {
         .name = "torchtitan",
         .version = "0.3.0",
@@ -144,50 +198,67 @@ Framework torchtitan() {
                      {.name = "pipeline_parallel_last_stage_less_layers",
                       .only_configured = true,
                       .extra = "fewer layers of the last stage"}},
-        .meshes = {{"ranks", "pp dp_replicate dp_shard cp tp"}},
+        .meshes = {{"ranks", "pp dp_replicate dp_shard cp tp"}, {"world", "world"}},
         .kinds = {},
         .accessors =
-            {RANKMESH_MEMBER(dp_enabled, "True for several replicas or shards."),
-             RANKMESH_MEMBER(dp_replicate_enabled, "True for several replicas."),
-             RANKMESH_MEMBER(dp_shard_enabled, "True for several shards."),
-             RANKMESH_MEMBER(cp_enabled, "True where several ranks share a sequence."),
-             RANKMESH_MEMBER(dp_cp_enabled, "True where dp or cp is."),
-             RANKMESH_MEMBER(fsdp_enabled, "True where dp_shard or cp is."),
-             RANKMESH_MEMBER(tp_enabled, "True where several ranks share a tensor."),
-             RANKMESH_MEMBER(pp_enabled, "True for several stages."),
-             RANKMESH_MEMBER(ep_enabled, "True where experts are sharded."),
-             RANKMESH_MEMBER(non_data_parallel_size,
-                             "The ranks of one replica's shard: cp times tp times pp."),
-             RANKMESH_MEMBER(seq_len_divisor, "What a sequence's length is a multiple of."),
-             RANKMESH_MEMBER(world_mesh, "All ranks along one axis, `world`."),
-             RANKMESH_MEMBER(
+            {enabled("dp_enabled", "True for several replicas or shards."),
+             enabled("dp_replicate_enabled", "True for several replicas."),
+             enabled("dp_shard_enabled", "True for several shards."),
+             enabled("cp_enabled", "True where several ranks share a sequence."),
+             enabled("dp_cp_enabled", "True where dp or cp is."),
+             enabled("fsdp_enabled", "True where dp_shard or cp is."),
+             enabled("tp_enabled", "True where several ranks share a tensor."),
+             enabled("pp_enabled", "True for several stages."),
+             enabled("ep_enabled", "True where experts are sharded."),
+             {"non_data_parallel_size", "non_data_parallel_size", value,
+              "The ranks of one replica's shard: cp times tp times pp."},
+             {.name = "seq_len_divisor",
+              .quantity = value,
+              .doc = "What a sequence's length is a multiple of.",
+              .code = seq_len_divisor},
+             {.name = "world_mesh",
+              .quantity = device_mesh,
+              .doc = "All ranks along one axis, `world`.",
+              .code = world_mesh},
+             may_give(
+                 "get_optional_mesh",
+                 "The mesh along one name, or along several of one mesh; None where one of them is not "
+                 "enabled.",
                  get_optional_mesh,
-                 "The mesh along one name, or along several of one mesh; None where one of them "
-                 "is not enabled.",
                  {dims,
                   {.name = "include_singleton_axes", .otherwise = false, .type = Type::flag, .apart = true}}),
-             RANKMESH_MEMBER(
-                 get_mesh,
-                 "The mesh along these names, as get_optional_mesh; ValueError where there is none.", {dims}),
-             called(RANKMESH_MEMBER(
-                 spmd_meshes, "The meshes of dense layers and of experts along what is enabled of them.")),
-             called(RANKMESH_MEMBER(spmd_dense_mesh, "dp, cp and tp under spmd_types.")),
-             called(RANKMESH_MEMBER(spmd_sparse_mesh,
-                                    "dp_replicate, efsdp and ep where experts are parallel under "
-                                    "spmd_types.")),
-             called(RANKMESH_MEMBER(get_dense_tp_mesh, "The tp of the dense mesh.")),
-             RANKMESH_MEMBER(get_activated_mesh,
-                             "The mesh along those of these axes that exist and are enabled; None where none "
-                             "is.",
-                             {axes}),
-             RANKMESH_MEMBER(resolve_mesh,
-                             "The same along those of dp, cp, tp and ep, or of tp and ep under "
-                             "partial_dtensor.\n\nUnder full_dtensor dp is dp_replicate and dp_shard, and a "
-                             "mesh that is none of spmd_meshes() a ValueError.",
-                             {axes}),
-             answer<&Class::mesh_dim_names>("_mesh_dim_names", "The names along which meshes are built."),
-             answer<&Class::roots, Class>("_roots", "The meshes that all others are parts of.")},
+             gives("get_mesh",
+                   "The mesh along these names, as get_optional_mesh; ValueError where there is none.",
+                   get_mesh, {dims}),
+             several(gives("spmd_meshes",
+                           "The meshes of dense layers and of experts along what is enabled of them.",
+                           spmd_meshes)),
+             gives("spmd_dense_mesh", "The mesh of dp, cp and tp under spmd_types.", spmd_dense_mesh),
+             may_give("spmd_sparse_mesh",
+                      "The mesh of dp_replicate, efsdp and ep where experts are parallel under spmd_types.",
+                      spmd_sparse_mesh),
+             gives("get_dense_tp_mesh", "The tp of the dense mesh.", get_dense_tp_mesh),
+             may_give("get_activated_mesh",
+                      "The mesh along those of these axes that exist and are enabled; None where none is.",
+                      get_activated_mesh, {axes}),
+             may_give(
+                 "resolve_mesh",
+                 "The same along those of dp, cp, tp and ep, or of tp and ep under partial_dtensor.\n\nUnder "
+                 "full_dtensor dp is dp_replicate and dp_shard, and a mesh that is none of spmd_meshes() a "
+                 "ValueError.",
+                 resolve_mesh, {axes}),
+             {.name = "_mesh_dim_names",
+              .quantity = value,
+              .doc = "The names along which meshes are built.",
+              .code = mesh_dim_names,
+              .type = Type::words},
+             several(gives("_roots", "The meshes that all others are parts of.", root_meshes)),
+             {.name = "_get_group",
+              .doc = "The ranks along a name that is enabled, or all ranks.",
+              .options = {{.name = "dim", .otherwise = {}, .type = Type::maybe_word}},
+              .choose = kind_of}},
         .check_first = check_first,
+        .check = check,
         .check_flags = check_flags,
         .extend = extend,
         .why = {{"ep, edp", experts_why},
@@ -197,11 +268,9 @@ Framework torchtitan() {
                  "pipeline_parallel_layers_per_stage = N, the layers of a stage"}},
         .experts = experts,
         .write = write,
-        .ranks = ranks,
+        .ranks = of_torchtitan::ranks,
         .calls = calls,
-        .of_rank = [](const Given& given, int rank) -> std::shared_ptr<const void> {
-            return std::make_shared<const RankInfo>(dims_of(given), rank);
-        },
+        .initialize = "ParallelDims",
         .base = "Answers",
         .table = "parallelism",
         .ignore =

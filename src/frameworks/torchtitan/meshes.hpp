@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+// The meshes of torchtitan's ParallelDims, and its answers about them.
+#pragma once
+
+#include "frameworks/rows.hpp"
+
+namespace rankmesh::frameworks::of_torchtitan {
+
+using Names = std::vector<std::string>;
+
+bool is_spmd(const Given& given);    ///< under spmd_types
+bool is_folded(const Given& given);  ///< under partial_dtensor
+
+/// The meshes that all others are parts of, in the order in which names are looked for.
+std::vector<MeshRow> roots(const Given& given);
+/// A name along which there is a mesh, and the root of that mesh.
+struct Name {
+    std::string_view name, root;
+};
+/// All names, enabled or not, in the original's order.
+std::vector<Name> named(const Given& given);
+Names names_of(const Given& given);
+/// True for a name along which there is a mesh that is enabled.
+bool is_enabled(const Given& given, std::string_view name);
+/// What is thrown for a name, or names, of which one is not enabled.
+Error not_available(const Value& dims);
+
+Value world_mesh(const State& state, const Given& options);
+Value mesh_dim_names(const State& state, const Given& options);
+Value root_meshes(const State& state, const Given& options);
+Value get_optional_mesh(const State& state, const Given& options);
+Value get_mesh(const State& state, const Given& options);
+Value get_activated_mesh(const State& state, const Given& options);
+Value get_dense_tp_mesh(const State& state, const Given& options);
+Value spmd_meshes(const State& state, const Given& options);
+Value spmd_dense_mesh(const State& state, const Given& options);
+Value spmd_sparse_mesh(const State& state, const Given& options);
+Value resolve_mesh(const State& state, const Given& options);
+Value seq_len_divisor(const State& state, const Given& options);
+
+}  // namespace rankmesh::frameworks::of_torchtitan
