@@ -36,8 +36,10 @@ struct Settings {
 inline frameworks::Groups groups(const Settings& settings, int world_size) {
     return {"torchtitan", settings.values(), world_size};
 }
-/// The plan to join for ParallelDims.
-inline Plan plan(const Settings& settings, int world_size) { return groups(settings, world_size).plan(); }
+/// The plan to join for ParallelDims; plans of several go into one, under names of their own.
+inline Plan plan(const Settings& settings, int world_size, std::string_view name = {}) {
+    return groups(settings, world_size).plan(name);
+}
 
 /// The answers for any rank, without starting a process. A group is its ranks.
 class State : public frameworks::TypedState {
@@ -135,9 +137,9 @@ public:
 /// The same in a job. A group is a communicator.
 class ParallelDims : public State {
 public:
-    /// Of a member that joined with `plan(settings, world_size)`; throws UsageError for any other.
-    ParallelDims(const Member& member, const Settings& settings)
-        : State(settings, member.rank(), member.size()), live_(member, *this) {}
+    /// Of a member that joined with `plan(settings, world_size, name)`; throws UsageError for any other.
+    ParallelDims(const Member& member, const Settings& settings, std::string_view name = {})
+        : State(settings, member.rank(), member.size()), live_(member, *this, name) {}
 
     Communicator& get_group(const std::optional<std::string>& dim = {}) {
         return live_.at(*this, "_get_group", {{"dim", value_of(dim)}});
