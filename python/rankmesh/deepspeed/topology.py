@@ -87,6 +87,12 @@ def _checked(topology: Any) -> ProcessTopology:
     return topology
 
 
+def _handle(kind: str) -> str:
+    """What the original calls the group of a kind, and torch's group is called: `pp_proc_group`."""
+    stem, host, _ = kind.partition("_gloo")
+    return f"{stem}_proc_group{host}"
+
+
 class _Grid:
     """What the grids of DeepSpeed and AReaL do beside their accessors."""
 
@@ -106,13 +112,13 @@ class _Grid:
         self._state = _rows.State(_rows.Groups(framework, given, world_size), rank)
         self._accessors = {each["name"]: each for each in _rows_of(framework)["accessors"]}
         groups = self._state.groups
-        found = {kind: groups.of(kind, rank) for kind in groups.kinds()}
-        return {kind: group for kind, group in found.items() if group is not None}
+        found = {_handle(kind): groups.of(kind, rank) for kind in groups.kinds()}
+        return {name: group for name, group in found.items() if group is not None}
 
     def _ask(self, accessor: str, **options: Any) -> Any:
         row = self._accessors[accessor]
         if row["quantity"] == "group":
-            return self._groups._find(row["kind"])
+            return self._groups._find(_handle(row["kind"]))
         kind = getattr(builtins, row["raises"] or "ValueError")
         return raises(kind)(self._state.ask)(accessor, options)
 
