@@ -40,7 +40,7 @@ dialect::ProcessTopology topology_of(const State& state) {
 
 Value p2p_groups(const State& state, const Given& options) {
     const auto rank = options.is_none("rank") ? topology_rank(state, state.rank()) : options.number("rank");
-    topology_of(state).get_coord(rank);  // throws if there is no such rank
+    if (!state.groups().mesh().contains(rank)) topology_of(state).get_coord(rank);  // throws
     const auto next = *state.groups().mesh().neighbor(rank, "pipe", +1, Edge::wrap);
     const auto& on = Access::placed(state.groups());
     const auto world_rank = [&](int own) { return on ? on->at(static_cast<std::size_t>(own)) : own; };
@@ -49,7 +49,11 @@ Value p2p_groups(const State& state, const Given& options) {
 
 Value stage_to_global(const State& state, const Given& options) {
     const auto own = topology_rank(state, state.rank());
-    return own == -1 ? -1 : topology_of(state).stage_to_global(own, options.number("stage_id"));
+    const auto stage = options.number("stage_id");
+    if (own == -1) return -1;
+    const auto stages = state.groups().mesh().group(own, "pipe");
+    if (stage >= 0 && stage < stages.size()) return stages[stage];
+    return topology_of(state).stage_to_global(own, stage);  // throws
 }
 
 Value rank_repr(const State& state, const Given&) {
