@@ -151,14 +151,13 @@ Values write_experts(const Mesh& experts) {
     return {{"extra_parallel_sizes", std::vector<int>{experts.find("ep") ? experts.size("ep") : 1}}};
 }
 
-const std::vector<Setting> of_part = {
-    {.name = "para_name", .otherwise = std::string("ep"), .type = Type::word}};
-
 }  // namespace of_veomni
 
 Framework veomni() {
     using namespace of_veomni;
     using enum Quantity;
+    const auto of_part = std::vector<Setting>{
+        {.name = "para_name", .otherwise = std::string("ep"), .type = Type::word}};
     const auto flag = [](const char* name, const char* doc) {
         return AccessorRow{.name = name, .kind = name, .quantity = value, .doc = doc, .type = Type::flag};
     };
