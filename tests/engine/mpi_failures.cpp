@@ -429,7 +429,7 @@ TEST(MpiFailures, AnyRank_WhenNobodySends_ReportsAllOthers) {
         "rank 0 [dp=0 tp=0] in recv of 1000 f32 from any rank (4000 bytes), message number 2 on ");
 }
 
-TEST(MpiFailures, StartedCallsThatExpireWhileTheyAreComparedAreRightOrEndTheJob) {
+TEST(MpiFailures, StartedCallsThatExpireInTheirComparisonAreNeverWrong) {
     EXPECT_EQ(count(job("late-queue", "RANKMESH_CHECK=1").output, "a wrong sum"), 0);
 }
 
