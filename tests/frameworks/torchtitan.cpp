@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <functional>
 #include <limits>
+#include <map>
 
 #include <rankmesh/dialect/error.hpp>
 #include <rankmesh/engine/threads.hpp>
@@ -150,14 +151,17 @@ TEST(Torchtitan, EveryMeshAlongOneNameIsThatOfTheWorldAsARowMajorArray) {
 
 TEST(Torchtitan, SeveralNamesAreLookedForInOneMeshAndInItsOrder) {
     for_each_dims([](const Dims& dims) {
+        if (dims.world_size > 8) return;  // smaller ones have every order of several axes
         const auto rank = dims.world_size / 2;
         const auto info = dims.of(rank);
         const auto names = names_of(dims);
         const auto views = views_of(dims);
+        auto exists = std::map<std::string, bool>{};
+        for (const auto& name : names) exists[name] = expected_to_exist(dims, name);
         const auto ask = [&](const AxisNames& asked) {
             SCOPED_TRACE(dialect::to_string(asked));
             const auto enabled =
-                std::ranges::all_of(asked, [&](const auto& name) { return expected_to_exist(dims, name); });
+                std::ranges::all_of(asked, [&](const auto& name) { return exists.at(name); });
             const auto view = std::ranges::find_if(views, [&](const auto& one) { return one.has(asked); });
             auto in_order = true;
             if (view != views.end()) {
