@@ -160,6 +160,9 @@ int keep() {
     const auto hear_all = [&] { hear([&] { all->barrier(); }); };
     hear_all();
     if (number > 1) me->on("tp").all_reduce(x);
+    // The first that makes a new world ends the calls of this one on all ranks.
+    if (number > 1) tell("reduced " + std::to_string(number));
+    while (!is_told("reduced 2") || !is_told("reduced 3")) std::this_thread::sleep_for(1ms);
     auto smaller = world.survivors(10s);
     auto kept = std::vector<Member>{};
     hear_all();
