@@ -463,7 +463,7 @@ def run(job, program, launcher):
         for rank in range(job.ranks):
             start(rank, (links.on(rank) if links else []) + arguments, RANK=str(rank), WORLD_SIZE=str(job.ranks),
                   RANKMESH_STORE=str(store), RANKMESH_JOB=folder.name, RANKMESH_INTERFACE="eth0" if links else "lo")
-    limit = began + 4 * job.timeout / 1000 + 8
+    limit = began + 4 * job.timeout / 1000 + 60
     goes_on, stopped, lasting, woken = None, None, [], False
     while True:
         running = [rank for rank, child in children.items() if child.poll() is None]

@@ -13,8 +13,8 @@ SCRIPT = Path(__file__).resolve().parents[2] / "scripts/trainers"
 
 def runs_of(name: str, layout: str) -> dict[str, Any]:
     """The runs of a layout by their module, after they have trained to equal losses."""
-    command = [sys.executable, str(SCRIPT), name, "--layout", layout, "--steps", "2", "--limit", "120", "--json"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=280, check=False)
+    command = [sys.executable, str(SCRIPT), name, "--layout", layout, "--steps", "2", "--limit", "900", "--json"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=1700, check=False)
     assert done.returncode == 0, done.stderr
     return {run["module"]: run for run in json.loads(done.stdout)}
 
