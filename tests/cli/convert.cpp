@@ -58,7 +58,9 @@ TEST(Convert, RefusesWhatTheFrameworkRefuses) {
          {"expert_parallel_degree=3", "expert_parallel_degree=2 expert_tensor_parallel_degree=4"})
         EXPECT_EQ(rankmesh("convert --from torchtitan --to torch " + dense + wrong).exit_code, 2) << wrong;
     EXPECT_EQ(rankmesh("convert --from torchtitan --to torch " + dense + "expert_parallel_degree=3").output,
-              "rankmesh: expert_parallel_degree (3) must divide dp_shard * cp * tp (16)\n");
+              "rankmesh: expert_parallel_degree is 3 and expert_tensor_parallel_degree 1; the second is 1 or "
+              "the tensor "
+              "parallel degree 2, and their product divides dp_shard * cp * tp, which is 16\n");
 }
 
 TEST(Convert, IsShortForAMillionRanks) {

@@ -53,14 +53,10 @@ void check(Given& given) {
     const auto replicas = given.number("dp_replicate"), shards = given.number("dp_shard");
     const auto cp = given.number("cp"), tp = given.number("tp"), pp = given.number("pp"),
                ep = given.number("ep");
-    const auto region = shards * cp * tp, of_experts = ep > 1 ? ep * given.number(experts_tp) : 1;
-    if (region % of_experts != 0)
-        throw Error(Fault::exclusive, cat("expert_parallel_degree (", of_experts,
-                                          ") must divide dp_shard * cp * tp (", region, ")"));
     for (const auto* name : {"batch", "dp"}) given.derive(name, replicas * shards);
     given.derive("loss", replicas * shards * cp);
     given.derive("fsdp", shards * cp);
-    given.derive("efsdp", region / ep);
+    given.derive("efsdp", shards * cp * tp / ep);
     for (const auto* axis : {"dp_replicate", "dp_shard", "cp", "tp", "pp", "ep"})
         given.derive(cat(axis, "_enabled"), given.number(axis) > 1);
     given.derive("dp_enabled", replicas > 1 || shards > 1);
@@ -78,8 +74,14 @@ void check_flags(const Given& given) {
                              ", and their product divides dp_shard * cp * tp, which is ", region));
 }
 
-/// Adds the meshes that ParallelDims builds, and the groups along each name that is enabled.
+/// Adds the meshes that ParallelDims builds, and the groups along each name that is enabled. Throws for
+/// experts that do not fit; of those on a command line check_flags has said more before.
 void extend(const Given& given, std::vector<MeshRow>& meshes, std::vector<KindRow>& kinds) {
+    const auto region = given.number("dp_shard") * given.number("cp") * given.number("tp");
+    const auto ep = given.number("ep"), of_experts = ep > 1 ? ep * given.number(experts_tp) : 1;
+    if (region % of_experts != 0)
+        throw Error(Fault::exclusive, cat("expert_parallel_degree (", of_experts,
+                                          ") must divide dp_shard * cp * tp (", region, ")"));
     for (auto& root : roots(given)) meshes.push_back(std::move(root));
     for (const auto& [name, root] : named(given)) {
         if (!is_enabled(given, name)) continue;
