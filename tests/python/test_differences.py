@@ -157,6 +157,9 @@ def test_refusals_of_one_side_are_differences(script: Any) -> None:
     assert counts(refused, taken) == counts(taken, refused) == (1, 0, 0)
     assert counts(refused, refused) == (0, 1, 0)
     assert counts(taken, answers.Answers(refused="no", deliberately="a rule")) == (0, 0, 1)
+    one, other = (answers.Answers(answers={"src_rank": answer}) for answer in (0, answers.Raised("no", "a rule")))
+    assert counts(one, other) == (0, 0, 1)
+    assert counts(one, answers.Answers(answers={"src_rank": answers.Raised("no")})) == (1, 0, 0)
 
 
 def test_what_is_no_refusal_is_raised(script: Any) -> None:
