@@ -28,6 +28,19 @@ using Value = std::variant<std::monostate, bool, int, std::string, std::vector<i
 /// Settings or options by name.
 using Values = std::vector<std::pair<std::string, Value>>;
 
+/// One name as a word, several as words.
+inline Value value_of(const dialect::NameList& names) {
+    return names.is_one() ? Value(names.list().front()) : Value(names.list());
+}
+/// An optional mesh, setting or option as a value; an empty one is the framework's None.
+inline Value value_of(const std::optional<dialect::DeviceMesh>& mesh) {
+    return mesh ? Value(std::vector{*mesh}) : Value();
+}
+template <class Type>
+Value value_of(const std::optional<Type>& given) {
+    return given ? Value(*given) : Value();
+}
+
 struct AccessorRow;
 struct Framework;
 class Given;

@@ -61,18 +61,4 @@ private:
     }
 };
 
-/// One name as a word, several as words.
-inline Value value_of(const dialect::NameList& names) {
-    return names.is_one() ? Value(names.list().front()) : Value(names.list());
-}
-
-/// An optional setting or option as a value; an empty one is the framework's None.
-template <class Type>
-Value value_of(const std::optional<Type>& given) {
-    if constexpr (std::is_same_v<Type, dialect::DeviceMesh>)
-        return given ? Value(std::vector{*given}) : Value();
-    else
-        return given ? Value(*given) : Value();
-}
-
 }  // namespace rankmesh::frameworks

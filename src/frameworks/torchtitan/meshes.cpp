@@ -91,13 +91,12 @@ std::optional<DeviceMesh> mesh_along(const State& state, const Names& dims, bool
     throw Error(Fault::exclusive, cat("Invalid mesh name combinations ", list_of(dims), "."));
 }
 
-/// The same of those axes that exist and are enabled; nothing where none is.
+/// The mesh along those axes that are enabled; nothing where none is.
 std::optional<DeviceMesh> activated(const State& state, Names axes) {
     std::erase_if(axes, [&](const auto& axis) { return !is_enabled(Access::given(state), axis); });
     return axes.empty() ? std::nullopt : mesh_along(state, axes);
 }
 
-Value value_of(const std::optional<DeviceMesh>& mesh) { return mesh ? Value(std::vector{*mesh}) : Value(); }
 Value world_mesh(const State& state, const Given&) { return value_of(Access::device_mesh(state, "world")); }
 Value mesh_dim_names(const State& state, const Given&) { return names_of(Access::given(state)); }
 

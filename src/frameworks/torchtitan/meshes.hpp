@@ -22,7 +22,7 @@ std::vector<Name> named(const Given& given);
 Names names_of(const Given& given);
 /// True for a name along which there is a mesh that is enabled.
 bool is_enabled(const Given& given, std::string_view name);
-/// What is thrown for a name, or names, of which one is not enabled.
+/// The error for a name that is not enabled, or for names of which one is not.
 Error not_available(const Value& dims);
 
 Value world_mesh(const State& state, const Given& options);
