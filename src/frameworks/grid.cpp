@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <functional>
 
-namespace rankmesh::frameworks::grid {
+namespace rankmesh::frameworks::of_grid {
 
 using detail::cat;
 
@@ -178,4 +178,4 @@ std::vector<Call> calls(const Given&) {
     return {{"p2p_groups[rank]", "p2p_groups", {}}, {"topology().get_rank_repr", "__rank_repr", {}}};
 }
 
-}  // namespace rankmesh::frameworks::grid
+}  // namespace rankmesh::frameworks::of_grid

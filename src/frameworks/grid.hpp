@@ -7,7 +7,7 @@
 
 #include "frameworks/rows.hpp"
 
-namespace rankmesh::frameworks::grid {
+namespace rankmesh::frameworks::of_grid {
 
 /// The kind of the groups that the original calls `NAME_proc_group`; a plan of several has short names.
 KindRow kind(const std::string& name, const std::string& groups);
@@ -30,4 +30,4 @@ inline const std::vector<std::string>& axes(const Given& given) {
     return std::get<std::vector<std::string>>(given.value("axes"));
 }
 
-}  // namespace rankmesh::frameworks::grid
+}  // namespace rankmesh::frameworks::of_grid

@@ -52,16 +52,16 @@ struct Kind {
         const auto parts = {Axis{"groups", count()}, Axis{ranks, size}};
         auto names = std::vector<std::string_view>{};
         for (int a = 0; a < listed.axis_count(); ++a) names.push_back(listed.name(AxisId{a}));
+        auto is_listed = placed != nullptr;
         try {
-            declared.mesh = listed.flatten(names, "whole").split("whole", parts);
+            if (!is_listed) declared.mesh = listed.flatten(names, "whole").split("whole", parts);
         } catch (const UsageError&) {  // a group does not end between the digits of the axes
-            declared.mesh = Mesh(parts);
-            declared.placed.assign(whole.begin(), whole.end());
+            is_listed = true;
         }
-        if (placed) {
-            const auto ranks = GroupPart(whole, 0, 1, whole.size(), placed);
+        if (is_listed) {
+            const auto all = GroupPart(whole, 0, 1, whole.size(), placed);
             declared.mesh = Mesh(parts);
-            declared.placed.assign(ranks.begin(), ranks.end());
+            declared.placed.assign(all.begin(), all.end());
         }
         declared.axes = std::vector<std::string>{};
         if (!at.empty())
@@ -239,10 +239,6 @@ std::optional<GroupPart> Groups::of(std::string_view kind, int rank) const {
 bool Groups::is_apart(std::string_view kind) const { return made_->at(kind).apart; }
 bool Groups::is_on_host(std::string_view kind) const { return made_->at(kind).on_host; }
 
-std::string name_in_plan(std::string_view name, std::string_view kind) {
-    return cat(name, name.empty() ? "" : ".", kind);
-}
-
 Plan Groups::plan(std::string_view name) const {
     auto plan = Plan{};
     for (const auto& kind : made_->kinds) plan.push_back(kind.declaration());
@@ -287,12 +283,11 @@ const Framework& framework_named(std::string_view name) {
         if (framework.name == name) return framework;
         known.push_back(framework.name);
     }
-    for (const auto* other : {"megatron"})
-        if (name == other)
-            throw UsageError(cat(detail::in_python("rankmesh.framework", "rankmesh/frameworks"),
-                                 " does not cover ", name, "; use ",
-                                 detail::in_python("rankmesh.", "rankmesh/dialect/"), name,
-                                 ". It covers: ", detail::with_commas(known)));
+    if (name == "megatron")
+        throw UsageError(cat(detail::in_python("rankmesh.framework", "rankmesh/frameworks"),
+                             " does not cover ", name, "; use ",
+                             detail::in_python("rankmesh.", "rankmesh/dialect/"), name,
+                             ". It covers: ", detail::with_commas(known)));
     throw UsageError(cat("unknown framework ", detail::in_quotes(name),
                          "; one of: ", detail::with_commas(known), did_you_mean(name, known)));
 }

@@ -4,7 +4,6 @@
 
 #include <cstdint>
 #include <map>
-#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -126,7 +125,7 @@ enum class Quantity : std::uint8_t {
     mesh,        ///< the framework's first mesh
     value,       ///< the value of the setting, or of the derived quantity, that `kind` names
     action,      ///< sets something, and answers nothing
-    device_mesh  ///< a mesh of those that the framework builds, or several where the type is `words`
+    device_mesh  ///< a mesh that the framework builds; several meshes where the type is `words`
 };
 
 /// A function or attribute of the framework that answers about one kind of groups.
@@ -246,7 +245,9 @@ RANKMESH_EXPORT const Framework& framework_named(std::string_view name);
 RANKMESH_EXPORT const AccessorRow& accessor_named(const Framework& framework, std::string_view name);
 
 /// What a kind is called in a plan of several: `actor.dp_group`.
-std::string name_in_plan(std::string_view name, std::string_view kind);
+inline std::string name_in_plan(std::string_view name, std::string_view kind) {
+    return detail::cat(name, name.empty() ? "" : ".", kind);
+}
 
 /// What only the rooms beside this one ask of groups.
 struct RANKMESH_EXPORT Access {

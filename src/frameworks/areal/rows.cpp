@@ -18,8 +18,8 @@ const std::vector<int>& placed(const Given& given) {
 /// Throws for a topology that AReaL has not, and for a mapping that lacks a rank or does not rise.
 void check(Given& given) {
     if (given.is_none("dims")) throw Error(Fault::missing, "a topology needs dims: a size for each axis");
-    const auto topology = areal::ProcessTopology(grid::axes(given), given.numbers("dims"));
-    grid::derive(given, topology, "tensor");
+    const auto topology = areal::ProcessTopology(of_grid::axes(given), given.numbers("dims"));
+    of_grid::derive(given, topology, "tensor");
     const auto size = topology.world_size();
     if (const auto& ranks = placed(given); !given.is_none("rank_mapping") && std::ssize(ranks) != size)
         throw Error(Fault::missing, std::ssize(ranks) < size
@@ -49,23 +49,23 @@ std::vector<int> stages(const Given&) {
 }
 
 std::vector<KindRow> kinds() {
-    auto rows = grid::kinds("tensor", true);
-    auto ends = {grid::kind("embedding", "data tensor | pipe"),
-                 grid::kind("position_embedding", "data tensor | pipe")};
+    auto rows = of_grid::kinds("tensor", true);
+    auto ends = {of_grid::kind("embedding", "data tensor | pipe"),
+                 of_grid::kind("position_embedding", "data tensor | pipe")};
     const auto first = rows.insert(rows.end() - 2, ends);
     first[0].at = stages<0, -1>;
     first[1].at = stages<0>;
-    rows.push_back(grid::kind("tp_dp", "pipe | data tensor"));
+    rows.push_back(of_grid::kind("tp_dp", "pipe | data tensor"));
     return rows;
 }
 
 std::vector<AccessorRow> accessors() {
-    auto rows = grid::accessors();
+    auto rows = of_grid::accessors();
     const auto add = [&](const std::string& kind, const char* doc, const char* getter = nullptr,
                          const std::string& suffix = {}) {
         const auto name = kind + "_proc_group" + suffix;
         rows.push_back({name, kind + suffix, Quantity::group, doc, {}, nullptr, Value()});
-        if (getter) grid::also(rows, getter, name);
+        if (getter) of_grid::also(rows, getter, name);
     };
     constexpr auto on_host = "The same on the host.";
     add("ds_model", "All stages and slices of one replica.", "get_model_parallel_group");
@@ -113,13 +113,13 @@ Framework areal() {
         .accessors = of_areal::accessors(),
         .check = check,
         .placed = placed,
-        .extend = grid::extend,
+        .extend = of_grid::extend,
         .roles = {{"pipe", "pp"}, {"data", "dp"}, {"tensor", "tp"}},
         .why = {{"cp", "AReaL's topology has no context parallelism; it has pipe, data, tensor"},
                 {"ep, edp, etp", "AReaL's topology has no expert parallelism"},
                 {"dp_replicate, dp_shard", "AReaL's topology has one data-parallel axis, data"}},
-        .ranks = grid::ranks,
-        .calls = grid::calls,
+        .ranks = of_grid::ranks,
+        .calls = of_grid::calls,
         .raises = {{"", "ValueError"},
                    {"sizes", "AssertionError"},
                    {"unknown", "AttributeError"},

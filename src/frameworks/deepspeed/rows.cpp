@@ -15,30 +15,30 @@ void check(Given& given) {
         given.derive("axes", made.axes());
         given.derive("dims", made.dims());
     }
-    const auto topology = dialect::ProcessTopology(grid::axes(given), given.numbers("dims"));
+    const auto topology = dialect::ProcessTopology(of_grid::axes(given), given.numbers("dims"));
     if (topology.world_size() != given.world_size()) throw Error(Fault::sizes, "Invalid Grid");
     for (const auto* axis : {"pipe", "data"})
         if (topology.get_dim(axis) == 0)
             throw Error(Fault::unknown, cat("the topology ", to_string(topology.mesh()), " has no axis '",
                                             axis, "'; a grid needs pipe and data"));
-    grid::derive(given, topology, "model");
+    of_grid::derive(given, topology, "model");
 }
 
 std::vector<AccessorRow> accessors() {
-    auto rows = grid::accessors();
+    auto rows = of_grid::accessors();
     const auto add = [&](const std::string& kind, const char* doc, const char* getter) {
         rows.push_back({kind + "_proc_group", kind, Quantity::group, doc});
-        grid::also(rows, getter, kind + "_proc_group");
+        of_grid::also(rows, getter, kind + "_proc_group");
     };
     add("ds_model", "All stages and slices of one replica.", "get_model_parallel_group");
     add("dp", "The ranks of the same stage of all pipelines.", "get_data_parallel_group");
     add("pp", "This rank's pipeline.", "get_pipe_parallel_group");
     add("slice", "The tensor slices of this rank's stage and replica.", "get_slice_parallel_group");
-    grid::also(rows, "get_data_parallel_group_ranks", "dp_group");
-    grid::also(rows, "get_pipeline_model_parallel_rank", "stage_id");
-    grid::also(rows, "get_pipeline_model_parallel_world_size", "pipe_parallel_size");
-    grid::also(rows, "get_slice_parallel_rank", "get_tensor_model_parallel_rank");
-    grid::also(rows, "get_slice_parallel_world_size", "slice_parallel_size");
+    of_grid::also(rows, "get_data_parallel_group_ranks", "dp_group");
+    of_grid::also(rows, "get_pipeline_model_parallel_rank", "stage_id");
+    of_grid::also(rows, "get_pipeline_model_parallel_world_size", "pipe_parallel_size");
+    of_grid::also(rows, "get_slice_parallel_rank", "get_tensor_model_parallel_rank");
+    of_grid::also(rows, "get_slice_parallel_world_size", "slice_parallel_size");
     return rows;
 }
 
@@ -63,18 +63,18 @@ Framework deepspeed() {
                       .doc = "The size of each axis; None: the world's prime factors, rising, dealt to pipe "
                              "and data in turn"}},
         .meshes = {{"topology", "pipe data model"}},
-        .kinds = grid::kinds("model", false),
+        .kinds = of_grid::kinds("model", false),
         .accessors = of_deepspeed::accessors(),
         .check = check,
-        .extend = grid::extend,
+        .extend = of_grid::extend,
         .roles = {{"pipe", "pp"}, {"data", "dp"}, {"model", "tp"}},
         .why = {{"ep, edp, etp",
                  "DeepSpeed's configuration has experts only with pp=1 and etp=1; others are set "
                  "at the MoE layer"},
                 {"dp_replicate, dp_shard",
                  "DeepSpeed sets sharding in its configuration (zero_optimization), not in the topology"}},
-        .ranks = grid::ranks,
-        .calls = grid::calls,
+        .ranks = of_grid::ranks,
+        .calls = of_grid::calls,
         .raises = {{"", "ValueError"}, {"sizes", "AssertionError"}, {"unknown", "AttributeError"}},
         .initialize = "PipelineParallelGrid",
         .base = "Answers"};
