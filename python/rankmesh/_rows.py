@@ -99,6 +99,13 @@ def _shaped(row: dict[str, Any], answer: Any) -> Any:
 _rows_of = functools.cache(_native.rows)
 """The rows of a framework, which never change."""
 
+
+@functools.cache
+def _accessors_of(framework: str) -> dict[str, dict[str, Any]]:
+    """The rows of a framework's accessors by name."""
+    return {each["name"]: each for each in _rows_of(framework)["accessors"]}
+
+
 _HANDLES: dict[str, Callable[..., Any]] = {"GroupCoordinator": GroupCoordinator}
 
 
@@ -153,7 +160,7 @@ class Current(InWorld):
 
     def __init__(self, framework: str, rank: int | None = None, world_size: int | None = None) -> None:
         self._rows = _rows_of(framework)
-        self.accessors = {each["name"]: each for each in self._rows["accessors"]}
+        self.accessors = _accessors_of(framework)
         self._missing = {kind: missing for kind, _, missing, _ in self._rows["kinds"]}
         self._state = _native.State(framework)
         self._live: NamedGroups | None = None

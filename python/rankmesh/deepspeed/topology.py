@@ -15,7 +15,7 @@ from rankmesh._dialects import rows as _rows
 from rankmesh._dialects import topology as _native
 from rankmesh._errors import UsageError, UsageTypeError
 from rankmesh._originals import raises
-from rankmesh._rows import _rows_of
+from rankmesh._rows import _accessors_of
 
 
 @functools.cache
@@ -110,7 +110,7 @@ class _Grid:
         self._topo = _checked(topology)
         given = {"axes": list(topology.axes), "dims": list(topology.dims), **settings}
         self._state = _rows.State(_rows.Groups(framework, given, world_size), rank)
-        self._accessors = {each["name"]: each for each in _rows_of(framework)["accessors"]}
+        self._accessors = _accessors_of(framework)
         groups = self._state.groups
         found = {_handle(kind): groups.of(kind, rank) for kind in groups.kinds()}
         return {name: group for name, group in found.items() if group is not None}
@@ -146,7 +146,7 @@ class _Grid:
 
     @functools.cached_property
     def p2p_groups(self) -> list[list[int]]:
-        """Each rank with the one at the next stage, the first after the last, as ranks of the world."""
+        """The world rank of each rank, and of the one at the next stage; the first stage follows the last."""
         return [self._ask("p2p_groups", rank=rank) for rank in range(self._topo.world_size())]
 
     def stage_to_global(self, stage_id: int, **kwargs: int) -> int:
