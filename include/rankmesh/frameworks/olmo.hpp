@@ -198,8 +198,8 @@ public:
                         {"schedule", schedule}, {"num_microbatches", value_of(num_microbatches)}});
     }
 
-    /// The ranks between whose stages activations and gradients go on a communicator of their own; nothing
-    /// unless `p2p_use_separate_group` is true.
+    /// The ranks of the pipeline, where its activations and gradients have a communicator of their own;
+    /// nothing unless `p2p_use_separate_group` is true.
     std::optional<std::vector<int>> build_p2p_process_group(const std::optional<DeviceMesh>& device_mesh,
                                                             bool p2p_use_separate_group = false,
                                                             const std::string& p2p_backend = "nccl",

@@ -125,8 +125,8 @@ std::vector<AccessorRow> of_pipelines() {
     const auto degree = required("degree"), schedule = required("schedule", Type::word);
     const auto style = optional("style", Type::maybe_word);
     auto p2p = computed("build_p2p_process_group", Type::number, p2p_process_group,
-                        "The ranks between whose stages activations and gradients go on a communicator of "
-                        "their own; None unless `p2p_use_separate_group` is true.",
+                        "The ranks of the pipeline, where its activations and gradients have a communicator "
+                        "of their own; None unless `p2p_use_separate_group` is true.",
                         {required("device_mesh", Type::mesh),
                          {.name = "p2p_use_separate_group", .otherwise = false, .type = Type::flag},
                          {.name = "p2p_backend", .otherwise = "nccl", .type = Type::word},
