@@ -31,8 +31,7 @@ Engine mpi_engine() {
                     return EngineNeed{
                         .engine = "mpi",
                         .text = counted(cost.communicators, "communicator") + "; no limit is known",
-                        .amounts = {{.of = "communicators", .count = cost.communicators, .outside = 0}},
-                        .by = JoinBy::messages};
+                        .amounts = {{.of = "communicators", .count = cost.communicators, .outside = 0}}};
                 }};
 }
 
