@@ -29,22 +29,16 @@ struct Question {
     int outside = 0;  ///< the number of world ranks outside the mesh
 };
 
-Question question_of(const Arguments& arguments, const Topology& topology) {
-    const auto& mesh = std::visit([](const auto& known) -> const Mesh& { return mesh_of(known); }, topology);
-    auto question = Question{.declaration = {.mesh = mesh, .partial = true}, .rank = mesh.offset()};
-    auto extent = mesh.extent();
-    if (const auto* placement = std::get_if<Placement>(&topology)) {
-        const auto ranks = placement->ranks();
-        question.declaration.placed.assign(ranks.begin(), ranks.end());
-        question.rank = ranks.front();
-        extent = std::ranges::max(ranks) + 1;
-    }
+Question question_of(const Arguments& arguments, const Placement& placement) {
+    const auto& mesh = placement.mesh();
+    auto question = Question{.declaration = {.mesh = mesh, .partial = true}, .rank = placement.ranks()[0]};
+    question.declaration.placed.assign(placement.table().begin(), placement.table().end());
     for (const auto& set : arguments.over)
         question.declaration.over.emplace_back(std::span<const std::string>(axis_names(set, "--over")));
     if (arguments.axes)
         question.declaration.axes =
             *arguments.axes == "none" ? std::vector<std::string>{} : axis_names(*arguments.axes, "--axes");
-    question.world = arguments.world.value_or(extent);
+    question.world = arguments.world.value_or(placement.extent());
     question.outside = question.world - mesh.size();
     return question;
 }
@@ -68,8 +62,8 @@ void keep(std::vector<EngineNeed>& needs, const std::string& engine) {
 
 int run(const Arguments& arguments, Output& output) {
     auto asked = arguments.on_cluster.questions();
-    const auto topology = arguments.topology(asked ? std::optional(asked->first) : std::nullopt);
-    const auto question = question_of(arguments, topology);
+    const auto placement = arguments.placement(asked ? std::optional(asked->first) : std::nullopt);
+    const auto question = question_of(arguments, placement);
     const auto cost = join_cost({question.declaration}, question.world, question.rank);
     auto needs = needs_of(cost);
     if (!arguments.engine.empty()) keep(needs, arguments.engine);
@@ -77,11 +71,10 @@ int run(const Arguments& arguments, Output& output) {
     auto report = std::optional<ClusterReport>{};
     if (asked) {
         asked->second.sets = report::timed_sets(cost);
-        report = std::visit([&](const auto& known) { return check_on(asked->first, known, asked->second); },
-                            topology);
+        report = check_on(asked->first, placement, asked->second);
     }
     const auto status = fits && (!report || report->right()) ? 0 : 1;
-    const auto mesh = std::visit([](const auto& known) { return to_string(known); }, topology);
+    const auto mesh = to_string(placement);
     if (!arguments.json) {
         output.write(
             report::text_of(mesh, cost, needs, question.outside, static_cast<std::size_t>(terminal_width())));

@@ -41,11 +41,11 @@ Sides sides_of(const Arguments& arguments) {
     if (arguments.on_b && !arguments.on)
         throw UsageError(
             "--on-b gives the cluster of the second mesh, but the first has none; add --on CLUSTER");
-    const auto topology_of = [&](const std::string& text) {
-        return Common{.mesh = text, .world = arguments.world}.topology();
+    const auto placement_of = [&](const std::string& text) {
+        return Common{.mesh = text, .world = arguments.world}.placement();
     };
-    return {{topology_of(arguments.a), cluster_of(arguments.on)},
-            {topology_of(arguments.b.empty() ? arguments.a : arguments.b),
+    return {{placement_of(arguments.a), cluster_of(arguments.on)},
+            {placement_of(arguments.b.empty() ? arguments.a : arguments.b),
              cluster_of(arguments.on_b ? arguments.on_b : arguments.on)}};
 }
 
@@ -54,9 +54,9 @@ Sides sides_of(const Arguments& arguments) {
 Json json_of(const Both& both) { return {{"a", both.a}, {"b", both.b}}; }
 
 Json json_of_place(const view::Side& side, int rank) {
-    if (!side.contains(rank)) return Json();
+    if (!side.placement.contains(rank)) return Json();
     auto coordinate = Json::object();
-    const auto found = side.coord(rank);
+    const auto found = side.placement.coord(rank);
     for (int i = 0; i < found.size(); ++i) coordinate[std::string(found.name(i))] = found[AxisId{i}];
     auto place = Json{{"coord", coordinate}};
     if (side.cluster) place["host"] = json_of_host(*side.cluster, rank);
@@ -68,7 +68,7 @@ Json json_of(const std::vector<int>& group) { return group.empty() ? Json() : Js
 Json json_of(const Sides& sides, const view::Difference& found) {
     auto json = Json{{"same", found.is_none()}};
     for (const auto& [name, side] : {std::pair("a", &sides.a), std::pair("b", &sides.b)})
-        json[name] = {{"mesh", side->text()},
+        json[name] = {{"mesh", to_string(side->placement)},
                       {"on", side->cluster ? Json(to_string(*side->cluster)) : Json()}};
     json["ranks"] = json_of(found.ranks);
     json["common"] = found.common;

@@ -28,31 +28,30 @@ struct Arguments {
     std::optional<int> width;
 };
 
-std::string picture_of(const auto& topology, const view::Subject& subject, std::optional<int> width,
+std::string picture_of(const Placement& placement, const view::Subject& subject, std::optional<int> width,
                        PictureFormat format) {
-    if (format == PictureFormat::html) return view::draw_page(topology, subject);
+    if (format == PictureFormat::html) return view::draw_page(placement, subject);
     const auto style = view::TextStyle{.width = width.value_or(80)};
     if (format == PictureFormat::txt)
-        return view::paint_text(view::draw_for_text(topology, subject, style), style);
-    return view::paint_svg(width ? view::draw_for_text(topology, subject, style)
-                                 : view::draw_for_svg(topology, subject));
+        return view::paint_text(view::draw_for_text(placement, subject, style), style);
+    return view::paint_svg(width ? view::draw_for_text(placement, subject, style)
+                                 : view::draw_for_svg(placement, subject));
 }
 
 int run(const Arguments& arguments, Output& output) {
     const auto format = picture_format(arguments.out, arguments.format, {"html", "svg", "txt"});
     auto subject = view::Subject{.cluster = cluster_of(arguments.on)};
-    const auto topology = Common{.mesh = arguments.mesh, .world = arguments.world}.topology(subject.cluster);
-    if (!arguments.rank.empty()) subject.focus = rank_of(topology, arguments.rank);
+    const auto placement =
+        Common{.mesh = arguments.mesh, .world = arguments.world}.placement(subject.cluster);
+    if (!arguments.rank.empty()) subject.focus = rank_of(placement, arguments.rank);
     if (!arguments.color_by.empty()) {
         if (format == PictureFormat::txt)
             throw UsageError(
                 "--color-by requires html or svg, because text has no colours; remove it, or change the "
                 "format");
-        subject.color_by =
-            std::visit([&](const auto& known) { return mesh_of(known).axis(arguments.color_by); }, topology);
+        subject.color_by = placement.mesh().axis(arguments.color_by);
     }
-    const auto picture = std::visit(
-        [&](const auto& known) { return picture_of(known, subject, arguments.width, format); }, topology);
+    const auto picture = picture_of(placement, subject, arguments.width, format);
     if (arguments.out.empty())
         output.write(picture);
     else

@@ -54,11 +54,11 @@ struct Own {
 };
 
 /// Returns the values of --rank and --world, else the launcher's.
-Own own(const Arguments& arguments, const Topology& topology) {
+Own own(const Arguments& arguments, const Placement& placement) {
     auto own = Own{};
     if (arguments.world) own.world = Announced{*arguments.world, "--world"};
     if (!arguments.rank.empty()) {
-        own.rank = number_or_coordinate(topology, arguments.rank);
+        own.rank = number_or_coordinate(placement, arguments.rank);
         return own;
     }
     const auto rank = announced_rank();
@@ -75,12 +75,12 @@ Own own(const Arguments& arguments, const Topology& topology) {
 }
 
 int run(const Arguments& arguments, Output& output) {
-    const auto topology = arguments.topology();
-    const auto [rank, world] = own(arguments, topology);
-    if (world) check_within(topology, world->value, world->variable + " says");
-    const auto inside = std::visit([&](const auto& known) { return known.contains(rank); }, topology);
+    const auto placement = arguments.placement();
+    const auto [rank, world] = own(arguments, placement);
+    if (world) check_within(placement, world->value, world->variable + " says");
+    const auto inside = placement.contains(rank);
     // A rank outside the mesh is valid if the world is known to be larger; otherwise it is an error.
-    if (!inside && !(world && rank < world->value)) check_rank(topology, rank);
+    if (!inside && !(world && rank < world->value)) check_rank(placement, rank);
 
     auto variables = Variables{};
     variables.reserve("RANKMESH_ENGINE", "the choice of an engine");
@@ -95,27 +95,24 @@ int run(const Arguments& arguments, Output& output) {
         variables.reserve(name, "access to the store of rank 0");
     variables.set("RANKMESH_RANK", rank, "the rank");
     variables.set("RANKMESH_INSIDE", inside ? 1 : 0, "whether the rank is in the mesh");
-    std::visit(
-        [&](const auto& known) {
-            const auto& mesh = mesh_of(known);
-            for (int a = 0; a < mesh.axis_count(); ++a) {
-                const auto axis = AxisId{a};
-                const auto owner = fmt::format("axis '{}'", mesh.name(axis));
-                const auto name = variable_of(mesh.name(axis));
-                if (inside)
-                    variables.set(name, known.index(rank, axis), owner);
-                else
-                    variables.reserve(name, owner);
-                variables.set(name + "_SIZE", mesh.size(axis), owner);
-            }
-            if (!arguments.json) return;
-            auto json = Json{{"mesh", to_string(known)}, {"rank", rank}, {"inside", inside}};
-            for (const auto& [name, value] : variables.values()) json["variables"][name] = value;
-            output.print("{}\n", json.dump());
-        },
-        topology);
-    if (!arguments.json)
+    const auto& mesh = placement.mesh();
+    for (int a = 0; a < mesh.axis_count(); ++a) {
+        const auto axis = AxisId{a};
+        const auto owner = fmt::format("axis '{}'", mesh.name(axis));
+        const auto name = variable_of(mesh.name(axis));
+        if (inside)
+            variables.set(name, placement.index(rank, axis), owner);
+        else
+            variables.reserve(name, owner);
+        variables.set(name + "_SIZE", mesh.size(axis), owner);
+    }
+    if (arguments.json) {
+        auto json = Json{{"mesh", to_string(placement)}, {"rank", rank}, {"inside", inside}};
+        for (const auto& [name, value] : variables.values()) json["variables"][name] = value;
+        output.print("{}\n", json.dump());
+    } else {
         for (const auto& [name, value] : variables.values()) output.print("export {}={}\n", name, value);
+    }
     return inside ? 0 : 1;
 }
 

@@ -23,13 +23,13 @@ struct Arguments {
     bool json = false;
 };
 
-std::optional<Topology> topology_of(const Arguments& arguments, const std::vector<FlightRecord>& records) {
+std::optional<Placement> placement_of(const Arguments& arguments, const std::vector<FlightRecord>& records) {
     if (!arguments.mesh) return std::nullopt;
     auto common = Common{};
     common.mesh = *arguments.mesh;
     for (const auto& record : records) common.world = std::max(common.world, record.world_size);
     common.world_source = "--mesh must be the mesh of the job, whose records say";
-    return common.topology();
+    return common.placement();
 }
 
 int run(const Arguments& arguments, Output& output) {
@@ -50,7 +50,7 @@ int run(const Arguments& arguments, Output& output) {
                                      detail::excerpt(folder.unread.front().why, 300)));
     }
     const auto explanation =
-        rankmesh::explain(folder.records, folder.unread, topology_of(arguments, folder.records));
+        rankmesh::explain(folder.records, folder.unread, placement_of(arguments, folder.records));
     if (arguments.json)
         output.print("{}\n", json_of(folder.records, explanation));
     else

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <memory>
-#include <ranges>
 
 #include <rankmesh/view/terms.hpp>
 
@@ -35,42 +34,31 @@ std::vector<std::string> names_of(const Mesh& mesh, AxisSet axes) {
     return names;
 }
 
-/// Visits the ranks of every group, in the order of the partition.
-void for_each_group(const Mesh& mesh, AxisSet axes, const auto& visit) {
-    for (const auto& group : mesh.partition(axes)) visit(group, view::run_along(mesh, axes));
-}
-void for_each_group(const Placement& placement, AxisSet axes, const auto& visit) {
-    for (const auto& group : placement.mesh().partition(axes))
-        visit(group | std::views::transform([&](int position) {
-                  return placement.ranks()[static_cast<std::size_t>(position)];
-              }),
-              std::ptrdiff_t{0});
-}
-
-void print_text(const auto& topology, AxisSet axes, Output& output) {
-    const auto partition = mesh_of(topology).partition(axes);
+void print_text(const Placement& placement, AxisSet axes, Output& output) {
+    const auto partition = placement.mesh().partition(axes);
+    const auto run = view::run_along(placement, axes);
     output.print("# {} {} of {} {} along {} of {}\n", partition.size(),
                  partition.size() == 1 ? "group" : "groups", partition.group_size(),
                  partition.group_size() == 1 ? "rank" : "ranks",
-                 joined(names_of(mesh_of(topology), axes), ","), to_string(topology));
-    for_each_group(topology, axes, [&](const auto& group, std::ptrdiff_t run) {
+                 joined(names_of(placement.mesh(), axes), ","), to_string(placement));
+    for (const auto& group : partition) {
         auto separator = "{";
-        view::for_each_term(group, run, [&](const view::Term& term) {
+        view::for_each_term(placement.of(group), run, [&](const view::Term& term) {
             output.print("{}{}", separator, to_string(term));
             separator = ", ";
             return true;
         });
         output.write("}\n");
-    });
+    }
 }
 
-void print_json(const auto& topology, AxisSet axes, Output& output) {
+void print_json(const Placement& placement, AxisSet axes, Output& output) {
     auto json = JsonStream(output);
     json.object();
-    json.add("mesh", to_string(topology));
-    json.add("axes", names_of(mesh_of(topology), axes));
+    json.add("mesh", to_string(placement));
+    json.add("axes", names_of(placement.mesh(), axes));
     json.array("groups", ",\n");
-    for_each_group(topology, axes, [&](const auto& group, std::ptrdiff_t) { json.list({}, group); });
+    for (const auto& group : placement.mesh().partition(axes)) json.list({}, placement.of(group));
     json.end();
     json.end();
 }
@@ -83,15 +71,12 @@ int run(const Arguments& arguments, Output& output) {
     }
     if (arguments.axes.empty())
         throw UsageError(fmt::format("missing argument AXES: {}; see rankmesh groups --help", axes_help));
-    std::visit(
-        [&](const auto& topology) {
-            const auto axes = axes_of(mesh_of(topology), arguments.axes);
-            if (arguments.json)
-                print_json(topology, axes, output);
-            else
-                print_text(topology, axes, output);
-        },
-        arguments.topology());
+    const auto placement = arguments.placement();
+    const auto axes = axes_of(placement.mesh(), arguments.axes);
+    if (arguments.json)
+        print_json(placement, axes, output);
+    else
+        print_text(placement, axes, output);
     return 0;
 }
 

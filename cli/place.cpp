@@ -56,20 +56,15 @@ std::vector<AxisTraffic> traffic_of(const Mesh& mesh, const std::string& weights
 }
 
 /// Returns the new device of each rank of the given mesh.
-std::vector<int> devices_by_rank(const Topology& given, const Placed& placed) {
-    const auto ranks = std::visit(
-        [](const auto& known) {
-            const auto all = known.ranks();
-            return std::vector<int>(all.begin(), all.end());
-        },
-        given);
-    const auto devices = placed.devices();
-    if (std::ranges::max(ranks) + 1 != static_cast<int>(ranks.size()))
+std::vector<int> devices_by_rank(const Placement& given, const Placed& placed) {
+    if (given.extent() != given.size())
         throw UsageError(
             "the mesh leaves ranks out, so their devices are unknown; place a mesh of the ranks 0, 1, 2, "
             "...");
-    auto by_rank = std::vector<int>(ranks.size());
-    for (std::size_t i = 0; i < ranks.size(); ++i) by_rank[static_cast<std::size_t>(ranks[i])] = devices[i];
+    const auto devices = placed.devices();
+    auto by_rank = std::vector<int>(devices.size());
+    auto device = devices.begin();
+    for (const auto rank : given.ranks()) by_rank[static_cast<std::size_t>(rank)] = *device++;
     return by_rank;
 }
 
@@ -131,22 +126,18 @@ int run(const Arguments& arguments, Output& output) {
         throw UsageError(
             fmt::format("--json and --as {} are two different outputs; give only one", arguments.as));
     const auto cluster = *cluster_of(arguments.on);
-    const auto topology = arguments.topology(cluster);
-    const auto placed = std::visit(
-        [&](const auto& given) {
-            return place(cluster, given, traffic_of(mesh_of(given), arguments.weights),
-                         static_cast<std::int64_t>(arguments.bytes.count));
-        },
-        topology);
-    const auto order = std::visit([](const auto& known) { return to_string(known); }, placed.order);
+    const auto given = arguments.placement(cluster);
+    const auto placed = place(cluster, given, traffic_of(given.mesh(), arguments.weights),
+                              static_cast<std::int64_t>(arguments.bytes.count));
+    const auto order = to_string(placed.order);
     if (arguments.as == "mesh") {
         output.print("{}\n", order);
     } else if (arguments.as == "json") {
-        output.print("{}\n", Json(devices_by_rank(topology, placed)).dump());
+        output.print("{}\n", Json(devices_by_rank(given, placed)).dump());
     } else if (!arguments.as.empty()) {
-        print_for_launcher(cluster, arguments.as, devices_by_rank(topology, placed), output);
+        print_for_launcher(cluster, arguments.as, devices_by_rank(given, placed), output);
     } else if (arguments.json) {
-        auto out = Json{{"mesh", std::visit([](const auto& known) { return to_string(known); }, topology)},
+        auto out = Json{{"mesh", to_string(given)},
                         {"on", to_string(cluster)},
                         {"bytes", arguments.bytes.count},
                         {"order", order},
@@ -168,7 +159,7 @@ int run(const Arguments& arguments, Output& output) {
         output.print("{}\n", folded_if_known(text.substr(last, text.size() - last - 1)));
     }
     output.flush();
-    const auto report = std::visit([&](const auto& known) { return check_on(cluster, known); }, placed.order);
+    const auto report = check_on(cluster, placed.order);
     if (!report.right())
         std::cerr << "rankmesh check refuses this placement:\n"
                   << report::broken_rules(cluster, report, static_cast<std::size_t>(terminal_width()));

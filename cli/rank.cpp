@@ -20,9 +20,6 @@ struct Arguments : Common {
     std::string as;
 };
 
-std::ptrdiff_t run_in(const Mesh& mesh, AxisSet axes) { return view::run_along(mesh, axes); }
-std::ptrdiff_t run_in(const Placement&, AxisSet) { return 0; }
-
 AxisSet only(int axis) {
     auto set = AxisSet{};
     set.insert(AxisId{axis});
@@ -30,13 +27,13 @@ AxisSet only(int axis) {
 }
 
 /// Returns the group as text; if it has many terms, the first few and the number of omitted ranks.
-std::string brief(const auto& topology, int rank, int axis) {
+std::string brief(const Placement& placement, int rank, int axis) {
     constexpr auto most = 16;
-    const auto group = topology.group(rank, only(axis));
+    const auto group = placement.group(rank, only(axis));
     auto text = std::string("{");
     auto terms = 0;
     auto left = static_cast<std::ptrdiff_t>(group.size());
-    view::for_each_term(group, run_in(topology, only(axis)), [&](const view::Term& term) {
+    view::for_each_term(group, view::run_along(placement, only(axis)), [&](const view::Term& term) {
         text += (terms > 0 ? ", " : "") + to_string(term);
         left -= term.count;
         return ++terms < most;
@@ -45,32 +42,33 @@ std::string brief(const auto& topology, int rank, int axis) {
     return text + "}";
 }
 
-void print_text(const auto& topology, int rank, const std::optional<Cluster>& cluster, Output& output) {
-    const auto& mesh = mesh_of(topology);
+void print_text(const Placement& placement, int rank, const std::optional<Cluster>& cluster, Output& output) {
+    const auto& mesh = placement.mesh();
     auto rows = std::vector<std::vector<std::string>>{{"axis", "index", "prev", "next", "group", ""}};
     for (int a = 0; a < mesh.axis_count(); ++a) {
         const auto axis = AxisId{a};
         const auto step = [&](int by) {
-            const auto to = topology.neighbor(rank, axis, by);
+            const auto to = placement.neighbor(rank, axis, by);
             return to ? std::to_string(*to) : std::string("-");
         };
-        const auto index = topology.index(rank, axis);
+        const auto index = placement.index(rank, axis);
         const auto size = mesh.size(axis);
         rows.push_back({std::string(mesh.name(axis)), fmt::format("{} of {}", index, size), step(-1),
-                        step(+1), brief(topology, rank, a),
+                        step(+1), brief(placement, rank, a),
                         size == 1           ? "first and last"
                         : index == 0        ? "first"
                         : index == size - 1 ? "last"
                                             : ""});
     }
 
-    output.print("rank {} of {}\n\n  at    {}\n", rank, to_string(topology), to_string(topology.coord(rank)));
+    output.print("rank {} of {}\n\n  at    {}\n", rank, to_string(placement),
+                 to_string(placement.coord(rank)));
     if (cluster) output.print("  host  {}\n", host_text(*cluster, rank));
     output.print("\n{}", table(rows, 1, 2, 2));
 }
 
-void print_json(const auto& topology, int rank, const std::optional<Cluster>& cluster, Output& output) {
-    const auto& mesh = mesh_of(topology);
+void print_json(const Placement& placement, int rank, const std::optional<Cluster>& cluster, Output& output) {
+    const auto& mesh = placement.mesh();
     auto json = JsonStream(output);
     const auto for_each_axis = [&](std::string_view key, const auto& add) {
         json.object(key);
@@ -78,14 +76,14 @@ void print_json(const auto& topology, int rank, const std::optional<Cluster>& cl
         json.end();
     };
     json.object();
-    json.add("mesh", to_string(topology));
+    json.add("mesh", to_string(placement));
     json.add("rank", rank);
-    for_each_axis("coord", [&](auto name, AxisId axis) { json.add(name, topology.index(rank, axis)); });
+    for_each_axis("coord", [&](auto name, AxisId axis) { json.add(name, placement.index(rank, axis)); });
     for_each_axis("groups",
-                  [&](auto name, AxisId axis) { json.list(name, topology.group(rank, only(axis.index))); });
+                  [&](auto name, AxisId axis) { json.list(name, placement.group(rank, only(axis.index))); });
     for_each_axis("neighbors", [&](auto name, AxisId axis) {
         const auto step = [&](int by) {
-            const auto to = topology.neighbor(rank, axis, by);
+            const auto to = placement.neighbor(rank, axis, by);
             return to ? Json(*to) : Json();
         };
         json.add(name, {{"prev", step(-1)}, {"next", step(+1)}});
@@ -113,8 +111,8 @@ int run(const Arguments& arguments, Output& output) {
                            ? std::nullopt
                            : std::optional(in_words(arguments.as, arguments.mesh, arguments.world));
     const auto cluster = cluster_of(arguments.on);
-    const auto topology = words ? Topology(named_by(*words, arguments.rank)) : arguments.topology(cluster);
-    const auto rank = rank_of(topology, arguments.rank);
+    const auto placement = words ? Placement(named_by(*words, arguments.rank)) : arguments.placement(cluster);
+    const auto rank = rank_of(placement, arguments.rank);
     if (cluster && rank >= cluster->size())
         throw UsageError(fmt::format("rank {} has no device: cluster {} has {}, for ranks 0..{}", rank,
                                      to_string(*cluster), cluster->size(), cluster->size() - 1));
@@ -122,14 +120,10 @@ int run(const Arguments& arguments, Output& output) {
         print_rank(*words, rank, cluster, arguments.json, output);
         return 0;
     }
-    std::visit(
-        [&](const auto& known) {
-            if (arguments.json)
-                print_json(known, rank, cluster, output);
-            else
-                print_text(known, rank, cluster, output);
-        },
-        topology);
+    if (arguments.json)
+        print_json(placement, rank, cluster, output);
+    else
+        print_text(placement, rank, cluster, output);
     return 0;
 }
 

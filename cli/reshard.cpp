@@ -52,8 +52,8 @@ std::vector<std::int64_t> shape_of(std::string_view text) {
 }
 
 Mesh mesh_of_text(const Arguments& arguments, const std::string& text) {
-    const auto topology = Common{.mesh = text, .world = arguments.world}.topology();
-    if (const auto* mesh = std::get_if<Mesh>(&topology)) return *mesh;
+    const auto placement = Common{.mesh = text, .world = arguments.world}.placement();
+    if (placement.table().empty()) return placement.mesh();
     throw UsageError(fmt::format(
         "{} is a placement, but reshard supports only meshes of axes; give one such as 'dp=4 tp=2 @8'",
         detail::in_quotes(text)));
@@ -255,7 +255,7 @@ int run(const Arguments& arguments, Output& output) {
         arguments.json ? print_json(job, json) : print_text(job, cluster.has_value(), output);
         return 0;
     }
-    const auto rank = number_or_coordinate(Topology(from.mesh()), arguments.rank);
+    const auto rank = number_or_coordinate(from.mesh(), arguments.rank);
     if (!job.inside(rank))
         throw UsageError(fmt::format("rank {} is in neither mesh: {} covers {}, and {} {}", rank,
                                      to_string(from.mesh()), to_string(from.mesh().ranks()),

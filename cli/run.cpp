@@ -34,7 +34,7 @@ struct Arguments : Common {
     std::string engine;
     std::string device;  // "nccl", or "" for buffers of the host
     Bytes bytes = {256 * 1024};
-    double timeout = 0;  // 0: not given
+    double timeout = 0;                    // 0: not given
     std::optional<std::string> on;         // the cluster, or only its levels if it is measured
     std::optional<std::string> calibrate;  // the file for the measured cluster
 };
@@ -73,10 +73,6 @@ std::optional<double> predict(const Traffic& traffic, const Verified& verified) 
     return traffic.cost(*known, static_cast<std::int64_t>(verified.bytes)).seconds;
 }
 
-Traffic traffic_of(const Cluster& machines, const Topology& topology, AxisSet axes) {
-    return std::visit([&](const auto& placed) { return Traffic(machines, placed, axes); }, topology);
-}
-
 std::string bandwidth_text(const Verified& verified) {
     if (verified.bytes == 0 || verified.seconds <= 0) return "-";
     const auto bandwidth = static_cast<double>(verified.bytes) / verified.seconds;
@@ -94,14 +90,9 @@ std::vector<std::vector<std::string>> sets_of(const Mesh& mesh) {
     return sets;
 }
 
-Plan plan_for(const Topology& topology, const std::vector<std::vector<std::string>>& sets) {
-    auto mesh =
-        Declaration{.name = "mesh",
-                    .mesh = mesh_of(std::get_if<Mesh>(&topology) ? std::get<Mesh>(topology)
-                                                                 : std::get<Placement>(topology).mesh())};
-    mesh.partial = true;
-    if (const auto* placement = std::get_if<Placement>(&topology))
-        mesh.placed.assign(placement->ranks().begin(), placement->ranks().end());
+Plan plan_for(const Placement& placement, const std::vector<std::vector<std::string>>& sets) {
+    auto mesh = Declaration{.name = "mesh", .mesh = placement.mesh(), .partial = true};
+    mesh.placed.assign(placement.table().begin(), placement.table().end());
     for (const auto& set : sets)
         if (set.size() == 2) mesh.over.push_back(Axes(set[0], set[1]));
     return {mesh, {.name = "world"}};
@@ -110,11 +101,11 @@ Plan plan_for(const Topology& topology, const std::vector<std::vector<std::strin
 /// Runs every operation on every set of axes, on devices if there are any. Collective over the world. All
 /// ranks return the same rows; only rank 0 has predictions.
 Findings verify_all(World& world, const nccl::World* devices, const Arguments& arguments,
-                    const Topology& topology) {
+                    const Placement& placement) {
     auto findings = Findings{.machines = cluster_of(arguments.on)};
-    const auto mesh = std::visit([](const auto& given) { return mesh_of(given); }, topology);
+    const auto mesh = placement.mesh();
     const auto sets = sets_of(mesh);
-    auto member = world.join(plan_for(topology, sets));
+    auto member = world.join(plan_for(placement, sets));
     auto all = member["world"].on("world").host();
     // Ranks that were started with different arguments would have buffers of different lengths.
     auto bytes_range = std::array<std::int64_t, 2>{static_cast<std::int64_t>(arguments.bytes.count),
@@ -145,7 +136,7 @@ Findings verify_all(World& world, const nccl::World* devices, const Arguments& a
         findings.machines = findings.calibration->cluster;
     }
     try {  // refuse a mesh that does not fit the cluster before anything runs
-        if (findings.machines) traffic_of(*findings.machines, topology, {});
+        if (findings.machines) Traffic(*findings.machines, placement, {});
     } catch (const UsageError& error) {
         return refuse(error.what(), 2);
     }
@@ -180,7 +171,7 @@ Findings verify_all(World& world, const nccl::World* devices, const Arguments& a
             rows.push_back({label, partition.size(), partition.group_size(), verified});
         }
         if (!findings.machines || world.rank() != 0) continue;  // only rank 0 reports
-        const auto traffic = traffic_of(*findings.machines, topology, axes);
+        const auto traffic = Traffic(*findings.machines, placement, axes);
         for (auto& row : std::span(rows).subspan(begin)) row.predicted = predict(traffic, row.verified);
     }
     return findings;
@@ -225,10 +216,10 @@ void print_table(const std::vector<Row>& rows, Output& output) {
     }
 }
 
-int report(const World& world, const Arguments& arguments, const Topology& topology, const Findings& findings,
-           double seconds, Output& output) {
+int report(const World& world, const Arguments& arguments, const Placement& placement,
+           const Findings& findings, double seconds, Output& output) {
     const auto& rows = findings.rows;
-    const auto text = std::visit([](const auto& given) { return to_string(given); }, topology);
+    const auto text = to_string(placement);
     auto failed = std::size_t{0};
     for (const auto& row : rows) failed += row.verified.wrong == 0 ? 0 : 1;
     if (arguments.json) {
@@ -274,7 +265,7 @@ int run_in(World& world, Arguments arguments, Output& output) {
                                      world.size()));
     arguments.world = world.size();
     arguments.world_source = world.engine() == "threads" ? "there are" : "the launcher started";
-    const auto topology = arguments.topology();
+    const auto placement = arguments.placement();
     auto devices = std::optional<nccl::World>{};
     try {
         if (!arguments.device.empty()) devices.emplace(world);
@@ -285,7 +276,7 @@ int run_in(World& world, Arguments arguments, Output& output) {
     }
     const auto begin = Clock::now();
     const auto findings =
-        verify_all(devices ? *devices : world, devices ? &*devices : nullptr, arguments, topology);
+        verify_all(devices ? *devices : world, devices ? &*devices : nullptr, arguments, placement);
     const auto seconds = std::chrono::duration<double>(Clock::now() - begin).count();
     if (findings.refused) {
         const auto& [why, status] = *findings.refused;
@@ -298,7 +289,7 @@ int run_in(World& world, Arguments arguments, Output& output) {
         return 0;
     }
     if (findings.calibration) write_file(*arguments.calibrate, to_file(*findings.calibration, world));
-    return report(world, arguments, topology, findings, seconds, output);
+    return report(world, arguments, placement, findings, seconds, output);
 }
 
 WorldOptions options_of(const Arguments& arguments) {
@@ -326,15 +317,8 @@ int run_launched(const Arguments& arguments, Output& output) {
 }
 
 int run_threads(Arguments arguments, Output& output) {
-    const auto topology = arguments.topology();
-    const auto size = std::visit(
-        [](const auto& given) {
-            if constexpr (std::same_as<std::remove_cvref_t<decltype(given)>, Mesh>)
-                return given.extent();
-            else
-                return std::ranges::max(given.ranks()) + 1;
-        },
-        topology);
+    const auto placement = arguments.placement();
+    const auto size = placement.extent();
     auto result = 0;
     arguments.world = std::max(size, arguments.world.value_or(size));
     threads::run(

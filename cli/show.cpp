@@ -78,10 +78,9 @@ int run(const Arguments& arguments, Output& output) {
                            ? std::nullopt
                            : std::optional(in_words(arguments.as, arguments.mesh, arguments.world));
     auto subject = view::Subject{.cluster = cluster_of(arguments.on)};
-    const auto topology = words ? Topology(words->mesh) : arguments.topology(subject.cluster);
-    if (!arguments.rank.empty()) subject.focus = rank_of(topology, arguments.rank);
-    const auto scene =
-        std::visit([&](const auto& mesh) { return view::draw_for_text(mesh, subject, style); }, topology);
+    const auto placement = words ? Placement(words->mesh) : arguments.placement(subject.cluster);
+    if (!arguments.rank.empty()) subject.focus = rank_of(placement, arguments.rank);
+    const auto scene = view::draw_for_text(placement, subject, style);
     if (arguments.json) {
         auto json = json_of(scene);
         if (words) {

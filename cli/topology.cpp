@@ -15,7 +15,7 @@ namespace rankmesh::cli {
 
 namespace {
 
-Topology parse(const std::string& text, std::optional<int> world, const std::optional<Cluster>& machines) {
+Placement parse(const std::string& text, std::optional<int> world, const std::optional<Cluster>& machines) {
     if (text.find("@[") != std::string::npos) return Placement::parse(text);
     if (text.find(';') != std::string::npos)
         throw UsageError(detail::cat("the mesh ", detail::in_quotes(text),
@@ -48,7 +48,7 @@ Option world_option(std::optional<int>& world, std::string help) {
             Option::Range{1, std::numeric_limits<int>::max(), false}};
 }
 
-Topology Common::topology(const std::optional<Cluster>& machines) const {
+Placement Common::placement(const std::optional<Cluster>& machines) const {
     auto parsed = parse(mesh, world, machines);
     if (world) check_within(parsed, *world, world_source);
     return parsed;
@@ -101,10 +101,10 @@ Json json_of_host(const Cluster& cluster, int rank) {
     return host;
 }
 
-int number_or_coordinate(const Topology& topology, const std::string& text) {
+int number_or_coordinate(const Placement& placement, const std::string& text) {
     if (text.find('=') != std::string::npos) {
         const auto coordinate = Coordinate::parse(text);
-        return std::visit([&](const auto& mesh) { return mesh.rank(coordinate); }, topology);
+        return placement.rank(coordinate);
     }
     const auto rank = detail::number_in(text);
     if (!rank)
@@ -114,22 +114,16 @@ int number_or_coordinate(const Topology& topology, const std::string& text) {
     return *rank;
 }
 
-int rank_of(const Topology& topology, const std::string& text) {
-    const auto rank = number_or_coordinate(topology, text);
-    check_rank(topology, rank);
+int rank_of(const Placement& placement, const std::string& text) {
+    const auto rank = number_or_coordinate(placement, text);
+    check_rank(placement, rank);
     return rank;
 }
 
-void check_rank(const Topology& topology, int rank) {
-    std::visit([&](const auto& known) { static_cast<void>(known.coord(rank)); }, topology);
-}
+void check_rank(const Placement& placement, int rank) { static_cast<void>(placement.coord(rank)); }
 
-void check_within(const Topology& topology, int world, const std::string& source) {
-    std::visit(
-        [&](const auto& known) {
-            conversion::check_within(to_string(known), detail::last_rank(known), world, source);
-        },
-        topology);
+void check_within(const Placement& placement, int world, const std::string& source) {
+    conversion::check_within(to_string(placement), placement.extent() - 1, world, source);
 }
 
 }  // namespace rankmesh::cli

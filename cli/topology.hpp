@@ -4,11 +4,9 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <variant>
 #include <vector>
 
 #include <rankmesh/cluster/cluster.hpp>
-#include <rankmesh/core/mesh.hpp>
 #include <rankmesh/core/placement.hpp>
 #include <rankmesh/report/text.hpp>
 
@@ -19,9 +17,6 @@ namespace rankmesh::cli {
 
 using formats::Json;
 
-/// The value of MESH on the command line: a mesh, or a placement with `@[3,1,2,0]`.
-using Topology = std::variant<Mesh, Placement>;
-
 /// The common arguments of all subcommands about one mesh.
 struct Common {
     std::string mesh;
@@ -31,16 +26,14 @@ struct Common {
 
     /// Returns these arguments, then `more`; all write to members of this object.
     std::vector<Option> options(std::vector<Option> more);
-    /// Reads MESH. A size `*` is computed from --world, else from the launcher, else from the devices of
-    /// `machines`. Throws UsageError if none is known, or if the mesh does not fit in --world.
-    Topology topology(const std::optional<Cluster>& machines = std::nullopt) const;
+    /// Reads MESH: a mesh, or a placement with `@[3,1,2,0]`. A size `*` is computed from --world, else from
+    /// the launcher, else from the devices of `machines`. Throws UsageError if none is known, or if the mesh
+    /// does not fit in --world.
+    Placement placement(const std::optional<Cluster>& machines = std::nullopt) const;
 };
 
 /// `--world N`.
 Option world_option(std::optional<int>& world, std::string help);
-
-/// Returns the mesh of a topology.
-using detail::mesh_of;
 
 /// Reads `dp,tp`. Throws UsageError, which names `what`, for an empty name.
 std::vector<std::string> axis_names(std::string_view text, std::string_view what);
@@ -54,13 +47,13 @@ using report::host_text;
 
 /// Reads `67` or `pp=1,dp=0,tp=3`. Throws UsageError if it is neither, or if a coordinate is outside the
 /// mesh.
-int number_or_coordinate(const Topology& topology, const std::string& text);
-/// Like number_or_coordinate, but also throws UsageError if the topology does not contain the rank.
-int rank_of(const Topology& topology, const std::string& text);
+int number_or_coordinate(const Placement& placement, const std::string& text);
+/// Like number_or_coordinate, but also throws UsageError if the placement does not contain the rank.
+int rank_of(const Placement& placement, const std::string& text);
 
-/// Throws UsageError if the topology does not contain `rank`.
-void check_rank(const Topology& topology, int rank);
-/// Throws UsageError if the topology exceeds the `world` ranks of `source`, a clause such as "--world says".
-void check_within(const Topology& topology, int world, const std::string& source);
+/// Throws UsageError if the placement does not contain `rank`.
+void check_rank(const Placement& placement, int rank);
+/// Throws UsageError if the placement exceeds the `world` ranks of `source`, a clause such as "--world says".
+void check_within(const Placement& placement, int world, const std::string& source);
 
 }  // namespace rankmesh::cli

@@ -31,21 +31,10 @@ int largest_unit(const Cluster& cluster, int level) {
     return largest;
 }
 
-/// Returns the ranks of one group of the partition along a set of axes.
-std::vector<int> group_of(const Mesh& mesh, AxisSet set, int number) {
-    const auto group = mesh.partition(set)[number];
-    return {group.begin(), group.end()};
-}
-std::vector<int> group_of(const Placement& placement, AxisSet set, int number) {
-    auto ranks = group_of(placement.mesh(), set, number);
-    for (auto& rank : ranks) rank = placement.ranks()[static_cast<std::size_t>(rank)];
-    return ranks;
-}
-
-ClusterReport::Rule judged(const Cluster& cluster, const auto& topology, const Keep& keep) {
-    const auto set = set_of(detail::mesh_of(topology), keep.axes);
+ClusterReport::Rule judged(const Cluster& cluster, const Placement& placement, const Keep& keep) {
+    const auto set = set_of(placement.mesh(), keep.axes);
     const auto level = cluster.level(keep.level);
-    const auto traffic = Traffic(cluster, topology, set);
+    const auto traffic = Traffic(cluster, placement, set);
     auto rule = ClusterReport::Rule{.keep = keep,
                                     .group_size = traffic.group_size(),
                                     .unit_size = largest_unit(cluster, level),
@@ -54,16 +43,19 @@ ClusterReport::Rule judged(const Cluster& cluster, const auto& topology, const K
     for (int unit = 0; unit < different_units(cluster, level); ++unit)
         if (cluster.unit_size(unit, level) % rule.group_size != 0) rule.divides = false;
     if (const auto number = traffic.first_straddling(level)) {
-        rule.first = group_of(topology, set, *number);
+        rule.first = placement.of(placement.mesh().partition(set)[*number]).list();
         for (auto rank : rule.first) rule.units.push_back(cluster.unit(rank, level));
     }
     return rule;
 }
 
-ClusterReport report_on(const Cluster& cluster, const auto& topology, const ClusterQuestions& questions) {
-    const auto& mesh = detail::mesh_of(topology);
+}  // namespace
+
+ClusterReport check_on(const Cluster& cluster, const Placement& placement,
+                       const ClusterQuestions& questions) {
+    const auto& mesh = placement.mesh();
     auto report = ClusterReport{.ranks = mesh.size(),
-                                .last_rank = detail::last_rank(topology),
+                                .last_rank = placement.extent() - 1,
                                 .devices = cluster.size(),
                                 .bytes = questions.bytes};
     auto sets = questions.sets;
@@ -75,7 +67,7 @@ ClusterReport report_on(const Cluster& cluster, const auto& topology, const Clus
     if (!report.fits()) return report;
 
     for (const auto& keep : questions.keep.empty() ? default_keeps(cluster, mesh) : questions.keep) {
-        report.rules.push_back(judged(cluster, topology, keep));
+        report.rules.push_back(judged(cluster, placement, keep));
         report.rules.back().is_default = questions.keep.empty();
     }
     for (const auto* name : kept_by_default) {
@@ -86,7 +78,7 @@ ClusterReport report_on(const Cluster& cluster, const auto& topology, const Clus
             report.unruled.push_back(name);
     }
     for (const auto& set : sets) {
-        const auto traffic = Traffic(cluster, topology, set_of(mesh, set));
+        const auto traffic = Traffic(cluster, placement, set_of(mesh, set));
         auto& costs = report.costs.emplace_back();
         costs.axes = set;
         costs.groups = traffic.group_count();
@@ -99,8 +91,6 @@ ClusterReport report_on(const Cluster& cluster, const auto& topology, const Clus
     }
     return report;
 }
-
-}  // namespace
 
 Keep Keep::parse(std::string_view text) {
     const auto fail = [&](std::string_view what) {
@@ -146,14 +136,6 @@ std::vector<Keep> default_keeps(const Cluster& cluster, const Mesh& mesh) {
         keeps.push_back({{name}, cluster.levels()[static_cast<std::size_t>(*level)].name});
     }
     return keeps;
-}
-
-ClusterReport check_on(const Cluster& cluster, const Mesh& mesh, const ClusterQuestions& questions) {
-    return report_on(cluster, mesh, questions);
-}
-ClusterReport check_on(const Cluster& cluster, const Placement& placement,
-                       const ClusterQuestions& questions) {
-    return report_on(cluster, placement, questions);
 }
 
 }  // namespace rankmesh

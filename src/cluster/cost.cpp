@@ -74,24 +74,17 @@ Traffic::Traffic(const Cluster& cluster, const Partition& groups)
     for (const auto& level : cluster.levels()) speeds_.push_back({level.bandwidth, level.latency});
 }
 
-Traffic::Traffic(const Cluster& cluster, const Mesh& mesh, AxisSet axes)
-    : Traffic(cluster, mesh.partition(axes)) {
-    check_devices(cluster, to_string(mesh), mesh.extent() - 1);
-    const auto groups = mesh.partition(axes);
-    if (group_size_ == 1 || count_by_strides(cluster, groups, mesh.offset())) return;
-    auto ranks = std::vector<int>(groups.rank_count());
-    groups.copy_to(ranks);
-    count_by_walking(cluster, ranks);
-}
-
 Traffic::Traffic(const Cluster& cluster, const Placement& placement, AxisSet axes)
     : Traffic(cluster, placement.mesh().partition(axes)) {
-    check_devices(cluster, to_string(placement.mesh()), std::ranges::max(placement.ranks()));
-    if (group_size_ == 1) return;
-    const auto groups = placement.mesh().partition(axes);
+    const auto& mesh = placement.mesh();
+    check_devices(cluster, to_string(mesh), placement.extent() - 1);
+    const auto groups = mesh.partition(axes);
+    const auto has_table = !placement.table().empty();
+    if (group_size_ == 1 || (!has_table && count_by_strides(cluster, groups, mesh.offset()))) return;
     auto ranks = std::vector<int>(groups.rank_count());
     groups.copy_to(ranks);
-    for (auto& rank : ranks) rank = placement.ranks()[static_cast<std::size_t>(rank)];
+    if (has_table)
+        for (auto& rank : ranks) rank = placement.table()[at(rank)];
     count_by_walking(cluster, ranks);
 }
 

@@ -16,13 +16,13 @@ struct Objective {
     std::vector<AxisTraffic> traffic;  ///< traffic of the axes of two or more ranks, in mesh order
     std::int64_t bytes;
 
-    double seconds(const auto& topology, const AxisTraffic& of) const {
-        return Traffic(cluster, topology, plain.axes(of.axis)).cost(of.operation, bytes).seconds.value();
+    double seconds(const Placement& placement, const AxisTraffic& of) const {
+        return Traffic(cluster, placement, plain.axes(of.axis)).cost(of.operation, bytes).seconds.value();
     }
-    double operator()(const auto& topology) const {
+    double operator()(const Placement& placement) const {
         auto sum = 0.0;
         for (const auto& of : traffic)
-            if (of.weight > 0) sum += of.weight * seconds(topology, of);
+            if (of.weight > 0) sum += of.weight * seconds(placement, of);
         return sum;
     }
     double of_ranks(std::vector<int> ranks) const { return (*this)(Placement(plain, std::move(ranks))); }

@@ -45,16 +45,34 @@ constexpr auto most_packed_too = 2048;
 /// Returns true if `a` is less than `b` by more than rounding errors.
 bool is_less(double a, double b) { return a < b * (1 - 1e-9); }
 
-Placed placed(const Cluster& cluster, const auto& given, const std::vector<AxisTraffic>& traffic,
-              std::int64_t bytes) {
+}  // namespace
+
+std::vector<AxisTraffic> typical_traffic(const Mesh& mesh) {
+    auto all = std::vector<AxisTraffic>{};
+    for (int a = 0; a < mesh.axis_count(); ++a) {
+        if (mesh.size(AxisId{a}) == 1) continue;
+        const auto name = std::string(mesh.name(AxisId{a}));
+        all.push_back(name == "tp" || name == "etp" ? AxisTraffic{name, Collective::all_reduce, 100}
+                      : name == "ep"                ? AxisTraffic{name, Collective::all_to_all, 30}
+                      : name == "cp"                ? AxisTraffic{name, Collective::shift, 30}
+                      : name == "pp"                ? AxisTraffic{name, Collective::shift, 1}
+                                                    : AxisTraffic{name, Collective::all_reduce, 10});
+    }
+    return all;
+}
+
+std::vector<int> Placed::devices() const { return order.ranks().list(); }
+
+Placed place(const Cluster& cluster, const Placement& given, const std::vector<AxisTraffic>& traffic,
+             std::int64_t bytes) {
     check_speeds(cluster);
     const auto objective = detail::Objective{.cluster = cluster,
-                                             .plain = plain(detail::mesh_of(given)),
-                                             .traffic = traffic_of(detail::mesh_of(given), traffic),
+                                             .plain = plain(given.mesh()),
+                                             .traffic = traffic_of(given.mesh(), traffic),
                                              .bytes = bytes};
     auto result = Placed{.order = given, .before = objective(given)};
     result.after = result.before;
-    const auto take = [&](const auto& order) {
+    const auto take = [&](const Placement& order) {
         const auto seconds = objective(order);
         if (!is_less(seconds, result.after)) return;
         result.after = seconds;
@@ -72,46 +90,12 @@ Placed placed(const Cluster& cluster, const auto& given, const std::vector<AxisT
     if (const auto best = detail::best_of_all(objective)) {
         take(Placement(objective.plain, *best));
         result.search = Placed::Search::all;
-    } else if (!factors || detail::mesh_of(given).size() <= most_packed_too) {
+    } else if (!factors || given.mesh().size() <= most_packed_too) {
         take(Placement(objective.plain, detail::packed(objective)));
     }
     for (const auto& of : objective.traffic)
-        result.axes.push_back(
-            {of, objective.seconds(given, of),
-             std::visit([&](const auto& order) { return objective.seconds(order, of); }, result.order)});
+        result.axes.push_back({of, objective.seconds(given, of), objective.seconds(result.order, of)});
     return result;
-}
-
-}  // namespace
-
-std::vector<AxisTraffic> typical_traffic(const Mesh& mesh) {
-    auto all = std::vector<AxisTraffic>{};
-    for (int a = 0; a < mesh.axis_count(); ++a) {
-        if (mesh.size(AxisId{a}) == 1) continue;
-        const auto name = std::string(mesh.name(AxisId{a}));
-        all.push_back(name == "tp" || name == "etp" ? AxisTraffic{name, Collective::all_reduce, 100}
-                      : name == "ep"                ? AxisTraffic{name, Collective::all_to_all, 30}
-                      : name == "cp"                ? AxisTraffic{name, Collective::shift, 30}
-                      : name == "pp"                ? AxisTraffic{name, Collective::shift, 1}
-                                                    : AxisTraffic{name, Collective::all_reduce, 10});
-    }
-    return all;
-}
-
-std::vector<int> Placed::devices() const {
-    if (const auto* placement = std::get_if<Placement>(&order))
-        return {placement->ranks().begin(), placement->ranks().end()};
-    const auto ranks = std::get<Mesh>(order).ranks();
-    return {ranks.begin(), ranks.end()};
-}
-
-Placed place(const Cluster& cluster, const Mesh& mesh, const std::vector<AxisTraffic>& traffic,
-             std::int64_t bytes) {
-    return placed(cluster, mesh, traffic, bytes);
-}
-Placed place(const Cluster& cluster, const Placement& placement, const std::vector<AxisTraffic>& traffic,
-             std::int64_t bytes) {
-    return placed(cluster, placement, traffic, bytes);
 }
 
 std::string_view to_string(Placed::Search search) {

@@ -23,16 +23,13 @@ bool is_world(const Mesh& mesh) { return mesh.axis_count() == 1 && mesh.name(Axi
 
 /// Returns the mesh of the records with the most ranks.
 Places places_of(std::span<const FlightRecord> records) {
-    auto best = std::optional<std::variant<Mesh, Placement>>{};
+    auto best = std::optional<Placement>{};
     auto size = 0;
     for (const auto& record : records)
         for (const auto& one : record.meshes) try {
                 const auto mesh = Mesh::parse(one.mesh);
                 if (mesh.size() <= size || is_world(mesh)) continue;
-                if (one.placed.empty())
-                    best = mesh;
-                else
-                    best = Placement(mesh, one.placed);
+                best = one.placed.empty() ? Placement(mesh) : Placement(mesh, one.placed);
                 size = mesh.size();
             } catch (const UsageError&) {
                 continue;  // then texts have no coordinates
@@ -143,7 +140,7 @@ std::string_view to_string(Finding::Kind kind) {
 }
 
 Explanation explain(std::span<const FlightRecord> records, std::span<const UnreadFile> unread,
-                    const std::optional<std::variant<Mesh, Placement>>& where) {
+                    const std::optional<Placement>& where) {
     using namespace detail::explaining;
     using detail::cat;
     const auto evidence = Evidence(records, unread, where ? Places(*where) : places_of(records));

@@ -17,19 +17,14 @@ constexpr std::size_t most_links = 8;
 }  // namespace
 
 std::optional<Coordinate> Places::coord(int rank) const {
-    if (!where_) return std::nullopt;
-    return std::visit(
-        [&](const auto& where) {
-            return where.contains(rank) ? std::optional(where.coord(rank)) : std::nullopt;
-        },
-        *where_);
+    return where_ && where_->contains(rank) ? std::optional(where_->coord(rank)) : std::nullopt;
 }
 
 std::string Places::axes_of(const std::vector<int>& ranks) const {
     if (!where_ || ranks.empty()) return {};
     const auto first = coord(ranks.front());
     if (!first) return {};
-    const auto& mesh = std::visit([](const auto& where) -> const Mesh& { return mesh_of(where); }, *where_);
+    const auto& mesh = where_->mesh();
     auto axes = AxisSet{};
     for (const auto rank : ranks) {
         const auto other = coord(rank);
@@ -50,7 +45,7 @@ std::string Places::axes_of(const std::vector<int>& ranks) const {
 
 std::vector<int> Places::group_of(int rank, const std::vector<std::vector<int>>& lists) const {
     if (!coord(rank)) return {};
-    const auto& mesh = std::visit([](const auto& where) -> const Mesh& { return mesh_of(where); }, *where_);
+    const auto& mesh = where_->mesh();
     auto axes = AxisSet{};
     auto wide = std::vector<AxisId>{};
     for (int a = 0; a < mesh.axis_count(); ++a) {
@@ -64,21 +59,12 @@ std::vector<int> Places::group_of(int rank, const std::vector<std::vector<int>>&
     }
     if (axes.empty() && wide.size() == 1) axes.insert(wide.front());
     if (axes.empty()) return {};
-    return std::visit(
-        [&](const auto& where) {
-            const auto group = where.group(rank, axes);
-            return std::vector<int>(group.begin(), group.end());
-        },
-        *where_);
+    return where_->group(rank, axes).list();
 }
 
-int Places::world() const {
-    return where_ ? std::visit([](const auto& where) { return last_rank(where); }, *where_) + 1 : 0;
-}
+int Places::world() const { return where_ ? where_->extent() : 0; }
 
-std::string Places::text() const {
-    return where_ ? std::visit([](const auto& where) { return to_string(where); }, *where_) : std::string{};
-}
+std::string Places::text() const { return where_ ? to_string(*where_) : std::string{}; }
 
 std::string Places::rank(int rank) const {
     const auto place = coord(rank);
@@ -101,7 +87,7 @@ std::string Places::named(const std::vector<int>& ranks) const {
     }
     const auto first = coord(ranks.front());
     if (!first) return few(ranks);
-    const auto& mesh = std::visit([](const auto& where) -> const Mesh& { return mesh_of(where); }, *where_);
+    const auto& mesh = where_->mesh();
     auto common = std::string{};
     for (int a = 0; a < first->size(); ++a) {
         const auto axis = AxisId{a};

@@ -4,7 +4,6 @@
 
 #include <optional>
 #include <string>
-#include <variant>
 #include <vector>
 
 #include <rankmesh/core/mesh.hpp>
@@ -17,7 +16,7 @@ namespace rankmesh::detail::explaining {
 class Places {
 public:
     Places() = default;
-    explicit Places(std::variant<Mesh, Placement> where) : where_(std::move(where)) {}
+    explicit Places(Placement where) : where_(std::move(where)) {}
 
     std::optional<Coordinate> coord(int rank) const;
     /// Returns the axes along which these ranks are one group, `dp,tp`; "" if they are not a group.
@@ -39,7 +38,7 @@ public:
     std::string named(const std::vector<int>& ranks) const;
 
 private:
-    std::optional<std::variant<Mesh, Placement>> where_;
+    std::optional<Placement> where_;
 };
 
 /// Returns `{0..7, 9}`; for many terms the first ones and the number of omitted ranks.

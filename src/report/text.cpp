@@ -109,9 +109,9 @@ std::string text_of(const Placed& placed, std::int64_t bytes) {
     const auto gain = placed.before > placed.after ? brief_number(placed.before / placed.after, 3) +
                                                          " times as fast as the given order"
                                                    : std::string("nothing found that beats the given order");
-    return cat(std::visit([](const auto& known) { return to_string(known); }, placed.order), "\n\n",
-               table(rows, 2, 0), "\n", bytes_text(static_cast<std::size_t>(bytes)),
-               " of each rank, all groups at once: ", gain, "; ", said_of(placed.search), "\n");
+    return cat(to_string(placed.order), "\n\n", table(rows, 2, 0), "\n",
+               bytes_text(static_cast<std::size_t>(bytes)), " of each rank, all groups at once: ", gain, "; ",
+               said_of(placed.search), "\n");
 }
 
 // --- diff
@@ -124,8 +124,8 @@ std::string text_of(const view::Both& both) {
 }
 
 std::string place_of(const view::Side& side, int rank) {
-    if (!side.contains(rank)) return "-";
-    auto text = to_string(side.coord(rank));
+    if (!side.placement.contains(rank)) return "-";
+    auto text = to_string(side.placement.coord(rank));
     if (side.cluster) text += " on " + host_text(*side.cluster, rank);
     return text;
 }
@@ -180,7 +180,8 @@ std::string text_of_axes(const view::Side& a, const view::Side& b, const view::D
 std::string text_of(const view::Side& a, const view::Side& b, const view::Difference& found) {
     auto text = std::string{};
     for (const auto& [name, side] : {std::pair("a", &a), std::pair("b", &b)})
-        text += cat(name, "  ", side->text(), side->cluster ? " on " + to_string(*side->cluster) : "", "\n");
+        text += cat(name, "  ", to_string(side->placement),
+                    side->cluster ? " on " + to_string(*side->cluster) : "", "\n");
     text += "\n";
     if (found.is_none()) return text + "nothing differs\n";
     text += cat(found.moved, " of ", counted(found.common, "rank"), " at another coordinate\n");

@@ -14,14 +14,6 @@ namespace {
 
 using detail::cat;
 
-/// Returns rank number `i` in the order of the axes.
-int rank_number(const Mesh& mesh, int i) { return mesh.ranks()[i]; }
-int rank_number(const Placement& placement, int i) { return placement.ranks()[static_cast<std::size_t>(i)]; }
-void indices_of(const Mesh& mesh, int rank, std::span<int> out) { mesh.indices(rank, out); }
-void indices_of(const Placement& placement, int rank, std::span<int> out) {
-    placement.mesh().indices(placement.position(rank), out);
-}
-
 /// One side with the axes of both sides; missing axes have size 1.
 class Half {
 public:
@@ -35,25 +27,14 @@ public:
         }
     }
 
-    const Mesh& mesh() const {
-        return std::visit([](const auto& known) -> const Mesh& { return mesh_of(known); }, side_.topology);
-    }
-    std::string text() const {
-        return std::visit([](const auto& known) { return to_string(known); }, side_.topology);
-    }
+    const Mesh& mesh() const { return side_.placement.mesh(); }
     const Cluster& cluster() const { return *side_.cluster; }
     int size(std::size_t axis) const { return axis_[axis] < 0 ? 1 : mesh().size(AxisId{axis_[axis]}); }
-    bool contains(int rank) const {
-        return std::visit([&](const auto& known) { return known.contains(rank); }, side_.topology);
-    }
+    bool contains(int rank) const { return side_.placement.contains(rank); }
     /// Returns the indices of a rank on the axes of both sides.
     Indices indices(int rank) const {
         auto own = std::array<int, max_axes>{};
-        std::visit(
-            [&](const auto& known) {
-                indices_of(known, rank, std::span(own).first(static_cast<std::size_t>(mesh().axis_count())));
-            },
-            side_.topology);
+        side_.placement.indices(rank, std::span(own).first(static_cast<std::size_t>(mesh().axis_count())));
         auto all = Indices{};
         for (std::size_t i = 0; i < axis_.size(); ++i)
             if (axis_[i] >= 0) all[i] = own[static_cast<std::size_t>(axis_[i])];
@@ -67,20 +48,12 @@ public:
         }
         auto set = AxisSet{};
         set.insert(AxisId{axis_[axis]});
-        std::visit(
-            [&](const auto& known) {
-                const auto group = known.group(rank, set);
-                out.assign(group.begin(), group.end());
-            },
-            side_.topology);
+        const auto group = side_.placement.group(rank, set);
+        out.assign(group.begin(), group.end());
     }
     /// Calls `visit(rank)` for all ranks, in the order of the axes.
     void each_rank(const auto& visit) const {
-        std::visit(
-            [&](const auto& known) {
-                for (int i = 0; i < known.size(); ++i) visit(rank_number(known, i));
-            },
-            side_.topology);
+        for (const auto rank : side_.placement.ranks()) visit(rank);
     }
     /// Calls `visit(rank)` for the first rank of every group along an axis.
     void each_group(std::size_t axis, const auto& visit) const {
@@ -89,9 +62,7 @@ public:
         });
     }
     void check_fits() const {
-        if (side_.cluster)
-            view::check_fits(std::visit([](const auto& known) { return last_rank(known); }, side_.topology),
-                             text(), *side_.cluster);
+        if (side_.cluster) view::check_fits(side_.placement, *side_.cluster);
     }
 
 private:
@@ -103,8 +74,7 @@ private:
 std::vector<std::string> axes_of(const Side& a, const Side& b) {
     auto names = std::vector<std::string>{};
     for (const auto* side : {&a, &b}) {
-        const auto& mesh =
-            std::visit([](const auto& known) -> const Mesh& { return mesh_of(known); }, side->topology);
+        const auto& mesh = side->placement.mesh();
         for (int i = 0; i < mesh.axis_count(); ++i) {
             const auto name = std::string(mesh.name(AxisId{i}));
             if (std::ranges::find(names, name) == names.end()) names.push_back(name);
@@ -223,41 +193,23 @@ AxisDifference compare(const Comparison& sides, std::size_t axis, std::size_t fi
 
 /// Returns the same ranks at the same coordinates; if both have the same axes, with the axes in the order of
 /// `order`.
-std::variant<Mesh, Placement> in_order_of(const Mesh& order, const std::variant<Mesh, Placement>& topology) {
-    const auto* mesh = std::get_if<Mesh>(&topology);
-    if (!mesh || mesh->axis_count() != order.axis_count()) return topology;
+Placement in_order_of(const Mesh& order, const Placement& placement) {
+    const auto& mesh = placement.mesh();
+    if (!placement.table().empty() || mesh.axis_count() != order.axis_count()) return placement;
     auto names = std::vector<std::string_view>{};
     for (int a = 0; a < order.axis_count(); ++a) {
-        if (!mesh->find(order.name(AxisId{a}))) return topology;
+        if (!mesh.find(order.name(AxisId{a}))) return placement;
         names.push_back(order.name(AxisId{a}));
     }
-    return mesh->permuted(names);
+    return mesh.permuted(names);
 }
 
 }  // namespace
 
-std::string Side::text() const {
-    return std::visit([](const auto& known) { return to_string(known); }, topology);
-}
-bool Side::contains(int rank) const {
-    return std::visit([&](const auto& known) { return known.contains(rank); }, topology);
-}
-Coordinate Side::coord(int rank) const {
-    return std::visit([&](const auto& known) { return known.coord(rank); }, topology);
-}
-
 std::vector<int> Side::group(int rank, std::string_view axis) const {
-    if (!contains(rank)) return {};
-    return std::visit(
-        [&](const auto& known) {
-            const auto found = detail::mesh_of(known).find(axis);
-            if (!found) return std::vector{rank};
-            auto set = AxisSet{};
-            set.insert(*found);
-            const auto group = known.group(rank, set);
-            return std::vector<int>(group.begin(), group.end());
-        },
-        topology);
+    if (!placement.contains(rank)) return {};
+    const auto found = placement.mesh().find(axis);
+    return found ? placement.group(rank, *found).list() : std::vector{rank};
 }
 
 Difference diff(const Side& a, const Side& b, std::size_t first) {
@@ -295,17 +247,15 @@ Difference diff(const Side& a, const Side& b, std::size_t first) {
 std::pair<Scene, Scene> draw(const Side& a, const Side& b, const Limits& limits) {
     const auto sides = Comparison(a, b);
     const auto counts = diff(a, b, 0);
-    const auto scene_of = [&](const std::variant<Mesh, Placement>& topology, const Side& side) {
-        auto scene = std::visit(
-            [&](const auto& known) { return draw(known, Subject{.cluster = side.cluster}, limits); },
-            topology);
-        scene.mesh = std::visit([](const auto& known) { return to_string(known); }, side.topology);
+    const auto scene_of = [&](const Placement& placement, const Side& side) {
+        auto scene = draw(placement, Subject{.cluster = side.cluster}, limits);
+        scene.mesh = to_string(side.placement);
         for (auto& row : scene.rows)
             for (auto& cell : row.cells) cell.marked = cell.rank >= 0 && sides.is_marked(cell.rank);
         return scene;
     };
-    auto left = scene_of(a.topology, a);
-    auto right = scene_of(in_order_of(sides.a.mesh(), b.topology), b);
+    auto left = scene_of(a.placement, a);
+    auto right = scene_of(in_order_of(sides.a.mesh(), b.placement), b);
     left.mark = cat(counts.moved, " of ", detail::counted(counts.common, "rank"), " at another coordinate");
     right.mark = left.mark;
     for (const auto& level : counts.levels)

@@ -1,33 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
-// A common interface for a mesh and a placement.
+// Whether a placement fits on a cluster.
 #pragma once
 
 #include <cstdint>
-#include <span>
-#include <string>
 #include <utility>
 #include <vector>
 
 #include <rankmesh/cluster/cluster.hpp>
-#include <rankmesh/core/mesh.hpp>
 #include <rankmesh/core/placement.hpp>
 
 namespace rankmesh::view {
 
-using detail::last_rank;
-using detail::mesh_of;
-
-/// Returns the rank at a position.
-inline int rank_at(const Mesh& mesh, std::span<const int> indices) { return mesh.rank_at(indices); }
-inline int rank_at(const Placement& placement, std::span<const int> indices) {
-    return placement.ranks()[static_cast<std::size_t>(placement.mesh().rank_at(indices))];
-}
-
-/// Throws UsageError if a mesh that reaches `last_rank` does not fit on the cluster.
-inline void check_fits(int last_rank, const std::string& mesh, const Cluster& cluster) {
+/// Throws UsageError if a placement does not fit on the cluster.
+inline void check_fits(const Placement& placement, const Cluster& cluster) {
+    const auto last_rank = placement.extent() - 1;
     if (last_rank < cluster.size()) return;
     const auto text =
-        detail::cat("mesh ", mesh, " reaches rank ", last_rank, ", but cluster ",
+        detail::cat("mesh ", to_string(placement), " reaches rank ", last_rank, ", but cluster ",
                     detail::excerpt(to_string(cluster), 400), " has ", cluster.size(), " devices; it ");
     if (!cluster.is_even() || !cluster.levels().front().units.empty())
         throw UsageError(

@@ -37,9 +37,9 @@ std::string axes_of(const Mesh& mesh) {
     return out + "]";
 }
 
-std::string table_of(const Mesh&) { return "null"; }
 std::string table_of(const Placement& placement) {
-    return list_of(placement.ranks(), [](int rank) { return std::to_string(rank); });
+    if (placement.table().empty()) return "null";
+    return list_of(placement.table(), [](int rank) { return std::to_string(rank); });
 }
 
 std::string cluster_of(const std::optional<Cluster>& cluster) {
@@ -68,32 +68,33 @@ AxisId telling_axis(const Mesh& mesh) {
 }
 
 /// Returns the page's heading: the mesh as text, without the list of a placement.
-std::string heading_of(const Mesh& mesh) { return to_string(mesh); }
 std::string heading_of(const Placement& placement) {
-    return placement.size() <= 64 ? to_string(placement) : cat(to_string(placement.mesh()), " @[…]");
+    return placement.table().size() <= 64 ? to_string(placement) : cat(to_string(placement.mesh()), " @[…]");
 }
 
-template <class Topology>
-std::string page_of(const Topology& topology, const Subject& subject) {
-    const auto& mesh = mesh_of(topology);
-    if (subject.cluster) check_fits(last_rank(topology), to_string(topology), *subject.cluster);
+}  // namespace
+
+std::string draw_page(const Placement& placement, const Subject& subject) {
+    const auto& mesh = placement.mesh();
+    if (subject.cluster) check_fits(placement, *subject.cluster);
     for (const auto& [size, what] : {std::pair(mesh.size(), "ranks"),
                                      std::pair(subject.cluster ? subject.cluster->size() : 0, "devices")})
         if (size > max_page_size)
             throw UsageError(cat("a page shows at most ", max_page_size, " ", what, ", not ", size,
                                  "; the text and the SVG document fold what is large"));
-    if (subject.focus) static_cast<void>(topology.coord(*subject.focus));
+    if (subject.focus) static_cast<void>(placement.coord(*subject.focus));
     const auto color_by = subject.color_by.value_or(telling_axis(mesh));
     static_cast<void>(mesh.name(color_by));
 
-    const auto heading = heading_of(topology);
+    const auto heading = heading_of(placement);
     const auto color = [](std::string_view text) { return json_string(text); };
-    const auto data = cat("{\"mesh\":", json_string(heading), ",\"axes\":", axes_of(mesh),
-                          ",\"offset\":", mesh.offset(), ",\"ranks\":", table_of(topology),
-                          ",\"highest\":", last_rank(topology), ",\"cluster\":", cluster_of(subject.cluster),
-                          ",\"focus\":", subject.focus ? std::to_string(*subject.focus) : std::string("null"),
-                          ",\"color\":", color_by.index, ",\"palette\":", list_of(palette, color),
-                          ",\"ramp\":", list_of(ramp, color), "}");
+    const auto data =
+        cat("{\"mesh\":", json_string(heading), ",\"axes\":", axes_of(mesh), ",\"offset\":", mesh.offset(),
+            ",\"ranks\":", table_of(placement), ",\"highest\":", placement.extent() - 1,
+            ",\"cluster\":", cluster_of(subject.cluster),
+            ",\"focus\":", subject.focus ? std::to_string(*subject.focus) : std::string("null"),
+            ",\"color\":", color_by.index, ",\"palette\":", list_of(palette, color),
+            ",\"ramp\":", list_of(ramp, color), "}");
 
     auto page = std::string{};
     auto rest = page_html;
@@ -107,13 +108,6 @@ std::string page_of(const Topology& topology, const Subject& subject) {
         rest.remove_prefix(at + place.size());
     }
     return page.append(rest);
-}
-
-}  // namespace
-
-std::string draw_page(const Mesh& mesh, const Subject& subject) { return page_of(mesh, subject); }
-std::string draw_page(const Placement& placement, const Subject& subject) {
-    return page_of(placement, subject);
 }
 
 }  // namespace rankmesh::view

@@ -13,9 +13,6 @@ namespace {
 
 constexpr auto max_terms = 8;
 
-std::ptrdiff_t run_in(const Mesh& mesh, AxisSet axes) { return run_along(mesh, axes); }
-std::ptrdiff_t run_in(const Placement&, AxisSet) { return 0; }
-
 /// The shown indices of an axis: the first and last few, and some shown indices around the focus.
 struct Shown {
     int size = 1;   // of the axis
@@ -174,47 +171,47 @@ Plan plan_of(const Mesh& mesh, const std::vector<int>& focus, const Limits& limi
     return plan;
 }
 
-template <class Topology>
-LegendEntry note_of(const Topology& topology, AxisId axis, int focus) {
-    const auto& mesh = mesh_of(topology);
+LegendEntry note_of(const Placement& placement, AxisId axis, int focus) {
+    const auto& mesh = placement.mesh();
     const auto digits = mesh.layout(axis);
     auto entry = LegendEntry{.name = std::string(mesh.name(axis)),
                              .size = mesh.size(axis),
-                             .stride = std::same_as<Topology, Placement> || digits.digit_count() == 0 ? ""
+                             .stride = !placement.table().empty() || digits.digit_count() == 0 ? ""
                                        : digits.digit_count() == 1 ? std::to_string(digits.digit(0).stride)
                                                                    : to_string(digits),
                              .terms = {}};
     auto set = AxisSet{};
     set.insert(axis);
-    for_each_term(topology.group(focus, set), run_in(topology, set), [&](const Term& term) {
+    for_each_term(placement.group(focus, set), run_along(placement, set), [&](const Term& term) {
         entry.terms.push_back(term);
         return entry.terms.size() < max_terms;
     });
     return entry;
 }
 
-template <class Topology>
-Scene draw_any(const Topology& topology, const Subject& subject, const Limits& limits) {
-    const auto& mesh = mesh_of(topology);
+}  // namespace
+
+Scene draw(const Placement& placement, const Subject& subject, const Limits& limits) {
+    const auto& mesh = placement.mesh();
     const auto axis_count = static_cast<std::size_t>(mesh.axis_count());
     const auto origin = std::vector<int>(axis_count);
     auto scene = Scene{};
-    scene.mesh = to_string(topology);
-    scene.size = topology.size();
+    scene.mesh = to_string(placement);
+    scene.size = placement.size();
     scene.cluster = subject.cluster;
-    scene.focus = subject.focus.value_or(rank_at(topology, origin));
+    scene.focus = subject.focus.value_or(placement.rank_at(origin));
     scene.selects = subject.focus.has_value();
     if (subject.color_by) {
         static_cast<void>(mesh.name(*subject.color_by));  // throws for an axis that the mesh does not have
         scene.color_by = subject.color_by->index;
     }
     for (int a = 0; a < mesh.axis_count(); ++a)
-        scene.axes.push_back(note_of(topology, AxisId{a}, scene.focus));
+        scene.axes.push_back(note_of(placement, AxisId{a}, scene.focus));
 
     auto boxed = -1;
     auto unit = 0;  // devices in the first box
     if (subject.cluster) {
-        check_fits(last_rank(topology), scene.mesh, *subject.cluster);
+        check_fits(placement, *subject.cluster);
         boxed = subject.cluster->level_count() - 2;
         if (boxed >= 0) {
             scene.boxed = subject.cluster->levels()[static_cast<std::size_t>(boxed)].name;
@@ -223,7 +220,7 @@ Scene draw_any(const Topology& topology, const Subject& subject, const Limits& l
     }
 
     auto focus = std::vector<int>{};
-    for (int a = 0; a < mesh.axis_count(); ++a) focus.push_back(topology.index(scene.focus, AxisId{a}));
+    for (int a = 0; a < mesh.axis_count(); ++a) focus.push_back(placement.index(scene.focus, AxisId{a}));
     const auto plan = plan_of(mesh, focus, limits, unit);
     scene.row_axes = plan.row_axes;
     scene.column_axes = plan.column_axes;
@@ -252,7 +249,7 @@ Scene draw_any(const Topology& topology, const Subject& subject, const Limits& l
             if (column.indices[i] >= mesh.size(AxisId{axis}) - start) return Cell{};
             index = start + column.indices[i];
         }
-        auto made = Cell{.rank = rank_at(topology, position), .box = 0};
+        auto made = Cell{.rank = placement.rank_at(position), .box = 0};
         auto differing = 0;
         for (int a = 0; a < mesh.axis_count(); ++a)
             if (position[static_cast<std::size_t>(a)] != focus[static_cast<std::size_t>(a)]) {
@@ -286,15 +283,6 @@ Scene draw_any(const Topology& topology, const Subject& subject, const Limits& l
             scene.rows.push_back(std::move(row));
         }));
     return scene;
-}
-
-}  // namespace
-
-Scene draw(const Mesh& mesh, const Subject& subject, const Limits& limits) {
-    return draw_any(mesh, subject, limits);
-}
-Scene draw(const Placement& placement, const Subject& subject, const Limits& limits) {
-    return draw_any(placement, subject, limits);
 }
 
 }  // namespace rankmesh::view

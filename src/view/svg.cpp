@@ -409,12 +409,13 @@ std::string document(std::string_view title, const Picture& picture) {
 constexpr auto most_cells = 2048;
 constexpr auto aspect = 1.4;
 
-template <class Topology>
-Scene of_best_shape(const Topology& topology, const Subject& subject) {
+}  // namespace
+
+Scene draw_for_svg(const Placement& placement, const Subject& subject) {
     auto best = Scene{};
     auto least = std::numeric_limits<double>::infinity();
     for (const auto columns : {4, 8, 16, 24, 32, 48, 64}) {
-        auto scene = draw(topology, subject, Limits{.columns = columns, .rows = most_cells / columns});
+        auto scene = draw(placement, subject, Limits{.columns = columns, .rows = most_cells / columns});
         const auto picture = Painter(scene).paint();
         const auto folds =
             !scene.folded_columns.empty() || !scene.folded_after.empty() ||
@@ -425,13 +426,6 @@ Scene of_best_shape(const Topology& topology, const Subject& subject) {
         best = std::move(scene);
     }
     return best;
-}
-
-}  // namespace
-
-Scene draw_for_svg(const Mesh& mesh, const Subject& subject) { return of_best_shape(mesh, subject); }
-Scene draw_for_svg(const Placement& placement, const Subject& subject) {
-    return of_best_shape(placement, subject);
 }
 
 std::string paint_svg(const Scene& scene) { return document(scene.mesh, Painter(scene).paint()); }

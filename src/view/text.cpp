@@ -436,8 +436,14 @@ std::string paint_text(const Scene& scene, const TextStyle& style) {
     return out;
 }
 
-int text_width(const Scene& scene, const TextStyle& style) {
-    return Grid(scene, std::max(style.width, 40)).end();
+Scene draw_for_text(const Placement& placement, const Subject& subject, const TextStyle& style) {
+    auto limits = Limits{};
+    for (limits.columns = style.width / 2; limits.columns > 1; --limits.columns) {
+        auto scene = draw(placement, subject, limits);
+        if (Grid(scene, std::max(style.width, 40)).end() <= style.width) return scene;
+    }
+    limits.columns = 1;
+    return draw(placement, subject, limits);
 }
 
 }  // namespace rankmesh::view

@@ -36,7 +36,7 @@ void expect_judged(const Cluster& cluster, const Placement& placement, const Clu
             auto ranks = std::vector<int>{};
             auto units = std::set<int>{};
             for (auto position : group) {
-                ranks.push_back(placement.ranks()[static_cast<std::size_t>(position)]);
+                ranks.push_back(placement.ranks()[position]);
                 units.insert(cluster.unit(ranks.back(), level));
             }
             if (units.size() > 1 && straddling++ == 0) first = ranks;

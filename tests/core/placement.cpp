@@ -17,24 +17,49 @@ std::vector<int> row_by_row(const Mesh& mesh) {
     return ranks;
 }
 
+/// Holds that a placement answers as its mesh.
+void expect_as_mesh(const Placement& placement) {
+    const auto& mesh = placement.mesh();
+    EXPECT_TRUE(std::ranges::equal(placement.ranks(), mesh.ranks()));
+    EXPECT_EQ(placement.extent(), mesh.extent());
+    for (const auto rank : mesh.ranks()) {
+        const auto coordinate = mesh.coord(rank);
+        EXPECT_EQ(placement.coord(rank), coordinate);
+        EXPECT_EQ(placement.rank(coordinate), rank);
+        auto indices = std::vector<int>(static_cast<std::size_t>(mesh.axis_count()));
+        placement.indices(rank, indices);
+        EXPECT_EQ(placement.rank_at(indices), rank);
+        for (int a = 0; a < mesh.axis_count(); ++a) {
+            const auto axis = AxisId{a};
+            EXPECT_EQ(indices[static_cast<std::size_t>(a)], mesh.index(rank, axis));
+            EXPECT_EQ(placement.index(rank, axis), mesh.index(rank, axis));
+            EXPECT_EQ(placement.group(rank, axis).list(), placement.of(mesh.group(rank, axis)).list());
+            EXPECT_TRUE(std::ranges::equal(placement.group(rank, axis), mesh.group(rank, axis)));
+            for (auto by : {-1, 0, 1, 2})
+                for (auto edge : {Edge::open, Edge::wrap})
+                    EXPECT_EQ(placement.neighbor(rank, axis, by, edge), mesh.neighbor(rank, axis, by, edge));
+        }
+    }
+    for (int rank = -1; rank < mesh.extent() + 2; ++rank)
+        EXPECT_EQ(placement.contains(rank), mesh.contains(rank));
+}
+
 TEST(Placement, AnswersAsItsMeshWhereTheTableIsRowByRow) {
     for (auto text : {"dp=1", "dp=6", "pp=2 dp=3 tp=2", "a=1 b=4 c=1"}) {
         const auto mesh = Mesh::parse(text);
-        const auto placement = Placement(mesh, row_by_row(mesh));
-        for (int rank = 0; rank < mesh.size(); ++rank) {
-            EXPECT_EQ(placement.coord(rank), mesh.coord(rank));
-            for (int a = 0; a < mesh.axis_count(); ++a) {
-                const auto axis = AxisId{a};
-                EXPECT_EQ(placement.index(rank, axis), mesh.index(rank, axis));
-                EXPECT_TRUE(std::ranges::equal(placement.group(rank, axis), mesh.group(rank, axis)));
-                for (auto by : {-1, 0, 1, 2}) {
-                    EXPECT_EQ(placement.neighbor(rank, axis, by), mesh.neighbor(rank, axis, by));
-                    EXPECT_EQ(placement.neighbor(rank, axis, by, Edge::wrap),
-                              mesh.neighbor(rank, axis, by, Edge::wrap));
-                }
-            }
-        }
+        expect_as_mesh(Placement(mesh, row_by_row(mesh)));
     }
+}
+
+TEST(Placement, WithoutATableAnswersAsItsMesh) {
+    for (auto text : {"dp=1", "pp=2 dp=3 tp=2", "dp=2:4 tp=4:1 @64", "tp=(2,2):(1,4) dp=2:2", "a=3:5 @7"}) {
+        const auto mesh = Mesh::parse(text);
+        expect_as_mesh(mesh);
+        EXPECT_EQ(to_string(Placement(mesh)), to_string(mesh));
+        EXPECT_TRUE(Placement(mesh) == Placement(Mesh::parse(text)));
+    }
+    const auto mesh = Mesh::parse("a=2 b=2");
+    EXPECT_FALSE(Placement(mesh) == Placement(mesh, row_by_row(mesh)));
 }
 
 RC_GTEST_PROP(Placement, PutsEveryRankWhereTheTableSays, ()) {
@@ -51,10 +76,10 @@ RC_GTEST_PROP(Placement, PutsEveryRankWhereTheTableSays, ()) {
         RC_ASSERT(placement.coord(rank) == mesh.coord(position));
         RC_ASSERT(placement.rank(placement.coord(rank)) == rank);
         const auto row = placement.group(rank, "b");
-        for (std::size_t i = 0; i < row.size(); ++i) {
+        for (int i = 0; i < row.size(); ++i) {
             const auto at = placement.coord(row[i]);
             RC_ASSERT(at["a"] == placement.index(rank, "a"));
-            RC_ASSERT(at["b"] == static_cast<int>(i));
+            RC_ASSERT(at["b"] == i);
         }
         const auto next = placement.neighbor(rank, "b", 1);
         RC_ASSERT(next.has_value() == (placement.index(rank, "b") + 1 < mesh.size("b")));

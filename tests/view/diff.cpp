@@ -13,10 +13,9 @@
 namespace rankmesh::view {
 namespace {
 
-using Topology = std::variant<Mesh, Placement>;
 using Group = std::vector<int>;
 
-Topology topology_of(const std::string& text) {
+Placement placement_of(const std::string& text) {
     if (text.find("@[") != std::string::npos) return Placement::parse(text);
     return Mesh::parse(text);
 }
@@ -30,35 +29,28 @@ std::vector<Side> sides() {
           "pp=2 dp=2 tp=2 @[0,1,2,3,4,5,7,6]", "pp=2 dp=2 tp=2 @[4,5,6,7,0,1,2,3]", "dp=2 tp=2 @[3,9,1,0]",
           "tp=(2,2):(1,4) dp=2:2"})
         for (const auto* on : {"", "node:4 gpu:4", "rack:2 node:3 gpu:2"}) {
-            all.push_back({topology_of(text), std::nullopt});
+            all.push_back({placement_of(text), std::nullopt});
             if (*on != '\0') all.back().cluster = Cluster::parse(on);
         }
     return all;
 }
 
-const Mesh& mesh_of(const Side& side) {
-    if (const auto* mesh = std::get_if<Mesh>(&side.topology)) return *mesh;
-    return std::get<Placement>(side.topology).mesh();
-}
+const Mesh& mesh_of(const Side& side) { return side.placement.mesh(); }
 std::string text_of(const Side& side) {
-    return std::visit([](const auto& known) { return to_string(known); }, side.topology) +
-           (side.cluster ? " on " + to_string(*side.cluster) : "");
+    return to_string(side.placement) + (side.cluster ? " on " + to_string(*side.cluster) : "");
 }
 
 /// By rank, its index on each axis that is not 0.
 std::map<int, std::map<std::string, int>> coordinates(const Side& side) {
     auto all = std::map<int, std::map<std::string, int>>{};
     for (int rank = 0; rank < 100; ++rank)
-        std::visit(
-            [&](const auto& known) {
-                if (!known.contains(rank)) return;
-                all[rank] = {};
-                const auto coordinate = known.coord(rank);
-                for (int i = 0; i < coordinate.size(); ++i)
-                    if (coordinate[AxisId{i}] != 0)
-                        all[rank][std::string(coordinate.name(i))] = coordinate[AxisId{i}];
-            },
-            side.topology);
+        if (side.placement.contains(rank)) {
+            all[rank] = {};
+            const auto coordinate = side.placement.coord(rank);
+            for (int i = 0; i < coordinate.size(); ++i)
+                if (coordinate[AxisId{i}] != 0)
+                    all[rank][std::string(coordinate.name(i))] = coordinate[AxisId{i}];
+        }
     return all;
 }
 
@@ -259,8 +251,8 @@ TEST(Diff, DrawsEqualCoordinatesAtEqualPlacesWhereBothHaveTheSameAxes) {
     ASSERT_EQ(left.rows.size(), right.rows.size());
     for (std::size_t r = 0; r < left.rows.size(); ++r)
         for (std::size_t c = 0; c < left.columns.size(); ++c) {
-            const auto coordinate = std::get<Mesh>(a.topology).coord(left.rows[r].cells[c].rank);
-            EXPECT_EQ(right.rows[r].cells[c].rank, std::get<Mesh>(b.topology).rank(coordinate));
+            const auto coordinate = a.placement.coord(left.rows[r].cells[c].rank);
+            EXPECT_EQ(right.rows[r].cells[c].rank, b.placement.rank(coordinate));
         }
     EXPECT_EQ(right.mesh, "tp=8 dp=4 pp=2");
 }

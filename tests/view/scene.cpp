@@ -34,10 +34,10 @@ std::vector<int> group_rank_of(const Scene& scene, const Row& row, const Column&
     return position;
 }
 
-template <class Topology>
-void check_laws(const Topology& topology, const Mesh& mesh, const Subject& subject, const Limits& limits) {
-    const auto scene = draw(topology, subject, limits);
-    SCOPED_TRACE(to_string(topology) + " in " + std::to_string(limits.columns) + " by " +
+void check_laws(const Placement& placement, const Subject& subject, const Limits& limits) {
+    const auto& mesh = placement.mesh();
+    const auto scene = draw(placement, subject, limits);
+    SCOPED_TRACE(to_string(placement) + " in " + std::to_string(limits.columns) + " by " +
                  std::to_string(limits.rows));
     ASSERT_LE(scene.rows.size(), static_cast<std::size_t>(limits.rows));
     auto cells = std::ptrdiff_t{0};
@@ -56,11 +56,11 @@ void check_laws(const Topology& topology, const Mesh& mesh, const Subject& subje
                 inside = inside && position[static_cast<std::size_t>(a)] < mesh.size(AxisId{a});
             ASSERT_EQ(cell.rank >= 0, inside);
             if (!inside) continue;
-            const auto coordinate = topology.coord(cell.rank);
+            const auto coordinate = placement.coord(cell.rank);
             auto differing = std::vector<int>{};
             for (int a = 0; a < mesh.axis_count(); ++a) {
                 ASSERT_EQ(coordinate[AxisId{a}], position[static_cast<std::size_t>(a)]);
-                if (coordinate[AxisId{a}] != topology.index(scene.focus, AxisId{a})) differing.push_back(a);
+                if (coordinate[AxisId{a}] != placement.index(scene.focus, AxisId{a})) differing.push_back(a);
             }
             ASSERT_TRUE(shown.insert(cell.rank).second) << "rank " << cell.rank << " is shown twice";
             ASSERT_EQ(cell.peer, differing.size() == 1 ? differing[0] : -1);
@@ -74,12 +74,10 @@ void check_laws(const Topology& topology, const Mesh& mesh, const Subject& subje
             }
         }
     }
-    for (auto rank : std::vector<int>(mesh.ranks().begin(), mesh.ranks().end())) {
-        if constexpr (!std::is_same_v<Topology, Mesh>)
-            rank = topology.ranks()[static_cast<std::size_t>(rank)];
+    for (const auto rank : placement.ranks()) {
         auto folded = false;
         for (const auto& fold : folds) {
-            const auto index = topology.index(rank, AxisId{fold.axis});
+            const auto index = placement.index(rank, AxisId{fold.axis});
             folded = folded || (index >= fold.first && index <= fold.last);
         }
         ASSERT_NE(shown.contains(rank), folded) << "rank " << rank;
@@ -90,16 +88,16 @@ TEST(Scene, ShowsEveryRankOnceAtItsCoordinateOrSaysThatItIsFolded) {
     for (const auto& mesh : tests::meshes())
         for (const auto& cluster : tests::clusters(mesh))
             for (const auto& limits : all_limits) {
-                check_laws(mesh, mesh, {.cluster = cluster}, limits);
-                check_laws(mesh, mesh, {.cluster = cluster, .focus = mesh.ranks().back()}, limits);
-                check_laws(mesh, mesh, {.cluster = cluster, .focus = mesh.ranks()[mesh.size() / 2]}, limits);
+                check_laws(mesh, {.cluster = cluster}, limits);
+                check_laws(mesh, {.cluster = cluster, .focus = mesh.ranks().back()}, limits);
+                check_laws(mesh, {.cluster = cluster, .focus = mesh.ranks()[mesh.size() / 2]}, limits);
             }
 }
 
 /// The focus has a cell; the rest of its group along each axis has cells or lies in folds of that axis.
-template <class Topology>
-void expect_focus(const Topology& topology, const Mesh& mesh, const Subject& subject, const Limits& limits) {
-    const auto scene = draw(topology, subject, limits);
+void expect_focus(const Placement& placement, const Subject& subject, const Limits& limits) {
+    const auto& mesh = placement.mesh();
+    const auto scene = draw(placement, subject, limits);
     SCOPED_TRACE(to_string(mesh) + " rank " + std::to_string(*subject.focus) + " in " +
                  std::to_string(limits.columns) + " by " + std::to_string(limits.rows));
     ASSERT_EQ(scene.focus, *subject.focus);
@@ -126,7 +124,7 @@ TEST(Scene, ShowsTheFocusAndOfItsGroupsEachRankOrThatItIsFolded) {
     for (const auto& mesh : tests::meshes())
         for (const auto& limits : all_limits)
             for (int i = 0; i < mesh.size(); i += std::max(1, mesh.size() / 31))
-                expect_focus(mesh, mesh, {.focus = mesh.ranks()[i]}, limits);
+                expect_focus(mesh, {.focus = mesh.ranks()[i]}, limits);
     auto random = std::mt19937(11);
     for (const auto* text : {"dp=10000", "dp=1250 tp=8", "pp=10 dp=1000", "dp=1048576", "pp=16 dp=8192 tp=8",
                              "tp=8 dp=8192 pp=16", "a=2 b=524288", "pp=1024 dp=1024 tp=1024", "dp=2147483647",
@@ -140,7 +138,7 @@ TEST(Scene, ShowsTheFocusAndOfItsGroupsEachRankOrThatItIsFolded) {
                 for (int turn = 0; turn < 10; ++turn) {
                     const auto rank = std::uniform_int_distribution(0, mesh.size() - 1)(random);
                     if (cluster && mesh.extent() > cluster->size()) continue;
-                    expect_focus(mesh, mesh, {.cluster = cluster, .focus = rank}, limits);
+                    expect_focus(mesh, {.cluster = cluster, .focus = rank}, limits);
                 }
     }
     const auto mesh = Mesh{{"dp", 40}, {"tp", 30}};
@@ -149,8 +147,7 @@ TEST(Scene, ShowsTheFocusAndOfItsGroupsEachRankOrThatItIsFolded) {
     std::shuffle(ranks.begin(), ranks.end(), random);
     const auto placement = Placement(mesh, ranks);
     for (const auto& limits : all_limits)
-        for (int rank = 0; rank < mesh.size(); rank += 23)
-            expect_focus(placement, mesh, {.focus = rank}, limits);
+        for (int rank = 0; rank < mesh.size(); rank += 23) expect_focus(placement, {.focus = rank}, limits);
 }
 
 TEST(Scene, FoldsOneIndexOnlyWhereThereIsRoomForTwo) {
@@ -173,7 +170,7 @@ TEST(Scene, ShowsAPlacementByItsTable) {
         const auto placement = Placement(mesh, ranks);
         for (const auto& limits : all_limits)
             for (const auto& cluster : tests::clusters(mesh))
-                check_laws(placement, mesh, {.cluster = cluster}, limits);
+                check_laws(placement, {.cluster = cluster}, limits);
     }
 }
 

@@ -97,8 +97,6 @@ RANKMESH_EXPORT std::vector<Keep> default_keeps(const Cluster& cluster, const Me
 ///     auto report = check_on(Cluster::parse("node:2 gpu:8"), mesh);
 ///     EXPECT_FALSE(report.right());
 ///     EXPECT_EQ(report.rules.at(0).straddling, 2);
-RANKMESH_EXPORT ClusterReport check_on(const Cluster& cluster, const Mesh& mesh,
-                                       const ClusterQuestions& questions = {});
 RANKMESH_EXPORT ClusterReport check_on(const Cluster& cluster, const Placement& placement,
                                        const ClusterQuestions& questions = {});
 

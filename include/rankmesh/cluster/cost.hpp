@@ -60,7 +60,6 @@ public:
     /// eight; otherwise the time is proportional to the ranks.
     ///
     /// Throws UsageError if a rank has no device.
-    Traffic(const Cluster& cluster, const Mesh& mesh, AxisSet axes);
     Traffic(const Cluster& cluster, const Placement& placement, AxisSet axes);
 
     int group_count() const { return group_count_; }

@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
-#include <variant>
 #include <vector>
 
 #include <rankmesh/cluster/cost.hpp>
@@ -41,8 +40,8 @@ struct Placed {
         all       ///< all placements; none is better
     };
 
-    /// The given mesh, a mesh with other strides, or a placement if it is better than every mesh.
-    std::variant<Mesh, Placement> order;
+    /// The given placement, a mesh with other strides, or a table if it is better than every mesh.
+    Placement order;
     std::vector<Axis> axes = {};
     double before = 0.0;  ///< sum over the axes of weight times seconds, in the given order
     double after = 0.0;   ///< the same in the new order, at most `before`
@@ -62,10 +61,8 @@ RANKMESH_EXPORT std::string_view to_string(Placed::Search search);
 /// the mesh does not have, or if a weight is negative or not a number.
 ///
 ///     auto placed = place(Cluster::parse("node:2(25GB/s) gpu:2(450GB/s)"), Mesh{{"tp", 2}, {"dp", 2}});
-///     EXPECT_EQ(std::get<Mesh>(placed.order), Mesh::parse("tp=2:1 dp=2:2"));
-RANKMESH_EXPORT Placed place(const Cluster& cluster, const Mesh& mesh,
-                             const std::vector<AxisTraffic>& traffic = {}, std::int64_t bytes = 64 << 20);
-RANKMESH_EXPORT Placed place(const Cluster& cluster, const Placement& placement,
+///     EXPECT_EQ(placed.order, Mesh::parse("tp=2:1 dp=2:2"));
+RANKMESH_EXPORT Placed place(const Cluster& cluster, const Placement& given,
                              const std::vector<AxisTraffic>& traffic = {}, std::int64_t bytes = 64 << 20);
 
 }  // namespace rankmesh

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Placement, a mesh with an explicit list of ranks.
+// Placement, a mesh that may have a table of its ranks.
 #pragma once
 
 #include <vector>
@@ -8,8 +8,28 @@
 
 namespace rankmesh {
 
-/// A mesh with a list of the rank at each position, for layouts that strides cannot express: `a=2 b=2
-/// @[3,1,2,0]`.
+/// The ranks at some positions of a placement, in mesh order. The placement must outlive them.
+class PlacedRanks {
+public:
+    using iterator = detail::IndexIterator<PlacedRanks, int>;
+
+    PlacedRanks(const Group& positions, std::span<const int> table) : positions_(positions), table_(table) {}
+
+    int size() const { return positions_.size(); }
+    int operator[](int i) const {
+        return table_.empty() ? positions_[i] : table_[static_cast<std::size_t>(positions_[i])];
+    }
+    iterator begin() const { return {this, 0}; }
+    iterator end() const { return {this, size()}; }
+    std::vector<int> list() const { return {begin(), end()}; }
+
+private:
+    Group positions_;
+    std::span<const int> table_;
+};
+
+/// Which rank has which coordinate: a mesh, or a mesh with a table of the rank at each position, for layouts
+/// that strides cannot express: `a=2 b=2 @[3,1,2,0]`.
 ///
 /// a=2 b=2 @[3,1,2,0] | coord(2) -> a=1 b=0
 /// a=2 b=2 @[3,1,2,0] | group(3, a) -> {3, 2}
@@ -17,113 +37,115 @@ namespace rankmesh {
 /// Positions count row by row; the last axis varies fastest. No other type of the core stores a list of all
 /// ranks.
 ///
-/// Law: `placement.rank(placement.coord(r)) == r` for every rank r in the list.
-/// Law: with the list 0, 1, 2, ... every query returns what the mesh returns.
-/// Law: `Placement::parse(to_string(p)) == p`.
+/// Law: `placement.rank(placement.coord(r)) == r` for every rank r in the placement.
+/// Law: without a table, and with the table 0, 1, 2, ... every query returns what the mesh returns.
+/// Law: `Placement::parse(to_string(p)) == p` for every placement p with a table.
 class Placement {
 public:
-    /// Makes a placement. Throws UsageError unless the mesh is plain and `ranks` has one distinct rank, 0 or
-    /// more, for each position.
-    Placement(const Mesh& mesh, std::vector<int> ranks);
+    Placement(const Mesh& mesh) : mesh_(mesh) {}
+    /// Throws UsageError unless the mesh is plain and `table` has one distinct rank, 0 or more, for each
+    /// position.
+    Placement(const Mesh& mesh, std::vector<int> table);
 
     /// Reads `a=2 b=2 @[3,1,2,0]`. Throws UsageError for any other text.
     static Placement parse(std::string_view text);
 
     const Mesh& mesh() const { return mesh_; }
-    /// Returns the rank at each position.
-    std::span<const int> ranks() const { return ranks_; }
+    /// Returns the rank at each position; empty if strides give the ranks.
+    std::span<const int> table() const { return table_; }
     int size() const { return mesh_.size(); }
-    bool contains(Int rank) const { return find(rank) >= 0; }
+    /// Returns the highest rank plus 1.
+    int extent() const { return table_.empty() ? mesh_.extent() : table_[at(positions_.back())] + 1; }
+    bool contains(Int rank) const { return table_.empty() ? mesh_.contains(rank) : find(rank) >= 0; }
+    /// Returns all ranks, in the order of the axes.
+    PlacedRanks ranks() const& { return of(mesh_.ranks()); }
+    PlacedRanks ranks() const&& = delete;
 
-    /// Returns the position of `rank`. Throws UsageError if the list does not contain `rank`.
-    int position(Int rank) const {
-        const auto position = find(rank);
-        if (position < 0)
-            throw UsageError(
-                detail::cat("rank ", rank, " has no place in the placement of mesh ", to_string(mesh_)));
-        return position;
-    }
+    /// Returns the rank of the mesh at the place of `rank`: the position, if there is a table. Throws
+    /// UsageError if the table does not contain `rank`.
+    int position(Int rank) const;
     Coordinate coord(Int rank) const { return mesh_.coord(position(rank)); }
-    int rank(const Coordinate& coordinate) const { return at(mesh_.rank(coordinate)); }
+    int rank(const Coordinate& coordinate) const { return placed(mesh_.rank(coordinate)); }
     int index(Int rank, AxisRef auto const& axis) const { return mesh_.index(position(rank), axis); }
+    /// Like those of Mesh.
+    void indices(Int rank, std::span<int> out) const { mesh_.indices(position(rank), out); }
+    int rank_at(std::span<const int> indices) const { return placed(mesh_.rank_at(indices)); }
 
     /// Returns the ranks that differ from `rank` only along these axes, in mesh order.
-    std::vector<int> group(Int rank, AxisSet axes) const {
-        auto ranks = std::vector<int>{};
-        for (auto position : mesh_.group(position(rank), axes)) ranks.push_back(at(position));
-        return ranks;
-    }
-    std::vector<int> group(Int rank, AxisRef auto const&... names) const
+    PlacedRanks group(Int rank, AxisSet axes) const& { return of(mesh_.group(position(rank), axes)); }
+    PlacedRanks group(Int rank, AxisRef auto const&... names) const&
         requires(sizeof...(names) > 0)
     {
         return group(rank, mesh_.axes(names...));
     }
+    PlacedRanks group(Int rank, auto const&... axes) const&& = delete;
+    /// Returns the ranks of a group of `mesh()`.
+    PlacedRanks of(const Group& group) const& { return {group, table_}; }
+    PlacedRanks of(const Group& group) const&& = delete;
 
     /// Returns the rank `by` steps along an axis; nullopt past an open edge.
     std::optional<int> neighbor(Int rank, AxisRef auto const& axis, Int by, Edge edge = Edge::open) const {
-        const auto position = mesh_.neighbor(this->position(rank), axis, by, edge);
-        return position ? std::optional(at(*position)) : std::nullopt;
+        const auto next = mesh_.neighbor(position(rank), axis, by, edge);
+        return next ? std::optional(placed(*next)) : std::nullopt;
     }
 
     friend bool operator==(const Placement& a, const Placement& b) {
-        return a.mesh_ == b.mesh_ && a.ranks_ == b.ranks_;
+        return a.mesh_ == b.mesh_ && a.table_ == b.table_;
     }
 
 private:
-    int at(int position) const { return ranks_[static_cast<std::size_t>(position)]; }
+    static std::size_t at(int position) { return static_cast<std::size_t>(position); }
+    int placed(int rank) const { return table_.empty() ? rank : table_[at(rank)]; }
     int find(int rank) const;
 
     Mesh mesh_;
-    std::vector<int> ranks_;      // the rank at each position
+    std::vector<int> table_;      // the rank at each position
     std::vector<int> positions_;  // positions, sorted by their ranks
 };
 
 std::string to_string(const Placement& placement);
 
-inline Placement::Placement(const Mesh& mesh, std::vector<int> ranks)
-    : mesh_(mesh), ranks_(std::move(ranks)) {
+inline Placement::Placement(const Mesh& mesh, std::vector<int> table)
+    : mesh_(mesh), table_(std::move(table)) {
     if (!mesh_.is_plain())
         throw UsageError(detail::cat("a placement over mesh ", to_string(mesh_),
                                      "; the table gives the ranks, leave out strides and offset"));
-    if (ranks_.size() != static_cast<std::size_t>(mesh_.size()))
-        throw UsageError(detail::cat("a placement lists ", ranks_.size(), " ranks; mesh ", to_string(mesh_),
+    if (table_.size() != at(mesh_.size()))
+        throw UsageError(detail::cat("a placement lists ", table_.size(), " ranks; mesh ", to_string(mesh_),
                                      " has ", mesh_.size(), " positions"));
     for (int position = 0; position < mesh_.size(); ++position) positions_.push_back(position);
-    std::ranges::sort(positions_, {}, [this](int position) { return at(position); });
+    std::ranges::sort(positions_, {}, [this](int position) { return table_[at(position)]; });
     for (std::size_t i = 0; i < positions_.size(); ++i) {
-        const auto rank = at(positions_[i]);
+        const auto rank = table_[at(positions_[i])];
         if (rank < 0) throw UsageError(detail::cat("a placement lists rank ", rank, "; ranks are 0 or more"));
-        if (i > 0 && at(positions_[i - 1]) == rank)
+        if (i > 0 && table_[at(positions_[i - 1])] == rank)
             throw UsageError(detail::cat("a placement lists rank ", rank, " at positions ", positions_[i - 1],
                                          " and ", positions_[i], "; every rank has one place"));
     }
 }
 
-inline int Placement::find(int rank) const {
-    const auto found =
-        std::ranges::lower_bound(positions_, rank, {}, [this](int position) { return at(position); });
-    return found != positions_.end() && at(*found) == rank ? *found : -1;
+inline int Placement::position(Int rank) const {
+    if (table_.empty()) return rank;
+    const auto position = find(rank);
+    if (position < 0)
+        throw UsageError(
+            detail::cat("rank ", rank, " has no place in the placement of mesh ", to_string(mesh_)));
+    return position;
 }
 
-namespace detail {
-
-/// Returns the mesh itself, or the mesh of a placement.
-inline const Mesh& mesh_of(const Mesh& mesh) { return mesh; }
-inline const Mesh& mesh_of(const Placement& placement) { return placement.mesh(); }
-
-/// Returns the highest rank.
-inline int last_rank(const Mesh& mesh) { return mesh.extent() - 1; }
-inline int last_rank(const Placement& placement) { return std::ranges::max(placement.ranks()); }
-
-}  // namespace detail
+inline int Placement::find(int rank) const {
+    const auto found =
+        std::ranges::lower_bound(positions_, rank, {}, [this](int position) { return table_[at(position)]; });
+    return found != positions_.end() && table_[at(*found)] == rank ? *found : -1;
+}
 
 // --- placement: a=2 b=2 @[3,1,2,0]
 
 inline std::string to_string(const Placement& placement) {
-    auto out = to_string(placement.mesh()) + " @[";
-    for (std::size_t i = 0; i < placement.ranks().size(); ++i)
-        detail::append(out, detail::cat(i > 0 ? "," : "", placement.ranks()[i]));
-    return out + "]";
+    auto out = to_string(placement.mesh());
+    for (const auto& rank : placement.table())
+        detail::append(out, detail::cat(&rank == placement.table().data() ? " @[" : ",", rank));
+    return placement.table().empty() ? out : out + "]";
 }
 
 inline Placement Placement::parse(std::string_view text) {

@@ -53,8 +53,8 @@ struct EngineNeed {
         std::optional<std::int64_t> outside = {};  ///< of a rank outside all meshes, if smaller
     };
 
-    std::string engine;                ///< "mpi", "gloo" or "nccl"
-    std::string text;                  ///< `22 connections, each a file descriptor; the limit on this host is 1024`
+    std::string engine;  ///< "mpi", "gloo" or "nccl"
+    std::string text;    ///< `22 connections, each a file descriptor; the limit on this host is 1024`
     std::vector<Amount> amounts = {};  ///< the same as numbers
     bool fits = true;                  ///< false if it exceeds the limits of this process
     std::string outside = {};  ///< what a rank outside all meshes also needs, such as `NCCL's of all ranks`

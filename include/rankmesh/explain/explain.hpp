@@ -5,11 +5,9 @@
 #include <optional>
 #include <span>
 #include <string>
-#include <variant>
 #include <vector>
 
 #include <rankmesh/core/export.hpp>
-#include <rankmesh/core/mesh.hpp>
 #include <rankmesh/core/placement.hpp>
 #include <rankmesh/explain/record.hpp>
 
@@ -58,6 +56,6 @@ struct Explanation {
 /// from a mesh in the records.
 RANKMESH_EXPORT Explanation explain(std::span<const FlightRecord> records,
                                     std::span<const UnreadFile> unread = {},
-                                    const std::optional<std::variant<Mesh, Placement>>& where = {});
+                                    const std::optional<Placement>& where = {});
 
 }  // namespace rankmesh

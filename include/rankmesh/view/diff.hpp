@@ -7,26 +7,20 @@
 #include <string>
 #include <string_view>
 #include <utility>
-#include <variant>
 #include <vector>
 
 #include <rankmesh/cluster/cluster.hpp>
 #include <rankmesh/core/export.hpp>
-#include <rankmesh/core/mesh.hpp>
 #include <rankmesh/core/placement.hpp>
 #include <rankmesh/view/scene.hpp>
 
 namespace rankmesh::view {
 
-/// One side of a comparison: a mesh or a placement, and optionally its cluster.
+/// One side of a comparison, and optionally its cluster.
 struct Side {
-    std::variant<Mesh, Placement> topology;
+    Placement placement;
     std::optional<Cluster> cluster = {};
 
-    /// Returns the text of the mesh or placement.
-    RANKMESH_EXPORT std::string text() const;
-    RANKMESH_EXPORT bool contains(int rank) const;
-    RANKMESH_EXPORT Coordinate coord(int rank) const;
     /// Returns the group of a rank along an axis. Returns the rank alone if this side does not have the axis,
     /// and nothing if it does not have the rank.
     RANKMESH_EXPORT std::vector<int> group(int rank, std::string_view axis) const;

@@ -23,7 +23,6 @@ inline constexpr int max_page_size = 1 << 20;
 ///
 /// Throws UsageError if the mesh does not fit on the cluster, does not contain the focus, or has more than
 /// `max_page_size` ranks or devices.
-RANKMESH_EXPORT std::string draw_page(const Mesh& mesh, const Subject& subject);
 RANKMESH_EXPORT std::string draw_page(const Placement& placement, const Subject& subject);
 
 }  // namespace rankmesh::view

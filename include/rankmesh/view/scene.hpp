@@ -9,7 +9,6 @@
 
 #include <rankmesh/cluster/cluster.hpp>
 #include <rankmesh/core/export.hpp>
-#include <rankmesh/core/mesh.hpp>
 #include <rankmesh/core/placement.hpp>
 #include <rankmesh/view/terms.hpp>
 
@@ -100,10 +99,9 @@ struct Subject {
     std::optional<AxisId> color_by = {};  ///< the axis whose index colours each rank
 };
 
-/// Returns the picture of a mesh. The cost depends on the limits, not on the number of ranks.
+/// Returns the picture of a mesh or placement. The cost depends on the limits, not on the number of ranks.
 ///
 /// Throws UsageError if the mesh does not fit on the cluster, or does not contain the focus.
-RANKMESH_EXPORT Scene draw(const Mesh& mesh, const Subject& subject, const Limits& limits);
 RANKMESH_EXPORT Scene draw(const Placement& placement, const Subject& subject, const Limits& limits);
 
 }  // namespace rankmesh::view

@@ -5,8 +5,6 @@
 #include <string>
 
 #include <rankmesh/core/export.hpp>
-#include <rankmesh/core/mesh.hpp>
-#include <rankmesh/core/placement.hpp>
 #include <rankmesh/view/scene.hpp>
 
 namespace rankmesh::view {
@@ -14,7 +12,6 @@ namespace rankmesh::view {
 /// Returns a scene whose SVG document has about the shape of a screen. Up to 1024 ranks are all shown.
 ///
 /// Throws UsageError if the mesh does not fit on the cluster, or does not contain the focus.
-RANKMESH_EXPORT Scene draw_for_svg(const Mesh& mesh, const Subject& subject);
 RANKMESH_EXPORT Scene draw_for_svg(const Placement& placement, const Subject& subject);
 
 /// Returns the scene as an SVG document: one cell for each rank, a frame around each unit of the boxed level,

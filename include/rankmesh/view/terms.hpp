@@ -10,7 +10,7 @@
 #include <string_view>
 
 #include <rankmesh/core/error.hpp>
-#include <rankmesh/core/mesh.hpp>
+#include <rankmesh/core/placement.hpp>
 
 namespace rankmesh::view {
 
@@ -51,8 +51,10 @@ void for_each_term(const Ranks& ranks, std::ptrdiff_t run, std::predicate<Term> 
 }
 
 /// Returns the `run` of groups along these axes: the size of their innermost digit, or 0 if it is too short
-/// for a term.
-constexpr std::ptrdiff_t run_along(const Mesh& mesh, AxisSet axes) {
+/// for a term, or if there is a table.
+inline std::ptrdiff_t run_along(const Placement& placement, AxisSet axes) {
+    if (!placement.table().empty()) return 0;
+    const auto& mesh = placement.mesh();
     auto along = Layout{};
     for (int a = 0; a < mesh.axis_count(); ++a) {
         const auto digits = mesh.layout(AxisId{a});

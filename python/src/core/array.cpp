@@ -53,7 +53,7 @@ nb::object array_of(const Mesh& mesh) {
 
 nb::object array_of(const Placement& placement) {
     return filled(shape_of(placement.mesh()),
-                  [&](std::span<int> out) { std::ranges::copy(placement.ranks(), out.begin()); });
+                  [&](std::span<int> out) { std::ranges::copy(placement.table(), out.begin()); });
 }
 
 nb::object converted(const nb::object& array, nb::handle dtype, nb::handle copy) {

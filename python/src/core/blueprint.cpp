@@ -49,7 +49,7 @@ void bind_blueprint(nb::module_& m) {
         .def_prop_ro(
             "places",
             [](const MeshBlueprint& self) {
-                return self.placed ? Topology(Placement(self.mesh, *self.placed)) : Topology(self.mesh);
+                return in_python(self.placed ? Placement(self.mesh, *self.placed) : Placement(self.mesh));
             },
             "Which rank is at which place of the mesh.")
         .def_prop_ro("items", &items_of, "What gets a communicator, in canonical order and without repeats.")

@@ -77,12 +77,12 @@ Report report_of(const ReportState& state) {
 }
 
 /// Adds how a mesh or placement fits a cluster.
-void add_cluster(Report& report, const Cluster& cluster, const auto& topology, nb::handle keep) {
+void add_cluster(Report& report, const Cluster& cluster, const Placement& placement, nb::handle keep) {
     auto questions = ClusterQuestions{.sets = report::timed_sets(report.cost)};
     for (const auto& rule : texts_of(keep, "keep")) questions.keep.push_back(Keep::parse(rule));
-    const auto found = check_on(cluster, topology, questions);
+    const auto found = check_on(cluster, placement, questions);
     constexpr auto width = std::size_t{80};
-    report.cluster = report::text_of(cluster, detail::mesh_of(topology), found, false, width);
+    report.cluster = report::text_of(cluster, placement.mesh(), found, false, width);
     report.right = found.right();
     report.broken = found.fits() ? report::broken_rules(cluster, found, width)
                                  : detail::cat("rank ", found.last_rank, " has no device");
@@ -94,35 +94,21 @@ Report check(nb::handle given, nb::handle over, nb::handle axes, nb::handle worl
     const auto cluster =
         on.is_none() ? std::nullopt : std::optional(Cluster::parse(text_of(on, "the cluster")));
     if (!cluster && nb::len(keep) > 0) throw UsageError("keep requires a cluster; add on='node:4 gpu:8'");
-    auto placement = std::optional<Placement>{};
-    auto declaration = Declaration{.partial = true};
-    auto report = Report{};
-    auto mesh = Mesh{{"world", 1}};
-    auto extent = 0;
-    auto rank = 0;
-    auto size = 0;
-    const auto text = nb::isinstance<nb::str>(given) ? text_of(given, "a mesh") : std::string{};
-    const auto is_table = text.find("@[") != std::string::npos;
-    if (is_table || nb::isinstance<Placement>(given)) {
-        placement = is_table ? Placement::parse(text) : nb::cast<Placement>(given);
-        declaration.mesh = mesh = placement->mesh();
-        declaration.placed.assign(placement->ranks().begin(), placement->ranks().end());
-        report.mesh = to_string(*placement);
-        extent = std::ranges::max(placement->ranks()) + 1;
-        rank = declaration.placed.front();
-        size = placement->size();
-    } else {
-        auto spec = nb::isinstance<Mesh>(given) ? MeshSpec(nb::cast<Mesh>(given))
-                                                : mesh_spec_in(text_of(given, "a mesh"));
-        mesh = !world.is_none() ? spec.resolve(int_of(world, "the size of the world"))
+    const auto placement = [&]() -> Placement {
+        if (nb::isinstance<Placement>(given) ||
+            (nb::isinstance<nb::str>(given) && text_of(given, "a mesh").find("@[") != std::string::npos))
+            return placement_of(given);
+        const auto spec = nb::isinstance<Mesh>(given) ? MeshSpec(nb::cast<Mesh>(given))
+                                                      : mesh_spec_in(text_of(given, "a mesh"));
+        return !world.is_none() ? spec.resolve(int_of(world, "the size of the world"))
                : cluster        ? spec.resolve(cluster->size())
                                 : spec.resolve();
-        declaration.mesh = mesh;
-        report.mesh = to_string(mesh);
-        extent = mesh.extent();
-        rank = mesh.offset();
-        size = mesh.size();
-    }
+    }();
+    const auto& mesh = placement.mesh();
+    auto declaration = Declaration{.mesh = mesh, .partial = true};
+    declaration.placed.assign(placement.table().begin(), placement.table().end());
+    auto report = Report{};
+    report.mesh = to_string(placement);
     const auto known = [&](const std::vector<std::string>& names) {
         for (const auto& name : names) axis_of(mesh, nb::cast(name));
         return names;
@@ -132,12 +118,11 @@ Report check(nb::handle given, nb::handle over, nb::handle axes, nb::handle worl
             declaration.over.emplace_back(
                 std::span<const std::string>(known(texts_of(set, "a set of axes"))));
     if (!axes.is_none()) declaration.axes = known(texts_of(axes, "axes"));
-    report.world = world.is_none() ? extent : int_of(world, "the size of the world");
-    report.outside = report.world - size;
-    report.cost = join_cost({declaration}, report.world, rank);
+    report.world = world.is_none() ? placement.extent() : int_of(world, "the size of the world");
+    report.outside = report.world - mesh.size();
+    report.cost = join_cost({declaration}, report.world, placement.ranks()[0]);
     report.needs = needs_of(report.cost);
-    if (cluster && placement) add_cluster(report, *cluster, *placement, keep);
-    if (cluster && !placement) add_cluster(report, *cluster, mesh, keep);
+    if (cluster) add_cluster(report, *cluster, placement, keep);
     return report;
 }
 

@@ -20,9 +20,13 @@ void bind_check(nb::module_& m);
 void bind_place(nb::module_& m);
 void add_signatures(nb::module_& m);
 
-/// The argument of pictures and clusters: a mesh, a placement, or the text of either.
-using Topology = std::variant<Mesh, Placement>;
-Topology topology_of(nb::handle given);
+/// Reads the argument of pictures and clusters: a mesh, a placement, or the text of either.
+Placement placement_of(nb::handle given);
+/// In Python a placement without a table is a mesh.
+inline std::variant<Mesh, Placement> in_python(const Placement& placement) {
+    if (placement.table().empty()) return placement.mesh();
+    return placement;
+}
 
 /// The groups of a mesh along some axes, in the order of the request.
 struct Groups {

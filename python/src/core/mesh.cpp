@@ -6,11 +6,17 @@
 
 #include "core/array.hpp"
 #include "core/core.hpp"
+#include "core/places.hpp"
 #include "values/mesh_spec.hpp"
 
 namespace rankmesh::python {
 
 using detail::cat;
+
+void check_axes(const Mesh& mesh, const Coordinate& coordinate) {
+    for (int i = 0; i < coordinate.size(); ++i)
+        if (!mesh.find(coordinate.name(i))) axis_of(mesh, nb::cast(coordinate.name(i)));
+}
 
 namespace {
 
@@ -41,12 +47,6 @@ nb::tuple all_names(const Mesh& mesh) {
     auto names = nb::list();
     for (int a = 0; a < mesh.axis_count(); ++a) names.append(nb::cast(mesh.name(AxisId{a})));
     return nb::tuple(names);
-}
-
-/// Calls with a coordinate throw UnknownName for an axis that the mesh does not have.
-void check_axes(const Mesh& mesh, const Coordinate& coordinate) {
-    for (int i = 0; i < coordinate.size(); ++i)
-        if (!mesh.find(coordinate.name(i))) axis_of(mesh, nb::cast(coordinate.name(i)));
 }
 
 std::size_t hash_of(std::string_view text) { return std::hash<std::string_view>{}(text); }
@@ -198,66 +198,21 @@ void bind_sizes(nb::class_<Mesh>& c) {
             nb::arg("axis").none(), nb::sig("def size_of(self, axis: str) -> int"),
             "Returns the size of an axis. Raises UnknownName if the mesh does not have that axis.")
         .def(
-            "__contains__",
-            [](const Mesh& self, nb::object rank) {
-                if (!PyIndex_Check(rank.ptr())) return false;
-                try {
-                    return self.contains(int_of(rank, "a rank"));
-                } catch (const Error&) {
-                    return false;  // a rank is never that large, and True is not a rank
-                }
-            },
-            nb::arg("rank").none(), nb::sig("def __contains__(self, rank: object, /) -> bool"))
-        .def_prop_ro(
-            "ranks", [](const Mesh& self) { return Ranks(self.ranks()); },
-            "All ranks, in the order of the axes.")
-        .def(
             "numpy", [](const Mesh& self) { return array_of(self); },
             nb::sig("def numpy(self) -> typing.Any"),
             "Returns the ranks as a new NumPy array of int32 with the shape of the mesh.");
 }
 
-/// Where ranks stand, and which ranks stand together.
-void bind_queries(nb::class_<Mesh>& c) {
+/// All groups along axes, and the mesh of some ranks.
+void bind_parts(nb::class_<Mesh>& c) {
     c.def(
-         "coord", [](const Mesh& self, nb::handle rank) { return self.coord(int_of(rank, "a rank")); },
-         nb::arg("rank").none(), nb::sig("def coord(self, rank: int) -> Coordinate"),
-         "Returns the index of a rank on every axis. Raises UsageError for a rank outside the mesh.")
-        .def(
-            "rank",
-            [](const Mesh& self, nb::args args, nb::kwargs kwargs) {
-                const auto coordinate = coordinate_of(args, kwargs);
-                check_axes(self, coordinate);
-                return self.rank(coordinate);
-            },
-            nb::sig("def rank(self, coordinate: Coordinate | collections.abc.Mapping[str, int] | str = ..., "
-                    "/, **index: int) -> int"),
-            "Returns the rank at a coordinate of all axes, in any order. Raises UsageError if an axis is "
-            "missing or an index is out of range.")
-        .def(
-            "index",
-            [](const Mesh& self, nb::handle rank, nb::handle axis) {
-                return self.index(int_of(rank, "a rank"), axis_of(self, axis));
-            },
-            nb::arg("rank").none(), nb::arg("axis").none(),
-            nb::sig("def index(self, rank: int, axis: str) -> int"),
-            "Returns the index of a rank on one axis.")
-        .def(
-            "group",
-            [](const Mesh& self, nb::handle rank, nb::args axes) {
-                return Ranks(self.group(int_of(rank, "a rank"), set_of(axes_of(self, axes))));
-            },
-            nb::sig("def group(self, rank: int, /, *axes: str) -> Group"),
-            "Returns the ranks that differ from `rank` only along these axes, including `rank`, in mesh "
-            "order.")
-        .def(
-            "partition",
-            [](const Mesh& self, nb::args args) {
-                const auto axes = axes_of(self, args);
-                return Groups{self, axes, false, self.partition(set_of(axes))};
-            },
-            nb::sig("def partition(self, *axes: str) -> Partition"),
-            "Returns all groups along these axes, in the order of their first ranks.")
+         "partition",
+         [](const Mesh& self, nb::args args) {
+             const auto axes = axes_of(self, args);
+             return Groups{self, axes, false, self.partition(set_of(axes))};
+         },
+         nb::sig("def partition(self, *axes: str) -> Partition"),
+         "Returns all groups along these axes, in the order of their first ranks.")
         .def(
             "partition_in_order",
             [](const Mesh& self, nb::args args) {
@@ -267,18 +222,6 @@ void bind_queries(nb::class_<Mesh>& c) {
             nb::sig("def partition_in_order(self, *axes: str) -> Partition"),
             "Returns all groups along these axes. The first named axis varies slowest inside each group, as "
             "in some frameworks.")
-        .def(
-            "neighbor",
-            [](const Mesh& self, nb::handle rank, nb::handle axis, nb::handle by, nb::handle edge) {
-                return self.neighbor(int_of(rank, "a rank"), axis_of(self, axis), int_of(by, "the distance"),
-                                     edge_of(edge));
-            },
-            nb::arg("rank").none(), nb::arg("axis").none(), nb::arg("by").none(),
-            nb::arg("edge").none() = "open",
-            nb::sig("def neighbor(self, rank: int, axis: str, by: int, edge: typing.Literal['open', 'wrap'] "
-                    "= 'open') -> int | None"),
-            "Returns the rank `by` steps along an axis; negative steps go back. Past the end returns None, "
-            "or with edge='wrap' continues at the other end.")
         .def(
             "slice",
             [](const Mesh& self, nb::args args, nb::kwargs kwargs) {
@@ -334,43 +277,31 @@ void bind_rearranging(nb::class_<Mesh>& c) {
             "Returns the same mesh with `by` added to every rank.");
 }
 
-/// Equality, hash, texts and pickles.
-void bind_value(nb::class_<Mesh>& c) {
-    bind_equality(c);
-    c.def("__hash__", [](const Mesh& self) { return hash_of(to_string(self)); })
-        .def_prop_ro(
-            "text", [](const Mesh& self) { return to_string(self); },
-            "Returns the mesh as text that Mesh reads.")
-        .def(
-            "__str__",
-            [](nb::object self) -> nb::object {
-                const nb::object out = nb::module_::import_("sys").attr("stdout");
-                if (out.is_none() || !nb::hasattr(out, "isatty") || !nb::cast<bool>(out.attr("isatty")()))
-                    return self.attr("text");
-                const nb::object width =
-                    nb::module_::import_("shutil").attr("get_terminal_size")().attr("columns");
-                const auto columns = std::clamp(nb::cast<int>(width), 40, 10000);
-                return nb::module_::import_("rankmesh").attr("show")(self).attr("text")(columns);
-            },
-            nb::sig("def __str__(self) -> str"),
-            "Returns the picture of the mesh if standard output is a terminal, else its text.")
+/// How a mesh is shown.
+void bind_shown(nb::class_<Mesh>& c) {
+    c.def(
+         "__str__",
+         [](nb::object self) -> nb::object {
+             const nb::object out = nb::module_::import_("sys").attr("stdout");
+             if (out.is_none() || !nb::hasattr(out, "isatty") || !nb::cast<bool>(out.attr("isatty")()))
+                 return self.attr("text");
+             const nb::object width =
+                 nb::module_::import_("shutil").attr("get_terminal_size")().attr("columns");
+             const auto columns = std::clamp(nb::cast<int>(width), 40, 10000);
+             return nb::module_::import_("rankmesh").attr("show")(self).attr("text")(columns);
+         },
+         nb::sig("def __str__(self) -> str"),
+         "Returns the picture of the mesh if standard output is a terminal, else its text.")
         .def(
             "_repr_html_",
             [](nb::object self) { return nb::module_::import_("rankmesh").attr("show")(self).attr("svg")(); },
             nb::sig("def _repr_html_(self) -> str"))
-        .def("__repr__", [](const Mesh& self) { return cat("Mesh('", to_string(self), "')"); })
         .def(
             "__format__",
             [](const Mesh& self, nb::handle spec) {
                 return nb::str(to_string(self).c_str()).attr("__format__")(spec);
             },
-            nb::arg("spec").none(), nb::sig("def __format__(self, spec: str, /) -> str"))
-        .def(
-            "__reduce__",
-            [](nb::object self) {
-                return nb::make_tuple(self.type(), nb::make_tuple(to_string(nb::cast<const Mesh&>(self))));
-            },
-            nb::sig("def __reduce__(self) -> tuple[typing.Any, ...]"));
+            nb::arg("spec").none(), nb::sig("def __format__(self, spec: str, /) -> str"));
 }
 
 }  // namespace
@@ -396,8 +327,10 @@ void bind_mesh(nb::module_& m) {
     bind_array(bound);
     bind_sizes(bound);
     bind_queries(bound);
+    bind_parts(bound);
     bind_rearranging(bound);
-    bind_value(bound);
+    bind_shown(bound);
+    bind_text(bound, "Mesh");
 }
 
 }  // namespace rankmesh::python

@@ -44,20 +44,14 @@ using PlacedState =
     std::tuple<std::variant<Mesh, Placement>, std::vector<Placed::Axis>, double, double, int, std::int64_t>;
 
 PlacedBytes place_on(nb::handle given, nb::handle on, nb::handle weights, nb::handle bytes) {
-    const auto topology = topology_of(given);
+    const auto placement = placement_of(given);
     const auto cluster = Cluster::parse(text_of(on, "the cluster"));
     auto length = std::int64_t{};
     if (!nb::try_cast(bytes, length))
         throw TypeFault(detail::cat("bytes is ", described(bytes), "; it must be an int"));
-    const auto& mesh =
-        std::visit([](const auto& known) -> const Mesh& { return detail::mesh_of(known); }, topology);
-    const auto traffic = traffic_of(mesh, weights);
+    const auto traffic = traffic_of(placement.mesh(), weights);
     const auto released = nb::gil_scoped_release();
-    return std::visit(
-        [&](const auto& known) {
-            return PlacedBytes{place(cluster, known, traffic, length), length};
-        },
-        topology);
+    return {place(cluster, placement, traffic, length), length};
 }
 
 }  // namespace
@@ -92,8 +86,9 @@ void bind_place(nb::module_& m) {
     nb::class_<PlacedBytes>(m, "Placed",
                             "The best placement found for a mesh; rank r runs on device r. str() is the "
                             "output of `rankmesh place`.")
-        .def_ro("order", &Placed::order,
-                "The mesh to use: the given mesh, a mesh with other strides, or a placement.")
+        .def_prop_ro(
+            "order", [](const PlacedBytes& self) { return in_python(self.order); },
+            "The mesh to use: the given mesh, a mesh with other strides, or a placement.")
         .def_ro("axes", &Placed::axes, "The axes of two or more ranks.")
         .def_ro("before", &Placed::before,
                 "The sum of weight times seconds over all axes, in the given order.")
@@ -113,19 +108,16 @@ void bind_place(nb::module_& m) {
                  return text;
              })
         .def("__repr__",
-             [](const PlacedBytes& self) {
-                 return detail::cat(
-                     "<Placed as ",
-                     std::visit([](const auto& order) { return to_string(order); }, self.order), ">");
-             })
+             [](const PlacedBytes& self) { return detail::cat("<Placed as ", to_string(self.order), ">"); })
         .def("__getstate__",
              [](const PlacedBytes& self) {
-                 return PlacedState(self.order, self.axes, self.before, self.after,
+                 return PlacedState(in_python(self.order), self.axes, self.before, self.after,
                                     static_cast<int>(self.search), self.bytes);
              })
         .def("__setstate__", [](PlacedBytes& self, const PlacedState& state) {
             const auto& [order, axes, before, after, search, bytes] = state;
-            new (&self) PlacedBytes{{order, axes, before, after, static_cast<Placed::Search>(search)}, bytes};
+            const auto known = std::visit([](const auto& each) { return Placement(each); }, order);
+            new (&self) PlacedBytes{{known, axes, before, after, static_cast<Placed::Search>(search)}, bytes};
         });
     m.def("place", &place_on, nb::arg("mesh").none(), nb::kw_only(), nb::arg("on").none(),
           nb::arg("weights").none() = nb::none(), nb::arg("bytes").none() = 64 << 20,

@@ -22,25 +22,17 @@ namespace {
 
 /// The picture of `show`. Makes a new scene for each width.
 struct Picture {
-    Topology topology;
+    Placement placement;
     view::Subject subject;
 
-    view::Scene scene(int width) const {
-        const auto style = view::TextStyle{.width = width};
-        return std::visit([&](const auto& mesh) { return view::draw_for_text(mesh, subject, style); },
-                          topology);
-    }
+    view::Scene scene(int width) const { return view::draw_for_text(placement, subject, {.width = width}); }
     std::string text(int width, bool color) const {
         return view::paint_text(scene(width), {.width = width, .color = color});
     }
     std::string svg(std::optional<int> width) const {
-        if (width) return view::paint_svg(scene(*width));
-        return std::visit(
-            [&](const auto& mesh) { return view::paint_svg(view::draw_for_svg(mesh, subject)); }, topology);
+        return view::paint_svg(width ? scene(*width) : view::draw_for_svg(placement, subject));
     }
-    std::string page() const {
-        return std::visit([&](const auto& mesh) { return view::draw_page(mesh, subject); }, topology);
-    }
+    std::string page() const { return view::draw_page(placement, subject); }
 };
 
 constexpr auto default_width = 80;
@@ -69,7 +61,7 @@ void write(const Picture& picture, nb::handle path) {
 }
 
 Picture picture_of(nb::handle mesh, nb::handle on, nb::handle rank) {
-    auto picture = Picture{topology_of(mesh), {}};
+    auto picture = Picture{placement_of(mesh), {}};
     if (!on.is_none()) picture.subject.cluster = Cluster::parse(text_of(on, "the cluster"));
     if (!rank.is_none()) picture.subject.focus = int_of(rank, "a rank");
     (void)picture.scene(default_width);  // throws now if it cannot be drawn
@@ -78,9 +70,7 @@ Picture picture_of(nb::handle mesh, nb::handle on, nb::handle rank) {
 
 Picture drawn(nb::handle mesh, nb::handle out, nb::handle on, nb::handle rank, nb::handle color_by) {
     auto picture = picture_of(mesh, on, rank);
-    if (!color_by.is_none())
-        picture.subject.color_by = std::visit(
-            [&](const auto& known) { return axis_of(detail::mesh_of(known), color_by); }, picture.topology);
+    if (!color_by.is_none()) picture.subject.color_by = axis_of(picture.placement.mesh(), color_by);
     if (!out.is_none()) write(picture, out);
     return picture;
 }
@@ -111,11 +101,7 @@ Difference difference_of(nb::handle a, nb::handle b, nb::handle on, nb::handle o
         return given.is_none() ? std::nullopt : std::optional(Cluster::parse(text_of(given, "the cluster")));
     };
     const auto side_of = [&](nb::handle mesh, nb::handle cluster) {
-        return std::visit(
-            [&](auto known) {
-                return view::Side{std::move(known), cluster_of(cluster)};
-            },
-            topology_of(mesh));
+        return view::Side{placement_of(mesh), cluster_of(cluster)};
     };
     const auto most = int_of(first, "the number of ranks to list");
     if (most < 0)

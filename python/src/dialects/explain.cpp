@@ -13,22 +13,17 @@ namespace {
 using detail::cat;
 
 /// Reads a mesh or a placement of the job whose records these are.
-std::optional<std::variant<Mesh, Placement>> mesh_of_job(nb::handle mesh,
-                                                         const std::vector<FlightRecord>& records) {
+std::optional<Placement> mesh_of_job(nb::handle mesh, const std::vector<FlightRecord>& records) {
     if (mesh.is_none()) return std::nullopt;
     const auto text = text_of(nb::str(mesh), "the mesh");
     auto world = std::optional<int>{};
     for (const auto& record : records) world = std::max(world, record.world_size);
-    auto where = std::optional<std::variant<Mesh, Placement>>{};
-    if (text.find('@') != std::string::npos)
-        where = Placement::parse(text);
-    else if (world && text.find('*') != std::string::npos)
-        where = Mesh::parse(text, *world);
-    else
-        where = Mesh::parse(text);
-    const auto last = std::visit([](const auto& each) { return detail::last_rank(each); }, *where);
+    const auto where = text.find("@[") != std::string::npos           ? Placement::parse(text)
+                       : world && text.find('*') != std::string::npos ? Placement(Mesh::parse(text, *world))
+                                                                      : Placement(Mesh::parse(text));
     if (world)
-        conversion::check_within(text, last, *world, "mesh= must be the mesh of the job, whose records say");
+        conversion::check_within(text, where.extent() - 1, *world,
+                                 "mesh= must be the mesh of the job, whose records say");
     return where;
 }
 

@@ -32,11 +32,10 @@ std::string mesh_text(const Layout& layout, const Cluster& cluster, std::vector<
     auto text = to_string(plain);
     if (has_all_bandwidths(cluster) && cluster.size() >= plain.size() && plain.size() > 1) {
         const auto placed = place(cluster, plain);
-        const auto* order = std::get_if<Mesh>(&placed.order);
         if (placed.after >= placed.before) {
             // The given order is the best.
-        } else if (order != nullptr && layout.ep == 1) {
-            text = to_string(*order);
+        } else if (placed.order.table().empty() && layout.ep == 1) {
+            text = to_string(placed.order);
         } else {
             notes.push_back(cat("rankmesh place finds an order of the ranks that is faster by ",
                                 static_cast<int>(100 * (placed.before / placed.after - 1)),

@@ -48,8 +48,7 @@ struct SimulatedJoin {
 /// the join deadlocks.
 ///
 ///     simulate_join({{.mesh = {{"dp", rest}, {"tp", 8}}}}, 64, JoinBy::messages).rounds == 12
-SimulatedJoin simulate_join(const Plan& plan, int world, JoinBy by,
-                                            const StepCosts& costs = {},
-                                            const std::function<void(int joined)>& progress = {});
+SimulatedJoin simulate_join(const Plan& plan, int world, JoinBy by, const StepCosts& costs = {},
+                            const std::function<void(int joined)>& progress = {});
 
 }  // namespace rankmesh
