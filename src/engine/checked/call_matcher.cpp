@@ -139,9 +139,8 @@ void CallMatcher::settle(std::deque<CheckedCall>& parts, Duration timeout) {
     if (stuck.empty() || broken_) return;
     const auto error = meet(stuck, timeout);
     for (auto* part : stuck) {
-        if (part->settled) continue;  // with the error that ended all comparisons
-        part->error = error;
-        settled(*part);
+        part->error = error;  // though another may have ended all comparisons meanwhile
+        if (!part->settled) settled(*part);
     }
 }
 

@@ -80,6 +80,7 @@ Collectives::Collectives(Channel& channel, const Ranks& ranks, int group_rank, b
       parts_(std::move(parts)) {}
 
 void Collectives::clear() {
+    if (ticket_ && step_ == Step::informed) settle(disagreement());  // a rank is lost meanwhile
     queue_.clear();
     ticket_ = std::nullopt;
 }
@@ -97,16 +98,9 @@ void Collectives::wait(Duration timeout, std::function<bool()> is_interrupted) {
     if (!ticket_) begin();
     if (!ticket_) return;  // it needs no comparison
     const auto& part = *queue_.front();
-    try {
-        if (!channel_.wait_for(*ticket_, *part.label, timeout,
-                               {&part.call, part.number, std::move(is_interrupted)}))
-            return;
-    } catch (const UsageError&) {
-        throw;
-    } catch (...) {
-        if (step_ != Step::informed) throw;
-        return settle(disagreement());  // a rank is lost meanwhile
-    }
+    if (!channel_.wait_for(*ticket_, *part.label, timeout,
+                           {&part.call, part.number, std::move(is_interrupted)}))
+        return;
     ticket_ = std::nullopt;
     conclude();
 }
@@ -238,8 +232,8 @@ void Collectives::conclude() {
         case Step::details:
             return give_up();
         case Step::informed:
-            parts_.drop(given_up_);
-            return settle(disagreement());
+            settle(disagreement());
+            return parts_.drop(given_up_);  // which hears of a rank that is lost meanwhile
     }
 }
 

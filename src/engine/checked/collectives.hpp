@@ -50,7 +50,7 @@ public:
     /// The number of the first call.
     std::uint64_t first() const { return queue_.front()->number; }
     void withdraw(const CheckedCall& part) { std::erase(queue_, &part); }
-    /// Forgets all parts.
+    /// Ends a call whose difference is known with that, and forgets all others.
     void clear();
 
 private:
