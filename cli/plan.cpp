@@ -228,6 +228,8 @@ void print_text(const plan::Answer& answer, std::size_t count, Output& output) {
                              static_cast<double>(plan::parameters(job.model).total) / 1e9, job.devices,
                              job.machine.device.name, answer.serve ? "requests" : "batch", job.batch,
                              job.sequence, job.precision == plan::Precision::fp8 ? "fp8" : "bf16")));
+    if (job.model.kinds.size() > 1) print_folded(plan::layers_text(job.model), output);
+    for (const auto& one : answer.notes) print_folded("note: " + one, output);
     for (const auto& one : answer.assumed) print_folded("assumed: " + one, output);
     if (const auto& made = answer.calibration)
         print_folded(fmt::format("calibrated by {} measured steps: times are {:.3g} of the model's; "

@@ -44,7 +44,8 @@ void print_with_lines(const std::string& table, const std::vector<std::string>& 
 
 void print_bytes(std::initializer_list<std::pair<std::int64_t, std::string>> parts, Output& output) {
     auto rows = std::vector<std::vector<std::string>>{};
-    for (const auto& [bytes, name] : parts) rows.push_back({gib_text(bytes), name});
+    for (const auto& [bytes, name] : parts)
+        if (bytes > 0) rows.push_back({gib_text(bytes), name});
     output.write(table(rows, 0, 1));
 }
 

@@ -108,6 +108,7 @@ void print_explained(const plan::Answer& answer, Output& output) {
                  memory.stage);
     print_bytes({{memory.weights, "weights"},
                  {memory.cache, "KV cache"},
+                 {memory.state, "state"},
                  {memory.activations, "activations"},
                  {memory.overhead, "overhead"}},
                 output);

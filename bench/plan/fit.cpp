@@ -248,7 +248,7 @@ std::string families_left_out(std::span<const Row> rows) {
         auto mean = 0.0, most = 0.0, within = 0.0;
         for (std::size_t i = 0; i < own.size(); ++i)
             for (const auto* name :
-                 {"all", own[i].job.model.experts > 0 ? "with experts" : "without experts"})
+                 {"all", own[i].job.model.experts() > 0 ? "with experts" : "without experts"})
                 pooled[name].push_back(std::abs(errors[i]));
         for (const auto error : errors) {
             mean += 100 * std::abs(error) / static_cast<double>(errors.size());

@@ -190,12 +190,18 @@ Table read(std::string_view text, std::string_view file, const Known& beside) {
         auto& job = row.job;
         job.model = *model;
         if (layers > 0) {
-            job.model.layers = layers;
-            // Of a model of a few layers one of the dense ones is left.
-            job.model.dense_layers = std::min({job.model.dense_layers, 1, layers});
+            // Of a model of a few layers one of those in front that differ is left.
+            auto left = layers;
+            job.model.runs.clear();
+            for (const auto& run : model->runs) {
+                const auto front = &run == &model->runs.front() && model->runs.size() > 1;
+                const auto taken = std::min({left, front ? 1 : left, &run == &model->runs.back() ? left : run.count});
+                if (taken > 0) job.model.add(taken, model->kinds[static_cast<std::size_t>(run.kind)]);
+                left -= taken;
+            }
         }
-        if (layout.pp > job.model.layers)
-            throw UsageError(cat(csv.place(i), ": has pp=", layout.pp, " for ", job.model.layers, " layers"));
+        if (layout.pp > job.model.layers())
+            throw UsageError(cat(csv.place(i), ": has pp=", layout.pp, " for ", job.model.layers(), " layers"));
         const auto framework = std::string(csv.text(i, "framework"));
         const auto precision = csv.text(i, "precision");
         job.machine = {.device = *device,
@@ -221,7 +227,7 @@ Table read(std::string_view text, std::string_view file, const Known& beside) {
             // mfu does not.
             layout.recompute = Recompute::full;
             layout.recompute_layers = std::clamp(
-                static_cast<int>(std::lround(3 * (hfu / mfu - 1) * job.model.layers)), 1, job.model.layers);
+                static_cast<int>(std::lround(3 * (hfu / mfu - 1) * job.model.layers())), 1, job.model.layers());
         } else if (recompute.starts_with("selective")) {
             layout.recompute = Recompute::selective;
         } else if (recompute == "norm,act") {
@@ -229,7 +235,7 @@ Table read(std::string_view text, std::string_view file, const Known& beside) {
         }
         // Stages that are not even: the ends one layer short, for embedding and head, or else the last one
         // shortest.
-        const auto all = job.model.layers, pp = layout.pp;
+        const auto all = job.model.layers(), pp = layout.pp;
         if (pp > 1 && all % pp != 0) {
             const auto each = (all + pp - 1) / pp;
             if (pp > 2 && (all + 2) % pp == 0 && (all + 2) / pp >= layout.vpp)

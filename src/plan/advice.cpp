@@ -41,7 +41,7 @@ std::vector<Layout> changes_of(const Job& job, const Layout& layout) {
     if (layout.recompute == Recompute::none) add([](Layout& l) { l.recompute = Recompute::selective; });
     if (layout.recompute != Recompute::full || layout.recompute_layers > 0)
         add([](Layout& l) { l.recompute = Recompute::full, l.recompute_layers = 0; });
-    const auto largest = stage_layers(layout, job.model.layers, 0);
+    const auto largest = stage_layers(layout, job.model.layers(), 0);
     for (int layers = layout.recompute == Recompute::full ? layout.recompute_layers + 1 : 1; layers < largest;
          ++layers)
         if (layout.recompute != Recompute::full || layout.recompute_layers > 0)
@@ -54,7 +54,7 @@ std::vector<Layout> changes_of(const Job& job, const Layout& layout) {
         add([&](Layout& l) { l.dp /= factor, l.pp *= factor; });
         add([&](Layout& l) { l.dp /= factor, l.cp *= factor; });
     }
-    for (const auto ep : divisors(std::max(1, job.model.experts)))
+    for (const auto ep : divisors(std::max(1, job.model.experts())))
         if (ep > layout.ep) add([&](Layout& l) { l.ep = ep; });
     if (!layout.sequence_parallel && layout.tp > 1) add([](Layout& l) { l.sequence_parallel = true; });
     if (layout.zero_group > 0) add([](Layout& l) { l.zero_group = 0; });

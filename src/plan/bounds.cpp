@@ -19,18 +19,19 @@ struct Times {
     double all = 0;  ///< the whole model
 
     Times(const Pieces& pieces, const Model& model, bool some_layers) {
-        const auto of = [&](const Pieces::Layer& one) {
+        const auto of = [&](const Pieces::OfLayer& one) {
             return some_layers ? one.sum() - one.again : one.sum();
         };
-        const auto dense = model.experts == 0 ? model.layers : std::min(model.dense_layers, model.layers);
-        const auto expert = model.layers - dense;
-        layer = dense == 0    ? of(pieces.expert)
-                : expert == 0 ? of(pieces.dense)
-                              : std::min(of(pieces.dense), of(pieces.expert));
         first = pieces.embedding;
         last = pieces.head;
-        all = first + last + (dense > 0 ? dense * of(pieces.dense) : 0.0) +
-              (expert > 0 ? expert * of(pieces.expert) : 0.0);
+        all = first + last;
+        layer = std::numeric_limits<double>::infinity();
+        const auto counts = model.counts();
+        for (std::size_t i = 0; i < counts.size(); ++i) {
+            if (counts[i] == 0) continue;
+            layer = std::min(layer, of(pieces.kinds[i]));
+            all += counts[i] * of(pieces.kinds[i]);
+        }
     }
 };
 
@@ -48,7 +49,10 @@ double factor(const Job& job) {
 }  // namespace of_bounds
 
 bool legal_tp(const Model& model, int tp) {
-    return model.heads % tp == 0 && (model.kv_heads % tp == 0 || tp % model.kv_heads == 0);
+    return std::ranges::all_of(model.kinds, [&](const Layer& one) {
+        return one.heads % tp == 0 &&
+               (one.kv_rank > 0 || one.kv_heads == 0 || one.kv_heads % tp == 0 || tp % one.kv_heads == 0);
+    });
 }
 
 bool legal_cp(std::int64_t sequence, int tp, int cp, bool sequence_parallel) {
@@ -56,11 +60,12 @@ bool legal_cp(std::int64_t sequence, int tp, int cp, bool sequence_parallel) {
 }
 
 bool legal_ep(const Model& model, int tp, int cp, int dp, int ep) {
-    return ep == 1 || (model.experts > 0 && model.experts % ep == 0 && std::int64_t{dp} * cp * tp % ep == 0);
+    const auto experts = model.experts();
+    return ep == 1 || (experts > 0 && experts % ep == 0 && std::int64_t{dp} * cp * tp % ep == 0);
 }
 
 bool legal_vpp(const Model& model, int pp, int vpp, std::int64_t micro_batches) {
-    return vpp == 1 || (pp > 1 && model.layers % (std::int64_t{pp} * vpp) == 0 && micro_batches % pp == 0);
+    return vpp == 1 || (pp > 1 && model.layers() % (std::int64_t{pp} * vpp) == 0 && micro_batches % pp == 0);
 }
 
 bool legal_schedule(Schedule schedule, int pp, std::int64_t micro_batches) {
@@ -102,7 +107,7 @@ std::vector<int> divisors(std::int64_t number) {
 double lower_bound(const Pieces& pieces, const Job& job, int pp, int vpp, std::int64_t micro_batches,
                    bool some_layers) {
     const auto times = of_bounds::Times(pieces, job.model, some_layers);
-    const auto most_layers = (job.model.layers + pp - 1) / pp;
+    const auto most_layers = (job.model.layers() + pp - 1) / pp;
     const auto slowest = std::max(times.all / pp, most_layers * times.layer);
     return of_bounds::factor(job) *
            of_bounds::pipeline(slowest, times.all, vpp, static_cast<double>(micro_batches));
@@ -112,12 +117,13 @@ double split_bound(const Pieces& pieces, const Job& job, const Layout& layout, s
                    bool some_layers) {
     const auto times = of_bounds::Times(pieces, job.model, some_layers);
     const auto pp = layout.pp;
-    const auto first = stage_layers(layout, job.model.layers, 0);
-    const auto last = stage_layers(layout, job.model.layers, pp - 1);
+    const auto layers = job.model.layers();
+    const auto first = stage_layers(layout, layers, 0);
+    const auto last = stage_layers(layout, layers, pp - 1);
     auto slowest =
         std::max({times.all / pp, times.first + first * times.layer, times.last + last * times.layer});
     if (pp > 2)
-        slowest = std::max(slowest, (job.model.layers - first - last + pp - 3) / (pp - 2) * times.layer);
+        slowest = std::max(slowest, (layers - first - last + pp - 3) / (pp - 2) * times.layer);
     return of_bounds::factor(job) *
            of_bounds::pipeline(slowest, times.all, layout.vpp, static_cast<double>(micro_batches));
 }
@@ -125,7 +131,7 @@ double split_bound(const Pieces& pieces, const Job& job, const Layout& layout, s
 Splits splits(const Pieces& pieces, const Job& job, int pp, std::int64_t micro_batches, bool some_layers,
               double most) {
     const auto times = of_bounds::Times(pieces, job.model, some_layers);
-    const auto layers = job.model.layers;
+    const auto layers = job.model.layers();
     auto slowest = std::numeric_limits<double>::infinity();
     if (micro_batches > 1 && std::isfinite(most))
         slowest = (most / of_bounds::factor(job) - times.all) / static_cast<double>(micro_batches - 1) *

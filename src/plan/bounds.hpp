@@ -13,6 +13,8 @@ namespace rankmesh::plan {
 
 // The rules of `check(layout, ...)` for one setting at a time. A test compares both.
 bool legal_tp(const Model& model, int tp);
+/// Throws UsageError, which begins with `the layout has tp=`, unless `legal_tp`.
+void check_tp(const Model& model, int tp);
 bool legal_cp(std::int64_t sequence, int tp, int cp, bool sequence_parallel);
 bool legal_ep(const Model& model, int tp, int cp, int dp, int ep);
 bool legal_vpp(const Model& model, int pp, int vpp, std::int64_t micro_batches);

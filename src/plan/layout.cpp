@@ -62,9 +62,10 @@ template <class... Parts>
 void check_experts(const Layout& layout, const Model& model) {
     const auto ranks = std::int64_t{layout.tp} * layout.cp * layout.dp;
     if (layout.ep > 1) {
-        if (model.experts == 0) refuse("has ep=", layout.ep, ", but the model has no experts");
-        if (model.experts % layout.ep != 0)
-            refuse("has ep=", layout.ep, ", which does not divide the ", model.experts,
+        const auto experts = model.experts();
+        if (experts == 0) refuse("has ep=", layout.ep, ", but the model has no experts");
+        if (experts % layout.ep != 0)
+            refuse("has ep=", layout.ep, ", which does not divide the ", experts,
                    " experts of the model");
         if (ranks % layout.ep != 0)
             refuse("has ep=", layout.ep, ", which does not divide its tp*cp*dp=", ranks);
@@ -103,11 +104,22 @@ void check_settings(const Layout& layout, const Model& model) {
                             : layout.overlap_experts ? std::string("overlap=ep")
                             : layout.dispatch_once   ? std::string("dispatch=once")
                                                      : std::string{};
-    if (model.experts == 0 && !of_experts.empty())
+    if (model.experts() == 0 && !of_experts.empty())
         refuse("has ", of_experts, ", but the model has no experts");
-    if (layout.etp > 1 && model.expert_ffn % layout.etp != 0)
-        refuse("has etp=", layout.etp, ", which does not divide the ", model.expert_ffn,
-               " columns of an expert");
+    for (const auto& kind : model.kinds)
+        if (layout.etp > 1 && kind.expert_ffn % layout.etp != 0)
+            refuse("has etp=", layout.etp, ", which does not divide the ", kind.expert_ffn, " columns of an expert");
+}
+
+void check_tp(const Model& model, int tp) {
+    using of_layout::refuse;
+    for (const auto& kind : model.kinds) {
+        if (kind.heads % tp != 0)
+            refuse("has tp=", tp, ", which does not divide the ", kind.heads, " heads of the model");
+        if (kind.kv_rank == 0 && kind.kv_heads > 0 && kind.kv_heads % tp != 0 && tp % kind.kv_heads != 0)
+            refuse("has tp=", tp, ", which neither divides the ", kind.kv_heads,
+                   " kv heads of the model nor is a multiple of that number");
+    }
 }
 
 Mesh mesh(const Layout& layout) {
@@ -138,11 +150,8 @@ void check(const Layout& layout, const Model& model, std::int64_t batch, std::in
     const auto replicas = std::int64_t{layout.dp} * layout.cp;
     if (layout.zero_group < 0 || (layout.zero_group > 0 && replicas % layout.zero_group != 0))
         refuse("shards inside ", layout.zero_group, " ranks, which do not divide its dp*cp=", replicas);
-    if (model.heads % layout.tp != 0)
-        refuse("has tp=", layout.tp, ", which does not divide the ", model.heads, " heads of the model");
-    if (model.kv_heads % layout.tp != 0 && layout.tp % model.kv_heads != 0)
-        refuse("has tp=", layout.tp, ", which neither divides the ", model.kv_heads,
-               " kv heads of the model nor is a multiple of that number");
+    check_tp(model, layout.tp);
+    const auto layers = model.layers();
     const auto parts =
         std::int64_t{layout.cp} * (layout.cp > 1 ? 2 : 1) * (layout.sequence_parallel ? layout.tp : 1);
     if (sequence % parts != 0)
@@ -163,22 +172,22 @@ void check(const Layout& layout, const Model& model, std::int64_t batch, std::in
         refuse("has layers of a first or last stage, but only one stage");
     if (layout.vpp > 1) {
         if (layout.pp == 1) refuse("has vpp=", layout.vpp, " on one stage; it takes pp=2 or more");
-        if (!has_full_chunks(layout, model.layers))
+        if (!has_full_chunks(layout, layers))
             refuse(
-                "has pp*vpp=", std::int64_t{layout.pp} * layout.vpp, " chunks for ", model.layers,
+                "has pp*vpp=", std::int64_t{layout.pp} * layout.vpp, " chunks for ", layers,
                 " layers; only the first chunk of the first stage and the last chunk of the last stage may "
                 "have fewer layers than the others",
-                legal_ends(layout, model.layers));
+                legal_ends(layout, layers));
         if (batch / share % layout.pp != 0)
             refuse("has vpp=", layout.vpp, ", which takes a multiple of pp=", layout.pp,
                    " micro-batches; there are ", batch / share);
     }
     auto sum = std::int64_t{layout.first_layers} + layout.last_layers;
-    if (layout.pp > model.layers)
-        refuse("has pp=", layout.pp, " stages for ", counted(model.layers, "layer"));
+    if (layout.pp > layers)
+        refuse("has pp=", layout.pp, " stages for ", counted(layers, "layer"));
     const auto others = layout.pp - (layout.first_layers > 0 ? 1 : 0) - (layout.last_layers > 0 ? 1 : 0);
-    if (layout.pp > 1 && (others == 0 ? sum != model.layers : model.layers - sum < others))
-        refuse("has ", sum, " layers on its first and last stages, which leaves ", model.layers - sum,
+    if (layout.pp > 1 && (others == 0 ? sum != layers : layers - sum < others))
+        refuse("has ", sum, " layers on its first and last stages, which leaves ", layers - sum,
                " for the other ", others);
     if (layout.recompute_layers < 0)
         refuse("computes ", layout.recompute_layers, " layers again; it takes 0, for all, or more");

@@ -8,81 +8,91 @@
 
 namespace rankmesh::plan {
 
-Kept kept(const Job& job, const Layout& layout) {
-    const auto& model = job.model;
-    const auto tp = static_cast<double>(layout.tp);
-    const auto sequence = static_cast<double>(job.sequence);
-    const auto tokens = layout.micro_batch * sequence / layout.cp;
-    const auto hidden = static_cast<double>(model.hidden);
-    const auto heads = model.heads / tp;
-    const auto kv_heads = std::max(model.kv_heads / tp, 1.0);
-    const auto head = static_cast<double>(model.head_dim);
-    const auto split = layout.sequence_parallel ? 1 / tp : 1.0;
-    const auto unfused = job.stack.attention == Attention::unfused;
-    const auto matrices = model.gated ? 3.0 : 2.0;
-
-    const auto elementwise = layout.recompute == Recompute::elementwise;
-    const auto fp8 = layout.fp8_activations;
-    auto projections = 2 * (heads + 2 * kv_heads) * head;
-    if (model.kv_rank > 0)
-        projections = (elementwise ? 0 : 2 * heads * (3 * head + 2 * model.rope_dim)) +
-                      (fp8 ? 3 : 4) * (model.q_rank + model.kv_rank + model.rope_dim) * split;
-    // Inputs and outputs of two norms. Models whose attention keeps its scores also keep masks of dropout.
-    // In FP8, the outputs take one byte.
-    const auto norms = (unfused ? 10 : fp8 && !elementwise ? 6 : 8) * hidden * split;
-    auto scores = 0.0;
-    if (unfused && layout.recompute != Recompute::selective)
-        scores = 5 * layout.micro_batch * heads * sequence * sequence;
-    const auto attention = tokens * (norms + projections + 2 * heads * head) + scores;
-
-    auto kept = Kept{.input = 2 * tokens * hidden * split};
-    const auto byte = fp8 ? 1.0 : 2.0;
-    const auto wide = byte * matrices * model.ffn / tp;
-    kept.dense = attention + tokens * wide;
-    if (layout.recompute == Recompute::operations)
-        kept.dense =
-            tokens * 2 *
-            (hidden * split + heads * head +
-             0.5 * (2 * hidden * split + (heads + 2 * kv_heads) * head + (matrices - 1) * model.ffn / tp));
-    if (elementwise) kept.dense -= tokens * (4 * hidden * split + wide / 3);
-    if (model.experts > 0) {
-        const auto received = tokens * model.top_k / tp;
-        // In FP8, only the input of an expert is kept: its output is weighted before the last matrix.
-        kept.expert = attention +
-                      received * ((fp8 ? 1 : 4) * hidden * layout.etp + byte * matrices * model.expert_ffn) +
-                      tokens * byte * matrices * model.shared_ffn / tp + 4 * tokens * model.experts * split;
-        if (layout.recompute == Recompute::operations) kept.expert -= tokens * 4 * hidden * split;
-        if (elementwise) kept.expert -= 4 * tokens * hidden * split + byte * received * model.expert_ffn;
-    }
-    const auto away = layout.offload / 100.0;
-    kept.offloaded_dense = away * kept.dense;
-    kept.offloaded_expert = away * kept.expert;
-    kept.offloaded_input = away * kept.input;
-    kept.input -= kept.offloaded_input;
-    kept.dense -= kept.offloaded_dense;
-    kept.expert -= kept.offloaded_expert;
-    return kept;
-}
-
 namespace of_memory {
 
 std::int64_t bytes(double value) { return static_cast<std::int64_t>(std::min(value, 1e18)); }
 
+/// Returns the bytes that one layer keeps.
+double kept(const Job& job, const Layout& layout, const Layer& layer) {
+    const auto tp = static_cast<double>(layout.tp);
+    const auto sequence = static_cast<double>(job.sequence);
+    const auto tokens = layout.micro_batch * sequence / layout.cp;
+    const auto hidden = static_cast<double>(job.model.hidden);
+    const auto heads = layer.heads / tp;
+    const auto kv_heads = layer.kv_heads > 0 ? std::max(layer.kv_heads / tp, 1.0) : 0.0;
+    const auto head = static_cast<double>(layer.head_dim), value = static_cast<double>(layer.value_dim);
+    const auto split = layout.sequence_parallel ? 1 / tp : 1.0;
+    const auto unfused = job.stack.attention == Attention::unfused;
+    const auto matrices = layer.matrices();
+    const auto elementwise = layout.recompute == Recompute::elementwise;
+    const auto operations = layout.recompute == Recompute::operations;
+    const auto fp8 = layout.fp8_activations;
+
+    auto projections = 2 * (heads * (layer.gate ? 2 : 1) * head + kv_heads * (head + value)) + 2 * heads * value;
+    if (layer.kv_rank > 0)
+        projections = (elementwise ? 0 : 2 * heads * (2 * head + value + 2 * layer.rope_dim)) + 2 * heads * value +
+                      (fp8 ? 3 : 4) * (layer.q_rank + layer.kv_rank + layer.rope_dim) * split;
+    // The inputs and outputs of its matrices.
+    projections += 2 * static_cast<double>(layer.weights) / hidden / tp;
+    // Inputs and outputs of two norms. Models whose attention keeps its scores also keep masks of dropout.
+    // In FP8, the outputs take one byte. A layer without one of its parts has one norm.
+    const auto parts = (layer.heads > 0 ? 0.5 : 0) + (layer.experts > 0 || layer.ffn > 0 ? 0.5 : 0);
+    const auto norms = parts * (unfused ? 10 : fp8 && !elementwise ? 6 : 8) * hidden * split;
+    auto scores = 0.0;
+    if (unfused && layout.recompute != Recompute::selective && layer.head_dim > 0)
+        scores = 5 * layout.micro_batch * heads * sequence * sequence;
+    const auto byte = fp8 ? 1.0 : 2.0;
+    const auto attention = tokens * (norms + projections) + scores;
+    if (layer.experts == 0) {
+        const auto wide = byte * matrices * layer.ffn / tp;
+        if (operations)
+            return tokens * 2 *
+                   (hidden * split + heads * value +
+                    0.5 * (2 * hidden * split + heads * head + kv_heads * (head + value) + (matrices - 1) * layer.ffn / tp));
+        return attention + tokens * wide - (elementwise ? tokens * (8 * parts / 2 * hidden * split + wide / 3) : 0);
+    }
+    const auto received = tokens * layer.top_k / tp;
+    // In FP8, only the input of an expert is kept: its output is weighted before the last matrix.
+    auto all = attention + received * ((fp8 ? 1 : 4) * hidden * layout.etp + byte * matrices * layer.expert_ffn) +
+               tokens * byte * matrices * layer.shared_ffn / tp + 4 * tokens * layer.experts * split;
+    if (operations) all -= tokens * 4 * hidden * split;
+    if (elementwise) all -= 4 * tokens * hidden * split + byte * received * layer.expert_ffn;
+    return all;
+}
+
 }  // namespace of_memory
 
-std::vector<Stage> stages_of(const Layout& layout, const Model& model) {
-    auto all = std::vector<Stage>{};
-    auto front = model.experts == 0 ? model.layers : model.dense_layers;
-    for (int stage = 0; stage < layout.pp; ++stage) {
-        const auto layers = stage_layers(layout, model.layers, stage);
-        const auto dense = std::clamp(front, 0, layers);
-        front -= dense;
-        all.push_back({.dense = static_cast<double>(dense),
-                       .expert = static_cast<double>(layers - dense),
-                       .first = stage == 0 ? 1.0 : 0.0,
-                       .last = stage == layout.pp - 1 ? 1.0 : 0.0});
+KeptOf kept(const Job& job, const Layout& layout) {
+    const auto tokens = layout.micro_batch * static_cast<double>(job.sequence) / layout.cp;
+    const auto away = layout.offload / 100.0;
+    const auto divided = [&](double bytes) { return Kept{bytes - away * bytes, away * bytes}; };
+    auto found = KeptOf{
+        .input = divided(2 * tokens * job.model.hidden * (layout.sequence_parallel ? 1.0 / layout.tp : 1.0))};
+    for (const auto& kind : job.model.kinds) found.kinds.push_back(divided(of_memory::kept(job, layout, kind)));
+    return found;
+}
+
+Stages::Stages(const Layout& layout, const Model& model)
+    : kinds_(model.kinds.size()),
+      stages_(layout.pp),
+      dual_(layout.schedule == Schedule::dual_pipe),
+      counts_(kinds_ * static_cast<std::size_t>(layout.pp)) {
+    const auto layers = model.layers();
+    auto run = model.runs.begin();
+    auto left = run->count;
+    for (int stage = 0; stage < stages_; ++stage)
+        for (auto missing = stage_layers(layout, layers, stage); missing > 0 && run != model.runs.end();) {
+            const auto taken = std::min(missing, left);
+            counts_[static_cast<std::size_t>(stage) * kinds_ + static_cast<std::size_t>(run->kind)] += taken;
+            missing -= taken, left -= taken;
+            if (left == 0 && ++run != model.runs.end()) left = run->count;
+        }
+    // DualPipe holds each stage on two ranks, and each rank two stages.
+    for (std::size_t i = 0; dual_ && i < counts_.size() / 2; ++i) {
+        auto& one = counts_[i];
+        auto& other = counts_[(static_cast<std::size_t>(stages_) - 1 - i / kinds_) * kinds_ + i % kinds_];
+        one = other = one + other;
     }
-    return all;
 }
 
 Memory memory(const Job& job, const Layout& layout) {
@@ -103,25 +113,31 @@ Memory memory(const Job& job, const Layout& layout) {
     const auto gradient = layout.gradient_bytes > 0 ? layout.gradient_bytes : stack.gradient_memory;
     const auto moments = layout.bf16_moments ? 4.0 : 8.0;
     const auto vocabulary = static_cast<double>(counts.embedding) / tp;
-    const auto beside_experts = static_cast<double>(counts.expert_layer - counts.expert * model.experts);
-    const auto front = model.experts == 0 ? model.layers : model.dense_layers;
-    const auto widest =
-        (model.gated ? 2.0 : 1.0) * model.hidden * model.ffn / tp;  // the largest matrix of a layer
+    // The largest matrix of a layer, and the part of a layer that is gathered at once.
+    auto widest = 0.0, gathered = 0.0;
+    for (std::size_t i = 0; i < counts.kinds.size(); ++i) {
+        const auto& kind = model.kinds[i];
+        widest = std::max(widest, (kind.gated ? 2.0 : 1.0) * model.hidden * std::max(kind.ffn, kind.shared_ffn) / tp);
+        gathered = std::max(gathered, static_cast<double>(kind.experts > 0 ? counts.kinds[i].mixer : counts.kinds[i].beside));
+    }
 
     auto worst = Memory{};
-    const auto stages = stages_of(layout, model);
+    const auto stages = Stages(layout, model);
     for (int stage = 0; stage < layout.pp; ++stage) {
-        auto held = stages[static_cast<std::size_t>(stage)];
-        if (dual) held += stages[static_cast<std::size_t>(layout.pp - 1 - stage)];
-        const auto dense = held.dense, with_experts = held.expert;
-        const auto layers = dense + with_experts;
-        auto shared = (dense * static_cast<double>(counts.dense_layer) + with_experts * beside_experts) / tp;
-        const auto last = held.last > 0;
-        if (held.first > 0) shared += vocabulary;
+        const auto held = stages[stage];
+        auto layers = 0.0, shared = 0.0, experts = 0.0, all = 0.0, working = 0.0, offloaded = 0.0;
+        for (std::size_t i = 0; i < held.size(); ++i) {
+            if (held[i] == 0) continue;
+            layers += held[i];
+            shared += held[i] * static_cast<double>(counts.kinds[i].beside) / tp;
+            experts += held[i] * static_cast<double>(counts.kinds[i].expert) * model.kinds[i].experts / layout.ep / layout.etp;
+            all += held[i] * kept.kinds[i].all;
+            working = std::max(working, kept.kinds[i].all + kept.kinds[i].offloaded);
+            offloaded = std::max(offloaded, kept.kinds[i].offloaded);
+        }
+        const auto last = stages.last(stage) > 0;
+        if (stages.first(stage) > 0) shared += vocabulary + static_cast<double>(model.more) / tp;
         if (last && !(model.tied && layout.pp == 1)) shared += vocabulary;
-        const auto experts = model.experts == 0 ? 0.0
-                                                : with_experts * static_cast<double>(counts.expert) *
-                                                      model.experts / layout.ep / layout.etp;
 
         auto parameters = 0.0, gradients = 0.0, optimizer = 0.0, buffers = 0.0;
         if (layout.zero == 3) {
@@ -133,8 +149,7 @@ Memory memory(const Job& job, const Layout& layout) {
             buffers =
                 layout.pp > 1
                     ? 6 * shared
-                    : 4 * (static_cast<double>(front > 0 ? counts.dense_layer : counts.attention)) / tp +
-                          4 * vocabulary * (counts.embedding > counts.dense_layer ? 1.0 : 0.5);
+                    : 4 * gathered / tp + 4 * vocabulary * (static_cast<double>(counts.embedding) > gathered ? 1.0 : 0.5);
         } else if (layout.zero == 2) {
             parameters = 4 * shared / shards + 2 * shared + 6 * experts;
             gradients = 4 * shared / shards + 4 * experts / copies;
@@ -155,19 +170,16 @@ Memory memory(const Job& job, const Layout& layout) {
             in_flight = std::min(micro_batches * layout.vpp,
                                  (layout.pp - stage - 1) * 2.0 + (layout.vpp - 1.0) * layout.pp + 1) /
                         layout.vpp;
-        const auto all = dense * kept.dense + with_experts * kept.expert;
         auto activations = in_flight * all;
         if (layout.recompute == Recompute::full) {
             const auto again =
                 layout.recompute_layers > 0 ? std::min<double>(layout.recompute_layers, layers) : layers;
             const auto share = layers > 0 ? again / layers : 0.0;
-            const auto working = std::max(dense > 0 ? kept.dense + kept.offloaded_dense : 0.0,
-                                          with_experts > 0 ? kept.expert + kept.offloaded_expert : 0.0);
-            activations = in_flight * (again * kept.input + (1 - share) * all) + working;
+            activations = in_flight * (again * kept.input.all + (1 - share) * all) + working;
         }
         // One layer moves to the host or back while another computes.
         if (layout.recompute != Recompute::full)
-            activations += std::min(2.0, layers) * std::max(kept.offloaded_dense, kept.offloaded_expert);
+            activations += std::min(2.0, layers) * offloaded;
         if (last) buffers += tokens * model.vocabulary / tp * stack.logit_bytes;
         const auto lower = parameters + gradients + optimizer + activations;
         const auto allocated = lower + buffers;

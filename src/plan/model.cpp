@@ -2,7 +2,8 @@
 #include <rankmesh/plan/model.hpp>
 
 #include <algorithm>
-#include <array>
+#include <numeric>
+#include <string>
 #include <utility>
 
 #include <rankmesh/core/error.hpp>
@@ -21,109 +22,189 @@ namespace of_model {
 constexpr int most_layers = 100000;
 constexpr int most_width = 1 << 24;
 constexpr int most_experts = 1 << 16;
+constexpr auto too_many = std::int64_t{1} << 52;
+
+Parameters::OfLayer parameters(const Layer& layer, std::int64_t hidden) {
+    const std::int64_t matrices = layer.gated ? 3 : 2;
+    const std::int64_t heads = layer.heads, head = layer.head_dim, value = layer.value_dim;
+    auto count = Parameters::OfLayer{};
+    count.mixer = layer.weights;
+    if (layer.kv_rank > 0) {
+        // Without a query rank, queries are projected directly from the hidden state.
+        const auto query = heads * (head + layer.rope_dim);
+        count.mixer += heads * value * hidden;
+        count.mixer += layer.q_rank > 0 ? (hidden + query) * layer.q_rank : hidden * query;
+        count.mixer += hidden * (layer.kv_rank + layer.rope_dim) + heads * (head + value) * layer.kv_rank;
+    } else {
+        count.mixer += hidden * (heads * ((layer.gate ? 2 : 1) * head + value) + layer.kv_heads * (head + value));
+    }
+    count.expert = matrices * hidden * layer.expert_ffn;
+    count.beside = count.mixer + matrices * hidden * (std::int64_t{layer.ffn} + layer.shared_ffn) +
+                   hidden * layer.experts + 2 * hidden + layer.more;
+    // The product of two sizes of 2^24 and 2^16 experts does not fit in 64 bits.
+    const auto all = static_cast<double>(count.expert) * layer.experts;
+    count.all = all > 1e15 ? too_many : count.beside + count.expert * layer.experts;
+    count.active = count.beside + count.expert * layer.top_k;
+    return count;
+}
+
+void check(const Layer& layer, const std::string& of) {
+    using Size = std::pair<const char*, int>;
+    const auto width = of_model::most_width;
+    const auto refuse = [&](const auto&... parts) { throw UsageError(cat(of, " has ", parts...)); };
+    for (const auto& [name, size] :
+         {Size{"heads", layer.heads}, Size{"kv_heads", layer.kv_heads}, Size{"head_dim", layer.head_dim},
+          Size{"value_dim", layer.value_dim}, Size{"ffn", layer.ffn}, Size{"experts", layer.experts},
+          Size{"top_k", layer.top_k}, Size{"expert_ffn", layer.expert_ffn}, Size{"shared_ffn", layer.shared_ffn},
+          Size{"q_rank", layer.q_rank}, Size{"kv_rank", layer.kv_rank}, Size{"rope_dim", layer.rope_dim},
+          Size{"window", layer.window}})
+        if (size < 0 || size > width) refuse(name, "=", size, "; it takes 0 to ", width);
+    constexpr auto most = std::int64_t{1} << 48;
+    for (const auto& [name, size] : {std::pair{"state", layer.state}, {"weights", layer.weights}})
+        if (size < 0 || size > most) refuse(name, "=", size, "; it takes 0 to 2^48");
+    if (layer.more < -most || layer.more > most) refuse("more=", layer.more, "; it takes -2^48 to 2^48");
+    if (layer.heads > 0 && (layer.state == 0 || layer.head_dim > 0)) {
+        if (layer.head_dim < 1) refuse("head_dim=0; it takes 1 to ", width);
+        if (layer.value_dim < 1) refuse("value_dim=0; it takes 1 to ", width);
+        if (layer.kv_heads > 0 && (layer.kv_heads > layer.heads || layer.heads % layer.kv_heads != 0))
+            refuse(layer.heads, " heads and ", layer.kv_heads, " kv heads; heads must be a multiple of kv heads");
+        if (std::int64_t{layer.heads} * std::max(layer.head_dim, layer.value_dim) > width)
+            refuse(layer.heads, " heads of ", layer.head_dim, "; together they take at most ", width);
+        if (layer.kv_rank == 0 && (layer.q_rank > 0 || layer.rope_dim > 0))
+            refuse("sizes of latent attention, but kv_rank=0; it takes 1 or more");
+    }
+    if ((layer.state > 0) != (layer.weights > 0)) refuse("only one of state and weights; it takes both");
+    if (layer.state > 0 && layer.heads < 1) refuse("a state, but heads=0; it takes 1 or more");
+    if (layer.experts == 0) {
+        if (layer.top_k > 0 || layer.expert_ffn > 0 || layer.shared_ffn > 0)
+            refuse("no experts, but sizes of them; it takes experts=1 or more");
+        if (layer.heads == 0 && layer.ffn == 0)
+            refuse("a layer without heads, ffn and experts; it takes one of them");
+        return;
+    }
+    if (layer.experts > most_experts) refuse(layer.experts, " experts; it takes at most ", most_experts);
+    if (layer.top_k < 1 || layer.top_k > layer.experts)
+        refuse("top_k=", layer.top_k, "; with ", layer.experts, " experts it takes 1 to ", layer.experts);
+    if (layer.expert_ffn < 1) refuse("experts, but expert_ffn=0; it takes 1 or more");
+}
 
 }  // namespace of_model
 
+void Model::add(int count, const Layer& layer) {
+    if (count <= 0) return;
+    const auto kind = static_cast<int>(std::ranges::find(kinds, layer) - kinds.begin());
+    if (kind == std::ssize(kinds)) kinds.push_back(layer);
+    if (runs.empty() || runs.back().kind != kind) runs.push_back({kind, 0});
+    runs.back().count = std::min(of_model::most_layers + 1, runs.back().count + std::min(count, of_model::most_layers + 1));
+}
+
+int Model::layers() const {
+    auto all = 0;
+    for (const auto& run : runs) all += run.count;
+    return all;
+}
+
+std::vector<int> Model::counts() const {
+    auto all = std::vector<int>(kinds.size());
+    for (const auto& run : runs) all[static_cast<std::size_t>(run.kind)] += run.count;
+    return all;
+}
+
+int Model::most(int Layer::*size) const {
+    auto found = 0;
+    for (const auto& kind : kinds) found = std::max(found, kind.*size);
+    return found;
+}
+
+int Model::kv_heads() const {
+    auto found = 0;
+    for (const auto& kind : kinds)
+        if (kind.kv_heads > 0 && kind.kv_rank == 0) found = found == 0 ? kind.kv_heads : std::min(found, kind.kv_heads);
+    return found;
+}
+
+int Model::experts() const {
+    auto all = 0;
+    for (const auto& kind : kinds) all = std::gcd(all, kind.experts);
+    return all;
+}
+
 void check(const Model& model) {
-    const auto of = [&] {
-        return cat("the model", model.name.empty() ? "" : " ",
-                   model.name.empty() ? "" : in_quotes(model.name));
-    };
-    using Size = std::pair<const char*, int>;
+    const auto of = cat("the model", model.name.empty() ? "" : " ", model.name.empty() ? "" : in_quotes(model.name));
+    auto layers = std::int64_t{0};
+    for (const auto& run : model.runs) {
+        if (run.kind < 0 || run.kind >= std::ssize(model.kinds) || run.count < 1)
+            throw UsageError(cat(of, " has a run of ", run.count, " layers of kind ", run.kind, " of ",
+                                 model.kinds.size(), "; it takes 1 or more of a kind of the model"));
+        layers += run.count;
+    }
+    if (layers < 1 || layers > of_model::most_layers)
+        throw UsageError(cat(of, " has layers=", layers, "; it takes 1 to ", of_model::most_layers));
     const auto width = of_model::most_width;
-    const auto at_least_one =
-        std::array{Size{"layers", model.layers},     Size{"hidden", model.hidden},
-                   Size{"heads", model.heads},       Size{"kv_heads", model.kv_heads},
-                   Size{"head_dim", model.head_dim}, Size{"vocabulary", model.vocabulary}};
-    for (const auto& [name, size] : at_least_one) {
-        const auto most = std::string_view(name) == "layers" ? of_model::most_layers : width;
-        if (size < 1 || size > most)
-            throw UsageError(cat(of(), " has ", name, "=", size, "; it takes 1 to ", most));
-    }
-    const auto not_negative = std::array{Size{"ffn", model.ffn},
-                                         Size{"experts", model.experts},
-                                         Size{"top_k", model.top_k},
-                                         Size{"expert_ffn", model.expert_ffn},
-                                         Size{"shared_ffn", model.shared_ffn},
-                                         Size{"dense_layers", model.dense_layers},
-                                         Size{"q_rank", model.q_rank},
-                                         Size{"kv_rank", model.kv_rank},
-                                         Size{"rope_dim", model.rope_dim},
-                                         Size{"most_nodes", model.most_nodes},
-                                         Size{"window", model.window}};
-    for (const auto& [name, size] : not_negative)
-        if (size < 0 || size > width)
-            throw UsageError(cat(of(), " has ", name, "=", size, "; it takes 0 to ", width));
+    for (const auto& [name, size] : {std::pair{"hidden", model.hidden}, {"vocabulary", model.vocabulary}})
+        if (size < 1 || size > width)
+            throw UsageError(cat(of, " has ", name, "=", size, "; it takes 1 to ", width));
+    if (model.most_nodes < 0) throw UsageError(cat(of, " has most_nodes=", model.most_nodes, "; it takes 0 or more"));
     if (model.sequence < 0)
-        throw UsageError(cat(of(), " has a sequence of ", model.sequence, " tokens; it takes 0 or more"));
-    if (model.kv_heads > model.heads || model.heads % model.kv_heads != 0)
-        throw UsageError(cat(of(), " has ", model.heads, " heads and ", model.kv_heads,
-                             " kv heads; heads must be a multiple of kv heads"));
-    if (static_cast<std::int64_t>(model.heads) * model.head_dim > width)
-        throw UsageError(cat(of(), " has ", model.heads, " heads of ", model.head_dim,
-                             "; together they take at most ", width));
-    if (model.experts == 0) {
-        if (model.ffn < 1) throw UsageError(cat(of(), " has ffn=0; a model without experts takes 1 or more"));
-        if (model.top_k > 0 || model.expert_ffn > 0 || model.shared_ffn > 0 || model.dense_layers > 0)
-            throw UsageError(cat(of(), " has no experts, but sizes of them; it takes experts=1 or more"));
-    } else {
-        if (model.experts > of_model::most_experts)
-            throw UsageError(
-                cat(of(), " has ", model.experts, " experts; it takes at most ", of_model::most_experts));
-        if (model.top_k < 1 || model.top_k > model.experts)
-            throw UsageError(cat(of(), " has top_k=", model.top_k, "; with ", model.experts,
-                                 " experts it takes 1 to ", model.experts));
-        if (model.expert_ffn < 1)
-            throw UsageError(cat(of(), " has experts, but expert_ffn=0; it takes 1 or more"));
-        if (model.dense_layers > model.layers)
-            throw UsageError(cat(of(), " has ", model.dense_layers, " dense layers of ", model.layers));
-        if (model.dense_layers > 0 && model.ffn < 1)
-            throw UsageError(
-                cat(of(), " has ffn=0; its ", model.dense_layers, " dense layers take 1 or more"));
-    }
-    if (model.kv_rank == 0 && (model.q_rank > 0 || model.rope_dim > 0))
-        throw UsageError(cat(of(), " has sizes of latent attention, but kv_rank=0; it takes 1 or more"));
-    if (const auto total = parameters(model).total; total > std::int64_t{1} << 50)
-        throw UsageError(cat(of(), " has ", total, " parameters; it takes at most 2^50"));
+        throw UsageError(cat(of, " has a sequence of ", model.sequence, " tokens; it takes 0 or more"));
+    for (const auto& kind : model.kinds) of_model::check(kind, of);
+    if (const auto total = parameters(model).total; total < 1 || total > std::int64_t{1} << 50)
+        throw UsageError(cat(of, " has ", total, " parameters; it takes ", total < 1 ? "1 or more" : "at most 2^50"));
 }
 
 Parameters parameters(const Model& model) {
-    const std::int64_t hidden = model.hidden;
-    const std::int64_t matrices = model.gated ? 3 : 2;
-    const std::int64_t heads = model.heads, head = model.head_dim;
-    auto count = Parameters{};
-    count.attention = heads * head * hidden;
-    if (model.kv_rank > 0) {
-        // Without a query rank, queries are projected directly from the hidden state.
-        const std::int64_t query = heads * (head + model.rope_dim);
-        count.attention += model.q_rank > 0 ? (hidden + query) * model.q_rank : hidden * query;
-        count.attention += hidden * (model.kv_rank + model.rope_dim) + heads * 2 * head * model.kv_rank;
-    } else {
-        count.attention += hidden * (heads + 2 * std::int64_t{model.kv_heads}) * head;
+    auto count = Parameters{.embedding = std::int64_t{model.hidden} * model.vocabulary};
+    count.total = count.active = count.embedding * (model.tied ? 1 : 2) + model.hidden + model.more;
+    const auto counts = model.counts();
+    for (std::size_t i = 0; i < counts.size(); ++i) {
+        const auto& one = count.kinds.emplace_back(of_model::parameters(model.kinds[i], model.hidden));
+        if (static_cast<double>(one.all) * counts[i] + static_cast<double>(count.total) > 4e15) {
+            count.total = count.active = of_model::too_many;
+            continue;
+        }
+        if (count.total == of_model::too_many) continue;
+        count.total += one.all * counts[i];
+        count.active += one.active * counts[i];
     }
-    const auto norms = 2 * hidden;
-    count.dense_layer = count.attention + matrices * hidden * model.ffn + norms;
-    count.expert = matrices * hidden * model.expert_ffn;
-    const auto router = hidden * model.experts;
-    const auto shared = matrices * hidden * model.shared_ffn;
-    // The product of two sizes of 2^24 and 2^16 experts does not fit in 64 bits.
-    const auto beside = count.attention + router + shared + norms;
-    const auto all = static_cast<double>(count.expert) * model.experts;
-    constexpr auto too_many = std::int64_t{1} << 52;
-    count.expert_layer = all > 1e15 ? too_many : beside + count.expert * model.experts;
-    count.embedding = hidden * model.vocabulary;
-    const auto dense = model.experts == 0 ? model.layers : model.dense_layers;
-    const auto others = count.embedding * (model.tied ? 1 : 2) + hidden;
-    const auto sum = static_cast<double>(count.dense_layer) * dense +
-                     static_cast<double>(count.expert_layer) * (model.layers - dense);
-    if (sum > 4e15) {
-        count.total = count.active = too_many;
-        return count;
-    }
-    count.total = others + dense * count.dense_layer + (model.layers - dense) * count.expert_layer;
-    count.active =
-        others + dense * count.dense_layer + (model.layers - dense) * (beside + count.expert * model.top_k);
     return count;
+}
+
+std::string layers_text(const Model& model) {
+    auto words = std::vector<std::pair<std::string, int>>{};
+    const auto counts = model.counts();
+    const auto add = [&](int count, const std::string& word) {
+        const auto found = std::ranges::find(words, word, &std::pair<std::string, int>::first);
+        if (found == words.end()) return words.emplace_back(word, count), void();
+        found->second += count;
+    };
+    for (std::size_t i = 0; i < counts.size(); ++i) {
+        const auto& one = model.kinds[i];
+        const auto heads = one.kv_heads > 0 ? detail::counted(one.kv_heads, "kv head") : "keys of earlier layers";
+        if (one.state > 0) add(counts[i], "with a state");
+        if (one.head_dim == 0) continue;
+        if (one.kv_rank > 0) add(counts[i], "latent attention");
+        else if (one.window > 0) add(counts[i], cat("attention in a window of ", one.window, " (", heads, ")"));
+        else add(counts[i], cat("attention (", heads, ")"));
+    }
+    for (std::size_t i = 0; i < counts.size(); ++i)
+        if (const auto& one = model.kinds[i]; one.experts > 0)
+            add(counts[i], cat("experts (", one.experts, ", ", one.top_k, " a token)"));
+        else if (one.ffn > 0)
+            add(counts[i], "dense");
+    auto text = cat(detail::counted(model.layers(), "layer"), ":");
+    for (const auto& [word, count] : words) text += cat(text.back() == ':' ? " " : ", ", count, " ", word);
+    return text;
+}
+
+void add_layers(Model& model, int layers, const Layer& layer, int dense, int window) {
+    auto without = layer, with = layer;
+    without.experts = without.top_k = without.expert_ffn = without.shared_ffn = 0;
+    if (layer.experts > 0) with.ffn = 0;
+    for (int i = 0; i < std::min(layers, of_model::most_layers + 1); ++i) {
+        auto one = layer.experts > 0 && i >= dense ? with : without;
+        if (window > 0) one.window = i % 2 == 0 ? window : 0;
+        model.add(1, one);
+    }
 }
 
 std::vector<Model> read_models(std::string_view text, std::string_view file) {
@@ -137,27 +218,26 @@ std::vector<Model> read_models(std::string_view text, std::string_view file) {
             return static_cast<int>(csv.count(row, column).value_or(0));
         };
         auto model = Model{.name = std::string(csv.text(row, "model")),
-                           .layers = size("layers"),
                            .hidden = size("hidden"),
-                           .heads = size("heads"),
-                           .kv_heads = size("kv_heads"),
-                           .head_dim = size("head_dim"),
-                           .ffn = size("ffn_hidden"),
-                           .gated = size("gated_mlp") != 0,
                            .vocabulary = size("vocab"),
                            .tied = size("tied_embeddings") != 0,
-                           .experts = size("experts"),
-                           .top_k = size("topk"),
-                           .expert_ffn = size("moe_ffn"),
-                           .shared_ffn = size("shared_expert_ffn"),
-                           .dense_layers = size("dense_layers"),
-                           .q_rank = size("q_rank"),
-                           .kv_rank = size("kv_rank"),
-                           .rope_dim = size("rope_dim"),
                            .most_nodes = size("most_nodes"),
-                           .window = size("window"),
                            .sequence = size("default_seq")};
-        if (model.layers == 0 || model.heads == 0) continue;
+        const auto layer = Layer{.heads = size("heads"),
+                                 .kv_heads = size("kv_heads"),
+                                 .head_dim = size("head_dim"),
+                                 .value_dim = size("head_dim"),
+                                 .q_rank = size("q_rank"),
+                                 .kv_rank = size("kv_rank"),
+                                 .rope_dim = size("rope_dim"),
+                                 .ffn = size("ffn_hidden"),
+                                 .gated = size("gated_mlp") != 0,
+                                 .experts = size("experts"),
+                                 .top_k = size("topk"),
+                                 .expert_ffn = size("moe_ffn"),
+                                 .shared_ffn = size("shared_expert_ffn")};
+        if (size("layers") == 0 || layer.heads == 0) continue;
+        add_layers(model, size("layers"), layer, size("dense_layers"), size("window"));
         try {
             check(model);
         } catch (const UsageError& error) {

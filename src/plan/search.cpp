@@ -118,10 +118,10 @@ private:
             for (const auto cp : divisors(n / tp)) {
                 if (!options_.cp.has(cp) || !legal_cp(job_.sequence, tp, cp, shares)) continue;
                 for (const auto pp : divisors(n / tp / cp)) {
-                    if (pp > model.layers) break;
+                    if (pp > model.layers()) break;
                     const auto dp = n / tp / cp / pp;
                     if (!options_.pp.has(pp) || !options_.dp.has(dp)) continue;
-                    for (const auto ep : divisors(std::max(1, model.experts))) {
+                    for (const auto ep : divisors(std::max(1, model.experts()))) {
                         if (!options_.ep.has(ep) || !legal_ep(model, tp, cp, dp, ep)) continue;
                         if (std::int64_t{tp} * cp * dp % (std::int64_t{ep} * options_.base.etp) != 0)
                             continue;
@@ -229,9 +229,9 @@ private:
         const auto with = detail::listed(words);
         const auto fault = all_fixed ? fault_of_fixed(needed, with) : std::string{};
         if (!fault.empty()) throw UsageError(cat(what, fault));
-        throw UsageError(cat(what, " with ", with, ": tp must divide the ", job_.model.heads,
+        throw UsageError(cat(what, " with ", with, ": tp must divide the ", job_.model.most(&Layer::heads),
                              " heads and cp the ", job_.sequence, " tokens, pp is at most the ",
-                             job_.model.layers, " layers, and tp*cp*pp*dp is the number of devices"));
+                             job_.model.layers(), " layers, and tp*cp*pp*dp is the number of devices"));
     }
 
     /// Returns the options without the settings that are not needed for having no layout.
@@ -277,7 +277,7 @@ private:
         const auto has_free_stages = fixed.pp.least == 0 && (layout.vpp > 1 || is_other_schedule(fixed));
         if (has_free_stages)
             for (const auto pp : divisors(job_.devices / others))
-                if (layout.pp == 1 && pp <= job_.model.layers) layout.pp = pp;
+                if (layout.pp == 1 && pp <= job_.model.layers()) layout.pp = pp;
         layout.dp = static_cast<int>(job_.devices / others / layout.pp);
         const auto fault = fault_of(layout, std::int64_t{2} * job_.devices * layout.micro_batch);
         if (fault.empty()) return "";
@@ -311,7 +311,7 @@ private:
     /// Calls `each(vpp)` for all numbers of chunks of even stages.
     template <class Each>
     void each_vpp(int pp, std::int64_t micro_batches, const Each& each) const {
-        for (int vpp = 1; vpp <= (is_other_schedule() ? 1 : job_.model.layers / pp); ++vpp)
+        for (int vpp = 1; vpp <= (is_other_schedule() ? 1 : job_.model.layers() / pp); ++vpp)
             if (options_.vpp.has(vpp) && legal_vpp(job_.model, pp, vpp, micro_batches)) each(vpp);
     }
 
@@ -319,9 +319,9 @@ private:
     template <class Each>
     void each_uneven_vpp(int pp, std::int64_t micro_batches, const Each& each) const {
         if (!options_.uneven || pp == 1 || micro_batches % pp != 0 || is_other_schedule()) return;
-        for (int vpp = 2; vpp <= (job_.model.layers + 2) / pp; ++vpp) {
+        for (int vpp = 2; vpp <= (job_.model.layers() + 2) / pp; ++vpp) {
             if (!options_.vpp.has(vpp)) continue;
-            if (const auto ends = interleaved_ends(job_.model.layers, pp, vpp); !ends.empty())
+            if (const auto ends = interleaved_ends(job_.model.layers(), pp, vpp); !ends.empty())
                 each(vpp, ends);
         }
     }
@@ -401,7 +401,7 @@ private:
 
     /// Considers all numbers of recomputed layers. The smallest number that fits is the fastest.
     std::optional<int> consider_layers(const Family& family, Layout layout, const Pieces& of) {
-        const auto largest = most_layers(layout, job_.model.layers);
+        const auto largest = most_layers(layout, job_.model.layers());
         layout.recompute_layers = largest > 1 ? 1 : 0;
         if (!is_fast(family, layout, of)) return std::nullopt;
         layout.recompute_layers = 0;
@@ -471,7 +471,7 @@ private:
     void look_at_uneven(const Family& family, Layout layout, const Pieces& of, std::int64_t count,
                         bool partial) {
         const auto pp = layout.pp;
-        const auto layers = job_.model.layers;
+        const auto layers = job_.model.layers();
         auto range = splits(of, job_, pp, count, partial, cutoff(family));
         for (int first = 1; first <= range.first_most; ++first) {
             const auto least = std::max(1, pp == 2 ? layers - first : range.both_least - first);
@@ -485,7 +485,7 @@ private:
                 if (!full) continue;
                 if (*full == 0) return;
                 if (*full == pp - 1) range.last_most = last - 1;
-                if (*full > 0 && *full < pp - 1 && (job_.model.experts == 0 || job_.model.dense_layers == 0))
+                if (*full > 0 && *full < pp - 1 && job_.model.kinds.size() == 1)
                     range.both_least = std::max(range.both_least, first + last + 1);
             }
         }
@@ -570,9 +570,9 @@ Found search(const Job& job, const Options& options) {
     check_settings(options.base, job.model);
     // A limit, because splits of layers are tried in pairs.
     constexpr auto most_layers = 4096;
-    if (job.model.layers > most_layers)
+    if (job.model.layers() > most_layers)
         throw UsageError(
-            cat("the model has ", job.model.layers, " layers; a search takes at most ", most_layers));
+            cat("the model has ", job.model.layers(), " layers; a search takes at most ", most_layers));
     return of_search::Search(job, options).run();
 }
 

@@ -11,6 +11,7 @@
 
 #include <rankmesh/core/error.hpp>
 
+#include "plan/bounds.hpp"
 #include "plan/constants.hpp"
 
 namespace rankmesh::plan {
@@ -36,9 +37,10 @@ std::pair<int, int> layers_of(const ServeLayout& layout, int layers, int stage) 
 
 /// Sizes of one layer on one device.
 struct Sizes {
+    const Layer& layer;
     double attention = 0;  // parameters
     double up = 0;         // of them, the up-projections of the latent state
-    double dense = 0;      // of the feed-forward network of a dense layer
+    double dense = 0;      // of the feed-forward network
     double shared = 0;     // of the shared expert
     double expert = 0;     // of the part of one expert
     double experts = 0;    // parts of experts
@@ -47,88 +49,102 @@ struct Sizes {
     double query = 0;  // elements of a query that meets cached keys
     double value = 0;  // elements of its result
     double cache = 0;  // bytes of a token
+    double state = 0;  // bytes of a request
     double bytes = 2;  // of a parameter of a matrix
 
-    Sizes(const Job& job, const ServeLayout& layout) {
-        const auto& m = job.model;
-        const auto tp = static_cast<double>(layout.tp), hidden = static_cast<double>(m.hidden);
-        const auto head = static_cast<double>(m.head_dim);
-        const auto matrices = m.gated ? 3.0 : 2.0;
-        heads = m.heads / tp;
-        if (m.kv_rank > 0) {
-            const auto queries = heads * (head + m.rope_dim);
-            up = heads * 2 * head * m.kv_rank;
+    Sizes(const Job& job, const ServeLayout& layout, const Layer& one) : layer(one) {
+        const auto tp = static_cast<double>(layout.tp), hidden = static_cast<double>(job.model.hidden);
+        const auto head = static_cast<double>(one.head_dim);
+        const auto matrices = one.matrices();
+        heads = one.heads / tp;
+        query = head, value = one.value_dim;
+        state = 2 * static_cast<double>(one.state) / tp;
+        if (one.kv_rank > 0) {
+            const auto queries = heads * (head + one.rope_dim);
+            up = heads * (head + value) * one.kv_rank;
             // Each rank has all projections down to the latent states.
-            attention = (m.q_rank > 0 ? hidden * m.q_rank + m.q_rank * queries : hidden * queries) +
-                        hidden * (m.kv_rank + m.rope_dim) + up + heads * head * hidden;
-            query = m.kv_rank + m.rope_dim;
-            value = m.kv_rank;
+            attention = (one.q_rank > 0 ? hidden * one.q_rank + one.q_rank * queries : hidden * queries) +
+                        hidden * (one.kv_rank + one.rope_dim) + up + heads * value * hidden;
+            query = one.kv_rank + one.rope_dim;
+            value = one.kv_rank;
         } else {
-            attention = hidden * head * 2 * (heads + std::max(1.0, m.kv_heads / tp));
-            query = value = head;
+            const auto kv_heads = one.kv_heads > 0 ? std::max(1.0, one.kv_heads / tp) : 0.0;
+            attention = hidden * (heads * ((one.gate ? 2 : 1) * head + value) + kv_heads * (head + value));
         }
-        dense = matrices * hidden * m.ffn / tp;
-        shared = matrices * hidden * m.shared_ffn / tp;
+        attention += static_cast<double>(one.weights + one.more) / tp;
+        dense = matrices * hidden * one.ffn / tp;
+        shared = matrices * hidden * one.shared_ffn / tp;
         const auto stage = tp * layout.dp;
-        experts = layout.ep > 1 ? m.experts / stage : m.experts;
-        expert = matrices * hidden * m.expert_ffn / (layout.ep > 1 ? 1 : stage);
-        router = hidden * m.experts;
-        cache = static_cast<double>(cache_bytes(m, layout));
+        experts = layout.ep > 1 ? one.experts / stage : one.experts;
+        expert = matrices * hidden * one.expert_ffn / (layout.ep > 1 ? 1 : stage);
+        router = hidden * one.experts;
+        cache = static_cast<double>(cache_bytes(one, layout));
         bytes = job.precision == Precision::fp8 ? 1 : 2;
     }
 
     /// Returns the bytes of the parameters of a layer. FP8 weights have a copy of the up-projections in
     /// bfloat16.
-    double weights(bool has_experts, double loaded) const {
+    double weights(double loaded) const {
         const auto up_copy = bytes < 2 ? 2 * up : 0.0;
-        return bytes * attention + up_copy +
-               (has_experts ? bytes * (shared + loaded * expert) + 2 * router : bytes * dense);
+        return bytes * (attention + dense + shared + loaded * expert) + up_copy + 2 * router;
+    }
+    /// Returns the tokens of a sequence that a layer keeps and sees.
+    double kept(double sequence) const {
+        return layer.window > 0 ? std::min<double>(layer.window, sequence) : sequence;
     }
 };
 
-bool has_experts(const Model& model, int layer) { return model.experts > 0 && layer >= model.dense_layers; }
-
-/// Every other layer of a model with a window keeps and sees only the window.
-double kept_tokens(const Model& model, double sequence) {
-    const auto window = model.window > 0 ? std::min<double>(model.window, sequence) : sequence;
-    return (sequence + window) / 2;
+std::vector<Sizes> sizes_of(const Job& job, const ServeLayout& layout) {
+    auto all = std::vector<Sizes>{};
+    for (const auto& kind : job.model.kinds) all.emplace_back(job, layout, kind);
+    return all;
 }
 
 double ceiling(double a, double b) { return std::ceil(a / b); }
 
 ServeMemory memory(const Job& job, const ServeLayout& layout) {
     const auto& m = job.model;
-    const auto sizes = Sizes(job, layout);
+    const auto sizes = sizes_of(job, layout);
     const auto vocabulary = 2.0 * m.hidden * ceiling(m.vocabulary, layout.tp);
-    const auto kept = kept_tokens(m, static_cast<double>(job.sequence));
+    const auto sequence = static_cast<double>(job.sequence);
     const auto requests = ceiling(static_cast<double>(job.batch), layout.dp);
-    const auto width = std::max<double>(m.dense_layers > 0 || m.experts == 0 ? m.ffn : 0,
-                                        m.shared_ffn + 1.0 * m.top_k * m.expert_ffn);
+    auto width = 0.0;
+    for (const auto& kind : m.kinds)
+        width = std::max(width, kind.matrices() * (kind.ffn + kind.shared_ffn + 1.0 * kind.top_k * kind.expert_ffn));
     const auto activations =
-        2 * batched * (2 * m.hidden + (m.gated ? 3 : 2) * width / layout.tp) + 4 * sampled * m.vocabulary;
+        2 * batched * (2 * m.hidden + width / layout.tp) + 4 * sampled * m.vocabulary;
+    auto order = std::vector<std::size_t>{};
+    for (const auto& run : m.runs) order.insert(order.end(), static_cast<std::size_t>(run.count), static_cast<std::size_t>(run.kind));
     auto worst = ServeMemory{};
     auto room = 0.0;
     for (int stage = 0; stage < layout.pp; ++stage) {
-        const auto [begin, end] = layers_of(layout, m.layers, stage);
-        auto weights = 0.0;
-        for (int layer = begin; layer < end; ++layer)
-            weights += sizes.weights(has_experts(m, layer), sizes.experts);
-        if (stage == 0) weights += vocabulary;
+        const auto [begin, end] = layers_of(layout, m.layers(), stage);
+        auto weights = 0.0, request = 0.0, token = 0.0, fixed = 0.0;
+        for (int layer = begin; layer < end; ++layer) {
+            const auto& one = sizes[order[static_cast<std::size_t>(layer)]];
+            weights += one.weights(one.experts);
+            request += ceiling(one.kept(sequence), layout.dcp * block) * block * one.cache;
+            token += one.kept(sequence) / sequence * one.cache;
+            fixed += one.state;
+        }
+        if (stage == 0) weights += vocabulary + 2.0 * static_cast<double>(m.more) / layout.tp;
         if (stage == layout.pp - 1 && !(m.tied && layout.pp == 1)) weights += vocabulary;
-        const auto cache = requests * ceiling(kept, layout.dcp * block) * block * sizes.cache * (end - begin);
+        const auto cache = requests * request, state = requests * fixed;
         const auto free =
             utilization * static_cast<double>(job.machine.device.memory) - weights - activations - overhead;
-        const auto token = sizes.cache * (end - begin) * kept / static_cast<double>(job.sequence);
-        const auto tokens = std::max(0.0, std::floor(free / token / block)) * block * layout.dcp * layout.dp;
+        const auto held = token + fixed / sequence * layout.dcp;
+        const auto tokens = held > 0 ? std::max(0.0, std::floor(free / held / block)) * block * layout.dcp * layout.dp
+                                     : free > 0 ? 1e15 : 0.0;
         if (stage == 0 || tokens < room) room = tokens;
-        const auto estimate = weights + cache + activations + overhead;
+        const auto estimate = weights + cache + state + activations + overhead;
         if (stage > 0 && estimate <= static_cast<double>(worst.estimate)) continue;
         worst = {.weights = std::llround(weights),
                  .cache = std::llround(cache),
+                 .state = std::llround(state),
                  .activations = std::llround(activations),
                  .overhead = std::llround(overhead),
                  .stage = stage};
-        worst.estimate = worst.weights + worst.cache + worst.activations + worst.overhead;
+        worst.estimate = worst.weights + worst.cache + worst.state + worst.activations + worst.overhead;
     }
     worst.tokens = std::llround(room);
     return worst;
@@ -167,12 +183,11 @@ struct Rates {
     }
 };
 
-/// Tokens of a pass on one dp rank, and the pairs of queries and keys in one layer.
+/// Requests of a pass on one dp rank, and their tokens.
 struct Load {
+    double requests;
     double tokens;
-    double pairs;
-    double cached;  // tokens of the cache that are read or written
-    double last;    // tokens with logits
+    double last;  // tokens with logits
     bool decodes;
 };
 
@@ -182,21 +197,23 @@ enum class Part { compute, memory, tp, dcp, ep, pp };
 /// Adds the communication of one layer.
 template <class Add>
 void communicate(const Job& job, const ServeLayout& layout, const Sizes& sizes, const Load& load,
-                 bool has_experts, const Add& add) {
+                 const Add& add) {
     const auto& m = job.model;
     const auto tp = static_cast<double>(layout.tp), dp = static_cast<double>(layout.dp);
     const auto dcp = static_cast<double>(layout.dcp);
     const auto state = 2 * load.tokens * m.hidden;
     // An all-reduce after attention and one after the feed-forward network (Shoeybi et al., arXiv
     // 1909.08053).
-    const auto reduced = 4 * state * (tp - 1) / tp;
-    add(Part::tp, reduced, [&](const Rates& r) { return 4 * r.ring(reduced / 4, tp, 1); });
-    if (load.decodes && dcp > 1) {
+    const auto passes = (sizes.layer.heads > 0 ? 2 : 0) + (sizes.layer.ffn > 0 || sizes.layer.experts > 0 ? 2 : 0);
+    const auto reduced = passes * state * (tp - 1) / tp;
+    add(Part::tp, reduced, [&](const Rates& r) { return passes * r.ring(reduced / passes, tp, 1); });
+    if (load.decodes && dcp > 1 && sizes.cache > 0) {
         // All heads of the group see each part of the cache; their results are reduced.
         const auto sent = 2 * load.tokens * sizes.heads * (sizes.query + sizes.value) * (dcp - 1);
         add(Part::dcp, sent, [&](const Rates& r) { return 2 * r.ring(sent / 2, dcp, 1); });
     }
-    if (!has_experts || layout.dp == 1) return;
+    const auto top_k = sizes.layer.top_k;
+    if (top_k == 0 || layout.dp == 1) return;
     if (layout.ep == 1) {  // every rank has a slice of all experts: tokens are gathered, results reduced
         const auto sent = 2 * state * (dp - 1);
         return add(Part::ep, sent, [&](const Rates& r) { return 2 * r.ring(sent / 2, dp, tp); });
@@ -204,18 +221,18 @@ void communicate(const Job& job, const ServeLayout& layout, const Sizes& sizes, 
     // Tokens go to their experts, in FP8 if weights are, and come back in bfloat16.
     const auto ranks = tp * dp, nodes = std::max(1.0, ranks / job.machine.node);
     const auto elements = load.tokens / tp * m.hidden;
-    const auto once = std::min(nodes * (1 - std::pow(1 - 1 / nodes, m.top_k)),
-                               m.most_nodes > 0 ? m.most_nodes : 1.0 * m.top_k);
-    const auto sent = elements * m.top_k * (sizes.bytes + 2) * (ranks - 1) / ranks;
+    const auto once = std::min(nodes * (1 - std::pow(1 - 1 / nodes, top_k)),
+                               m.most_nodes > 0 ? m.most_nodes : 1.0 * top_k);
+    const auto sent = elements * top_k * (sizes.bytes + 2) * (ranks - 1) / ranks;
     add(Part::ep, sent, [&](const Rates& r) {
         // A token leaves for each node once at best, for each expert by itself at worst.
-        const auto copies = r.all_to_all > 0 ? m.top_k : once;
+        const auto copies = r.all_to_all > 0 ? top_k : once;
         const auto outside = elements * copies * (sizes.bytes + 2) * (nodes - 1) / nodes;
         return std::max(sent / r.scale_up, outside > 0 ? outside / r.scale_out : 0.0) + 2 * r.all_to_all;
     });
 }
 
-Pass pass(const Job& job, const ServeLayout& layout, const Sizes& sizes, const Load& load) {
+Pass pass(const Job& job, const ServeLayout& layout, const Load& load) {
     const auto& m = job.model;
     const auto low = Rates(job, layout.fp8_cache, false), high = Rates(job, layout.fp8_cache, true);
     auto made = Pass{.parts = {{"compute"}, {"memory"}, {"tp"}, {"dcp"}, {"ep"}, {"pp"}}};
@@ -232,23 +249,35 @@ Pass pass(const Job& job, const ServeLayout& layout, const Sizes& sizes, const L
         add(Part::memory, bytes, [&](const Rates& r) { return bytes / r.memory; });
     };
     const auto tp = static_cast<double>(layout.tp);
-    // Experts that get a token, if all are equally likely.
-    const auto chance = m.experts > 0 ? 1.0 * m.top_k / m.experts : 0.0;
-    const auto busy = sizes.experts * (1 - std::pow(1 - chance, load.tokens * layout.dp));
-    const auto latent = m.kv_rank > 0 && !load.decodes;  // prefill computes keys and values of each head
-    const auto per_pair =
-        sizes.heads * 2 * (latent ? 2.0 * m.head_dim + m.rope_dim : sizes.query + sizes.value);
-    for (int layer = 0; layer < m.layers; ++layer) {
-        const auto experts = has_experts(m, layer);
-        const auto routed = load.tokens * m.top_k / tp;  // whole experts
-        multiply(2 * (load.tokens * sizes.attention +
-                      (experts ? load.tokens * (sizes.shared + sizes.router) +
-                                     routed * sizes.expert * (layout.ep > 1 ? 1 : tp * layout.dp)
-                               : load.tokens * sizes.dense)),
+    const auto counts = m.counts();
+    const auto sequence = static_cast<double>(job.sequence);
+    for (std::size_t kind = 0; kind < counts.size(); ++kind) {
+        const auto& one = m.kinds[kind];
+        const auto sizes = Sizes(job, layout, one);
+        const auto layers = static_cast<double>(counts[kind]);
+        // Experts that get a token, if all are equally likely.
+        const auto chance = one.experts > 0 ? 1.0 * one.top_k / one.experts : 0.0;
+        const auto busy = sizes.experts * (1 - std::pow(1 - chance, load.tokens * layout.dp));
+        const auto latent = one.kv_rank > 0 && !load.decodes;  // prefill computes keys and values of each head
+        const auto routed = load.tokens * one.top_k / tp;      // whole experts
+        const auto kept = sizes.kept(sequence);
+        // Pairs of a query and a key that it sees. With dcp, each rank computes the heads of its whole group
+        // on its part of the cache: as many pairs.
+        const auto pairs = load.requests * (load.decodes ? kept : kept * (sequence - kept / 2));
+        const auto per_pair = sizes.heads * 2 *
+                              (latent ? static_cast<double>(one.head_dim + one.value_dim + one.rope_dim)
+                                      : sizes.query + sizes.value);
+        multiply(2 * layers *
+                     (load.tokens * (sizes.attention + sizes.dense + sizes.shared + sizes.router) +
+                      routed * sizes.expert * (layout.ep > 1 ? 1 : tp * layout.dp)),
                  &Rates::linear);
-        multiply(load.pairs * per_pair, &Rates::attention);
-        read(sizes.weights(experts, busy) + load.cached * sizes.cache);
-        communicate(job, layout, sizes, load, experts, add);
+        if (one.heads > 0)
+            multiply(layers * (load.tokens * 4 * static_cast<double>(one.state) / tp + pairs * per_pair),
+                     &Rates::attention);
+        read(layers * (sizes.weights(busy) + load.requests * (kept / layout.dcp * sizes.cache + 2 * sizes.state)));
+        communicate(job, layout, sizes, load, [&](Part name, double amount, const auto& seconds) {
+            add(name, layers * amount, [&](const Rates& r) { return layers * seconds(r); });
+        });
     }
     const auto logits = 1.0 * m.hidden * m.vocabulary / tp;
     multiply(2 * load.last * logits, &Rates::head);
@@ -270,10 +299,11 @@ Pass pass(const Job& job, const ServeLayout& layout, const Sizes& sizes, const L
 
 }  // namespace of_serve
 
-std::int64_t cache_bytes(const Model& model, const ServeLayout& layout) {
+std::int64_t cache_bytes(const Layer& layer, const ServeLayout& layout) {
     const auto element = layout.fp8_cache ? 1 : 2;
-    if (model.kv_rank > 0) return std::int64_t{model.kv_rank + model.rope_dim} * element;
-    return std::int64_t{2} * std::max(1, model.kv_heads / layout.tp) * model.head_dim * element;
+    if (layer.kv_heads == 0) return 0;
+    if (layer.kv_rank > 0) return std::int64_t{layer.kv_rank + layer.rope_dim} * element;
+    return std::int64_t{std::max(1, layer.kv_heads / layout.tp)} * (layer.head_dim + layer.value_dim) * element;
 }
 
 std::int64_t serve_capacity(const Device& device) {
@@ -290,36 +320,38 @@ void check(const ServeLayout& layout, const Model& model) {
         if (size < 1) refuse("has ", name, "=", size, "; it takes 1 or more");
     const auto stage = std::int64_t{layout.tp} * layout.dp;
     if (stage > (1 << 24) || stage * layout.pp > (1 << 24)) refuse("takes more than ", 1 << 24, " devices");
-    if (model.heads % layout.tp != 0)
-        refuse("has tp=", layout.tp, ", which does not divide the ", model.heads, " heads of the model");
-    const auto copies = model.kv_rank > 0 ? layout.tp : layout.tp / model.kv_heads;
-    if (model.kv_rank == 0 && model.kv_heads % layout.tp != 0 && layout.tp % model.kv_heads != 0)
-        refuse("has tp=", layout.tp, ", which neither divides the ", model.kv_heads,
-               " kv heads of the model nor is a multiple of that number");
-    for (const auto& [name, width] : {std::pair{"ffn", model.ffn}, {"shared_ffn", model.shared_ffn}})
-        if (width % layout.tp != 0)
-            refuse("has tp=", layout.tp, ", which does not divide ", name, "=", width, " of the model");
-    if (layout.pp > model.layers)
-        refuse("has pp=", layout.pp, " stages for ", detail::counted(model.layers, "layer"));
+    check_tp(model, layout.tp);
+    for (const auto& kind : model.kinds)
+        for (const auto& [name, width] : {std::pair{"ffn", kind.ffn}, {"shared_ffn", kind.shared_ffn}})
+            if (width % layout.tp != 0)
+                refuse("has tp=", layout.tp, ", which does not divide ", name, "=", width, " of the model");
+    if (layout.pp > model.layers())
+        refuse("has pp=", layout.pp, " stages for ", detail::counted(model.layers(), "layer"));
     if (layout.tp % layout.dcp != 0)
         refuse("has dcp=", layout.dcp, ", which does not divide its tp=", layout.tp);
-    if (layout.dcp > 1 && layout.dcp > copies)
-        refuse("has dcp=", layout.dcp, ", but tp=", layout.tp, " holds ",
-               copies > 1 ? cat(copies, " copies") : "one copy", " of each of the ", model.kv_heads,
-               " kv heads; dcp divides copies only");
-    if (layout.dcp > 1 && model.kv_rank == 0 && model.heads / model.kv_heads % layout.dcp != 0)
-        refuse("has dcp=", layout.dcp, ", which does not divide the ", model.heads / model.kv_heads,
-               " query heads of each kv head");
-    if (layout.dcp > 1 && model.window > 0)
-        refuse("has dcp=", layout.dcp, ", but vLLM does not divide the cache of layers with a window");
-    if (layout.ep > 1 && model.experts == 0) refuse("has ep=", layout.ep, ", but the model has no experts");
+    for (const auto& kind : model.kinds) {
+        if (layout.dcp == 1 || kind.kv_heads == 0) continue;
+        const auto copies = kind.kv_rank > 0 ? layout.tp : layout.tp / kind.kv_heads;
+        if (layout.dcp > copies)
+            refuse("has dcp=", layout.dcp, ", but tp=", layout.tp, " holds ",
+                   copies > 1 ? cat(copies, " copies") : "one copy", " of each of the ", kind.kv_heads,
+                   " kv heads; dcp divides copies only");
+        if (kind.kv_rank == 0 && kind.heads / kind.kv_heads % layout.dcp != 0)
+            refuse("has dcp=", layout.dcp, ", which does not divide the ", kind.heads / kind.kv_heads,
+                   " query heads of each kv head");
+        if (kind.window > 0)
+            refuse("has dcp=", layout.dcp, ", but vLLM does not divide the cache of layers with a window");
+    }
+    const auto experts = model.experts();
+    if (layout.ep > 1 && experts == 0) refuse("has ep=", layout.ep, ", but the model has no experts");
     if (layout.ep > 1 && layout.ep != stage)
         refuse("has ep=", layout.ep, "; it takes 1, or tp*dp=", stage, " for whole experts");
-    if (layout.ep > 1 && model.experts % layout.ep != 0)
-        refuse("has ep=", layout.ep, ", which does not divide the ", model.experts, " experts of the model");
-    if (layout.ep == 1 && model.experts > 0 && model.expert_ffn % stage != 0)
-        refuse("has ep=1, which cuts the ", model.expert_ffn, " columns of an expert into tp*dp=", stage,
-               " parts that are not equal");
+    if (layout.ep > 1 && experts % layout.ep != 0)
+        refuse("has ep=", layout.ep, ", which does not divide the ", experts, " experts of the model");
+    for (const auto& kind : model.kinds)
+        if (layout.ep == 1 && kind.experts > 0 && kind.expert_ffn % stage != 0)
+            refuse("has ep=1, which cuts the ", kind.expert_ffn, " columns of an expert into tp*dp=", stage,
+                   " parts that are not equal");
 }
 
 Served serve(const Job& job, const ServeLayout& layout) {
@@ -329,18 +361,11 @@ Served serve(const Job& job, const ServeLayout& layout) {
     if (layout.devices() != job.devices)
         throw UsageError(cat("the layout ", to_string(layout), " has ", layout.devices(), " ranks, the job ",
                              job.devices, " devices"));
-    const auto sizes = Sizes(job, layout);
-    const auto sequence = static_cast<double>(job.sequence);
-    const auto window = job.model.window > 0 ? std::min<double>(job.model.window, sequence) : sequence;
     // A pipeline is full if each stage has its share of the requests.
     const auto requests = ceiling(ceiling(static_cast<double>(job.batch), layout.dp), layout.pp);
-    const auto seen = requests * kept_tokens(job.model, sequence) / layout.dcp;
-    // With dcp, each rank computes the heads of its whole group on its part of the cache: as many pairs.
     auto served = Served{.layout = layout, .memory = memory(job, layout)};
-    served.decode = pass(job, layout, sizes, {requests, seen * layout.dcp, seen, requests, true});
-    const auto pairs = sequence * (sequence / 2 + std::min(sequence / 2, window)) / 2;
-    served.prefill =
-        pass(job, layout, sizes, {sequence, pairs, kept_tokens(job.model, sequence) / layout.dcp, 1, false});
+    served.decode = pass(job, layout, {requests, requests, requests, true});
+    served.prefill = pass(job, layout, {1, static_cast<double>(job.sequence), 1, false});
     return served;
 }
 

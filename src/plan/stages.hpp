@@ -2,6 +2,7 @@
 // What the stages of a pipeline hold, and what layers keep for the backward pass.
 #pragma once
 
+#include <span>
 #include <vector>
 
 #include <rankmesh/plan/job.hpp>
@@ -9,28 +10,37 @@
 
 namespace rankmesh::plan {
 
-/// The layers of a stage, and how many embeddings and heads.
-struct Stage {
-    double dense = 0;
-    double expert = 0;
-    double first = 0;
-    double last = 0;
-    Stage& operator+=(const Stage& other) {
-        dense += other.dense, expert += other.expert, first += other.first, last += other.last;
-        return *this;
-    }
-};
-std::vector<Stage> stages_of(const Layout& layout, const Model& model);
+/// Appends layers that have experts but for the first `dense`, and a window in every other layer, the first too.
+void add_layers(Model& model, int layers, const Layer& layer, int dense, int window);
 
-/// The bytes that one layer keeps for the backward pass of one micro-batch.
-struct Kept {
-    double dense = 0;
-    double expert = 0;
-    double input = 0;            ///< if the whole layer is recomputed
-    double offloaded_dense = 0;  ///< bytes that wait in the memory of the host
-    double offloaded_expert = 0;
-    double offloaded_input = 0;
+/// The layers of each kind on each stage of a pipeline.
+class Stages {
+public:
+    Stages(const Layout& layout, const Model& model);
+    /// Returns the numbers of layers of a stage; with DualPipe of both stages of its device.
+    std::span<const double> operator[](int stage) const {
+        return std::span(counts_).subspan(static_cast<std::size_t>(stage) * kinds_, kinds_);
+    }
+    /// Returns how many embeddings and heads a device has.
+    double first(int stage) const { return stage == 0 || (dual_ && stage == stages_ - 1) ? 1 : 0; }
+    double last(int stage) const { return stage == stages_ - 1 || (dual_ && stage == 0) ? 1 : 0; }
+
+private:
+    std::size_t kinds_;
+    int stages_;
+    bool dual_;
+    std::vector<double> counts_;
 };
-Kept kept(const Job& job, const Layout& layout);
+
+/// The bytes that one layer of a kind keeps for the backward pass of one micro-batch.
+struct Kept {
+    double all = 0;
+    double offloaded = 0;  ///< bytes that wait in the memory of the host
+};
+struct KeptOf {
+    std::vector<Kept> kinds = {};
+    Kept input = {};  ///< if the whole layer is recomputed
+};
+KeptOf kept(const Job& job, const Layout& layout);
 
 }  // namespace rankmesh::plan

@@ -107,32 +107,29 @@ double micro_batches(const Job& job, const Layout& layout) {
 struct Busy {
     double slowest = 0;
     double sum = 0;
-    Stage worst = {};
+    int worst = 0;
     double less = 0;  ///< share of the layers of the slowest stage that are not computed again
     double most = 0;  ///< layers that a device holds
 };
 
-Busy busy(const Pieces& pieces, const Layout& layout, const Model& model, double send) {
-    const auto saved = [&](double layers) {
-        return layout.recompute == Recompute::full && layout.recompute_layers > 0
-                   ? 1 - std::min<double>(layout.recompute_layers, layers) / std::max(1.0, layers)
-                   : 0.0;
-    };
+Busy busy(const Pieces& pieces, const Layout& layout, const Stages& stages, double share, double send) {
     auto found = Busy{};
-    const auto dual = layout.schedule == Schedule::dual_pipe;
-    const auto stages = stages_of(layout, model);
     for (int stage = 0; stage < layout.pp; ++stage) {
-        auto here = stages[static_cast<std::size_t>(stage)];
-        if (dual) here += stages[static_cast<std::size_t>(layout.pp - 1 - stage)];
-        found.most = std::max(found.most, here.dense + here.expert);
-        // Half of the micro-batches run through the mirrored stage.
-        if (dual) here = {here.dense / 2, here.expert / 2, here.first / 2, here.last / 2};
-        const auto less = saved(here.dense + here.expert);
-        const auto seconds = send + here.dense * (pieces.dense.sum() - less * pieces.dense.again) +
-                             here.expert * (pieces.expert.sum() - less * pieces.expert.again) +
-                             here.first * pieces.embedding + here.last * pieces.head;
+        const auto held = stages[stage];
+        auto layers = 0.0, sum = 0.0, again = 0.0;
+        for (std::size_t i = 0; i < held.size(); ++i) {
+            if (held[i] == 0) continue;
+            layers += held[i], sum += held[i] * pieces.kinds[i].sum(), again += held[i] * pieces.kinds[i].again;
+        }
+        found.most = std::max(found.most, layers);
+        const auto less = layout.recompute == Recompute::full && layout.recompute_layers > 0
+                              ? 1 - std::min<double>(layout.recompute_layers, share * layers) /
+                                        std::max(1.0, share * layers)
+                              : 0.0;
+        const auto seconds = send + share * (sum - less * again + stages.first(stage) * pieces.embedding +
+                                             stages.last(stage) * pieces.head);
         found.sum += seconds;
-        if (seconds > found.slowest) found.slowest = seconds, found.worst = here, found.less = less;
+        if (seconds > found.slowest) found.slowest = seconds, found.worst = stage, found.less = less;
     }
     return found;
 }
@@ -151,19 +148,18 @@ Sharing data_parallel(const Job& job, const Layout& layout, const Rates& rates, 
     const auto tp = static_cast<double>(layout.tp);
     const auto node = static_cast<double>(job.machine.node);
     const auto micro_batches = of_step::micro_batches(job, layout);
-    const auto front = model.experts == 0 ? model.layers : model.dense_layers;
     // Parameters of a device: `shared` ones, which all of dp and cp hold, and experts, which fewer ranks
-    // hold.
-    const auto share_of_experts = static_cast<double>(model.layers - front) / model.layers;
-    const auto beside = static_cast<double>(counts.expert_layer - counts.expert * model.experts);
-    const auto layer = (1 - share_of_experts) * static_cast<double>(counts.dense_layer) +
-                       (model.experts > 0 ? share_of_experts * beside : 0);
-    const auto vocabulary =
-        static_cast<double>(counts.embedding) / tp * (layout.pp > 1 || model.tied ? 1 : 2);
+    // hold. The layers of a device are taken as the mean of all.
+    auto layer = 0.0, routed = 0.0;
+    const auto numbers = model.counts();
+    for (std::size_t i = 0; i < numbers.size(); ++i) {
+        const auto part = static_cast<double>(numbers[i]) / model.layers();
+        layer += part * static_cast<double>(counts.kinds[i].beside);
+        routed += part * static_cast<double>(counts.kinds[i].expert) * model.kinds[i].experts;
+    }
+    const auto vocabulary = static_cast<double>(counts.embedding) / tp * (layout.pp > 1 || model.tied ? 1 : 2);
     const auto shared = layer * most / tp + vocabulary;
-    const auto experts = model.experts == 0 ? 0.0
-                                            : static_cast<double>(counts.expert) * model.experts / layout.ep /
-                                                  layout.etp * most * share_of_experts;
+    const auto experts = routed / layout.ep / layout.etp * most;
     const auto replicas = static_cast<double>(layout.dp) * layout.cp;
     // Copies of an expert.
     const auto copies = std::max(1.0, std::floor(tp * replicas / layout.ep / layout.etp));
@@ -221,7 +217,7 @@ double bubble_share(const Layout& layout, double weights, double again) {
 std::pair<double, std::string_view> interval(const Job& job, const Layout& layout, const Constants& c) {
     auto error = c.interval;
     auto beyond = std::string_view{};
-    if (job.model.experts > 0) error = std::max(error, c.interval_experts);
+    if (job.model.experts() > 0) error = std::max(error, c.interval_experts);
     if (job.precision == Precision::fp8) error = std::max(error, c.interval_fp8);
     const auto widen = [&](double by, std::string_view why) {
         error += by;
@@ -245,71 +241,115 @@ Steps::Steps(const Job& job, const Constants& constants) : job_(job), constants_
     parameters_ = parameters(job_.model);
 }
 
+namespace of_step {
+
+/// Returns the seconds of the core of attention.
+Both core(const Job& job, const Layout& layout, const Layer& layer, const Rates& rates) {
+    const auto& c = rates.c;
+    const auto sequence = static_cast<double>(job.sequence);
+    const auto sequences = static_cast<double>(layout.micro_batch);
+    const auto heads = layer.heads / static_cast<double>(layout.tp);
+    const auto head = static_cast<double>(layer.head_dim), value = static_cast<double>(layer.value_dim);
+    auto core = Both{};
+    if (layer.head_dim == 0) {
+        // A state alone.
+    } else if (job.stack.attention == Attention::unfused) {
+        const auto scores = sequences * heads * sequence * sequence;
+        const auto rate = rates.dense * (layer.head_dim % 8 == 0 ? c.batched : c.unaligned);
+        core.forward = 2 * scores * (head + value) / rate + c.score_bytes / 3 * scores / rates.memory;
+        core.backward = 2 * core.forward;
+    } else {
+        const auto recent = job.machine.device.fp8_rate > 0 ? 1 : 0;
+        const auto efficiency = job.stack.attention == Attention::early_flash ? c.early_flash[recent]
+                                : job.stack.attention == Attention::flash     ? c.flash[recent]
+                                                                              : c.newest[recent];
+        // The share of all pairs of a token and an earlier one that the window holds.
+        const auto near = layer.window > 0 ? std::min(1.0, layer.window / sequence) : 1.0;
+        const auto operations = sequences * heads * (sequence / layout.cp) * sequence *
+                                (head + layer.rope_dim + value) * near * (2 - near);
+        core.forward = operations / (efficiency * sequence / (sequence + c.half) * rates.dense);
+        core.backward = c.flash_backward * core.forward;
+    }
+    // Each token updates the state and reads it (Dao and Gu, arXiv 2405.21060).
+    const auto state = sequences * sequence / layout.cp * 4 * static_cast<double>(layer.state) / layout.tp /
+                       (c.batched * rates.dense);
+    core += {state, 2 * state};
+    return core;
+}
+
+}  // namespace of_step
+
 Pieces Steps::pieces(const Layout& layout) const {
     const auto& c = *constants_;
     const auto& model = job_.model;
-    const auto& stack = job_.stack;
     const auto rates = of_step::Rates(job_, c);
     const auto hidden = static_cast<double>(model.hidden);
+    const auto tp = static_cast<double>(layout.tp);
+    const auto tokens = layout.micro_batch * static_cast<double>(job_.sequence) / layout.cp;
+    const auto node = static_cast<double>(job_.machine.node);
+    auto pieces = Pieces{};
+    for (const auto& kind : model.kinds) pieces.kinds.push_back(piece(layout, kind));
+    // The last projection runs in bfloat16.
+    const auto logits = model.vocabulary / tp;
+    const auto bf16 = c.matrix * rates.dense;
+    pieces.head =
+        c.head *
+        (rates.product(tokens, logits, hidden, 1, bf16) + rates.product(tokens, hidden, logits, 1, bf16) +
+         rates.product(logits, hidden, tokens, 1, bf16) + c.loss_bytes * tokens * logits / rates.memory +
+         c.tp * c.head_passes * rates.ring(2 * tokens * hidden, tp, std::min(tp, node), job_.stack.hop));
+    pieces.embedding = c.head * c.embedding * tokens * hidden / rates.memory;
+    return pieces;
+}
+
+Pieces::OfLayer Steps::piece(const Layout& layout, const Layer& kind) const {
+    const auto& c = *constants_;
+    const auto& stack = job_.stack;
+    const auto rates = of_step::Rates(job_, c);
+    const auto hidden = static_cast<double>(job_.model.hidden);
     const auto sequence = static_cast<double>(job_.sequence);
     const auto sequences = static_cast<double>(layout.micro_batch);
     const auto tp = static_cast<double>(layout.tp), cp = static_cast<double>(layout.cp),
                ep = static_cast<double>(layout.ep);
     const auto tokens = sequences * sequence / cp;
-    const auto heads = model.heads / tp;
-    const auto kv_heads = std::max(model.kv_heads / tp, 1.0);
-    const auto head = static_cast<double>(model.head_dim);
+    const auto heads = kind.heads / tp;
+    const auto kv_heads = kind.kv_heads > 0 ? std::max(kind.kv_heads / tp, 1.0) : 0.0;
+    const auto head = static_cast<double>(kind.head_dim), value = static_cast<double>(kind.value_dim);
     const auto node = static_cast<double>(job_.machine.node);
-    const auto matrices = model.gated ? 3.0 : 2.0;
+    const auto matrices = kind.matrices();
 
     // The projections of attention.
     auto projections = of_step::Both{};
     auto up = of_step::Both{};  // from the latent state
-    if (model.kv_rank > 0) {
-        projections += rates.layer(tokens, model.q_rank + model.kv_rank + model.rope_dim, hidden);
-        up += rates.layer(tokens, heads * (head + model.rope_dim), model.q_rank > 0 ? model.q_rank : hidden);
-        up += rates.layer(tokens, heads * 2 * head, model.kv_rank);
+    if (kind.weights > 0)
+        projections += rates.layer(tokens, static_cast<double>(kind.weights) / hidden / tp, hidden);
+    if (kind.kv_rank > 0) {
+        projections += rates.layer(tokens, kind.q_rank + kind.kv_rank + kind.rope_dim, hidden);
+        up += rates.layer(tokens, heads * (head + kind.rope_dim), kind.q_rank > 0 ? kind.q_rank : hidden);
+        up += rates.layer(tokens, heads * (head + value), kind.kv_rank);
         projections += up;
-    } else {
-        projections += rates.layer(tokens, (heads + 2 * kv_heads) * head, hidden);
+    } else if (kind.head_dim > 0) {
+        projections += rates.layer(tokens, (kind.gate ? 2 : 1) * heads * head + kv_heads * (head + value), hidden);
     }
-    projections += rates.layer(tokens, hidden, heads * head);
+    if (kind.head_dim > 0) projections += rates.layer(tokens, hidden, heads * value);
+    const auto attention = kind.heads > 0 ? of_step::core(job_, layout, kind, rates) : of_step::Both{};
 
-    // The core of attention.
-    auto attention = of_step::Both{};
-    if (stack.attention == Attention::unfused) {
-        const auto scores = sequences * heads * sequence * sequence;
-        const auto rate = rates.dense * (model.head_dim % 8 == 0 ? c.batched : c.unaligned);
-        attention.forward = 4 * scores * head / rate + c.score_bytes / 3 * scores / rates.memory;
-        attention.backward = 2 * attention.forward;
-    } else {
-        const auto recent = job_.machine.device.fp8_rate > 0 ? 1 : 0;
-        const auto efficiency = stack.attention == Attention::early_flash ? c.early_flash[recent]
-                                : stack.attention == Attention::flash     ? c.flash[recent]
-                                                                          : c.newest[recent];
-        // Every other layer sees only the window.
-        const auto seen = model.window > 0 && sequence > model.window ? 0.5 + model.window / sequence : 1.0;
-        const auto operations =
-            sequences * heads * (sequence / cp) * sequence * (2 * head + model.rope_dim) * seen;
-        attention.forward = operations / (efficiency * sequence / (sequence + c.half) * rates.dense);
-        attention.backward = c.flash_backward * attention.forward;
-    }
-
-    // Memory-bound operations: bytes that pass through memory.
-    const auto state = 2 * tokens * hidden * (layout.sequence_parallel ? 1 / tp : 1.0) * c.norms;
-    const auto between = state + 4 * tokens * (heads + 2 * kv_heads) * head;
+    // Memory-bound operations: bytes that pass through memory. A layer without one of its parts has one norm.
+    const auto parts = (kind.heads > 0 ? 0.5 : 0) + (kind.experts > 0 || kind.ffn > 0 ? 0.5 : 0);
+    const auto state = 2 * tokens * hidden * (layout.sequence_parallel ? 1 / tp : 1.0) * c.norms * parts;
+    const auto between = state + 4 * tokens * (static_cast<double>(kind.weights) / hidden / tp + heads * head +
+                                               kv_heads * (head + value));
     const auto per_byte = c.elementwise * stack.elementwise / rates.memory;
     const auto feed_forward = [&](double width) { return 2 * tokens * width * matrices; };
-    const auto elementwise = (between + feed_forward(model.ffn / tp)) * per_byte;
+    const auto elementwise = (between + feed_forward(kind.ffn / tp)) * per_byte;
 
     // Communication: tensor parallelism passes the hidden state around the ring four times per pass
-    // (Korthikanti et al., arXiv 2205.05198).
-    const auto tp_seconds =
-        c.tp * 4 * rates.ring(2 * tokens * hidden, tp, std::min(tp, node), stack.hop) * (1 - stack.tp_hidden);
+    // (Korthikanti et al., arXiv 2205.05198), twice for each part of a layer.
+    const auto tp_seconds = parts * c.tp * 4 * rates.ring(2 * tokens * hidden, tp, std::min(tp, node), stack.hop) *
+                            (1 - stack.tp_hidden);
     auto cp_seconds = of_step::Both{};
-    if (layout.cp > 1) {
+    if (layout.cp > 1 && kind.head_dim > 0) {
         const auto local = std::max(1.0, std::min(cp, std::floor(node / tp)));
-        const auto width = model.kv_rank > 0 ? heads * (2 * head + model.rope_dim) : kv_heads * 2 * head;
+        const auto width = kind.kv_rank > 0 ? heads * (head + value + kind.rope_dim) : kv_heads * (head + value);
         const auto pass = rates.beside(2 * sequences * sequence * width, cp, local, stack.hop);
         cp_seconds = {c.cp * rates.exposed(pass, attention.forward),
                       c.cp * rates.exposed(2 * pass, attention.backward)};
@@ -319,7 +359,7 @@ Pieces Steps::pieces(const Layout& layout) const {
     // all-to-all of `ep_pass` seconds per pass.
     const auto layer = [&](const of_step::Both& linear, double between_seconds, double tp_pass,
                            double ep_pass, double floor) {
-        auto one = Pieces::Layer{};
+        auto one = Pieces::OfLayer{};
         // All-to-all runs beside the compute of another micro-batch.
         const auto shown = [&](double seconds, double beside) {
             if (!layout.overlap_experts || seconds <= 0) return seconds;
@@ -365,65 +405,53 @@ Pieces Steps::pieces(const Layout& layout) const {
         return one;
     };
 
-    auto pieces = Pieces{};
-    if (model.experts == 0 || model.dense_layers > 0) {
-        auto linear = projections;
-        linear += rates.layer(tokens, (matrices - 1) * model.ffn / tp, hidden);
-        linear += rates.layer(tokens, hidden, model.ffn / tp);
-        pieces.dense = layer(linear, elementwise, tp_seconds, 0, 0);
-    }
-    if (model.experts > 0) {
-        // Tokens of a device if all experts are equally busy: those that it sends, and those at its experts.
-        const auto etp = c.expert_tp > 0 ? static_cast<double>(layout.etp) : 1.0;
-        const auto sent = tokens * model.top_k / tp;
-        const auto received = sent * etp;
-        const auto width = model.expert_ffn / etp;
-        const auto local_experts = model.experts / ep;
-        auto linear = projections;
-        linear += rates.layer(received / local_experts, (matrices - 1) * width, hidden, local_experts);
-        linear += rates.layer(received / local_experts, hidden, width, local_experts);
-        if (model.shared_ffn > 0) {
-            linear += rates.layer(tokens, (matrices - 1) * model.shared_ffn / tp, hidden);
-            linear += rates.layer(tokens, hidden, model.shared_ffn / tp);
+    auto linear = projections;
+    if (kind.experts == 0) {
+        if (kind.ffn > 0) {
+            linear += rates.layer(tokens, (matrices - 1) * kind.ffn / tp, hidden);
+            linear += rates.layer(tokens, hidden, kind.ffn / tp);
         }
-        const auto bytes = between + feed_forward(model.shared_ffn / tp) + 2 * received * width * matrices +
-                           2 * received * hidden * c.dispatch;
-        auto pass = 0.0;
-        if (layout.ep > 1) {
-            const auto local = std::min(ep, std::max(1.0, std::floor(node / etp)));
-            const auto element = layout.fp8_activations ? 1.5 : 2.0;  // dispatch in FP8, combine in bfloat16
-            // Tokens that a device sends to `places` of equal experts: one for each place, or for each
-            // expert.
-            const auto once = stack.tokens_once || layout.dispatch_once;
-            const auto copies = [&](double places) {
-                return once ? places * (1 - std::pow(1 - 1 / places, model.top_k))
-                            : static_cast<double>(model.top_k);
-            };
-            const auto bytes_of_one = element * tokens / tp * hidden;
-            pass = bytes_of_one * copies(ep) * (ep - 1) / ep / rates.scale_up;
-            if (ep > local) {
-                const auto nodes = ep / local;
-                auto leave = copies(nodes);
-                if (once && model.most_nodes > 0) leave = std::min<double>(leave, model.most_nodes);
-                pass = std::max(pass, bytes_of_one * leave * (nodes - 1) / nodes / rates.scale_out);
-            }
-            pass = c.ep * 2 * (pass + c.all_to_all);
-        }
-        pass += c.ep * 2 * rates.ring(2 * received * hidden, etp, std::min(etp, node), stack.hop);
-        // Without a shared expert only attention, half of the layer, communicates over tp.
-        pieces.expert = layer(linear, bytes * per_byte, tp_seconds * (model.shared_ffn > 0 ? 1 : 0.5), pass,
-                              stack.expert_launch);
+        return layer(linear, elementwise, tp_seconds, 0, 0);
     }
-    // The last projection runs in bfloat16.
-    const auto logits = model.vocabulary / tp;
-    const auto bf16 = c.matrix * rates.dense;
-    pieces.head =
-        c.head *
-        (rates.product(tokens, logits, hidden, 1, bf16) + rates.product(tokens, hidden, logits, 1, bf16) +
-         rates.product(logits, hidden, tokens, 1, bf16) + c.loss_bytes * tokens * logits / rates.memory +
-         c.tp * c.head_passes * rates.ring(2 * tokens * hidden, tp, std::min(tp, node), stack.hop));
-    pieces.embedding = c.head * c.embedding * tokens * hidden / rates.memory;
-    return pieces;
+    // Tokens of a device if all experts are equally busy: those that it sends, and those at its experts.
+    const auto etp = c.expert_tp > 0 ? static_cast<double>(layout.etp) : 1.0;
+    const auto sent = tokens * kind.top_k / tp;
+    const auto received = sent * etp;
+    const auto width = kind.expert_ffn / etp;
+    const auto local_experts = kind.experts / ep;
+    linear += rates.layer(received / local_experts, (matrices - 1) * width, hidden, local_experts);
+    linear += rates.layer(received / local_experts, hidden, width, local_experts);
+    if (kind.shared_ffn > 0) {
+        linear += rates.layer(tokens, (matrices - 1) * kind.shared_ffn / tp, hidden);
+        linear += rates.layer(tokens, hidden, kind.shared_ffn / tp);
+    }
+    const auto bytes = between + feed_forward(kind.shared_ffn / tp) + 2 * received * width * matrices +
+                       2 * received * hidden * c.dispatch;
+    auto pass = 0.0;
+    if (layout.ep > 1) {
+        const auto local = std::min(ep, std::max(1.0, std::floor(node / etp)));
+        const auto element = layout.fp8_activations ? 1.5 : 2.0;  // dispatch in FP8, combine in bfloat16
+        // Tokens that a device sends to `places` of equal experts: one for each place, or for each
+        // expert.
+        const auto once = stack.tokens_once || layout.dispatch_once;
+        const auto copies = [&](double places) {
+            return once ? places * (1 - std::pow(1 - 1 / places, kind.top_k))
+                        : static_cast<double>(kind.top_k);
+        };
+        const auto bytes_of_one = element * tokens / tp * hidden;
+        pass = bytes_of_one * copies(ep) * (ep - 1) / ep / rates.scale_up;
+        if (ep > local) {
+            const auto nodes = ep / local;
+            auto leave = copies(nodes);
+            if (once && job_.model.most_nodes > 0) leave = std::min<double>(leave, job_.model.most_nodes);
+            pass = std::max(pass, bytes_of_one * leave * (nodes - 1) / nodes / rates.scale_out);
+        }
+        pass = c.ep * 2 * (pass + c.all_to_all);
+    }
+    pass += c.ep * 2 * rates.ring(2 * received * hidden, etp, std::min(etp, node), stack.hop);
+    // Without a shared expert only attention, half of the layer, communicates over tp.
+    return layer(linear, bytes * per_byte, tp_seconds * (kind.shared_ffn > 0 ? 1 : kind.heads > 0 ? 0.5 : 0), pass,
+                 stack.expert_launch);
 }
 
 Step Steps::step(const Pieces& pieces, const Layout& layout) const {
@@ -446,26 +474,29 @@ Step Steps::step(const Pieces& pieces, const Layout& layout) const {
                layout.vpp;
     }
 
-    const auto busy = of_step::busy(pieces, layout, model, send);
+    // With DualPipe, half of the micro-batches run through the mirrored stage.
+    const auto share = layout.schedule == Schedule::dual_pipe ? 0.5 : 1.0;
+    const auto stages = Stages(layout, model);
+    const auto busy = of_step::busy(pieces, layout, stages, share, send);
     const auto& [slowest, sum, worst, less, most] = busy;
-    const auto [dense, expert, on_first, on_last] = worst;
     auto step = Step{};
-    const auto part = [&, dense = dense, expert = expert](double Pieces::Parts::*one) {
-        return micro_batches * (dense * (pieces.dense.*one - less * pieces.dense.repeated.*one) +
-                                expert * (pieces.expert.*one - less * pieces.expert.repeated.*one));
-    };
-    step.compute = part(&Pieces::Parts::compute);
-    step.attention = part(&Pieces::Parts::attention);
-    step.tp = part(&Pieces::Parts::tp);
-    step.cp = part(&Pieces::Parts::cp);
-    step.ep = part(&Pieces::Parts::ep);
+    auto again = 0.0, weights = 0.0;
+    for (std::size_t i = 0; i < pieces.kinds.size(); ++i) {
+        const auto& one = pieces.kinds[i];
+        const auto layers = share * stages[worst][i];
+        if (layers == 0) continue;
+        for (const auto& [part, seconds] : {std::pair{&Step::compute, &Pieces::Parts::compute},
+                                            {&Step::attention, &Pieces::Parts::attention},
+                                            {&Step::tp, &Pieces::Parts::tp},
+                                            {&Step::cp, &Pieces::Parts::cp},
+                                            {&Step::ep, &Pieces::Parts::ep}})
+            step.*part += micro_batches * layers * (one.*seconds - less * one.repeated.*seconds);
+        again += layers * (1 - less) * one.again;
+        weights += layers * (one.compute - one.repeated.compute) / 3;
+    }
     step.pp = micro_batches * send;
-    step.head = micro_batches * (on_first * pieces.embedding + on_last * pieces.head);
+    step.head = micro_batches * share * (stages.first(worst) * pieces.embedding + stages.last(worst) * pieces.head);
     const auto body = micro_batches * slowest;
-    const auto again = dense * (1 - less) * pieces.dense.again + expert * (1 - less) * pieces.expert.again;
-    const auto weights = (dense * (pieces.dense.compute - pieces.dense.repeated.compute) +
-                          expert * (pieces.expert.compute - pieces.expert.repeated.compute)) /
-                         3;
     if (layout.pp > 1)
         step.bubble =
             c.bubble * (sum - slowest) / layout.vpp *
@@ -473,8 +504,10 @@ Step Steps::step(const Pieces& pieces, const Layout& layout) const {
     if (layout.offload > 0) {
         const auto bytes = kept(job_, layout);
         const auto inputs = layout.recompute == Recompute::full ? 1 - less : 0.0;
-        const auto away = (1 - inputs) * (dense * bytes.offloaded_dense + expert * bytes.offloaded_expert) +
-                          inputs * (dense + expert) * bytes.offloaded_input;
+        auto away = 0.0;
+        for (std::size_t i = 0; i < bytes.kinds.size(); ++i)
+            away += share * stages[worst][i] *
+                    ((1 - inputs) * bytes.kinds[i].offloaded + inputs * bytes.input.offloaded);
         const auto host = c.host[job_.machine.device.fp8_rate > 0 ? 1 : 0];
         step.compute += std::max(0.0, 2 * micro_batches * away / host - body);
     }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <utility>
 #include <vector>
 
 #include <rankmesh/core/error.hpp>
@@ -12,6 +13,20 @@
 namespace rankmesh::plan {
 
 inline const Model& known(std::string_view name) { return *std::ranges::find(models(), name, &Model::name); }
+
+/// The last kind of layer of a model: the one with experts, if it has them.
+inline Layer& layer_of(Model& model) { return model.kinds.back(); }
+inline const Layer& layer_of(const Model& model) { return model.kinds.back(); }
+
+/// Keeps the first layers of a model, or repeats the last.
+inline void set_layers(Model& model, int layers) {
+    const auto runs = std::exchange(model.runs, {});
+    for (const auto& run : runs) {
+        const auto taken = &run == &runs.back() ? layers : std::min(layers, run.count);
+        if (taken > 0) model.runs.push_back({run.kind, taken});
+        layers -= taken;
+    }
+}
 
 inline Job job_of(std::string_view model, std::string_view device_name, std::string_view framework,
                   int devices, std::int64_t batch) {

@@ -13,14 +13,12 @@
 namespace rankmesh::plan {
 namespace {
 
-const Model model = {.name = "m",
-                     .layers = 12,
-                     .hidden = 64,
-                     .heads = 8,
-                     .kv_heads = 2,
-                     .head_dim = 8,
-                     .ffn = 128,
-                     .vocabulary = 100};
+const Model model = {
+    .name = "m",
+    .hidden = 64,
+    .vocabulary = 100,
+    .kinds = {{.heads = 8, .kv_heads = 2, .head_dim = 8, .value_dim = 8, .ffn = 128}},
+    .runs = {{0, 12}}};
 
 TEST(Layouts, GiveEveryLayerToOneStage) {
     for (int layers = 1; layers <= 13; ++layers)
@@ -30,7 +28,7 @@ TEST(Layouts, GiveEveryLayerToOneStage) {
                     const auto layout = Layout{.pp = pp, .first_layers = first, .last_layers = last};
                     auto legal = true;
                     auto of = model;
-                    of.layers = layers;
+                    of.runs[0].count = layers;
                     try {
                         check(layout, of, 1, 8);
                     } catch (const UsageError&) {
@@ -56,7 +54,7 @@ TEST(Layouts, MayShortenTheFirstAndTheLastChunkOnly) {
         for (int pp = 2; pp <= layers; ++pp)
             for (int vpp = 2; vpp <= layers; ++vpp) {
                 auto of = model;
-                of.layers = layers;
+                of.runs[0].count = layers;
                 // All chunks have as many layers, but the first and the last may have fewer.
                 auto expected = std::set<std::pair<int, int>>{};
                 for (int chunk = 1; chunk <= layers; ++chunk)

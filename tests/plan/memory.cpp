@@ -74,7 +74,7 @@ TEST(Memory, OfActivationsShrinksWithRecomputation) {
             }
             layout.recompute = Recompute::full;
             auto last = none * 2;
-            for (const auto layers : {1, 4, job.model.layers}) {
+            for (const auto layers : {1, 4, job.model.layers()}) {
                 layout.recompute_layers = layers;
                 EXPECT_LE(memory(job, layout).activations, last);
                 last = memory(job, layout).activations;
@@ -88,7 +88,7 @@ TEST(Memory, OfTheOptimizerOfExpertsIsDividedAmongTheCopiesOfEachExpert) {
     const auto job = job_of("qwen3-235B-a22B", "H100", "Megatron-Core MoE", 64, 256);
     const auto& model = job.model;
     const auto counts = parameters(model);
-    const auto experts = static_cast<double>(model.layers * counts.expert * model.experts);
+    const auto experts = static_cast<double>(model.layers() * counts.kinds[0].expert * model.experts());
     const auto others = static_cast<double>(counts.total - model.hidden) - experts;  // but the last norm
     for (const int tp : {1, 2, 4})
         for (const int cp : {1, 2})
@@ -105,20 +105,20 @@ TEST(Memory, OfTheOptimizerOfExpertsIsDividedAmongTheCopiesOfEachExpert) {
 TEST(Memory, OfExpertsGrowsByTheTokensThatEachFurtherOneIsGiven) {
     auto job = job_of("qwen3-235B-a22B", "H100", "Megatron-Core MoE", 64, 256);
     const auto& model = job.model;
-    ASSERT_TRUE(model.gated && model.dense_layers == 0);
+    ASSERT_TRUE(layer_of(model).gated && model.kinds.size() == 1);
     for (const int tp : {1, 2})
         for (const int micro_batch : {1, 2}) {
             const auto layout = Layout{.tp = tp, .dp = 64 / tp, .zero = 1, .micro_batch = micro_batch};
             const auto tokens = job.sequence * micro_batch / tp;
             // Of each what is sent and received, and the three matrices' inputs and outputs, in two bytes.
             const auto each =
-                tokens * (4 * std::int64_t{model.hidden} + 2 * 3 * std::int64_t{model.expert_ffn});
-            job.model.top_k = 1;
+                tokens * (4 * std::int64_t{model.hidden} + 2 * 3 * std::int64_t{layer_of(model).expert_ffn});
+            layer_of(job.model).top_k = 1;
             auto before = memory(job, layout).activations;
-            while (++job.model.top_k <= 8) {
+            while (++layer_of(job.model).top_k <= 8) {
                 const auto after = memory(job, layout).activations;
-                EXPECT_EQ(after - before, model.layers * each)
-                    << model.top_k << " experts a token, tp=" << tp;
+                EXPECT_EQ(after - before, model.layers() * each)
+                    << layer_of(model).top_k << " experts a token, tp=" << tp;
                 before = after;
             }
         }

@@ -21,13 +21,10 @@ namespace {
 
 Model small() {
     return {.name = "small",
-            .layers = 2,
             .hidden = 8,
-            .heads = 4,
-            .kv_heads = 2,
-            .head_dim = 2,
-            .ffn = 16,
-            .vocabulary = 32};
+            .vocabulary = 32,
+            .kinds = {{.heads = 4, .kv_heads = 2, .head_dim = 2, .value_dim = 2, .ffn = 16}},
+            .runs = {{0, 2}}};
 }
 
 TEST(Models, HaveAsManyParametersAsTheirSourcesSay) {
@@ -54,18 +51,20 @@ TEST(Models, HaveAsManyParametersAsTheirSourcesSay) {
 TEST(Models, AreCountedByHand) {
     auto model = small();
     // Queries and output 8x8, keys and values 8x4, two matrices 8x16, two norms.
-    EXPECT_EQ(parameters(model).dense_layer, 2 * 64 + 2 * 32 + 2 * 128 + 16);
-    EXPECT_EQ(parameters(model).total, 2 * parameters(model).dense_layer + 2 * 32 * 8 + 8);
+    EXPECT_EQ(parameters(model).kinds[0].all, 2 * 64 + 2 * 32 + 2 * 128 + 16);
+    EXPECT_EQ(parameters(model).total, 2 * parameters(model).kinds[0].all + 2 * 32 * 8 + 8);
     EXPECT_EQ(parameters(model).active, parameters(model).total);
     const auto before = parameters(model).total;
     model.tied = true;
     EXPECT_EQ(parameters(model).total, before - 32 * 8);
-    model.gated = true;
+    auto& layer = model.kinds[0];
+    layer.gated = true;
     EXPECT_EQ(parameters(model).total, before - 32 * 8 + 2 * 128);
-    model.experts = 4;
-    model.top_k = 1;
-    model.expert_ffn = 16;
-    EXPECT_EQ(parameters(model).total - parameters(model).active, 2 * 3 * parameters(model).expert);
+    layer.ffn = 0;
+    layer.experts = 4;
+    layer.top_k = 1;
+    layer.expert_ffn = 16;
+    EXPECT_EQ(parameters(model).total - parameters(model).active, 2 * 3 * parameters(model).kinds[0].expert);
 }
 
 TEST(Models, OfTheTableAreAllPossibleAndHaveDifferentNames) {
@@ -104,40 +103,40 @@ TEST(Models, RefuseSizesThatNoModelHas) {
         return text_of([&] { check(model); });
     };
     EXPECT_EQ(text([](Model&) {}), "");
-    EXPECT_EQ(text([](Model& m) { m.layers = 0; }), "the model 'small' has layers=0; it takes 1 to 100000");
+    EXPECT_EQ(text([](Model& m) { m.runs.clear(); }), "the model 'small' has layers=0; it takes 1 to 100000");
     EXPECT_EQ(text([](Model& m) { m.hidden = -1; }),
               "the model 'small' has hidden=-1; it takes 1 to 16777216");
-    EXPECT_EQ(text([](Model& m) { m.ffn = -1; }), "the model 'small' has ffn=-1; it takes 0 to 16777216");
-    EXPECT_EQ(text([](Model& m) { m.ffn = 0; }),
-              "the model 'small' has ffn=0; a model without experts takes 1 or more");
-    EXPECT_EQ(text([](Model& m) { m.kv_heads = 3; }),
+    EXPECT_EQ(text([](Model& m) { m.kinds[0].ffn = -1; }), "the model 'small' has ffn=-1; it takes 0 to 16777216");
+    EXPECT_EQ(text([](Model& m) { m.kinds[0] = {}; }),
+              "the model 'small' has a layer without heads, ffn and experts; it takes one of them");
+    EXPECT_EQ(text([](Model& m) { m.kinds[0].kv_heads = 3; }),
               "the model 'small' has 4 heads and 3 kv heads; heads must be a multiple of kv heads");
-    EXPECT_EQ(text([](Model& m) { m.top_k = 2; }),
+    EXPECT_EQ(text([](Model& m) { m.kinds[0].top_k = 2; }),
               "the model 'small' has no experts, but sizes of them; it takes experts=1 or more");
     EXPECT_EQ(text([](Model& m) {
-                  m.experts = 2;
-                  m.top_k = 3;
-                  m.expert_ffn = 4;
+                  m.kinds[0].experts = 2;
+                  m.kinds[0].top_k = 3;
+                  m.kinds[0].expert_ffn = 4;
               }),
               "the model 'small' has top_k=3; with 2 experts it takes 1 to 2");
     EXPECT_EQ(text([](Model& m) {
-                  m.experts = 2;
-                  m.top_k = 2;
+                  m.kinds[0].experts = 2;
+                  m.kinds[0].top_k = 2;
               }),
               "the model 'small' has experts, but expert_ffn=0; it takes 1 or more");
-    EXPECT_EQ(text([](Model& m) { m.q_rank = 4; }),
+    EXPECT_EQ(text([](Model& m) { m.kinds[0].q_rank = 4; }),
               "the model 'small' has sizes of latent attention, but kv_rank=0; it takes 1 or more");
     EXPECT_EQ(text([](Model& m) { m.sequence = -1; }),
               "the model 'small' has a sequence of -1 tokens; it takes 0 or more");
     EXPECT_EQ(text([](Model& m) {
-                  m.layers = 100000;
-                  m.hidden = m.ffn = 1 << 24;
+                  m.runs[0].count = 100000;
+                  m.hidden = m.kinds[0].ffn = 1 << 24;
               }),
               "the model 'small' has 4503599627370496 parameters; it takes at most 2^50");
     EXPECT_EQ(text([](Model& m) {
-                  m.experts = 1 << 16;
-                  m.top_k = 1;
-                  m.hidden = m.expert_ffn = 1 << 24;
+                  m.kinds[0].experts = 1 << 16;
+                  m.kinds[0].top_k = 1;
+                  m.hidden = m.kinds[0].expert_ffn = 1 << 24;
               }),
               "the model 'small' has 4503599627370496 parameters; it takes at most 2^50");
 }

@@ -77,12 +77,12 @@ TEST(ReadModel, ReadsExpertsAndLatentAttention) {
     const auto line = plan::read_model(
         "layers=61 hidden=7168 heads=128 head_dim=128 ffn=18432 gated vocab=129280 experts=256 topk=8 "
         "expert_ffn=2048 shared=2048 "
-        "dense=3 q_rank=1536 kv_rank=512 rope=64");
+        "dense=3 q_rank=1536 kv_rank=512 rope=64 most_nodes=4");
     EXPECT_EQ(without_name(plan::read_model(config_of_deepseek)), line);
     auto routed = std::string(config_of_deepseek);
-    routed.insert(routed.find('{') + 1, R"("n_group": 8, "topk_group": 4, )");
-    EXPECT_EQ(plan::read_model(routed).most_nodes, 4);
-    EXPECT_EQ(plan::read_model(plan::to_line(plan::read_model(routed))).most_nodes, 4);
+    routed.insert(routed.find('{') + 1, R"("n_group": 8, "topk_group": 3, )");
+    EXPECT_EQ(plan::read_model(routed).most_nodes, 3);
+    EXPECT_EQ(plan::read_model(plan::to_line(plan::read_model(routed))).most_nodes, 3);
     EXPECT_EQ(
         without_name(plan::read_model("--num-layers 61 --hidden-size 7168 --num-attention-heads 128 "
                                       "--ffn-hidden-size 18432 --swiglu --vocab-size 129280 "
@@ -91,15 +91,16 @@ TEST(ReadModel, ReadsExpertsAndLatentAttention) {
                                       "--qk-head-dim 128 --qk-pos-emb-head-dim 64 --v-head-dim 128 "
                                       "--num-experts 256 --moe-router-topk 8 "
                                       "--moe-ffn-hidden-size 2048 --moe-shared-expert-intermediate-size 2048 "
+                                      "--moe-router-num-groups 8 --moe-router-group-topk 4 "
                                       "--moe-layer-freq ([0]*3+[1]*58)")),
         line);
     const auto mixtral = plan::read_model(
         R"({"model_type": "mixtral", "num_hidden_layers": 32, "hidden_size": 4096, "num_attention_heads": 32,
             "num_key_value_heads": 8, "intermediate_size": 14336, "vocab_size": 32000, "num_local_experts": 8,
             "num_experts_per_tok": 2, "sliding_window": null})");
-    EXPECT_EQ(mixtral.experts, 8);
-    EXPECT_EQ(mixtral.top_k, 2);
-    EXPECT_EQ(mixtral.expert_ffn, 14336);
+    EXPECT_EQ(mixtral.kinds[0].experts, 8);
+    EXPECT_EQ(mixtral.kinds[0].top_k, 2);
+    EXPECT_EQ(mixtral.kinds[0].expert_ffn, 14336);
     EXPECT_EQ(plan::parameters(mixtral).total / 100'000'000, 467);
     const auto qwen = plan::read_model(
         R"({"model_type": "qwen3_moe", "num_hidden_layers": 94, "hidden_size": 4096, "num_attention_heads": 64,

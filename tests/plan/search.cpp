@@ -38,25 +38,23 @@ plan::Job job_of(plan::Model model, int devices, std::int64_t batch, std::int64_
     return job;
 }
 
-const auto dense = plan::Model{.name = "dense",
-                               .layers = 6,
-                               .hidden = 2048,
-                               .heads = 16,
-                               .kv_heads = 4,
-                               .head_dim = 128,
-                               .ffn = 8192,
-                               .gated = true,
-                               .vocabulary = 128000};
+const auto dense = plan::Model{
+    .name = "dense",
+    .hidden = 2048,
+    .vocabulary = 128000,
+    .kinds = {{.heads = 16, .kv_heads = 4, .head_dim = 128, .value_dim = 128, .ffn = 8192, .gated = true}},
+    .runs = {{0, 6}}};
 
 plan::Model with_experts() {
     auto model = dense;
     model.name = "experts";
-    model.layers = 4;
-    model.experts = 4;
-    model.top_k = 2;
-    model.expert_ffn = 1024;
-    model.shared_ffn = 1024;
-    model.dense_layers = 1;
+    auto& with = model.kinds.emplace_back(model.kinds.front());
+    with.ffn = 0;
+    with.experts = 4;
+    with.top_k = 2;
+    with.expert_ffn = 1024;
+    with.shared_ffn = 1024;
+    model.runs = {{0, 1}, {1, 3}};
     return model;
 }
 
@@ -72,11 +70,11 @@ bool is_legal(const plan::Job& job, const Layout& layout) {
 /// Every layout that `check` accepts and a search looks at, one by one.
 std::vector<Layout> all_layouts(const plan::Job& job) {
     auto all = std::vector<Layout>{};
-    const auto layers = job.model.layers;
+    const auto layers = job.model.layers();
     for (int tp = 1; tp <= job.devices; ++tp)
         for (int cp = 1; tp * cp <= job.devices; ++cp)
             for (int pp = 1; tp * cp * pp <= job.devices; ++pp)
-                for (int ep = 1; ep <= std::max(1, job.model.experts); ++ep)
+                for (int ep = 1; ep <= std::max(1, job.model.experts()); ++ep)
                     for (int vpp = 1; vpp <= layers; ++vpp)
                         for (int micro = 1; micro <= job.batch; ++micro) {
                             if (job.devices % (tp * cp * pp) != 0) continue;
@@ -145,9 +143,9 @@ std::vector<double> best_of(const std::vector<Known>& all, std::int64_t capacity
 
 std::vector<plan::Job> small_jobs() {
     auto shallow = dense;
-    shallow.layers = 3;
+    shallow.runs[0].count = 3;
     auto deep = dense;
-    deep.layers = 9;
+    deep.runs[0].count = 9;
     return support::fewer_if_sanitized(
         std::vector{job_of(dense, 8, 8, 2048), job_of(deep, 8, 16, 4096), job_of(dense, 4, 4, 4096),
                     job_of(with_experts(), 8, 4, 2048), job_of(shallow, 6, 6, 1024)});
@@ -326,7 +324,7 @@ TEST(Search, SaysWhyNoLayoutIsLegal) {
 
 TEST(Search, WhenNoLayoutIsLegal_NamesTheNextBatchThatHasOne) {
     auto deep = with_experts();
-    deep.layers = 9;
+    deep.runs[1].count = 8;
     auto named = 0;
     auto without = 0;
     for (const auto& model : {dense, with_experts(), deep})

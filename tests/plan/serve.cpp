@@ -58,7 +58,8 @@ std::string refusal(const ServeLayout& layout, const Model& model) {
 TEST(Serve, Cache_HoldsEveryKeyAsOftenAsItsRanksSay) {
     for (const auto* name : some_models) {
         auto model = known(name);
-        model.layers = 2;
+        set_layers(model, 2);
+        const auto& kind = layer_of(model);
         for (const auto& layout : legal_layouts(model, 8)) {
             constexpr auto requests = 8, tokens = 8;
             // How many ranks hold a piece: request, layer, token, kv head (or the latent state).
@@ -67,28 +68,28 @@ TEST(Serve, Cache_HoldsEveryKeyAsOftenAsItsRanksSay) {
                 for (int tp = 0; tp < layout.tp; ++tp) {
                     auto bytes = 0;
                     for (int request = dp; request < requests; request += layout.dp)
-                        for (int layer = 0; layer < model.layers; ++layer)
+                        for (int layer = 0; layer < model.layers(); ++layer)
                             for (int token = tp % layout.dcp; token < tokens; token += layout.dcp) {
-                                const auto latent = model.kv_rank > 0;
-                                for (int head = 0; head < (latent ? 1 : model.kv_heads); ++head) {
+                                const auto latent = kind.kv_rank > 0;
+                                for (int head = 0; head < (latent ? 1 : kind.kv_heads); ++head) {
                                     const auto mine =
-                                        latent || (model.kv_heads >= layout.tp
-                                                       ? head * layout.tp / model.kv_heads == tp
-                                                       : tp * model.kv_heads / layout.tp == head);
+                                        latent || (kind.kv_heads >= layout.tp
+                                                       ? head * layout.tp / kind.kv_heads == tp
+                                                       : tp * kind.kv_heads / layout.tp == head);
                                     if (!mine) continue;
                                     ++holders[{request, layer, token, head}];
                                     bytes +=
-                                        2 * (latent ? model.kv_rank + model.rope_dim : 2 * model.head_dim);
+                                        2 * (latent ? kind.kv_rank + kind.rope_dim : 2 * kind.head_dim);
                                 }
                             }
-                    EXPECT_EQ(bytes, cache_bytes(model, layout) * model.layers * requests / layout.dp *
+                    EXPECT_EQ(bytes, cache_bytes(kind, layout) * model.layers() * requests / layout.dp *
                                          tokens / layout.dcp)
                         << name << " " << to_string(layout);
                 }
             const auto copies =
-                (model.kv_rank > 0 ? layout.tp : std::max(1, layout.tp / model.kv_heads)) / layout.dcp;
-            EXPECT_EQ(holders.size(), static_cast<std::size_t>(requests * model.layers * tokens *
-                                                               (model.kv_rank > 0 ? 1 : model.kv_heads)));
+                (kind.kv_rank > 0 ? layout.tp : std::max(1, layout.tp / kind.kv_heads)) / layout.dcp;
+            EXPECT_EQ(holders.size(), static_cast<std::size_t>(requests * model.layers() * tokens *
+                                                               (kind.kv_rank > 0 ? 1 : kind.kv_heads)));
             for (const auto& [piece, count] : holders) EXPECT_EQ(count, copies) << name << to_string(layout);
         }
     }
@@ -113,7 +114,7 @@ TEST(Serve, Published_WeightsAndCachesAreMet) {
         }
         if (const auto tokens = csv.number(row, "tokens")) {
             EXPECT_NEAR(
-                static_cast<double>(cache_bytes(job.model, layout)) * job.model.layers * *tokens / gib,
+                static_cast<double>(cache_bytes(layer_of(job.model), layout)) * job.model.layers() * *tokens / gib,
                 *csv.number(row, "cache_gib"), 0.01)
                 << csv.place(row);
         }
@@ -138,7 +139,7 @@ TEST(Serve, Published_WeightsAndCachesAreMet) {
 TEST(Serve, Weights_AddUpToTheModel) {
     for (const auto* name : {"llama3.1-8B", "llama2-70B", "qwen3-235B-a22B", "deepseek-v3", "gpt3-175B"}) {
         const auto& model = known(name);
-        const auto norms = std::int64_t{2} * model.hidden * model.layers + model.hidden;
+        const auto norms = std::int64_t{2} * model.hidden * model.layers() + model.hidden;
         for (const auto precision : {Precision::bf16, Precision::fp8}) {
             auto job = serving(name, 1, 8, 1024);
             job.precision = precision;
@@ -146,15 +147,14 @@ TEST(Serve, Weights_AddUpToTheModel) {
             const auto counts = parameters(model);
             auto expected = 2 * (counts.total - norms);
             if (precision == Precision::fp8) {
-                const auto routers = model.experts > 0 ? std::int64_t{model.hidden} * model.experts *
-                                                             (model.layers - model.dense_layers)
-                                                       : 0;
-                const auto up = std::int64_t{2} * model.heads * model.head_dim * model.kv_rank * model.layers;
+                const auto& kind = layer_of(model);
+                const auto routers = std::int64_t{model.hidden} * kind.experts * model.counts().back();
+                const auto up = std::int64_t{2} * kind.heads * kind.head_dim * kind.kv_rank * model.layers();
                 expected = counts.total - norms + (model.tied ? 1 : 2) * counts.embedding + routers + 2 * up;
             }
             EXPECT_EQ(one, expected) << name;
         }
-        if (model.experts > 0 || model.vocabulary % 8 != 0) continue;
+        if (model.experts() > 0 || model.vocabulary % 8 != 0) continue;
         auto job = serving(name, 8, 8, 1024);
         EXPECT_EQ(8 * serve(job, {.tp = 8}).memory.weights, 2 * (parameters(model).total - norms)) << name;
     }
@@ -171,7 +171,7 @@ TEST(Serve, Memory_AddsUpAndFitsExactlyWhatItHasRoomFor) {
                 job.precision = i % 2 == 0 ? Precision::fp8 : Precision::bf16;
                 const auto memory = serve(job, layout).memory;
                 EXPECT_EQ(memory.estimate,
-                          memory.weights + memory.cache + memory.activations + memory.overhead);
+                          memory.weights + memory.cache + memory.state + memory.activations + memory.overhead);
                 // Blocks of 16 tokens on each dcp rank, the busiest dp rank.
                 const auto block = std::int64_t{16} * layout.dcp;
                 const auto held = (requests + layout.dp - 1) / layout.dp * layout.dp *
@@ -216,11 +216,12 @@ TEST(Serve, Pass_CountsOperationsAndBytes) {
     const auto& model = known("llama3.1-8B");
     constexpr auto requests = 32.0, tokens = 4096.0;
     const auto used = static_cast<double>(parameters(model).total - parameters(model).embedding -
-                                          (2 * model.layers + 1) * std::int64_t{model.hidden});
+                                          (2 * model.layers() + 1) * std::int64_t{model.hidden});
     const auto one = serve(serving("llama3.1-8B", 1, 32, 4096), {});
-    const auto scores = 4.0 * model.heads * model.head_dim * model.layers;
+    const auto& kind = layer_of(model);
+    const auto scores = 4.0 * kind.heads * kind.head_dim * model.layers();
     EXPECT_NEAR(amount(one.decode, "compute") / (requests * (2 * used + scores * tokens)), 1, 1e-12);
-    const auto cache = static_cast<double>(cache_bytes(model, {})) * model.layers * tokens;
+    const auto cache = static_cast<double>(cache_bytes(kind, {})) * model.layers() * tokens;
     EXPECT_NEAR(amount(one.decode, "memory") / (2 * used + requests * cache), 1, 1e-12);
     const auto head = 2.0 * model.hidden * model.vocabulary;
     EXPECT_NEAR(amount(one.prefill, "compute") /
@@ -231,7 +232,7 @@ TEST(Serve, Pass_CountsOperationsAndBytes) {
     for (const auto* name : {"compute", "memory"})
         EXPECT_NEAR(8 * amount(eight.decode, name) / amount(one.decode, name), 1, 1e-12) << name;
     const auto state = 2 * requests * model.hidden;
-    const auto reduced = 4 * state * 7 / 8 * model.layers + 2 * requests * model.vocabulary * 7 / 8;
+    const auto reduced = 4 * state * 7 / 8 * model.layers() + 2 * requests * model.vocabulary * 7 / 8;
     EXPECT_NEAR(amount(eight.decode, "tp") / reduced, 1, 1e-12);
     // Experts: each token uses top_k of them, wherever they are.
     for (const auto& layout : {ServeLayout{.dp = 8}, {.dp = 8, .ep = 8}, {.tp = 8}, {.tp = 8, .ep = 8}}) {
@@ -250,9 +251,9 @@ TEST(Serve, Stages_TakeTheLayersThatVllmGivesThem) {
             auto parts = std::vector<int>(static_cast<std::size_t>(pp), layers / pp);
             for (int i = 2; i < layers % pp + 2; ++i) ++parts[static_cast<std::size_t>(pp - i)];
             auto job = serving("llama2-7B", pp, 1024, 65536);  // the cache decides which stage needs most
-            job.model.layers = layers;
+            set_layers(job.model, layers);
             const auto memory = serve(job, {.pp = pp}).memory;
-            EXPECT_EQ(memory.cache, cache_bytes(job.model, {}) * std::ranges::max(parts) * 1024 * 65536);
+            EXPECT_EQ(memory.cache, cache_bytes(layer_of(job.model), {}) * std::ranges::max(parts) * 1024 * 65536);
             EXPECT_EQ(parts[static_cast<std::size_t>(memory.stage)], std::ranges::max(parts));
         }
 }
@@ -260,35 +261,35 @@ TEST(Serve, Stages_TakeTheLayersThatVllmGivesThem) {
 TEST(Serve, Windows_KeepTheirTokensInEveryOtherLayer) {
     const auto& model = known("gpt-oss-120B");
     const auto served = serve(serving("gpt-oss-120B", 1, 8, 4096), {});
-    EXPECT_EQ(served.memory.cache, 8 * cache_bytes(model, {}) * model.layers / 2 * (4096 + 128));
+    EXPECT_EQ(served.memory.cache, 8 * cache_bytes(layer_of(model), {}) * model.layers() / 2 * (4096 + 128));
     const auto shorter = serve(serving("gpt-oss-120B", 1, 8, 64), {});
-    EXPECT_EQ(shorter.memory.cache, 8 * cache_bytes(model, {}) * model.layers * 64);
+    EXPECT_EQ(shorter.memory.cache, 8 * cache_bytes(layer_of(model), {}) * model.layers() * 64);
     EXPECT_NEAR(amount(serve(serving("gpt-oss-120B", 1, 16, 4096), {}).decode, "compute") /
                     amount(served.decode, "compute"),
                 2, 1e-9);
     // Scores of a prompt: half of all pairs in one half of the layers, the window in the other.
     auto whole = serving("gpt-oss-120B", 1, 8, 4096);
-    whole.model.window = 0;
-    const auto pair = 4.0 * model.heads * model.head_dim * model.layers / 2;
+    for (auto& kind : whole.model.kinds) kind.window = 0;
+    const auto pair = 4.0 * layer_of(model).heads * layer_of(model).head_dim * model.layers() / 2;
     EXPECT_NEAR(amount(serve(whole, {}).prefill, "compute") - amount(served.prefill, "compute"),
-                pair * (4096.0 * 4096 / 2 - 4096.0 * 128), 1e9);
+                pair * (4096.0 * 4096 / 2 - (4096.0 - 64) * 128), 1e9);
 }
 
 TEST(Serve, Experts_AreReadAsOftenAsTokensReachThem) {
     auto random = std::mt19937(6);
     const auto& model = known("qwen3-30B-a3B");
-    const auto all = 2.0 * static_cast<double>(parameters(model).expert) * model.experts * model.layers / 8;
+    const auto all = 2.0 * static_cast<double>(parameters(model).kinds[0].expert) * model.experts() * model.layers() / 8;
     for (const int requests : {8, 64, 512}) {
         constexpr auto trials = 200;
         auto reached = 0.0;
         for (int trial = 0; trial < trials; ++trial) {
             auto seen = std::set<int>{};
             for (int token = 0; token < requests; ++token)
-                for (auto own = std::set<int>{}; std::ssize(own) < model.top_k;) {
-                    own.insert(std::uniform_int_distribution(0, model.experts - 1)(random));
+                for (auto own = std::set<int>{}; std::ssize(own) < layer_of(model).top_k;) {
+                    own.insert(std::uniform_int_distribution(0, model.experts() - 1)(random));
                     seen.insert(own.begin(), own.end());
                 }
-            reached += static_cast<double>(seen.size()) / model.experts / trials;
+            reached += static_cast<double>(seen.size()) / model.experts() / trials;
         }
         for (const auto& layout : {ServeLayout{.dp = 8}, {.dp = 8, .ep = 8}}) {
             const auto served = serve(serving("qwen3-30B-a3B", 8, requests, 1024), layout);

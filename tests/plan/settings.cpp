@@ -79,7 +79,7 @@ TEST(Settings, OfDualPipeHoldEachStageTwice) {
     // The first stage holds the embedding; with its mirror image, also the head.
     const auto counts = parameters(job.model);
     EXPECT_NEAR(static_cast<double>(two.parameters),
-                2.0 * static_cast<double>(16 * counts.dense_layer + 2 * counts.embedding), 1e3);
+                2.0 * static_cast<double>(16 * counts.kinds[0].all + 2 * counts.embedding), 1e3);
     EXPECT_GT(two.parameters, one.parameters);
     EXPECT_NEAR(static_cast<double>(two.activations), 5.0 / 4 * static_cast<double>(one.activations),
                 1e-6 * static_cast<double>(one.activations));

@@ -58,7 +58,7 @@ TEST(Steps, AreThoseOfTheSlowestStageForEachMicroBatchAndTheBubble) {
         auto slowest = 0.0, all = 0.0;
         const auto send = step.pp / 64 / job.stack.scale;
         for (int stage = 0; stage < 8; ++stage) {
-            const auto time = stage_layers(layout, 96, stage) * pieces.dense.sum() +
+            const auto time = stage_layers(layout, 96, stage) * pieces.kinds[0].sum() +
                               (stage == 0 ? pieces.embedding : 0) + (stage == 7 ? pieces.head : 0) + send;
             slowest = std::max(slowest, time);
             all += time;
@@ -104,7 +104,7 @@ TEST(Steps, ComputeAgainOnlyWhatIsAskedFor) {
             last = seconds(Recompute::full, layers);
         }
         EXPECT_LT(last, full);
-        EXPECT_NEAR(seconds(Recompute::full, job.model.layers), full, 1e-9 * full);
+        EXPECT_NEAR(seconds(Recompute::full, job.model.layers()), full, 1e-9 * full);
     }
 }
 
@@ -134,7 +134,7 @@ TEST(Steps, OverEqualLinksSendTokensAsFastBetweenNodesAsInside) {
             if (layout.ep == 1) continue;
             const auto seconds = [&](int node) {
                 job.machine.node = node;
-                return Steps(job).pieces(layout).expert.ep;
+                return Steps(job).pieces(layout).kinds.back().ep;
             };
             const auto inside = seconds(job.devices);
             EXPECT_GT(inside, 0);
@@ -154,24 +154,24 @@ TEST(Steps, Dispatch_WhenOnce_SendsEachRankOneCopy) {
         for (const int ep : {2, 8, 32, 64}) {
             const auto places = node == 8 ? ep / node : ep;  // nodes, or ranks
             if (places < 2) continue;
-            auto experts = std::vector<int>(static_cast<std::size_t>(job.model.experts));
+            auto experts = std::vector<int>(static_cast<std::size_t>(job.model.experts()));
             std::iota(experts.begin(), experts.end(), 0);
             constexpr auto tokens = 20000;
             auto copies = 0.0;
             for (int token = 0; token < tokens; ++token) {
                 auto seen = std::set<int>{};
-                for (int i = 0; i < job.model.top_k; ++i) {
-                    const auto at = std::uniform_int_distribution(i, job.model.experts - 1)(random);
+                for (int i = 0; i < layer_of(job.model).top_k; ++i) {
+                    const auto at = std::uniform_int_distribution(i, job.model.experts() - 1)(random);
                     std::swap(experts[static_cast<std::size_t>(i)], experts[static_cast<std::size_t>(at)]);
-                    seen.insert(experts[static_cast<std::size_t>(i)] * places / job.model.experts);
+                    seen.insert(experts[static_cast<std::size_t>(i)] * places / job.model.experts());
                 }
                 copies += static_cast<double>(seen.size()) / tokens;
             }
             const auto sent = [&](bool once) {
                 const auto layout = Layout{.ep = ep, .dp = 64, .micro_batch = 8, .dispatch_once = once};
-                return Steps(job).pieces(layout).expert.ep - 4 * Constants{}.all_to_all;
+                return Steps(job).pieces(layout).kinds.back().ep - 4 * Constants{}.all_to_all;
             };
-            EXPECT_NEAR(sent(true) / sent(false), copies / job.model.top_k, 0.03) << node << " " << ep;
+            EXPECT_NEAR(sent(true) / sent(false), copies / layer_of(job.model).top_k, 0.03) << node << " " << ep;
         }
     }
 }
@@ -224,7 +224,7 @@ TEST(Steps, RefuseJobsThatCannotBe) {
               "the device 'H100-SXM-80GB' has a memory of 0.000000; it takes more than 0 and at most 1e21");
     EXPECT_EQ(text([](Job& job) { job.stack.scale = 0; }),
               "the job has a scale of 0.000000; it takes more than 0 and at most 1e6");
-    EXPECT_EQ(text([](Job& job) { job.model.layers = 0; }),
+    EXPECT_EQ(text([](Job& job) { job.model.runs.clear(); }),
               "the model 'llama3.1-8B' has layers=0; it takes 1 to 100000");
 }
 

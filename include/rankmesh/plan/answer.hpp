@@ -57,6 +57,7 @@ struct Answer {
     std::string on = {};
     std::int64_t capacity = 0;              ///< usable bytes per device
     std::vector<std::string> assumed = {};  ///< one sentence for each value that was assumed
+    std::vector<std::string> notes = {};    ///< what the file of the model gives and the plan does not use
     std::optional<Calibration> calibration = {};
     std::optional<Found> found = {};
     std::size_t count = 10;  ///< most layouts of `found` to print

@@ -4,6 +4,7 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include <rankmesh/plan/model.hpp>
 
@@ -13,14 +14,14 @@ namespace rankmesh::plan {
 /// or the content of such a file. A file holds a Hugging Face config.json, Megatron's flags, or a line of
 /// sizes.
 ///
-/// Throws UsageError, which names file, field and value, if the text is invalid.
+/// Appends to `notes` the parts of a file that it does not use. Throws UsageError, which names file, field and value, if the text is invalid.
 ///
 ///     auto model = plan::read_model("layers=32 hidden=4096 heads=32 kv=8 ffn=14336 gated vocab=128256");
 ///     EXPECT_EQ(plan::parameters(model).total, 8030261248);
-Model read_model(const std::string& text);
+Model read_model(const std::string& text, std::vector<std::string>* notes = nullptr);
 
 /// Reads a model from the content of the file `source`. Never takes `text` as the name of a file or model.
-Model read_model_text(const std::string& text, const std::string& source);
+Model read_model_text(const std::string& text, const std::string& source, std::vector<std::string>* notes = nullptr);
 
 /// Returns the model as a line of sizes, without sizes of 0.
 ///

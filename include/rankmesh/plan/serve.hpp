@@ -43,14 +43,15 @@ RANKMESH_EXPORT void check(const ServeLayout& layout, const Model& model);
 
 /// Returns the bytes that one cached token of one layer takes on one device: keys and values of the device's
 /// heads, or the latent state. More tp ranks than kv heads hold copies, and each rank holds the latent state.
-RANKMESH_EXPORT std::int64_t cache_bytes(const Model& model, const ServeLayout& layout);
+RANKMESH_EXPORT std::int64_t cache_bytes(const Layer& layer, const ServeLayout& layout);
 
 /// Bytes on the device that needs most.
 ///
-/// Law: `estimate` is the sum of weights, cache, activations and overhead.
+/// Law: `estimate` is the sum of weights, cache, state, activations and overhead.
 struct ServeMemory {
     std::int64_t weights = 0;
     std::int64_t cache = 0;        ///< of the requests of the job, each with all its tokens
+    std::int64_t state = 0;        ///< of these requests, of linear attention and state space models
     std::int64_t activations = 0;  ///< of a prefill of 8192 tokens and the logits of 256 requests
     std::int64_t overhead = 0;     ///< communicators, driver and allocator
     std::int64_t estimate = 0;

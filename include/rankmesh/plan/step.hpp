@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string_view>
+#include <vector>
 
 #include <rankmesh/core/export.hpp>
 #include <rankmesh/plan/job.hpp>
@@ -48,12 +49,11 @@ struct Pieces {
         double ep = 0;
         double sum() const { return compute + attention + tp + cp + ep; }
     };
-    struct Layer : Parts {
+    struct OfLayer : Parts {
         Parts repeated = {};  ///< what recomputation adds to each part
         double again = 0;     ///< the sum of `repeated`
     };
-    Layer dense = {};   ///< a layer without experts
-    Layer expert = {};  ///< a layer with experts
+    std::vector<OfLayer> kinds = {};  ///< one layer of each kind of the model
     double embedding = 0;
     double head = 0;
 };
@@ -77,6 +77,8 @@ public:
     const Job& job() const { return job_; }
 
 private:
+    Pieces::OfLayer piece(const Layout& layout, const Layer& kind) const;
+
     Job job_;
     const Constants* constants_;
     Parameters parameters_;

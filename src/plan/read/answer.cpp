@@ -137,7 +137,7 @@ Answer answer(const Question& question) {
     using namespace of_answer;
     auto answer = Answer{};
     auto& job = answer.job;
-    job.model = read_model(question.model);
+    job.model = read_model(question.model, &answer.notes);
     if (!question.on)
         throw UsageError(cat("plan requires a cluster; add ", detail::in_python("on=CLUSTER", "--on CLUSTER"),
                              ", such as 'node:32(400GB/s,5us) gpu:8(450GB/s,2us)'"));
@@ -209,9 +209,11 @@ Answer answer(const Question& question) {
         answer.help = what_would_help(job, *answer.found, options);
         if (answer.found->best.empty() && answer.found->smallest) answer.relaxed = fits_with(job, options);
     }
-    if (const auto* planned = answer.planned(); planned != nullptr && planned->layout.tp > job.model.kv_heads)
-        answer.assumed.push_back(cat("each of the ", job.model.kv_heads, " kv heads on ",
-                                     planned->layout.tp / job.model.kv_heads,
+    const auto kv_heads = job.model.kv_heads();
+    if (const auto* planned = answer.planned();
+        planned != nullptr && kv_heads > 0 && planned->layout.tp > kv_heads)
+        answer.assumed.push_back(cat("each of the ", kv_heads, " kv heads on ",
+                                     planned->layout.tp / kv_heads,
                                      " ranks, because tp=", planned->layout.tp, " exceeds their number"));
     if (answer.fits() && !question.as.empty())
         answer.settings = settings(job, answer.planned()->layout, question.as, *question.on);

@@ -90,6 +90,7 @@ Json json_of(const Served& served, std::int64_t capacity) {
             {"memory",
              {{"weights", memory.weights},
               {"cache", memory.cache},
+              {"state", memory.state},
               {"activations", memory.activations},
               {"overhead", memory.overhead},
               {"estimate", memory.estimate},
@@ -125,7 +126,8 @@ std::string to_json(const Answer& answer) {
                     {"precision", job.precision == Precision::fp8 ? "fp8" : "bf16"},
                     {"stack", job.stack.name},
                     {"capacity", answer.capacity},
-                    {"assumed", answer.assumed}};
+                    {"assumed", answer.assumed},
+                    {"notes", answer.notes}};
     if (const auto& made = answer.calibration)
         out["calibration"] = {{"steps", made->steps},
                               {"factor", made->factor},

@@ -5,19 +5,16 @@
 
 namespace rankmesh::plan::of_read {
 
-namespace {
-
 /// Returns the first of these names whose value exists and is not null.
-std::string_view name_in(const Json& values, std::initializer_list<std::string_view> names) {
-    for (const auto name : names)
-        if (values.contains(name) && !values[name].is_null()) return name;
+std::string_view Fields::name_in(std::initializer_list<std::string_view> names) const {
+    for (const auto* values : {&first_, &values_})
+        for (const auto name : names)
+            if (values->contains(name) && !(*values)[name].is_null()) return name;
     return {};
 }
 
-}  // namespace
-
 const Json* Fields::find(std::initializer_list<std::string_view> names) const {
-    const auto name = name_in(values_, names);
+    const auto name = name_in(names);
     return name.empty() ? nullptr : &values_[name];
 }
 
@@ -30,7 +27,7 @@ std::optional<int> Fields::number(std::initializer_list<std::string_view> names,
     if (value == nullptr) return std::nullopt;
     constexpr auto most = std::numeric_limits<int>::max();
     if (!value->is_number_integer() || *value < least || *value > most)
-        refuse(name_in(values_, names), *value, cat("a whole number from ", least, " to ", most));
+        refuse(name_in(names), *value, cat("a whole number from ", least, " to ", most));
     return value->get<int>();
 }
 
@@ -42,14 +39,14 @@ int Fields::needed(std::initializer_list<std::string_view> names, std::string_vi
 std::optional<bool> Fields::flag(std::initializer_list<std::string_view> names) const {
     const auto* value = find(names);
     if (value == nullptr) return std::nullopt;
-    if (!value->is_boolean()) refuse(name_in(values_, names), *value, "true or false");
+    if (!value->is_boolean()) refuse(name_in(names), *value, "true or false");
     return value->get<bool>();
 }
 
 std::optional<std::string> Fields::word(std::initializer_list<std::string_view> names) const {
     const auto* value = find(names);
     if (value == nullptr) return std::nullopt;
-    if (!value->is_string()) refuse(name_in(values_, names), *value, "a string");
+    if (!value->is_string()) refuse(name_in(names), *value, "a string");
     return value->text();
 }
 

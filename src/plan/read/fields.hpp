@@ -40,15 +40,25 @@ public:
     std::optional<bool> flag(std::initializer_list<std::string_view> names) const;
     std::optional<std::string> word(std::initializer_list<std::string_view> names) const;
 
+protected:
+    /// Sets a value; `given` ones come before the others.
+    void set(const std::string& name, Json value, bool given) {
+        if (given) first_[name] = value;
+        values_[name] = std::move(value);
+    }
+
 private:
     [[noreturn]] void refuse(std::string_view name, const Json& value, std::string_view wanted) const;
 
+    std::string_view name_in(std::initializer_list<std::string_view> names) const;
+
     std::string source_;
     Json values_;
+    Json first_ = Json::object();
 };
 
-/// Hugging Face's config.json.
-Model of_config(const Fields& fields);
+/// Reads Hugging Face's config.json. Appends what it leaves out to `notes`.
+Model of_config(const Fields& fields, std::vector<std::string>& notes);
 /// Reads Megatron's flags from a text, which may be a shell script.
 Model of_flags(const std::string& text, const std::string& source);
 /// `layers=32 hidden=4096 heads=32 ...`.

@@ -8,6 +8,7 @@
 
 #include "formats/text.hpp"
 #include "plan/read/fields.hpp"
+#include "plan/stages.hpp"
 
 namespace rankmesh::plan::of_read {
 
@@ -138,46 +139,50 @@ Model of_flags(const std::string& text, const std::string& source) {
         fields.fail(cat("has no --", name, ", ", what, "; add it"));
     };
     auto model = Model{};
-    model.layers = needed("num-layers", "the number of layers");
+    auto layer = Layer{};
+    const auto layers = needed("num-layers", "the number of layers");
     model.hidden = needed("hidden-size", "the width of the model");
-    model.heads = needed("num-attention-heads", "the number of heads");
-    model.kv_heads = has("group-query-attention") || has("num-query-groups")
+    layer.heads = needed("num-attention-heads", "the number of heads");
+    layer.kv_heads = has("group-query-attention") || has("num-query-groups")
                          ? needed("num-query-groups", "the groups of grouped-query attention")
-                         : model.heads;
-    model.gated = has("swiglu");
+                         : layer.heads;
+    layer.gated = has("swiglu");
     const auto vocabulary = fields.number({"padded-vocab-size", "vocab-size"});
     if (!vocabulary)
         fields.fail("has no --vocab-size, because Megatron takes it from the tokenizer; add --vocab-size N");
     model.vocabulary = *vocabulary;
     if (const auto ffn = fields.number({"ffn-hidden-size"})) {
-        model.ffn = *ffn;
+        layer.ffn = *ffn;
     } else {
         if (model.hidden > 100'000'000)
             fields.fail(cat("--hidden-size is ", model.hidden, ", which is too large"));
-        model.ffn = model.gated ? model.hidden * 8 / 3 / 64 * 64 : 4 * model.hidden;
+        layer.ffn = layer.gated ? model.hidden * 8 / 3 / 64 * 64 : 4 * model.hidden;
     }
     model.tied = !has("untie-embeddings-and-output-weights");
     model.sequence = fields.number({"seq-length"}).value_or(0);
     if (has("multi-latent-attention")) {
-        model.q_rank = fields.number({"q-lora-rank"}).value_or(0);
-        model.kv_rank = fields.number({"kv-lora-rank"}).value_or(32);
-        model.head_dim = fields.number({"qk-head-dim"}).value_or(128);
-        model.rope_dim = fields.number({"qk-pos-emb-head-dim"}).value_or(64);
-        if (const auto value = fields.number({"v-head-dim"}); value.value_or(128) != model.head_dim)
-            fields.fail(cat("--v-head-dim is ", value.value_or(128), " and --qk-head-dim ", model.head_dim,
-                            "; plan requires them to be equal"));
-    } else if (const auto dim = fields.number({"kv-channels"})) {
-        model.head_dim = *dim;
+        layer.q_rank = fields.number({"q-lora-rank"}).value_or(0);
+        layer.kv_rank = fields.number({"kv-lora-rank"}).value_or(32);
+        layer.head_dim = fields.number({"qk-head-dim"}).value_or(128);
+        layer.rope_dim = fields.number({"qk-pos-emb-head-dim"}).value_or(64);
+        layer.value_dim = fields.number({"v-head-dim"}).value_or(128);
+        layer.kv_heads = layer.heads;
     } else {
-        model.head_dim = divided(fields, "--hidden-size", model.hidden, "--num-attention-heads", model.heads);
+        const auto dim = fields.number({"kv-channels"});
+        layer.head_dim = layer.value_dim =
+            dim ? *dim : divided(fields, "--hidden-size", model.hidden, "--num-attention-heads", layer.heads);
     }
-    model.experts = fields.number({"num-experts"}, 0).value_or(0);
-    if (model.experts > 0) {
-        model.top_k = fields.number({"moe-router-topk"}).value_or(2);
-        model.expert_ffn = fields.number({"moe-ffn-hidden-size"}).value_or(model.ffn);
-        model.shared_ffn = fields.number({"moe-shared-expert-intermediate-size"}, 0).value_or(0);
-        model.dense_layers = dense_layers(fields, model.layers);
+    layer.experts = fields.number({"num-experts"}, 0).value_or(0);
+    auto dense = 0;
+    if (layer.experts > 0) {
+        layer.top_k = fields.number({"moe-router-topk"}).value_or(2);
+        layer.expert_ffn = fields.number({"moe-ffn-hidden-size"}).value_or(layer.ffn);
+        layer.shared_ffn = fields.number({"moe-shared-expert-intermediate-size"}, 0).value_or(0);
+        dense = dense_layers(fields, layers);
+        if (fields.number({"moe-router-num-groups"}).value_or(1) > 1)
+            model.most_nodes = fields.number({"moe-router-group-topk"}).value_or(0);
     }
+    add_layers(model, layers, layer, dense, 0);
     return model;
 }
 

@@ -39,12 +39,35 @@ Model named(const std::string& name) {
             "'layers=32 hidden=4096 heads=32 kv=8 ffn=14336 gated vocab=128256'"));
 }
 
+/// Puts Infinity and NaN, which Python writes into JSON, in quotes.
+std::string with_strings(std::string_view text) {
+    auto out = std::string{};
+    for (auto in_text = false; !text.empty();) {
+        const auto word = in_text                      ? std::string_view{}
+                          : text.starts_with("NaN")      ? std::string_view("NaN")
+                          : text.starts_with("Infinity") ? std::string_view("Infinity")
+                          : text.starts_with("-Infinity") ? std::string_view("-Infinity")
+                                                          : std::string_view{};
+        if (!word.empty()) {
+            out += cat('"', word, '"');
+            text.remove_prefix(word.size());
+            continue;
+        }
+        const auto size = in_text && text.front() == '\\' ? std::min<std::size_t>(2, text.size()) : std::size_t{1};
+        if (text.front() == '"') in_text = !in_text;
+        out += text.substr(0, size);
+        text.remove_prefix(size);
+    }
+    return out;
+}
+
 }  // namespace of_read_model
 
 }  // namespace of_read
 
-Model read_model_text(const std::string& text, const std::string& source) {
+Model read_model_text(const std::string& text, const std::string& source, std::vector<std::string>* notes) {
     using namespace of_read;
+    using of_read_model::with_strings;
     if (text.size() > formats::most_bytes)
         throw UsageError(cat(source, ": has more than ", formats::most_bytes, " bytes, the limit of a file"));
     if (const auto at = formats::find_no_text(text))
@@ -54,7 +77,8 @@ Model read_model_text(const std::string& text, const std::string& source) {
     if (said.starts_with("\xEF\xBB\xBF")) said.remove_prefix(3);
     said = formats::trimmed(said);
     if (said.empty()) throw UsageError(cat(source, ": is empty"));
-    auto model = said.front() == '{' ? of_config(Fields(source, formats::parse_json(said, source)))
+    auto left_out = std::vector<std::string>{};
+    auto model = said.front() == '{' ? of_config(Fields(source, formats::parse_json(with_strings(said), source)), notes == nullptr ? left_out : *notes)
                  : said.find("--num-layers") != std::string_view::npos || said.starts_with("--")
                      ? of_flags(std::string(said), source)
                      : of_line(said, source);
@@ -66,14 +90,14 @@ Model read_model_text(const std::string& text, const std::string& source) {
     return model;
 }
 
-Model read_model(const std::string& text) {
+Model read_model(const std::string& text, std::vector<std::string>* notes) {
     using namespace of_read::of_read_model;
     if (is_file(text)) {
         const auto source = text == "-" ? std::string("standard input") : detail::excerpt(text, 400);
-        return read_model_text(formats::content_of(text, source), source);
+        return read_model_text(formats::content_of(text, source), source, notes);
     }
     if (text.find_first_of("={") == std::string::npos && !text.starts_with("--")) return named(text);
-    return read_model_text(text, "MODEL");
+    return read_model_text(text, "MODEL", notes);
 }
 
 }  // namespace rankmesh::plan

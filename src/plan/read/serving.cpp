@@ -62,7 +62,7 @@ void answer_serving(const Question& question, Answer& answer) {
     answer.assumed.emplace_back("0.9 of the memory is the engine's, vLLM's gpu_memory_utilization");
     if (job.precision == Precision::fp8)
         answer.assumed.emplace_back("all matrices but embedding, head and routers in fp8");
-    if (job.model.experts > 0) answer.assumed.emplace_back("all experts are equally likely");
+    if (job.model.experts() > 0) answer.assumed.emplace_back("all experts are equally likely");
     auto& serve = answer.serve.emplace();
     answer.count = question.count;
     if (question.explain) {
@@ -73,10 +73,11 @@ void answer_serving(const Question& question, Answer& answer) {
         serve.found = serve_search(job, question.fix, question.most);
         if (serve.found->best.empty()) serve.change = first_that_fits(job, question.fix, question.most);
     }
+    const auto kv_heads = job.model.kv_heads();
     if (const auto* one = answer.served();
-        one != nullptr && job.model.kv_rank == 0 && one->layout.tp > job.model.kv_heads * one->layout.dcp)
-        answer.assumed.push_back(cat("each of the ", job.model.kv_heads, " kv heads on ",
-                                     one->layout.tp / job.model.kv_heads / one->layout.dcp,
+        one != nullptr && kv_heads > 0 && one->layout.tp > kv_heads * one->layout.dcp)
+        answer.assumed.push_back(cat("each of the ", kv_heads, " kv heads on ",
+                                     one->layout.tp / kv_heads / one->layout.dcp,
                                      " ranks with the same tokens, because tp=", one->layout.tp,
                                      " exceeds their number"));
     if (answer.fits() && !question.as.empty())

@@ -76,7 +76,7 @@ std::string megatron_ends(const Layout& layout, int layers) {
 
 std::string megatron(const Job& job, const Layout& layout, std::string text) {
     const auto add = [&](const auto&... parts) { text += cat(" ", parts...); };
-    text += megatron_ends(layout, job.model.layers);
+    text += megatron_ends(layout, job.model.layers());
     if (layout.sequence_parallel) add("--sequence-parallel");
     if (layout.zero > 0) add("--use-distributed-optimizer");
     if (layout.recompute == Recompute::selective) add("--recompute-granularity selective");
@@ -87,7 +87,7 @@ std::string megatron(const Job& job, const Layout& layout, std::string text) {
             layout.recompute_layers / layout.vpp);
     if (layout.recompute == Recompute::elementwise)
         add("--recompute-granularity selective --recompute-modules layernorm",
-            job.model.kv_rank > 0 ? " mla_up_proj" : "", job.model.experts > 0 ? " moe_act" : "");
+            job.model.most(&Layer::kv_rank) > 0 ? " mla_up_proj" : "", job.model.experts() > 0 ? " moe_act" : "");
     if (layout.overlap_experts) add("--overlap-moe-expert-parallel-comm");
     if (layout.dispatch_once) add("--moe-token-dispatcher-type flex --moe-flex-dispatcher-backend deepep");
     if (layout.gradient_bytes == 2) add("--grad-reduce-in-bf16");
@@ -96,7 +96,7 @@ std::string megatron(const Job& job, const Layout& layout, std::string text) {
     if (layout.offload > 0)
         add("--fine-grained-activation-offloading --offload-modules attn_norm qkv_linear core_attn attn_proj "
             "mlp_norm",
-            job.model.experts > 0 ? " expert_fc1 moe_act" : "", " --activation-offload-fraction ",
+            job.model.experts() > 0 ? " expert_fc1 moe_act" : "", " --activation-offload-fraction ",
             layout.offload == 100 ? "1" : cat("0.", layout.offload < 10 ? "0" : "", layout.offload));
     add("--micro-batch-size ", layout.micro_batch, " --global-batch-size ", job.batch, " --seq-length ",
         job.sequence);
@@ -109,7 +109,7 @@ std::string megatron(const Job& job, const Layout& layout, std::string text) {
 
 std::string torchtitan(const Job& job, const Layout& layout, std::string text) {
     const auto add = [&](const auto&... parts) { text += cat("\n", parts...); };
-    const auto layers = (job.model.layers + layout.pp * layout.vpp - 1) / (layout.pp * layout.vpp);
+    const auto layers = (job.model.layers() + layout.pp * layout.vpp - 1) / (layout.pp * layout.vpp);
     if (layout.pp > 1) {
         add("pipeline_parallel_schedule = \"", layout.vpp > 1 ? "Interleaved1F1B" : "1F1B", "\"");
         add("pipeline_parallel_microbatch_size = ", layout.micro_batch);
@@ -131,7 +131,7 @@ std::string olmo(const Job& job, const Layout& layout, const std::string& values
     if (layout.pp > 1) {
         auto points = Json::array();
         for (int stage = 0, layer = 0; stage + 1 < layout.pp; ++stage)
-            points.push_back(layer += stage_layers(layout, job.model.layers, stage));
+            points.push_back(layer += stage_layers(layout, job.model.layers(), stage));
         all["pp_config"]["schedule"] = "1F1B";
         all["pp_config"]["split_points"] = points;
     }

@@ -60,7 +60,7 @@ TEST(Rows, AreReadAsTheirSourcesWroteThem) {
     EXPECT_EQ(bloom.memory, 60.0);
     EXPECT_FALSE(bloom.allocated);
     EXPECT_EQ(table.rows[11].out_of_memory, true);
-    EXPECT_EQ(table.rows[6].job.model.layers, 12);
+    EXPECT_EQ(table.rows[6].job.model.layers(), 12);
     EXPECT_TRUE(table.rows[6].allocated);
 }
 
@@ -68,11 +68,11 @@ TEST(Rows, OfAFewLayersOfAModelHaveOneOfItsDenseOnes) {
     const auto model = [](const std::string& layers) {
         return read(changed("gpt3-22B,,", "deepseek-v3," + layers + ","), "f", {}).rows.at(0).job.model;
     };
-    EXPECT_EQ(model("").layers, 61);
-    EXPECT_EQ(model("").dense_layers, 3);
+    EXPECT_EQ(model("").layers(), 61);
+    EXPECT_EQ(model("").counts()[0], 3);
     for (const int layers : {1, 2, 4, 61}) {
-        EXPECT_EQ(model(std::to_string(layers)).layers, layers);
-        EXPECT_EQ(model(std::to_string(layers)).dense_layers, 1) << layers;
+        EXPECT_EQ(model(std::to_string(layers)).layers(), layers);
+        EXPECT_EQ(model(std::to_string(layers)).counts()[0], 1) << layers;
     }
 }
 

@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "plan/read/family.hpp"
+
+#include <algorithm>
+#include <map>
+
+#include <rankmesh/core/detail/caller.hpp>
+#include <rankmesh/core/detail/number.hpp>
+
+#include "plan/csv.hpp"
+#include "plan/data.hpp"
+#include "plan/names.hpp"
+
+namespace rankmesh::plan::of_read {
+
+namespace of_family {
+
+/// Returns the lines of the table by model type. The line `*` lists keys without effect.
+const std::map<std::string_view, std::size_t>& lines(const Csv*& table) {
+    static const auto csv = Csv(families_csv, "src/plan/data/families.csv");
+    static const auto all = [] {
+        auto found = std::map<std::string_view, std::size_t>{};
+        for (std::size_t row = 0; row < csv.size(); ++row) found.emplace(csv.text(row, "type"), row);
+        return found;
+    }();
+    table = &csv;
+    return all;
+}
+
+std::string_view text(std::string_view type, std::string_view column) {
+    const Csv* table = nullptr;
+    const auto& all = lines(table);
+    const auto found = all.find(type);
+    return found == all.end() ? std::string_view{} : table->text(found->second, column);
+}
+
+Json value_of(std::string_view text) {
+    if (text.empty()) return nullptr;
+    if (text == "true" || text == "false") return text == "true";
+    if (const auto number = detail::number_in<std::int64_t>(text)) return *number;
+    if (text.find(';') == std::string_view::npos) return std::string(text);
+    auto list = Json::array();  // `0;1;`
+    for (; !text.empty(); text.remove_prefix(text.find(';') + 1)) list.push_back(value_of(text.substr(0, text.find(';'))));
+    return list;
+}
+
+/// Returns the letter of a word in a list of layers; 0: not known.
+char letter_of(std::string_view word) {
+    static const auto all = std::map<std::string_view, char>{
+        {"full_attention", 'F'}, {"attention", 'F'}, {"indexed_attention", 'F'},     {"hybrid", 'F'},  {"global", 'F'},
+        {"sliding_attention", 'S'}, {"chunked_attention", 'S'}, {"local", 'S'}, {"linear_attention", 'L'},
+        {"mamba", 'L'}, {"conv", 'L'}, {"recurrent", 'L'}, {"moe", 'E'}, {"mlp", 'D'}, {"dense", 'D'}, {"sparse", 'E'}};
+    const auto found = all.find(word);
+    return found == all.end() ? '\0' : found->second;
+}
+
+}  // namespace of_family
+
+bool Family::is_known(std::string_view type) {
+    const Csv* table = nullptr;
+    return of_family::lines(table).contains(type);
+}
+
+Family::Family(const Fields& given) : Fields(given.source(), Json::object()), given_(given.values()) {
+    type_ = given.word({"model_type"}).value_or("");
+    if (!is_known(type_) || of_family::text(type_, "tags") == "beyond")
+        fail(cat("plan does not know the model type ", in_quotes(type_), "; ",
+                 detail::in_python("rankmesh.plan_model(path).save('model.json') reads it by transformers",
+                                   "give its sizes in a line, such as 'layers=32 hidden=4096 heads=32 kv=8 "
+                                   "ffn=14336 gated vocab=128256'")));
+    for_each_word(of_family::text(type_, "tags"), [&](std::string_view word) { tags_.emplace_back(word); });
+    for_each_word(of_family::text(type_, "keys"), [&](std::string_view word) {
+        const auto [name, value] = name_and_value(word);
+        const auto here = given_.contains(name);
+        set(std::string(name), here ? given_[name] : of_family::value_of(value), here);
+    });
+}
+
+bool Family::has(std::string_view tag) const { return std::ranges::find(tags_, tag) != tags_.end(); }
+
+bool Family::gives(std::initializer_list<std::string_view> names) const {
+    return std::ranges::any_of(names, [&](auto name) {
+        return values().contains(name) && given_.contains(name) && !given_[name].is_null();
+    });
+}
+
+int Family::at(int i, std::initializer_list<std::string_view> names, int otherwise) const {
+    // Gemma 4 lists the layers that differ, by their numbers.
+    if (const auto* layers = find({"per_layer_config"}); layers != nullptr && layers->is_object())
+        for (const auto& [layer, own] : layers->items())
+            if (detail::number_in(layer) == i && own.is_object() && values().contains(*names.begin()) && own.contains(*names.begin()))
+                return Fields(cat(source(), " in per_layer_config"), own).number(names, 0).value_or(otherwise);
+    const auto* value = find(names);
+    if (value == nullptr || !value->is_array()) return number(names, 0).value_or(otherwise);
+    if (std::cmp_less_equal(value->size(), i))
+        fail(cat(*names.begin(), " has ", value->size(), " numbers, fewer than layers"));
+    auto one = Json::object();
+    one.add("number", *(value->begin() + i));
+    return Fields(cat(source(), " in ", *names.begin()), one).number({"number"}, 0).value_or(otherwise);
+}
+
+std::string Family::letters(std::initializer_list<std::string_view> names, int layers) const {
+    const auto* value = find(names);
+    auto all = std::string{};
+    if (value == nullptr) return all;
+    const auto unknown = [&](const auto& word) {
+        fail(cat("plan does not know a layer of the kind ", in_quotes(word), " in ", *names.begin()));
+    };
+    if (value->is_array()) {
+        for (const auto& one : *value) {
+            const auto letter = one.is_string() ? of_family::letter_of(one.text()) : '\0';
+            if (one.is_number_integer())
+                all += one == Json(0) ? '0' : '1';
+            else if (letter == '\0')
+                unknown(one.is_string() ? one.text() : one.dump());
+            else
+                all += letter;
+        }
+        if (has("cycle"))
+            for (std::size_t i = 0; !all.empty() && std::cmp_less(all.size(), layers); ++i) all += all[i];
+    } else if (value->is_string() && value->text().find(':') != std::string::npos) {
+        const auto& pattern = value->text();
+        const auto period = pattern.substr(pattern.find(':') + 1);
+        all = pattern.substr(0, pattern.find(':'));
+        for (std::size_t i = 0; std::cmp_less(all.size(), layers); ++i) all += period[i % period.size()];
+        all.resize(static_cast<std::size_t>(layers));
+    } else if (value->is_string()) {
+        // Of Nemotron-H: Mamba-2, attention, experts, a dense network.
+        for (const auto c : value->text())
+            if (const auto kind = std::string_view("M*E-").find(c); kind != std::string_view::npos)
+                all += std::string_view("LFED")[kind];
+            else
+                unknown(std::string(1, c));
+    } else {
+        fail(cat(*names.begin(), " is ", formats::excerpt(*value), "; it must be a list"));
+    }
+    if (std::cmp_not_equal(all.size(), layers))
+        fail(cat(*names.begin(), " has ", all.size(), " entries for ", layers, " layers"));
+    return all;
+}
+
+std::vector<std::string> Family::unused() const {
+    auto found = std::vector<std::string>{};
+    auto ignored = std::vector<std::string_view>{};
+    for_each_word(of_family::text("*", "keys"), [&](std::string_view word) { ignored.push_back(name_and_value(word).first); });
+    for (const auto& [name, value] : given_.items())
+        if (!values().contains(name) && !value.is_null() && !std::ranges::binary_search(ignored, name)) found.push_back(name);
+    return found;
+}
+
+}  // namespace rankmesh::plan::of_read
