@@ -183,13 +183,14 @@ void print_explained(const plan::Answer& answer, Output& output) {
     const auto& explained = *answer.explained;
     output.print("{}\n\n", to_string(explained.planned.layout));
     print_parts(explained.planned, explained.capacity, output);
-    if (explained.fits()) {
-        output.print("\nfits, with {} GiB to spare\n",
-                     gib_text(explained.capacity - explained.planned.memory.estimate));
-        return;
-    }
-    output.print("\ndoes not fit: {} GiB too much\n",
-                 gib_text(explained.planned.memory.estimate - explained.capacity));
+    const auto spare = explained.capacity - explained.planned.memory.estimate;
+    if (explained.fit() == plan::Fit::fits)
+        return output.print("\nfits, with {} GiB to spare\n", gib_text(spare));
+    if (explained.fit() == plan::Fit::tight)
+        output.print("\ntight, with {} GiB to spare: less than the error of the estimate, {:.0f} %\n",
+                     gib_text(spare), 100 * plan::memory_error);
+    else
+        output.print("\ndoes not fit: {} GiB too much\n", gib_text(-spare));
     if (const auto& change = explained.change)
         output.print("least change that fits: {}\n  step {} s, memory {} GiB\n", to_string(change->layout),
                      seconds_text(change->step.seconds), gib_text(change->memory.estimate));
@@ -205,6 +206,10 @@ void print_nothing_fits(const plan::Answer& answer, Output& output) {
                 "sequence, or see --explain with that layout",
                 to_string(least->layout), gib_text(least->memory.estimate), gib_text(answer.capacity)),
             output);
+        if (const auto& tight = answer.tight)
+            output.print("tight: {}\n  step {} s, memory {} GiB; whether it fits is within the error of {:.0f} %\n",
+                         to_string(tight->layout), seconds_text(tight->step.seconds),
+                         gib_text(tight->memory.estimate), 100 * plan::memory_error);
         if (const auto& relaxed = answer.relaxed)
             output.print("fits with other settings: {}\n  step {} s, memory {} GiB\n",
                          to_string(relaxed->layout), seconds_text(relaxed->step.seconds),
@@ -227,7 +232,7 @@ void print_text(const plan::Answer& answer, std::size_t count, Output& output) {
                              job.model.name.empty() ? "model" : job.model.name,
                              static_cast<double>(plan::parameters(job.model).total) / 1e9, job.devices,
                              job.machine.device.name, answer.serve ? "requests" : "batch", job.batch,
-                             job.sequence, job.precision == plan::Precision::fp8 ? "fp8" : "bf16")));
+                             job.sequence, plan::to_string(job.weights.value_or(job.precision)))));
     if (job.model.kinds.size() > 1) print_folded(plan::layers_text(job.model), output);
     for (const auto& one : answer.notes) print_folded("note: " + one, output);
     for (const auto& one : answer.assumed) print_folded("assumed: " + one, output);
@@ -324,11 +329,24 @@ Subcommand plan() {
              {"--seq", "tokens per sequence; default: the model's; with --serve: of prompt and answer",
               &arguments->sequence, "S"},
              {"--precision",
-              "bf16, or fp8 for matrix products; default: bf16",
+              "weights and matrix products in bf16 or fp8; default: bf16",
               &question.precision,
               "TYPE",
               {},
               {"bf16", "fp8"}},
+             {"--compute",
+              "matrix products in bf16 or fp8, instead of --precision",
+              &question.compute,
+              "TYPE",
+              {},
+              {"bf16", "fp8"}},
+             {"--weights",
+              "with --serve: weights in this type; default: the checkpoint's",
+              &question.weights,
+              "TYPE",
+              {},
+              {"bf16", "fp8", "int8", "nvfp4", "mxfp4", "int4"}},
+             {"--kv", "with --serve: KV cache in bf16 or fp8", &question.kv, "TYPE", {}, {"bf16", "fp8"}},
              {"--fix", "fix a setting, such as tp=8; may be repeated", &question.fix, "NAME=VALUE"},
              {"--max", "limit a setting, such as pp=16; may be repeated", &question.most, "NAME=VALUE"},
              {"--as",

@@ -113,7 +113,7 @@ void print_explained(const plan::Answer& answer, Output& output) {
                  {memory.overhead, "overhead"}},
                 output);
     if (answer.fits()) {
-        output.print("\nfits, with room for {} tokens; the requests have {}\n", memory.tokens,
+        output.print("\n{}, with room for {} tokens; the requests have {}\n", plan::to_string(answer.fit()), memory.tokens,
                      job.batch * job.sequence);
         return;
     }

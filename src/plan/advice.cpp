@@ -151,13 +151,13 @@ Explained explain(const Job& job, const Layout& layout) {
     check(layout, job.model, job.batch, job.sequence);
     auto explained = Explained{.planned = {layout, step(job, layout), memory(job, layout)},
                                .capacity = capacity(job.machine.device)};
-    if (explained.fits()) return explained;
+    if (explained.fit() == Fit::fits) return explained;
     auto& best = explained.change;
     auto across = std::optional<Planned>{};  // with tensor parallelism over more nodes
     const auto most_tp = std::max(layout.tp, job.machine.node);
     const auto consider = [&](const Layout& other) {
         const auto needs = memory(job, other);
-        if (needs.estimate > explained.capacity) return;
+        if (fit(needs.estimate, explained.capacity) != Fit::fits) return;
         const auto takes = step(job, other);
         auto& kept = other.tp > most_tp ? across : best;
         if (!kept || takes.seconds < kept->step.seconds) kept = Planned{other, takes, needs};

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <utility>
 
 #include <rankmesh/core/error.hpp>
@@ -75,7 +76,7 @@ std::vector<Device> read_devices(std::string_view text, std::string_view file) {
                              .fp8_rate = value("fp8_dense_tflops") * 1e12,
                              .gemm_rate = value("gemm_achieved_tflops") * 1e12,
                              .sustained = csv.number(row, "sustained").value_or(1),
-                             .memory = static_cast<std::int64_t>(std::min(value("hbm_gb"), 1e9) * 1e9),
+                             .memory = std::llround(std::min(value("hbm_gb"), 1e9) * 1e9),
                              .memory_bandwidth = value("hbm_tb_s") * 1e12,
                              .scale_up_size = static_cast<int>(csv.count(row, "scaleup_size").value_or(1)),
                              .scale_up_bandwidth = value("scaleup_gb_s_per_dir") * 1e9,
@@ -104,6 +105,13 @@ const Device& device(std::string_view name) {
     const auto all = devices();
     const auto found = std::ranges::find_if(all, [&](const Device& one) { return is_named(one, name); });
     if (found != all.end()) return *found;
+    // `H200` is `H200-SXM-141GB`; `A100` may be several.
+    auto similar = std::vector<std::string>{};
+    for (const auto& one : all)
+        if (begins_with(one.name, cat(name, "-")) || begins_with(one.name, cat("RTX-", name))) similar.push_back(one.name);
+    if (similar.size() == 1) return *std::ranges::find(all, similar.front(), &Device::name);
+    if (!similar.empty())
+        throw UsageError(cat(in_quotes(name), " is one of ", detail::listed(similar), "; name one"));
     auto names = std::vector<std::string_view>{};
     for (const auto& one : all) names.push_back(one.name);
     throw UsageError(cat("unknown device ", in_quotes(name), did_you_mean(name, names), "; devices are ",

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <rankmesh/plan/job.hpp>
 
+#include <algorithm>
+#include <array>
 #include <utility>
 #include <vector>
 
@@ -46,7 +48,34 @@ std::vector<Stack> read_stacks() {
     return stacks;
 }
 
+constexpr auto names = std::array<std::string_view, 6>{"bf16", "fp8", "int8", "nvfp4", "mxfp4", "int4"};
+
 }  // namespace of_job
+
+double bytes(Precision precision) {
+    switch (precision) {
+        case Precision::bf16:
+            return 2;
+        case Precision::fp8:
+        case Precision::int8:
+            return 1;
+        case Precision::nvfp4:  // a scale in FP8 for 16 numbers
+            return 0.5 + 1.0 / 16;
+        case Precision::mxfp4:  // a scale of a byte for 32 numbers (OCP Microscaling Formats 1.0)
+            return 0.5 + 1.0 / 32;
+        case Precision::int4:  // a scale of two bytes and a zero of half a byte for 128 numbers (GPTQ, AWQ)
+            return 0.5 + 2.5 / 128;
+    }
+    return 2;
+}
+
+std::string_view to_string(Precision precision) { return of_job::names[static_cast<std::size_t>(precision)]; }
+
+std::optional<Precision> precision_of(std::string_view name) {
+    const auto found = std::ranges::find(of_job::names, name);
+    if (found == of_job::names.end()) return std::nullopt;
+    return static_cast<Precision>(found - of_job::names.begin());
+}
 
 std::span<const Stack> stacks() {
     static const auto all = of_job::read_stacks();

@@ -198,6 +198,19 @@ Memory memory(const Job& job, const Layout& layout) {
     return worst;
 }
 
-std::int64_t capacity(const Device& device) { return device.memory; }
+std::int64_t capacity(const Device& device) {
+    // nvidia-smi's total minus torch's: 551 MiB on H100, 604 on H200, 717 on B200.
+    constexpr auto kept = std::int64_t{717} << 20;
+    return std::max(device.memory - kept, device.memory / 2);
+}
+
+Fit fit(std::int64_t estimate, std::int64_t capacity) {
+    if (estimate > capacity) return Fit::too_large;
+    return static_cast<double>(estimate) * (1 + memory_error) > static_cast<double>(capacity) ? Fit::tight : Fit::fits;
+}
+
+std::string_view to_string(Fit fit) {
+    return fit == Fit::fits ? "fits" : fit == Fit::tight ? "tight" : "does not fit";
+}
 
 }  // namespace rankmesh::plan

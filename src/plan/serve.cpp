@@ -10,6 +10,7 @@
 #include <utility>
 
 #include <rankmesh/core/error.hpp>
+#include <rankmesh/plan/memory.hpp>
 
 #include "plan/bounds.hpp"
 #include "plan/constants.hpp"
@@ -50,7 +51,8 @@ struct Sizes {
     double value = 0;  // elements of its result
     double cache = 0;  // bytes of a token
     double state = 0;  // bytes of a request
-    double bytes = 2;  // of a parameter of a matrix
+    double bytes = 2;  // of a parameter of an expert
+    double wide = 2;   // of a parameter of another matrix
 
     Sizes(const Job& job, const ServeLayout& layout, const Layer& one) : layer(one) {
         const auto tp = static_cast<double>(layout.tp), hidden = static_cast<double>(job.model.hidden);
@@ -79,14 +81,15 @@ struct Sizes {
         expert = matrices * hidden * one.expert_ffn / (layout.ep > 1 ? 1 : stage);
         router = hidden * one.experts;
         cache = static_cast<double>(cache_bytes(one, layout));
-        bytes = job.precision == Precision::fp8 ? 1 : 2;
+        bytes = plan::bytes(job.weights.value_or(job.precision));
+        wide = job.only_experts ? 2 : bytes;
     }
 
     /// Returns the bytes of the parameters of a layer. FP8 weights have a copy of the up-projections in
     /// bfloat16.
     double weights(double loaded) const {
-        const auto up_copy = bytes < 2 ? 2 * up : 0.0;
-        return bytes * (attention + dense + shared + loaded * expert) + up_copy + 2 * router;
+        const auto up_copy = wide < 2 ? 2 * up : 0.0;
+        return wide * (attention + dense + shared) + bytes * loaded * expert + up_copy + 2 * router;
     }
     /// Returns the tokens of a sequence that a layer keeps and sees.
     double kept(double sequence) const {
@@ -130,8 +133,7 @@ ServeMemory memory(const Job& job, const ServeLayout& layout) {
         if (stage == 0) weights += vocabulary + 2.0 * static_cast<double>(m.more) / layout.tp;
         if (stage == layout.pp - 1 && !(m.tied && layout.pp == 1)) weights += vocabulary;
         const auto cache = requests * request, state = requests * fixed;
-        const auto free =
-            utilization * static_cast<double>(job.machine.device.memory) - weights - activations - overhead;
+        const auto free = static_cast<double>(serve_capacity(job.machine.device)) - weights - activations - overhead;
         const auto held = token + fixed / sequence * layout.dcp;
         const auto tokens = held > 0 ? std::max(0.0, std::floor(free / held / block)) * block * layout.dcp * layout.dp
                                      : free > 0 ? 1e15 : 0.0;
@@ -218,16 +220,17 @@ void communicate(const Job& job, const ServeLayout& layout, const Sizes& sizes, 
         const auto sent = 2 * state * (dp - 1);
         return add(Part::ep, sent, [&](const Rates& r) { return 2 * r.ring(sent / 2, dp, tp); });
     }
-    // Tokens go to their experts, in FP8 if weights are, and come back in bfloat16.
+    // Tokens go to their experts, in FP8 if products are, and come back in bfloat16.
+    const auto both = job.precision == Precision::fp8 ? 3.0 : 4.0;
     const auto ranks = tp * dp, nodes = std::max(1.0, ranks / job.machine.node);
     const auto elements = load.tokens / tp * m.hidden;
     const auto once = std::min(nodes * (1 - std::pow(1 - 1 / nodes, top_k)),
                                m.most_nodes > 0 ? m.most_nodes : 1.0 * top_k);
-    const auto sent = elements * top_k * (sizes.bytes + 2) * (ranks - 1) / ranks;
+    const auto sent = elements * top_k * both * (ranks - 1) / ranks;
     add(Part::ep, sent, [&](const Rates& r) {
         // A token leaves for each node once at best, for each expert by itself at worst.
         const auto copies = r.all_to_all > 0 ? top_k : once;
-        const auto outside = elements * copies * (sizes.bytes + 2) * (nodes - 1) / nodes;
+        const auto outside = elements * copies * both * (nodes - 1) / nodes;
         return std::max(sent / r.scale_up, outside > 0 ? outside / r.scale_out : 0.0) + 2 * r.all_to_all;
     });
 }
@@ -307,7 +310,7 @@ std::int64_t cache_bytes(const Layer& layer, const ServeLayout& layout) {
 }
 
 std::int64_t serve_capacity(const Device& device) {
-    return std::llround(of_serve::utilization * static_cast<double>(device.memory));
+    return std::llround(of_serve::utilization * static_cast<double>(capacity(device)));
 }
 
 void check(const ServeLayout& layout, const Model& model) {

@@ -6,6 +6,7 @@
 #include <rankmesh/core/detail/number.hpp>
 #include <rankmesh/core/error.hpp>
 #include <rankmesh/core/name.hpp>
+#include <rankmesh/plan/memory.hpp>
 #include <rankmesh/plan/serve.hpp>
 
 #include "plan/bounds.hpp"
@@ -127,7 +128,10 @@ FoundServing serve_search(const Job& job, const std::vector<std::string>& fix,
     if (found.layouts == 0)
         throw UsageError(cat("vLLM can run no layout of ", detail::counted(job.devices, "device"),
                              " within these limits, such as: ", reason));
-    std::ranges::stable_sort(found.best, {}, [](const Served& one) { return one.decode.high; });
+    const auto capacity = serve_capacity(job.machine.device);
+    std::ranges::stable_sort(found.best, {}, [&](const Served& one) {
+        return std::pair(fit(one.memory.estimate, capacity), one.decode.high);
+    });
     return found;
 }
 

@@ -191,10 +191,7 @@ TEST(PlanSubcommand, FitsItsTableToTheTerminalAndLosesNothing) {
             if (c != '\n' || words.empty() || words.back() != ' ') words += c == '\n' ? ' ' : c;
         words = std::regex_replace(words, std::regex(" +"), " ");
         for (const auto& one : shown) {
-            const auto layout = one["layout"].get<std::string>();
-            const auto settings = layout.substr(layout.find("mbs="));
-            EXPECT_NE(words.find(one["mesh"].get<std::string>() + " " + settings), std::string::npos)
-                << table;
+            EXPECT_NE(words.find(one["layout"].get<std::string>()), std::string::npos) << table;
         }
         if (width == 60) {
             EXPECT_EQ(wider_than(60, text), std::vector<std::string>{});
@@ -207,7 +204,7 @@ TEST(PlanSubcommand, FitsItsTableToTheTerminalAndLosesNothing) {
 
 TEST(PlanSubcommand, SaysWhereTheNextMeshTakesMoreAndLess) {
     const auto words = std::string(
-        "plan qwen3-30B-a3B --on 'node:4(400GB/s,5us) gpu:8(450GB/s,2us)' --device H100 --batch 256 ");
+        "plan qwen3-30B-a3B --on 'node:4(400GB/s,5us) gpu:8(450GB/s,2us)' --device H200 --batch 256 ");
     const auto json = json_of(words + "--json")["best"];
     const auto difference =
         json[1]["step"]["seconds"].get<double>() - json[0]["step"]["seconds"].get<double>();
@@ -216,7 +213,7 @@ TEST(PlanSubcommand, SaysWhereTheNextMeshTakesMoreAndLess) {
     auto less = 0.0;
     const auto at = text.find("which takes ");
     ASSERT_NE(at, std::string::npos) << text;
-    ASSERT_EQ(std::sscanf(text.c_str() + at, "which takes %lf s more for compute and %lf s less for the rest",
+    ASSERT_EQ(std::sscanf(text.c_str() + at, "which takes %lf s more for ep and %lf s less for the rest",
                           &more, &less),
               2)
         << text;

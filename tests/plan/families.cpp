@@ -102,9 +102,9 @@ TEST(Families, CountPublishedModels) {
 
 TEST(Families, ReadEveryKeyOrNameIt) {
     const auto notes_of = [](const std::string& text) {
-        auto notes = std::vector<std::string>{};
-        static_cast<void>(read_model_text(text, "f", &notes));
-        return notes;
+        auto checkpoint = Checkpoint{};
+        static_cast<void>(read_model_text(text, "f", &checkpoint));
+        return checkpoint.notes;
     };
     EXPECT_EQ(notes_of(R"({"model_type": "llama", "torch_dtype": "bfloat16", "rope_theta": NaN})"),
               std::vector<std::string>{});

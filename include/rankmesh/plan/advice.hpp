@@ -38,7 +38,7 @@ struct Explained {
     /// If the layout does not fit: the fastest layout that fits with one changed setting, or else with two.
     /// Spreads tensor parallelism over more nodes only if nothing else fits.
     std::optional<Planned> change = {};
-    bool fits() const { return planned.memory.estimate <= capacity; }
+    Fit fit() const { return plan::fit(planned.memory.estimate, capacity); }
 };
 
 /// Predicts one layout. Throws UsageError like `check`.

@@ -24,7 +24,10 @@ struct Question {
     std::optional<int> devices = {};  ///< the number of devices; nullopt: all of the cluster
     std::optional<std::int64_t> batch = {};     ///< sequences per step; to serve: requests at a time
     std::optional<std::int64_t> sequence = {};  ///< tokens per sequence; to serve: of prompt and answer
-    std::string precision = {};                 ///< bf16 or fp8; empty: bf16
+    std::string precision = {};                 ///< of weights and products: bf16 or fp8; empty: bf16
+    std::string weights = {};                   ///< of an engine: bf16, fp8, int8, nvfp4, mxfp4 or int4
+    std::string compute = {};                   ///< of products: bf16 or fp8
+    std::string kv = {};                        ///< of the cache of an engine: bf16 or fp8
     std::vector<std::string> fix = {};          ///< sizes to keep, such as `tp=8`
     std::vector<std::string> most = {};         ///< largest sizes, such as `pp=16`
     std::string as = {};                        ///< the framework whose settings to write
@@ -63,6 +66,7 @@ struct Answer {
     std::size_t count = 10;  ///< most layouts of `found` to print
     std::vector<Help> help = {};
     std::optional<Planned> relaxed = {};  ///< if nothing fits: see `fits_with`
+    std::optional<Planned> tight = {};    ///< if nothing fits: the fastest layout that may, see `Fit`
     std::optional<Explained> explained = {};
     std::optional<ServeAnswer> serve = {};
     std::optional<FrameworkSettings> settings = {};
@@ -71,8 +75,9 @@ struct Answer {
     /// Returns the fastest layout to serve, nullptr if none fits; or the explained one, also if it does not
     /// fit.
     const Served* served() const;
-    /// Returns whether a layout fits: the best, or the explained one.
-    bool fits() const;
+    /// Returns whether a layout fits: the best, or the explained one. `tight` may not.
+    Fit fit() const;
+    bool fits() const { return fit() != Fit::too_large; }
 };
 
 /// Answers a question. Throws UsageError. Its text names an option of the command: `--seq` is `sequence`,

@@ -60,14 +60,23 @@ RANKMESH_EXPORT std::span<const Stack> stacks();
 /// stack.
 RANKMESH_EXPORT const Stack& stack(std::string_view framework);
 
-enum class Precision : std::uint8_t { bf16, fp8 };
+/// A type of numbers. Only bf16 and fp8 are multiplied; weights in the others are widened first.
+enum class Precision : std::uint8_t { bf16, fp8, int8, nvfp4, mxfp4, int4 };
+
+/// Returns the bytes of a number, with the scales of its block.
+RANKMESH_EXPORT double bytes(Precision precision);
+RANKMESH_EXPORT std::string_view to_string(Precision precision);
+/// Returns the type of that name; nullopt for any other text.
+RANKMESH_EXPORT std::optional<Precision> precision_of(std::string_view name);
 
 /// A training job: the model, the machines, the framework and the batch.
 struct Job {
     Model model = {};
     Machine machine = {};
     Stack stack = {};
-    Precision precision = Precision::bf16;
+    Precision precision = Precision::bf16;       ///< of matrix products
+    std::optional<Precision> weights = {};       ///< that an engine holds; nullopt: as the products
+    bool only_experts = false;                   ///< weights beside experts stay in bfloat16
     int devices = 1;
     std::int64_t sequence = 0;  ///< tokens
     std::int64_t batch = 0;     ///< sequences per step

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string_view>
 
 #include <rankmesh/core/export.hpp>
 #include <rankmesh/plan/job.hpp>
@@ -30,7 +31,17 @@ struct Memory {
 /// Returns the memory that a layout needs. `check` must accept the job and the layout.
 RANKMESH_EXPORT Memory memory(const Job& job, const Layout& layout);
 
-/// Returns the bytes of each device that a job can use: all minus what the driver keeps.
+/// Returns the bytes of each device that a job can use: what the driver reports minus what it keeps.
 RANKMESH_EXPORT std::int64_t capacity(const Device& device);
+
+/// Whether a layout fits: `tight` if only the error of the estimate decides.
+enum class Fit : std::uint8_t { fits, tight, too_large };
+
+/// The error of the estimate of memory, which a layout that fits has to spare (docs/plan-model.md).
+constexpr double memory_error = 0.03;
+
+RANKMESH_EXPORT Fit fit(std::int64_t estimate, std::int64_t capacity);
+/// Returns `fits`, `tight` or `does not fit`.
+RANKMESH_EXPORT std::string_view to_string(Fit fit);
 
 }  // namespace rankmesh::plan

@@ -24,7 +24,7 @@ std::vector<std::string> settings_of(nb::handle values, const char* what) {
 nb::object planned(nb::handle model, nb::handle on, nb::handle device, nb::handle devices, nb::handle batch,
                    nb::handle seq, nb::handle precision, nb::handle fix, nb::handle max, nb::handle as,
                    nb::handle measured, nb::handle explain, nb::handle devices_file, nb::handle count,
-                   bool serve) {
+                   bool serve, nb::handle weights, nb::handle compute, nb::handle kv) {
     auto question = plan::Question{};
     question.model = text_of(model, "the model");
     question.serve = serve;
@@ -34,6 +34,9 @@ nb::object planned(nb::handle model, nb::handle on, nb::handle device, nb::handl
     if (const auto value = optional_int(batch, "the batch")) question.batch = *value;
     if (const auto value = optional_int(seq, "the tokens of a sequence")) question.sequence = *value;
     if (!precision.is_none()) question.precision = text_of(precision, "the precision");
+    for (const auto& [value, text] :
+         {std::pair{weights, &question.weights}, {compute, &question.compute}, {kv, &question.kv}})
+        if (!value.is_none()) *text = text_of(value, "the type of numbers");
     question.fix = settings_of(fix, "fix");
     question.most = settings_of(max, "max");
     if (!as.is_none()) question.as = text_of(as, "the framework of as_");
@@ -55,7 +58,8 @@ void bind_plan(nb::module_& m) {
         nb::arg("seq") = nb::none(), nb::arg("precision") = nb::none(), nb::arg("fix") = nb::none(),
         nb::arg("max") = nb::none(), nb::arg("as_") = nb::none(), nb::arg("measured") = nb::none(),
         nb::arg("explain") = nb::none(), nb::arg("devices_file") = nb::none(), nb::arg("count") = 10,
-        nb::arg("serve") = false,
+        nb::arg("serve") = false, nb::arg("weights") = nb::none(), nb::arg("compute") = nb::none(),
+        nb::arg("kv") = nb::none(),
         nb::sig(
             "def plan(model: str, *, on: str, device: str, devices: int | None = None, batch: int | None = "
             "None, seq: int | None "
@@ -64,7 +68,8 @@ void bind_plan(nb::module_& m) {
             "max: "
             "collections.abc.Mapping[str, int | str] | None = None, as_: str | None = None, measured: str | "
             "None = None, explain: "
-            "str | None = None, devices_file: str | None = None, count: int = 10, serve: bool = False) -> "
+            "str | None = None, devices_file: str | None = None, count: int = 10, serve: bool = False, "
+            "weights: str | None = None, compute: str | None = None, kv: str | None = None) -> "
             "dict[str, typing.Any]"),
         "Finds the fastest layouts of a training job that fit, and explains them. Returns the output of "
         "`rankmesh plan --json`. `model`: a name, a file or a line of sizes; `on`: the cluster; `serve`: "

@@ -114,6 +114,45 @@ void say_links(const Cluster& cluster, const Machine& machine, std::vector<std::
     if (levels.size() > 1 && !levels[levels.size() - 2].bandwidth) say(machine.scale_out, "between nodes");
 }
 
+/// Sets the types of weights and products.
+void set_precisions(Answer& answer, const Question& question, const Checkpoint& checkpoint) {
+    auto& job = answer.job;
+    auto& assumed = answer.assumed;
+    const auto& device = job.machine.device;
+    const auto read = [&](const std::string& text, std::string_view option, bool products) -> std::optional<Precision> {
+        if (text.empty()) return std::nullopt;
+        const auto found = precision_of(text);
+        if (!found || (products && *found > Precision::fp8))
+            throw UsageError(cat(detail::in_python(option, cat("--", option)), " must be ",
+                                 products ? "bf16 or fp8" : "bf16, fp8, int8, nvfp4, mxfp4 or int4", ", not ", in_quotes(text)));
+        return found;
+    };
+    const auto all = read(question.precision, "precision", true);
+    job.weights = read(question.weights, "weights", false);
+    if (!question.serve && job.weights)
+        throw UsageError(cat(detail::in_python("weights", "--weights"), " belongs to ", detail::in_python("serve=True", "--serve"),
+                             "; training holds weights as ", detail::in_python("compute", "--compute"), " says"));
+    const auto of_file = question.serve && !job.weights && !all && checkpoint.weights;
+    if (of_file) {
+        job.weights = checkpoint.weights;
+        job.only_experts = checkpoint.only_experts;
+        assumed.push_back(cat(job.only_experts ? "experts in " : "weights in ", to_string(*job.weights), ", as quantization_config says"));
+    } else if (!question.serve && checkpoint.weights) {
+        answer.notes.emplace_back("not used: quantization_config, because training does not start from quantized weights");
+    }
+    const auto weights = job.weights.value_or(all.value_or(Precision::bf16));
+    const auto given = read(question.compute, "compute", true);
+    const auto narrow = weights == Precision::fp8 && device.fp8_rate > 0 ? Precision::fp8 : Precision::bf16;
+    job.precision = given ? *given : all ? *all : narrow;
+    if (job.precision == Precision::fp8 && device.fp8_rate <= 0)
+        assumed.push_back(cat("no gain from fp8, because ", device.name, " has no matrix products in it"));
+    if (!device.bf16)
+        assumed.push_back(cat("matrix products in float16, because ", device.name, " has none in bfloat16"));
+    else if (!given && !all)
+        assumed.push_back(cat("matrix products in ", to_string(job.precision),
+                              weights > Precision::fp8 ? ", to which weights are widened" : ""));
+}
+
 }  // namespace of_answer
 
 const Planned* Answer::planned() const {
@@ -127,40 +166,31 @@ const Served* Answer::served() const {
     return serve->found->best.empty() ? nullptr : &serve->found->best.front();
 }
 
-bool Answer::fits() const {
-    if (const auto* one = served()) return one->memory.estimate <= capacity;
+Fit Answer::fit() const {
+    if (const auto* one = served()) return plan::fit(one->memory.estimate, capacity);
     const auto* one = planned();
-    return one != nullptr && one->memory.estimate <= capacity;
+    return one == nullptr ? Fit::too_large : plan::fit(one->memory.estimate, capacity);
 }
 
 Answer answer(const Question& question) {
     using namespace of_answer;
     auto answer = Answer{};
     auto& job = answer.job;
-    job.model = read_model(question.model, &answer.notes);
+    auto checkpoint = Checkpoint{};
+    job.model = read_model(question.model, &checkpoint);
+    answer.notes = checkpoint.notes;
     if (!question.on)
         throw UsageError(cat("plan requires a cluster; add ", detail::in_python("on=CLUSTER", "--on CLUSTER"),
                              ", such as 'node:32(400GB/s,5us) gpu:8(450GB/s,2us)'"));
     answer.on = to_string(*question.on);
     job.machine = machine(*question.on, device_of(question, *question.on));
     set_size(job, question, answer.assumed);
-    if (!question.precision.empty() && question.precision != "bf16" && question.precision != "fp8")
-        throw UsageError(cat(detail::in_python("precision", "--precision"), " must be bf16 or fp8, not ",
-                             in_quotes(question.precision)));
+    set_precisions(answer, question, checkpoint);
     const auto& device = job.machine.device;
-    if (!device.bf16)
-        answer.assumed.push_back(
-            cat("matrix products in float16, because ", device.name, " has none in bfloat16"));
-    else if (question.precision.empty())
-        answer.assumed.emplace_back("matrix products in bf16");
-    if (question.precision == "fp8" && device.fp8_rate <= 0)
-        answer.assumed.push_back(
-            cat("no gain from fp8, because ", device.name, " has no matrix products in it"));
     if (!device.measured && !question.serve)
         answer.assumed.push_back(cat("rates of ", device.name,
                                      " from its data sheet and single matrix products, because no "
                                      "training step on it is published"));
-    job.precision = question.precision == "fp8" ? Precision::fp8 : Precision::bf16;
     say_links(*question.on, job.machine, answer.assumed);
     if (!question.as.empty()) {
         const auto all = known_frameworks();
@@ -174,7 +204,7 @@ Answer answer(const Question& question) {
         }
     }
     if (question.serve) {
-        answer_serving(question, answer);
+        answer_serving(question, checkpoint.fp8_cache, answer);
         return answer;
     }
     job.stack = stack_of(question.as);
@@ -191,7 +221,9 @@ Answer answer(const Question& question) {
         answer.explained = explain(job, read_layout(*question.explain, job.devices));
     } else {
         auto options =
-            Options{.count = std::max(question.count, std::size_t{2}), .progress = question.progress};
+            Options{.count = std::max(question.count, std::size_t{2}),
+                    .capacity = static_cast<std::int64_t>(static_cast<double>(answer.capacity) / (1 + memory_error)),
+                    .progress = question.progress};
         restrict_to(question.as, options);
         const auto says_tp = [](const std::string& text) { return text.starts_with("tp="); };
         if (std::ranges::none_of(question.fix, says_tp) && std::ranges::none_of(question.most, says_tp) &&
@@ -207,7 +239,11 @@ Answer answer(const Question& question) {
         answer.count = question.count;
         answer.found = search(job, options);
         answer.help = what_would_help(job, *answer.found, options);
-        if (answer.found->best.empty() && answer.found->smallest) answer.relaxed = fits_with(job, options);
+        if (answer.found->best.empty() && answer.found->smallest) {
+            answer.relaxed = fits_with(job, options);
+            options.capacity = answer.capacity;
+            if (const auto close = search(job, options).best; !close.empty()) answer.tight = close.front();
+        }
     }
     const auto kv_heads = job.model.kv_heads();
     if (const auto* planned = answer.planned();

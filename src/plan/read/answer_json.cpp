@@ -66,7 +66,8 @@ Json json_of(const Planned& planned, std::int64_t capacity) {
               {"lower", memory.lower},
               {"estimate", memory.estimate},
               {"stage", memory.stage}}},
-            {"fits", memory.estimate <= capacity}};
+            {"fits", memory.estimate <= capacity},
+            {"verdict", to_string(fit(memory.estimate, capacity))}};
 }
 
 Json json_of(const Pass& pass) {
@@ -96,7 +97,8 @@ Json json_of(const Served& served, std::int64_t capacity) {
               {"estimate", memory.estimate},
               {"tokens", memory.tokens},
               {"stage", memory.stage}}},
-            {"fits", memory.estimate <= capacity}};
+            {"fits", memory.estimate <= capacity},
+            {"verdict", to_string(fit(memory.estimate, capacity))}};
 }
 
 void add_serving(const ServeAnswer& answer, std::size_t count, std::int64_t capacity, Json& out) {
@@ -123,7 +125,8 @@ std::string to_json(const Answer& answer) {
                     {"devices", job.devices},
                     {"batch", job.batch},
                     {"sequence", job.sequence},
-                    {"precision", job.precision == Precision::fp8 ? "fp8" : "bf16"},
+                    {"precision", to_string(job.precision)},
+                    {"weights", to_string(job.weights.value_or(job.precision))},
                     {"stack", job.stack.name},
                     {"capacity", answer.capacity},
                     {"assumed", answer.assumed},
@@ -139,6 +142,7 @@ std::string to_json(const Answer& answer) {
         out["best"] = Json::array();
         for (std::size_t i = 0; i < std::min(answer.count, found->best.size()); ++i)
             out["best"].push_back(json_of(found->best[i], answer.capacity));
+        out["tight"] = answer.tight ? json_of(*answer.tight, answer.capacity) : Json();
         out["relaxed"] = answer.relaxed ? json_of(*answer.relaxed, answer.capacity) : Json();
         out["smallest"] = found->smallest ? json_of(*found->smallest, answer.capacity) : Json();
         out["help"] = Json::array();

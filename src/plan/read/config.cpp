@@ -245,9 +245,10 @@ Model read(const Family& f) {
 
 }  // namespace of_config_file
 
-Model of_config(const Fields& given, std::vector<std::string>& notes) {
+Model of_config(const Fields& given, Checkpoint& checkpoint) {
     using namespace of_config_file;
     if (!given.values().is_object()) given.fail("is not a JSON object");
+    if (const auto* quantized = given.find({"quantization_config"})) read_quantization(*quantized, checkpoint);
     const auto type = given.word({"model_type"}).value_or("");
     // A model with images or sound holds its language model in one of these; what stands beside it is not
     // counted, except whether embedding and head are tied.
@@ -257,16 +258,16 @@ Model of_config(const Fields& given, std::vector<std::string>& notes) {
         auto values = *inner;
         if (!values.contains("model_type") && Family::is_known(type + "_text")) values["model_type"] = type + "_text";
         if (const auto* tied = given.find({"tie_word_embeddings"})) values["tie_word_embeddings"] = *tied;
-        auto model = of_config(Fields(cat(given.source(), " in ", key), values), notes);
+        auto model = of_config(Fields(cat(given.source(), " in ", key), values), checkpoint);
         auto beside = std::string{};
         for (const auto& [name, value] : given.values().items())
             if (name != key && name.ends_with("_config") && value.is_object() && name != "quantization_config") beside += cat(beside.empty() ? "" : ", ", name);
-        if (!beside.empty()) notes.push_back(cat("not used: ", beside));
+        if (!beside.empty()) checkpoint.notes.push_back(cat("not used: ", beside));
         return model;
     }
     const auto family = Family(given);
     auto model = read(family);
-    if (const auto unused = family.unused(); !unused.empty()) notes.push_back(cat("not used: ", detail::listed(unused)));
+    if (const auto unused = family.unused(); !unused.empty()) checkpoint.notes.push_back(cat("not used: ", detail::listed(unused)));
     return model;
 }
 

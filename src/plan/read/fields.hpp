@@ -11,7 +11,7 @@
 
 #include <rankmesh/core/error.hpp>
 #include <rankmesh/core/name.hpp>
-#include <rankmesh/plan/model.hpp>
+#include <rankmesh/plan/read.hpp>
 
 #include "formats/json.hpp"
 
@@ -57,8 +57,10 @@ private:
     Json first_ = Json::object();
 };
 
-/// Reads Hugging Face's config.json. Appends what it leaves out to `notes`.
-Model of_config(const Fields& fields, std::vector<std::string>& notes);
+/// Reads Hugging Face's config.json.
+Model of_config(const Fields& fields, Checkpoint& checkpoint);
+/// Reads quantization_config of a config.json, or hf_quant_config.json.
+void read_quantization(const Json& values, Checkpoint& checkpoint);
 /// Reads Megatron's flags from a text, which may be a shell script.
 Model of_flags(const std::string& text, const std::string& source);
 /// `layers=32 hidden=4096 heads=32 ...`.

@@ -2,6 +2,8 @@
 #include <rankmesh/plan/read.hpp>
 
 #include <algorithm>
+#include <filesystem>
+#include <system_error>
 
 #include "formats/file.hpp"
 #include "formats/text.hpp"
@@ -65,7 +67,7 @@ std::string with_strings(std::string_view text) {
 
 }  // namespace of_read
 
-Model read_model_text(const std::string& text, const std::string& source, std::vector<std::string>* notes) {
+Model read_model_text(const std::string& text, const std::string& source, Checkpoint* checkpoint) {
     using namespace of_read;
     using of_read_model::with_strings;
     if (text.size() > formats::most_bytes)
@@ -77,8 +79,8 @@ Model read_model_text(const std::string& text, const std::string& source, std::v
     if (said.starts_with("\xEF\xBB\xBF")) said.remove_prefix(3);
     said = formats::trimmed(said);
     if (said.empty()) throw UsageError(cat(source, ": is empty"));
-    auto left_out = std::vector<std::string>{};
-    auto model = said.front() == '{' ? of_config(Fields(source, formats::parse_json(with_strings(said), source)), notes == nullptr ? left_out : *notes)
+    auto left_out = Checkpoint{};
+    auto model = said.front() == '{' ? of_config(Fields(source, formats::parse_json(with_strings(said), source)), checkpoint == nullptr ? left_out : *checkpoint)
                  : said.find("--num-layers") != std::string_view::npos || said.starts_with("--")
                      ? of_flags(std::string(said), source)
                      : of_line(said, source);
@@ -90,14 +92,20 @@ Model read_model_text(const std::string& text, const std::string& source, std::v
     return model;
 }
 
-Model read_model(const std::string& text, std::vector<std::string>* notes) {
+Model read_model(const std::string& text, Checkpoint* checkpoint) {
     using namespace of_read::of_read_model;
     if (is_file(text)) {
         const auto source = text == "-" ? std::string("standard input") : detail::excerpt(text, 400);
-        return read_model_text(formats::content_of(text, source), source, notes);
+        auto model = read_model_text(formats::content_of(text, source), source, checkpoint);
+        // Beside a config.json of ModelOpt stands what it quantized.
+        const auto beside = std::filesystem::path(text).parent_path() / "hf_quant_config.json";
+        auto error = std::error_code{};
+        if (checkpoint != nullptr && text.ends_with("config.json") && std::filesystem::exists(beside, error))
+            of_read::read_quantization(formats::parse_json(formats::content_of(beside.string(), beside.string()), beside.string()), *checkpoint);
+        return model;
     }
     if (text.find_first_of("={") == std::string::npos && !text.starts_with("--")) return named(text);
-    return read_model_text(text, "MODEL", notes);
+    return read_model_text(text, "MODEL", checkpoint);
 }
 
 }  // namespace rankmesh::plan

@@ -48,7 +48,7 @@ std::optional<Served> first_that_fits(const Job& job, std::vector<std::string> f
 
 }  // namespace of_serving
 
-void answer_serving(const Question& question, Answer& answer) {
+void answer_serving(const Question& question, bool checkpoint_cache, Answer& answer) {
     using namespace of_serving;
     auto& job = answer.job;
     if (!question.measured.empty())
@@ -60,18 +60,29 @@ void answer_serving(const Question& question, Answer& answer) {
     check(job);
     answer.capacity = serve_capacity(job.machine.device);
     answer.assumed.emplace_back("0.9 of the memory is the engine's, vLLM's gpu_memory_utilization");
-    if (job.precision == Precision::fp8)
-        answer.assumed.emplace_back("all matrices but embedding, head and routers in fp8");
+    if (const auto weights = job.weights.value_or(job.precision); weights != Precision::bf16 && !job.only_experts)
+        answer.assumed.push_back(cat("all matrices but embedding, head and routers in ", to_string(weights)));
+    auto fix = question.fix;
+    auto layout = question.explain.value_or("");
+    if (!question.kv.empty() && question.kv != "bf16" && question.kv != "fp8")
+        throw UsageError(cat(in_python("kv", "--kv"), " must be bf16 or fp8, not ", detail::in_quotes(question.kv)));
+    const auto cache = !question.kv.empty() ? question.kv : checkpoint_cache ? "fp8" : "";
+    const auto names_cache = [](const std::string& text) { return text.find("cache=") != std::string::npos; };
+    if (!cache.empty() && !names_cache(layout) && std::ranges::none_of(fix, names_cache)) {
+        fix.push_back("cache=" + cache);
+        layout += " cache=" + cache;
+        if (question.kv.empty()) answer.assumed.emplace_back("KV cache in fp8, as the checkpoint says");
+    }
     if (job.model.experts() > 0) answer.assumed.emplace_back("all experts are equally likely");
     auto& serve = answer.serve.emplace();
     answer.count = question.count;
     if (question.explain) {
-        serve.explained = plan::serve(job, read_serve_layout(*question.explain, job.devices));
-        const auto cache = cat("cache=", serve.explained->layout.fp8_cache ? "fp8" : "bf16");
-        if (!answer.fits()) serve.change = first_that_fits(job, {cache}, {});
+        serve.explained = plan::serve(job, read_serve_layout(layout, job.devices));
+        const auto same = cat("cache=", serve.explained->layout.fp8_cache ? "fp8" : "bf16");
+        if (!answer.fits()) serve.change = first_that_fits(job, {same}, {});
     } else {
-        serve.found = serve_search(job, question.fix, question.most);
-        if (serve.found->best.empty()) serve.change = first_that_fits(job, question.fix, question.most);
+        serve.found = serve_search(job, fix, question.most);
+        if (serve.found->best.empty()) serve.change = first_that_fits(job, fix, question.most);
     }
     const auto kv_heads = job.model.kv_heads();
     if (const auto* one = answer.served();

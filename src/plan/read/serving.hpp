@@ -6,6 +6,6 @@
 namespace rankmesh::plan {
 
 /// Completes the answer to a question of serving, whose job is set.
-void answer_serving(const Question& question, Answer& answer);
+void answer_serving(const Question& question, bool checkpoint_cache, Answer& answer);
 
 }  // namespace rankmesh::plan
