@@ -63,7 +63,7 @@ class Declaration:
 
 
 def declarations(
-    plan: Iterable[str | Mesh | Mapping[str, int | str] | Declaration], options: Mapping[str, Any]
+    plan: Iterable[str | Mesh | Mapping[str, int | str] | Declaration], **options: Any
 ) -> list[Declaration]:
     """The meshes that `join` is given: one with the options of a Declaration, or Declarations."""
     meshes = list(plan)

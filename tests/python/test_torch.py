@@ -244,7 +244,7 @@ def test_wrong_plans_are_refused_as_on_the_engines(plan: tuple[Any, ...], option
     with pytest.raises(rankmesh.Error) as on_threads:
         rankmesh.run(4, lambda world: world.join(*plan, **options))
     with pytest.raises(type(on_threads.value)) as on_torch:
-        _plan.read(plan, options, 4)
+        _plan.read(plan, 4, **options)
     assert str(on_torch.value) == str(on_threads.value)
 
 
@@ -261,7 +261,7 @@ def test_wrong_plans_are_refused_as_on_the_engines(plan: tuple[Any, ...], option
 def test_groups_are_those_of_the_engines(plan: tuple[Any, ...], options: dict[str, Any]) -> None:
     def joined(world: rankmesh.World) -> dict[str, list[int]]:
         me, found = world.join(*plan, **options), {}
-        for mesh in _plan.read(plan, options, world.size):
+        for mesh in _plan.read(plan, world.size, **options):
             for item in mesh.items:
                 expected = mesh.ranks(item, world.rank, ["here"] * world.size)
                 there = me[mesh.name]
@@ -573,7 +573,7 @@ def bound_to_a_device(rank: int, size: int) -> None:
     assert calls == [("dp", [[0, 2], [1, 3]]), ("tp", [[0, 1], [2, 3]])]
     assert part.inside == (rank < 4)
     for name in ("split 1", "split 2"):
-        assert (_groups.split_group(name, name, [[0, 1]]) is None) == (rank > 1)
+        assert (_groups.split_group(name, name, [[0, 1]], _plan.Options()) is None) == (rank > 1)
     # Ranks that do not ascend: torch would sort them, so the members alone make these groups.
     calls.clear()
     placed = init("dp=4 tp=2", placed=[1, 0, 3, 2, 5, 4, 7, 6])
@@ -737,8 +737,8 @@ def test_rankmesh_itself_does_not_import_torch() -> None:
 
 def test_a_description_of_a_long_placement_is_short() -> None:
     order = list(range(4096))[::-1]
-    (mesh,) = _plan.read((Declaration("dp=*", placed=order),), {}, 4096)
-    (other,) = _plan.read((Declaration("dp=*", placed=[*order[:-2], 0, 1]),), {}, 4096)
+    (mesh,) = _plan.read((Declaration("dp=*", placed=order),), 4096)
+    (other,) = _plan.read((Declaration("dp=*", placed=[*order[:-2], 0, 1]),), 4096)
     assert len(mesh.text) < 150
     assert mesh.text != other.text
     assert rankmesh.Group(order) == mesh.ranks(mesh.items[0], 0, [])

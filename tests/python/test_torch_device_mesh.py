@@ -211,8 +211,8 @@ def test_only_ranks_of_a_mesh_compare_and_only_for_groups(tmp_path: Path) -> Non
 def under_an_agent(rank: int, size: int) -> None:
     """torchrun's agent keeps the store over restarts: rank 0 tells the others the id of this start."""
     os.environ["TORCHELASTIC_USE_AGENT_STORE"] = "True"
-    earlier = _start.PrefixStore("rankmesh 1", dist.distributed_c10d._get_default_store())
-    of_part = _start.PrefixStore(f"rankmesh 1 among {_start.digest([1, 2])}", earlier.underlying_store)
+    earlier = dist.PrefixStore("rankmesh 1", dist.distributed_c10d._get_default_store())
+    of_part = dist.PrefixStore(f"rankmesh 1 among {_start.digest([1, 2])}", earlier.underlying_store)
     for store in (earlier, of_part):
         store.set("outcome", "late 1 2")  # the start before this failed
     dist.barrier()

@@ -11,7 +11,7 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 import torch.distributed as dist  # noqa: E402
-from rankmesh.torch import Axes, _gloo, _groups, init  # noqa: E402
+from rankmesh.torch import Axes, _gloo, _groups, _plan, init  # noqa: E402
 from torch_ranks import ranks  # noqa: E402
 
 
@@ -53,7 +53,7 @@ def end_early(rank: int, size: int, folder: str) -> int:
         _gloo.Exchange.get = late  # type: ignore[method-assign]
     for i in range(3):
         ended[0] = f"group {i}"
-        dist.destroy_process_group(_groups.new_group(ended[0], "late", range(size)))
+        dist.destroy_process_group(_groups.new_group(ended[0], "late", range(size), _plan.Options()))
         if rank == 0:
             store.set(ended[0], "")
     return rank

@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NoReturn
 
 import torch.distributed as dist
-from torch._C._distributed_c10d import Store
 
 from rankmesh._core import Group
+from rankmesh.torch._compat import Store
 from rankmesh.torch._errors import Disagreement, EngineFailure, Timeout
 
 MOST_CLASSES = 8  # most descriptions in an error

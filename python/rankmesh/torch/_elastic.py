@@ -15,7 +15,6 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
-from torch._C._distributed_c10d import Store, TCPStore
 from torch.distributed import distributed_c10d as c10d
 
 import rankmesh._engine
@@ -24,6 +23,7 @@ from rankmesh._errors import PeerLost, UsageError
 from rankmesh._plan import Declaration
 from rankmesh.torch import _start, _variables
 from rankmesh.torch._agree import class_line, classes_of, outside_largest, text_of
+from rankmesh.torch._compat import Store, TCPStore
 from rankmesh.torch._errors import Disagreement, EngineFailure
 from rankmesh.torch._fit import unfit
 from rankmesh.torch._plan import MeshPlan, read
@@ -124,7 +124,7 @@ def connect(world: rankmesh._engine.World, settings: Settings, root: rankmesh._e
     plans: list[MeshPlan] = []
     wrong: UsageError | None = None
     try:
-        plans = read(tuple(settings.given), {}, world.size)
+        plans = read(settings.given, world.size)
     except UsageError as error:
         wrong = unfit(settings.given, world.size, error)
     said = " | ".join(sorted(mesh.text for mesh in plans)) if wrong is None else str(wrong)

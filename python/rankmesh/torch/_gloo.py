@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import Any
 
 import torch.distributed as dist
-from torch._C._distributed_c10d import Store
 from torch.distributed import distributed_c10d as c10d
+
+from rankmesh.torch._compat import Store, backends
 
 BATCH = 128  # addresses per request, as in Gloo's own batches
 
@@ -77,8 +78,7 @@ if dist.is_gloo_available():
 
 def _gloo_of(group: dist.ProcessGroup | None) -> Any:
     """Returns the Gloo backend of a group, or None."""
-    backends = [] if group is None else [group._get_backend(device) for device in group._device_types]
-    return next((each for each in backends if isinstance(each, _original)), None)
+    return next((each for each in backends(group) if isinstance(each, _original)), None) if group is not None else None
 
 
 _meet_later = contextvars.ContextVar("_meet_later", default=False)

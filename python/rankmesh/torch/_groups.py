@@ -14,7 +14,9 @@ import torch.distributed as dist
 from torch.distributed import distributed_c10d as c10d
 
 from rankmesh._errors import UsageError
+from rankmesh.torch._compat import default_group, device_types
 from rankmesh.torch._gloo import connecting, wait_until_connected
+from rankmesh.torch._plan import Options
 from rankmesh.torch.backend._kernels import refusing_backend
 from rankmesh.torch.backend._process_group import ProcessGroup
 
@@ -60,23 +62,18 @@ def can_split(backend: str | None) -> bool:
     The default group is then bound to a device, and its communicator exists (torch 2.13, device_mesh.py,
     `_init_one_process_group`).
     """
-    default = c10d._get_default_group()
+    default = default_group()
     if default.bound_device_id is None or not torch.accelerator.is_available():
         return False
     accelerator = torch.accelerator.current_accelerator()
-    if accelerator is None or accelerator.type not in {device.type for device in default._device_types}:
+    if accelerator is None or accelerator.type not in device_types(default):
         return False
     parent = default._get_backend(accelerator)
     return bool(parent.supports_splitting) and backend in (None, parent.name())
 
 
 def split_group(
-    name: str,
-    description: str,
-    parts: Sequence[Sequence[int]],
-    *,
-    timeout: datetime.timedelta | None = None,
-    pg_options: Any = None,
+    name: str, description: str, parts: Sequence[Sequence[int]], options: Options
 ) -> dist.ProcessGroup | None:
     """Splits these groups from the default group and returns this rank's group; None if it is in none of them.
 
@@ -84,20 +81,16 @@ def split_group(
     """
     with _named(name):
         made = dist.split_group(
-            None, [list(part) for part in parts], timeout=timeout, pg_options=pg_options, group_desc=description
+            None,
+            [list(part) for part in parts],
+            timeout=options.timeout,
+            pg_options=options.pg_options,
+            group_desc=description,
         )
     return made if isinstance(made, dist.ProcessGroup) else None  # without a group: None, or since 2.14 an int
 
 
-def new_group(
-    name: str,
-    description: str,
-    ranks: Sequence[int],
-    *,
-    timeout: datetime.timedelta | None = None,
-    backend: str | None = None,
-    pg_options: Any = None,
-) -> dist.ProcessGroup:
+def new_group(name: str, description: str, ranks: Sequence[int], options: Options) -> dist.ProcessGroup:
     """Creates the group of these ranks in this order. Exactly these ranks call it."""
     order: dict[str, Any] = {}
     if list(ranks) != sorted(ranks):
@@ -107,12 +100,12 @@ def new_group(
                 f"{torch.__version__} sorts them; a newer one has sort_ranks"
             )
         order["sort_ranks"] = False
-    with _named(name), connecting(), _unbound(c10d._get_default_group()):
+    with _named(name), connecting(), _unbound(default_group()):
         group = dist.new_group(
             list(ranks),
-            timeout=timeout,
-            backend=backend,
-            pg_options=pg_options,
+            timeout=options.timeout,
+            backend=options.backend,
+            pg_options=options.pg_options,
             use_local_synchronization=True,
             group_desc=description,
             **order,
@@ -144,7 +137,7 @@ def timeout_of(group: dist.ProcessGroup) -> datetime.timedelta | None:
 
 def timeout_of_default() -> datetime.timedelta | None:
     """Returns the timeout of our default group, because it names missing ranks; None, torch's default, with another."""
-    default = c10d._get_default_group()
+    default = default_group()
     return timeout_of(default) if isinstance(default, ProcessGroup) else None
 
 

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Iterable, Mapping
-from typing import Any
 
 import torch
 import torch.distributed as dist
-from torch._C._distributed_c10d import Store
 
 from rankmesh._core import Mesh, Placement, duration
 from rankmesh._errors import Error
 from rankmesh._plan import Axes, Declaration, Pick
 from rankmesh.torch import _start, _variables
 from rankmesh.torch._agree import Where, note
+from rankmesh.torch._compat import Store
 from rankmesh.torch._default_backend import default_backend
 from rankmesh.torch._member import Member
 from rankmesh.torch._plan import MeshPlan, read
@@ -51,16 +50,6 @@ def init(
     a host group beside each group that accepts only device tensors. `device` is the device of a DeviceMesh; with an
     index, torch binds it to this process.
     """
-    options: dict[str, Any] = {
-        "name": name,
-        "over": over,
-        "picks": picks,
-        "local": local,
-        "axes": axes,
-        "placed": placed,
-        "partial": partial,
-        "lazy": lazy,
-    }
     of_groups = duration(timeout) or _variables.timeout()
     patience = of_groups or _start.DEFAULT_TIMEOUT
     device = torch.device(device) if device is not None else None
@@ -70,7 +59,8 @@ def init(
     plans: list[MeshPlan] = []
     wrong: Error | None = None
     try:
-        plans = read(plan, options, start.size)
+        declared = {"over": over, "picks": picks, "axes": axes, "placed": placed}
+        plans = read(plan, start.size, name=name, local=local, partial=partial, lazy=lazy, **declared)
         said = " | ".join(sorted(mesh.text for mesh in plans))
     except Error as error:  # the error is compared like a plan: no rank waits for a rank that has raised
         wrong, said = error, f"a wrong plan: {error}"

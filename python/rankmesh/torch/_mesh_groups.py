@@ -9,14 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 import torch.distributed as dist
-from torch._C._distributed_c10d import PrefixStore
 from torch.distributed import config as dist_config
-from torch.distributed import distributed_c10d as c10d
 from torch.distributed.device_mesh import DeviceMesh
 
 from rankmesh._core import Group
 from rankmesh.torch import _groups, _start, _variables
 from rankmesh.torch._agree import meet
+from rankmesh.torch._compat import PrefixStore, default_group, tables
 from rankmesh.torch._gloo import connecting_until
 from rankmesh.torch._plan import MOST_SHOWN, Options
 from rankmesh.torch.backend import locate
@@ -97,7 +96,7 @@ def create(
         return None
     _variables.tell_unused_by_torch()
     world = dist.get_world_size()
-    default = c10d._get_default_group()
+    default = default_group()
     axes = [layout[dim : dim + 1] for dim in range(len(layout))]
     dims = list(zip(axes, overrides, names or [f"dim_{dim}" for dim in range(len(layout))], strict=True))
     of_torch = [not keeps_order or _ascends(axis, rank_map) for axis in axes]
@@ -140,7 +139,7 @@ def _compare(text: MeshText, ranks: Sequence[int]) -> tuple[str, Callable[[], No
     start = _start.adopt(None if everyone else ranks)
     if dist.get_backend() == "fake":  # such a world is this process
         return start.key, None
-    patience = _groups.timeout_of(c10d._get_default_group()) or _start.DEFAULT_TIMEOUT
+    patience = _groups.timeout_of(default_group()) or _start.DEFAULT_TIMEOUT
     if everyone:
         start.part_from_earlier(patience, text.where)
     elif not start.is_parted:
@@ -167,8 +166,8 @@ def initialise(text: MeshText) -> None:
 
 def _known(key: object) -> str | None:
     """Returns the name of a group that this process has created with this key, unless it was destroyed."""
-    name, _ = _made.setdefault(c10d._get_default_group(), {}).get(key, ("", None))
-    return name if any(name == there for there in c10d._world.pg_names.values()) else None
+    name, _ = _made.setdefault(default_group(), {}).get(key, ("", None))
+    return name if any(name == there for there in tables.pg_names.values()) else None
 
 
 def _ascends(axis: _MeshLayout, rank_map: torch.Tensor) -> bool:
@@ -182,30 +181,23 @@ def _new(
     ranks = parts[(parts == dist.get_rank()).any(dim=1)][0].tolist()
     if not keeps_order:
         ranks.sort()
-    backend, options = override
-    shared = (tuple(ranks), backend, id(options) if options is not None else None)
+    options = Options(None, *override)
+    shared = (tuple(ranks), *options.key)
     if (name := _known(shared)) is None:
-        group = _groups.new_group(
-            f"{key}/{ranks[0]}",
-            description,
-            ranks,
-            timeout=options._timeout if options is not None else _groups.timeout_of_default(),
-            backend=backend,
-            pg_options=options,
-        )
-        name = group.group_name
-        _made[c10d._get_default_group()][shared] = name, options
+        timeout = override[1]._timeout if override[1] is not None else _groups.timeout_of_default()
+        name = _groups.new_group(f"{key}/{ranks[0]}", description, ranks, options._replace(timeout=timeout)).group_name
+        _made[default_group()][shared] = name, options
     return name
 
 
 def _split(axis: _MeshLayout, rank_map: torch.Tensor, name: str, override: Override) -> str | None:
     """Splits the groups of a dimension from the default group, as torch does; every rank of the world calls it."""
-    options = override[1]
-    shared = (axis[0], tuple(rank_map.tolist()), override[0], id(options) if options is not None else None)
+    options = Options(None, *override)
+    shared = (axis[0], tuple(rank_map.tolist()), *options.key)
     everyone = rank_map.numel() == dist.get_world_size()  # a rank outside would not know whether the members have it
     if everyone and (known := _known(shared)) is not None:
         return known
     made: str | None = DeviceMesh._init_one_process_group(axis[0], rank_map, name, override)
     if made is not None:
-        _made.setdefault(c10d._get_default_group(), {})[shared] = made, options
+        _made.setdefault(default_group(), {})[shared] = made, options
     return made

@@ -9,10 +9,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch.distributed as dist
-from torch.distributed import distributed_c10d as c10d
 
 from rankmesh._core import Group, Partition
 from rankmesh.torch import _groups, _variables
+from rankmesh.torch._compat import default_group
+from rankmesh.torch._plan import Options
 from rankmesh.torch._start import DEFAULT_TIMEOUT, adopt
 from rankmesh.torch._world import Groups
 
@@ -67,7 +68,7 @@ class NamedGroups:
         _variables.tell_unused_by_torch()
         self._default = dist.get_backend()
         compared = compared and self._default != "fake"  # such a world is this process
-        patience = _groups.timeout_of(c10d._get_default_group()) or DEFAULT_TIMEOUT
+        patience = _groups.timeout_of(default_group()) or DEFAULT_TIMEOUT
 
         def where(_: Iterable[int]) -> str:
             return f"; this rank says {said}"
@@ -89,15 +90,11 @@ class NamedGroups:
     def add(self, wanted: Named) -> dist.ProcessGroup:
         """Creates one more group. All its ranks call it."""
         label = wanted.name if len(wanted.ranks) > 1 else "alone"
-        options: dict[str, Any] = {
-            "own": wanted.name if wanted.apart else "",
-            "timeout": self._timeout,
-            "backend": None if self._default in (wanted.backend, "fake") else wanted.backend,
-            "pg_options": wanted.pg_options,
-        }
+        backend = None if self._default in (wanted.backend, "fake") else wanted.backend
+        options = Options(self._timeout, backend, wanted.pg_options, wanted.name if wanted.apart else "")
         if (parts := wanted.parts) is not None:
-            self._groups.split(label, lambda: parts, **options)
-        group = self._named[wanted.name] = self._groups.get(label, wanted.ranks, **options)
+            self._groups.split(label, lambda: parts, options)
+        group = self._named[wanted.name] = self._groups.get(label, wanted.ranks, options)
         if wanted.made is not None:
             wanted.made(group)
         return group

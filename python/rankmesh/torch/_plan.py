@@ -36,11 +36,17 @@ class Axes(rankmesh._plan.Axes):
 
 
 class Options(NamedTuple):
-    """What torch makes the group of an item with, besides its ranks."""
+    """What torch makes a group with, besides its ranks. Groups with another `own` are not shared."""
 
-    timeout: datetime.timedelta | None
-    backend: str | None
-    pg_options: Any
+    timeout: datetime.timedelta | None = None
+    backend: str | None = None
+    pg_options: Any = None
+    own: str = ""
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        """Equal for groups that are one if their ranks are equal."""
+        return self.own, self.timeout, self.backend, id(self.pg_options) if self.pg_options is not None else None
 
     @property
     def text(self) -> str:
@@ -101,10 +107,10 @@ class MeshPlan:
 
 
 def read(
-    plan: tuple[str | Mesh | Mapping[str, int | str] | Declaration, ...], options: Mapping[str, Any], world: int
+    plan: Iterable[str | Mesh | Mapping[str, int | str] | Declaration], world: int, **options: Any
 ) -> list[MeshPlan]:
     """The meshes of what `init` takes, in a world of this size; raises UsageError for an invalid plan."""
-    given = [_with_lists(each) for each in declarations(plan, options)]
+    given = [_with_lists(each) for each in declarations(plan, **options)]
     return [_mesh(*each) for each in zip(make_blueprint(given, world), given, strict=True)]
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Iterable, Mapping
-from typing import Any
 
 import torch
 import torch.distributed as dist
@@ -52,20 +51,11 @@ def rejoin(
         raise UsageError(
             "rejoin was called, but torch.distributed is initialised in this process; call rejoin first, in a new one"
         )
-    options: dict[str, Any] = {
-        "name": name,
-        "over": over,
-        "picks": picks,
-        "local": local,
-        "axes": axes,
-        "placed": placed,
-        "partial": partial,
-        "lazy": lazy,
-    }
+    declared = {"over": over, "picks": picks, "axes": axes, "placed": placed}
     of_groups = duration(timeout)
     device = torch.device(device) if device is not None else None
     settings = _elastic.Settings(
-        given=declarations(plan, options),
+        given=declarations(plan, name=name, local=local, partial=partial, lazy=lazy, **declared),
         backend=repr(c10d.BackendConfig(dist.Backend(backend or default_backend()))),
         patience=of_groups or _start.DEFAULT_TIMEOUT,
         bound=device,

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 import torch.distributed as dist
 
+from rankmesh.torch._compat import backends, device_types
 from rankmesh.torch.backend._process_group import ProcessGroup
 
 if TYPE_CHECKING:
@@ -121,18 +122,16 @@ def warm_up(world: World, entries: Iterable[Entry]) -> None:
             world.alone(entry)
         world.make([entry])
         for group in (entry.group, entry.host):
-            for device in [] if group is None else sorted({device.type for device in group._device_types} & here):
+            for device in [] if group is None else sorted(device_types(group) & here):
                 dist.all_reduce(torch.zeros(1, device=device), group=group)
 
 
 def _backends(*groups: dist.ProcessGroup | None) -> list[Any]:
-    backends: list[Any] = []
+    found: list[Any] = []
     for group in groups:
-        if isinstance(group, ProcessGroup):
-            backends += group.made
-        elif group is not None:
-            backends += [group._get_backend(device) for device in group._device_types]
-    return list({id(backend): backend for backend in backends}.values())
+        if group is not None:
+            found += group.made if isinstance(group, ProcessGroup) else backends(group)
+    return list({id(backend): backend for backend in found}.values())
 
 
 def _called(backend: Any, name: str) -> Any:

@@ -20,9 +20,9 @@ from pathlib import Path
 from typing import Any
 
 import torch.distributed as dist
-from torch._C._distributed_c10d import Store
 
 from rankmesh.torch._agree import note, read
+from rankmesh.torch._compat import Store
 from rankmesh.torch._errors import EngineFailure
 
 

@@ -15,12 +15,12 @@ from urllib.parse import urlparse
 
 import torch
 import torch.distributed as dist
-from torch._C._distributed_c10d import PrefixStore, Store, TCPStore
 from torch.distributed import distributed_c10d as c10d
 from torch.distributed.rendezvous import rendezvous
 
 from rankmesh._errors import UsageError
 from rankmesh.torch._agree import Where, agree, late
+from rankmesh.torch._compat import PrefixStore, Store, TCPStore, default_group, default_store
 from rankmesh.torch._default_backend import default_backend
 from rankmesh.torch._errors import Timeout
 from rankmesh.torch._gloo import connecting
@@ -113,13 +113,13 @@ def adopt(ranks: Sequence[int] | None = None) -> Start:
 
     Exactly `ranks` call it; default: every rank of the world.
     """
-    default = c10d._get_default_group()
+    default = default_group()
     among = "" if ranks is None else f" among {digest(ranks)}"
     numbers = _inits.setdefault(default, collections.Counter())
     numbers[among] += 1
     start = _ids.get(default)
     key = f"rankmesh {numbers[among]}{among}" + (f" of {start}" if start else "")
-    return Start(dist.get_rank(), dist.get_world_size(), PrefixStore(key, c10d._get_default_store()), key)
+    return Start(dist.get_rank(), dist.get_world_size(), PrefixStore(key, default_store()), key)
 
 
 def begin(
@@ -217,4 +217,4 @@ def initialise(start: Start, backend: str | None, device: torch.device | None, t
             timeout=timeout,
             device_id=device if device is not None and device.index is not None else None,
         )
-    _ids[c10d._get_default_group()] = ""
+    _ids[default_group()] = ""

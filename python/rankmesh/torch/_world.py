@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 import torch.distributed as dist
-from torch._C._distributed_c10d import PrefixStore, Store
 from torch.distributed.device_mesh import DeviceMesh
 
 from rankmesh._core import Group, Item
 from rankmesh._errors import UsageError
 from rankmesh.torch import _groups
 from rankmesh.torch._agree import Where, meet
+from rankmesh.torch._compat import PrefixStore, Store, device_types
 from rankmesh.torch._gloo import connecting_until
 from rankmesh.torch._plan import MeshPlan, Options
 from rankmesh.torch._rest import Rest
@@ -43,69 +43,41 @@ class Groups:
         self._shared: dict[object, dist.ProcessGroup] = {}
         self._split: set[object] = set()
 
-    def split(
-        self,
-        label: str,
-        parts: Callable[[], Iterable[Group]],
-        *,
-        own: str = "",
-        timeout: datetime.timedelta | None = None,
-        backend: str | None = None,
-        pg_options: Any = None,
-    ) -> None:
+    def split(self, label: str, parts: Callable[[], Iterable[Group]], options: Options) -> None:
         """Splits these groups from the default group if torch's DeviceMesh would; `get` then returns this rank's
         group.
 
         Every rank of the world calls it with equal arguments. Otherwise it does nothing.
         """
-        if not _groups.can_split(backend):
+        if not _groups.can_split(options.backend):
             return
         split = [list(part) for part in parts() if 1 < len(part) < self.size]
         if not split or any(part != sorted(part) for part in split):
             return
-        options = own, timeout, backend, id(pg_options) if pg_options is not None else None
-        key = (tuple(map(tuple, split)), *options)
+        key = (tuple(map(tuple, split)), *options.key)
         if key not in self._split:
             self._split.add(key)
             own_part = next((part for part in split if dist.get_rank() in part), [])
             name = self._name(label, own_part[0]) if own_part else label
-            made = _groups.split_group(name, label, split, timeout=timeout, pg_options=pg_options)
+            made = _groups.split_group(name, label, split, options)
             if made is not None:
                 self._made.append(made)
-                self._shared.setdefault((tuple(own_part), *options), made)
+                self._shared.setdefault((tuple(own_part), *options.key), made)
 
-    def get(
-        self,
-        label: str,
-        ranks: Group,
-        *,
-        own: str = "",
-        timeout: datetime.timedelta | None = None,
-        backend: str | None = None,
-        pg_options: Any = None,
-    ) -> dist.ProcessGroup:
-        """Returns the group of these ranks in this order; all of them call it. A separate group if `own` is not
-        empty.
+    def get(self, label: str, ranks: Group, options: Options) -> dist.ProcessGroup:
+        """Returns the group of these ranks in this order; all of them call it.
 
         Returns torch's default group if it has these ranks, because another would connect every rank to every other.
         """
-        if not own and pg_options is None and list(ranks) == list(range(self.size)):
+        if not options.own and options.pg_options is None and list(ranks) == list(range(self.size)):
             default = self._default
-            if default is not None and _groups.is_made_with(default, timeout, backend):
+            if default is not None and _groups.is_made_with(default, options.timeout, options.backend):
                 return default
-        shares = (tuple(ranks), own, timeout, backend, id(pg_options) if pg_options is not None else None)
-        if shares not in self._shared:
-            made = _groups.new_group(
-                self._name(label, ranks[0]),
-                label,
-                list(ranks),
-                timeout=timeout,
-                backend=backend,
-                pg_options=pg_options,
-            )
+        key = (tuple(ranks), *options.key)
+        if key not in self._shared:
+            made = self._shared[key] = _groups.new_group(self._name(label, ranks[0]), label, list(ranks), options)
             self._made.append(made)
-            self._shared[shares] = made
-        return self._shared[shares]
+        return self._shared[key]
 
     def _name(self, label: str, first: int) -> str:
         """Returns a name that this rank has not used before; it is equal on all members of a group."""
@@ -246,15 +218,12 @@ class World:
 
     def _split(self, plan: MeshPlan, entry: Entry) -> None:
         """Splits the groups of an entry from torch's default group if torch would. Every rank calls it."""
-        self.groups.split(entry.label, lambda: plan.parts(entry.item, self._hosts), **self._options(entry))
+        self.groups.split(entry.label, lambda: plan.parts(entry.item, self._hosts), self._options(entry))
 
-    def _options(self, entry: Entry) -> dict[str, Any]:
-        return {
-            "own": entry.label if entry.item.separate else "",
-            "timeout": entry.options.timeout or self._timeout,
-            "backend": entry.options.backend or self._backend,
-            "pg_options": entry.options.pg_options,
-        }
+    def _options(self, entry: Entry) -> Options:
+        timeout, backend, pg_options, _ = entry.options
+        own = entry.label if entry.item.separate else ""
+        return Options(timeout or self._timeout, backend or self._backend, pg_options, own)
 
     def alone(self, entry: Entry) -> None:
         """Creates the group of an entry of one rank, which only this rank needs. All such entries of one backend
@@ -267,11 +236,11 @@ class World:
             return
         ranks, options = entry.ranks, self._options(entry)
         assert ranks is not None
-        group = self.groups.get(label, ranks, **options)
+        group = self.groups.get(label, ranks, options)
         if self._host and not _groups.is_on_host(group):
             of_host = "cpu:rankmesh" if isinstance(group, ProcessGroup) else "gloo"
-            options |= {"backend": of_host, "pg_options": None}
-            entry.host = self.groups.get(label + " on the host", ranks, **options)
+            options = options._replace(backend=of_host, pg_options=None)
+            entry.host = self.groups.get(label + " on the host", ranks, options)
         entry.group = group
 
 
@@ -280,10 +249,6 @@ def default_device_type() -> str:
     if torch.accelerator.is_available():
         accelerator = torch.accelerator.current_accelerator()
         default = dist.group.WORLD
-        if (
-            accelerator is not None
-            and default is not None
-            and accelerator.type in {d.type for d in default._device_types}
-        ):
+        if accelerator is not None and default is not None and accelerator.type in device_types(default):
             return str(accelerator.type)
     return "cpu"

@@ -288,7 +288,7 @@ std::unique_ptr<MemberHandle> join(const WorldHandle& self, nb::args args, nb::k
                                 "; a mesh is its first argument, as in join('dp=2 tp=2')"));
     }
     if (args.size() == 0) throw TypeFault("join names no mesh; give one, as in join('dp=2 tp=2')");
-    const auto plan = plan_of(nb::module_::import_("rankmesh._plan").attr("declarations")(args, options));
+    const auto plan = plan_of(nb::module_::import_("rankmesh._plan").attr("declarations")(args, **options));
     const auto world = self.hold();
     const auto leave = leaving(*world);
     auto member = std::optional<Member>{};

@@ -10,10 +10,9 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
-from torch._C._distributed_c10d import Backend, Store, Work
-from torch.distributed import distributed_c10d as c10d
 
 from rankmesh._engine import Communicator
+from rankmesh.torch._compat import CppBackend, Store, tables
 from rankmesh.torch._errors import UsageError
 from rankmesh.torch.backend._eager import eager
 from rankmesh.torch.backend._engine import Engine
@@ -43,11 +42,11 @@ class Base(dist.ProcessGroup):
         self.twin: dist.ProcessGroup | None = None
         """The group that stands for this one in torch's dispatcher, once it has."""
 
-    def call(self, direct: Call, arguments: tuple[Any, ...], options: dict[str, Any]) -> Work | None:
+    def call(self, direct: Call, arguments: tuple[Any, ...], options: dict[str, Any]) -> dist.Work | None:
         """Carries out a call of torch. `direct` carries it out on the communicator."""
         raise NotImplementedError
 
-    def run(self, direct: Call, arguments: tuple[Any, ...]) -> Work | None:
+    def run(self, direct: Call, arguments: tuple[Any, ...]) -> dist.Work | None:
         """Carries out a call that has passed torch's dispatcher."""
         raise NotImplementedError
 
@@ -55,7 +54,7 @@ class Base(dist.ProcessGroup):
 
     def getBackendName(self) -> str:  # noqa: N802 (torch's name)
         """Returns the name of the backend as torch's `get_backend` does, such as 'cpu:rankmesh'."""
-        name, _ = c10d._world.pg_map.get(self, (self.backend, None))
+        name, _ = tables.pg_map.get(self, (self.backend, None))
         return str(name)
 
     def getGroupName(self) -> str:  # noqa: N802 (torch's name)
@@ -82,7 +81,7 @@ class Base(dist.ProcessGroup):
 
     def _backends(self) -> dict[str, str]:
         """The backends of the devices, as in `cpu:rankmesh,cuda:nccl`."""
-        config = c10d._world.pg_backend_config.get(self, "cpu:rankmesh")
+        config = tables.pg_backend_config.get(self, "cpu:rankmesh")
         return {device: backend for device, _, backend in (each.partition(":") for each in config.split(","))}
 
     @property
@@ -101,7 +100,7 @@ class Base(dist.ProcessGroup):
     def _get_backend(self, device: torch.device) -> Any:
         """Returns what torch asks about the backend of a device: this group, where it moves the tensors itself."""
         # While torch makes the group, it asks whether a device's backend can split: this group cannot.
-        is_made = self in c10d._world.pg_backend_config
+        is_made = self in tables.pg_backend_config
         return self.inner(device)._get_backend(device) if is_made and device.type != "cpu" else self
 
     def get_backend(self, device: torch.device) -> Any:
@@ -126,7 +125,7 @@ class Base(dist.ProcessGroup):
         group._start_coalescing(device)
         self._coalesced = group
 
-    def _end_coalescing(self, device: torch.device) -> Work:
+    def _end_coalescing(self, device: torch.device) -> dist.Work:
         return self._coalesced._end_coalescing(device)  # PyTorch 2.14 also aborts groups in such a region
 
     # --- timeouts
@@ -137,9 +136,9 @@ class Base(dist.ProcessGroup):
         return self._timeout
 
     @property
-    def options(self) -> Backend.Options:
+    def options(self) -> CppBackend.Options:
         """The timeout, as torch asks backends for it."""
-        return Backend.Options("rankmesh", self._timeout)
+        return CppBackend.Options("rankmesh", self._timeout)
 
     def _set_default_timeout(self, timeout: datetime.timedelta) -> None:
         with self._turn:

@@ -16,6 +16,7 @@ import torch
 import torch.distributed as dist
 from torch.distributed import distributed_c10d as c10d
 
+from rankmesh.torch._compat import default_group, tables
 from rankmesh.torch.backend._process_group import ProcessGroup
 from rankmesh.torch.backend._watched import WatchedGroup
 
@@ -46,8 +47,8 @@ def _coalescing(
 
     torch's own leaves its list of calls, and later calls of the group are appended to that list and never made.
     """
-    group = group or c10d._get_default_group()
-    calls = c10d._world.pg_coalesce_state
+    group = group or default_group()
+    calls = tables.pg_coalesce_state
     is_inside = group in calls
     steps = _torchs_coalescing(group, device, async_ops)
     try:

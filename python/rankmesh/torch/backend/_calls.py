@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 
 import torch
-from torch._C._distributed_c10d import Work
+import torch.distributed as dist
 
 from rankmesh.torch.backend._base import Base, Call
 
@@ -16,7 +16,7 @@ def called(direct: Call) -> Any:
     """Makes a method a call of torch, which the group carries out by `direct`, by torch's dispatcher, or elsewhere."""
 
     @functools.wraps(direct)
-    def call(self: Base, *arguments: Any, **options: Any) -> Work | None:
+    def call(self: Base, *arguments: Any, **options: Any) -> dist.Work | None:
         return self.call(direct, arguments, options)
 
     return call

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
-from torch._C._distributed_c10d import AllreduceCoalescedOptions, AllreduceOptions
+from torch.distributed import distributed_c10d as c10d
 
 from rankmesh._errors import UsageTypeError
 from rankmesh.torch._errors import NotTaken, UsageError
@@ -36,7 +36,7 @@ _IN_PLACE: dict[str, Any] = {
 
 def options_of(kind: type, given: Any, **named: Any) -> Any:
     """Returns c10d's options of this kind; `given` are options, an operation, a root or a timeout."""
-    if isinstance(given, kind) or (kind is AllreduceCoalescedOptions and isinstance(given, AllreduceOptions)):
+    if isinstance(given, kind) or (kind is c10d.AllreduceCoalescedOptions and isinstance(given, c10d.AllreduceOptions)):
         return given
     options = kind()
     if given is not None:

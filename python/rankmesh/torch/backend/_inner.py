@@ -8,6 +8,7 @@ from typing import Any
 import torch.distributed as dist
 from torch.distributed import distributed_c10d as c10d
 
+from rankmesh.torch._compat import tables
 from rankmesh.torch._gloo import wait_until_connected
 
 _OLDER = {
@@ -39,12 +40,12 @@ def inner_group(options: Any, backend: str) -> dist.ProcessGroup:
     )
     assert isinstance(made, dist.ProcessGroup)
     ranks = options.global_ranks_in_group or range(options.group_size)
-    c10d._world.pg_group_ranks[made] = {rank: i for i, rank in enumerate(ranks)}
+    tables.pg_group_ranks[made] = {rank: i for i, rank in enumerate(ranks)}
     wait_until_connected(made)
     return made
 
 
 def destroy(group: dist.ProcessGroup) -> None:
     """Destroys an inner group, unless torch has done so."""
-    if group in c10d._world.pg_map:
+    if group in tables.pg_map:
         dist.destroy_process_group(group)

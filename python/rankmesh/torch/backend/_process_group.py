@@ -11,21 +11,10 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
-from torch._C._distributed_c10d import (
-    AllgatherOptions,
-    AllreduceCoalescedOptions,
-    AllreduceOptions,
-    AllToAllOptions,
-    BarrierOptions,
-    BroadcastOptions,
-    GatherOptions,
-    ReduceOptions,
-    ReduceScatterOptions,
-    ScatterOptions,
-    Work,
-)
+from torch.distributed import distributed_c10d as c10d
 
 from rankmesh._engine import Pending
+from rankmesh.torch._compat import AllgatherOptions
 from rankmesh.torch._errors import UsageError
 from rankmesh.torch.backend._base import Base, Call
 from rankmesh.torch.backend._calls import called, tensors_of
@@ -45,7 +34,7 @@ class ProcessGroup(Base):
     """The process group of `rankmesh`, whose CPU tensors a communicator moves. The backend that torch was given for
     another device moves that device's tensors, and is made at their first call."""
 
-    def call(self, direct: Call, arguments: tuple[Any, ...], options: dict[str, Any]) -> Work | None:
+    def call(self, direct: Call, arguments: tuple[Any, ...], options: dict[str, Any]) -> dist.Work | None:
         """Carries out a call where its tensors are; through torch's dispatcher if something watches it there."""
         tensors = tensors_of(arguments)
         if tensors and tensors[0].device.type not in ("cpu", "meta"):
@@ -55,7 +44,7 @@ class ProcessGroup(Base):
             return dispatch(self, direct.__name__, arguments, options)
         return direct(self, *arguments, **options)  # type: ignore[no-any-return]
 
-    def run(self, direct: Call, arguments: tuple[Any, ...]) -> Work | None:
+    def run(self, direct: Call, arguments: tuple[Any, ...]) -> dist.Work | None:
         """Carries out a call that has passed torch's dispatcher."""
         return direct(self, *arguments)  # type: ignore[no-any-return]
 
@@ -71,21 +60,21 @@ class ProcessGroup(Base):
     # --- collectives
 
     @called
-    def allreduce(self, tensors: Any, opts: Any = None, timeout: Any = None, *, op: Any = None) -> Work | None:
+    def allreduce(self, tensors: Any, opts: Any = None, timeout: Any = None, *, op: Any = None) -> dist.Work | None:
         """Reduces a tensor in place on every rank."""
-        opts = options_of(AllreduceOptions, opts, reduceOp=op, timeout=timeout)
+        opts = options_of(c10d.AllreduceOptions, opts, reduceOp=op, timeout=timeout)
         tensor = only(tensors, "allreduce")
         if tensor.is_sparse:
             return self._sparse(tensor, opts)
         return self._all_reduce([tensor], opts)
 
     @called
-    def allreduce_coalesced(self, tensors: Tensors, opts: Any = None) -> Work | None:
+    def allreduce_coalesced(self, tensors: Tensors, opts: Any = None) -> dist.Work | None:
         """Reduces several tensors in place on every rank."""
-        opts = options_of(AllreduceCoalescedOptions, opts)
+        opts = options_of(c10d.AllreduceCoalescedOptions, opts)
         return self._all_reduce(several(tensors, "allreduce_coalesced"), opts)
 
-    def _all_reduce(self, tensors: Tensors, opts: Any) -> Work | None:
+    def _all_reduce(self, tensors: Tensors, opts: Any) -> dist.Work | None:
         copies, by = list[After](), reduction_of(opts)
         if len({each.dtype for each in tensors}) == 1:
             flat = [tensors[0] if len(tensors) == 1 else joined(tensors, copies)]
@@ -97,24 +86,26 @@ class ProcessGroup(Base):
     @called
     def reduce(
         self, tensors: Any, opts: Any = None, op: Any = None, timeout: Any = None, *, root: int | None = None
-    ) -> Work | None:
+    ) -> dist.Work | None:
         """Reduces a tensor in place on the root."""
-        opts = options_of(ReduceOptions, opts, reduceOp=op, timeout=timeout, rootRank=root)
+        opts = options_of(c10d.ReduceOptions, opts, reduceOp=op, timeout=timeout, rootRank=root)
         copies, tensor = list[After](), only(tensors, "reduce")
         calls = [("reduce", (reduced(tensor, copies), None, reduction_of(opts), opts.rootRank))]
         return self._run(opts, calls, [tensor], copies)
 
     @called
-    def broadcast(self, tensors: Any, opts: Any = None, timeout: Any = None, *, root: int | None = None) -> Work | None:
+    def broadcast(
+        self, tensors: Any, opts: Any = None, timeout: Any = None, *, root: int | None = None
+    ) -> dist.Work | None:
         """Copies the root's tensor to every rank."""
-        opts = options_of(BroadcastOptions, opts, timeout=timeout, rootRank=root)
+        opts = options_of(c10d.BroadcastOptions, opts, timeout=timeout, rootRank=root)
         copies, tensor = list[After](), only(tensors, "broadcast")
         return self._run(opts, [("broadcast", (memory(tensor, copies), opts.rootRank))], [tensor], copies)
 
     @called
     def allgather(
         self, output_tensors: Any, input_tensors: Any, opts: Any = None, *, timeout: Any = None
-    ) -> Work | None:
+    ) -> dist.Work | None:
         """Copies every rank's tensor into a list on every rank."""
         if isinstance(input_tensors, torch.Tensor):
             output_tensors, input_tensors = [output_tensors], [input_tensors]
@@ -124,7 +115,7 @@ class ProcessGroup(Base):
     @called
     def allgather_coalesced(
         self, output_lists: Sequence[Tensors], input_list: Tensors, opts: Any = None
-    ) -> Work | None:
+    ) -> dist.Work | None:
         """all_gather of several tensors: `output_lists[rank]` gets that rank's list."""
         if any(len(each) != len(input_list) for each in output_lists):
             raise UsageError(
@@ -134,7 +125,7 @@ class ProcessGroup(Base):
         lists = list(zip(*output_lists, strict=True))
         return self._all_gather_lists(lists, several(input_list, "allgather_coalesced"), opts or AllgatherOptions())
 
-    def _all_gather_lists(self, outputs: Sequence[Tensors], inputs: Tensors, opts: Any) -> Work | None:
+    def _all_gather_lists(self, outputs: Sequence[Tensors], inputs: Tensors, opts: Any) -> dist.Work | None:
         if len(outputs) != len(inputs):
             raise UsageError(f"all_gather was given {len(inputs)} tensors and {len(outputs)} output lists; pass equals")
         copies: list[After] = []
@@ -148,16 +139,16 @@ class ProcessGroup(Base):
         return self._run(opts, calls, [each for into in outputs for each in into], copies)
 
     @called
-    def all_gather_single(self, output: torch.Tensor, input: torch.Tensor, opts: Any = None) -> Work | None:
+    def all_gather_single(self, output: torch.Tensor, input: torch.Tensor, opts: Any = None) -> dist.Work | None:
         """Concatenates every rank's tensor on every rank."""
         return self._all_gather([output], [input], opts)
 
     @called
-    def all_gather_single_coalesced(self, outputs: Tensors, inputs: Tensors, opts: Any = None) -> Work | None:
+    def all_gather_single_coalesced(self, outputs: Tensors, inputs: Tensors, opts: Any = None) -> dist.Work | None:
         """all_gather_single of several tensors."""
         return self._all_gather(outputs, inputs, opts)
 
-    def _all_gather(self, outputs: Tensors, inputs: Tensors, opts: Any) -> Work | None:
+    def _all_gather(self, outputs: Tensors, inputs: Tensors, opts: Any) -> dist.Work | None:
         copies: list[After] = []
         calls = [
             ("all_gather", apart(memory(given), memory(into, copies), self.rank()))
@@ -168,27 +159,27 @@ class ProcessGroup(Base):
     @called
     def gather(
         self, output_tensors: Any, input_tensors: Any, opts: Any = None, timeout: Any = None, *, root: int | None = None
-    ) -> Work | None:
+    ) -> dist.Work | None:
         """Copies every rank's tensor into a list on the root."""
-        opts = options_of(GatherOptions, opts, timeout=timeout, rootRank=root)
+        opts = options_of(c10d.GatherOptions, opts, timeout=timeout, rootRank=root)
         copies, given = list[After](), only(input_tensors, "gather")
         outputs: Tensors = one_each(output_tensors, given, self.size(), "gather") if output_tensors else []
         into = place_for(outputs, copies) if outputs else None
         return self._run(opts, [("gather", (*apart(memory(given), into), opts.rootRank))], outputs, copies)
 
     @called
-    def gather_single(self, output: torch.Tensor, input: torch.Tensor, opts: Any = None) -> Work | None:
+    def gather_single(self, output: torch.Tensor, input: torch.Tensor, opts: Any = None) -> dist.Work | None:
         """Concatenates every rank's tensor on the root; torch calls it since 2.14."""
-        opts, copies = opts or GatherOptions(), list[After]()
+        opts, copies = opts or c10d.GatherOptions(), list[After]()
         into = memory(output, copies) if self.rank() == opts.rootRank else None
         return self._run(opts, [("gather", (*apart(memory(input), into), opts.rootRank))], [output], copies)
 
     @called
     def scatter(
         self, output_tensors: Any, input_tensors: Any, opts: Any = None, timeout: Any = None, *, root: int | None = None
-    ) -> Work | None:
+    ) -> dist.Work | None:
         """Copies each tensor of the root's list to its rank."""
-        opts = options_of(ScatterOptions, opts, timeout=timeout, rootRank=root)
+        opts = options_of(c10d.ScatterOptions, opts, timeout=timeout, rootRank=root)
         copies, into = list[After](), only(output_tensors, "scatter")
         buffers: tuple[torch.Tensor | None, torch.Tensor | None] = None, memory(into, copies)
         if input_tensors:
@@ -199,9 +190,9 @@ class ProcessGroup(Base):
     @called
     def reduce_scatter(
         self, output_tensors: Any, input_tensors: Any, opts: Any = None, timeout: Any = None, *, op: Any = None
-    ) -> Work | None:
+    ) -> dist.Work | None:
         """Reduces a list of tensors; each rank gets its part. Parts of different sizes are one reduce each."""
-        opts = options_of(ReduceScatterOptions, opts, reduceOp=op, timeout=timeout)
+        opts = options_of(c10d.ReduceScatterOptions, opts, reduceOp=op, timeout=timeout)
         into = only(output_tensors, "reduce_scatter")
         parts = one_each(input_tensors, into, self.size(), "reduce_scatter", own=self.rank())
         if len({each.numel() for each in parts}) == 1:
@@ -215,17 +206,17 @@ class ProcessGroup(Base):
         return self._run(opts, calls, [into], copies)
 
     @called
-    def reduce_scatter_single(self, output: torch.Tensor, input: torch.Tensor, opts: Any = None) -> Work | None:
+    def reduce_scatter_single(self, output: torch.Tensor, input: torch.Tensor, opts: Any = None) -> dist.Work | None:
         """Reduces a tensor; each rank gets its part."""
         return self._reduce_scatter([output], [input], opts)
 
     @called
-    def reduce_scatter_single_coalesced(self, outputs: Tensors, inputs: Tensors, opts: Any = None) -> Work | None:
+    def reduce_scatter_single_coalesced(self, outputs: Tensors, inputs: Tensors, opts: Any = None) -> dist.Work | None:
         """reduce_scatter_single of several tensors."""
         return self._reduce_scatter(outputs, inputs, opts)
 
-    def _reduce_scatter(self, outputs: Tensors, inputs: Tensors, opts: Any) -> Work | None:
-        opts, copies = opts or ReduceScatterOptions(), list[After]()
+    def _reduce_scatter(self, outputs: Tensors, inputs: Tensors, opts: Any) -> dist.Work | None:
+        opts, copies = opts or c10d.ReduceScatterOptions(), list[After]()
         calls = [
             ("reduce_scatter", (*apart(reduced(given), reduced(into, copies), self.rank()), reduction_of(opts)))
             for into, given in zip(outputs, inputs, strict=True)
@@ -242,9 +233,9 @@ class ProcessGroup(Base):
         opts: Any = None,
         *,
         timeout: Any = None,
-    ) -> Work | None:
+    ) -> dist.Work | None:
         """Sends part i of the input to rank i; the split sizes count rows."""
-        opts, copies = options_of(AllToAllOptions, opts, timeout=timeout), list[After]()
+        opts, copies = options_of(c10d.AllToAllOptions, opts, timeout=timeout), list[After]()
         given, into = apart(memory(input), memory(output, copies))
         counts = [
             row_counts(tensor, splits, self.size())
@@ -258,9 +249,9 @@ class ProcessGroup(Base):
     @called
     def alltoall(
         self, output_tensors: Tensors, input_tensors: Tensors, opts: Any = None, *, timeout: Any = None
-    ) -> Work | None:
+    ) -> dist.Work | None:
         """Sends tensor i of the input to rank i."""
-        opts, copies = options_of(AllToAllOptions, opts, timeout=timeout), list[After]()
+        opts, copies = options_of(c10d.AllToAllOptions, opts, timeout=timeout), list[After]()
         for listed in (output_tensors, input_tensors):
             if len(several(listed, "alltoall")) != self.size():
                 raise UsageError(f"alltoall was given a list of {len(listed)} tensors; pass {self.size()}, one a rank")
@@ -269,9 +260,9 @@ class ProcessGroup(Base):
         return self._run(opts, [("all_to_all_v", (given, counts[0], into, counts[1]))], output_tensors, copies)
 
     @called
-    def barrier(self, opts: Any = None, *, timeout: Any = None) -> Work | None:
+    def barrier(self, opts: Any = None, *, timeout: Any = None) -> dist.Work | None:
         """Returns when every rank has called it."""
-        return self._run(options_of(BarrierOptions, opts, timeout=timeout), [("barrier", ())], [], [])
+        return self._run(options_of(c10d.BarrierOptions, opts, timeout=timeout), [("barrier", ())], [], [])
 
     def monitored_barrier(self, timeout: datetime.timedelta | None = None, wait_all_ranks: bool = False) -> None:
         """Like `barrier`, but a timeout names every rank that is missing, on every engine."""
@@ -291,23 +282,23 @@ class ProcessGroup(Base):
     # --- messages
 
     @called
-    def send(self, tensors: Any, dst: int, tag: int = 0) -> Work:
+    def send(self, tensors: Any, dst: int, tag: int = 0) -> dist.Work:
         """Starts to send a tensor to a rank of the group."""
         return self._message("send", only(tensors, "send"), dst, tag, None)
 
     @called
-    def recv(self, tensors: Any, src: int, tag: int = 0) -> Work:
+    def recv(self, tensors: Any, src: int, tag: int = 0) -> dist.Work:
         """Starts to receive a tensor from a rank of the group."""
         return self._message("recv", only(tensors, "recv"), src, tag, [])
 
     @called
-    def recv_anysource(self, tensors: Tensors, tag: int) -> Work:
+    def recv_anysource(self, tensors: Tensors, tag: int) -> dist.Work:
         """Starts to receive a tensor from any other rank; the Work's source_rank() is the sender."""
         return self._message("recv_any", only(tensors, "recv"), ANY_SOURCE, tag, [])
 
     # --- internals
 
-    def _run(self, opts: Any, calls: Sequence[_Call], result: Tensors, copies: list[After]) -> Work | None:
+    def _run(self, opts: Any, calls: Sequence[_Call], result: Tensors, copies: list[After]) -> dist.Work | None:
         """Runs or starts calls of the communicator, as the options say; None if it has run them."""
         with self._turn:
             timeout = self._timeout_of(opts.timeout)
@@ -321,7 +312,7 @@ class ProcessGroup(Base):
             pending: list[Pending[Any]] = [getattr(on, "start_" + name)(*arguments) for name, arguments in calls]
         return Started(self._turn, pending, list(result), copies, timeout, (calls[0][0], on))
 
-    def _message(self, name: str, tensor: torch.Tensor, peer: int, tag: int, copies: list[After] | None) -> Work:
+    def _message(self, name: str, tensor: torch.Tensor, peer: int, tag: int, copies: list[After] | None) -> dist.Work:
         buffer = memory(tensor, copies)
         with self._turn:
             on = self._communicator()
@@ -329,7 +320,7 @@ class ProcessGroup(Base):
         source = self.rank() if copies is None else peer
         return Started(self._turn, [pending], [tensor], copies or (), self._timeout, (name, on), source)
 
-    def _sparse(self, tensor: torch.Tensor, opts: Any) -> Work | None:
+    def _sparse(self, tensor: torch.Tensor, opts: Any) -> dist.Work | None:
         """all_reduce of a sparse tensor. The ranks exchange the numbers of their elements before it returns."""
         if reduction_of(opts) != "sum":
             raise UsageError(f"all_reduce of a sparse tensor was asked for {reduction_of(opts)}; it has sum alone")

@@ -12,11 +12,11 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
-from torch._C._distributed_c10d import Work
 
 from rankmesh._engine import Communicator
 from rankmesh._errors import Disagreement, PeerLost, Timeout
 from rankmesh.torch import _variables
+from rankmesh.torch._compat import backends
 from rankmesh.torch.backend._base import Call
 from rankmesh.torch.backend._calls import tensors_of
 from rankmesh.torch.backend._differences import MESSAGES, Made, difference, disagreement, text_of, who
@@ -54,9 +54,9 @@ class WatchedGroup(ProcessGroup):
     @property
     def made(self) -> list[Any]:
         """The backends of all devices."""
-        return [self._get_backend(device) for device in self._device_types]
+        return backends(self)
 
-    def call(self, direct: Call, arguments: tuple[Any, ...], options: dict[str, Any]) -> Work | None:
+    def call(self, direct: Call, arguments: tuple[Any, ...], options: dict[str, Any]) -> dist.Work | None:
         """Carries out a call by the wrapped backend, after the ranks have compared it in checked mode."""
         if self.waiting.error is not None:
             raise self.waiting.error
@@ -78,11 +78,11 @@ class WatchedGroup(ProcessGroup):
             self.waiting.add(self, made, device)
         return None
 
-    def run(self, direct: Call, arguments: tuple[Any, ...]) -> Work | None:
+    def run(self, direct: Call, arguments: tuple[Any, ...]) -> dist.Work | None:
         """Carries out a call that has passed torch's dispatcher, which the wrapped backend passes again."""
         return self.call(direct, arguments, {})
 
-    def watched(self, works: list[Work], call: str, device: torch.device) -> list[Work]:
+    def watched(self, works: list[dist.Work], call: str, device: torch.device) -> list[dist.Work]:
         """Returns works of the wrapped backend whose errors say who is missing."""
         return [_WatchedWork(self, Made(0, call), each, device) for each in works]
 
@@ -162,10 +162,10 @@ class WatchedGroup(ProcessGroup):
 
 
 @eager
-class _WatchedWork(Work):
+class _WatchedWork(dist.Work):
     """A Work of the wrapped backend, whose errors say who is missing."""
 
-    def __init__(self, group: WatchedGroup, call: Made, work: Work, device: torch.device | None) -> None:
+    def __init__(self, group: WatchedGroup, call: Made, work: dist.Work, device: torch.device | None) -> None:
         super().__init__()
         self._device, self._is_watched = device, False
         self._group, self._call, self._work = group, call, work

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
-from torch._C._distributed_c10d import Work
+import torch.distributed as dist
 
 from rankmesh._engine import Communicator, Pending
 from rankmesh.torch._errors import ENGINE_ERRORS, Timeout, UsageError
@@ -96,7 +96,7 @@ class Turn:
 
 
 @eager
-class Started(Work):
+class Started(dist.Work):
     """Operations that run; `after` copies their results to where the caller wants them."""
 
     def __init__(

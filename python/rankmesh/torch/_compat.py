@@ -1,0 +1,37 @@
+"""The private parts of torch.distributed that several files here use, each under one name."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch.distributed as dist
+from torch._C._distributed_c10d import AllgatherOptions, PrefixStore, Store, TCPStore
+from torch._C._distributed_c10d import Backend as CppBackend  # torch.distributed.Backend is another
+from torch.distributed import distributed_c10d as c10d
+
+__all__ = [
+    "AllgatherOptions",
+    "CppBackend",
+    "PrefixStore",
+    "Store",
+    "TCPStore",
+    "backends",
+    "default_group",
+    "default_store",
+    "device_types",
+    "tables",
+]
+
+default_group = c10d._get_default_group  # raises without one
+default_store = c10d._get_default_store
+tables = c10d._world  # what torch knows of its groups
+
+
+def device_types(group: dist.ProcessGroup) -> set[str]:
+    """Returns the types of the devices that a group has backends for."""
+    return {device.type for device in group._device_types}
+
+
+def backends(group: dist.ProcessGroup) -> list[Any]:
+    """Returns the backends of a group's devices."""
+    return [group._get_backend(device) for device in group._device_types]
