@@ -6,7 +6,7 @@
 #include <functional>
 #include <string_view>
 
-#include "view/either.hpp"
+#include "view/check_fits.hpp"
 
 namespace rankmesh::view {
 

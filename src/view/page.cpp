@@ -7,7 +7,7 @@
 #include <rankmesh/core/detail/json_string.hpp>
 
 #include "view/colors.hpp"
-#include "view/either.hpp"
+#include "view/check_fits.hpp"
 #include "view/escaped.hpp"
 #include "view/page_parts.hpp"
 

@@ -5,7 +5,7 @@
 #include <array>
 #include <numeric>
 
-#include "view/either.hpp"
+#include "view/check_fits.hpp"
 
 namespace rankmesh::view {
 
