@@ -73,19 +73,6 @@ void add_small_dialects() {
 }
 
 void add_megatron() {
-    auto instances = megatron_sizes(large);
-    instances.hierarchical_context_parallel_sizes = {2, 4};
-    instances.hybrid_context_parallel = true;
-    auto remat = megatron_sizes(large);
-    remat.num_distributed_optimizer_instances = 1;
-    remat.gtp_remat_size = remat.expert_gtp_remat_size = 2;
-    auto turned = instances;
-    turned.order = "cp-ep-dp-tp-pp";
-    for (const auto& sizes : {instances, remat, turned}) {
-        const auto made = rankmesh::megatron::ProcessGroups(sizes, large.world);
-        for (const auto& desc : made.descriptions())
-            add("megatron", desc + " of " + sizes.order, [=] { return made.groups(desc); });
-    }
     const auto grid = rankmesh::megatron::Grid({8, 8, 64, 16}, {"tp", "cp", "dp", "pp"}, large.world);
     for (const auto& dims : {rankmesh::megatron::Dims{"dp"}, {"tp", "pp"}, {"cp", "dp"}})
         add("megatron", "grid " + dims.names().front(), [=] { return grid.get_rank_enum(dims); });

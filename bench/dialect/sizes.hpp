@@ -3,8 +3,8 @@
 #pragma once
 
 #include <rankmesh/dialect/deepspeed/groups.hpp>
-#include <rankmesh/dialect/megatron/process_groups.hpp>
 #include <rankmesh/dialect/topology.hpp>
+#include <rankmesh/frameworks/megatron.hpp>
 #include <rankmesh/frameworks/olmo.hpp>
 
 namespace rankmesh::bench {
@@ -21,7 +21,7 @@ inline olmo::Settings olmo_settings(const Sizes& s) {
         .dp_type = "hsdp", .num_replicas = s.dp / 2, .shard_degree = {}, .tp = s.tp, .cp = s.cp, .pp = s.pp};
 }
 
-inline megatron::Sizes megatron_sizes(const Sizes& s) {
+inline megatron::Settings megatron_sizes(const Sizes& s) {
     return {.tensor_model_parallel_size = s.tp,
             .pipeline_model_parallel_size = s.pp,
             .context_parallel_size = s.cp,

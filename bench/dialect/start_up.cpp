@@ -10,10 +10,10 @@
 #include <string_view>
 
 #include <rankmesh/dialect/deepspeed/groups.hpp>
-#include <rankmesh/dialect/megatron/parallel_state.hpp>
 #include <rankmesh/frameworks/areal.hpp>
 #include <rankmesh/frameworks/deepspeed.hpp>
 #include <rankmesh/frameworks/llamafactory.hpp>
+#include <rankmesh/frameworks/megatron.hpp>
 #include <rankmesh/frameworks/megatron2022.hpp>
 #include <rankmesh/frameworks/picotron.hpp>
 
@@ -92,8 +92,8 @@ void megatron2022(const Sizes& s) {
 
 void megatron(const Sizes& s) {
     const auto mpu = rankmesh::megatron::State(megatron_sizes(s), rank, s.world);
-    for (const auto& name : mpu.process_groups().descriptions())
-        if (const auto group = mpu.find(name)) keep_group(*group);
+    for (const auto& kind : mpu.groups().kinds())
+        if (const auto group = mpu.groups().of(kind, rank)) keep_group(*group);
     keep(mpu.get_tensor_model_parallel_rank(), mpu.get_tensor_model_parallel_world_size());
     keep(mpu.get_pipeline_model_parallel_rank(), mpu.get_pipeline_model_parallel_world_size());
     keep(mpu.get_data_parallel_rank(), mpu.get_data_parallel_world_size());

@@ -8,9 +8,9 @@
 #include <string_view>
 #include <vector>
 
-#include <rankmesh/dialect/megatron/parallel_state.hpp>
 #include <rankmesh/engine/halo.hpp>
 #include <rankmesh/engine/threads.hpp>
+#include <rankmesh/frameworks/megatron.hpp>
 
 #include "../dialect/sizes.hpp"
 
@@ -67,7 +67,7 @@ bool run(std::string_view path, int times) {
         for (int i = 0; i < times; ++i) {
             const auto mpu = rankmesh::megatron::State(
                 rankmesh::bench::megatron_sizes(rankmesh::bench::large), 5, rankmesh::bench::large.world);
-            for (const auto& name : mpu.process_groups().descriptions()) seen(mpu.find(name));
+            for (const auto& kind : mpu.groups().kinds()) seen(mpu.groups().of(kind, 5));
         }
     else if (path == "barrier-of-one-thread")
         rankmesh::threads::run(1, [&](rankmesh::World& world) {

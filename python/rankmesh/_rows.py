@@ -268,6 +268,9 @@ class Current(InWorld):
             return self.groups.mesh.numpy()
         if row["quantity"] == "mesh":
             return self.groups.mesh
+        if row["quantity"] == "group_list":
+            kinds = self._raising(lambda: state.ask(accessor, options), row["raises"])
+            return None if kinds is None else [self.group(kind) for kind in kinds]
         if row["quantity"] != "group":
             return _shaped(row, self._raising(lambda: state.ask(accessor, options), row["raises"]))
         ranks = self._raising(lambda: state.group(accessor, options))

@@ -1,8 +1,8 @@
 """Writes a module whose functions ask one object: functions.py FILE_OF_CLASS MODULE
 
 From `deepspeed/_groups_class.py`, whose last class is `Groups`, it writes `deepspeed/groups.py`: what the file exports,
-`current = Groups()`, every method of this class and of a native class that it inherits, and every variable of a class
-there.
+`current = Groups()`, every method of this class and of a native class that it inherits, or of a class `Answers` that is
+written from rows, and every variable of a class there.
 """
 
 from __future__ import annotations
@@ -33,6 +33,14 @@ def native(package: str, classes: list[ast.ClassDef]) -> list[str]:
     return [name for each in found for name in each if not name.startswith("_")]
 
 
+def answers(tree: ast.Module) -> list[str]:
+    """Returns the methods of the class `Answers` that the file imports."""
+    imports = [each for each in tree.body if isinstance(each, ast.ImportFrom)]
+    of = [each.module or "" for each in imports if any(alias.name == "Answers" for alias in each.names)]
+    found = [vars(importlib.import_module(name).Answers) for name in of]
+    return [name for each in found for name in each if not name.startswith("_")]
+
+
 def module(file: Path) -> str:
     """Returns the text of the module for a file with a class."""
     tree = ast.parse(file.read_text())
@@ -45,7 +53,7 @@ def module(file: Path) -> str:
             functions.append(each.name)
         elif isinstance(each, ast.Assign):
             functions += map(ast.unparse, each.targets)
-    functions += [name for name in native(file.parent.name, classes) if name not in functions]
+    functions += [name for name in [*native(file.parent.name, classes), *answers(tree)] if name not in functions]
     shared = [f"{name}: {of}" for name, of in variables.items()]
     return TEXT.format(
         doc=ast.get_docstring(tree, clean=False),

@@ -163,9 +163,14 @@ def listed(pairs: list[str]) -> str:
     return line if len(line) + 8 <= WIDTH else f"return {{{f',{chr(10)}{16 * chr(32)}'.join(pairs)}}};"
 
 
+def options_of(each: dict[str, Any]) -> list[dict[str, Any]]:
+    """The options of an accessor. Without a group C++ throws, as Python where `check_initialized` is true."""
+    return [option for option in each["options"] if option["name"] != "check_initialized"]
+
+
 def asked(each: dict[str, Any]) -> str:
     """The arguments of a call about an accessor."""
-    options = "".join(map(value, each["options"])).replace("}{", "}, {")
+    options = "".join(map(value, options_of(each))).replace("}{", "}, {")
     return f'"{each["name"]}"' + (f", {{{options}}}" if options else "")
 
 
@@ -184,6 +189,8 @@ def method(each: dict[str, Any]) -> str:
     elif quantity in ("group", "ranks") and not each["is_computed"]:
         of, body = ("std::optional<GroupPart>", "") if may_be_none else ("GroupPart", "*")
         body = f"return {body}group({said});"
+    elif quantity == "group_list":
+        of, body = "std::vector<GroupPart>", f"return several({said});"
     elif quantity in ("mesh", "matrix"):
         of, body = "Mesh", "return groups().mesh();"
     elif quantity == "device_mesh":
@@ -194,15 +201,18 @@ def method(each: dict[str, Any]) -> str:
         python = each["type"] if quantity == "value" else "list[int]" if quantity == "ranks" else "int"
         of = OF_QUANTITY.get(quantity) or type_of(python + " | None" * (may_be_none and " | None" not in python))
         body = f"return get<{of}>({said});"
-    head = f"{of} {name_of(each['name'])}({parameters(each['options'])})" + " const" * (quantity != "action")
+    head = f"{of} {name_of(each['name'])}({parameters(options_of(each))})" + " const" * (quantity != "action")
     return comment(each["doc"], "    /// ") + "\n" + function(head, body)
 
 
 def group(each: dict[str, Any]) -> str:
     """A method of the class in a job."""
-    found = each["without"] == (None,)
-    head = f"Communicator{'*' if found else '&'} {name_of(each['name'])}({parameters(each['options'])})"
-    return function(head, f"return live_.{'find' if found else 'at'}(*this, {asked(each)});")
+    is_list, found = each["quantity"] == "group_list", each["without"] == (None,)
+    of = "std::vector<Communicator*>" if is_list else "Communicator*" if found else "Communicator&"
+    call = "all" if is_list else "find" if found else "at"
+    return function(
+        f"{of} {name_of(each['name'])}({parameters(options_of(each))})", f"return live_.{call}(*this, {asked(each)});"
+    )
 
 
 def header(told: dict[str, Any]) -> str:
@@ -211,7 +221,7 @@ def header(told: dict[str, Any]) -> str:
     accessors = [each for each in told["accessors"] if not each["name"].startswith("__") or each["name"] == "__str__"]
     live = told["initialize"] if told["is_class"] else told["state_class"] or "ParallelState"
     words = {**told, "live": live}
-    groups = [group(each) for each in accessors if each["quantity"] == "group"]
+    groups = [group(each) for each in accessors if each["quantity"] in ("group", "group_list")]
     lines = "".join(
         (comment(f"{each['doc']}.", "    /// ") + "\n" if each["doc"] else "")
         + f"    {type_of(each['type'])} {each['name']} = {default(each)};\n"
@@ -222,7 +232,7 @@ def header(told: dict[str, Any]) -> str:
         title=comment(told["title"], "// "),
         original=f"{told['original']} {told['version']}".rstrip(),
         live=live,
-        layout="// clang-format off\n" * any(len(each["options"]) > 2 for each in accessors),
+        layout="// clang-format off\n" * any(len(options_of(each)) > 2 for each in accessors),
         settings=lines,
         values=listed(list(map(value, settings))),
         begun="" if told["is_class"] else BEGUN.format(**words),

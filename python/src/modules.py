@@ -13,6 +13,7 @@ from typing import Any
 from rankmesh._dialects.rows import rows
 
 TYPES = {
+    "group_list": "list[Any]",
     "ranks": "list[int]",
     "is_first": "bool",
     "is_last": "bool",
@@ -225,10 +226,11 @@ def type_of(accessor: dict[str, Any], handle: str) -> str:
     kind: str = accessor["type"] if quantity == "value" else TYPES.get(quantity, "int")
     if quantity == "group":
         kind = handle
-    return f"{kind} | None" if accessor["without"] == (None,) else kind
+    may_lack = any(option["name"] == "check_initialized" for option in accessor["options"]) and kind != "Any"
+    return f"{kind} | None" if accessor["without"] == (None,) or may_lack else kind
 
 
-def accessor(each: dict[str, Any], handle: str, kind: str) -> str:
+def accessor(each: dict[str, Any], handle: str, kind: str, ask: str = "self.ask") -> str:
     """A function, or a member: a method, and of a class of attributes a property where it has no options."""
     options = [parameter(option) for option in each["options"] if not option["apart"]]
     named_only = [parameter(option) for option in each["options"] if option["apart"]]
@@ -237,14 +239,14 @@ def accessor(each: dict[str, Any], handle: str, kind: str) -> str:
         parameters=", ".join(["self"] * (kind != "function") + options + ["*"] * bool(named_only) + named_only),
         type=type_of(each, handle),
         doc=each["doc"].replace("\n\n", "\n\n    "),
-        asked="current.ask" if kind == "function" else "self._ask" if kind == "base" else "self.ask",
+        asked="current.ask" if kind == "function" else ask,
         given="".join(f", {option['name']}={option['name']}" for option in each["options"]),
     )
     if each["quantity"] == "action":
         text = text.replace("    answer: None = ", "    ").replace("    return answer\n", "")
     if kind == "function":
         return "\n\n" + text
-    is_attribute = kind in ("property", "base") and not each["options"] and not each["called"]
+    is_attribute = kind == "property" and not each["options"] and not each["called"]
     is_property = is_attribute and not each["name"].startswith("__")
     return "\n" + indent("@property\n" + text if is_property else text, "    ")
 
@@ -260,7 +262,8 @@ def original_of(told: dict[str, Any]) -> str:
 def base(told: dict[str, Any]) -> str:
     """The text of the accessors that a class written by hand inherits."""
     text = BASE.format(**{**told, "original": original_of(told)})
-    return text + "".join(accessor(each, "Any", "base") for each in accessors_of(told))
+    kind = "property" if told["is_class"] else "method"
+    return text + "".join(accessor(each, "Any", kind, "self._ask") for each in accessors_of(told))
 
 
 def module(told: dict[str, Any]) -> str:

@@ -93,17 +93,17 @@ def ours(settings, rank, world):
         state.initialize_model_parallel(**sizes)
     except Error as error:
         return refusal(error)
-    made, answers = state.process_groups, {}
+    made, answers = state.groups, {}
     for name, options in _questions:
         call = getattr(state, name, None)
         if call is not None and options.keys() <= inspect.signature(call).parameters.keys():
             answers[_written(name, options)] = _listed(ask(call, **options))
-    groups = {kind: made.group(kind, rank) for kind in made.descriptions()}
+    groups = {kind: made.of(kind, rank) for kind in made.kinds()}
     if not _has("gtp_remat_size"):
         groups = {kind: group for kind, group in groups.items() if "GTP" not in kind}
         answers.pop("get_all_ranks()")
     return Answers(
-        partitions={kind: made.groups(kind) for kind in groups},
+        partitions={kind: made.partition(kind) for kind in groups},
         groups={kind: None if group is None else list(group) for kind, group in groups.items()},
         answers=answers,
     )

@@ -377,8 +377,8 @@ Document write(const frameworks::Framework& rows, const Arrangement& arrangement
 /// True for what is one value of a rank, and no variable that repeats a function's.
 bool is_answer(const frameworks::AccessorRow& row) {
     if (row.name.starts_with('_') && row.name != "__str__") return false;
-    const auto others = {Quantity::group, Quantity::ranks, Quantity::matrix, Quantity::mesh,
-                         Quantity::action};
+    const auto others = {Quantity::group,  Quantity::group_list, Quantity::ranks,
+                         Quantity::matrix, Quantity::mesh,       Quantity::action};
     return std::ranges::find(others, row.quantity) == others.end() &&
            (row.quantity != Quantity::device_mesh || row.options.empty()) &&
            std::ranges::none_of(row.options, &frameworks::Setting::needed);
@@ -386,7 +386,13 @@ bool is_answer(const frameworks::AccessorRow& row) {
 
 Words words(const frameworks::Framework& rows, const Arrangement& roles, const Document& document) {
     auto settings = Settings(rows.name, document.values, document.text);
-    const auto groups = groups_of(rows, settings, roles.dense().size()).groups;
+    return words_of(groups_of(rows, settings, roles.dense().size()).groups);
+}
+
+}  // namespace
+
+Words words_of(const Groups& groups) {
+    const auto& rows = frameworks::Access::framework(groups);
     auto calls = std::vector<frameworks::Call>{};
     for (const auto& row : rows.accessors)
         if (is_answer(row))
@@ -415,8 +421,6 @@ Words words(const frameworks::Framework& rows, const Arrangement& roles, const D
     }
     return in_words;
 }
-
-}  // namespace
 
 Framework of_rows(const frameworks::Framework& rows) {
     auto framework = Framework{

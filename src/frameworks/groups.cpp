@@ -3,8 +3,8 @@
 
 #include <algorithm>
 
-#include <rankmesh/core/detail/caller.hpp>
 #include <rankmesh/core/detail/layout_parts.hpp>
+#include <rankmesh/core/detail/number.hpp>
 #include <rankmesh/core/name.hpp>
 
 #include "frameworks/rows.hpp"
@@ -16,21 +16,30 @@ using detail::cat;
 /// One kind, with its numbers.
 struct Kind {
     std::string name;
+    std::string brief;   // in a plan
+    std::string device;  // of which this one's groups are those on the host, else itself
     bool apart = false;
     Mesh listed;  // the ranks in the framework's order
     Group whole;
     int size;                   // ranks of a group, before some are picked
+    int period;                 // of what is cut into groups, one after the other
+    Layout along;               // those of a period from its first
     std::optional<Layout> run;  // those of a group from its first, where strides say it
     std::vector<int> at;
+    std::optional<Layout> ascending;  // the run of a group whose ranks are sorted
     bool on_host = false;
     bool partial = false;  // outside there may be ranks
     dialect::Placed placed;
 
-    int count() const { return whole.size() / size; }
+    int parts() const { return (period + size - 1) / size; }
+    int count() const { return whole.size() / period * parts(); }
+    bool has_shorter() const { return period % size != 0; }
 
     GroupPart group(int number) const {
-        if (!run) return {whole, number * size, 1, size, placed};
-        auto group = Group(whole[number * size], *run);
+        const auto first = number % parts() * size;
+        const auto begin = number / parts() * period;
+        if (!run) return {Group(whole[begin], along), first, 1, std::min(size, period - first), placed};
+        auto group = Group(whole[begin + first], *run);
         if (!at.empty()) group = group.pick(at);
         return {group, 0, 1, group.size(), placed};
     }
@@ -39,15 +48,18 @@ struct Kind {
     std::optional<GroupPart> listed_of(int rank) const {
         const auto own = dialect::rank_on(placed, rank);
         const auto position = own ? whole.group_rank(*own) : std::nullopt;
-        return position ? std::optional(group(*position / size)) : std::nullopt;
+        if (!position) return std::nullopt;
+        return group(*position / period * parts() + *position % period / size);
     }
     std::optional<GroupPart> of(int rank) const {
-        const auto own = listed_of(rank);
-        return own && own->contains(rank) ? own : std::nullopt;
+        auto own = listed_of(rank);
+        if (!own || !own->contains(rank)) return std::nullopt;
+        if (ascending) own = GroupPart(Group(own->front(), *ascending), 0, 1, size, placed);
+        return own;
     }
 
     Declaration declaration() const {
-        auto declared = Declaration{.name = name, .partial = partial};
+        auto declared = Declaration{.name = brief, .partial = partial};
         const auto ranks = apart || !at.empty() ? "ranks" : "group";
         const auto parts = {Axis{"groups", count()}, Axis{ranks, size}};
         auto names = std::vector<std::string_view>{};
@@ -97,11 +109,13 @@ Mesh mesh_of(const Framework& framework, const Given& given, const MeshRow& row)
         if (size) said += cat(said.empty() ? "" : " x ", name, " ", *size);
     }
     const auto world = given.world_size();
-    if (rest_at ? world % product != 0 : framework.placed ? world < product : world != product)
+    const auto is_part = framework.placed || !framework.offset.empty();
+    if (rest_at ? world % product != 0 : is_part ? world < product : world != product)
         throw Error(Fault::sizes, cat("a world of ", world, " ranks is not ", rest_at ? "divided by " : "",
                                       said, ", which is ", product));
     if (rest_at) axes[*rest_at].size = static_cast<int>(world / product);
-    return Mesh(std::span<const Axis>(axes));
+    const auto mesh = Mesh(std::span<const Axis>(axes));
+    return framework.offset.empty() ? mesh : mesh.shifted(given.number(framework.offset));
 }
 
 void check_sizes(const Framework& framework, const Given& given) {
@@ -111,6 +125,14 @@ void check_sizes(const Framework& framework, const Given& given) {
             throw dialect::Refusal(
                 Fault::sizes, "sizes-below-one",
                 cat(setting.name, " is ", given.number(setting.name), "; every size is 1 or more"));
+}
+
+Layout digits_of(const Mesh& mesh) {
+    auto digits = Layout{};
+    for (int a = 0; a < mesh.axis_count(); ++a)
+        for (int d = 0; d < mesh.layout(AxisId{a}).digit_count(); ++d)
+            digits.push_back(mesh.layout(AxisId{a}).digit(d));
+    return digits;
 }
 
 /// The mesh, the order of its axes and where a group begins, of `experts: pp | ep` or `dp tp / size`.
@@ -125,34 +147,51 @@ Kind kind_of(const KindRow& row, const Given& given,
     }
     const auto cut = text.find_first_of("|/");
     auto order = words_of(text.substr(0, cut));
-    auto size = 1;
-    if (text[cut] == '|') {
-        for (const auto name : words_of(text.substr(cut + 1))) {
-            size *= mesh->size(name);
+    const auto outside = order.size();
+    auto period = 1;
+    const auto slash = text.find('/', cut);
+    if (text[cut] == '|')
+        for (const auto name : words_of(text.substr(cut + 1, slash - cut - 1))) {
+            period *= mesh->size(name);
             order.push_back(name);
         }
-    } else {
-        size = given.number(words_of(text.substr(cut + 1)).at(0));
-    }
     auto listed = mesh->permuted(order);
     const auto whole = listed.ranks();
-    if (size < 1 || whole.size() % size != 0)
+    if (text[cut] == '/') period = whole.size();
+    auto size = period;
+    if (slash != std::string_view::npos) {
+        const auto name = words_of(text.substr(slash + 1)).at(0);
+        size = detail::number_in(name).value_or(0);
+        if (size == 0) size = given.number(name);
+    }
+    if (size < 1 || (text[cut] == '/' && whole.size() % size != 0))
         throw Error(Fault::sizes,
                     cat("the ", whole.size(), " ranks are not divided by groups '", row.name, "' of ", size));
     auto kind = Kind{.name = row.name,
+                     .brief = row.brief.empty() ? row.name : row.brief,
+                     .device = row.name,
                      .apart = row.apart,
                      .listed = listed,
                      .whole = whole,
                      .size = size,
+                     .period = period,
+                     .along = {},
                      .run = {},
                      .at = {},
+                     .ascending = {},
                      .placed = {}};
-    auto digits = Layout{};
-    for (int a = 0; a < listed.axis_count(); ++a)
-        for (int d = 0; d < listed.layout(AxisId{a}).digit_count(); ++d)
-            digits.push_back(listed.layout(AxisId{a}).digit(d));
-    auto parts = detail::LayoutParts(digits);
-    if (parts.next(whole.size() / size)) kind.run = parts.next(size);
+    auto periods = detail::LayoutParts(digits_of(listed)), parts = periods;
+    periods.next(whole.size() / period);  // which ends between axes
+    kind.along = *periods.next(period);
+    if (period % size == 0 && parts.next(whole.size() / size)) kind.run = parts.next(size);
+    if (row.sorted) {
+        std::ranges::sort(order.begin() + static_cast<std::ptrdiff_t>(outside), order.end(), {},
+                          [&](auto axis) { return mesh->axis(axis).index; });
+        kind.listed = mesh->permuted(order);
+        periods = detail::LayoutParts(digits_of(kind.listed));
+        periods.next(whole.size() / period);
+        kind.ascending = periods.next(period);
+    }
     if (row.at) kind.at = row.at(given);
     return kind;
 }
@@ -205,12 +244,14 @@ Groups::Groups(std::string_view name, const Values& settings, int world_size) {
         const auto same = row.same ? row.same(made->given) : std::string_view();
         if (const auto* other = same.empty() ? nullptr : made->find(same)) {
             made->kinds.push_back(*other);
-            made->kinds.back().name = row.name;
+            made->kinds.back().name = made->kinds.back().brief = made->kinds.back().device = row.name;
         } else {
             made->kinds.push_back(kind_of(row, made->given, made->meshes));
-            made->kinds.back().partial = framework.placed != nullptr;
+            made->kinds.back().partial = framework.placed || made->meshes.front().second.size() != world_size;
             made->kinds.back().placed = made->placed;
             made->kinds.back().on_host = row.on_host;
+            if (row.on_host)
+                made->kinds.back().device = std::ranges::find(kinds, row.groups, &KindRow::groups)->name;
         }
     }
     made_ = std::move(made);
@@ -241,9 +282,10 @@ bool Groups::is_on_host(std::string_view kind) const { return made_->at(kind).on
 
 Plan Groups::plan(std::string_view name) const {
     auto plan = Plan{};
-    for (const auto& kind : made_->kinds) plan.push_back(kind.declaration());
+    for (const auto& kind : made_->kinds)
+        if (!kind.has_shorter() && !kind.on_host) plan.push_back(kind.declaration());
     const auto gives_all = [](const auto& row) {
-        return row.quantity == Quantity::group && (row.kind == "*" || row.choose);
+        return row.quantity == Quantity::group && (row.kind == "*" || (row.choose && row.kind.empty()));
     };
     if (std::ranges::any_of(made_->framework->accessors, gives_all)) plan.push_back({.name = "world"});
     for (auto& declared : plan) declared.name = name_in_plan(name, declared.name);
@@ -251,6 +293,14 @@ Plan Groups::plan(std::string_view name) const {
 }
 
 const Framework& Access::framework(const Groups& groups) { return *groups.made_->framework; }
+std::string Access::kind_in_plan(const Groups& groups, std::string_view name) {
+    for (const auto& kind : groups.made_->kinds)
+        if (!kind.on_host && kind.brief == name) return kind.name;
+    return {};
+}
+const std::string& Access::device_kind(const Groups& groups, std::string_view kind) {
+    return groups.made_->at(kind).device;
+}
 const dialect::Placed& Access::placed(const Groups& groups) { return groups.made_->placed; }
 const Given& Access::given(const Groups& groups) { return groups.made_->given; }
 std::optional<GroupPart> Access::listed(const Groups& groups, std::string_view kind, int rank) {
@@ -283,11 +333,6 @@ const Framework& framework_named(std::string_view name) {
         if (framework.name == name) return framework;
         known.push_back(framework.name);
     }
-    if (name == "megatron")
-        throw UsageError(cat(detail::in_python("rankmesh.framework", "rankmesh/frameworks"),
-                             " does not cover ", name, "; use ",
-                             detail::in_python("rankmesh.", "rankmesh/dialect/"), name,
-                             ". It covers: ", detail::with_commas(known)));
     throw UsageError(cat("unknown framework ", detail::in_quotes(name),
                          "; one of: ", detail::with_commas(known), did_you_mean(name, known)));
 }

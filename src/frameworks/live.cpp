@@ -18,12 +18,13 @@ Live::Live(const Member& member, const State& state, std::string_view name) {
         cat(Access::framework(state).name, "::plan(settings, world_size", name.empty() ? ")" : ", name)");
     for (const auto& declared : groups.plan()) {
         const auto place = dialect::place(member, name_in_plan(name, declared.name), joined_with);
-        if (!groups.has(declared.name)) {  // all ranks
+        const auto kind = Access::kind_in_plan(groups, declared.name);
+        if (kind.empty()) {  // all ranks
             groups_.emplace("*", dialect::communicator(place, {"world"}, joined_with));
             continue;
         }
         dialect::check_mesh(place, declared.mesh.resolve(), joined_with);
-        const auto own = groups.of(declared.name, member.rank());
+        const auto own = groups.of(kind, member.rank());
         auto found = place.find("group");
         if (found ? !own || !std::ranges::equal(found->world_ranks(), *own) : own.has_value())
             throw UsageError(cat("the member's group '", declared.name, "' ",
@@ -33,15 +34,33 @@ Live::Live(const Member& member, const State& state, std::string_view name) {
                                  own ? ranks_to_string(std::vector<int>(own->begin(), own->end()))
                                      : std::string("of other ranks"),
                                  "; join with ", joined_with));
-        if (found)
-            groups_.emplace(declared.name,
-                            groups.is_on_host(declared.name) ? found->host() : std::move(*found));
+        if (found) groups_.emplace(kind, std::move(*found));
     }
+    for (const auto& kind : groups.kinds())
+        if (groups.is_on_host(kind))
+            if (const auto device = groups_.find(Access::device_kind(groups, kind)); device != groups_.end())
+                groups_.emplace(kind, device->second.host());
 }
 
 Communicator* Live::find(const State& state, std::string_view accessor, const Values& options) {
     if (!state.group(accessor, options)) return nullptr;
-    return &groups_.at(state.kind(accessor, options));
+    return &of_kind(state.kind(accessor, options));
+}
+
+std::vector<Communicator*> Live::all(const State& state, std::string_view accessor, const Values& options) {
+    auto found = std::vector<Communicator*>{};
+    const auto kinds = state.ask(accessor, options);
+    for (const auto& kind : std::get<std::vector<std::string>>(kinds)) found.push_back(&of_kind(kind));
+    return found;
+}
+
+Communicator& Live::of_kind(const std::string& kind) {
+    const auto found = groups_.find(kind);
+    if (found == groups_.end())
+        throw dialect::Error(
+            dialect::Fault::not_member,
+            cat("the last group of ", kind, " is shorter, which no plan declares; make it with World::sub"));
+    return found->second;
 }
 
 }  // namespace rankmesh::frameworks

@@ -94,8 +94,9 @@ struct MeshRow {
 ///
 /// `groups` says how the ranks are listed and cut: all axes of the mesh in the order in which the framework
 /// lists them, outermost first, then where a group begins: `pp dp | tp` has a group for each pp and dp, of
-/// its tp ranks; `dp tp pcp / dcp_size` has groups of dcp_size consecutive ranks of that list. `experts: pp |
-/// ep` is of the mesh `experts`.
+/// its tp ranks; `dp tp pcp / dcp_size` has groups of dcp_size consecutive ranks of that list, and `tp | dp
+/// cp / 4` of 4 ranks of each group on dp and cp, whose last may be shorter. `experts: pp | ep` is of the
+/// mesh `experts`.
 struct KindRow {
     std::string name;
     std::string groups;
@@ -106,11 +107,16 @@ struct KindRow {
     bool apart = false;                                ///< with a channel of its own
     std::string shown = {};                            ///< what `--as` calls it, where that is not its name
     std::string holds = {};                            ///< `when` in words, of a kind with several rows
-    bool on_host = false;  ///< of another kind's groups, on the host; `--as` does not show it
+    /// The groups of the kind before it with the same `groups`, on the host: no plan has them, nor does
+    /// `--as`.
+    bool on_host = false;
+    std::string brief = {};  ///< its name in a plan, where that is not its name
+    bool sorted = false;     ///< made of ranks in the order listed, though a group has them ascending
 };
 
 enum class Quantity : std::uint8_t {
     group,
+    group_list,  ///< groups, whose kinds `code` answers
     ranks,
     rank,
     size,
@@ -137,7 +143,8 @@ struct AccessorRow {
     std::vector<Setting> options = {};
     /// The kind that the options mean, where they choose.
     std::string (*choose)(const Given&, const Given& options) = nullptr;
-    /// The answer where there is no such group; if it is unset, the original raises.
+    /// The answer where there is no such group; if it is unset, the original raises, but for an option
+    /// `check_initialized` that is false.
     std::optional<Value> without = {};
     /// What no row can say. It asks the state, which throws what the original says before there are groups.
     Value (*code)(const State&, const Given& options) = nullptr;
@@ -145,6 +152,9 @@ struct AccessorRow {
     std::string raises = {};   ///< the Python type of what it raises, where that is another
     bool called = false;       ///< a method also without options, in a class of attributes
     std::string missing = {};  ///< what the original says without a group, where the kind says another text
+    /// The same by the options; throws Error for options that the original refuses.
+    std::string (*says)(const Given& options) = nullptr;
+    std::optional<Value> no_world = {};  ///< the answer of a process that is in no world
     /// Every rank has it, also one that is not a member, as the original keeps it in a list, which is stale
     /// after the groups are destroyed.
     bool listed = false;
@@ -186,6 +196,9 @@ struct Framework {
     /// Of a framework whose mesh may be a part of the world: the world rank of each of its ranks, rising;
     /// empty: the first ranks of the world.
     const std::vector<int>& (*placed)(const Given&) = nullptr;
+    /// The setting that is the world rank of the mesh's first rank, where the mesh may be a part of the
+    /// world.
+    std::string offset = {};
     /// Adds the meshes and kinds whose names are settings.
     void (*extend)(const Given&, std::vector<MeshRow>& meshes, std::vector<KindRow>& kinds) = nullptr;
     /// The role of an axis that has another name elsewhere: `pcp` is `cp`.
@@ -220,6 +233,7 @@ struct Framework {
     bool is_class() const { return !initialize.empty() && initialize[0] >= 'A' && initialize[0] <= 'Z'; }
     /// The class whose methods are the module's functions, where some of them set what others answer.
     std::string state_class = {};
+    std::string asserts = {};  ///< the kind that `initialize` looks for, where that is not the first
     /// The slots that `initialize` sets, and those, by spaces, that outlive the groups.
     Values (*slots)(const Given&) = nullptr;
     std::string kept_slots = {};
@@ -263,6 +277,10 @@ struct RANKMESH_EXPORT Access {
     /// The mesh of a MeshRow as this rank sees it, always the same one, so that parts of it are equal. Throws
     /// what the original says before there are groups.
     static const dialect::DeviceMesh& device_mesh(const State& state, std::string_view mesh);
+    /// The kind that a plan declares under that name, empty for all ranks.
+    static std::string kind_in_plan(const Groups& groups, std::string_view name);
+    /// The kind whose groups those of a kind are: another one of a kind on the host, else itself.
+    static const std::string& device_kind(const Groups& groups, std::string_view kind);
     /// The world ranks of the ranks of a mesh that is a part of the world.
     static const dialect::Placed& placed(const Groups& groups);
     /// What was set last; null: nothing.

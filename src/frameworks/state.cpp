@@ -21,6 +21,7 @@ const AccessorRow& accessor_named(const Framework& framework, std::string_view n
 namespace {
 
 const auto* const no_groups = "the groups are not initialized";
+constexpr auto checked = "check_initialized";  // an option: whether a group that is missing is an error
 
 Value answer(const GroupPart& group, Quantity quantity, int rank) {
     const auto own = group.group_rank(rank).value_or(0);
@@ -47,7 +48,8 @@ Value answer(const GroupPart& group, Quantity quantity, int rank) {
             return own == 0;
         case Quantity::is_last:
             return own == size - 1;
-        case Quantity::value:  // these have no group
+        case Quantity::value:  // these have no group, or several
+        case Quantity::group_list:
         case Quantity::action:
         case Quantity::device_mesh:
             break;
@@ -65,6 +67,12 @@ dialect::DeviceMesh device_mesh(const Mesh& mesh, int rank) {
         names.emplace_back(mesh.name(AxisId{a}));
     }
     return dialect::init_device_mesh(shape, names, rank, mesh.size());
+}
+
+/// The kind whose groups an initialised state has.
+std::string_view asserted(const Framework& framework) {
+    if (!framework.asserts.empty() || framework.kinds.empty()) return framework.asserts;
+    return framework.kinds.front().name;
 }
 
 /// What the original says where there are no groups of that kind.
@@ -100,8 +108,9 @@ void State::initialize(const Values& settings) {
 
 void State::check_fresh() const {
     if (!groups_) return;
-    // A module with a state of its own asks for its first kind.
-    auto text = framework_->state_class.empty() ? std::string() : framework_->kinds.front().missing;
+    // A module with a state of its own asks for a kind.
+    auto text = std::string(framework_->state_class.empty() ? std::string_view()
+                                                            : missing_of(*framework_, asserted(*framework_)));
     const auto verb = text.find(" is not ");
     throw Error(Fault::exists, verb == std::string::npos
                                    ? cat("the groups of ", framework_->name, " are already initialized")
@@ -131,8 +140,7 @@ void State::destroy() {
 
 const Groups& State::groups() const {
     if (groups_) return *groups_;
-    const auto kind = framework_->kinds.empty() ? std::string_view() : framework_->kinds.front().name;
-    throw Error(Fault::not_initialised, std::string(missing_of(*framework_, kind)));
+    throw Error(Fault::not_initialised, std::string(missing_of(*framework_, asserted(*framework_))));
 }
 
 void State::set(std::string_view accessor, const Values& values) {
@@ -159,11 +167,12 @@ Value State::ask(std::string_view accessor, const Values& values) const {
     if (row.quantity == Quantity::action)
         throw UsageError(cat(accessor, " of ", framework_->name, " sets something; call State::set"));
     if (const auto* set = Access::slot(*this, row.slot)) return *set;
+    if (row.no_world && world_size_ == 0) return *row.no_world;
     if (row.code) return row.code(*this, options);
     if (row.quantity == Quantity::value && groups_ && !row.kind.empty())
         return Access::given(*groups_).value(row.kind);
-    const auto own = group_of(row, kind_of(row, options));
-    return own ? answer(*own, row.quantity, rank_) : *row.without;
+    const auto own = group_of(row, options);
+    return own ? answer(*own, row.quantity, rank_) : row.without.value_or(Value());
 }
 
 std::string State::kind_of(const AccessorRow& row, const Given& options) const {
@@ -171,18 +180,21 @@ std::string State::kind_of(const AccessorRow& row, const Given& options) const {
 }
 
 /// The group that a row is about; nothing where it says what is answered then.
-std::optional<GroupPart> State::group_of(const AccessorRow& row, std::string_view kind) const {
+std::optional<GroupPart> State::group_of(const AccessorRow& row, const Given& options) const {
+    const auto said = row.says ? row.says(options) : row.missing;
+    const auto kind = kind_of(row, options);
     if (kind == "*" && groups_) return GroupPart(Mesh{{"world", world_size_}}.ranks(), 0, 1, world_size_);
     const auto has = groups_ && groups_->has(kind);
     if (has)
         if (const auto own = row.listed ? Access::listed(*groups_, kind, rank_) : groups_->of(kind, rank_))
             return own;
-    if (row.without) return std::nullopt;
-    const auto text = row.missing.empty() ? missing_of(*framework_, kind) : std::string_view(row.missing);
+    if (row.without || (options.has(checked) && !options.flag(checked))) return std::nullopt;
+    const auto text = said.empty() ? missing_of(*framework_, kind) : std::string_view(said);
     if (row.listed && destroyed_)
         throw dialect::Refusal(Fault::not_initialised, "stale",
                                cat(text, "; its ranks from before destroy_model_parallel are stale"));
     if (!groups_) throw Error(Fault::not_initialised, std::string(text));
+    if (!has && !said.empty()) throw Error(Fault::not_initialised, said);
     if (!has) static_cast<void>(groups_->count(kind));  // throws what the original says
     const auto line = Access::listed(*groups_, kind, rank_);
     throw Error(Fault::not_member, cat(text, " on rank ", rank_,
@@ -193,7 +205,7 @@ std::optional<GroupPart> State::group_of(const AccessorRow& row, std::string_vie
 
 std::optional<GroupPart> State::group(std::string_view accessor, const Values& values) const {
     const auto& row = accessor_named(*framework_, accessor);
-    return group_of(row, kind_of(row, Given(row.name, row.options, values, world_size_)));
+    return group_of(row, Given(row.name, row.options, values, world_size_));
 }
 
 std::string State::kind(std::string_view accessor, const Values& values) const {

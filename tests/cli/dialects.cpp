@@ -3,10 +3,10 @@
 
 #include <algorithm>
 
-#include <rankmesh/dialect/megatron/parallel_state.hpp>
 #include <rankmesh/frameworks/areal.hpp>
 #include <rankmesh/frameworks/groups.hpp>
 #include <rankmesh/frameworks/llamafactory.hpp>
+#include <rankmesh/frameworks/megatron.hpp>
 #include <rankmesh/frameworks/megatron2022.hpp>
 #include <rankmesh/frameworks/picotron.hpp>
 #include <rankmesh/frameworks/torchtitan.hpp>
@@ -64,19 +64,21 @@ TEST(As, ARankStandsInTheGroupsThatAreListed) {
 }
 
 TEST(As, GroupsAreThoseOfTheDialectItself) {
-    const auto sizes = megatron::Sizes{.tensor_model_parallel_size = 2,
-                                       .pipeline_model_parallel_size = 2,
-                                       .expert_model_parallel_size = 4,
-                                       .expert_tensor_parallel_size = 1,
-                                       .create_gloo_process_groups = false};
-    const auto made = megatron::ProcessGroups(sizes, 16);
+    const auto sizes = megatron::Settings{.tensor_model_parallel_size = 2,
+                                          .pipeline_model_parallel_size = 2,
+                                          .expert_model_parallel_size = 4,
+                                          .expert_tensor_parallel_size = 1,
+                                          .create_gloo_process_groups = false};
+    const auto made = megatron::groups(sizes, 16);
     const auto json = json_of("groups 'pp=2 dp=4 tp=2; pp=2 edp=2 ep=4 etp=1' --json --as megatron");
-    ASSERT_EQ(json["kinds"].size(), made.descriptions().size());
+    ASSERT_EQ(json["kinds"].size(), made.kinds().size());
     for (std::size_t i = 0; i < json["kinds"].size(); ++i) {
-        const auto desc = made.descriptions()[i];
+        const auto desc = made.kinds()[i];
         auto expected = Json::array();
-        for (const auto& group : made.groups(desc))
+        for (int n = 0; n < made.count(desc); ++n) {
+            const auto group = made.group(desc, n);
             expected.push_back(std::vector<int>(group.begin(), group.end()));
+        }
         EXPECT_EQ(json["kinds"][i]["name"], desc);
         EXPECT_EQ(json["kinds"][i]["groups"], expected) << desc;
     }

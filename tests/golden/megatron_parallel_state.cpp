@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <rankmesh/dialect/megatron/parallel_state.hpp>
+#include <rankmesh/frameworks/megatron.hpp>
 
 #include "check.hpp"
 
@@ -14,21 +14,20 @@ std::optional<Value> given(const Json& config, const char* name) {
     return found == config.end() || found->is_null() ? std::nullopt : std::optional(found->get<Value>());
 }
 
-Sizes sizes_of(const Json& config) {
+Settings sizes_of(const Json& config) {
     const auto size = [&](const char* name) { return given<int>(config, name).value_or(1); };
     return {.tensor_model_parallel_size = size("tp"),
             .pipeline_model_parallel_size = size("pp"),
             .virtual_pipeline_model_parallel_size = given<int>(config, "vpp"),
             .context_parallel_size = size("cp"),
-            .hierarchical_context_parallel_sizes =
-                given<std::vector<int>>(config, "hcp").value_or(std::vector<int>{}),
+            .hierarchical_context_parallel_sizes = given<std::vector<int>>(config, "hcp"),
             .hybrid_context_parallel = given<bool>(config, "hybrid_cp").value_or(false),
             .expert_model_parallel_size = size("ep"),
             .gtp_remat_size = size("gtp"),
             .expert_gtp_remat_size = size("egtp"),
             .num_distributed_optimizer_instances = size("ndoi"),
             .expert_tensor_parallel_size = given<int>(config, "etp"),
-            .order = given<std::string>(config, "order").value_or(Sizes{}.order),
+            .order = given<std::string>(config, "order").value_or(Settings{}.order),
             .create_gloo_process_groups = given<bool>(config, "gloo").value_or(true),
             .rank_offset = given<int>(config, "rank_offset").value_or(0),
             .local_world_size = given<int>(config, "local_world_size")};
@@ -36,74 +35,30 @@ Sizes sizes_of(const Json& config) {
 
 Json members(const GroupPart& part) { return std::vector<int>(part.begin(), part.end()); }
 
-Json or_null(const std::optional<int>& value) { return value ? Json(*value) : Json(nullptr); }
-
 /// The value of one accessor by Megatron's name for it.
-Json value(const State& s, const std::string& name) {
-    const std::map<std::string, std::function<Json()>> accessors = {
-        {"get_tensor_model_parallel_rank", [&] { return s.get_tensor_model_parallel_rank(); }},
-        {"get_tensor_model_parallel_world_size", [&] { return s.get_tensor_model_parallel_world_size(); }},
-        {"get_pipeline_model_parallel_rank", [&] { return s.get_pipeline_model_parallel_rank(); }},
-        {"get_pipeline_model_parallel_world_size",
-         [&] { return s.get_pipeline_model_parallel_world_size(); }},
-        {"get_data_parallel_rank", [&] { return s.get_data_parallel_rank(); }},
-        {"get_data_parallel_world_size", [&] { return s.get_data_parallel_world_size(); }},
-        {"get_context_parallel_rank", [&] { return s.get_context_parallel_rank(); }},
-        {"get_context_parallel_world_size", [&] { return s.get_context_parallel_world_size(); }},
-        {"get_expert_model_parallel_rank", [&] { return s.get_expert_model_parallel_rank(); }},
-        {"get_expert_model_parallel_world_size", [&] { return s.get_expert_model_parallel_world_size(); }},
-        {"get_expert_tensor_parallel_rank", [&] { return or_null(s.get_expert_tensor_parallel_rank()); }},
-        {"get_expert_tensor_parallel_world_size",
-         [&] { return or_null(s.get_expert_tensor_parallel_world_size()); }},
-        {"get_expert_data_parallel_rank", [&] { return s.get_expert_data_parallel_rank(); }},
-        {"get_expert_data_parallel_world_size", [&] { return s.get_expert_data_parallel_world_size(); }},
-        {"get_expert_tensor_and_model_parallel_rank",
-         [&] { return s.get_expert_tensor_and_model_parallel_rank(); }},
-        {"get_expert_tensor_and_model_parallel_world_size",
-         [&] { return s.get_expert_tensor_and_model_parallel_world_size(); }},
-        {"get_tensor_and_context_parallel_rank", [&] { return s.get_tensor_and_context_parallel_rank(); }},
-        {"get_tensor_and_context_parallel_world_size",
-         [&] { return s.get_tensor_and_context_parallel_world_size(); }},
-        {"get_tensor_model_parallel_src_rank", [&] { return s.get_tensor_model_parallel_src_rank(); }},
-        {"get_data_parallel_src_rank", [&] { return s.get_data_parallel_src_rank(); }},
-        {"get_model_parallel_src_rank", [&] { return s.get_model_parallel_src_rank(); }},
-        {"get_expert_model_parallel_src_rank", [&] { return s.get_expert_model_parallel_src_rank(); }},
-        {"get_pipeline_model_parallel_first_rank",
-         [&] { return s.get_pipeline_model_parallel_first_rank(); }},
-        {"get_pipeline_model_parallel_last_rank", [&] { return s.get_pipeline_model_parallel_last_rank(); }},
-        {"get_pipeline_model_parallel_next_rank", [&] { return s.get_pipeline_model_parallel_next_rank(); }},
-        {"get_pipeline_model_parallel_prev_rank", [&] { return s.get_pipeline_model_parallel_prev_rank(); }},
-        {"is_pipeline_first_stage", [&] { return s.is_pipeline_first_stage(); }},
-        {"is_pipeline_last_stage", [&] { return s.is_pipeline_last_stage(); }},
-        {"is_rank_in_embedding_group", [&] { return s.is_rank_in_embedding_group(); }},
-        {"is_rank_in_position_embedding_group", [&] { return s.is_rank_in_position_embedding_group(); }}};
-    return attempt(accessors.at(name));
+Json value(const State& state, const std::string& name) {
+    return attempt([&] { return json_of(state.ask(name)); });
 }
 
-Json row_of(const Case& test, const Json& expected, const Sizes& sizes) {
+Json row_of(const Case& test, const Json& expected, const Settings& sizes) {
     const int rank = expected["rank"];
     auto state = State(rank, test.config["world_size"]);
     state.initialize_model_parallel(sizes);
     auto values = Json::array();
     for (const auto& name : test.meta["accessors"]) values.push_back(value(state, name));
     using Answer = std::function<Json()>;
-    constexpr auto with_cp = DataParallel{.with_context_parallel = true};
-    constexpr auto partial = DataParallel{.with_context_parallel = true, .partial_data_parallel = true};
     const auto answers = std::map<std::string, Answer>{
         {"rank", [&] { return rank; }},
         {"values", [&] { return values; }},
         {"dp_cp_rank_size",
          [&] {
-             return Json{state.get_data_parallel_rank(with_cp), state.get_data_parallel_world_size(with_cp)};
+             return Json{state.get_data_parallel_rank(true), state.get_data_parallel_world_size(true)};
          }},
         {"all_ranks", [&] { return state.get_all_ranks(); }},
         {"intra_dist_opt", [&] { return members(state.get_intra_distributed_optimizer_instance_group()); }},
         {"inter_dist_opt", [&] { return members(state.get_inter_distributed_optimizer_instance_group()); }},
-        {"partial_dp_cp", [&] { return members(state.get_data_parallel_group(partial)); }},
-        {"partial_expert_dp",
-         [&] {
-             return members(state.get_expert_data_parallel_group({.partial_expert_data_parallel = true}));
-         }},
+        {"partial_dp_cp", [&] { return members(state.get_data_parallel_group(true, true, true)); }},
+        {"partial_expert_dp", [&] { return members(state.get_expert_data_parallel_group(true, true)); }},
         {"hierarchical_cp", [&] {
              auto levels = Json::array();
              for (const auto& level : state.get_hierarchical_context_parallel_groups())
@@ -118,15 +73,14 @@ Json row_of(const Case& test, const Json& expected, const Sizes& sizes) {
 
 Json init(const Case& test) {
     const auto sizes = sizes_of(test.config);
-    const auto made = ProcessGroups(sizes, test.config["world_size"]);
-    auto answer = Json{{"n_new_group_calls", made.new_group_calls()},
-                       {"desc_order", made.descriptions()},
-                       {"groups", Json::object()}};
-    for (const auto& desc : made.descriptions()) {
-        auto list = Json::array();
-        for (const auto& group : made.groups(desc)) list.push_back(members(group));
-        answer["groups"][desc] = std::move(list);
+    const auto made = rankmesh::megatron::groups(sizes, test.config["world_size"]);
+    auto answer = Json{{"desc_order", made.kinds()}, {"groups", Json::object()}};
+    auto calls = 0;
+    for (const auto& desc : made.kinds()) {
+        answer["groups"][desc] = groups(made, desc);
+        calls += made.count(desc);
     }
+    answer["n_new_group_calls"] = calls;
     if (!test.expect.contains("per_rank")) return answer;
     answer["per_rank"] = Json::array();
     for (const auto& expected : test.expect["per_rank"])

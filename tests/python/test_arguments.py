@@ -19,7 +19,6 @@ from rankmesh import (
     _core,
     _dialects,
     _engine,
-    framework,
     run,
 )
 
@@ -146,11 +145,6 @@ SPOKEN: list[tuple[Callable[[], Any], type[Exception], str]] = [
     (lambda: rankmesh.convert("dp=2", from_="x", to="megatron"), ValueError, "unknown framework 'x' for from_; one of"),
     (lambda: Mesh("dp=4; ep=4"), ValueError, "one mesh is needed here; rankmesh.convert takes"),
     (lambda: rankmesh.check("dp=4; ep=4"), ValueError, "one mesh is needed here; rankmesh.convert takes"),
-    (
-        lambda: framework.state("megatron", rank=0, world_size=8),
-        ValueError,
-        "rankmesh.framework does not cover megatron; use rankmesh.megatron. It covers: accelerate, ",
-    ),
     (lambda: rankmesh.plan("x", on="node:1 gpu:8", device=""), ValueError, ""),
 ]
 

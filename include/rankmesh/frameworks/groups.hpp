@@ -123,7 +123,7 @@ private:
     void begin(Groups groups);
     void check_fresh() const;
     std::string kind_of(const AccessorRow& row, const Given& options) const;
-    std::optional<GroupPart> group_of(const AccessorRow& row, std::string_view kind) const;
+    std::optional<GroupPart> group_of(const AccessorRow& row, const Given& options) const;
 
     const Framework* framework_;
     int rank_ = 0;

@@ -24,6 +24,8 @@ public:
     /// The communicator of the group that an accessor of `state` gives; null where it gives none. Throws as
     /// `State::group` does.
     Communicator* find(const State& state, std::string_view accessor, const Values& options = {});
+    /// Those of an accessor that gives several. Throws as `State::ask` does.
+    std::vector<Communicator*> all(const State& state, std::string_view accessor, const Values& options = {});
     /// The same of an accessor that gives a group or throws.
     Communicator& at(const State& state, std::string_view accessor, const Values& options = {}) {
         return *find(state, accessor, options);
@@ -32,6 +34,8 @@ public:
     void clear() { groups_.clear(); }
 
 private:
+    Communicator& of_kind(const std::string& kind);
+
     std::map<std::string, Communicator, std::less<>> groups_;
 };
 
@@ -49,6 +53,14 @@ protected:
         else
             return std::holds_alternative<std::monostate>(value) ? Type()
                                                                  : Type(as<typename Type::value_type>(value));
+    }
+
+    /// What an accessor of several groups gives.
+    std::vector<GroupPart> several(std::string_view accessor, const Values& options = {}) const {
+        auto found = std::vector<GroupPart>{};
+        for (const auto& kind : get<std::vector<std::string>>(accessor, options))
+            found.push_back(*groups().of(kind, rank()));
+        return found;
     }
 
 private:

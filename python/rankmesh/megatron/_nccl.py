@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from rankmesh._dialects import megatron as _native
+from rankmesh._dialects import rows as _native
 from rankmesh._errors import NotBuilt
 
 if TYPE_CHECKING:
@@ -40,16 +40,21 @@ def read_configs(path: str | None, high_priority: Iterable[str] | None) -> Confi
     return configs
 
 
+_SECTIONS = {
+    kind: brief.removeprefix("hybrid_").removesuffix("_ag")
+    for kind, brief in _native.rows("megatron")["briefs"].items()
+}
+"""The section with the options of the groups of a kind, whose number is left out."""
+
+
 def section_of(description: str) -> str | None:
     """The section with the options of a group; None for a group on the host."""
-    sections = _native.nccl_sections()
-    return sections.get(description) or sections.get(re.sub(r"_L?\d+$", "", description)) or None
+    return _SECTIONS.get(description) or _SECTIONS.get(re.sub(r"_L?\d+$", "", description))
 
 
 def options_of(configs: Configs) -> dict[str, Any]:
     """`ProcessGroupNCCL.Options` of each section; NotBuilt where torch has no NCCL."""
-    known = _native.nccl_sections().values()
-    return {section: _options(config) for section, config in configs.items() if section in known}
+    return {section: _options(config) for section, config in configs.items() if section in _SECTIONS.values()}
 
 
 def check_sharp() -> None:

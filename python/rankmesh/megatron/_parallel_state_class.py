@@ -10,13 +10,14 @@ from __future__ import annotations
 import contextlib
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 from rankmesh._core import Group
-from rankmesh._dialects import megatron as _native
+from rankmesh._dialects import rows as _native
 from rankmesh._errors import NotBuilt
-from rankmesh._originals import DialectError, original, raises, raising
-from rankmesh._rows import InWorld
+from rankmesh._megatron import Answers
+from rankmesh._originals import DialectError, original, raises
+from rankmesh._rows import Current
 from rankmesh._world import of_torch
 from rankmesh.megatron.rank_generator import (
     RankGenerator,
@@ -25,9 +26,6 @@ from rankmesh.megatron.rank_generator import (
     default_position_embedding_ranks,
     generate_masked_orthogonal_rank_groups,
 )
-
-if TYPE_CHECKING:
-    from rankmesh.torch._named import NamedGroups
 
 __all__ = [
     "Handle",
@@ -56,21 +54,15 @@ def _kind_of_sizes(error: DialectError) -> type[Exception]:
     return RuntimeError if text.startswith(("world_size (", "pipeline-model-parallel size should")) else AssertionError
 
 
-class _Made(_native.State, InWorld):
-    """How the groups of a state are made."""
+class _Made(Answers, Current):
+    """How the groups of a state are made, and how it is asked."""
 
     def __init__(self, rank: int | None = None, world_size: int | None = None) -> None:
-        super().__init__()
-        self._live: NamedGroups | None = None
         self._created: list[Any] = []
         self._memory_buffer: Any = None
-        self._begin(rank, world_size)
+        Current.__init__(self, "megatron", rank, world_size)
 
-    @raises(ValueError, exists=AssertionError)
-    def _enter(self, rank: int, world_size: int) -> tuple[int, int]:
-        if self._world != (rank, world_size):
-            _native.enter_world(self, rank, world_size)
-        return super()._enter(rank, world_size)
+    _ask = Current.ask
 
     @contextlib.contextmanager
     def _connected(self, given: dict[str, Any], live: bool) -> Iterator[None]:
@@ -99,37 +91,29 @@ class _Made(_native.State, InWorld):
             yield
         if configs:
             said += f", with options for NCCL: {configs}"
-        made, rank = self.process_groups, self._world[0] if self._world else 0
+        made, rank = self.groups, self._state.rank
         wanted = [
-            Named(desc, group, "gloo" if "_GLOO" in desc else None, apart=desc.endswith("_AG"))
-            for desc in made.descriptions()
-            if (group := made.group(desc, rank)) is not None
+            Named(kind, group, "gloo" if "_GLOO" in kind else None, apart=made.is_apart(kind))
+            for kind in made.kinds()
+            if (group := made.of(kind, rank)) is not None
         ]
         try:
             named = _nccl.with_options(wanted, options, given["pipeline_model_parallel_comm_backend"], sharp)
             self._live = NamedGroups(said, named, timeout=timeout, compared=compared)
         except BaseException:
-            _native.destroy(self)
+            self._state.destroy()
             raise
-        _native.connect(self, self._live)
 
-    @property
-    @raises(AssertionError)
-    def process_groups(self) -> _native.ProcessGroups:
-        """All process groups of the world, by the `group_desc` under which the original creates them."""
-        return _native.process_groups(self)
-
-    def _second(self, desc: str) -> Handle:
-        """Another group of the ranks of this rank's group `desc`, with a channel of its own."""
-        group = self.process_groups.group(desc, self._world[0]) if self._world else None
+    def _second(self, kind: str) -> Handle:
+        """Another group of the ranks of this rank's group of a kind, with a channel of its own."""
+        group = self.groups.of(kind, self._state.rank)
         if group is None or self._live is None:
             return group
         from rankmesh.torch._named import Named
 
-        return self._live.add(Named(f"{desc}_AG", group, apart=True))
+        return self._live.add(Named(f"{kind}_AG", group, apart=True))
 
 
-@raising(AssertionError, unknown=KeyError, out_of_range=IndexError, sizes=ZeroDivisionError)
 class ParallelState(_Made):
     """What parallel_state knows of one rank: every function of the module as a method."""
 
@@ -171,21 +155,24 @@ class ParallelState(_Made):
             backend = pipeline_model_parallel_comm_backend
             _check_backends(use_sharp, sharp_enabled_group, num_distributed_optimizer_instances, backend)
             own_rank, world = self._known_world("initialize_model_parallel", AssertionError, rank, world_size)
-            pipeline = None
-            if get_embedding_ranks or get_position_embedding_ranks:
-                groups, desc = _native.ProcessGroups(given, world), "PIPELINE_MODEL_PARALLEL_GROUP"
-                pipeline = groups.group(desc, own_rank) or Group(groups.groups(desc)[0])
-            given["get_embedding_ranks"] = embedding = _stages(get_embedding_ranks, pipeline)
-            given["get_position_embedding_ranks"] = position = _stages(get_position_embedding_ranks, pipeline)
-            _native.initialize(self, {**given, "embedding_stages": embedding, "position_embedding_stages": position})
+            settings = {name: given[name] for name in _SETTINGS if name in given}
+            picks = {"embedding": get_embedding_ranks, "position_embedding": get_position_embedding_ranks}
+            if any(picks.values()):
+                groups, kind = _native.Groups("megatron", settings, world), "PIPELINE_MODEL_PARALLEL_GROUP"
+                pipeline = groups.of(kind, own_rank) or Group(groups.partition(kind)[0])
+                for name, pick in picks.items():
+                    if pick is not None:
+                        given[f"get_{name}_ranks"] = settings[f"{name}_stages"] = _stages(pick, pipeline)
+            self._state.initialize(settings)
 
     def destroy_model_parallel(self) -> None:
         """Forgets all groups and ends torch's. Without a process, the rank and the world stay for the next call."""
-        if self._live is not None:
-            self._live.destroy()
-            self._live = None
         self._memory_buffer = None
-        _native.destroy(self)
+        self.destroy()
+
+    def model_parallel_is_initialized(self) -> bool:
+        """True if this rank has tensor-, pipeline- and data-parallel groups."""
+        return self.is_initialized()
 
     def is_unitialized(self) -> bool:
         """The opposite of is_initialized, which the original no longer has."""
@@ -282,13 +269,16 @@ class ParallelState(_Made):
         """The original's module variables: the groups by their descriptions, None where there is none."""
         if name == "_HIERARCHICAL_CONTEXT_PARALLEL_GROUPS":
             return self.get_hierarchical_context_parallel_groups(check_initialized=False)
-        if not name.startswith("_") or name[1:] not in _native.nccl_sections():
+        if not name[1:2].isupper() or name[1:] not in self._missing:
             raise AttributeError(f"module 'rankmesh.megatron.parallel_state' has no attribute {name!r}")
-        return _native.group(self, name[1:])
+        return self.variable(name[1:])
+
+
+_SETTINGS = [each["name"] for each in _native.rows("megatron")["settings"]]
 
 
 def _deprecated(text: str) -> None:
-    warnings.warn(text, DeprecationWarning, stacklevel=4)
+    warnings.warn(text, DeprecationWarning, stacklevel=3)
 
 
 def _check_backends(use_sharp: bool, group: str | None, instances: int, backend: str | None) -> None:
@@ -305,10 +295,8 @@ def _check_backends(use_sharp: bool, group: str | None, instances: int, backend:
         raise original(AssertionError, text, "argument")
 
 
-def _stages(pick: PickRanks | None, pipeline: Group | None) -> list[int] | None:
+def _stages(pick: PickRanks, pipeline: Group) -> list[int]:
     """Where in a pipeline the ranks stand that hold an embedding."""
-    if pick is None or pipeline is None:
-        return None
     stages = []
     for rank in pick(list(pipeline)):
         stage = pipeline.group_rank(rank)

@@ -19,8 +19,8 @@ using frameworks::Value;
 using frameworks::Values;
 
 constexpr std::string_view quantities[] = {
-    "group",    "ranks",   "rank",          "size",   "first", "last",  "next",   "prev",
-    "is_first", "is_last", "size_and_rank", "matrix", "mesh",  "value", "action", "device_mesh"};
+    "group",    "group_list", "ranks",         "rank",   "size", "first", "last",   "next",       "prev",
+    "is_first", "is_last",    "size_and_rank", "matrix", "mesh", "value", "action", "device_mesh"};
 constexpr std::string_view types[] = {"int",
                                       "int | None",
                                       "bool",
@@ -140,6 +140,10 @@ Named rows_of(const Text& name) {
     for (const auto& row : framework.kinds)
         kinds.append(nb::make_tuple(row.name, row.groups, row.missing, row.holds));
     rows["kinds"] = kinds;
+    auto briefs = nb::dict();
+    for (const auto& row : framework.kinds)
+        if (!row.brief.empty()) briefs[nb::cast(row.name)] = row.brief;
+    rows["briefs"] = briefs;
     auto accessors = nb::list();
     for (const auto& row : framework.accessors) {
         auto entry = nb::dict();

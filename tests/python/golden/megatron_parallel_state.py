@@ -56,11 +56,11 @@ def row_of(config: Config, accessors: list[str], expected: Config) -> Config:
 def init(config: Config, meta: Config) -> Any:
     state = ParallelState(0, config["world_size"])
     initialise(state, config)
-    groups = state.process_groups
+    groups = state.groups
     return lambda expected: {
-        "n_new_group_calls": groups.new_group_calls(),
-        "desc_order": groups.descriptions(),
-        "groups": {desc: groups.groups(desc) for desc in groups.descriptions()},
+        "n_new_group_calls": sum(len(groups.partition(kind)) for kind in groups.kinds()),
+        "desc_order": groups.kinds(),
+        "groups": {kind: groups.partition(kind) for kind in groups.kinds()},
         **(
             {"per_rank": [row_of(config, meta["accessors"], row) for row in expected["per_rank"]]}
             if "per_rank" in expected

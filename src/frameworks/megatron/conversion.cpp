@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
+// What convert reads and writes: the flags of Megatron's command line, and the order of its axes.
 #include <algorithm>
 
 #include <rankmesh/dialect/error.hpp>
-#include <rankmesh/dialect/megatron/parallel_state.hpp>
-#include <rankmesh/dialect/megatron/process_groups.hpp>
+#include <rankmesh/dialect/megatron/rank_generator.hpp>
+#include <rankmesh/frameworks/megatron.hpp>
 
+#include "convert/rows.hpp"
 #include "convert/words.hpp"
+#include "frameworks/rows.hpp"
 
 namespace rankmesh::conversion {
 
@@ -18,12 +21,12 @@ constexpr auto instances_name = "distributed optimizer instances";
 constexpr auto mapped_order = "tp-cp-ep-pp-dp";
 
 /// The numbers that the command line has under the names of the function's arguments.
-constexpr std::pair<const char*, int megatron::Sizes::*> numbers[] = {
-    {"tensor_model_parallel_size", &megatron::Sizes::tensor_model_parallel_size},
-    {"pipeline_model_parallel_size", &megatron::Sizes::pipeline_model_parallel_size},
-    {"context_parallel_size", &megatron::Sizes::context_parallel_size},
-    {"expert_model_parallel_size", &megatron::Sizes::expert_model_parallel_size},
-    {"num_distributed_optimizer_instances", &megatron::Sizes::num_distributed_optimizer_instances}};
+constexpr std::pair<const char*, int megatron::Settings::*> numbers[] = {
+    {"tensor_model_parallel_size", &megatron::Settings::tensor_model_parallel_size},
+    {"pipeline_model_parallel_size", &megatron::Settings::pipeline_model_parallel_size},
+    {"context_parallel_size", &megatron::Settings::context_parallel_size},
+    {"expert_model_parallel_size", &megatron::Settings::expert_model_parallel_size},
+    {"num_distributed_optimizer_instances", &megatron::Settings::num_distributed_optimizer_instances}};
 
 constexpr auto per_stage = "num_layers_per_virtual_pipeline_stage";
 
@@ -31,7 +34,7 @@ constexpr auto account_for_embedding = "account_for_embedding_in_pipeline_split"
 constexpr auto account_for_loss = "account_for_loss_in_pipeline_split";
 
 /// The virtual stages of a rank, where a flag counts the layers of one; Megatron's None for one stage.
-std::optional<int> stages_of_layers(Settings& settings, const megatron::Sizes& sizes) {
+std::optional<int> stages_of_layers(Settings& settings, const megatron::Settings& sizes) {
     const auto each = settings.size(per_stage);
     const auto* stages = "num_virtual_stages_per_pipeline_rank";
     if (sizes.virtual_pipeline_model_parallel_size)
@@ -49,12 +52,11 @@ std::optional<int> stages_of_layers(Settings& settings, const megatron::Sizes& s
     return found > 1 ? std::optional(found) : std::nullopt;
 }
 
-megatron::Sizes sizes_in(Settings& settings) {
-    auto sizes = megatron::Sizes{};
+megatron::Settings sizes_in(Settings& settings) {
+    auto sizes = megatron::Settings{};
     for (const auto& [name, size] : numbers) sizes.*size = settings.size(name);
     sizes.expert_tensor_parallel_size = settings.number("expert_tensor_parallel_size");
-    sizes.hierarchical_context_parallel_sizes =
-        settings.numbers("hierarchical_context_parallel_sizes").value_or(std::vector<int>{});
+    sizes.hierarchical_context_parallel_sizes = settings.numbers("hierarchical_context_parallel_sizes");
     // A flag of the command line, and the argument that it becomes.
     for (const auto* name : {"num_virtual_stages_per_pipeline_rank", "virtual_pipeline_model_parallel_size"})
         if (const auto stages = settings.number(name)) sizes.virtual_pipeline_model_parallel_size = stages;
@@ -67,18 +69,8 @@ megatron::Sizes sizes_in(Settings& settings) {
     return sizes;
 }
 
-Mesh without_ones(const Mesh& mesh, const std::vector<std::string_view>& keep) {
-    auto axes = std::vector<std::pair<std::string, int>>{};
-    for (int a = 0; a < mesh.axis_count(); ++a) {
-        const auto name = mesh.name(AxisId{a});
-        if (mesh.size(name) > 1 || std::ranges::find(keep, name) != keep.end())
-            axes.emplace_back(name, mesh.size(name));
-    }
-    return plain_mesh(axes);
-}
-
 /// Where a replica of the optimizer is a run of whole dp ranks, dp is split into replicas and shards.
-bool splits_dp(const megatron::Sizes& sizes, const Mesh& dense) {
+bool splits_dp(const megatron::Settings& sizes, const Mesh& dense) {
     const auto cp_inside =
         size_of(dense, "cp") == 1 || dense.layout("dp").digit(0).stride > dense.layout("cp").digit(0).stride;
     return cp_inside && size_of(dense, "dp") % sizes.num_distributed_optimizer_instances == 0 &&
@@ -112,9 +104,8 @@ Arrangement read(Settings& settings, std::optional<int> world) {
     const auto sizes = sizes_in(settings);
     const auto dp = settings.number("data_parallel_size");
     const auto groups =
-        megatron::ProcessGroups(sizes, needed_world(settings, world, "megatron's data parallel size"));
-    auto arrangement =
-        Arrangement{{without_ones(groups.decoder_rank_generator().mesh(), {"pp", "dp", "cp", "tp"})}};
+        megatron::groups(sizes, needed_world(settings, world, "megatron's data parallel size"));
+    auto arrangement = Arrangement{{groups.mesh()}};
     auto dense = arrangement.dense();
     // Megatron takes this from the world and keeps it among its arguments.
     if (dp && *dp != size_of(dense, "dp"))
@@ -126,17 +117,16 @@ Arrangement read(Settings& settings, std::optional<int> world) {
     else if (instances > 1)
         arrangement.extras.push_back({instances_name, std::to_string(instances)});
     arrangement.meshes[0] = dense;
-    const auto& experts = groups.expert_decoder_rank_generator().mesh();
-    if (size_of(experts, "ep") > 1 || size_of(experts, "tp") != size_of(dense, "tp"))
-        arrangement.meshes.push_back(
-            joined(joined(without_ones(experts, {"pp", "dp", "ep", "tp"}), {"dp"}, "edp"), {"tp"}, "etp"));
+    const auto& experts = frameworks::Access::meshes(groups).at(1).second;
+    if (size_of(experts, "ep") > 1 || size_of(experts, "etp") != size_of(dense, "tp"))
+        arrangement.meshes.push_back(experts);
     const auto etp = settings.shown("expert_tensor_parallel_size");
     arrangement.one_etp =
         cat(sizes.expert_tensor_parallel_size ? "give " : "Megatron's default is tp, so give ", etp,
             etp.starts_with('-') ? " 1" : "=1");
     add_stages(arrangement, settings, sizes.virtual_pipeline_model_parallel_size);
     auto levels = std::string{};
-    for (auto size : sizes.hierarchical_context_parallel_sizes)
+    for (auto size : sizes.hierarchical_context_parallel_sizes.value_or(std::vector<int>{}))
         levels += cat(levels.empty() ? "" : " ", size);
     if (!levels.empty()) arrangement.extras.push_back({levels_name, levels});
     return arrangement;
@@ -162,9 +152,9 @@ std::string order_of(const Mesh& dense) {
 }
 
 /// The sizes of an arrangement in roles.
-megatron::Sizes megatron_sizes(const Arrangement& arrangement) {
+megatron::Settings megatron_sizes(const Arrangement& arrangement) {
     const auto& dense = arrangement.dense();
-    auto sizes = megatron::Sizes{};
+    auto sizes = megatron::Settings{};
     sizes.tensor_model_parallel_size = size_of(dense, "tp");
     sizes.pipeline_model_parallel_size = size_of(dense, "pp");
     sizes.context_parallel_size = size_of(dense, "cp");
@@ -196,7 +186,7 @@ Document write_call(const Arrangement& arrangement) {
 }
 
 /// True where dp varies slower than pp, and the command line's second order does not refuse the sizes.
-bool is_mapped(megatron::Sizes sizes, const Mesh& dense) {
+bool is_mapped(megatron::Settings sizes, const Mesh& dense) {
     const auto order = by_stride(dense);
     const auto pp = std::ranges::find(order, "pp");
     if (pp == order.end() ||
@@ -204,7 +194,7 @@ bool is_mapped(megatron::Sizes sizes, const Mesh& dense) {
         return false;
     sizes.order = mapped_order;
     try {
-        static_cast<void>(megatron::ProcessGroups(sizes, dense.size()));
+        megatron::groups(sizes, dense.size());
         return true;
     } catch (const dialect::Error&) {
         return false;
@@ -242,7 +232,7 @@ Document write(const Arrangement& arrangement) {
     }
     say_size("context_parallel_size", sizes.context_parallel_size, 1);
     if (const auto levels = extra_of(arrangement, levels_name))
-        say("hierarchical_context_parallel_sizes", sizes.hierarchical_context_parallel_sizes, *levels);
+        say("hierarchical_context_parallel_sizes", *sizes.hierarchical_context_parallel_sizes, *levels);
     say_size("expert_model_parallel_size", sizes.expert_model_parallel_size, 1);
     const auto tp = sizes.tensor_model_parallel_size;
     say_size("expert_tensor_parallel_size", sizes.expert_tensor_parallel_size.value_or(tp), tp);
@@ -254,58 +244,23 @@ Document write(const Arrangement& arrangement) {
 }
 
 Words words(const Arrangement& roles, const Document&) {
-    const auto world = roles.dense().size();
-    auto sizes = megatron_sizes(roles);
-    sizes.create_gloo_process_groups = false;  // the same ranks once more, for the host
-    const auto groups = megatron::ProcessGroups(sizes, world);
-    auto in_words = Words{.dialect = {},
-                          .mesh = groups.decoder_rank_generator().mesh().slice({{"ep", 0}, {"gtp_remat", 0}}),
-                          .kinds = {},
-                          .answers = [=](int rank) {
-                              const auto state = megatron::State(sizes, rank, world);
-                              auto answers = Answers{};
-#define RANKMESH_ANSWER(type, name, ...) answers.add(#name, [&] { return state.name(); });
-                              RANKMESH_MEGATRON_ANSWERS(RANKMESH_ANSWER)
-#undef RANKMESH_ANSWER
-                              return answers.all();
-                          }};
-    for (const auto& desc : groups.descriptions()) {
-        const auto list = groups.groups(desc);
-        in_words.kinds.push_back(
-            {.name = desc,
-             .count = list.size(),
-             .group = [list](int i) { return list_of(list[i]); },
-             .of = [groups, desc](int rank) { return list_of(groups.group(desc, rank)); }});
-    }
-    return in_words;
+    return words_of(megatron::groups(megatron_sizes(roles), roles.dense().size()));
 }
 
 }  // namespace of_megatron
 
 Framework megatron() {
-    constexpr auto instances = "Megatron's optimizer instances are runs of data-parallel ranks of one size";
-    return {
-        .name = "megatron",
-        .of =
-            "the flags of Megatron-core of 2026, or the arguments of its initialize_model_parallel; needs "
-            "the world's size",
-        .example = "-- --tensor-model-parallel-size 2 --pipeline-model-parallel-size 2 --world-size 16",
-        .read = of_megatron::read,
-        .write = of_megatron::write,
-        .words = of_megatron::words,
-        .roles = {"pp", "dp", "cp", "tp"},
-        .why = {{"dp_replicate, dp_shard", instances},
-                {"virtual pipeline stages, fewer layers of the first stage, fewer layers of the last stage",
-                 "Megatron interleaves pipelines of two ranks or more; its first and last stage can each "
-                 "have one layer fewer"},
-                {pipeline_schedule,
-                 "Megatron runs 1F1B, and interleaves if --num-virtual-stages-per-pipeline-rank is above 1"}},
-        .notes = {{"dp_shard",
+    auto made = of_rows(frameworks::framework_named("megatron"));
+    made.read = of_megatron::read;
+    made.write = of_megatron::write;
+    made.words = of_megatron::words;
+    made.write_call = of_megatron::write_call;
+    made.roles = {"pp", "dp", "cp", "tp"};
+    made.notes = {{"dp_shard",
                    "Megatron copies the parameters unless --use-megatron-fsdp is given; "
-                   "--use-distributed-optimizer shards only the optimizer state"}},
-        .write_call = of_megatron::write_call,
-        .schedules_by_stages = true,
-        .version = "0.16.1, and August 2026"};
+                   "--use-distributed-optimizer shards only the optimizer state"}};
+    made.schedules_by_stages = true;
+    return made;
 }
 
 }  // namespace rankmesh::conversion

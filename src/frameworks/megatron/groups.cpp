@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: Apache-2.0
+// The meshes and kinds of groups that Megatron-core's settings give, and what it refuses.
+#include <algorithm>
+#include <set>
+
+#include <rankmesh/core/detail/number.hpp>
+#include <rankmesh/dialect/megatron/rank_generator.hpp>
+
+#include "dialect/megatron/partitions.hpp"
+#include "frameworks/megatron/megatron.hpp"
+
+namespace rankmesh::frameworks::of_megatron {
+
+using detail::cat;
+using dialect::Refusal;
+using megatron::RankGenerator;
+
+namespace {
+
+constexpr auto level_sizes = "hierarchical_context_parallel_sizes";
+// What follows from the settings; no axis can have these names.
+constexpr auto dense_axes = "axes of the dense layers", expert_axes = "axes of the experts";
+
+/// Throws for sizes below 1, whichever setting they are of.
+void check_sizes(const Given& given) {
+    const auto check = [](std::string_view name, int size) {
+        if (size < 1)
+            throw Refusal(Fault::sizes, "sizes-below-one",
+                          cat(name, " is ", size, "; every size is 1 or more"));
+    };
+    for (const auto* name :
+         {"virtual_pipeline_model_parallel_size", "num_distributed_optimizer_instances", "local_world_size"})
+        if (!given.is_none(name)) check(name, given.number(name));
+    for (const auto size : levels(given)) check(level_sizes, size);
+}
+
+/// What is left of the world after these sizes; `what` is what the original calls them.
+int rest_of(const Given& given, std::initializer_list<std::string_view> sizes, std::string_view what) {
+    const auto world =
+        given.is_none("local_world_size") ? given.world_size() : given.number("local_world_size");
+    auto known = std::int64_t{1};
+    for (const auto size : sizes) known *= given.number(size);
+    if (world % known != 0)
+        throw Error(Fault::sizes, cat("world_size (", world, ") is not divisible by ", what, known,
+                                      what.empty() ? "" : ")"));
+    return static_cast<int>(world / known);
+}
+
+/// The axes of a mesh, those of the experts under names of their own, and without those that it never cuts.
+std::string axes_of(const Mesh& mesh, bool of_experts) {
+    auto axes = std::string{};
+    for (int a = 0; a < mesh.axis_count(); ++a) {
+        auto name = std::string(mesh.name(AxisId{a}));
+        if (name == (of_experts ? "cp" : "ep") || (name == "gtp_remat" && mesh.size(name) == 1)) continue;
+        if (of_experts && name == "gtp_remat") name = "egtp_remat";
+        if (of_experts && (name == "dp" || name == "tp")) name.insert(0, "e");
+        axes += cat(axes.empty() ? "" : " ", name);
+    }
+    return axes;
+}
+
+std::string replaced(std::string axes, std::string_view axis, const std::string& parts) {
+    axes = cat(" ", axes, " ");
+    axes.replace(axes.find(cat(" ", axis, " ")) + 1, axis.size(), parts);
+    return axes.substr(1, axes.size() - 2);
+}
+
+void check_embeddings(const Given& given, int stages) {
+    for (const auto* each : {"embedding_stages", "position_embedding_stages"}) {
+        if (given.is_none(each) || given.numbers(each).empty())
+            throw Error(Fault::missing, "an embedding is on no stage; name at least one");
+        auto distinct = std::set<int>{};
+        for (const auto stage : given.numbers(each)) {
+            if (stage < -stages || stage >= stages)
+                throw Error(Fault::out_of_range, cat("an embedding on stage ", stage, " of ", stages,
+                                                     "; stages are ", -stages, "..", stages - 1));
+            distinct.insert(stage < 0 ? stage + stages : stage);
+        }
+        if (distinct.size() > Group::max_picked)
+            throw Error(Fault::out_of_range, cat("an embedding is on ", distinct.size(), " stages; name ",
+                                                 Group::max_picked, " at most"));
+    }
+}
+
+/// The groups of a row in the order of the axes: `experts: | etp` is `experts: pp edp ep | etp`.
+void list(KindRow& row, const std::vector<MeshRow>& meshes) {
+    const auto text = std::string_view(row.groups);
+    const auto bar = text.find('|'), slash = std::min(text.find('/'), text.size());
+    const auto colon = text.find(':');
+    const auto mesh = std::ranges::find(
+        meshes, colon == text.npos ? meshes.front().name : text.substr(0, colon), &MeshRow::name);
+    const auto along = words_of(text.substr(bar + 1, slash - bar - 1));
+    auto outside = std::string{}, parts = std::string{}, inside = std::string{};
+    for (const auto axis : words_of(mesh->axes)) {
+        const auto is_part = axis.front() == 'l' || axis.front() == 'i';  // of an axis that is cut once more
+        auto& part = std::ranges::find(along, axis) != along.end() ? inside : is_part ? parts : outside;
+        if (row.sorted && axis == "intra")  // the original puts one instance's groups one after the other
+            part.insert(0, "intra ");
+        else
+            part += cat(axis, " ");
+    }
+    row.groups = cat(mesh->name, ": ", outside, parts, "| ", inside, text.substr(slash));
+}
+
+}  // namespace
+
+const std::vector<int>& levels(const Given& given) {
+    static const auto none = std::vector<int>{};
+    return given.is_none(level_sizes) ? none : given.numbers(level_sizes);
+}
+
+/// Throws what the original asserts while it makes groups, in its order, before any is made.
+void check(Given& given) {
+    check_sizes(given);
+    const auto instances = given.number("num_distributed_optimizer_instances");
+    if ((given.number("gtp_remat_size") > 1 || given.number("expert_gtp_remat_size") > 1) && instances > 1)
+        throw Error(Fault::exclusive,
+                    "GTP_remat with num_distributed_optimizer_instances > 1 is not yet supported.");
+    const auto tp = given.number("tensor_model_parallel_size");
+    const auto pp = given.number("pipeline_model_parallel_size");
+    const auto cp = given.number("context_parallel_size");
+    const auto& order = given.word("order");
+    const auto offset = given.number("rank_offset");
+    const auto dp = rest_of(given,
+                            {"tensor_model_parallel_size", "pipeline_model_parallel_size",
+                             "context_parallel_size", "gtp_remat_size"},
+                            "");
+    if (!given.is_none("virtual_pipeline_model_parallel_size") && pp < 2)
+        throw Error(Fault::sizes,
+                    "pipeline-model-parallel size should be greater than 1 with interleaved schedule");
+    const auto dense = RankGenerator({.tp = tp,
+                                      .dp = dp,
+                                      .pp = pp,
+                                      .cp = cp,
+                                      .order = megatron::inject_gtp_remat_axis(order, "tp"),
+                                      .rank_offset = offset,
+                                      .gtp_remat = given.number("gtp_remat_size")});
+    given.derive("expert_tensor_parallel_size", given.is_none("expert_tensor_parallel_size")
+                                                    ? tp
+                                                    : given.number("expert_tensor_parallel_size"));
+    const auto edp = rest_of(given,
+                             {"expert_tensor_parallel_size", "expert_model_parallel_size",
+                              "pipeline_model_parallel_size", "expert_gtp_remat_size"},
+                             "expert_tensor_model_pipeline_parallel size (");
+    const auto experts = RankGenerator({.tp = given.number("expert_tensor_parallel_size"),
+                                        .ep = given.number("expert_model_parallel_size"),
+                                        .dp = edp,
+                                        .pp = pp,
+                                        .order = megatron::inject_gtp_remat_axis(order, "ep"),
+                                        .rank_offset = offset,
+                                        .gtp_remat = given.number("expert_gtp_remat_size")});
+    if (!order.ends_with("pp") && pp != 1 && edp != dp)
+        throw Error(Fault::sizes,
+                    "When not using pp-last rank ordering, the data parallel size of the attention and moe "
+                    "layers must be the same");
+    const auto pipelines = dense.get_ranks("pp"), of_experts = experts.get_ranks("pp");
+    if (!megatron::same_groups(pipelines, of_experts))
+        throw Error(Fault::sizes,
+                    cat("Pipeline parallel groups are expected to be the same for Non-Expert and Expert "
+                        "part, but got ",
+                        megatron::listed(pipelines), " and ", megatron::listed(of_experts)));
+    const auto ranks = dp * cp;
+    if (ranks % instances != 0)
+        throw Error(Fault::sizes, "Data parallel size should be divisible by partial DistOpt shard factor");
+    if (dense.mesh().extent() > given.world_size())
+        throw Error(Fault::out_of_range,
+                    cat("the groups would reach rank ", dense.mesh().extent() - 1, " of a world of ",
+                        given.world_size(), "; rank_offset and local_world_size stay inside it"));
+    if (given.flag("hybrid_context_parallel") && ranks % 2 != 0)
+        throw Error(Fault::sizes, "Hybrid context parallel requires an even number of ranks");
+    auto product = std::int64_t{1};
+    for (const auto size : levels(given)) product *= size;
+    if (!levels(given).empty() && product != cp)
+        throw Error(Fault::sizes, cat("the hierarchical_context_parallel_sizes make ", product,
+                                      ", not the context_parallel_size of ", cp));
+    check_embeddings(given, pp);
+    if (edp % instances != 0)
+        throw Error(Fault::sizes,
+                    "Expert data parallel size should be divisible by partial DistOpt shard factor");
+    for (const auto* token : {"tp", "dp-cp"}) static_cast<void>(dense.axes(token));  // throws without one
+    for (const auto& [name, size] :
+         std::initializer_list<std::pair<std::string_view, int>>{{"dp", dp},
+                                                                 {"edp", edp},
+                                                                 {"inter", instances},
+                                                                 {"intra", edp / instances},
+                                                                 {"dp_cp_of_instance", ranks / instances}})
+        given.derive(name, size);
+    for (std::size_t i = 0; i < levels(given).size(); ++i) given.derive(cat("l", i), levels(given)[i]);
+    given.derive(dense_axes, of_megatron::axes_of(dense.mesh(), false));
+    given.derive(expert_axes, of_megatron::axes_of(experts.mesh(), true));
+}
+
+/// Lists meshes and groups in the setting `order`, and the kinds that have a number in their names.
+void extend(const Given& given, std::vector<MeshRow>& meshes, std::vector<KindRow>& kinds) {
+    const auto& dense = given.word(dense_axes);
+    const auto& experts = given.word(expert_axes);
+    meshes = {{"dense", dense}, {"experts", experts}, {"instances", replaced(experts, "edp", "inter intra")}};
+    const auto level_count = static_cast<int>(levels(given).size());
+    if (level_count > 0) {  // innermost first
+        auto parts = std::string("l0");
+        for (int level = 1; level < level_count; ++level) parts.insert(0, cat("l", level, " "));
+        meshes.push_back({"levels", replaced(dense, "cp", parts)});
+    }
+    auto made = std::vector<KindRow>{};
+    const auto add = [&](KindRow row, const std::string& suffix, const std::string& groups) {
+        row.name += suffix;
+        row.brief += suffix;
+        row.groups = groups;
+        made.push_back(std::move(row));
+    };
+    const auto ranks = given.number("dp") * given.number("context_parallel_size");
+    for (auto& row : kinds) {
+        if (row.name == hybrid) {  // powers of 2 from 2 on, below the last one that fits
+            for (int size = 2; given.flag("hybrid_context_parallel") && size * 2 <= ranks; size *= 2)
+                add(row, cat("_", size), cat("| dp cp / ", size));
+        } else if (row.name == hierarchical) {
+            for (int level = 0; level < level_count; ++level)
+                add(row, cat("_L", level), cat("levels: | l", level));
+        } else if (!row.when || row.when(given)) {
+            made.push_back(std::move(row));
+        }
+    }
+    for (auto& row : made) list(row, meshes);
+    kinds = std::move(made);
+}
+
+}  // namespace rankmesh::frameworks::of_megatron

@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+// Megatron-core's parallel_state: settings and kinds of groups, in the order in which it first makes one.
+#include "frameworks/megatron/megatron.hpp"
+
+namespace rankmesh::frameworks {
+
+namespace of_megatron {
+
+bool on_host(const Given& given) { return given.flag("create_gloo_process_groups"); }
+bool of_gathering(const Given& given) { return given.flag("create_all_gather_group"); }
+bool of_remat(const Given& given) { return given.number("gtp_remat_size") > 1; }
+bool of_expert_remat(const Given& given) { return given.number("expert_gtp_remat_size") > 1; }
+bool of_instances(const Given& given) { return given.number("num_distributed_optimizer_instances") > 1; }
+bool of_instances_on_host(const Given& given) { return of_instances(given) && on_host(given); }
+
+std::vector<int> embeddings(const Given& given) { return given.numbers("embedding_stages"); }
+std::vector<int> position_embeddings(const Given& given) {
+    return given.numbers("position_embedding_stages");
+}
+
+/// The axes of a group; `extend` puts the others before them, in the order of `order`.
+std::vector<KindRow> kinds() {
+    // A plan calls it as the section of its options in the file for NCCL.
+    const auto kind = [](const char* name, const char* brief, const char* groups, const char* missing,
+                         bool (*when)(const Given&) = nullptr) {
+        return KindRow{.name = name, .groups = groups, .missing = missing, .when = when, .brief = brief};
+    };
+    const auto host = [](const char* name, const char* groups, const char* missing,
+                         bool (*when)(const Given&) = on_host) {
+        return KindRow{.name = name, .groups = groups, .missing = missing, .when = when, .on_host = true};
+    };
+    auto rows = std::vector<KindRow>{
+        kind("GTP_WEIGHT_REMAT_GROUP", "gtp_remat", "| gtp_remat",
+             "generalized tensor parallel group is not initialized"),
+        kind("DATA_PARALLEL_GROUP_WITH_CP", "dp_cp", "| dp cp",
+             "data parallel group with CP is not initialized"),
+        kind("DATA_PARALLEL_GROUP_WITH_CP_AG", "dp_cp_ag", "| dp cp", "", of_gathering),
+        host("DATA_PARALLEL_GROUP_WITH_CP_GLOO", "| dp cp", ""),
+        kind("INTRA_PARTIAL_DATA_PARALLEL_GROUP_WITH_CP", "intra_dp_cp", "| dp cp / dp_cp_of_instance", "",
+             of_instances),
+        host("INTRA_PARTIAL_DATA_PARALLEL_GROUP_WITH_CP_GLOO", "| dp cp / dp_cp_of_instance", "",
+             of_instances_on_host),
+        kind(hybrid.data(), "hybrid_dp_cp", "| dp cp / 2", ""),
+        kind("DATA_PARALLEL_GROUP", "dp", "| dp", "data parallel group is not initialized"),
+        host("DATA_PARALLEL_GROUP_GLOO", "| dp", "data parallel group-gloo is not initialized"),
+        kind("DATA_PARALLEL_GROUP_WITH_GTP_REMAT", "gtp_remat_dp", "| dp gtp_remat", "", of_remat),
+        kind("DATA_PARALLEL_GROUP_WITH_CP_WITH_GTP_REMAT", "gtp_remat_dp_cp", "| dp cp gtp_remat", "",
+             of_remat),
+        kind("CONTEXT_PARALLEL_GROUP", "cp", "| cp", "context parallel group is not initialized"),
+        kind(hierarchical.data(), "hcp", "levels: | l0", ""),
+        kind("MODEL_PARALLEL_GROUP", "mp", "| tp gtp_remat pp", "model parallel group is not initialized"),
+        kind("TENSOR_MODEL_PARALLEL_GROUP", "tp", "| tp", "tensor model parallel group is not initialized"),
+        kind("PIPELINE_MODEL_PARALLEL_GROUP", "pp", "| pp",
+             "pipeline_model parallel group is not initialized"),
+        kind("EMBEDDING_GROUP", "embd", "| pp", "embedding group is not initialized"),
+        kind("POSITION_EMBEDDING_GROUP", "pos_embd", "| pp", "position embedding group is not initialized"),
+        kind("TENSOR_AND_DATA_PARALLEL_GROUP_WITH_CP", "tp_dp_cp", "| tp gtp_remat dp cp", ""),
+        kind("TENSOR_AND_DATA_PARALLEL_GROUP", "tp_dp", "| tp gtp_remat dp", ""),
+        kind("TENSOR_AND_CONTEXT_PARALLEL_GROUP", "tp_cp", "| tp cp",
+             "tensor and context parallel group is not initialized"),
+        kind("EXPERT_GTP_WEIGHT_REMAT_GROUP", "expt_gtp_remat", "experts: | egtp_remat",
+             "expert generalized tensor parallel group is not initialized"),
+        kind("EXPERT_MODEL_PARALLEL_GROUP", "ep", "experts: | ep",
+             "expert model parallel group is not initialized"),
+        kind("EXPERT_TENSOR_PARALLEL_GROUP", "ep_tp", "experts: | etp",
+             "Expert tensor parallel group is not initialized"),
+        kind("EXPERT_TENSOR_AND_MODEL_PARALLEL_GROUP", "tp_ep_mp", "experts: | etp ep",
+             "Expert tensor and model parallel group is not initialized"),
+        kind("EXPERT_TENSOR_MODEL_PIPELINE_PARALLEL_GROUP", "tp_ep_pp", "experts: | etp ep pp", ""),
+        kind("EXPERT_TENSOR_MODEL_PIPELINE_PARALLEL_GROUP_WITH_EGTP", "tp_ep_gtp_remat_pp",
+             "experts: | etp ep egtp_remat pp", ""),
+        kind("EXPERT_DATA_PARALLEL_GROUP", "ep_dp", "experts: | edp", ""),
+        host("EXPERT_DATA_PARALLEL_GROUP_GLOO", "experts: | edp", ""),
+        kind("HIERARCHICAL_EXPERT_DATA_PARALLEL_GROUP_L0", "intra_ep_dp", "instances: | intra", "",
+             of_instances),
+        host("HIERARCHICAL_EXPERT_DATA_PARALLEL_GROUP_GLOO_L0", "instances: | intra", "",
+             of_instances_on_host),
+        kind("HIERARCHICAL_EXPERT_DATA_PARALLEL_GROUP_L1", "inter_ep_dp", "instances: | inter",
+             "Attention and MLP/Expert share same inter distributed optimize instance group, which has not "
+             "been initialized",
+             of_instances),
+        host("HIERARCHICAL_EXPERT_DATA_PARALLEL_GROUP_GLOO_L1", "instances: | inter", "",
+             of_instances_on_host),
+        kind("EXPERT_DATA_PARALLEL_GROUP_WITH_GTP_REMAT", "ep_gtp_remat_dp", "experts: | edp egtp_remat", "",
+             of_expert_remat),
+        kind("INTRA_DISTRIBUTED_OPTIMIZER_INSTANCE_GROUP", "intra_dist_opt_instance",
+             "instances: | intra etp ep egtp_remat pp",
+             "Intra distributed optimizer instance group is not initialized")};
+    rows.back().sorted = true;
+    for (auto& row : rows) {
+        row.apart = row.name.ends_with("_AG");
+        if (row.name == "EMBEDDING_GROUP") row.at = embeddings;
+        if (row.name == "POSITION_EMBEDDING_GROUP") row.at = position_embeddings;
+    }
+    return rows;
+}
+
+std::vector<Setting> settings() {
+    const auto flag = [](const char* name, bool otherwise, const char* doc) {
+        return Setting{.name = name, .otherwise = otherwise, .type = Type::flag, .doc = doc};
+    };
+    const auto maybe = [](const char* name, const char* axis, const char* doc) {
+        return Setting{.name = name, .otherwise = {}, .axis = axis, .type = Type::maybe_number, .doc = doc};
+    };
+    const auto list = [](const char* name, Value otherwise, const char* doc) {
+        return Setting{.name = name, .otherwise = std::move(otherwise), .type = Type::numbers, .doc = doc};
+    };
+    return {{"tensor_model_parallel_size", 1, "tp"},
+            {"pipeline_model_parallel_size", 1, "pp"},
+            maybe("virtual_pipeline_model_parallel_size", "", "stages of each rank"),
+            {"context_parallel_size", 1, "cp"},
+            list("hierarchical_context_parallel_sizes", {}, "levels of cp, innermost first"),
+            flag("hybrid_context_parallel", false, "also groups of 2, 4, 8, ... data and context ranks"),
+            {"expert_model_parallel_size", 1, "ep"},
+            {"gtp_remat_size", 1, "gtp_remat"},
+            {"expert_gtp_remat_size", 1, "egtp_remat"},
+            {"num_distributed_optimizer_instances"},
+            maybe("expert_tensor_parallel_size", "etp", "tensor_model_parallel_size if it is not given"),
+            {.name = "order",
+             .otherwise = "tp-cp-ep-dp-pp",
+             .type = Type::word,
+             .doc = "the axes, innermost first"},
+            list("embedding_stages", std::vector{0, -1}, "what get_embedding_ranks picks of a pipeline"),
+            list("position_embedding_stages", std::vector{0},
+                 "what get_position_embedding_ranks picks of a pipeline"),
+            flag("create_gloo_process_groups", true, "the groups of data parallelism on the host, too"),
+            {.name = "rank_offset", .otherwise = 0, .doc = "the rank at which the groups begin"},
+            maybe("local_world_size", "", "the number of ranks from there on, if not all"),
+            flag("create_all_gather_group", false, "the data and context ranks once more, to gather beside")};
+}
+
+Values slots(const Given& given) {
+    const auto& stages = given.value("virtual_pipeline_model_parallel_size");
+    if (given.is_none("virtual_pipeline_model_parallel_size")) return {};
+    return {{"virtual_pipeline_model_parallel_rank", 0},
+            {"virtual_pipeline_model_parallel_world_size", stages}};
+}
+
+}  // namespace of_megatron
+
+Framework megatron() {
+    using namespace of_megatron;
+    return {.name = "megatron",
+            .version = "0.16.1, and August 2026",
+            .original = "megatron.core.parallel_state",
+            .title = "Megatron-core's parallel_state of August 2026.",
+            .settings_of =
+                "the flags of Megatron-core of 2026, or the arguments of its initialize_model_parallel; "
+                "needs the world's size",
+            .example = "-- --tensor-model-parallel-size 2 --pipeline-model-parallel-size 2 --world-size 16",
+            .settings = of_megatron::settings(),
+            .meshes = {{"dense", "pp dp cp tp"},
+                       {"experts", "pp edp ep etp"},
+                       {"instances", "pp inter intra ep etp"}},
+            .kinds = of_megatron::kinds(),
+            .accessors = of_megatron::accessors(),
+            .check = check,
+            .offset = "rank_offset",
+            .extend = extend,
+            .why = {{"dp_replicate, dp_shard",
+                     "Megatron's optimizer instances are runs of data-parallel ranks of one size"},
+                    {"virtual pipeline stages, fewer layers of the first stage, fewer layers of the last "
+                     "stage",
+                     "Megatron interleaves pipelines of two ranks or more; its first and last stage can each "
+                     "have one layer fewer"},
+                    {"pipeline schedule",
+                     "Megatron runs 1F1B, and interleaves if --num-virtual-stages-per-pipeline-rank is above "
+                     "1"}},
+            .raises = {{"", "AssertionError"},
+                       {"unknown", "KeyError"},
+                       {"out of range", "IndexError"},
+                       {"sizes", "ZeroDivisionError"},
+                       {"no such rank", "ValueError"}},
+            .initialize = "initialize_model_parallel",
+            .state_class = "ParallelState",
+            .asserts = "DATA_PARALLEL_GROUP",
+            .slots = slots,
+            .base = "Answers"};
+}
+
+}  // namespace rankmesh::frameworks
