@@ -312,6 +312,17 @@ def wrong_calls() -> list[tuple[Any, type[Exception], str]]:
             "Partial DP for Optimizer needs to include CP",
         ),
         (lambda: made.get_hybrid_data_context_parallel_groups(group_size=3), KeyError, "hybrid group of size 3"),
+        (
+            lambda: ParallelState(0, 8).initialize_model_parallel(1, 1, None, None, False, 1, None, False, 1, 2),
+            TypeError,
+            "argument 10 is another one in Megatron-core 0.16.1",
+        ),
+        (
+            lambda: made.get_data_parallel_group(True, True),
+            TypeError,
+            "get_data_parallel_group has 2 arguments by position, and argument 2 is another one",
+        ),
+        (lambda: made.get_expert_data_parallel_rank(True), TypeError, "give it and what follows by name"),
         (made.get_hybrid_data_context_parallel_groups, KeyError, "group_size"),
         (
             lambda: ParallelState(0, 8).get_data_parallel_group(True, partial_data_parallel=True),

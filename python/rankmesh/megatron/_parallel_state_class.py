@@ -8,6 +8,7 @@ own for any other rank.
 from __future__ import annotations
 
 import contextlib
+import functools
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeAlias
@@ -273,6 +274,37 @@ class ParallelState(_Made):
             raise AttributeError(f"module 'rankmesh.megatron.parallel_state' has no attribute {name!r}")
         return self.variable(name[1:])
 
+
+_ALIKE = {
+    "initialize_model_parallel": 9,
+    "get_data_parallel_group": 1,
+    "get_data_parallel_rank": 1,
+    "get_data_parallel_world_size": 1,
+    "get_expert_data_parallel_group": 1,
+    "get_expert_data_parallel_rank": 0,
+    "get_expert_data_parallel_world_size": 0,
+}
+"""How many arguments have one place in Megatron-core 0.16.1 and in August 2026, of functions where not all have."""
+
+
+def _named_from(alike: int, function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function without arguments by position whose meaning the version of the original decides."""
+
+    @functools.wraps(function)
+    def call(self: ParallelState, *args: Any, **options: Any) -> Any:
+        if len(args) > alike:
+            text = (
+                f"{function.__name__} has {len(args)} arguments by position, and argument {alike + 1} is another one "
+                "in Megatron-core 0.16.1 than in August 2026; give it and what follows by name"
+            )
+            raise original(TypeError, text, "argument")
+        return function(self, *args, **options)
+
+    return call
+
+
+for _name, _alike in _ALIKE.items():
+    setattr(ParallelState, _name, _named_from(_alike, getattr(ParallelState, _name)))
 
 _SETTINGS = [each["name"] for each in _native.rows("megatron")["settings"]]
 
