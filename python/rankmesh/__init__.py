@@ -56,6 +56,7 @@ if TYPE_CHECKING:
         wait_any,
     )
     from rankmesh._explain import Explanation, explain
+    from rankmesh._models import plan_model
     from rankmesh._plan import Axes, Declaration, Pick
 
 # These names need the engines, which load MPI if it is built in; therefore they load on first use.
@@ -79,6 +80,7 @@ _LATER = {
     **dict.fromkeys(("Conversion", "Loss", "convert", "frameworks", "plan"), "rankmesh._dialects"),
     **dict.fromkeys(("Explanation", "explain"), "rankmesh._explain"),
     **dict.fromkeys(("Axes", "Declaration", "Pick"), "rankmesh._plan"),
+    "plan_model": "rankmesh._models",
 }
 
 
@@ -143,6 +145,7 @@ __all__ = [
     "from_mpi4py",
     "place",
     "plan",
+    "plan_model",
     "run",
     "show",
     "to_mpi4py",

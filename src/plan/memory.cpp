@@ -136,6 +136,14 @@ Memory memory(const Job& job, const Layout& layout) {
             offloaded = std::max(offloaded, kept.kinds[i].offloaded);
         }
         const auto last = stages.last(stage) > 0;
+        if (last && model.predictors > 0) {
+            const auto kind = static_cast<std::size_t>(model.runs.back().kind);
+            shared += model.predictors *
+                      (static_cast<double>(counts.kinds[kind].beside) + 2.0 * model.hidden * model.hidden) / tp;
+            experts += model.predictors * static_cast<double>(counts.kinds[kind].expert) * model.kinds[kind].experts /
+                       layout.ep / layout.etp;
+            all += model.predictors * kept.kinds[kind].all;
+        }
         if (stages.first(stage) > 0) shared += vocabulary + static_cast<double>(model.more) / tp;
         if (last && !(model.tied && layout.pp == 1)) shared += vocabulary;
 

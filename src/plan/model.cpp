@@ -147,6 +147,8 @@ void check(const Model& model) {
     if (model.most_nodes < 0) throw UsageError(cat(of, " has most_nodes=", model.most_nodes, "; it takes 0 or more"));
     if (model.sequence < 0)
         throw UsageError(cat(of, " has a sequence of ", model.sequence, " tokens; it takes 0 or more"));
+    if (model.predictors < 0 || model.predictors > 1000)
+        throw UsageError(cat(of, " has mtp=", model.predictors, "; it takes 0 to 1000"));
     for (const auto& kind : model.kinds) of_model::check(kind, of);
     if (const auto total = parameters(model).total; total < 1 || total > std::int64_t{1} << 50)
         throw UsageError(cat(of, " has ", total, " parameters; it takes ", total < 1 ? "1 or more" : "at most 2^50"));
@@ -166,6 +168,10 @@ Parameters parameters(const Model& model) {
         count.total += one.all * counts[i];
         count.active += one.active * counts[i];
     }
+    // Two states are joined before a further layer (DeepSeek-V3, arXiv 2412.19437, 2.2).
+    if (model.predictors > 0 && count.total < of_model::too_many)
+        count.total += model.predictors * (count.kinds[static_cast<std::size_t>(model.runs.back().kind)].all +
+                                           2 * std::int64_t{model.hidden} * model.hidden);
     return count;
 }
 

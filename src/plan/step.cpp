@@ -298,6 +298,11 @@ Pieces Steps::pieces(const Layout& layout) const {
          rates.product(logits, hidden, tokens, 1, bf16) + c.loss_bytes * tokens * logits / rates.memory +
          c.tp * c.head_passes * rates.ring(2 * tokens * hidden, tp, std::min(tp, node), job_.stack.hop));
     pieces.embedding = c.head * c.embedding * tokens * hidden / rates.memory;
+    if (model.predictors > 0) {
+        const auto joined = rates.layer(tokens, hidden / tp, 2 * hidden);
+        pieces.head += model.predictors * (pieces.head + joined.forward + joined.backward +
+                                           pieces.kinds[static_cast<std::size_t>(model.runs.back().kind)].sum());
+    }
     return pieces;
 }
 

@@ -5,6 +5,7 @@
 
 Needs torch and transformers 5.24. Downloads nothing: models are built on the meta device.
 """
+
 import os, pathlib, signal, sys, warnings
 
 warnings.filterwarnings("ignore")
@@ -16,20 +17,25 @@ from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_N
 transformers.logging.set_verbosity_error()
 HERE = pathlib.Path(__file__).parent
 TABLE = HERE.parents[1] / "src/plan/data/families.csv"
-SIZES = "hidden_size num_attention_heads num_hidden_layers intermediate_size n_embd d_model vocab_size num_key_value_heads"
+SIZES = (
+    "hidden_size num_attention_heads num_hidden_layers intermediate_size n_embd d_model vocab_size num_key_value_heads"
+)
 
 
 def built(config):
     with torch.device("meta"):
-        try: return AutoModelForCausalLM.from_config(config.get_text_config())
-        except Exception: return AutoModelForCausalLM.from_config(config)
+        try:
+            return AutoModelForCausalLM.from_config(config.get_text_config())
+        except Exception:
+            return AutoModelForCausalLM.from_config(config)
 
 
 def cache(model):
     try:
         with torch.device("meta"), torch.no_grad():
             layers = model(input_ids=torch.zeros(1, 64, dtype=torch.long), use_cache=True).past_key_values.layers
-    except Exception: return ""
+    except Exception:
+        return ""
     tensors = [l for l in layers if getattr(l, "keys", None) is not None and l.keys.dim() == 4]
     return sum(t.shape[1] * t.shape[3] for l in tensors for t in (l.keys, l.values))
 
@@ -41,7 +47,8 @@ def facts():
         try:
             model = built(CONFIG_MAPPING[name]())
             lines.append(f"{name},{sum({id(p): p.numel() for p in model.parameters()}.values())},{cache(model)}")
-        except Exception as error: print(f"{name} cannot be built: {error}"[:100])
+        except Exception as error:
+            print(f"{name} cannot be built: {error}"[:100])
     signal.alarm(0)
     (HERE / "families.csv").write_text("\n".join(lines) + "\n")
 
@@ -50,10 +57,13 @@ def derived(cls, default):
     """The keys that follow from others, which have no default of their own."""
     found = set()
     for key in SIZES.split():
-        if not isinstance(default.get(key), int): continue
+        if not isinstance(default.get(key), int):
+            continue
         for times in (2, 4):
-            try: other = cls(**{key: default[key] * times}).to_dict()
-            except Exception: continue
+            try:
+                other = cls(**{key: default[key] * times}).to_dict()
+            except Exception:
+                continue
             found |= {k for k in other if k != key and other[k] != default.get(k)}
             break
     return found
@@ -62,19 +72,23 @@ def derived(cls, default):
 def keys():
     for line in TABLE.read_text().splitlines()[1:]:
         name, _, words = line.split(",")
-        if name not in CONFIG_MAPPING: continue
+        if name not in CONFIG_MAPPING:
+            continue
         cls = CONFIG_MAPPING[name]
         default = cls().to_dict()
         free = derived(cls, default)
         for word in words.split():
             key, value = word.split("=")
             now = default.get(key)
-            if key not in default or isinstance(now, (list, dict)) or (value == "" and (now is None or key in free)): continue
+            if key not in default or isinstance(now, (list, dict)) or (value == "" and (now is None or key in free)):
+                continue
             text = "" if now is None else str(now).lower() if isinstance(now, bool) else str(now)
-            if text != value: print(f"{name}: {key} is {value or 'absent'}, {text or 'absent'} in transformers")
+            if text != value:
+                print(f"{name}: {key} is {value or 'absent'}, {text or 'absent'} in transformers")
 
 
-def slow(*_): raise TimeoutError("slow")
+def slow(*_):
+    raise TimeoutError("slow")
 
 
 signal.signal(signal.SIGALRM, slow)

@@ -54,3 +54,18 @@ def test_what_is_wrong_is_a_usage_error() -> None:
         rankmesh.plan("llama3.1-8B", on=ON, device="H100-SXM-80GB", serve=True, measured="steps")
     with pytest.raises(rankmesh.UsageTypeError, match="fix is 'tp=8'"):
         rankmesh.plan("llama3.1-8B", on=ON, device="H100-SXM-80GB", fix="tp=8")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("kind", ["llama", "gemma2", "gpt2", "qwen3_next", "jamba", "deepseek_v3", "nemotron_h"])
+def test_a_model_of_transformers_is_the_one_of_the_table(kind: str, tmp_path: Any) -> None:
+    transformers = pytest.importorskip("transformers")
+    config = transformers.CONFIG_MAPPING[kind]()
+    (tmp_path / "config.json").write_text(json.dumps({"model_type": kind}))
+    layers = rankmesh.plan_model(config)
+    layers.save(tmp_path / "model.json")
+    asked = {"on": "gpu:1(450GB/s)", "device": "MI325X", "serve": True, "seq": 64, "batch": 1, "explain": "tp=1"}
+    built = rankmesh.plan(str(tmp_path / "model.json"), **asked)
+    read = rankmesh.plan(str(tmp_path / "config.json"), **asked)
+    assert built["parameters"] == pytest.approx(read["parameters"], rel=0.01)
+    for part in ("cache", "weights"):
+        assert built["explained"]["memory"][part] == pytest.approx(read["explained"]["memory"][part], rel=0.01, abs=1e6)

@@ -57,6 +57,7 @@ struct Model {
     int vocabulary = 0;
     bool tied = false;               ///< embedding and head share one matrix
     std::int64_t more = 0;           ///< parameters beside layers, embedding and head, such as learned positions
+    int predictors = 0;              ///< multi-token prediction: further layers as the last one, with heads, in training
     int most_nodes = 0;              ///< nodes to which a token is routed at most; 0: no limit
     std::int64_t sequence = 0;       ///< tokens per sequence if the job does not say
     std::vector<Layer> kinds = {};   ///< different layers

@@ -37,6 +37,12 @@ private:
     Json given_;
 };
 
+/// Returns a layer of the gated delta rule or of Mamba-2.
+Layer delta(std::int64_t hidden, std::int64_t heads, std::int64_t key_heads, std::int64_t key_dim, std::int64_t dim,
+            std::int64_t kernel);
+Layer mamba2(std::int64_t hidden, std::int64_t inner, int heads, std::int64_t n, std::int64_t groups,
+             std::int64_t kernel);
+
 /// Sets the sizes of a layer that keeps a state.
 void read_state(const Family& family, int hidden, Layer& layer);
 

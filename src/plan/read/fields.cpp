@@ -7,6 +7,8 @@ namespace rankmesh::plan::of_read {
 
 /// Returns the first of these names whose value exists and is not null.
 std::string_view Fields::name_in(std::initializer_list<std::string_view> names) const {
+    for (const auto name : names)
+        if (!was_read(name)) read_.emplace_back(name);
     for (const auto* values : {&first_, &values_})
         for (const auto name : names)
             if (values->contains(name) && !(*values)[name].is_null()) return name;

@@ -2,6 +2,7 @@
 // The values of a model, by their names in a file.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <initializer_list>
 #include <optional>
@@ -38,6 +39,7 @@ public:
     /// Returns the number of a required field; errors call it `what`.
     int needed(std::initializer_list<std::string_view> names, std::string_view what) const;
     std::optional<bool> flag(std::initializer_list<std::string_view> names) const;
+    bool was_read(std::string_view name) const { return std::ranges::find(read_, name) != read_.end(); }
     std::optional<std::string> word(std::initializer_list<std::string_view> names) const;
 
 protected:
@@ -55,6 +57,7 @@ private:
     std::string source_;
     Json values_;
     Json first_ = Json::object();
+    mutable std::vector<std::string> read_ = {};  ///< names that were asked for
 };
 
 /// Reads Hugging Face's config.json.
@@ -62,7 +65,7 @@ Model of_config(const Fields& fields, Checkpoint& checkpoint);
 /// Reads quantization_config of a config.json, or hf_quant_config.json.
 void read_quantization(const Json& values, Checkpoint& checkpoint);
 /// Reads Megatron's flags from a text, which may be a shell script.
-Model of_flags(const std::string& text, const std::string& source);
+Model of_flags(const std::string& text, const std::string& source, Checkpoint& checkpoint);
 /// `layers=32 hidden=4096 heads=32 ...`.
 Model of_line(std::string_view text, const std::string& source);
 

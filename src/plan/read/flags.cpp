@@ -7,8 +7,7 @@
 #include <rankmesh/core/detail/number.hpp>
 
 #include "formats/text.hpp"
-#include "plan/read/fields.hpp"
-#include "plan/stages.hpp"
+#include "plan/read/family.hpp"
 
 namespace rankmesh::plan::of_read {
 
@@ -97,40 +96,86 @@ Json flags_in(std::string_view text, const std::string& source) {
     return all;
 }
 
-/// Returns the number of dense layers at the front, from `--moe-layer-freq ([0]*3+[1]*58)`.
-int dense_layers(const Fields& fields, int layers) {
-    const auto* value = fields.find({"moe-layer-freq"});
-    if (value == nullptr || *value == Json(1)) return 0;
-    auto pattern = value->is_string() ? value->text() : value->dump();
-    const auto given = pattern;
-    std::erase_if(pattern, [](char c) { return c == '(' || c == ')' || c == ' '; });
-    auto kinds = std::vector<std::pair<char, int>>{};
-    auto rest = std::string_view(pattern);
-    while (rest.size() >= 3 && rest[0] == '[' && (rest[1] == '0' || rest[1] == '1') && rest[2] == ']') {
-        const auto kind = rest[1];
-        auto times = 1;
-        rest.remove_prefix(3);
-        if (rest.starts_with('*')) {
-            const auto [end, error] = std::from_chars(rest.data() + 1, rest.data() + rest.size(), times);
-            if (error != std::errc{} || times < 0) break;
-            rest.remove_prefix(static_cast<std::size_t>(end - rest.data()));
+/// Reads Python lists such as `([1]*3+[0])*12`. Appends to `list`; false if the text is no list.
+bool read_list(std::string_view& text, std::vector<int>& list) {
+    do {
+        auto part = std::vector<int>{};
+        if (text.starts_with('(')) {
+            text.remove_prefix(1);
+            if (!read_list(text, part) || !text.starts_with(')')) return false;
+        } else if (text.starts_with('[')) {
+            do {
+                text.remove_prefix(1);
+                if (text.empty() || (text[0] != '0' && text[0] != '1')) return false;
+                part.push_back(text[0] - '0');
+                text.remove_prefix(1);
+            } while (text.starts_with(','));
+            if (!text.starts_with(']')) return false;
+        } else {
+            return false;
         }
-        kinds.emplace_back(kind, times);
-        if (rest.empty()) break;
-        if (!rest.starts_with('+')) break;
-        rest.remove_prefix(1);
+        text.remove_prefix(1);
+        auto times = 1;
+        while (text.starts_with('*')) {
+            auto factor = 0;
+            const auto [end, error] = std::from_chars(text.data() + 1, text.data() + text.size(), factor);
+            if (error != std::errc{} || factor < 0 || factor > 100000 / std::max(1, times)) return false;
+            times *= factor;
+            text.remove_prefix(static_cast<std::size_t>(end - text.data()));
+        }
+        if (std::size_t{100000} < list.size() + part.size() * static_cast<std::size_t>(times)) return false;
+        for (; times > 0; --times) list.insert(list.end(), part.begin(), part.end());
+    } while (text.starts_with('+') && (text.remove_prefix(1), true));
+    return true;
+}
+
+/// Returns for each layer whether it is of a kind: by a list of 0 and 1, or by N with `by_number(layer, N)`.
+template <class ByNumber>
+std::vector<int> kinds_of(const Fields& fields, std::string_view flag, int layers, const ByNumber& by_number) {
+    const auto* value = fields.find({flag});
+    auto all = std::vector<int>{};
+    if (value == nullptr) return all;
+    if (value->is_number_integer() && *value >= 1 && *value <= layers * std::int64_t{1000}) {
+        for (int i = 0; i < layers; ++i) all.push_back(by_number(i, value->get<int>()) ? 1 : 0);
+        return all;
     }
-    const auto dense = kinds.size() == 2 && kinds[0].first == '0' && kinds[1].first == '1';
-    if (rest.empty() && dense && kinds[1].second == layers - kinds[0].second) return kinds[0].second;
-    if (rest.empty() && kinds.size() == 1 && kinds[0].first == '1' && kinds[0].second == layers) return 0;
-    fields.fail(cat("--moe-layer-freq is ", in_quotes(given),
-                    "; plan supports 1, and dense layers in front as in ([0]*3+[1]*",
-                    layers > 3 ? layers - 3 : 1, ") for ", layers, " layers"));
+    auto text = value->is_string() ? value->text() : value->dump();
+    std::erase(text, ' ');
+    auto rest = std::string_view(text);
+    if (!read_list(rest, all) || !rest.empty() || std::cmp_not_equal(all.size(), layers))
+        fields.fail(cat("--", flag, " is ", in_quotes(text), "; it must be a number, or a list of 0 and 1 for ", layers,
+                        " layers, such as ([0]*", std::min(3, layers), "+[1]*", std::max(0, layers - 3), ")"));
+    return all;
+}
+
+/// Names the flags that may change sizes and were not read.
+void name_unread(const Fields& fields, Checkpoint& checkpoint) {
+    auto unread = std::vector<std::string>{};
+    for (const auto& [name, value] : fields.values().items()) {
+        const auto has = [&](std::initializer_list<std::string_view> parts) {
+            return std::ranges::any_of(parts, [&](auto part) { return name.find(part) != std::string::npos; });
+        };
+        if (!fields.was_read(name) &&
+            has({"size", "dim", "heads", "layers", "experts", "pattern", "freq", "channels", "variant", "gate", "mtp"}) &&
+            !has({"parallel", "pipeline", "batch", "recompute", "router", "bucket", "checkpoint", "rotary", "eval", "log",
+                  "divisible", "dataset", "chunk", "loss", "aggregate", "buffer", "segment", "nccl", "virtual"}))
+            unread.push_back("--" + name);
+    }
+    if (!unread.empty()) checkpoint.notes.push_back(cat("not used: ", detail::listed(unread)));
+}
+
+/// Mamba-2 as Megatron builds it (megatron/core/ssm/mamba_mixer.py).
+Layer mamba(const Fields& fields, std::int64_t hidden) {
+    const std::int64_t n = fields.number({"mamba-state-dim"}).value_or(128);
+    const std::int64_t head = fields.number({"mamba-head-dim"}).value_or(64);
+    const std::int64_t groups = fields.number({"mamba-num-groups"}).value_or(8);
+    const std::int64_t heads = fields.number({"mamba-num-heads"}).value_or(static_cast<int>(2 * hidden / head));
+    return mamba2(hidden, heads * head, static_cast<int>(heads), n, groups, 4);
 }
 
 }  // namespace of_flags_text
 
-Model of_flags(const std::string& text, const std::string& source) {
+Model of_flags(const std::string& text, const std::string& source, Checkpoint& checkpoint) {
     using namespace of_flags_text;
     const auto fields = Fields(source, flags_in(text, source));
     const auto has = [&](std::string_view name) { return fields.find({name}) != nullptr; };
@@ -172,17 +217,67 @@ Model of_flags(const std::string& text, const std::string& source) {
         layer.head_dim = layer.value_dim =
             dim ? *dim : divided(fields, "--hidden-size", model.hidden, "--num-attention-heads", layer.heads);
     }
+    layer.gate = has("attention-output-gate");
     layer.experts = fields.number({"num-experts"}, 0).value_or(0);
-    auto dense = 0;
+    auto experts = kinds_of(fields, "moe-layer-freq", layers, [](int i, int every) { return i % every == 0; });
     if (layer.experts > 0) {
         layer.top_k = fields.number({"moe-router-topk"}).value_or(2);
         layer.expert_ffn = fields.number({"moe-ffn-hidden-size"}).value_or(layer.ffn);
         layer.shared_ffn = fields.number({"moe-shared-expert-intermediate-size"}, 0).value_or(0);
-        dense = dense_layers(fields, layers);
         if (fields.number({"moe-router-num-groups"}).value_or(1) > 1)
             model.most_nodes = fields.number({"moe-router-group-topk"}).value_or(0);
     }
-    add_layers(model, layers, layer, dense, 0);
+    // `--window-size 128,0`: the keys before a query.
+    auto window = 0;
+    if (const auto* value = fields.find({"window-size"})) {
+        const auto text = value->is_string() ? value->text() : value->dump();
+        const auto at = std::min(text.size(), text.find_first_of("0123456789"));
+        if (std::from_chars(text.data() + at, text.data() + text.size(), window).ec != std::errc{} || window < 1)
+            fields.fail(cat("--window-size is ", in_quotes(text), "; it must be such as 128,0"));
+    }
+    const auto windowed = kinds_of(fields, "window-attn-skip-freq", layers, [](int i, int every) { return (i + 1) % every != 0; });
+    const auto linear = kinds_of(fields, "linear-attention-freq", layers, [](int i, int every) { return (i + 1) % every != 0; });
+    const auto pattern = fields.word({"hybrid-override-pattern", "hybrid-layer-pattern"}).value_or("");
+    if (!pattern.empty() && std::cmp_not_equal(pattern.size(), layers))
+        fields.fail(cat("the hybrid pattern has ", pattern.size(), " layers, but --num-layers is ", layers));
+    for (int i = 0; i < layers; ++i) {
+        const auto at = static_cast<std::size_t>(i);
+        auto one = layer;
+        const auto without_attention = [&] {
+            one.heads = one.kv_heads = one.head_dim = one.value_dim = one.q_rank = one.kv_rank = one.rope_dim = 0;
+            one.gate = false;
+        };
+        if (window > 0 && (windowed.empty() || windowed[at] == 1)) one.window = window;
+        if (!linear.empty() && linear[at] == 1) {
+            without_attention();
+            const auto size = [&](const char* name, int usual) { return fields.number({name}).value_or(usual); };
+            const auto state = delta(model.hidden, size("linear-num-value-heads", 32), size("linear-num-key-heads", 16),
+                                     size("linear-key-head-dim", 128), size("linear-value-head-dim", 128),
+                                     size("linear-conv-kernel-dim", 4));
+            one.heads = state.heads, one.state = state.state, one.weights = state.weights, one.window = 0;
+        }
+        auto dense = experts.empty() ? layer.experts == 0 : experts[at] == 0;
+        if (!pattern.empty()) {
+            const auto kind = pattern[at];
+            if (std::string_view("M*-E").find(kind) == std::string_view::npos)
+                fields.fail(cat("the hybrid pattern has ", in_quotes(std::string(1, kind)), "; plan knows M, *, - and E"));
+            if (kind != '*') without_attention(), one.window = 0;
+            if (kind == 'M') {
+                const auto state = mamba(fields, model.hidden);
+                one.heads = state.heads, one.state = state.state, one.weights = state.weights;
+            }
+            if (kind == 'M' || kind == '*') one.ffn = one.experts = 0, dense = true, one.gated = false;
+            if (kind == '-') dense = true;
+            if (kind == 'E') dense = false;
+        }
+        if (dense)
+            one.experts = one.top_k = one.expert_ffn = one.shared_ffn = 0;
+        else
+            one.ffn = 0;
+        model.add(1, one);
+    }
+    model.predictors = fields.number({"mtp-num-layers"}, 0).value_or(0);
+    name_unread(fields, checkpoint);
     return model;
 }
 

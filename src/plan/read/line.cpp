@@ -30,10 +30,11 @@ struct Size {
 };
 
 /// `layers` begins a run of equal layers. A run has the sizes of the run before it that it does not give.
-const auto sizes = std::array<Size, 26>{{{"hidden", &Model::hidden, 1},
+const auto sizes = std::array<Size, 27>{{{"hidden", &Model::hidden, 1},
                                          {"vocab", &Model::vocabulary, 1},
                                          {"tied", &Model::tied},
                                          {"beside", &Model::more, -1},
+                                         {"mtp", &Model::predictors},
                                          {"most_nodes", &Model::most_nodes},
                                          {"seq", &Model::sequence, 1},
                                          {"heads", &Layer::heads},

@@ -80,9 +80,13 @@ Model read_model_text(const std::string& text, const std::string& source, Checkp
     said = formats::trimmed(said);
     if (said.empty()) throw UsageError(cat(source, ": is empty"));
     auto left_out = Checkpoint{};
-    auto model = said.front() == '{' ? of_config(Fields(source, formats::parse_json(with_strings(said), source)), checkpoint == nullptr ? left_out : *checkpoint)
+    auto values = said.front() == '{' ? formats::parse_json(with_strings(said), source) : Json();
+    // What `rankmesh.plan_model(...).save` writes.
+    if (values.is_object() && values.contains("rankmesh") && values["rankmesh"].is_string())
+        return read_model_text(values["rankmesh"].text(), source, checkpoint);
+    auto model = said.front() == '{' ? of_config(Fields(source, std::move(values)), checkpoint == nullptr ? left_out : *checkpoint)
                  : said.find("--num-layers") != std::string_view::npos || said.starts_with("--")
-                     ? of_flags(std::string(said), source)
+                     ? of_flags(std::string(said), source, checkpoint == nullptr ? left_out : *checkpoint)
                      : of_line(said, source);
     try {
         check(model);

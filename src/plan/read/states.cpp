@@ -5,20 +5,19 @@
 
 namespace rankmesh::plan::of_read {
 
-namespace of_states {
-
 using Wide = std::int64_t;
+
+namespace of_states {
 
 /// Gated delta rule (Yang et al., arXiv 2412.06464): projections of queries, keys, values and the output gate,
 /// two numbers of each head, and a convolution.
 void delta(const Family& f, Wide hidden, Layer& layer) {
-    const Wide values = f.needed({"linear_num_value_heads"}, "the heads of linear attention");
-    const Wide key = f.needed({"linear_num_key_heads"}, "its key heads") * Wide{f.needed({"linear_key_head_dim"}, "their size")};
-    const Wide dim = f.needed({"linear_value_head_dim"}, "the size of its values");
-    const Wide kernel = f.number({"linear_conv_kernel_dim"}).value_or(4), wide = 2 * key + values * dim;
-    layer.heads = static_cast<int>(values);
-    layer.weights = hidden * (wide + values * dim + 2 * values) + wide * kernel + values * dim * hidden;
-    layer.state = values * dim * f.needed({"linear_key_head_dim"}, "their size") + wide * (kernel - 1);
+    const auto state = of_read::delta(hidden, f.needed({"linear_num_value_heads"}, "the heads of linear attention"),
+                                      f.needed({"linear_num_key_heads"}, "its key heads"),
+                                      f.needed({"linear_key_head_dim"}, "their size"),
+                                      f.needed({"linear_value_head_dim"}, "the size of its values"),
+                                      f.number({"linear_conv_kernel_dim"}).value_or(4));
+    layer.heads = state.heads, layer.weights = state.weights, layer.state = state.state;
 }
 
 /// Kimi Delta Attention (arXiv 2510.26692): as above, with a gate for each channel through a small matrix.
@@ -55,10 +54,8 @@ void mamba2(const Family& f, Wide hidden, Layer& layer) {
     if (const auto width = f.number({"mamba_d_ssm"})) inner = *width;
     const Wide n = f.needed({"ssm_state_size", "mamba_d_state", "state_size"}, "the size of the state");
     const Wide groups = f.number({"n_groups", "mamba_n_groups", "mamba_ngroups"}).value_or(1);
-    const Wide kernel = f.number({"conv_kernel", "mamba_d_conv"}).value_or(4), wide = inner + 2 * groups * n;
-    layer.heads = heads;
-    layer.weights = hidden * (inner + wide + heads) + wide * (kernel + 1) + 3 * heads + inner + inner * hidden;
-    layer.state = inner * n + wide * (kernel - 1);
+    const auto state = of_read::mamba2(hidden, inner, heads, n, groups, f.number({"conv_kernel", "mamba_d_conv"}).value_or(4));
+    layer.heads = state.heads, layer.weights = state.weights, layer.state = state.state;
 }
 
 /// Lightning attention (MiniMax-01, arXiv 2501.08313): queries, keys, values, an output gate.
@@ -86,6 +83,20 @@ void recurrent(const Family& f, Wide hidden, Layer& layer) {
 }
 
 }  // namespace of_states
+
+Layer delta(Wide hidden, Wide heads, Wide key_heads, Wide key_dim, Wide dim, Wide kernel) {
+    const auto wide = 2 * key_heads * key_dim + heads * dim;
+    return {.heads = static_cast<int>(heads),
+            .state = heads * dim * key_dim + wide * (kernel - 1),
+            .weights = hidden * (wide + heads * dim + 2 * heads) + wide * kernel + heads * dim * hidden};
+}
+
+Layer mamba2(Wide hidden, Wide inner, int heads, Wide n, Wide groups, Wide kernel) {
+    const auto wide = inner + 2 * groups * n;
+    return {.heads = heads,
+            .state = inner * n + wide * (kernel - 1),
+            .weights = hidden * (inner + wide + heads) + wide * (kernel + 1) + 3 * heads + inner + inner * hidden};
+}
 
 void read_state(const Family& family, int hidden, Layer& layer) {
     using namespace of_states;
