@@ -3,6 +3,9 @@
 Where torch.distributed is initialised, its groups are torch's, which `initialize_model_parallel` makes. With
 `rank=67, world_size=65536` it needs no process, and they are `rankmesh.Group`s. `for_rank` gives a state of its
 own for any other rank.
+
+The answers are written from rows. By hand is what keeps things of the program: callables that pick ranks, options of
+NCCL, timeouts, groups that it creates later, a memory buffer.
 """
 
 from __future__ import annotations

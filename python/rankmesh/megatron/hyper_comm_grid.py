@@ -1,4 +1,7 @@
-"""Megatron-core's HyperCommGrid: the dimensions of some ranks, innermost first, and other ways to factor them."""
+"""Megatron-core's HyperCommGrid: the dimensions of some ranks, innermost first, and other ways to factor them.
+
+By hand: a class whose views a program registers, and which keeps the groups that it has made.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Megatron-core's ProcessGroupCollection: the process groups of one rank, by short names."""
+"""Megatron-core's ProcessGroupCollection: the process groups of one rank, by short names.
+
+By hand: a dataclass that programs make of groups of their own, set fields of and inherit.
+"""
 
 # ruff: noqa: RUF009 -- what _asks gives is a field
 

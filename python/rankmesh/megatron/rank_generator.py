@@ -1,4 +1,7 @@
-"""Megatron-core's RankGenerator, which is in its parallel_state."""
+"""Megatron-core's RankGenerator, which is in its parallel_state.
+
+By hand: a class that is asked about any token.
+"""
 
 from __future__ import annotations
 
