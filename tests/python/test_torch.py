@@ -790,7 +790,12 @@ def snippet(rank: int, size: int, block: str, environment: dict[str, str]) -> fl
     from torch.distributed.device_mesh import init_device_mesh
     from torch.distributed.fsdp import FSDPModule, fully_shard
 
-    names = {"dist": dist, "fully_shard": fully_shard, "init_device_mesh": init_device_mesh}
+    names = {
+        "dist": dist,
+        "fully_shard": fully_shard,
+        "init_device_mesh": init_device_mesh,
+        "timedelta": datetime.timedelta,
+    }
     names.update(model=torch.nn.Linear(8, 6), loss=torch.ones(()))
     os.environ.update(environment, RANK=str(rank), WORLD_SIZE=str(size))
     exec(block, names)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
+import io
 import os
 import threading
 import time
@@ -88,6 +90,69 @@ def check_dropped(rank: int, size: int) -> float:
     elif rank == 1:
         dist.recv(x, 0, group=ours)
     return took
+
+
+def check_polled(rank: int, size: int) -> str:
+    """Rank 1 leaves a call out; the others only ask whether theirs has completed."""
+    ours = dist.new_group(backend="rankmesh", timeout=SECOND)
+    if rank == 1:
+        dist.barrier()
+        return ""
+    work = dist.all_reduce(torch.ones(4), group=ours, async_op=True)
+    while not work.is_completed():
+        time.sleep(0.01)
+    error = work.exception()
+    assert not work.is_success()
+    assert isinstance(error, rankmesh.Timeout)
+    assert error.missing == [1]
+    dist.barrier()
+    return str(error)
+
+
+def test_a_work_that_is_only_polled_fails_at_its_timeout(tmp_path: Path) -> None:
+    for text in torch_ranks.ranks(3, check_polled, tmp_path)[::2]:
+        assert "missing rank 1" in text
+
+
+def check_polled_data(rank: int, size: int) -> list[float]:
+    """What `is_completed` says is complete is written, also where the result has to be copied to its place."""
+    _, ours = both()
+    x = torch.zeros(4, 2)
+    x[:, 0] = rank + 1.0
+    work = dist.all_reduce(x.t()[0], group=ours, async_op=True)
+    while not work.is_completed():
+        time.sleep(0.001)
+    found: list[float] = x[:, 0].tolist()
+    return found
+
+
+def test_a_work_that_is_complete_has_written(tmp_path: Path) -> None:
+    assert torch_ranks.ranks(2, check_polled_data, tmp_path) == [[3.0] * 4] * 2
+
+
+def check_unheard(rank: int, size: int, folder: str, holds: bool, differs: bool) -> str:
+    """Starts a call that fails, and ends without asking for it; returns what is printed meanwhile."""
+    begin(rank, size, f"{folder}/world")
+    ours = dist.new_group(backend="rankmesh", timeout=SECOND)
+    printed = io.StringIO()
+    with contextlib.redirect_stderr(printed):
+        if rank == 0 or differs:
+            work = dist.all_reduce(torch.ones(4 + rank), group=ours, async_op=True)
+            if differs:
+                while not work.is_completed():
+                    time.sleep(0.01)
+            if not holds:
+                del work
+        dist.destroy_process_group(ours)
+    dist.barrier()
+    return printed.getvalue()
+
+
+@pytest.mark.parametrize(("holds", "differs"), [(False, False), (False, True), (True, True)])
+def test_the_error_of_a_work_that_nobody_asks_for_is_printed(tmp_path: Path, holds: bool, differs: bool) -> None:
+    printed = torch_ranks.ranks(2, check_unheard, tmp_path, str(tmp_path), holds, differs, initialised=False)
+    for text in printed if differs else printed[:1]:
+        assert text.startswith("rankmesh: an operation that nobody waited for failed: "), printed
 
 
 def test_work_waits_twice_and_completes_futures(tmp_path: Path) -> None:

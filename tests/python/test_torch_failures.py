@@ -140,6 +140,24 @@ def test_a_rank_that_dies_is_noticed_before_the_timeout(tmp_path: Path, backend:
         assert seconds < 20  # of 40
 
 
+def killed_before_a_group(rank: int, size: int, store: str) -> tuple[Error, float]:
+    with started(OWN, rank, store, timedelta(seconds=40), False):
+        dist.barrier()
+        if rank == 1:
+            os.kill(os.getpid(), signal.SIGKILL)
+        begin = time.monotonic()
+        return raised(lambda: dist.new_group(timeout=timedelta(seconds=40))), time.monotonic() - begin
+
+
+def test_a_rank_that_dies_is_noticed_while_a_group_is_made(tmp_path: Path) -> None:
+    for (kind, text, lost), seconds in ranks(
+        SIZE, killed_before_a_group, tmp_path, str(tmp_path / "own"), initialised=False, dies=[1]
+    ):
+        assert (kind, lost) == ("PeerLost", [1])
+        assert "rank 1 has ended; the start of a world of ranks {0..3} cannot be completed" in text
+        assert seconds < 20  # of 40
+
+
 DOCUMENT = Path(__file__).resolve().parents[2] / "docs/python-torch-backend.md"
 
 

@@ -28,6 +28,16 @@ std::string line_of_host() {
     return host;
 }
 
+/// The ranks whose connections broke, and those of this host whose processes have ended; in order.
+std::vector<int> all_ended(const Ended& ended, LocalProcesses& processes) {
+    auto ranks = ended.ranks();
+    const auto& gone = processes.ended();
+    ranks.insert(ranks.end(), gone.begin(), gone.end());
+    std::ranges::sort(ranks);
+    ranks.erase(std::unique(ranks.begin(), ranks.end()), ranks.end());
+    return ranks;
+}
+
 }  // namespace
 
 GlooWorld::GlooWorld(std::unique_ptr<Rendezvous> rendezvous, const std::string& interface,
@@ -115,12 +125,7 @@ std::vector<int> GlooWorld::lost_ranks() const {
     return ranks;
 }
 
-std::vector<int> GlooWorld::ended() const {
-    auto ranks = ended_->ranks();
-    const auto& gone = processes_->ended();
-    ranks.insert(ranks.end(), gone.begin(), gone.end());
-    return ranks;
-}
+std::vector<int> GlooWorld::ended() const { return all_ended(*ended_, *processes_); }
 
 void GlooWorld::max(std::array<std::int64_t, 4>& values) { values = max_over(*rendezvous_, values); }
 
@@ -166,7 +171,15 @@ void GlooWorld::restore(Channel& channel, const ChannelRequest& request) {
 }
 
 std::shared_ptr<WorldState> GlooWorld::sub(const std::vector<int>& ranks) {
-    auto made = std::make_shared<GlooWorld>(rendezvous_->sub(ranks), interface_, options);
+    auto part = rendezvous_->sub(ranks);
+    part->watch([ranks, ended = ended_, processes = processes_] {
+        auto gone = std::vector<int>{};
+        for (auto each : all_ended(*ended, *processes))
+            if (const auto found = std::ranges::find(ranks, each); found != ranks.end())
+                gone.push_back(static_cast<int>(found - ranks.begin()));
+        return gone;
+    });
+    auto made = std::make_shared<GlooWorld>(std::move(part), interface_, options);
     ended_->renewal.add(made->renewal(), ranks, false);
     return made;
 }

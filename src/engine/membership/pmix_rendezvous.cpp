@@ -126,8 +126,10 @@ std::unique_ptr<Rendezvous> PmixRendezvous::sub(const std::vector<int>& ranks) {
     const auto group_rank = static_cast<int>(std::ranges::find(ranks, rank()) - ranks.begin());
     auto members = std::vector<int>{};
     for (auto each : ranks) members.push_back(members_[static_cast<std::size_t>(each)]);
-    return std::unique_ptr<Rendezvous>(
+    auto part = std::unique_ptr<PmixRendezvous>(
         new PmixRendezvous(client_, full(scope_of_next(ranks)), std::move(members), group_rank, timeout_));
+    part->start_of_part(ranks);
+    return part;
 }
 
 bool PmixRendezvous::fence(std::span<const int> ranks, Instant until) {

@@ -44,6 +44,10 @@ std::optional<Failure> Rendezvous::give_up_for_cause(const std::string& where, c
     return found;
 }
 
+void Rendezvous::start_of_part(const std::vector<int>& ranks) {
+    start_ = cat("the start of a world of ranks ", ranks_to_string(ranks));
+}
+
 std::string Rendezvous::scope_of_next(const std::vector<int>& ranks) {
     auto scope = std::string("sub");
     for (auto each : ranks) append(scope, cat("-", each));

@@ -120,6 +120,8 @@ protected:
     std::string scope_of_next(const std::vector<int>& ranks);
     /// Names the start in errors: this process has made `number` worlds of the job before.
     void start_later(int number) { start_ = cat("the start of world ", number + 1, " of this process"); }
+    /// Names the start in errors: the world is a part of another, where its ranks are `ranks`.
+    void start_of_part(const std::vector<int>& ranks);
     bool watches() const { return ended_ != nullptr; }
     /// The ranks that have ended, as far as the function of `watch` knows.
     std::vector<int> ended() const { return ended_ ? ended_() : std::vector<int>{}; }

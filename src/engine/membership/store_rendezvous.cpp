@@ -285,6 +285,7 @@ std::unique_ptr<Rendezvous> StoreRendezvous::sub(const std::vector<int>& ranks) 
                             timeout_, series, std::vector<int>{}));
     part->follow(*this, place_in(ranks, server_));
     part->failures_->be_part_of(failures_, ranks);
+    part->start_of_part(ranks);
     return part;
 }
 

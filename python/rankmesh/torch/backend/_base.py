@@ -176,7 +176,8 @@ class Base(dist.ProcessGroup):
     def shutdown(self) -> None:
         """Ends the group after its started operations; called by destroy_process_group."""
         with self._turn:
-            self._turn.finish_dropped(wait=self._on is not None)
+            if self._on is not None:
+                self._turn.finish_all()
             self._end(aborted=False)
 
     def abort(self) -> None:

@@ -6,14 +6,17 @@ import collections
 import contextlib
 import datetime
 import math
+import sys
 import threading
 import time
+import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 import torch.distributed as dist
 
+import rankmesh._errors
 from rankmesh._engine import Communicator, Pending
 from rankmesh.torch._errors import ENGINE_ERRORS, Timeout, UsageError
 from rankmesh.torch.backend._eager import eager
@@ -56,8 +59,10 @@ class Turn:
         self._lock = threading.RLock()
         self._thread = 0
         self._shared = False
-        self._dropped: collections.deque[tuple[Sequence[Pending[Any]], Sequence[Callable[[], None]]]]
+        self._dropped: collections.deque[tuple[Sequence[Pending[Any]], Sequence[Callable[[], None]], float]]
         self._dropped = collections.deque()
+        self.works: weakref.WeakSet[Started] = weakref.WeakSet()
+        self._is_broken = False
 
     def __enter__(self) -> None:
         thread = threading.get_ident()
@@ -71,28 +76,48 @@ class Turn:
     def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
         self._lock.release()
         if isinstance(error, ENGINE_ERRORS):
+            self.raised(error)
             raise self.engine.located(error) from None
+
+    def raised(self, error: BaseException) -> None:
+        """Notes an error that a caller gets. Most end the communicator, and other operations fail because of them."""
+        self._is_broken |= not isinstance(error, (rankmesh._errors.Disagreement, rankmesh._errors.UsageError))
 
     def many(self) -> bool:
         """Returns True if other threads use the communicator, or may: then no thread keeps it while it waits."""
         return self._shared or threading.active_count() > 1 + _completer.runs
 
-    def drop(self, pending: Sequence[Pending[Any]], after: Sequence[Callable[[], None]]) -> None:
-        """Keeps operations whose Work nobody holds any more until they end."""
-        self._dropped.append((pending, after))
+    def drop(self, pending: Sequence[Pending[Any]], after: Sequence[Callable[[], None]], until: float) -> None:
+        """Keeps operations whose Work nobody holds any more until they end, or their timeout expires."""
+        self._dropped.append((pending, after, until))
 
     def finish_dropped(self, *, wait: bool = False) -> None:
         """Finishes the dropped operations that have ended; `wait`: all of them."""
         for _ in range(len(self._dropped)):
-            pending, after = self._dropped.popleft()
-            if not wait and not _ended(pending):
-                self._dropped.append((pending, after))
+            pending, after, until = self._dropped.popleft()
+            if not wait and time.monotonic() < until and not _ended(pending):
+                self._dropped.append((pending, after, until))
                 continue
-            with contextlib.suppress(Exception):  # nobody asks for it
+            try:
                 for each in pending:
-                    each.wait()
+                    each.wait(max(until - time.monotonic(), SHORTEST))
                 for copy in after:
                     copy()
+            except Exception as error:
+                self.report(error)
+
+    def finish_all(self) -> None:
+        """Finishes the dropped operations, and reports errors of others that nobody has asked for."""
+        self.finish_dropped(wait=True)
+        for work in list(self.works):
+            if work.is_completed():
+                work.report()
+
+    def report(self, error: BaseException) -> None:
+        """Prints the error of an operation that nobody waits for, unless a caller has its cause."""
+        if not self._is_broken:
+            located = self.engine.located(error) if isinstance(error, ENGINE_ERRORS) else error
+            print(f"rankmesh: an operation that nobody waited for failed: {located}", file=sys.stderr, flush=True)
 
 
 @eager
@@ -117,11 +142,21 @@ class Started(dist.Work):
         self._error: BaseException | None = None
         self._complete = False
         self._future: torch.futures.Future[list[torch.Tensor]] | None = None
+        self._is_heard = False
+        turn.works.add(self)
 
     def __del__(self) -> None:
         """Leaves operations that nobody waits for to the turn, because a dropped Pending would wait for them."""
         if getattr(self, "_pending", ()):
-            self._turn.drop(self._pending, self._after)
+            self._turn.drop(self._pending, self._after, self._until)
+        elif getattr(self, "_error", None) is not None:
+            self.report()
+
+    def report(self) -> None:
+        """Prints an error that nobody has asked for."""
+        if self._error is not None and not self._is_heard:
+            self._is_heard = True
+            self._turn.report(self._error)
 
     def wait(self, timeout: datetime.timedelta | float = NO_TIMEOUT) -> bool:
         """Returns when the operations are complete; raises their error, or Timeout.
@@ -139,15 +174,18 @@ class Started(dist.Work):
             with self._turn:
                 self._finish(self._until)
         if self._error is not None:
+            self._is_heard = True
+            self._turn.raised(self._error)
             raise self._error
         return True
 
     def is_completed(self) -> bool:
-        """Returns True if `wait` would return at once."""
-        if self._complete:
-            return True
-        with self._turn:
-            return self._complete or _ended(self._pending)
+        """Returns True if `wait` would return or raise at once: the tensors are written, or there is an `exception`."""
+        if not self._complete:
+            with self._turn:
+                if _ended(self._pending) or time.monotonic() >= self._until:
+                    self._finish(self._until)
+        return self._complete
 
     def is_success(self) -> bool:
         """Returns True if the operations have ended without an error."""
@@ -155,10 +193,8 @@ class Started(dist.Work):
 
     def exception(self) -> BaseException | None:
         """Returns the error of operations that have ended; None if they run or have none."""
-        with self._turn:
-            if self.is_completed():
-                self._finish(self._until)
-            return self._error
+        self._is_heard |= self.is_completed()
+        return self._error
 
     def result(self) -> list[torch.Tensor]:
         """Returns the tensors that were written."""
@@ -218,10 +254,7 @@ class Started(dist.Work):
     def complete_future(self) -> bool:
         """Sets the result of the future if the operations have ended; returns False if they run."""
         if not self.is_completed():
-            if time.monotonic() < self._until:
-                return False
-            with self._turn:
-                self._finish(self._until)
+            return False
         error = self.exception()
         assert self._future is not None
         with contextlib.suppress(RuntimeError):  # a callback of the future has raised
