@@ -96,29 +96,6 @@ void add_grids() {
                                                                           large.dp * large.cp, true));
 }
 
-void add_deepspeed_groups() {
-    using namespace rankmesh::deepspeed;
-    const auto world = large.world;
-    const auto every = {_get_expert_parallel_ranks(world, 8, 8, 16),
-                        _get_expert_parallel_ranks(world, 8, 8, 16, true),
-                        _get_expert_parallel_ranks(world, 1, 2, 1),
-                        _create_expert_and_data_parallel(world, 8),
-                        _create_expert_and_data_parallel(world, 8, 1, 16, "tp", true),
-                        _create_expert_and_data_parallel(world, 8, 8, 16),
-                        _create_expert_and_data_parallel(world, 1024, 16, 16),
-                        _create_expert_and_data_parallel(world, 8, 8, 16, "sp")};
-    auto number = 0;
-    for (const auto& expert : every) {
-        const auto name = std::to_string(number++) + " of " + expert.group_name();
-        add("deepspeed_groups", "expert " + name, [=] { return expert.expert_parallel(); });
-        add("deepspeed_groups", "expert_data " + name, [=] { return expert.expert_data_parallel(); });
-    }
-    add_axes("deepspeed_groups", "", _init_tp_mesh_device(world, 8));
-    add_axes("deepspeed_groups", "", sequence_parallel_mesh(world, 8));
-    add_axes("deepspeed_groups", "", _create_zero_param_parallel_group(world, 8));
-    add_axes("deepspeed_groups", "", _get_local_all_to_all_group(world, 8));
-}
-
 /// Keeps the compiler from leaving out what is written.
 void seen(std::span<int> out) { asm volatile("" : : "r"(out.data()) : "memory"); }
 
@@ -149,7 +126,6 @@ int main(int argc, char** argv) {
     add_small_dialects();
     add_megatron();
     add_grids();
-    add_deepspeed_groups();
     auto room = std::vector<int>(static_cast<std::size_t>(large.world), 1);
     struct Worst {
         const Kind* kind;

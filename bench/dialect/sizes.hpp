@@ -2,7 +2,6 @@
 // The worlds that the benchmarks of dialects ask about, in the words of each.
 #pragma once
 
-#include <rankmesh/dialect/deepspeed/groups.hpp>
 #include <rankmesh/dialect/topology.hpp>
 #include <rankmesh/frameworks/megatron.hpp>
 #include <rankmesh/frameworks/olmo.hpp>
@@ -31,15 +30,6 @@ inline megatron::Settings megatron_sizes(const Sizes& s) {
 
 inline deepspeed::PipeModelDataParallelTopology deepspeed_topology(const Sizes& s) {
     return {s.pp, s.tp, s.dp * s.cp};
-}
-
-inline deepspeed::GroupSizes deepspeed_sizes(const Sizes& s) {
-    return {.world_size = s.world,
-            .tensor_parallel_size = s.tp,
-            .sequence_parallel_size = s.cp,
-            .zero_hpz_partition_size = 8,
-            .device_per_node = 8,
-            .expert = {deepspeed::_get_expert_parallel_ranks(s.world, s.tp, s.cp, s.pp)}};
 }
 
 inline areal::PipeDataTensorParallelTopology areal_topology(const Sizes& s) {

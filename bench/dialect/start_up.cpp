@@ -9,9 +9,9 @@
 #include <string>
 #include <string_view>
 
-#include <rankmesh/dialect/deepspeed/groups.hpp>
 #include <rankmesh/frameworks/areal.hpp>
 #include <rankmesh/frameworks/deepspeed.hpp>
+#include <rankmesh/frameworks/deepspeed_groups.hpp>
 #include <rankmesh/frameworks/llamafactory.hpp>
 #include <rankmesh/frameworks/megatron.hpp>
 #include <rankmesh/frameworks/megatron2022.hpp>
@@ -128,8 +128,12 @@ void deepspeed(const Sizes& s) {
 }
 
 void deepspeed_groups(const Sizes& s) {
-    const auto sizes = deepspeed_sizes(s);
-    const auto info = rankmesh::deepspeed::GroupsRankInfo(sizes, rank);
+    auto info = rankmesh::deepspeed_groups::State(rank, s.world);
+    info._init_tp_mesh_device(s.tp);
+    info.sequence_parallel_mesh(s.cp);
+    info._create_zero_param_parallel_group(8);
+    info._get_local_all_to_all_group(8);
+    info._create_expert_data_and_model_parallel(s.cp, s.tp, s.pp);
     const auto name = info._get_max_expert_size_name();
     keep_group(info._get_expert_parallel_group_ranks(name));
     keep_group(info._get_expert_data_parallel_group_ranks(name));

@@ -2,7 +2,7 @@
 
 From `deepspeed/_groups_class.py`, whose last class is `Groups`, it writes `deepspeed/groups.py`: what the file exports,
 `current = Groups()`, every method of this class and of a native class that it inherits, or of a class `Answers` that is
-written from rows, and every variable of a class there.
+written from rows, and every variable of a class there. A name that the class sets to None is left out.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def answers(tree: ast.Module) -> list[str]:
     imports = [each for each in tree.body if isinstance(each, ast.ImportFrom)]
     of = [each.module or "" for each in imports if any(alias.name == "Answers" for alias in each.names)]
     found = [vars(importlib.import_module(name).Answers) for name in of]
-    return [name for each in found for name in each if not name.startswith("_")]
+    return [name for each in found for name in each if not name.startswith("__") and name != "_ask"]
 
 
 def module(file: Path) -> str:
@@ -54,6 +54,8 @@ def module(file: Path) -> str:
         elif isinstance(each, ast.Assign):
             functions += map(ast.unparse, each.targets)
     functions += [name for name in [*native(file.parent.name, classes), *answers(tree)] if name not in functions]
+    given_up = [each for each in kind.body if isinstance(each, ast.Assign) and ast.unparse(each.value) == "None"]
+    functions = [name for name in functions if name not in {ast.unparse(each.targets[0]) for each in given_up}]
     shared = [f"{name}: {of}" for name, of in variables.items()]
     return TEXT.format(
         doc=ast.get_docstring(tree, clean=False),

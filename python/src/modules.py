@@ -252,7 +252,13 @@ def accessor(each: dict[str, Any], handle: str, kind: str, ask: str = "self.ask"
 
 
 def accessors_of(told: dict[str, Any]) -> list[dict[str, Any]]:
-    return [each for each in told["accessors"] if not each["name"].startswith("_") or each["name"] == "__str__"]
+    """All but variables of the original, and names that its classes keep to themselves."""
+    is_hidden = told["is_class"] or told["settings"]
+    return [
+        each
+        for each in told["accessors"]
+        if not (each["name"].startswith("_") and (is_hidden or each["name"].isupper())) or each["name"] == "__str__"
+    ]
 
 
 def original_of(told: dict[str, Any]) -> str:

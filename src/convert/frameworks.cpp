@@ -25,7 +25,8 @@ const std::vector<Framework>& frameworks() {
         auto every = std::vector<Framework>{rankmesh_text(), torch(),        megatron(),        deepspeed(),
                                             areal(),         tensorrt_llm(), tensorrt_llm_old()};
         for (const auto& rows : frameworks::all())
-            if (std::ranges::find(every, rows.name, &Framework::name) == every.end())
+            if (!rows.settings.empty() &&
+                std::ranges::find(every, rows.name, &Framework::name) == every.end())
                 every.push_back(of_rows(rows));
         return every;
     }();

@@ -2,6 +2,7 @@
 #include <rankmesh/frameworks/groups.hpp>
 
 #include <algorithm>
+#include <functional>
 
 #include <rankmesh/core/detail/layout_parts.hpp>
 #include <rankmesh/core/detail/number.hpp>
@@ -22,6 +23,7 @@ struct Kind {
     Mesh listed;  // the ranks in the framework's order
     Group whole;
     int size;                   // ranks of a group, before some are picked
+    int step = 1;               // between them in the list
     int period;                 // of what is cut into groups, one after the other
     Layout along;               // those of a period from its first
     std::optional<Layout> run;  // those of a group from its first, where strides say it
@@ -29,13 +31,18 @@ struct Kind {
     std::optional<Layout> ascending;  // the run of a group whose ranks are sorted
     bool on_host = false;
     bool partial = false;  // outside there may be ranks
+    bool rising = false;   // in a communicator
     dialect::Placed placed;
 
     int parts() const { return (period + size - 1) / size; }
     int count() const { return whole.size() / period * parts(); }
     bool has_shorter() const { return period % size != 0; }
 
+    GroupPart listed_group(int number) const {
+        return {whole, number / step * size * step + number % step, step, size, placed};
+    }
     GroupPart group(int number) const {
+        if (step > 1) return listed_group(number);
         const auto first = number % parts() * size;
         const auto begin = number / parts() * period;
         if (!run) return {Group(whole[begin], along), first, 1, std::min(size, period - first), placed};
@@ -49,6 +56,7 @@ struct Kind {
         const auto own = dialect::rank_on(placed, rank);
         const auto position = own ? whole.group_rank(*own) : std::nullopt;
         if (!position) return std::nullopt;
+        if (step > 1) return group(*position / (size * step) * step + *position % step);
         return group(*position / period * parts() + *position % period / size);
     }
     std::optional<GroupPart> of(int rank) const {
@@ -61,19 +69,23 @@ struct Kind {
     Declaration declaration() const {
         auto declared = Declaration{.name = brief, .partial = partial};
         const auto ranks = apart || !at.empty() ? "ranks" : "group";
-        const auto parts = {Axis{"groups", count()}, Axis{ranks, size}};
+        auto parts = std::vector<Axis>{{"groups", count() / step}, {ranks, size}};
+        if (step > 1) parts.push_back({"between", step});
         auto names = std::vector<std::string_view>{};
         for (int a = 0; a < listed.axis_count(); ++a) names.push_back(listed.name(AxisId{a}));
-        auto is_listed = placed != nullptr;
+        auto is_listed = placed || rising;
         try {
             if (!is_listed) declared.mesh = listed.flatten(names, "whole").split("whole", parts);
         } catch (const UsageError&) {  // a group does not end between the digits of the axes
             is_listed = true;
         }
         if (is_listed) {
-            const auto all = GroupPart(whole, 0, 1, whole.size(), placed);
-            declared.mesh = Mesh(parts);
-            declared.placed.assign(all.begin(), all.end());
+            declared.mesh = Mesh{{"groups", count()}, {ranks, size}};
+            for (int number = 0; number < count(); ++number) {
+                const auto group = listed_group(number);
+                declared.placed.insert(declared.placed.end(), group.begin(), group.end());
+                if (rising) std::sort(declared.placed.end() - size, declared.placed.end());
+            }
         }
         declared.axes = std::vector<std::string>{};
         if (!at.empty())
@@ -158,11 +170,12 @@ Kind kind_of(const KindRow& row, const Given& given,
     auto listed = mesh->permuted(order);
     const auto whole = listed.ranks();
     if (text[cut] == '/') period = whole.size();
-    auto size = period;
+    auto size = period, step = 1;
     if (slash != std::string_view::npos) {
-        const auto name = words_of(text.substr(slash + 1)).at(0);
-        size = detail::number_in(name).value_or(0);
-        if (size == 0) size = given.number(name);
+        const auto counts = words_of(text.substr(slash + 1));
+        size = detail::number_in(counts.at(0)).value_or(0);
+        if (size == 0) size = given.number(counts[0]);
+        if (counts.size() > 1) step = detail::number_in(counts[1]).value_or(1);
     }
     if (size < 1 || (text[cut] == '/' && whole.size() % size != 0))
         throw Error(Fault::sizes,
@@ -174,11 +187,13 @@ Kind kind_of(const KindRow& row, const Given& given,
                      .listed = listed,
                      .whole = whole,
                      .size = size,
+                     .step = step,
                      .period = period,
                      .along = {},
                      .run = {},
                      .at = {},
                      .ascending = {},
+                     .rising = row.rising,
                      .placed = {}};
     auto periods = detail::LayoutParts(digits_of(listed)), parts = periods;
     periods.next(whole.size() / period);  // which ends between axes
@@ -307,6 +322,29 @@ std::optional<GroupPart> Access::listed(const Groups& groups, std::string_view k
     return groups.made_->at(kind).listed_of(rank);
 }
 
+bool Access::is_rising(const Groups& groups, std::string_view kind) { return groups.made_->at(kind).rising; }
+
+Groups Access::with(const Groups& groups, const AccessorRow& row, const Given& options,
+                    std::vector<std::string>& kinds) {
+    auto made = std::make_shared<Groups::Made>(*groups.made_);
+    auto additions = Additions();
+    row.adds(made->given, options, additions);
+    const auto add = [](auto& all, const auto& name, auto&& each) {
+        std::erase_if(all, [&](const auto& other) { return name(other) == name(each); });
+        all.push_back(std::forward<decltype(each)>(each));
+    };
+    for (auto& mesh : additions.meshes)
+        add(made->meshes, [](const auto& each) { return each.first; }, std::move(mesh));
+    for (const auto& kind : additions.kinds) {
+        add(made->kinds, std::mem_fn(&Kind::name), kind_of(kind, made->given, made->meshes));
+        made->given.derive(kind.name, true);
+        kinds.push_back(kind.name);
+    }
+    auto with = groups;
+    with.made_ = std::move(made);
+    return with;
+}
+
 const std::vector<std::pair<std::string, Mesh>>& Access::meshes(const Groups& groups) {
     return groups.made_->meshes;
 }
@@ -339,7 +377,8 @@ const Framework& framework_named(std::string_view name) {
 
 std::vector<std::string> names() {
     auto names = std::vector<std::string>{};
-    for (const auto& framework : all()) names.push_back(framework.name);
+    for (const auto& framework : all())
+        if (!framework.settings.empty()) names.push_back(framework.name);
     return names;
 }
 

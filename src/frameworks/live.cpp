@@ -14,8 +14,13 @@ using detail::cat;
 
 Live::Live(const Member& member, const State& state, std::string_view name) {
     const auto& groups = state.groups();
-    const auto joined_with =
-        cat(Access::framework(state).name, "::plan(settings, world_size", name.empty() ? ")" : ", name)");
+    const auto& framework = Access::framework(state);
+    const auto joined_with = framework.settings.empty() ? cat("state.plan(", name.empty() ? ")" : "name)")
+                                                        : cat(framework.name, "::plan(settings, world_size",
+                                                              name.empty() ? ")" : ", name)");
+    if (member.rank() != state.rank())
+        throw UsageError(cat("the state is of rank ", state.rank(), ", and the member of rank ",
+                             member.rank(), "; give the state of this rank"));
     for (const auto& declared : groups.plan()) {
         const auto place = dialect::place(member, name_in_plan(name, declared.name), joined_with);
         const auto kind = Access::kind_in_plan(groups, declared.name);
@@ -25,15 +30,16 @@ Live::Live(const Member& member, const State& state, std::string_view name) {
         }
         dialect::check_mesh(place, declared.mesh.resolve(), joined_with);
         const auto own = groups.of(kind, member.rank());
+        auto ranks = own ? std::vector<int>(own->begin(), own->end()) : std::vector<int>();
+        if (Access::is_rising(groups, kind)) std::ranges::sort(ranks);
         auto found = place.find("group");
-        if (found ? !own || !std::ranges::equal(found->world_ranks(), *own) : own.has_value())
+        if (found ? !own || found->world_ranks() != ranks : own.has_value())
             throw UsageError(cat("the member's group '", declared.name, "' ",
                                  found ? cat("is ", ranks_to_string(found->world_ranks()))
                                        : std::string("leaves this rank out"),
                                  ", where it must be ",
-                                 own ? ranks_to_string(std::vector<int>(own->begin(), own->end()))
-                                     : std::string("of other ranks"),
-                                 "; join with ", joined_with));
+                                 own ? ranks_to_string(ranks) : std::string("of other ranks"), "; join with ",
+                                 joined_with));
         if (found) groups_.emplace(kind, std::move(*found));
     }
     for (const auto& kind : groups.kinds())

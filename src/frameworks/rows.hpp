@@ -95,8 +95,8 @@ struct MeshRow {
 /// `groups` says how the ranks are listed and cut: all axes of the mesh in the order in which the framework
 /// lists them, outermost first, then where a group begins: `pp dp | tp` has a group for each pp and dp, of
 /// its tp ranks; `dp tp pcp / dcp_size` has groups of dcp_size consecutive ranks of that list, and `tp | dp
-/// cp / 4` of 4 ranks of each group on dp and cp, whose last may be shorter. `experts: pp | ep` is of the
-/// mesh `experts`.
+/// cp / 4` of 4 ranks of each group on dp and cp, whose last may be shorter. `dp tp / 4 2` has
+/// groups of every second rank. `experts: pp | ep` is of the mesh `experts`.
 struct KindRow {
     std::string name;
     std::string groups;
@@ -112,6 +112,13 @@ struct KindRow {
     bool on_host = false;
     std::string brief = {};  ///< its name in a plan, where that is not its name
     bool sorted = false;     ///< made of ranks in the order listed, though a group has them ascending
+    bool rising = false;     ///< a communicator has the ranks of a group in rising order, as torch sorts them
+};
+
+/// What an accessor adds to groups that are there: each replaces the one of its name.
+struct Additions {
+    std::vector<std::pair<std::string, Mesh>> meshes = {};
+    std::vector<KindRow> kinds = {};
 };
 
 enum class Quantity : std::uint8_t {
@@ -161,6 +168,9 @@ struct AccessorRow {
     /// Of an action: the slot that it sets; of others: the slot whose value is the answer once it is set.
     std::string slot = {};
     std::optional<int> least = {};  ///< of an action: the least number that it takes
+    /// Of an action: the kinds that it makes; each is from then on a derived flag. Throws Error for options
+    /// that the original refuses.
+    void (*adds)(Given&, const Given& options, Additions&) = nullptr;
 };
 
 /// A call with options that `--as` shows as well.
@@ -283,6 +293,11 @@ struct RANKMESH_EXPORT Access {
     static const std::string& device_kind(const Groups& groups, std::string_view kind);
     /// The world ranks of the ranks of a mesh that is a part of the world.
     static const dialect::Placed& placed(const Groups& groups);
+    /// True for a kind whose communicators have rising ranks.
+    static bool is_rising(const Groups& groups, std::string_view kind);
+    /// The groups with what an accessor adds, whose names go to `kinds`.
+    static Groups with(const Groups& groups, const AccessorRow& row, const Given& options,
+                       std::vector<std::string>& kinds);
     /// What was set last; null: nothing.
     static const Value* slot(const State& state, std::string_view name);
 };

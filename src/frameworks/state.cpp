@@ -95,6 +95,7 @@ void State::enter(int rank, int world_size) {
     check_fresh();
     rank_ = rank;
     world_size_ = world_size;
+    if (framework_->settings.empty()) begin({framework_->name, {}, world_size});  // its accessors add groups
 }
 
 void State::initialize(const Values& settings) {
@@ -143,11 +144,16 @@ const Groups& State::groups() const {
     throw Error(Fault::not_initialised, std::string(missing_of(*framework_, asserted(*framework_))));
 }
 
-void State::set(std::string_view accessor, const Values& values) {
+std::vector<std::string> State::set(std::string_view accessor, const Values& values) {
     const auto& row = accessor_named(*framework_, accessor);
     if (row.quantity != Quantity::action)
         throw UsageError(cat(accessor, " of ", framework_->name, " sets nothing; ask for its answer"));
     const auto options = Given(row.name, row.options, values, world_size_);
+    auto kinds = std::vector<std::string>{};
+    if (row.adds) {
+        groups_ = Access::with(groups(), row, options, kinds);
+        return kinds;
+    }
     const auto& value = options.at(0);
     if (const auto* number = std::get_if<int>(&value); number && row.least && *number < *row.least) {
         auto words = cat("the ", row.slot);
@@ -159,6 +165,7 @@ void State::set(std::string_view accessor, const Values& values) {
         slots_.erase(row.slot);
     else if (!row.slot.empty())
         slots_[row.slot] = value;
+    return kinds;
 }
 
 Value State::ask(std::string_view accessor, const Values& values) const {
@@ -172,7 +179,13 @@ Value State::ask(std::string_view accessor, const Values& values) const {
     if (row.quantity == Quantity::value && groups_ && !row.kind.empty())
         return Access::given(*groups_).value(row.kind);
     const auto own = group_of(row, options);
-    return own ? answer(*own, row.quantity, rank_) : row.without.value_or(Value());
+    if (!own) return row.without.value_or(Value());
+    if (row.quantity == Quantity::first || row.quantity == Quantity::rank)
+        if (const auto kind = kind_of(row, options); kind != "*" && Access::is_rising(*groups_, kind))
+            return row.quantity == Quantity::first ? std::ranges::min(*own)
+                                                   : static_cast<int>(std::ranges::count_if(
+                                                         *own, [&](int other) { return other < rank_; }));
+    return answer(*own, row.quantity, rank_);
 }
 
 std::string State::kind_of(const AccessorRow& row, const Given& options) const {

@@ -21,7 +21,7 @@ set(others_of_sglang "/areal|^cli/plan|/plan/")  # what runs a component of its 
 set(others_of_archon "/areal")
 set(topologies "/topology|/frameworks/grid|^src/convert/frameworks[.]cpp")  # which both have, and a list
 set(others_of_areal "${topologies}|/archon|^src/convert/settings")
-set(others_of_deepspeed "${topologies}|^src/dialect/CMakeLists|/accelerate/|^cli/|/plan/")  # of its groups; what runs on it
+set(others_of_deepspeed "${topologies}|/accelerate/|^cli/|/plan/")  # what runs on it
 # Of its grid; how it cuts; what has its first version, runs on it or writes its settings.
 set(others_of_megatron "^src/dialect/CMakeLists|^src/convert/frameworks[.]cpp|^cli/|core/sharding|/megatron2022|/areal|/verl|/plan/")
 set(others_of_megatron2022 "/plan/")  # whose constants have another name

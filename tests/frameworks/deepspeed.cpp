@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <set>
 
-#include <rankmesh/dialect/deepspeed/groups.hpp>
 #include <rankmesh/dialect/error.hpp>
 #include <rankmesh/dialect/topology.hpp>
 #include <rankmesh/engine/threads.hpp>
 #include <rankmesh/frameworks/deepspeed.hpp>
+#include <rankmesh/frameworks/deepspeed_groups.hpp>
 
 #include "dialect/laws.hpp"
 
@@ -106,12 +106,13 @@ TEST(DeepSpeed, EveryGroupOfTheGridIsLive) {
     threads::run(6, [](World& world) {
         auto me = world.join(plan(Settings{}, 6));
         EXPECT_EQ(PipelineParallelGrid(me, {}).groups().mesh(), (Mesh{{"pipe", 2}, {"data", 3}}));
-        const auto sizes = GroupSizes{.world_size = 6};
-        auto both = plan(sizes);
+        const auto made = deepspeed_groups::State(world.rank(), 6);
+        auto both = made.plan();
         for (auto& declared : plan(Settings{}, 6, "grid")) both.push_back(std::move(declared));
         auto member = world.join(both);
         auto grid = PipelineParallelGrid(member, {}, "grid");
-        EXPECT_EQ(Groups(member, sizes)._clone_world_group().size(), 3 * grid.pp_proc_group().size());
+        EXPECT_EQ(deepspeed_groups::Groups(member, made)._clone_world_group().size(),
+                  3 * grid.pp_proc_group().size());
     });
 }
 

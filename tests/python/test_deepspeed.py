@@ -53,7 +53,7 @@ def test_signatures_are_the_originals() -> None:
         assert signature(ours) == theirs
     assert signature(PipelineParallelGrid, *WORLD) == "(topology=None, process_group=None)"
     assert signature(groups._get_local_all_to_all_group, "device_per_node") == "()"
-    assert groups._get_expert_parallel_rank.__qualname__ == "Groups._get_expert_parallel_rank"
+    assert groups._get_expert_parallel_rank.__qualname__.endswith("._get_expert_parallel_rank")
 
 
 @pytest.mark.parametrize("dims", [[2, 3, 4], [1, 1], [5], [2, 1, 3, 2]], ids=str)

@@ -109,8 +109,8 @@ public:
     int world_size() const { return world_size_; }
     /// Throws UsageError for an unknown accessor or option, and dialect::Error where the original raises.
     Value ask(std::string_view accessor, const Values& options = {}) const;
-    /// Calls an accessor that sets what others answer.
-    void set(std::string_view accessor, const Values& options);
+    /// Calls an accessor that sets what others answer, or that makes groups. Returns the kinds that it makes.
+    std::vector<std::string> set(std::string_view accessor, const Values& options);
     /// What an accessor of a group gives; nothing where it gives none. Throws as `ask` does.
     std::optional<GroupPart> group(std::string_view accessor, const Values& options = {}) const;
     /// The kind that an accessor asks about. Throws UsageError for an unknown accessor or option.

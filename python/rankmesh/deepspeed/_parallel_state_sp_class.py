@@ -11,41 +11,28 @@ Group('{4..7}')
 
 from __future__ import annotations
 
-from rankmesh import Mesh
-from rankmesh._connected import Connected, group_named, rank_in, size_in
-from rankmesh._dialects import deepspeed
-from rankmesh._originals import original, raises
+from rankmesh._connected import group_named, rank_in, size_in
+from rankmesh._originals import raises
+from rankmesh.deepspeed._groups_class import Made
 
 __all__: list[str] = []
 
 
-class SequenceState(Connected):
+class SequenceState(Made):
     """What parallel_state_sp.py keeps for one rank, under its names; without `rank` and `world_size` of torch."""
 
-    @raises(RuntimeError, argument=ValueError)
+    @raises(RuntimeError, argument=ValueError, exists=AssertionError)
     def initialize_sequence_parallel(self, sequence_parallel_size: int) -> None:
         """Makes the groups of ranks that share a sequence, and the group of all ranks, among which ZeRO shards."""
-        rank, world_size = self._rank()
-
-        def make() -> Mesh:
-            mesh = deepspeed.initialize_sequence_parallel(world_size, sequence_parallel_size)
-            if self._find("sequence") is not None:
-                raise original(AssertionError, "sequence parallel group is already initialized", "exists")
-            return mesh
-
-        self._connect(
-            f"initialize_sequence_parallel({sequence_parallel_size=})",
-            make,
-            lambda mesh: {"sequence": mesh.group(rank, "sequence_parallel"), "sequence data": mesh.ranks},
-        )
+        self._make("initialize_sequence_parallel", sequence_parallel_size=sequence_parallel_size)
 
     get_sequence_parallel_group = group_named(
-        "sequence", "sequence parallel group", "The ranks that share this rank's sequence."
+        "sequence_parallel", "sequence parallel group", "The ranks that share this rank's sequence."
     )
     get_sequence_parallel_world_size = size_in(get_sequence_parallel_group, "The number of these ranks.")
     get_sequence_parallel_rank = rank_in(get_sequence_parallel_group, "This rank's place among them.")
     get_sequence_data_parallel_group = group_named(
-        "sequence data", "sequence data parallel group", "The ranks among which ZeRO shards: all."
+        "sequence_and_data", "sequence data parallel group", "The ranks among which ZeRO shards: all."
     )
     get_sequence_data_parallel_world_size = size_in(get_sequence_data_parallel_group, "The number of these ranks.")
     get_sequence_data_parallel_rank = rank_in(get_sequence_data_parallel_group, "This rank's place among them.")

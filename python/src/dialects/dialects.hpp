@@ -18,7 +18,6 @@
 namespace rankmesh::python {
 
 void bind_convert(nb::module_& m);
-void bind_deepspeed(nb::module_& m);
 void bind_device_mesh(nb::module_& m);
 void bind_explain(nb::module_& m);
 void bind_megatron(nb::module_& m);

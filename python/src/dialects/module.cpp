@@ -34,7 +34,6 @@ NB_MODULE(_dialects, m) {
     bind_explain(m);
     bind_device_mesh(m);
     bind_topology(m);
-    bind_deepspeed(m);
     bind_megatron(m);
     bind_rows(m);
 }

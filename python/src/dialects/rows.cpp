@@ -155,6 +155,7 @@ Named rows_of(const Text& name) {
         entry["is_computed"] = row.code != nullptr;
         entry["raises"] = row.raises;
         entry["called"] = row.called;
+        entry["adds"] = row.adds != nullptr;
         entry["options"] = settings_of(row.options);
         entry["without"] = row.without ? nb::object(nb::make_tuple(object_of(*row.without))) : nb::none();
         accessors.append(entry);
@@ -232,6 +233,9 @@ void bind_rows(nb::module_& parent) {
             },
             nb::arg("settings"), "Makes the groups.")
         .def("is_initialized", &State::is_initialized)
+        .def(
+            "copy", [](const State& self) { return self; },
+            "Returns a state of its own with the same groups.")
         .def("destroy", &State::destroy, "Forgets the groups and what was set.")
         .def_prop_ro("rank", &State::rank)
         .def_prop_ro("groups", &State::groups)
@@ -243,7 +247,8 @@ void bind_rows(nb::module_& parent) {
                  }),
              any("accessor"), options, "The answer of an accessor.")
         .def("set", about_accessor<State>(std::mem_fn(&State::set)), any("accessor"), options,
-             "Calls an accessor that sets what others answer.")
+             "Calls an accessor that sets what others answer, or that makes groups. Returns the kinds that "
+             "it makes.")
         .def("group",
              about_accessor<const State>(
                  [](const State& self, const std::string& accessor, const Values& given) {
