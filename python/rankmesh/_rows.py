@@ -165,6 +165,7 @@ class Current(InWorld):
         self._state = _native.State(framework)
         self._live: NamedGroups | None = None
         self._handles: dict[str, Any] = {}
+        self._settings: dict[str, Any] = {}
         self._begin(rank, world_size)
 
     def _raising(self, function: Callable[[], T], kind: str = "") -> T:
@@ -184,6 +185,16 @@ class Current(InWorld):
         said = f"rank {state.rank} of {state.groups.mesh}" if state.is_initialized() else "no groups yet"
         return f"<{self._rows['name']} {type(self).__name__}: {said}>"
 
+    def __eq__(self, other: object) -> bool:
+        if type(other) is not type(self) or not self._rows["by_value"]:
+            return self is other
+        return (self._world, self._settings) == (other._world, other._settings)
+
+    def __hash__(self) -> int:
+        if self._rows["by_value"]:
+            raise TypeError(f"unhashable type: {type(self).__name__!r}")
+        return id(self)
+
     @property
     def groups(self) -> _native.Groups:
         """All groups of the world by kind, in the order in which the original creates them."""
@@ -198,8 +209,22 @@ class Current(InWorld):
                 raise self._error(str(error), error.fault, error.rule, name or "") from None
         return super()._enter(rank, world_size)
 
+    def ensure(self, settings: dict[str, Any]) -> None:
+        """Creates the groups of these settings unless they exist. Raises if they exist with other settings."""
+        if not self.is_initialized():
+            self.initialize(settings, None, None)
+        for name, value in self._settings.items():
+            if settings[name] != value:
+                text = f"the groups exist with {name}={value!r}, not {settings[name]!r}; destroy_model_parallel() first"
+                raise self._error(text, "exists")
+
     def initialize(self, settings: dict[str, Any], rank: int | None, world_size: int | None) -> None:
-        """Creates the groups of these settings: torch's if torch.distributed is initialised and no rank is given."""
+        """Creates the groups of these settings: torch's if torch.distributed is initialised and no rank is given.
+
+        `backend` of them is the backend of torch's groups.
+        """
+        settings = dict(settings)
+        backend = settings.pop("backend", None)
         is_given = self._is_given(rank, world_size)
         live = not is_given and of_torch() is not None
         if self._rows["is_class"] and "no world" not in self._rows["raises"] and not is_given and not live:
@@ -214,6 +239,7 @@ class Current(InWorld):
             self._known_world(self._rows["initialize"], kind_of, rank, world_size)
             try:
                 self._state.initialize(settings)
+                self._settings = settings
             except DialectError as error:
                 sizes = [settings.get(each["name"]) for each in self._rows["settings"] if each["axis"]]
                 kind = self._rows["raises"].get("a size of 0", "") if 0 in sizes and error.fault == "sizes" else ""
@@ -227,6 +253,8 @@ class Current(InWorld):
         defaults = {each["name"]: each["default"] for each in self._rows["settings"]}
         needed = {each["name"] for each in self._rows["settings"] if each["needed"]}
         changed = [f"{name}={it}" for name, it in settings.items() if name in needed or it != defaults.get(name)]
+        if backend is not None:
+            changed.append(f"{backend=}")
         said = f"{self._rows['name']}: " + (", ".join(changed) or "no parallelism")
         with errors_reach_peers(said):
             make()
@@ -236,7 +264,7 @@ class Current(InWorld):
             if own is None:
                 continue
             apart = groups.is_apart(kind)
-            wanted.append(Named(kind, own, apart=apart))
+            wanted.append(Named(kind, own, backend, apart=apart))
             if self._rows["host"]:
                 wanted.append(Named(f"{kind}.{self._rows['host']}", own, "gloo", apart=apart))
         try:

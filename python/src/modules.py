@@ -127,6 +127,15 @@ from rankmesh.{name} import {module} as {module}
 install = installer(__name__, {{"{package}": ["{module}"]}})
 '''
 
+ENSURE = '''
+
+def {ensure}(
+{parameters}
+) -> None:
+    """Creates the groups unless they exist. Raises if they exist with other settings."""
+    current.ensure(locals())
+'''
+
 VARIABLE = '''
 
 {variable}: {initialize}
@@ -209,6 +218,15 @@ def {name}({parameters}) -> {type}:
 '''
 
 
+FIELD = '''
+    @property
+    def {name}(self) -> {type}:
+        """The setting that was given."""
+        value: {type} = self._settings["{name}"]
+        return value
+'''
+
+
 def parameter(setting: dict[str, Any]) -> str:
     text = f"{setting['name']}: {setting['type']}"
     needed = setting["needed"] or (setting["default"] is None and setting["type"] == "int")
@@ -279,6 +297,9 @@ def module(told: dict[str, Any]) -> str:
     kind = "property" if told["is_class"] else "method" if told["state_class"] else "function"
     own = [f"    {parameter(each)}," for each in settings if not each["apart"]]
     apart = [f"    {parameter(each)}," for each in settings if each["apart"]]
+    if told["backend_after"]:
+        place = [each["name"] for each in settings if not each["apart"]] + ["("]
+        own.insert((place.index(told["backend_after"]) + 1) % len(place), "    backend: str | None = None,")
     parameters = "\n".join([*own, "    *,", *apart])
     words = {
         **told,
@@ -292,10 +313,15 @@ def module(told: dict[str, Any]) -> str:
     head = {"property": CLASS, "method": OWN_CLASS, "function": FUNCTIONS}[kind]
     accessors = accessors_of(told)
     text = (HEAD + head).format(**words) + "".join(accessor(each, handle, kind) for each in accessors)
+    known = [each["name"] for each in accessors]
+    fields = [each for each in settings if told["by_value"] and not each["apart"] and each["name"] not in known]
+    text += "".join(FIELD.format(**each) for each in fields)
     if kind == "method":
         names = [told["initialize"], "model_parallel_is_initialized", "destroy_model_parallel"]
         text += OWN_FUNCTIONS.format(**words)
         text += "".join(f"{name} = current.{name}\n" for name in [*names, *(each["name"] for each in accessors)])
+    if told["ensure"]:
+        text += ENSURE.format(**words)
     if told["maker"]:
         text += (VARIABLE if told["variable"] else GETTER).format(**{**words, "parameters": parameters})
     return text

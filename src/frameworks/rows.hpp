@@ -241,6 +241,11 @@ struct Framework {
     std::string handle = {};
     /// True if `initialize` is a class, whose attributes and methods the accessors are.
     bool is_class() const { return !initialize.empty() && initialize[0] >= 'A' && initialize[0] <= 'Z'; }
+    /// In Python: the argument after which `initialize` takes torch's backend, `(`: it is the first; and the
+    /// function that makes the groups unless they are there.
+    std::string backend_after = {};
+    std::string ensure = {};
+    bool by_value = false;  ///< objects of that class are equal if their settings are, as of a dataclass
     /// The class whose methods are the module's functions, where some of them set what others answer.
     std::string state_class = {};
     std::string asserts = {};  ///< the kind that `initialize` looks for, where that is not the first

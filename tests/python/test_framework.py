@@ -52,7 +52,7 @@ def test_a_module_has_the_settings_and_accessors_of_its_rows(name: str) -> None:
     } == {
         key: None if value.default is value.empty else value.default
         for key, value in parameters.items()
-        if key not in ("rank", "world_size")
+        if key not in ("rank", "world_size", "backend" if told["backend_after"] else "")
     }
     for each in told["accessors"]:
         if not each["name"].startswith("_"):  # else a variable
@@ -180,3 +180,59 @@ def test_the_object_that_a_function_made_is_given() -> None:
     assert list(made.extra_parallel_group("ep")) == [0, 1]
     with pytest.raises(ValueError, match="extra_parallel_names does not have 'em'"):
         made.extra_parallel_group("em")
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if rows.rows(name)["by_value"]])
+def test_objects_of_equal_settings_are_equal(name: str) -> None:
+    settings = sizes(name, 8)
+    make = owner(name)
+    first, second = (make(**settings, rank=5, world_size=8) for _ in range(2))
+    other = make(rank=0, world_size=1)
+    assert first == second != other
+    assert first != settings
+    with pytest.raises(TypeError, match="unhashable type"):
+        hash(first)
+    for key, value in settings.items():
+        assert getattr(first, key) == value
+    accessors = {each["name"] for each in rows.rows(name)["accessors"]}
+    for each in rows.rows(name)["settings"]:
+        if not each["apart"] and not each["only_configured"] and each["name"] not in accessors | settings.keys():
+            assert getattr(first, each["name"]) == each["default"]
+
+
+def test_groups_that_exist_are_kept_if_their_settings_are_equal() -> None:
+    from rankmesh import vllm
+
+    vllm.initialize_model_parallel(2, 2, rank=5, world_size=8)
+    try:
+        vllm.ensure_model_parallel_initialized(2, 2)
+        assert vllm.get_tp_group().ranks == [4, 5]
+        with pytest.raises(AssertionError, match="the groups exist with tensor_model_parallel_size=2, not 4"):
+            vllm.ensure_model_parallel_initialized(4, 2)
+    finally:
+        vllm.destroy_model_parallel()
+    with pytest.raises(UsageError, match="give rank= and world_size="):
+        vllm.current.__class__("vllm").ensure({"tensor_model_parallel_size": 2})
+
+
+def test_the_backend_is_that_of_torchs_groups(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("torch", reason="PyTorch is not installed")
+    import rankmesh.torch._named
+    from rankmesh import nanotron, sglang, vllm
+    from torch_ranks import fake_world
+
+    made = []
+
+    class Recorded(rankmesh.torch._named.NamedGroups):
+        def __init__(self, said: str, wanted: Any) -> None:
+            made.append((said, {each.backend for each in wanted}))
+            super().__init__(said, wanted)
+
+    monkeypatch.setattr(rankmesh.torch._named, "NamedGroups", Recorded)
+    with fake_world(5, 8):
+        nanotron.ParallelContext(2, 2, 2, backend="nccl").destroy()
+        nanotron.ParallelContext(2, 2, 2).destroy()
+    assert made[0][0].endswith("backend='nccl'")
+    assert [backends for _, backends in made] == [{"nccl"}, {None}]
+    for initialize, place in ((sglang.initialize_model_parallel, 0), (vllm.initialize_model_parallel, 4)):
+        assert list(inspect.signature(initialize).parameters).index("backend") == place

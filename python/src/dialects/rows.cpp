@@ -121,6 +121,9 @@ Named rows_of(const Text& name) {
     rows["title"] = framework.title;
     rows["initialize"] = framework.initialize;
     rows["is_class"] = framework.is_class();
+    rows["backend_after"] = framework.backend_after;
+    rows["ensure"] = framework.ensure;
+    rows["by_value"] = framework.by_value;
     rows["maker"] = framework.maker;
     rows["getter"] = framework.getter;
     rows["state_class"] = framework.state_class;

@@ -175,7 +175,8 @@ Framework accelerate() {
             .why = {{"pp", "accelerate's ParallelismConfig has no pipeline"},
                     {"ep", "accelerate's ParallelismConfig has no experts"}},
             .raises = {{"", "ValueError"}},
-            .initialize = "ParallelismConfig"};
+            .initialize = "ParallelismConfig",
+            .by_value = true};
 }
 
 }  // namespace rankmesh::frameworks

@@ -154,7 +154,8 @@ Framework archon() {
         .experts = experts,
         .write_experts = write_experts,
         .raises = {{"", "ValueError"}},
-        .initialize = "ArchonParallelDims"};
+        .initialize = "ArchonParallelDims",
+        .by_value = true};
 }
 
 }  // namespace rankmesh::frameworks

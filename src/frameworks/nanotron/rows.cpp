@@ -92,7 +92,8 @@ Framework nanotron() {
                     {"virtual pipeline stages", "nanotron's pipeline has one stage a rank"}},
             .write_experts = write_experts,
             .raises = {{"", "AssertionError"}, {"sizes", "ValueError"}, {"out of range", "ValueError"}},
-            .initialize = "ParallelContext"};
+            .initialize = "ParallelContext",
+            .backend_after = "expert_parallel_size"};
 }
 
 }  // namespace rankmesh::frameworks

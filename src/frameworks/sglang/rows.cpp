@@ -204,6 +204,7 @@ Framework sglang() {
         .raises = {{"", "RuntimeError"}, {"exists", "AssertionError"}},
         .initialize = "initialize_model_parallel",
         .handle = "GroupCoordinator",
+        .backend_after = "(",
         .host = "cpu_group"};
 }
 

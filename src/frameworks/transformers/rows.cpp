@@ -124,7 +124,8 @@ Framework transformers() {
         .experts = experts,
         .write_experts = write_experts,
         .raises = {{"", "ValueError"}, {"missing", "RuntimeError"}},
-        .initialize = "DistributedConfig"};
+        .initialize = "DistributedConfig",
+        .by_value = true};
 }
 
 }  // namespace rankmesh::frameworks

@@ -331,7 +331,8 @@ Framework veomni() {
         .raises = {{"", "ValueError"}, {"exclusive", "NotImplementedError"}},
         .initialize = "ParallelState",
         .maker = "init_parallel_state",
-        .getter = "get_parallel_state"};
+        .getter = "get_parallel_state",
+        .by_value = true};
 }
 
 }  // namespace rankmesh::frameworks

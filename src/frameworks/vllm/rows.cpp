@@ -201,6 +201,8 @@ Framework vllm() {
         .raises = {{"", "AssertionError"}, {"sizes", "RuntimeError"}},
         .initialize = "initialize_model_parallel",
         .handle = "GroupCoordinator",
+        .backend_after = "decode_context_model_parallel_size",
+        .ensure = "ensure_model_parallel_initialized",
         .host = "cpu_group"};
 }
 
