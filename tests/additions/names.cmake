@@ -27,6 +27,7 @@ set(others_of_megatron "^src/dialect/CMakeLists|^src/convert/frameworks[.]cpp|^c
 set(others_of_megatron2022 "/plan/")  # whose constants have another name
 set(others_of_picotron "^cli/")  # examples of the help
 set(others_of_olmo "/plan/")  # which writes its configuration
+set(others_of_transformers "/plan/")  # whose configurations plan reads
 set(others_of_torchtitan "^cli/|/plan/")  # and what its configuration says beside where ranks stand
 
 file(GLOB_RECURSE files RELATIVE ${ROOT} ${ROOT}/include/*.hpp ${ROOT}/include/*.h ${ROOT}/src/* ${ROOT}/cli/* ${ROOT}/cmake/*)
