@@ -4,10 +4,12 @@
 
 #include <rankmesh/core/name.hpp>
 #include <rankmesh/engine/join_cost.hpp>
+#include <rankmesh/engine/simulation.hpp>
 #include <rankmesh/report/text.hpp>
 
 #include "cluster_output.hpp"
 #include "output.hpp"
+#include "progress.hpp"
 #include "subcommand.hpp"
 #include "topology.hpp"
 
@@ -15,11 +17,14 @@ namespace rankmesh::cli {
 
 namespace of_check {
 
+using detail::counted;
+
 struct Arguments : Common {
     OnCluster on_cluster;
     std::vector<std::string> over;
     std::optional<std::string> axes;
     std::string engine;
+    bool simulate = false;
 };
 
 struct Question {
@@ -60,6 +65,96 @@ void keep(std::vector<EngineNeed>& needs, const std::string& engine) {
                                      did_you_mean(engine, {names.begin(), names.end()})));
 }
 
+/// Returns the costs of a step on a cluster: the costs inside a host plus the links between the two most
+/// distant devices.
+StepCosts costs_on(const std::optional<Cluster>& cluster) {
+    auto costs = StepCosts{};
+    if (!cluster) return costs;
+    auto path = 0.0;
+    for (const auto& level : cluster->levels())
+        if (level.count > 1) path += 2 * level.latency.value_or(0);
+    costs.message += path;
+    costs.request += 2 * path;
+    costs.connection += 4 * path;
+    return costs;
+}
+
+/// The simulated join of one engine.
+struct Simulation {
+    std::string engine;
+    JoinBy by = JoinBy::messages;
+    SimulatedJoin join = {};
+};
+
+/// Returns the simulation for each engine by which ranks join.
+std::vector<Simulation> simulations(const Question& question, const std::vector<EngineNeed>& needs,
+                                    const StepCosts& costs) {
+    auto found = std::vector<Simulation>{};
+    auto progress = Progress::on_terminal();
+    for (const auto& need : needs) {
+        if (!need.by) continue;
+        const auto say = [&](int joined) {
+            progress.at([&] {
+                return fmt::format("join on {}: {} of {} ranks", need.engine, joined, question.world);
+            });
+        };
+        found.push_back({need.engine, *need.by,
+                         simulate_join({question.declaration}, question.world, *need.by, costs, say)});
+    }
+    if (found.empty())
+        throw UsageError(
+            fmt::format("ranks on {} join through the engine of their hosts; simulate that engine",
+                        needs.front().engine));
+    return found;
+}
+
+void print_simulations(const std::vector<Simulation>& simulated, const Question& question,
+                       const StepCosts& costs, Output& output) {
+    const auto width = static_cast<std::size_t>(terminal_width());
+    output.print("\n{}\n\n",
+                 folded(fmt::format("join of {} simulated, at {} a message, {} a request to the store and "
+                                    "{} a connection",
+                                    counted(question.world, "rank"), time_text(costs.message),
+                                    time_text(costs.request), time_text(costs.connection)),
+                        0, width));
+    for (const auto& [engine, by, join] : simulated) {
+        const auto store = by == JoinBy::store;
+        auto text = fmt::format(
+            "{:<4} {}: a rank agrees by at most {} of {} B in {} rounds", engine, time_text(join.seconds),
+            counted(join.messages.most, store ? "request" : "message"), join.bytes.most, join.rounds);
+        text += store ? fmt::format(", and connects by at most {} of {} to {}",
+                                    counted(join.address_requests.most, "request"),
+                                    megabytes_text(join.address_bytes.most),
+                                    counted(join.connections.most, "peer"))
+                      : fmt::format(", and makes its groups by at most {}",
+                                    counted(join.creations.most, "message"));
+        output.print("{}\n", folded(text, 5, width));
+    }
+}
+
+Json json_of_count(const SimulatedJoin::Count& count) {
+    return {{"most", count.most}, {"rank", count.rank}, {"total", count.total}};
+}
+
+Json json_of_simulations(const std::vector<Simulation>& simulated, const StepCosts& costs) {
+    auto out = Json{{"costs",
+                     {{"message", costs.message},
+                      {"request", costs.request},
+                      {"connection", costs.connection},
+                      {"served", costs.served},
+                      {"served_byte", costs.served_byte}}}};
+    for (const auto& [engine, by, join] : simulated)
+        out[engine] = {{"seconds", join.seconds},
+                       {"rounds", join.rounds},
+                       {"messages", json_of_count(join.messages)},
+                       {"bytes", json_of_count(join.bytes)},
+                       {"creations", json_of_count(join.creations)},
+                       {"address_requests", json_of_count(join.address_requests)},
+                       {"address_bytes", json_of_count(join.address_bytes)},
+                       {"connections", json_of_count(join.connections)}};
+    return out;
+}
+
 int run(const Arguments& arguments, Output& output) {
     auto asked = arguments.on_cluster.questions();
     const auto placement = arguments.placement(asked ? std::optional(asked->first) : std::nullopt);
@@ -67,6 +162,9 @@ int run(const Arguments& arguments, Output& output) {
     const auto cost = join_cost({question.declaration}, question.world, question.rank);
     auto needs = needs_of(cost);
     if (!arguments.engine.empty()) keep(needs, arguments.engine);
+    const auto costs = costs_on(asked ? std::optional(asked->first) : std::nullopt);
+    const auto simulated =
+        arguments.simulate ? simulations(question, needs, costs) : std::vector<Simulation>{};
     const auto fits = std::ranges::all_of(needs, &EngineNeed::fits);
     auto report = std::optional<ClusterReport>{};
     if (asked) {
@@ -78,6 +176,7 @@ int run(const Arguments& arguments, Output& output) {
     if (!arguments.json) {
         output.write(
             report::text_of(mesh, cost, needs, question.outside, static_cast<std::size_t>(terminal_width())));
+        if (arguments.simulate) print_simulations(simulated, question, costs, output);
         if (report)
             output.print("\n{}", report::text_of(asked->first, question.declaration.mesh.resolve(), *report,
                                                  arguments.on_cluster.explain,
@@ -102,6 +201,7 @@ int run(const Arguments& arguments, Output& output) {
         }
         values["text"] = need.text;
     }
+    if (arguments.simulate) out["simulated"] = json_of_simulations(simulated, costs);
     if (report) out["cluster"] = json_of(asked->first, *report);
     output.print("{}\n", out.dump());
     return status;
@@ -122,7 +222,8 @@ Subcommand check() {
           &arguments->engine,
           "ENGINE",
           {},
-          of_check::engines()}});
+          of_check::engines()},
+         {"--simulate", "simulate the join of all ranks, and print its cost", &arguments->simulate}});
     return {
         .name = "check",
         .help = "Check limits, fit and communication cost of a mesh.",
@@ -131,7 +232,8 @@ Subcommand check() {
         .group = Group::plan,
         .examples =
             {"rankmesh check 'pp=4 dp=8 tp=8' --over dp,tp --axes pp,tp",
-             "rankmesh check 'tp=8 dp=32' --on 'node:32(50GB/s,5us) gpu:8(450GB/s,2us)' --keep tp:node"},
+             "rankmesh check 'tp=8 dp=32' --on 'node:32(50GB/s,5us) gpu:8(450GB/s,2us)' --keep tp:node",
+             "rankmesh check 'pp=16 dp=* tp=8' --world 65536 --simulate"},
         .notes =
             "Exit status 1: an engine needs more than the limits of this process allow, the mesh does "
             "not fit on the cluster, or a rule does not hold.\n"

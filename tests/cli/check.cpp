@@ -280,6 +280,32 @@ TEST(CheckSubcommand, IsReadableOnANarrowTerminalAndHasNoColourInAPipe) {
     }
 }
 
+TEST(CheckSubcommand, SimulatesTheJoinOfEveryRank) {
+    const auto words = std::string("'pp=2 dp=* tp=2' --world 64 --simulate ");
+    const auto shown = check(words, 20000, "export COLUMNS=1000;").output;
+    EXPECT_NE(shown.find("join of 64 ranks simulated, at "), std::string::npos) << shown;
+    EXPECT_NE(shown.find(": a rank agrees by at most 6 messages of 192 B in 12 rounds, and makes its groups "
+                         "by at most 12 messages\n"),
+              std::string::npos)
+        << shown;
+    EXPECT_NE(shown.find(" to 17 peers\n"), std::string::npos) << shown;
+
+    const auto json = json_check(words)["simulated"];
+    EXPECT_EQ(json["mpi"]["messages"], nlohmann::json::parse(R"({"most":6,"rank":0,"total":126})"));
+    EXPECT_EQ(json["gloo"]["connections"], nlohmann::json::parse(R"({"most":17,"rank":0,"total":1088})"));
+    EXPECT_FALSE(json_check("'dp=4'").contains("simulated"));
+
+    // Links take their time twice in each message, and requests and connections are several messages.
+    const auto near = json["costs"];
+    const auto far = json_check(words + "--on 'node:8(25GB/s,5us) gpu:8(450GB/s,1us)'")["simulated"]["costs"];
+    EXPECT_NEAR(far["message"].get<double>() - near["message"].get<double>(), 12e-6, 1e-9);
+    EXPECT_NEAR(far["request"].get<double>() - near["request"].get<double>(), 24e-6, 1e-9);
+    EXPECT_NEAR(far["connection"].get<double>() - near["connection"].get<double>(), 48e-6, 1e-9);
+
+    EXPECT_EQ(check("dp=4 --simulate --engine nccl").output,
+              "rankmesh: ranks on nccl join through the engine of their hosts; simulate that engine\n");
+}
+
 TEST(CheckSubcommand, AWrongWordIsAUsageError) {
     const auto expect_misuse = [](const std::string& words, const std::string& text) {
         const auto outcome = check(words);

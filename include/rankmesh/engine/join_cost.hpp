@@ -44,6 +44,9 @@ struct JoinCost {
 ///     join_cost({{.mesh = {{"pp", 16}, {"dp", rest}, {"tp", 8}}}}, 1 << 20, 0).communicators == 3
 RANKMESH_EXPORT JoinCost join_cost(const Plan& plan, int world, int rank);
 
+/// How ranks communicate during a join: by messages, or by a store and then connections.
+enum class JoinBy : std::uint8_t { messages, store };
+
 /// The resources of one engine that a join needs.
 struct EngineNeed {
     /// An amount of one resource per rank.
@@ -58,6 +61,7 @@ struct EngineNeed {
     std::vector<Amount> amounts = {};  ///< the same as numbers
     bool fits = true;                  ///< false if it exceeds the limits of this process
     std::string outside = {};  ///< what a rank outside all meshes also needs, such as `NCCL's of all ranks`
+    std::optional<JoinBy> by = {};  ///< nullopt: the ranks join by their host engine
 };
 
 /// Returns what a join of that cost needs from each engine, built or not. Engines that need nothing are

@@ -45,7 +45,8 @@ struct Report {
 };
 
 using AmountState = std::tuple<std::string, std::optional<std::int64_t>, std::optional<std::int64_t>>;
-using NeedState = std::tuple<std::string, std::string, std::vector<AmountState>, bool, std::string>;
+using NeedState =
+    std::tuple<std::string, std::string, std::vector<AmountState>, bool, std::string, std::optional<int>>;
 using ReportState = std::tuple<std::string, int, int, int, std::vector<JoinCost::Set>, bool, int,
                                std::int64_t, std::vector<NeedState>, std::string, std::string, bool>;
 
@@ -54,7 +55,8 @@ ReportState state_of(const Report& report) {
     for (const auto& need : report.needs) {
         auto amounts = std::vector<AmountState>{};
         for (const auto& [of, count, outside] : need.amounts) amounts.emplace_back(of, count, outside);
-        needs.emplace_back(need.engine, need.text, amounts, need.fits, need.outside);
+        const auto by = need.by ? std::optional(static_cast<int>(*need.by)) : std::nullopt;
+        needs.emplace_back(need.engine, need.text, amounts, need.fits, need.outside, by);
     }
     const auto& cost = report.cost;
     return {report.mesh, report.world,   report.outside,     cost.world,
@@ -68,9 +70,10 @@ Report report_of(const ReportState& state) {
     auto& cost = report.cost;
     std::tie(report.mesh, report.world, report.outside, cost.world, cost.sets, cost.joins, cost.communicators,
              cost.connections, needs, report.cluster, report.broken, report.right) = state;
-    for (const auto& [engine, text, amounts, fits, outside] : needs) {
+    for (const auto& [engine, text, amounts, fits, outside, by] : needs) {
         auto need = EngineNeed{.engine = engine, .text = text, .fits = fits, .outside = outside};
         for (const auto& [of, count, without] : amounts) need.amounts.push_back({of, count, without});
+        if (by) need.by = static_cast<JoinBy>(*by);
         report.needs.push_back(std::move(need));
     }
     return report;

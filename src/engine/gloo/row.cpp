@@ -54,7 +54,8 @@ EngineNeed need_of_gloo(const JoinCost& cost) {
             .amounts = {{.of = "connections", .count = found.connections},
                         {.of = "other_descriptors", .count = found.others},
                         {.of = "descriptor_limit", .count = found.limit}},
-            .fits = found.shortage.empty()};
+            .fits = found.shortage.empty(),
+            .by = JoinBy::store};
 }
 
 }  // namespace

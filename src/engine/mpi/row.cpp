@@ -31,7 +31,8 @@ Engine mpi_engine() {
                     return EngineNeed{
                         .engine = "mpi",
                         .text = counted(cost.communicators, "communicator") + "; no limit is known",
-                        .amounts = {{.of = "communicators", .count = cost.communicators, .outside = 0}}};
+                        .amounts = {{.of = "communicators", .count = cost.communicators, .outside = 0}},
+                        .by = JoinBy::messages};
                 }};
 }
 

@@ -11,9 +11,10 @@
 #include <utility>
 #include <vector>
 
+#include <rankmesh/engine/simulation.hpp>
+
 #include "engine/exchange.hpp"
 #include "engine/membership/store_rendezvous.hpp"
-#include "engine/simulation/costs.hpp"
 #include "engine/simulation/creations.hpp"
 #include "engine/simulation/replay.hpp"
 

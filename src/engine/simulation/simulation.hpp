@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include <rankmesh/engine/simulation.hpp>
+
 #include "engine/join/join.hpp"
 #include "engine/simulation/exchange.hpp"
 

@@ -5,14 +5,13 @@
 #include <cstdint>
 #include <functional>
 
+#include <rankmesh/core/export.hpp>
+#include <rankmesh/engine/join_cost.hpp>
 #include <rankmesh/engine/plan.hpp>
 
 namespace rankmesh {
 
-/// How ranks communicate during a join: by messages, or by a store and then connections.
-enum class JoinBy : std::uint8_t { messages, store };
-
-/// The seconds of each step of a join. docs/design/0027-simulator.md says how the defaults were measured.
+/// The seconds of each step of a join. docs/simulation.md says how the defaults were measured.
 struct StepCosts {
     double message = 3e-6;      ///< from the sending call to the end of the receiving call
     double request = 7e-6;      ///< to a store, with its answer
@@ -48,7 +47,8 @@ struct SimulatedJoin {
 /// the join deadlocks.
 ///
 ///     simulate_join({{.mesh = {{"dp", rest}, {"tp", 8}}}}, 64, JoinBy::messages).rounds == 12
-SimulatedJoin simulate_join(const Plan& plan, int world, JoinBy by, const StepCosts& costs = {},
-                            const std::function<void(int joined)>& progress = {});
+RANKMESH_EXPORT SimulatedJoin simulate_join(const Plan& plan, int world, JoinBy by,
+                                            const StepCosts& costs = {},
+                                            const std::function<void(int joined)>& progress = {});
 
 }  // namespace rankmesh
