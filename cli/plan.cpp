@@ -207,9 +207,10 @@ void print_nothing_fits(const plan::Answer& answer, Output& output) {
                 to_string(least->layout), gib_text(least->memory.estimate), gib_text(answer.capacity)),
             output);
         if (const auto& tight = answer.tight)
-            output.print("tight: {}\n  step {} s, memory {} GiB; whether it fits is within the error of {:.0f} %\n",
-                         to_string(tight->layout), seconds_text(tight->step.seconds),
-                         gib_text(tight->memory.estimate), 100 * plan::memory_error);
+            output.print(
+                "tight: {}\n  step {} s, memory {} GiB; whether it fits is within the error of {:.0f} %\n",
+                to_string(tight->layout), seconds_text(tight->step.seconds), gib_text(tight->memory.estimate),
+                100 * plan::memory_error);
         if (const auto& relaxed = answer.relaxed)
             output.print("fits with other settings: {}\n  step {} s, memory {} GiB\n",
                          to_string(relaxed->layout), seconds_text(relaxed->step.seconds),

@@ -113,8 +113,8 @@ void print_explained(const plan::Answer& answer, Output& output) {
                  {memory.overhead, "overhead"}},
                 output);
     if (answer.fits()) {
-        output.print("\n{}, with room for {} tokens; the requests have {}\n", plan::to_string(answer.fit()), memory.tokens,
-                     job.batch * job.sequence);
+        output.print("\n{}, with room for {} tokens; the requests have {}\n", plan::to_string(answer.fit()),
+                     memory.tokens, job.batch * job.sequence);
         return;
     }
     output.print("\n{}\n",

@@ -195,13 +195,15 @@ Table read(std::string_view text, std::string_view file, const Known& beside) {
             job.model.runs.clear();
             for (const auto& run : model->runs) {
                 const auto front = &run == &model->runs.front() && model->runs.size() > 1;
-                const auto taken = std::min({left, front ? 1 : left, &run == &model->runs.back() ? left : run.count});
+                const auto taken =
+                    std::min({left, front ? 1 : left, &run == &model->runs.back() ? left : run.count});
                 if (taken > 0) job.model.add(taken, model->kinds[static_cast<std::size_t>(run.kind)]);
                 left -= taken;
             }
         }
         if (layout.pp > job.model.layers())
-            throw UsageError(cat(csv.place(i), ": has pp=", layout.pp, " for ", job.model.layers(), " layers"));
+            throw UsageError(
+                cat(csv.place(i), ": has pp=", layout.pp, " for ", job.model.layers(), " layers"));
         const auto framework = std::string(csv.text(i, "framework"));
         const auto precision = csv.text(i, "precision");
         job.machine = {.device = *device,
@@ -226,8 +228,9 @@ Table read(std::string_view text, std::string_view file, const Known& beside) {
             // Some layers are computed again: a third of the operations of a step each, which hfu counts and
             // mfu does not.
             layout.recompute = Recompute::full;
-            layout.recompute_layers = std::clamp(
-                static_cast<int>(std::lround(3 * (hfu / mfu - 1) * job.model.layers())), 1, job.model.layers());
+            layout.recompute_layers =
+                std::clamp(static_cast<int>(std::lround(3 * (hfu / mfu - 1) * job.model.layers())), 1,
+                           job.model.layers());
         } else if (recompute.starts_with("selective")) {
             layout.recompute = Recompute::selective;
         } else if (recompute == "norm,act") {

@@ -122,8 +122,7 @@ double split_bound(const Pieces& pieces, const Job& job, const Layout& layout, s
     const auto last = stage_layers(layout, layers, pp - 1);
     auto slowest =
         std::max({times.all / pp, times.first + first * times.layer, times.last + last * times.layer});
-    if (pp > 2)
-        slowest = std::max(slowest, (layers - first - last + pp - 3) / (pp - 2) * times.layer);
+    if (pp > 2) slowest = std::max(slowest, (layers - first - last + pp - 3) / (pp - 2) * times.layer);
     return of_bounds::factor(job) *
            of_bounds::pipeline(slowest, times.all, layout.vpp, static_cast<double>(micro_batches));
 }

@@ -7,7 +7,7 @@
 namespace rankmesh::plan {
 
 extern const std::string_view devices_csv;
-extern const std::string_view families_csv;
+extern const std::string_view families_csv;  // in rankmesh::convert
 extern const std::string_view models_csv;
 extern const std::string_view stacks_csv;
 

@@ -108,7 +108,8 @@ const Device& device(std::string_view name) {
     // `H200` is `H200-SXM-141GB`; `A100` may be several.
     auto similar = std::vector<std::string>{};
     for (const auto& one : all)
-        if (begins_with(one.name, cat(name, "-")) || begins_with(one.name, cat("RTX-", name))) similar.push_back(one.name);
+        if (begins_with(one.name, cat(name, "-")) || begins_with(one.name, cat("RTX-", name)))
+            similar.push_back(one.name);
     if (similar.size() == 1) return *std::ranges::find(all, similar.front(), &Device::name);
     if (!similar.empty())
         throw UsageError(cat(in_quotes(name), " is one of ", detail::listed(similar), "; name one"));

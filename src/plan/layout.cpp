@@ -65,8 +65,7 @@ void check_experts(const Layout& layout, const Model& model) {
         const auto experts = model.experts();
         if (experts == 0) refuse("has ep=", layout.ep, ", but the model has no experts");
         if (experts % layout.ep != 0)
-            refuse("has ep=", layout.ep, ", which does not divide the ", experts,
-                   " experts of the model");
+            refuse("has ep=", layout.ep, ", which does not divide the ", experts, " experts of the model");
         if (ranks % layout.ep != 0)
             refuse("has ep=", layout.ep, ", which does not divide its tp*cp*dp=", ranks);
     }
@@ -108,7 +107,8 @@ void check_settings(const Layout& layout, const Model& model) {
         refuse("has ", of_experts, ", but the model has no experts");
     for (const auto& kind : model.kinds)
         if (layout.etp > 1 && kind.expert_ffn % layout.etp != 0)
-            refuse("has etp=", layout.etp, ", which does not divide the ", kind.expert_ffn, " columns of an expert");
+            refuse("has etp=", layout.etp, ", which does not divide the ", kind.expert_ffn,
+                   " columns of an expert");
 }
 
 void check_tp(const Model& model, int tp) {
@@ -183,8 +183,7 @@ void check(const Layout& layout, const Model& model, std::int64_t batch, std::in
                    " micro-batches; there are ", batch / share);
     }
     auto sum = std::int64_t{layout.first_layers} + layout.last_layers;
-    if (layout.pp > layers)
-        refuse("has pp=", layout.pp, " stages for ", counted(layers, "layer"));
+    if (layout.pp > layers) refuse("has pp=", layout.pp, " stages for ", counted(layers, "layer"));
     const auto others = layout.pp - (layout.first_layers > 0 ? 1 : 0) - (layout.last_layers > 0 ? 1 : 0);
     if (layout.pp > 1 && (others == 0 ? sum != layers : layers - sum < others))
         refuse("has ", sum, " layers on its first and last stages, which leaves ", layers - sum,

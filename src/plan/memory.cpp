@@ -28,9 +28,11 @@ double kept(const Job& job, const Layout& layout, const Layer& layer) {
     const auto operations = layout.recompute == Recompute::operations;
     const auto fp8 = layout.fp8_activations;
 
-    auto projections = 2 * (heads * (layer.gate ? 2 : 1) * head + kv_heads * (head + value)) + 2 * heads * value;
+    auto projections =
+        2 * (heads * (layer.gate ? 2 : 1) * head + kv_heads * (head + value)) + 2 * heads * value;
     if (layer.kv_rank > 0)
-        projections = (elementwise ? 0 : 2 * heads * (2 * head + value + 2 * layer.rope_dim)) + 2 * heads * value +
+        projections = (elementwise ? 0 : 2 * heads * (2 * head + value + 2 * layer.rope_dim)) +
+                      2 * heads * value +
                       (fp8 ? 3 : 4) * (layer.q_rank + layer.kv_rank + layer.rope_dim) * split;
     // The inputs and outputs of its matrices.
     projections += 2 * static_cast<double>(layer.weights) / hidden / tp;
@@ -48,12 +50,15 @@ double kept(const Job& job, const Layout& layout, const Layer& layer) {
         if (operations)
             return tokens * 2 *
                    (hidden * split + heads * value +
-                    0.5 * (2 * hidden * split + heads * head + kv_heads * (head + value) + (matrices - 1) * layer.ffn / tp));
-        return attention + tokens * wide - (elementwise ? tokens * (8 * parts / 2 * hidden * split + wide / 3) : 0);
+                    0.5 * (2 * hidden * split + heads * head + kv_heads * (head + value) +
+                           (matrices - 1) * layer.ffn / tp));
+        return attention + tokens * wide -
+               (elementwise ? tokens * (8 * parts / 2 * hidden * split + wide / 3) : 0);
     }
     const auto received = tokens * layer.top_k / tp;
     // In FP8, only the input of an expert is kept: its output is weighted before the last matrix.
-    auto all = attention + received * ((fp8 ? 1 : 4) * hidden * layout.etp + byte * matrices * layer.expert_ffn) +
+    auto all = attention +
+               received * ((fp8 ? 1 : 4) * hidden * layout.etp + byte * matrices * layer.expert_ffn) +
                tokens * byte * matrices * layer.shared_ffn / tp + 4 * tokens * layer.experts * split;
     if (operations) all -= tokens * 4 * hidden * split;
     if (elementwise) all -= 4 * tokens * hidden * split + byte * received * layer.expert_ffn;
@@ -68,7 +73,8 @@ KeptOf kept(const Job& job, const Layout& layout) {
     const auto divided = [&](double bytes) { return Kept{bytes - away * bytes, away * bytes}; };
     auto found = KeptOf{
         .input = divided(2 * tokens * job.model.hidden * (layout.sequence_parallel ? 1.0 / layout.tp : 1.0))};
-    for (const auto& kind : job.model.kinds) found.kinds.push_back(divided(of_memory::kept(job, layout, kind)));
+    for (const auto& kind : job.model.kinds)
+        found.kinds.push_back(divided(of_memory::kept(job, layout, kind)));
     return found;
 }
 
@@ -117,8 +123,10 @@ Memory memory(const Job& job, const Layout& layout) {
     auto widest = 0.0, gathered = 0.0;
     for (std::size_t i = 0; i < counts.kinds.size(); ++i) {
         const auto& kind = model.kinds[i];
-        widest = std::max(widest, (kind.gated ? 2.0 : 1.0) * model.hidden * std::max(kind.ffn, kind.shared_ffn) / tp);
-        gathered = std::max(gathered, static_cast<double>(kind.experts > 0 ? counts.kinds[i].mixer : counts.kinds[i].beside));
+        widest = std::max(widest,
+                          (kind.gated ? 2.0 : 1.0) * model.hidden * std::max(kind.ffn, kind.shared_ffn) / tp);
+        gathered = std::max(
+            gathered, static_cast<double>(kind.experts > 0 ? counts.kinds[i].mixer : counts.kinds[i].beside));
     }
 
     auto worst = Memory{};
@@ -130,7 +138,8 @@ Memory memory(const Job& job, const Layout& layout) {
             if (held[i] == 0) continue;
             layers += held[i];
             shared += held[i] * static_cast<double>(counts.kinds[i].beside) / tp;
-            experts += held[i] * static_cast<double>(counts.kinds[i].expert) * model.kinds[i].experts / layout.ep / layout.etp;
+            experts += held[i] * static_cast<double>(counts.kinds[i].expert) * model.kinds[i].experts /
+                       layout.ep / layout.etp;
             all += held[i] * kept.kinds[i].all;
             working = std::max(working, kept.kinds[i].all + kept.kinds[i].offloaded);
             offloaded = std::max(offloaded, kept.kinds[i].offloaded);
@@ -139,9 +148,10 @@ Memory memory(const Job& job, const Layout& layout) {
         if (last && model.predictors > 0) {
             const auto kind = static_cast<std::size_t>(model.runs.back().kind);
             shared += model.predictors *
-                      (static_cast<double>(counts.kinds[kind].beside) + 2.0 * model.hidden * model.hidden) / tp;
-            experts += model.predictors * static_cast<double>(counts.kinds[kind].expert) * model.kinds[kind].experts /
-                       layout.ep / layout.etp;
+                      (static_cast<double>(counts.kinds[kind].beside) + 2.0 * model.hidden * model.hidden) /
+                      tp;
+            experts += model.predictors * static_cast<double>(counts.kinds[kind].expert) *
+                       model.kinds[kind].experts / layout.ep / layout.etp;
             all += model.predictors * kept.kinds[kind].all;
         }
         if (stages.first(stage) > 0) shared += vocabulary + static_cast<double>(model.more) / tp;
@@ -154,10 +164,10 @@ Memory memory(const Job& job, const Layout& layout) {
             gradients = 4 * per_rank;
             optimizer = moments * per_rank;
             // Two layers are gathered at a time. A pipeline gathers its stage once and reduces at the end.
-            buffers =
-                layout.pp > 1
-                    ? 6 * shared
-                    : 4 * gathered / tp + 4 * vocabulary * (static_cast<double>(counts.embedding) > gathered ? 1.0 : 0.5);
+            buffers = layout.pp > 1 ? 6 * shared
+                                    : 4 * gathered / tp +
+                                          4 * vocabulary *
+                                              (static_cast<double>(counts.embedding) > gathered ? 1.0 : 0.5);
         } else if (layout.zero == 2) {
             parameters = 4 * shared / shards + 2 * shared + 6 * experts;
             gradients = 4 * shared / shards + 4 * experts / copies;
@@ -186,8 +196,7 @@ Memory memory(const Job& job, const Layout& layout) {
             activations = in_flight * (again * kept.input.all + (1 - share) * all) + working;
         }
         // One layer moves to the host or back while another computes.
-        if (layout.recompute != Recompute::full)
-            activations += std::min(2.0, layers) * offloaded;
+        if (layout.recompute != Recompute::full) activations += std::min(2.0, layers) * offloaded;
         if (last) buffers += tokens * model.vocabulary / tp * stack.logit_bytes;
         const auto lower = parameters + gradients + optimizer + activations;
         const auto allocated = lower + buffers;
@@ -214,7 +223,8 @@ std::int64_t capacity(const Device& device) {
 
 Fit fit(std::int64_t estimate, std::int64_t capacity) {
     if (estimate > capacity) return Fit::too_large;
-    return static_cast<double>(estimate) * (1 + memory_error) > static_cast<double>(capacity) ? Fit::tight : Fit::fits;
+    return static_cast<double>(estimate) * (1 + memory_error) > static_cast<double>(capacity) ? Fit::tight
+                                                                                              : Fit::fits;
 }
 
 std::string_view to_string(Fit fit) {

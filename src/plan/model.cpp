@@ -36,7 +36,8 @@ Parameters::OfLayer parameters(const Layer& layer, std::int64_t hidden) {
         count.mixer += layer.q_rank > 0 ? (hidden + query) * layer.q_rank : hidden * query;
         count.mixer += hidden * (layer.kv_rank + layer.rope_dim) + heads * (head + value) * layer.kv_rank;
     } else {
-        count.mixer += hidden * (heads * ((layer.gate ? 2 : 1) * head + value) + layer.kv_heads * (head + value));
+        count.mixer +=
+            hidden * (heads * ((layer.gate ? 2 : 1) * head + value) + layer.kv_heads * (head + value));
     }
     count.expert = matrices * hidden * layer.expert_ffn;
     count.beside = count.mixer + matrices * hidden * (std::int64_t{layer.ffn} + layer.shared_ffn) +
@@ -55,9 +56,9 @@ void check(const Layer& layer, const std::string& of) {
     for (const auto& [name, size] :
          {Size{"heads", layer.heads}, Size{"kv_heads", layer.kv_heads}, Size{"head_dim", layer.head_dim},
           Size{"value_dim", layer.value_dim}, Size{"ffn", layer.ffn}, Size{"experts", layer.experts},
-          Size{"top_k", layer.top_k}, Size{"expert_ffn", layer.expert_ffn}, Size{"shared_ffn", layer.shared_ffn},
-          Size{"q_rank", layer.q_rank}, Size{"kv_rank", layer.kv_rank}, Size{"rope_dim", layer.rope_dim},
-          Size{"window", layer.window}})
+          Size{"top_k", layer.top_k}, Size{"expert_ffn", layer.expert_ffn},
+          Size{"shared_ffn", layer.shared_ffn}, Size{"q_rank", layer.q_rank}, Size{"kv_rank", layer.kv_rank},
+          Size{"rope_dim", layer.rope_dim}, Size{"window", layer.window}})
         if (size < 0 || size > width) refuse(name, "=", size, "; it takes 0 to ", width);
     constexpr auto most = std::int64_t{1} << 48;
     for (const auto& [name, size] : {std::pair{"state", layer.state}, {"weights", layer.weights}})
@@ -67,7 +68,8 @@ void check(const Layer& layer, const std::string& of) {
         if (layer.head_dim < 1) refuse("head_dim=0; it takes 1 to ", width);
         if (layer.value_dim < 1) refuse("value_dim=0; it takes 1 to ", width);
         if (layer.kv_heads > 0 && (layer.kv_heads > layer.heads || layer.heads % layer.kv_heads != 0))
-            refuse(layer.heads, " heads and ", layer.kv_heads, " kv heads; heads must be a multiple of kv heads");
+            refuse(layer.heads, " heads and ", layer.kv_heads,
+                   " kv heads; heads must be a multiple of kv heads");
         if (std::int64_t{layer.heads} * std::max(layer.head_dim, layer.value_dim) > width)
             refuse(layer.heads, " heads of ", layer.head_dim, "; together they take at most ", width);
         if (layer.kv_rank == 0 && (layer.q_rank > 0 || layer.rope_dim > 0))
@@ -95,7 +97,8 @@ void Model::add(int count, const Layer& layer) {
     const auto kind = static_cast<int>(std::ranges::find(kinds, layer) - kinds.begin());
     if (kind == std::ssize(kinds)) kinds.push_back(layer);
     if (runs.empty() || runs.back().kind != kind) runs.push_back({kind, 0});
-    runs.back().count = std::min(of_model::most_layers + 1, runs.back().count + std::min(count, of_model::most_layers + 1));
+    runs.back().count =
+        std::min(of_model::most_layers + 1, runs.back().count + std::min(count, of_model::most_layers + 1));
 }
 
 int Model::layers() const {
@@ -119,7 +122,8 @@ int Model::most(int Layer::*size) const {
 int Model::kv_heads() const {
     auto found = 0;
     for (const auto& kind : kinds)
-        if (kind.kv_heads > 0 && kind.kv_rank == 0) found = found == 0 ? kind.kv_heads : std::min(found, kind.kv_heads);
+        if (kind.kv_heads > 0 && kind.kv_rank == 0)
+            found = found == 0 ? kind.kv_heads : std::min(found, kind.kv_heads);
     return found;
 }
 
@@ -130,7 +134,8 @@ int Model::experts() const {
 }
 
 void check(const Model& model) {
-    const auto of = cat("the model", model.name.empty() ? "" : " ", model.name.empty() ? "" : in_quotes(model.name));
+    const auto of =
+        cat("the model", model.name.empty() ? "" : " ", model.name.empty() ? "" : in_quotes(model.name));
     auto layers = std::int64_t{0};
     for (const auto& run : model.runs) {
         if (run.kind < 0 || run.kind >= std::ssize(model.kinds) || run.count < 1)
@@ -144,14 +149,16 @@ void check(const Model& model) {
     for (const auto& [name, size] : {std::pair{"hidden", model.hidden}, {"vocabulary", model.vocabulary}})
         if (size < 1 || size > width)
             throw UsageError(cat(of, " has ", name, "=", size, "; it takes 1 to ", width));
-    if (model.most_nodes < 0) throw UsageError(cat(of, " has most_nodes=", model.most_nodes, "; it takes 0 or more"));
+    if (model.most_nodes < 0)
+        throw UsageError(cat(of, " has most_nodes=", model.most_nodes, "; it takes 0 or more"));
     if (model.sequence < 0)
         throw UsageError(cat(of, " has a sequence of ", model.sequence, " tokens; it takes 0 or more"));
     if (model.predictors < 0 || model.predictors > 1000)
         throw UsageError(cat(of, " has mtp=", model.predictors, "; it takes 0 to 1000"));
     for (const auto& kind : model.kinds) of_model::check(kind, of);
     if (const auto total = parameters(model).total; total < 1 || total > std::int64_t{1} << 50)
-        throw UsageError(cat(of, " has ", total, " parameters; it takes ", total < 1 ? "1 or more" : "at most 2^50"));
+        throw UsageError(
+            cat(of, " has ", total, " parameters; it takes ", total < 1 ? "1 or more" : "at most 2^50"));
 }
 
 Parameters parameters(const Model& model) {
@@ -185,12 +192,16 @@ std::string layers_text(const Model& model) {
     };
     for (std::size_t i = 0; i < counts.size(); ++i) {
         const auto& one = model.kinds[i];
-        const auto heads = one.kv_heads > 0 ? detail::counted(one.kv_heads, "kv head") : "keys of earlier layers";
+        const auto heads =
+            one.kv_heads > 0 ? detail::counted(one.kv_heads, "kv head") : "keys of earlier layers";
         if (one.state > 0) add(counts[i], "with a state");
         if (one.head_dim == 0) continue;
-        if (one.kv_rank > 0) add(counts[i], "latent attention");
-        else if (one.window > 0) add(counts[i], cat("attention in a window of ", one.window, " (", heads, ")"));
-        else add(counts[i], cat("attention (", heads, ")"));
+        if (one.kv_rank > 0)
+            add(counts[i], "latent attention");
+        else if (one.window > 0)
+            add(counts[i], cat("attention in a window of ", one.window, " (", heads, ")"));
+        else
+            add(counts[i], cat("attention (", heads, ")"));
     }
     for (std::size_t i = 0; i < counts.size(); ++i)
         if (const auto& one = model.kinds[i]; one.experts > 0)
@@ -200,17 +211,6 @@ std::string layers_text(const Model& model) {
     auto text = cat(detail::counted(model.layers(), "layer"), ":");
     for (const auto& [word, count] : words) text += cat(text.back() == ':' ? " " : ", ", count, " ", word);
     return text;
-}
-
-void add_layers(Model& model, int layers, const Layer& layer, int dense, int window) {
-    auto without = layer, with = layer;
-    without.experts = without.top_k = without.expert_ffn = without.shared_ffn = 0;
-    if (layer.experts > 0) with.ffn = 0;
-    for (int i = 0; i < std::min(layers, of_model::most_layers + 1); ++i) {
-        auto one = layer.experts > 0 && i >= dense ? with : without;
-        if (window > 0) one.window = i % 2 == 0 ? window : 0;
-        model.add(1, one);
-    }
 }
 
 std::vector<Model> read_models(std::string_view text, std::string_view file) {

@@ -113,11 +113,12 @@ ServeMemory memory(const Job& job, const ServeLayout& layout) {
     const auto requests = ceiling(static_cast<double>(job.batch), layout.dp);
     auto width = 0.0;
     for (const auto& kind : m.kinds)
-        width = std::max(width, kind.matrices() * (kind.ffn + kind.shared_ffn + 1.0 * kind.top_k * kind.expert_ffn));
-    const auto activations =
-        2 * batched * (2 * m.hidden + width / layout.tp) + 4 * sampled * m.vocabulary;
+        width = std::max(width,
+                         kind.matrices() * (kind.ffn + kind.shared_ffn + 1.0 * kind.top_k * kind.expert_ffn));
+    const auto activations = 2 * batched * (2 * m.hidden + width / layout.tp) + 4 * sampled * m.vocabulary;
     auto order = std::vector<std::size_t>{};
-    for (const auto& run : m.runs) order.insert(order.end(), static_cast<std::size_t>(run.count), static_cast<std::size_t>(run.kind));
+    for (const auto& run : m.runs)
+        order.insert(order.end(), static_cast<std::size_t>(run.count), static_cast<std::size_t>(run.kind));
     auto worst = ServeMemory{};
     auto room = 0.0;
     for (int stage = 0; stage < layout.pp; ++stage) {
@@ -133,10 +134,13 @@ ServeMemory memory(const Job& job, const ServeLayout& layout) {
         if (stage == 0) weights += vocabulary + 2.0 * static_cast<double>(m.more) / layout.tp;
         if (stage == layout.pp - 1 && !(m.tied && layout.pp == 1)) weights += vocabulary;
         const auto cache = requests * request, state = requests * fixed;
-        const auto free = static_cast<double>(serve_capacity(job.machine.device)) - weights - activations - overhead;
+        const auto free =
+            static_cast<double>(serve_capacity(job.machine.device)) - weights - activations - overhead;
         const auto held = token + fixed / sequence * layout.dcp;
-        const auto tokens = held > 0 ? std::max(0.0, std::floor(free / held / block)) * block * layout.dcp * layout.dp
-                                     : free > 0 ? 1e15 : 0.0;
+        const auto tokens =
+            held > 0   ? std::max(0.0, std::floor(free / held / block)) * block * layout.dcp * layout.dp
+            : free > 0 ? 1e15
+                       : 0.0;
         if (stage == 0 || tokens < room) room = tokens;
         const auto estimate = weights + cache + state + activations + overhead;
         if (stage > 0 && estimate <= static_cast<double>(worst.estimate)) continue;
@@ -206,7 +210,8 @@ void communicate(const Job& job, const ServeLayout& layout, const Sizes& sizes, 
     const auto state = 2 * load.tokens * m.hidden;
     // An all-reduce after attention and one after the feed-forward network (Shoeybi et al., arXiv
     // 1909.08053).
-    const auto passes = (sizes.layer.heads > 0 ? 2 : 0) + (sizes.layer.ffn > 0 || sizes.layer.experts > 0 ? 2 : 0);
+    const auto passes =
+        (sizes.layer.heads > 0 ? 2 : 0) + (sizes.layer.ffn > 0 || sizes.layer.experts > 0 ? 2 : 0);
     const auto reduced = passes * state * (tp - 1) / tp;
     add(Part::tp, reduced, [&](const Rates& r) { return passes * r.ring(reduced / passes, tp, 1); });
     if (load.decodes && dcp > 1 && sizes.cache > 0) {
@@ -224,8 +229,8 @@ void communicate(const Job& job, const ServeLayout& layout, const Sizes& sizes, 
     const auto both = job.precision == Precision::fp8 ? 3.0 : 4.0;
     const auto ranks = tp * dp, nodes = std::max(1.0, ranks / job.machine.node);
     const auto elements = load.tokens / tp * m.hidden;
-    const auto once = std::min(nodes * (1 - std::pow(1 - 1 / nodes, top_k)),
-                               m.most_nodes > 0 ? m.most_nodes : 1.0 * top_k);
+    const auto once =
+        std::min(nodes * (1 - std::pow(1 - 1 / nodes, top_k)), m.most_nodes > 0 ? m.most_nodes : 1.0 * top_k);
     const auto sent = elements * top_k * both * (ranks - 1) / ranks;
     add(Part::ep, sent, [&](const Rates& r) {
         // A token leaves for each node once at best, for each expert by itself at worst.
@@ -261,8 +266,9 @@ Pass pass(const Job& job, const ServeLayout& layout, const Load& load) {
         // Experts that get a token, if all are equally likely.
         const auto chance = one.experts > 0 ? 1.0 * one.top_k / one.experts : 0.0;
         const auto busy = sizes.experts * (1 - std::pow(1 - chance, load.tokens * layout.dp));
-        const auto latent = one.kv_rank > 0 && !load.decodes;  // prefill computes keys and values of each head
-        const auto routed = load.tokens * one.top_k / tp;      // whole experts
+        const auto latent =
+            one.kv_rank > 0 && !load.decodes;              // prefill computes keys and values of each head
+        const auto routed = load.tokens * one.top_k / tp;  // whole experts
         const auto kept = sizes.kept(sequence);
         // Pairs of a query and a key that it sees. With dcp, each rank computes the heads of its whole group
         // on its part of the cache: as many pairs.
@@ -277,7 +283,8 @@ Pass pass(const Job& job, const ServeLayout& layout, const Load& load) {
         if (one.heads > 0)
             multiply(layers * (load.tokens * 4 * static_cast<double>(one.state) / tp + pairs * per_pair),
                      &Rates::attention);
-        read(layers * (sizes.weights(busy) + load.requests * (kept / layout.dcp * sizes.cache + 2 * sizes.state)));
+        read(layers *
+             (sizes.weights(busy) + load.requests * (kept / layout.dcp * sizes.cache + 2 * sizes.state)));
         communicate(job, layout, sizes, load, [&](Part name, double amount, const auto& seconds) {
             add(name, layers * amount, [&](const Rates& r) { return layers * seconds(r); });
         });
@@ -306,7 +313,8 @@ std::int64_t cache_bytes(const Layer& layer, const ServeLayout& layout) {
     const auto element = layout.fp8_cache ? 1 : 2;
     if (layer.kv_heads == 0) return 0;
     if (layer.kv_rank > 0) return std::int64_t{layer.kv_rank + layer.rope_dim} * element;
-    return std::int64_t{std::max(1, layer.kv_heads / layout.tp)} * (layer.head_dim + layer.value_dim) * element;
+    return std::int64_t{std::max(1, layer.kv_heads / layout.tp)} * (layer.head_dim + layer.value_dim) *
+           element;
 }
 
 std::int64_t serve_capacity(const Device& device) {

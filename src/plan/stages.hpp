@@ -2,6 +2,7 @@
 // What the stages of a pipeline hold, and what layers keep for the backward pass.
 #pragma once
 
+#include <algorithm>
 #include <span>
 #include <vector>
 
@@ -10,8 +11,18 @@
 
 namespace rankmesh::plan {
 
-/// Appends layers that have experts but for the first `dense`, and a window in every other layer, the first too.
-void add_layers(Model& model, int layers, const Layer& layer, int dense, int window);
+/// Appends layers that have experts but for the first `dense`, and a window in every other layer, the first
+/// too.
+inline void add_layers(Model& model, int layers, const Layer& layer, int dense, int window) {
+    auto without = layer, with = layer;
+    without.experts = without.top_k = without.expert_ffn = without.shared_ffn = 0;
+    if (layer.experts > 0) with.ffn = 0;
+    for (int i = 0; i < std::min(layers, 100001); ++i) {
+        auto one = layer.experts > 0 && i >= dense ? with : without;
+        if (window > 0) one.window = i % 2 == 0 ? window : 0;
+        model.add(1, one);
+    }
+}
 
 /// The layers of each kind on each stage of a pipeline.
 class Stages {

@@ -119,7 +119,8 @@ Busy busy(const Pieces& pieces, const Layout& layout, const Stages& stages, doub
         auto layers = 0.0, sum = 0.0, again = 0.0;
         for (std::size_t i = 0; i < held.size(); ++i) {
             if (held[i] == 0) continue;
-            layers += held[i], sum += held[i] * pieces.kinds[i].sum(), again += held[i] * pieces.kinds[i].again;
+            layers += held[i], sum += held[i] * pieces.kinds[i].sum(),
+                again += held[i] * pieces.kinds[i].again;
         }
         found.most = std::max(found.most, layers);
         const auto less = layout.recompute == Recompute::full && layout.recompute_layers > 0
@@ -157,7 +158,8 @@ Sharing data_parallel(const Job& job, const Layout& layout, const Rates& rates, 
         layer += part * static_cast<double>(counts.kinds[i].beside);
         routed += part * static_cast<double>(counts.kinds[i].expert) * model.kinds[i].experts;
     }
-    const auto vocabulary = static_cast<double>(counts.embedding) / tp * (layout.pp > 1 || model.tied ? 1 : 2);
+    const auto vocabulary =
+        static_cast<double>(counts.embedding) / tp * (layout.pp > 1 || model.tied ? 1 : 2);
     const auto shared = layer * most / tp + vocabulary;
     const auto experts = routed / layout.ep / layout.etp * most;
     const auto replicas = static_cast<double>(layout.dp) * layout.cp;
@@ -300,8 +302,9 @@ Pieces Steps::pieces(const Layout& layout) const {
     pieces.embedding = c.head * c.embedding * tokens * hidden / rates.memory;
     if (model.predictors > 0) {
         const auto joined = rates.layer(tokens, hidden / tp, 2 * hidden);
-        pieces.head += model.predictors * (pieces.head + joined.forward + joined.backward +
-                                           pieces.kinds[static_cast<std::size_t>(model.runs.back().kind)].sum());
+        pieces.head +=
+            model.predictors * (pieces.head + joined.forward + joined.backward +
+                                pieces.kinds[static_cast<std::size_t>(model.runs.back().kind)].sum());
     }
     return pieces;
 }
@@ -333,7 +336,8 @@ Pieces::OfLayer Steps::piece(const Layout& layout, const Layer& kind) const {
         up += rates.layer(tokens, heads * (head + value), kind.kv_rank);
         projections += up;
     } else if (kind.head_dim > 0) {
-        projections += rates.layer(tokens, (kind.gate ? 2 : 1) * heads * head + kv_heads * (head + value), hidden);
+        projections +=
+            rates.layer(tokens, (kind.gate ? 2 : 1) * heads * head + kv_heads * (head + value), hidden);
     }
     if (kind.head_dim > 0) projections += rates.layer(tokens, hidden, heads * value);
     const auto attention = kind.heads > 0 ? of_step::core(job_, layout, kind, rates) : of_step::Both{};
@@ -341,20 +345,23 @@ Pieces::OfLayer Steps::piece(const Layout& layout, const Layer& kind) const {
     // Memory-bound operations: bytes that pass through memory. A layer without one of its parts has one norm.
     const auto parts = (kind.heads > 0 ? 0.5 : 0) + (kind.experts > 0 || kind.ffn > 0 ? 0.5 : 0);
     const auto state = 2 * tokens * hidden * (layout.sequence_parallel ? 1 / tp : 1.0) * c.norms * parts;
-    const auto between = state + 4 * tokens * (static_cast<double>(kind.weights) / hidden / tp + heads * head +
-                                               kv_heads * (head + value));
+    const auto between = state + 4 * tokens *
+                                     (static_cast<double>(kind.weights) / hidden / tp + heads * head +
+                                      kv_heads * (head + value));
     const auto per_byte = c.elementwise * stack.elementwise / rates.memory;
     const auto feed_forward = [&](double width) { return 2 * tokens * width * matrices; };
     const auto elementwise = (between + feed_forward(kind.ffn / tp)) * per_byte;
 
     // Communication: tensor parallelism passes the hidden state around the ring four times per pass
     // (Korthikanti et al., arXiv 2205.05198), twice for each part of a layer.
-    const auto tp_seconds = parts * c.tp * 4 * rates.ring(2 * tokens * hidden, tp, std::min(tp, node), stack.hop) *
+    const auto tp_seconds = parts * c.tp * 4 *
+                            rates.ring(2 * tokens * hidden, tp, std::min(tp, node), stack.hop) *
                             (1 - stack.tp_hidden);
     auto cp_seconds = of_step::Both{};
     if (layout.cp > 1 && kind.head_dim > 0) {
         const auto local = std::max(1.0, std::min(cp, std::floor(node / tp)));
-        const auto width = kind.kv_rank > 0 ? heads * (head + value + kind.rope_dim) : kv_heads * (head + value);
+        const auto width =
+            kind.kv_rank > 0 ? heads * (head + value + kind.rope_dim) : kv_heads * (head + value);
         const auto pass = rates.beside(2 * sequences * sequence * width, cp, local, stack.hop);
         cp_seconds = {c.cp * rates.exposed(pass, attention.forward),
                       c.cp * rates.exposed(2 * pass, attention.backward)};
@@ -455,8 +462,11 @@ Pieces::OfLayer Steps::piece(const Layout& layout, const Layer& kind) const {
     }
     pass += c.ep * 2 * rates.ring(2 * received * hidden, etp, std::min(etp, node), stack.hop);
     // Without a shared expert only attention, half of the layer, communicates over tp.
-    return layer(linear, bytes * per_byte, tp_seconds * (kind.shared_ffn > 0 ? 1 : kind.heads > 0 ? 0.5 : 0), pass,
-                 stack.expert_launch);
+    return layer(linear, bytes * per_byte,
+                 tp_seconds * (kind.shared_ffn > 0 ? 1
+                               : kind.heads > 0    ? 0.5
+                                                   : 0),
+                 pass, stack.expert_launch);
 }
 
 Step Steps::step(const Pieces& pieces, const Layout& layout) const {
@@ -500,7 +510,8 @@ Step Steps::step(const Pieces& pieces, const Layout& layout) const {
         weights += layers * (one.compute - one.repeated.compute) / 3;
     }
     step.pp = micro_batches * send;
-    step.head = micro_batches * share * (stages.first(worst) * pieces.embedding + stages.last(worst) * pieces.head);
+    step.head =
+        micro_batches * share * (stages.first(worst) * pieces.embedding + stages.last(worst) * pieces.head);
     const auto body = micro_batches * slowest;
     if (layout.pp > 1)
         step.bubble =

@@ -13,7 +13,7 @@
 #include <rankmesh/plan/serve.hpp>
 
 #include "plan/csv.hpp"
-#include "plan/data.hpp"
+#include "plan/read/family.hpp"
 #include "support/text_of.hpp"
 
 namespace rankmesh::plan {
@@ -34,12 +34,7 @@ std::int64_t cached(const Model& model, bool expanded) {
 
 std::string config_of(std::string_view type) { return "{\"model_type\": \"" + std::string(type) + "\"}"; }
 
-bool is_known(std::string_view type) {
-    const auto table = Csv(families_csv, "families.csv");
-    for (std::size_t row = 0; row < table.size(); ++row)
-        if (table.text(row, "type") == type) return true;
-    return false;
-}
+bool is_known(std::string_view type) { return of_read::Family::is_known(type); }
 
 TEST(Families, AreReadAsTransformersBuildsThemOrRefusedByName) {
     auto in = std::ifstream(RANKMESH_SOURCE "/tests/plan/families.csv");
@@ -48,9 +43,10 @@ TEST(Families, AreReadAsTransformersBuildsThemOrRefusedByName) {
     for (std::size_t row = 0; row < facts.size(); ++row) {
         const auto type = std::string(facts.text(row, "type"));
         const auto inner = type + "_text";
-        const auto text = !is_known(type) && is_known(inner)
-                              ? "{\"model_type\": \"" + type + "\", \"text_config\": " + config_of(inner) + "}"
-                              : config_of(type);
+        const auto text =
+            !is_known(type) && is_known(inner)
+                ? "{\"model_type\": \"" + type + "\", \"text_config\": " + config_of(inner) + "}"
+                : config_of(type);
         auto model = Model{};
         const auto refusal = text_of([&] { model = read_model_text(text, "f"); });
         if (!refusal.empty()) {
@@ -78,24 +74,27 @@ TEST(Families, CountPublishedModels) {
         double billions;
         int cache;  // numbers of a token
     };
-    for (const auto& [config, billions, cache] :
-         {Case{R"({"model_type": "falcon", "hidden_size": 8192, "num_attention_heads": 128, "num_kv_heads": 8,
+    for (
+        const auto& [config, billions, cache] :
+        {Case{R"({"model_type": "falcon", "hidden_size": 8192, "num_attention_heads": 128, "num_kv_heads": 8,
                    "num_hidden_layers": 60, "new_decoder_architecture": true, "multi_query": true, "vocab_size": 65024})",
-               41.3, 60 * 2 * 8 * 64},
-          Case{R"({"model_type": "llama4", "text_config": {"model_type": "llama4_text", "hidden_size": 5120,
+              41.3, 60 * 2 * 8 * 64},
+         Case{R"({"model_type": "llama4", "text_config": {"model_type": "llama4_text", "hidden_size": 5120,
                    "intermediate_size": 8192, "intermediate_size_mlp": 16384, "interleave_moe_layer_step": 2,
                    "num_local_experts": 128, "num_experts_per_tok": 1, "num_hidden_layers": 48, "vocab_size": 202048,
                    "num_attention_heads": 40, "num_key_value_heads": 8, "head_dim": 128}})",
-               400.7, 48 * 2 * 8 * 128},
-          Case{R"({"model_type": "nemotron_h", "hidden_size": 2688, "vocab_size": 131072, "num_attention_heads": 32,
+              400.7, 48 * 2 * 8 * 128},
+         Case{
+             R"({"model_type": "nemotron_h", "hidden_size": 2688, "vocab_size": 131072, "num_attention_heads": 32,
                    "num_key_value_heads": 2, "head_dim": 128, "num_hidden_layers": 52, "intermediate_size": 1856,
                    "hybrid_override_pattern": "MEMEM*EMEMEM*EMEMEM*EMEMEM*EMEMEM*EMEMEMEM*EMEMEMEME",
                    "mamba_num_heads": 64, "mamba_head_dim": 64, "ssm_state_size": 128, "n_groups": 8,
                    "n_routed_experts": 128, "n_shared_experts": 1, "moe_intermediate_size": 1856,
                    "moe_shared_expert_intermediate_size": 3712, "num_experts_per_tok": 6, "tie_word_embeddings": false})",
-               31.6, 6 * 2 * 2 * 128}}) {
+             31.6, 6 * 2 * 2 * 128}}) {
         const auto model = read_model_text(config, "f");
-        EXPECT_NEAR(static_cast<double>(parameters(model).total) / 1e9, billions, 0.01 * billions) << model.name;
+        EXPECT_NEAR(static_cast<double>(parameters(model).total) / 1e9, billions, 0.01 * billions)
+            << model.name;
         EXPECT_EQ(cached(model, false), cache) << layers_text(model);
     }
 }
@@ -110,27 +109,35 @@ TEST(Families, ReadEveryKeyOrNameIt) {
               std::vector<std::string>{});
     EXPECT_EQ(notes_of(R"({"model_type": "llama", "some_limit": [0.0, -Infinity], "block_configs": []})"),
               std::vector<std::string>{"not used: some_limit and block_configs"});
-    EXPECT_EQ(notes_of(R"({"model_type": "gemma3", "text_config": {"model_type": "gemma3_text"}, "vision_config": {}})"),
-              std::vector<std::string>{"not used: vision_config"});
+    EXPECT_EQ(
+        notes_of(
+            R"({"model_type": "gemma3", "text_config": {"model_type": "gemma3_text"}, "vision_config": {}})"),
+        std::vector<std::string>{"not used: vision_config"});
     // What stands outside holds for the language model.
-    const auto tied = read_model_text(R"({"model_type": "x", "tie_word_embeddings": true, "text_config": {"model_type": "llama"}})", "f");
+    const auto tied = read_model_text(
+        R"({"model_type": "x", "tie_word_embeddings": true, "text_config": {"model_type": "llama"}})", "f");
     EXPECT_TRUE(tied.tied);
     // null is not the default.
-    EXPECT_EQ(read_model_text(R"({"model_type": "mistral", "sliding_window": null})", "f").kinds[0].window, 0);
+    EXPECT_EQ(read_model_text(R"({"model_type": "mistral", "sliding_window": null})", "f").kinds[0].window,
+              0);
     EXPECT_EQ(read_model_text(R"({"model_type": "mistral"})", "f").kinds[0].window, 4096);
 }
 
 TEST(Families, RefuseListsThatDoNotFit) {
     const auto refusal = [](const std::string& keys) {
-        return text_of([&] { static_cast<void>(read_model_text("{\"model_type\": \"gemma3_text\", " + keys + "}", "f")); });
+        return text_of([&] {
+            static_cast<void>(read_model_text("{\"model_type\": \"gemma3_text\", " + keys + "}", "f"));
+        });
     };
     EXPECT_EQ(refusal(R"("num_hidden_layers": 3, "layer_types": ["full_attention"])"),
               "f: layer_types has 1 entries for 3 layers");
     EXPECT_EQ(refusal(R"("num_hidden_layers": 1, "layer_types": ["quantum"])"),
               "f: plan does not know a layer of the kind 'quantum' in layer_types");
-    EXPECT_EQ(refusal(R"("num_hidden_layers": 1, "layer_types": 7)"), "f: layer_types is 7; it must be a list");
+    EXPECT_EQ(refusal(R"("num_hidden_layers": 1, "layer_types": 7)"),
+              "f: layer_types is 7; it must be a list");
     EXPECT_EQ(text_of([] { static_cast<void>(read_model_text("{\"model_type\": \"own\"}", "f")); }),
-              "f: plan does not know the model type 'own'; give its sizes in a line, such as 'layers=32 hidden=4096 "
+              "f: plan does not know the model type 'own'; give its sizes in a line, such as 'layers=32 "
+              "hidden=4096 "
               "heads=32 kv=8 ffn=14336 gated vocab=128256'");
 }
 

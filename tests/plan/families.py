@@ -3,17 +3,20 @@
     python families.py facts    # writes families.csv: type, parameters, numbers of a token in the KV cache
     python families.py keys     # prints the defaults in src/plan/data/families.csv that transformers has otherwise
 
-Needs torch and transformers 5.24. Downloads nothing: models are built on the meta device.
+Needs torch and transformers 5.24. Models are built on the meta device; HF_HUB_OFFLINE=1 forbids any download.
 """
 
-import os, pathlib, signal, sys, warnings
+import pathlib
+import signal
+import sys
+import warnings
 
-warnings.filterwarnings("ignore")
-os.environ["HF_HUB_OFFLINE"] = "1"
-import torch, transformers
+import torch
+import transformers
 from transformers import CONFIG_MAPPING, AutoModelForCausalLM
 from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES as TYPES
 
+warnings.filterwarnings("ignore")
 transformers.logging.set_verbosity_error()
 HERE = pathlib.Path(__file__).parent
 TABLE = HERE.parents[1] / "src/plan/data/families.csv"
@@ -36,8 +39,8 @@ def cache(model):
             layers = model(input_ids=torch.zeros(1, 64, dtype=torch.long), use_cache=True).past_key_values.layers
     except Exception:
         return ""
-    tensors = [l for l in layers if getattr(l, "keys", None) is not None and l.keys.dim() == 4]
-    return sum(t.shape[1] * t.shape[3] for l in tensors for t in (l.keys, l.values))
+    tensors = [one for one in layers if getattr(one, "keys", None) is not None and one.keys.dim() == 4]
+    return sum(t.shape[1] * t.shape[3] for one in tensors for t in (one.keys, one.values))
 
 
 def facts():

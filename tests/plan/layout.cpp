@@ -13,12 +13,11 @@
 namespace rankmesh::plan {
 namespace {
 
-const Model model = {
-    .name = "m",
-    .hidden = 64,
-    .vocabulary = 100,
-    .kinds = {{.heads = 8, .kv_heads = 2, .head_dim = 8, .value_dim = 8, .ffn = 128}},
-    .runs = {{0, 12}}};
+const Model model = {.name = "m",
+                     .hidden = 64,
+                     .vocabulary = 100,
+                     .kinds = {{.heads = 8, .kv_heads = 2, .head_dim = 8, .value_dim = 8, .ffn = 128}},
+                     .runs = {{0, 12}}};
 
 TEST(Layouts, GiveEveryLayerToOneStage) {
     for (int layers = 1; layers <= 13; ++layers)

@@ -106,7 +106,8 @@ TEST(Models, RefuseSizesThatNoModelHas) {
     EXPECT_EQ(text([](Model& m) { m.runs.clear(); }), "the model 'small' has layers=0; it takes 1 to 100000");
     EXPECT_EQ(text([](Model& m) { m.hidden = -1; }),
               "the model 'small' has hidden=-1; it takes 1 to 16777216");
-    EXPECT_EQ(text([](Model& m) { m.kinds[0].ffn = -1; }), "the model 'small' has ffn=-1; it takes 0 to 16777216");
+    EXPECT_EQ(text([](Model& m) { m.kinds[0].ffn = -1; }),
+              "the model 'small' has ffn=-1; it takes 0 to 16777216");
     EXPECT_EQ(text([](Model& m) { m.kinds[0] = {}; }),
               "the model 'small' has a layer without heads, ffn and experts; it takes one of them");
     EXPECT_EQ(text([](Model& m) { m.kinds[0].kv_heads = 3; }),

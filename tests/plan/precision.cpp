@@ -17,7 +17,8 @@ namespace {
 
 Checkpoint checkpoint_of(const std::string& quantization) {
     auto checkpoint = Checkpoint{};
-    static_cast<void>(read_model_text(R"({"model_type": "llama", "quantization_config": )" + quantization + "}", "f", &checkpoint));
+    static_cast<void>(read_model_text(
+        R"({"model_type": "llama", "quantization_config": )" + quantization + "}", "f", &checkpoint));
     return checkpoint;
 }
 
@@ -27,27 +28,35 @@ TEST(Precision, OfACheckpointIsWhatItsFileSays) {
         const char* weights;
         bool only_experts;
     };
-    for (const auto& [text, weights, only_experts] :
-         {Case{R"({"quant_method": "fp8", "weight_block_size": [128, 128]})", "fp8", false},
-          Case{R"({"quant_method": "fbgemm_fp8", "modules_to_not_convert": ["model.layers.0.self_attn"]})", "fp8", true},
-          Case{R"({"quant_method": "mxfp4", "modules_to_not_convert": ["model.layers.*.self_attn", "lm_head"]})", "mxfp4", true},
-          Case{R"({"quant_method": "gptq", "bits": 4, "group_size": 128})", "int4", false},
-          Case{R"({"quant_method": "gptq", "bits": 8})", "int8", false},
-          Case{R"({"quant_method": "awq", "bits": 4})", "int4", false},
-          Case{R"({"quant_method": "bitsandbytes", "load_in_8bit": true})", "int8", false},
-          Case{R"({"quant_method": "modelopt", "quant_algo": "NVFP4", "ignore": ["lm_head"]})", "nvfp4", false},
-          Case{R"({"quant_method": "compressed-tensors", "format": "float-quantized",
-                   "config_groups": {"group_0": {"weights": {"num_bits": 8, "type": "float"}}}})", "fp8", false},
-          Case{R"({"quant_method": "compressed-tensors", "format": "pack-quantized",
+    for (
+        const auto& [text, weights, only_experts] :
+        {Case{R"({"quant_method": "fp8", "weight_block_size": [128, 128]})", "fp8", false},
+         Case{R"({"quant_method": "fbgemm_fp8", "modules_to_not_convert": ["model.layers.0.self_attn"]})",
+              "fp8", true},
+         Case{
+             R"({"quant_method": "mxfp4", "modules_to_not_convert": ["model.layers.*.self_attn", "lm_head"]})",
+             "mxfp4", true},
+         Case{R"({"quant_method": "gptq", "bits": 4, "group_size": 128})", "int4", false},
+         Case{R"({"quant_method": "gptq", "bits": 8})", "int8", false},
+         Case{R"({"quant_method": "awq", "bits": 4})", "int4", false},
+         Case{R"({"quant_method": "bitsandbytes", "load_in_8bit": true})", "int8", false},
+         Case{R"({"quant_method": "modelopt", "quant_algo": "NVFP4", "ignore": ["lm_head"]})", "nvfp4",
+              false},
+         Case{R"({"quant_method": "compressed-tensors", "format": "float-quantized",
+                   "config_groups": {"group_0": {"weights": {"num_bits": 8, "type": "float"}}}})",
+              "fp8", false},
+         Case{R"({"quant_method": "compressed-tensors", "format": "pack-quantized",
                    "config_groups": {"group_0": {"weights": {"num_bits": 4, "type": "int", "group_size": 32}}},
-                   "ignore": ["re:.*self_attn.*"]})", "int4", true}}) {
+                   "ignore": ["re:.*self_attn.*"]})",
+              "int4", true}}) {
         const auto found = checkpoint_of(text);
         ASSERT_TRUE(found.weights) << text;
         EXPECT_EQ(to_string(*found.weights), weights) << text;
         EXPECT_EQ(found.only_experts, only_experts) << text;
         EXPECT_EQ(found.notes, std::vector<std::string>{}) << text;
     }
-    EXPECT_EQ(checkpoint_of(R"({"quant_method": "own"})").notes, std::vector<std::string>{"not used: quantization_config of own"});
+    EXPECT_EQ(checkpoint_of(R"({"quant_method": "own"})").notes,
+              std::vector<std::string>{"not used: quantization_config of own"});
     EXPECT_FALSE(checkpoint_of(R"({"quant_method": "own"})").weights);
 }
 
@@ -71,11 +80,13 @@ TEST(Precision, OfWeightsCountsTheirScales) {
         job.weights = precision_of(name);
         const auto found = serve(job, {}).memory;
         EXPECT_NEAR((static_cast<double>(found.weights) - wide) / (static_cast<double>(whole.weights) - wide),
-                    bytes(*job.weights) / 2, 1e-6) << name;
+                    bytes(*job.weights) / 2, 1e-6)
+            << name;
         EXPECT_EQ(found.cache, whole.cache);
     }
     EXPECT_EQ(precision_of("fp6"), std::nullopt);
-    // Experts of gpt-oss in MXFP4, all else in bfloat16: 63.4 GiB of weights, as its model card says 60.8 GiB of file.
+    // Experts of gpt-oss in MXFP4, all else in bfloat16: 63.4 GiB of weights, as its model card says 60.8 GiB
+    // of file.
     auto oss = job_of("gpt-oss-120B", "H100", "*", 1, 8);
     oss.weights = Precision::mxfp4;
     oss.only_experts = true;
@@ -83,13 +94,14 @@ TEST(Precision, OfWeightsCountsTheirScales) {
 }
 
 TEST(Precision, OfAQuestionSaysWhatItTook) {
-    auto question = Question{.model = R"({"model_type": "llama", "quantization_config": {"quant_method": "gptq", "bits": 4}})",
-                             .serve = true,
-                             .on = Cluster::parse("gpu:1(450GB/s)"),
-                             .device = "H200",
-                             .batch = 8,
-                             .sequence = 1024,
-                             .explain = "tp=1"};
+    auto question = Question{
+        .model = R"({"model_type": "llama", "quantization_config": {"quant_method": "gptq", "bits": 4}})",
+        .serve = true,
+        .on = Cluster::parse("gpu:1(450GB/s)"),
+        .device = "H200",
+        .batch = 8,
+        .sequence = 1024,
+        .explain = "tp=1"};
     const auto said = [&](const Question& asked, std::string_view sentence) {
         return std::ranges::count(answer(asked).assumed, sentence) == 1;
     };

@@ -110,26 +110,39 @@ TEST(ReadModel, ReadsExpertsAndLatentAttention) {
 }
 
 TEST(ReadModel, ReadsTheLayersOfMegatronsFlags) {
-    const auto sizes = std::string("--num-layers 8 --hidden-size 1024 --num-attention-heads 8 --ffn-hidden-size 4096 --vocab-size 32000 ");
-    const auto kinds = [&](const std::string& flags) { return plan::layers_text(plan::read_model(sizes + flags)); };
-    EXPECT_EQ(kinds("--is-hybrid-model --hybrid-override-pattern M-M-M-*-"), "8 layers: 3 with a state, 1 attention (8 kv heads), 4 dense");
-    EXPECT_EQ(kinds("--linear-attention-freq 4"), "8 layers: 6 with a state, 2 attention (8 kv heads), 8 dense");
+    const auto sizes = std::string(
+        "--num-layers 8 --hidden-size 1024 --num-attention-heads 8 --ffn-hidden-size 4096 --vocab-size "
+        "32000 ");
+    const auto kinds = [&](const std::string& flags) {
+        return plan::layers_text(plan::read_model(sizes + flags));
+    };
+    EXPECT_EQ(kinds("--is-hybrid-model --hybrid-override-pattern M-M-M-*-"),
+              "8 layers: 3 with a state, 1 attention (8 kv heads), 4 dense");
+    EXPECT_EQ(kinds("--linear-attention-freq 4"),
+              "8 layers: 6 with a state, 2 attention (8 kv heads), 8 dense");
     EXPECT_EQ(kinds("--window-size 128,0 --window-attn-skip-freq 4"),
               "8 layers: 6 attention in a window of 128 (8 kv heads), 2 attention (8 kv heads), 8 dense");
     const auto experts = std::string("--num-experts 4 ");
-    EXPECT_EQ(kinds(experts + "--moe-layer-freq 2"), "8 layers: 8 attention (8 kv heads), 4 experts (4, 2 a token), 4 dense");
-    EXPECT_EQ(kinds(experts + "--moe-layer-freq '([1]*3+[0])*2'"), "8 layers: 8 attention (8 kv heads), 6 experts (4, 2 a token), 2 dense");
-    EXPECT_EQ(kinds(experts + "--moe-layer-freq [0,1,1,1,1,1,1,0]"), "8 layers: 8 attention (8 kv heads), 2 dense, 6 experts (4, 2 a token)");
+    EXPECT_EQ(kinds(experts + "--moe-layer-freq 2"),
+              "8 layers: 8 attention (8 kv heads), 4 experts (4, 2 a token), 4 dense");
+    EXPECT_EQ(kinds(experts + "--moe-layer-freq '([1]*3+[0])*2'"),
+              "8 layers: 8 attention (8 kv heads), 6 experts (4, 2 a token), 2 dense");
+    EXPECT_EQ(kinds(experts + "--moe-layer-freq [0,1,1,1,1,1,1,0]"),
+              "8 layers: 8 attention (8 kv heads), 2 dense, 6 experts (4, 2 a token)");
     EXPECT_EQ(error_of(sizes + experts + "--moe-layer-freq [0]*3"),
-              "MODEL: --moe-layer-freq is '[0]*3'; it must be a number, or a list of 0 and 1 for 8 layers, such as ([0]*3+[1]*5)");
-    EXPECT_EQ(error_of(sizes + "--hybrid-override-pattern MMM"), "MODEL: the hybrid pattern has 3 layers, but --num-layers is 8");
+              "MODEL: --moe-layer-freq is '[0]*3'; it must be a number, or a list of 0 and 1 for 8 layers, "
+              "such as ([0]*3+[1]*5)");
+    EXPECT_EQ(error_of(sizes + "--hybrid-override-pattern MMM"),
+              "MODEL: the hybrid pattern has 3 layers, but --num-layers is 8");
     // A further layer with a head: its parameters count, and the step takes longer.
     const auto plain = plan::read_model(sizes), more = plan::read_model(sizes + "--mtp-num-layers 1");
     EXPECT_EQ(plan::parameters(more).total - plan::parameters(plain).total,
               plan::parameters(plain).kinds[0].all + 2 * 1024 * 1024);
     EXPECT_EQ(plan::read_model(plan::to_line(more)), more);
     auto checkpoint = plan::Checkpoint{};
-    static_cast<void>(plan::read_model(sizes + "--micro-batch-size 1 --heterogeneous-layers-config-path x --tensor-model-parallel-size 2", &checkpoint));
+    static_cast<void>(plan::read_model(
+        sizes + "--micro-batch-size 1 --heterogeneous-layers-config-path x --tensor-model-parallel-size 2",
+        &checkpoint));
     EXPECT_EQ(checkpoint.notes, std::vector<std::string>{"not used: --heterogeneous-layers-config-path"});
 }
 

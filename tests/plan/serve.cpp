@@ -73,13 +73,12 @@ TEST(Serve, Cache_HoldsEveryKeyAsOftenAsItsRanksSay) {
                                 const auto latent = kind.kv_rank > 0;
                                 for (int head = 0; head < (latent ? 1 : kind.kv_heads); ++head) {
                                     const auto mine =
-                                        latent || (kind.kv_heads >= layout.tp
-                                                       ? head * layout.tp / kind.kv_heads == tp
-                                                       : tp * kind.kv_heads / layout.tp == head);
+                                        latent ||
+                                        (kind.kv_heads >= layout.tp ? head * layout.tp / kind.kv_heads == tp
+                                                                    : tp * kind.kv_heads / layout.tp == head);
                                     if (!mine) continue;
                                     ++holders[{request, layer, token, head}];
-                                    bytes +=
-                                        2 * (latent ? kind.kv_rank + kind.rope_dim : 2 * kind.head_dim);
+                                    bytes += 2 * (latent ? kind.kv_rank + kind.rope_dim : 2 * kind.head_dim);
                                 }
                             }
                     EXPECT_EQ(bytes, cache_bytes(kind, layout) * model.layers() * requests / layout.dp *
@@ -113,9 +112,9 @@ TEST(Serve, Published_WeightsAndCachesAreMet) {
                 << csv.place(row);
         }
         if (const auto tokens = csv.number(row, "tokens")) {
-            EXPECT_NEAR(
-                static_cast<double>(cache_bytes(layer_of(job.model), layout)) * job.model.layers() * *tokens / gib,
-                *csv.number(row, "cache_gib"), 0.01)
+            EXPECT_NEAR(static_cast<double>(cache_bytes(layer_of(job.model), layout)) * job.model.layers() *
+                            *tokens / gib,
+                        *csv.number(row, "cache_gib"), 0.01)
                 << csv.place(row);
         }
     }
@@ -170,8 +169,8 @@ TEST(Serve, Memory_AddsUpAndFitsExactlyWhatItHasRoomFor) {
                 auto job = serving(name, 8, requests, tokens);
                 job.precision = i % 2 == 0 ? Precision::fp8 : Precision::bf16;
                 const auto memory = serve(job, layout).memory;
-                EXPECT_EQ(memory.estimate,
-                          memory.weights + memory.cache + memory.state + memory.activations + memory.overhead);
+                EXPECT_EQ(memory.estimate, memory.weights + memory.cache + memory.state + memory.activations +
+                                               memory.overhead);
                 // Blocks of 16 tokens on each dcp rank, the busiest dp rank.
                 const auto block = std::int64_t{16} * layout.dcp;
                 const auto held = (requests + layout.dp - 1) / layout.dp * layout.dp *
@@ -253,7 +252,8 @@ TEST(Serve, Stages_TakeTheLayersThatVllmGivesThem) {
             auto job = serving("llama2-7B", pp, 1024, 65536);  // the cache decides which stage needs most
             set_layers(job.model, layers);
             const auto memory = serve(job, {.pp = pp}).memory;
-            EXPECT_EQ(memory.cache, cache_bytes(layer_of(job.model), {}) * std::ranges::max(parts) * 1024 * 65536);
+            EXPECT_EQ(memory.cache,
+                      cache_bytes(layer_of(job.model), {}) * std::ranges::max(parts) * 1024 * 65536);
             EXPECT_EQ(parts[static_cast<std::size_t>(memory.stage)], std::ranges::max(parts));
         }
 }
@@ -278,7 +278,8 @@ TEST(Serve, Windows_KeepTheirTokensInEveryOtherLayer) {
 TEST(Serve, Experts_AreReadAsOftenAsTokensReachThem) {
     auto random = std::mt19937(6);
     const auto& model = known("qwen3-30B-a3B");
-    const auto all = 2.0 * static_cast<double>(parameters(model).kinds[0].expert) * model.experts() * model.layers() / 8;
+    const auto all =
+        2.0 * static_cast<double>(parameters(model).kinds[0].expert) * model.experts() * model.layers() / 8;
     for (const int requests : {8, 64, 512}) {
         constexpr auto trials = 200;
         auto reached = 0.0;

@@ -171,7 +171,8 @@ TEST(Steps, Dispatch_WhenOnce_SendsEachRankOneCopy) {
                 const auto layout = Layout{.ep = ep, .dp = 64, .micro_batch = 8, .dispatch_once = once};
                 return Steps(job).pieces(layout).kinds.back().ep - 4 * Constants{}.all_to_all;
             };
-            EXPECT_NEAR(sent(true) / sent(false), copies / layer_of(job.model).top_k, 0.03) << node << " " << ep;
+            EXPECT_NEAR(sent(true) / sent(false), copies / layer_of(job.model).top_k, 0.03)
+                << node << " " << ep;
         }
     }
 }

@@ -12,7 +12,8 @@
 
 namespace rankmesh::plan {
 
-/// One layer: what mixes the tokens of a sequence, and a feed-forward network. 0 means that the part is absent.
+/// One layer: what mixes the tokens of a sequence, and a feed-forward network. 0 means that the part is
+/// absent.
 struct Layer {
     int heads = 0;      ///< of queries, or of the state; 0: nothing mixes tokens
     int kv_heads = 0;   ///< 0: the keys and values of an earlier layer
@@ -23,8 +24,8 @@ struct Layer {
     int q_rank = 0;     ///< multi-head latent attention (DeepSeek): rank of the query projection
     int kv_rank = 0;    ///< rank of the key-value projection; above 0: attention is latent
     int rope_dim = 0;   ///< rotary dimensions per head, in addition to `head_dim`
-    /// Linear attention or a state space model, instead of attention or beside it: the numbers that it keeps of a
-    /// sequence.
+    /// Linear attention or a state space model, instead of attention or beside it: the numbers that it keeps
+    /// of a sequence.
     std::int64_t state = 0;
     std::int64_t weights = 0;  ///< the parameters of its matrices
     int ffn = 0;               ///< hidden size of the feed-forward network
@@ -49,19 +50,19 @@ struct Run {
 /// A decoder-only language model: runs of equal layers between an embedding and a head.
 ///
 ///     auto model = plan::Model{.name = "8B", .hidden = 4096, .vocabulary = 128256};
-///     model.add(32, {.heads = 32, .kv_heads = 8, .head_dim = 128, .value_dim = 128, .ffn = 14336, .gated = true});
-///     EXPECT_EQ(plan::parameters(model).total, 8030261248);
+///     model.add(32, {.heads = 32, .kv_heads = 8, .head_dim = 128, .value_dim = 128, .ffn = 14336, .gated =
+///     true}); EXPECT_EQ(plan::parameters(model).total, 8030261248);
 struct Model {
     std::string name = {};
     int hidden = 0;
     int vocabulary = 0;
-    bool tied = false;               ///< embedding and head share one matrix
-    std::int64_t more = 0;           ///< parameters beside layers, embedding and head, such as learned positions
-    int predictors = 0;              ///< multi-token prediction: further layers as the last one, with heads, in training
-    int most_nodes = 0;              ///< nodes to which a token is routed at most; 0: no limit
-    std::int64_t sequence = 0;       ///< tokens per sequence if the job does not say
-    std::vector<Layer> kinds = {};   ///< different layers
-    std::vector<Run> runs = {};      ///< the layers in their order
+    bool tied = false;      ///< embedding and head share one matrix
+    std::int64_t more = 0;  ///< parameters beside layers, embedding and head, such as learned positions
+    int predictors = 0;  ///< multi-token prediction: further layers as the last one, with heads, in training
+    int most_nodes = 0;  ///< nodes to which a token is routed at most; 0: no limit
+    std::int64_t sequence = 0;      ///< tokens per sequence if the job does not say
+    std::vector<Layer> kinds = {};  ///< different layers
+    std::vector<Run> runs = {};     ///< the layers in their order
     friend bool operator==(const Model&, const Model&) = default;
 
     /// Appends equal layers.
@@ -99,8 +100,8 @@ RANKMESH_EXPORT void check(const Model& model);
 /// Returns the parameter counts of a model, which `check` must accept.
 RANKMESH_EXPORT Parameters parameters(const Model& model);
 
-/// Returns the kinds of layers as text: `52 layers: 6 attention (2 kv heads), 23 with a state, 23 experts (128, 6 a
-/// token)`.
+/// Returns the kinds of layers as text: `52 layers: 6 attention (2 kv heads), 23 with a state, 23 experts
+/// (128, 6 a token)`.
 RANKMESH_EXPORT std::string layers_text(const Model& model);
 
 /// Returns the built-in models, from `src/plan/data/models.csv`.

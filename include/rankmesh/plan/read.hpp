@@ -2,9 +2,9 @@
 // Reads models from names, files and flags. Belongs to the library rankmesh::convert, which reads JSON.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
-#include <optional>
 #include <vector>
 
 #include <rankmesh/plan/job.hpp>
@@ -13,9 +13,9 @@ namespace rankmesh::plan {
 
 /// What a file says beside the sizes of its model.
 struct Checkpoint {
-    std::vector<std::string> notes = {};       ///< what it gives and the plan does not use
-    std::optional<Precision> weights = {};     ///< of the checkpoint, if it is quantized
-    bool only_experts = false;                 ///< other weights are in bfloat16
+    std::vector<std::string> notes = {};    ///< what it gives and the plan does not use
+    std::optional<Precision> weights = {};  ///< of the checkpoint, if it is quantized
+    bool only_experts = false;              ///< other weights are in bfloat16
     bool fp8_cache = false;
 };
 
@@ -23,7 +23,8 @@ struct Checkpoint {
 /// or the content of such a file. A file holds a Hugging Face config.json, Megatron's flags, or a line of
 /// sizes.
 ///
-/// Sets what a file says beside the model. Throws UsageError, which names file, field and value, if the text is invalid.
+/// Sets what a file says beside the model. Throws UsageError, which names file, field and value, if the text
+/// is invalid.
 ///
 ///     auto model = plan::read_model("layers=32 hidden=4096 heads=32 kv=8 ffn=14336 gated vocab=128256");
 ///     EXPECT_EQ(plan::parameters(model).total, 8030261248);

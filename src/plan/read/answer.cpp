@@ -119,26 +119,31 @@ void set_precisions(Answer& answer, const Question& question, const Checkpoint& 
     auto& job = answer.job;
     auto& assumed = answer.assumed;
     const auto& device = job.machine.device;
-    const auto read = [&](const std::string& text, std::string_view option, bool products) -> std::optional<Precision> {
+    const auto read = [&](const std::string& text, std::string_view option,
+                          bool products) -> std::optional<Precision> {
         if (text.empty()) return std::nullopt;
         const auto found = precision_of(text);
         if (!found || (products && *found > Precision::fp8))
             throw UsageError(cat(detail::in_python(option, cat("--", option)), " must be ",
-                                 products ? "bf16 or fp8" : "bf16, fp8, int8, nvfp4, mxfp4 or int4", ", not ", in_quotes(text)));
+                                 products ? "bf16 or fp8" : "bf16, fp8, int8, nvfp4, mxfp4 or int4", ", not ",
+                                 in_quotes(text)));
         return found;
     };
     const auto all = read(question.precision, "precision", true);
     job.weights = read(question.weights, "weights", false);
     if (!question.serve && job.weights)
-        throw UsageError(cat(detail::in_python("weights", "--weights"), " belongs to ", detail::in_python("serve=True", "--serve"),
-                             "; training holds weights as ", detail::in_python("compute", "--compute"), " says"));
+        throw UsageError(cat(detail::in_python("weights", "--weights"), " belongs to ",
+                             detail::in_python("serve=True", "--serve"), "; training holds weights as ",
+                             detail::in_python("compute", "--compute"), " says"));
     const auto of_file = question.serve && !job.weights && !all && checkpoint.weights;
     if (of_file) {
         job.weights = checkpoint.weights;
         job.only_experts = checkpoint.only_experts;
-        assumed.push_back(cat(job.only_experts ? "experts in " : "weights in ", to_string(*job.weights), ", as quantization_config says"));
+        assumed.push_back(cat(job.only_experts ? "experts in " : "weights in ", to_string(*job.weights),
+                              ", as quantization_config says"));
     } else if (!question.serve && checkpoint.weights) {
-        answer.notes.emplace_back("not used: quantization_config, because training does not start from quantized weights");
+        answer.notes.emplace_back(
+            "not used: quantization_config, because training does not start from quantized weights");
     }
     const auto weights = job.weights.value_or(all.value_or(Precision::bf16));
     const auto given = read(question.compute, "compute", true);
@@ -220,10 +225,10 @@ Answer answer(const Question& question) {
     if (question.explain) {
         answer.explained = explain(job, read_layout(*question.explain, job.devices));
     } else {
-        auto options =
-            Options{.count = std::max(question.count, std::size_t{2}),
-                    .capacity = static_cast<std::int64_t>(static_cast<double>(answer.capacity) / (1 + memory_error)),
-                    .progress = question.progress};
+        auto options = Options{
+            .count = std::max(question.count, std::size_t{2}),
+            .capacity = static_cast<std::int64_t>(static_cast<double>(answer.capacity) / (1 + memory_error)),
+            .progress = question.progress};
         restrict_to(question.as, options);
         const auto says_tp = [](const std::string& text) { return text.starts_with("tp="); };
         if (std::ranges::none_of(question.fix, says_tp) && std::ranges::none_of(question.most, says_tp) &&
@@ -248,8 +253,7 @@ Answer answer(const Question& question) {
     const auto kv_heads = job.model.kv_heads();
     if (const auto* planned = answer.planned();
         planned != nullptr && kv_heads > 0 && planned->layout.tp > kv_heads)
-        answer.assumed.push_back(cat("each of the ", kv_heads, " kv heads on ",
-                                     planned->layout.tp / kv_heads,
+        answer.assumed.push_back(cat("each of the ", kv_heads, " kv heads on ", planned->layout.tp / kv_heads,
                                      " ranks, because tp=", planned->layout.tp, " exceeds their number"));
     if (answer.fits() && !question.as.empty())
         answer.settings = settings(job, answer.planned()->layout, question.as, *question.on);

@@ -7,7 +7,6 @@
 #include <rankmesh/core/detail/caller.hpp>
 #include <rankmesh/core/detail/number.hpp>
 
-#include "plan/csv.hpp"
 #include "plan/data.hpp"
 #include "plan/names.hpp"
 
@@ -15,23 +14,26 @@ namespace rankmesh::plan::of_read {
 
 namespace of_family {
 
-/// Returns the lines of the table by model type. The line `*` lists keys without effect.
-const std::map<std::string_view, std::size_t>& lines(const Csv*& table) {
-    static const auto csv = Csv(families_csv, "src/plan/data/families.csv");
+/// A line of the table. The line `*` lists keys without effect.
+struct Line {
+    std::string_view tags;
+    std::string_view keys;
+};
+
+/// Returns the lines of the table by model type.
+const std::map<std::string_view, Line>& lines() {
     static const auto all = [] {
-        auto found = std::map<std::string_view, std::size_t>{};
-        for (std::size_t row = 0; row < csv.size(); ++row) found.emplace(csv.text(row, "type"), row);
+        auto found = std::map<std::string_view, Line>{};
+        for (auto rest = families_csv; !rest.empty();) {
+            const auto line = rest.substr(0, rest.find('\n'));
+            rest.remove_prefix(std::min(rest.size(), line.size() + 1));
+            const auto type = line.find(','), tags = line.find(',', type + 1);
+            found.emplace(line.substr(0, type),
+                          Line{line.substr(type + 1, tags - type - 1), line.substr(tags + 1)});
+        }
         return found;
     }();
-    table = &csv;
     return all;
-}
-
-std::string_view text(std::string_view type, std::string_view column) {
-    const Csv* table = nullptr;
-    const auto& all = lines(table);
-    const auto found = all.find(type);
-    return found == all.end() ? std::string_view{} : table->text(found->second, column);
 }
 
 Json value_of(std::string_view text) {
@@ -40,36 +42,47 @@ Json value_of(std::string_view text) {
     if (const auto number = detail::number_in<std::int64_t>(text)) return *number;
     if (text.find(';') == std::string_view::npos) return std::string(text);
     auto list = Json::array();  // `0;1;`
-    for (; !text.empty(); text.remove_prefix(text.find(';') + 1)) list.push_back(value_of(text.substr(0, text.find(';'))));
+    for (; !text.empty(); text.remove_prefix(text.find(';') + 1))
+        list.push_back(value_of(text.substr(0, text.find(';'))));
     return list;
 }
 
 /// Returns the letter of a word in a list of layers; 0: not known.
 char letter_of(std::string_view word) {
-    static const auto all = std::map<std::string_view, char>{
-        {"full_attention", 'F'}, {"attention", 'F'}, {"indexed_attention", 'F'},     {"hybrid", 'F'},  {"global", 'F'},
-        {"sliding_attention", 'S'}, {"chunked_attention", 'S'}, {"local", 'S'}, {"linear_attention", 'L'},
-        {"mamba", 'L'}, {"conv", 'L'}, {"recurrent", 'L'}, {"moe", 'E'}, {"mlp", 'D'}, {"dense", 'D'}, {"sparse", 'E'}};
+    static const auto all = std::map<std::string_view, char>{{"full_attention", 'F'},
+                                                             {"attention", 'F'},
+                                                             {"indexed_attention", 'F'},
+                                                             {"hybrid", 'F'},
+                                                             {"global", 'F'},
+                                                             {"sliding_attention", 'S'},
+                                                             {"chunked_attention", 'S'},
+                                                             {"local", 'S'},
+                                                             {"linear_attention", 'L'},
+                                                             {"mamba", 'L'},
+                                                             {"conv", 'L'},
+                                                             {"recurrent", 'L'},
+                                                             {"moe", 'E'},
+                                                             {"mlp", 'D'},
+                                                             {"dense", 'D'},
+                                                             {"sparse", 'E'}};
     const auto found = all.find(word);
     return found == all.end() ? '\0' : found->second;
 }
 
 }  // namespace of_family
 
-bool Family::is_known(std::string_view type) {
-    const Csv* table = nullptr;
-    return of_family::lines(table).contains(type);
-}
+bool Family::is_known(std::string_view type) { return of_family::lines().contains(type); }
 
 Family::Family(const Fields& given) : Fields(given.source(), Json::object()), given_(given.values()) {
     type_ = given.word({"model_type"}).value_or("");
-    if (!is_known(type_) || of_family::text(type_, "tags") == "beyond")
+    if (!is_known(type_) || of_family::lines().at(type_).tags == "beyond")
         fail(cat("plan does not know the model type ", in_quotes(type_), "; ",
                  detail::in_python("rankmesh.plan_model(path).save('model.json') reads it by transformers",
                                    "give its sizes in a line, such as 'layers=32 hidden=4096 heads=32 kv=8 "
                                    "ffn=14336 gated vocab=128256'")));
-    for_each_word(of_family::text(type_, "tags"), [&](std::string_view word) { tags_.emplace_back(word); });
-    for_each_word(of_family::text(type_, "keys"), [&](std::string_view word) {
+    for_each_word(of_family::lines().at(type_).tags,
+                  [&](std::string_view word) { tags_.emplace_back(word); });
+    for_each_word(of_family::lines().at(type_).keys, [&](std::string_view word) {
         const auto [name, value] = name_and_value(word);
         const auto here = given_.contains(name);
         set(std::string(name), here ? given_[name] : of_family::value_of(value), here);
@@ -88,8 +101,11 @@ int Family::at(int i, std::initializer_list<std::string_view> names, int otherwi
     // Gemma 4 lists the layers that differ, by their numbers.
     if (const auto* layers = find({"per_layer_config"}); layers != nullptr && layers->is_object())
         for (const auto& [layer, own] : layers->items())
-            if (detail::number_in(layer) == i && own.is_object() && values().contains(*names.begin()) && own.contains(*names.begin()))
-                return Fields(cat(source(), " in per_layer_config"), own).number(names, 0).value_or(otherwise);
+            if (detail::number_in(layer) == i && own.is_object() && values().contains(*names.begin()) &&
+                own.contains(*names.begin()))
+                return Fields(cat(source(), " in per_layer_config"), own)
+                    .number(names, 0)
+                    .value_or(otherwise);
     const auto* value = find(names);
     if (value == nullptr || !value->is_array()) return number(names, 0).value_or(otherwise);
     if (std::cmp_less_equal(value->size(), i))
@@ -142,9 +158,11 @@ std::string Family::letters(std::initializer_list<std::string_view> names, int l
 std::vector<std::string> Family::unused() const {
     auto found = std::vector<std::string>{};
     auto ignored = std::vector<std::string_view>{};
-    for_each_word(of_family::text("*", "keys"), [&](std::string_view word) { ignored.push_back(name_and_value(word).first); });
+    for_each_word(of_family::lines().at("*").keys,
+                  [&](std::string_view word) { ignored.push_back(name_and_value(word).first); });
     for (const auto& [name, value] : given_.items())
-        if (!values().contains(name) && !value.is_null() && !std::ranges::binary_search(ignored, name)) found.push_back(name);
+        if (!values().contains(name) && !value.is_null() && !std::ranges::binary_search(ignored, name))
+            found.push_back(name);
     return found;
 }
 

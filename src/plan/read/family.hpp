@@ -23,8 +23,8 @@ public:
     /// Returns number `i` of a list, or a number that counts for all layers; `otherwise` if it is absent.
     int at(int i, std::initializer_list<std::string_view> names, int otherwise) const;
     bool is(std::string_view name) const { return flag({name}).value_or(false); }
-    /// Returns one letter for each layer from a list of words or numbers, a text, or the pattern of the table:
-    /// `D:E` is one D and then E, `:SSF` repeats SSF. Empty if absent.
+    /// Returns one letter for each layer from a list of words or numbers, a text, or the pattern of the
+    /// table: `D:E` is one D and then E, `:SSF` repeats SSF. Empty if absent.
     std::string letters(std::initializer_list<std::string_view> names, int layers) const;
     /// Returns the keys of the file that neither the table nor its list of keys without effect has.
     std::vector<std::string> unused() const;
@@ -38,8 +38,8 @@ private:
 };
 
 /// Returns a layer of the gated delta rule or of Mamba-2.
-Layer delta(std::int64_t hidden, std::int64_t heads, std::int64_t key_heads, std::int64_t key_dim, std::int64_t dim,
-            std::int64_t kernel);
+Layer delta(std::int64_t hidden, std::int64_t heads, std::int64_t key_heads, std::int64_t key_dim,
+            std::int64_t dim, std::int64_t kernel);
 Layer mamba2(std::int64_t hidden, std::int64_t inner, int heads, std::int64_t n, std::int64_t groups,
              std::int64_t kernel);
 

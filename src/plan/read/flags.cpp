@@ -131,7 +131,8 @@ bool read_list(std::string_view& text, std::vector<int>& list) {
 
 /// Returns for each layer whether it is of a kind: by a list of 0 and 1, or by N with `by_number(layer, N)`.
 template <class ByNumber>
-std::vector<int> kinds_of(const Fields& fields, std::string_view flag, int layers, const ByNumber& by_number) {
+std::vector<int> kinds_of(const Fields& fields, std::string_view flag, int layers,
+                          const ByNumber& by_number) {
     const auto* value = fields.find({flag});
     auto all = std::vector<int>{};
     if (value == nullptr) return all;
@@ -143,8 +144,9 @@ std::vector<int> kinds_of(const Fields& fields, std::string_view flag, int layer
     std::erase(text, ' ');
     auto rest = std::string_view(text);
     if (!read_list(rest, all) || !rest.empty() || std::cmp_not_equal(all.size(), layers))
-        fields.fail(cat("--", flag, " is ", in_quotes(text), "; it must be a number, or a list of 0 and 1 for ", layers,
-                        " layers, such as ([0]*", std::min(3, layers), "+[1]*", std::max(0, layers - 3), ")"));
+        fields.fail(cat("--", flag, " is ", in_quotes(text),
+                        "; it must be a number, or a list of 0 and 1 for ", layers, " layers, such as ([0]*",
+                        std::min(3, layers), "+[1]*", std::max(0, layers - 3), ")"));
     return all;
 }
 
@@ -153,12 +155,15 @@ void name_unread(const Fields& fields, Checkpoint& checkpoint) {
     auto unread = std::vector<std::string>{};
     for (const auto& [name, value] : fields.values().items()) {
         const auto has = [&](std::initializer_list<std::string_view> parts) {
-            return std::ranges::any_of(parts, [&](auto part) { return name.find(part) != std::string::npos; });
+            return std::ranges::any_of(parts,
+                                       [&](auto part) { return name.find(part) != std::string::npos; });
         };
         if (!fields.was_read(name) &&
-            has({"size", "dim", "heads", "layers", "experts", "pattern", "freq", "channels", "variant", "gate", "mtp"}) &&
-            !has({"parallel", "pipeline", "batch", "recompute", "router", "bucket", "checkpoint", "rotary", "eval", "log",
-                  "divisible", "dataset", "chunk", "loss", "aggregate", "buffer", "segment", "nccl", "virtual"}))
+            has({"size", "dim", "heads", "layers", "experts", "pattern", "freq", "channels", "variant",
+                 "gate", "mtp"}) &&
+            !has({"parallel", "pipeline", "batch", "recompute", "router", "bucket", "checkpoint", "rotary",
+                  "eval", "log", "divisible", "dataset", "chunk", "loss", "aggregate", "buffer", "segment",
+                  "nccl", "virtual"}))
             unread.push_back("--" + name);
     }
     if (!unread.empty()) checkpoint.notes.push_back(cat("not used: ", detail::listed(unread)));
@@ -169,7 +174,8 @@ Layer mamba(const Fields& fields, std::int64_t hidden) {
     const std::int64_t n = fields.number({"mamba-state-dim"}).value_or(128);
     const std::int64_t head = fields.number({"mamba-head-dim"}).value_or(64);
     const std::int64_t groups = fields.number({"mamba-num-groups"}).value_or(8);
-    const std::int64_t heads = fields.number({"mamba-num-heads"}).value_or(static_cast<int>(2 * hidden / head));
+    const std::int64_t heads =
+        fields.number({"mamba-num-heads"}).value_or(static_cast<int>(2 * hidden / head));
     return mamba2(hidden, heads * head, static_cast<int>(heads), n, groups, 4);
 }
 
@@ -219,7 +225,8 @@ Model of_flags(const std::string& text, const std::string& source, Checkpoint& c
     }
     layer.gate = has("attention-output-gate");
     layer.experts = fields.number({"num-experts"}, 0).value_or(0);
-    auto experts = kinds_of(fields, "moe-layer-freq", layers, [](int i, int every) { return i % every == 0; });
+    auto experts =
+        kinds_of(fields, "moe-layer-freq", layers, [](int i, int every) { return i % every == 0; });
     if (layer.experts > 0) {
         layer.top_k = fields.number({"moe-router-topk"}).value_or(2);
         layer.expert_ffn = fields.number({"moe-ffn-hidden-size"}).value_or(layer.ffn);
@@ -232,11 +239,14 @@ Model of_flags(const std::string& text, const std::string& source, Checkpoint& c
     if (const auto* value = fields.find({"window-size"})) {
         const auto text = value->is_string() ? value->text() : value->dump();
         const auto at = std::min(text.size(), text.find_first_of("0123456789"));
-        if (std::from_chars(text.data() + at, text.data() + text.size(), window).ec != std::errc{} || window < 1)
+        if (std::from_chars(text.data() + at, text.data() + text.size(), window).ec != std::errc{} ||
+            window < 1)
             fields.fail(cat("--window-size is ", in_quotes(text), "; it must be such as 128,0"));
     }
-    const auto windowed = kinds_of(fields, "window-attn-skip-freq", layers, [](int i, int every) { return (i + 1) % every != 0; });
-    const auto linear = kinds_of(fields, "linear-attention-freq", layers, [](int i, int every) { return (i + 1) % every != 0; });
+    const auto windowed = kinds_of(fields, "window-attn-skip-freq", layers,
+                                   [](int i, int every) { return (i + 1) % every != 0; });
+    const auto linear = kinds_of(fields, "linear-attention-freq", layers,
+                                 [](int i, int every) { return (i + 1) % every != 0; });
     const auto pattern = fields.word({"hybrid-override-pattern", "hybrid-layer-pattern"}).value_or("");
     if (!pattern.empty() && std::cmp_not_equal(pattern.size(), layers))
         fields.fail(cat("the hybrid pattern has ", pattern.size(), " layers, but --num-layers is ", layers));
@@ -244,23 +254,27 @@ Model of_flags(const std::string& text, const std::string& source, Checkpoint& c
         const auto at = static_cast<std::size_t>(i);
         auto one = layer;
         const auto without_attention = [&] {
-            one.heads = one.kv_heads = one.head_dim = one.value_dim = one.q_rank = one.kv_rank = one.rope_dim = 0;
+            one.heads = one.kv_heads = one.head_dim = one.value_dim = one.q_rank = one.kv_rank =
+                one.rope_dim = 0;
             one.gate = false;
         };
         if (window > 0 && (windowed.empty() || windowed[at] == 1)) one.window = window;
         if (!linear.empty() && linear[at] == 1) {
             without_attention();
-            const auto size = [&](const char* name, int usual) { return fields.number({name}).value_or(usual); };
-            const auto state = delta(model.hidden, size("linear-num-value-heads", 32), size("linear-num-key-heads", 16),
-                                     size("linear-key-head-dim", 128), size("linear-value-head-dim", 128),
-                                     size("linear-conv-kernel-dim", 4));
+            const auto size = [&](const char* name, int usual) {
+                return fields.number({name}).value_or(usual);
+            };
+            const auto state = delta(model.hidden, size("linear-num-value-heads", 32),
+                                     size("linear-num-key-heads", 16), size("linear-key-head-dim", 128),
+                                     size("linear-value-head-dim", 128), size("linear-conv-kernel-dim", 4));
             one.heads = state.heads, one.state = state.state, one.weights = state.weights, one.window = 0;
         }
         auto dense = experts.empty() ? layer.experts == 0 : experts[at] == 0;
         if (!pattern.empty()) {
             const auto kind = pattern[at];
             if (std::string_view("M*-E").find(kind) == std::string_view::npos)
-                fields.fail(cat("the hybrid pattern has ", in_quotes(std::string(1, kind)), "; plan knows M, *, - and E"));
+                fields.fail(cat("the hybrid pattern has ", in_quotes(std::string(1, kind)),
+                                "; plan knows M, *, - and E"));
             if (kind != '*') without_attention(), one.window = 0;
             if (kind == 'M') {
                 const auto state = mamba(fields, model.hidden);

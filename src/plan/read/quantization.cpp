@@ -46,18 +46,21 @@ void read_quantization(const Json& values, Checkpoint& checkpoint) {
         for (const auto* key : {"ignore", "modules_to_not_convert", "exclude_modules", "ignored_layers"})
             if (from.contains(key) && from[key].is_array())
                 for (const auto& one : from[key])
-                    attention = attention || (one.is_string() && one.text().find("attn") != std::string::npos);
+                    attention =
+                        attention || (one.is_string() && one.text().find("attn") != std::string::npos);
     };
     read(values);
     if (values.contains("config_groups") && values["config_groups"].is_object())
         for (const auto& [name, group] : values["config_groups"].items())
-            if (group.is_object() && group.contains("weights") && group["weights"].is_object()) read(group["weights"]);
+            if (group.is_object() && group.contains("weights") && group["weights"].is_object())
+                read(group["weights"]);
     checkpoint.weights = type_of(words, bits);
     checkpoint.only_experts = checkpoint.weights.has_value() && attention;
     if (!checkpoint.weights)
         checkpoint.notes.push_back(cat("not used: quantization_config", words.empty() ? "" : " of", words));
     for (const auto* key : {"kv_cache_quant_algo", "kv_cache_scheme"})
-        if (values.contains(key) && values[key].is_string() && lower(values[key].text()) == "fp8") checkpoint.fp8_cache = true;
+        if (values.contains(key) && values[key].is_string() && lower(values[key].text()) == "fp8")
+            checkpoint.fp8_cache = true;
 }
 
 }  // namespace rankmesh::plan::of_read

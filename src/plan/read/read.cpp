@@ -45,9 +45,9 @@ Model named(const std::string& name) {
 std::string with_strings(std::string_view text) {
     auto out = std::string{};
     for (auto in_text = false; !text.empty();) {
-        const auto word = in_text                      ? std::string_view{}
-                          : text.starts_with("NaN")      ? std::string_view("NaN")
-                          : text.starts_with("Infinity") ? std::string_view("Infinity")
+        const auto word = in_text                         ? std::string_view{}
+                          : text.starts_with("NaN")       ? std::string_view("NaN")
+                          : text.starts_with("Infinity")  ? std::string_view("Infinity")
                           : text.starts_with("-Infinity") ? std::string_view("-Infinity")
                                                           : std::string_view{};
         if (!word.empty()) {
@@ -55,7 +55,8 @@ std::string with_strings(std::string_view text) {
             text.remove_prefix(word.size());
             continue;
         }
-        const auto size = in_text && text.front() == '\\' ? std::min<std::size_t>(2, text.size()) : std::size_t{1};
+        const auto size =
+            in_text && text.front() == '\\' ? std::min<std::size_t>(2, text.size()) : std::size_t{1};
         if (text.front() == '"') in_text = !in_text;
         out += text.substr(0, size);
         text.remove_prefix(size);
@@ -84,7 +85,8 @@ Model read_model_text(const std::string& text, const std::string& source, Checkp
     // What `rankmesh.plan_model(...).save` writes.
     if (values.is_object() && values.contains("rankmesh") && values["rankmesh"].is_string())
         return read_model_text(values["rankmesh"].text(), source, checkpoint);
-    auto model = said.front() == '{' ? of_config(Fields(source, std::move(values)), checkpoint == nullptr ? left_out : *checkpoint)
+    auto model = said.front() == '{' ? of_config(Fields(source, std::move(values)),
+                                                 checkpoint == nullptr ? left_out : *checkpoint)
                  : said.find("--num-layers") != std::string_view::npos || said.starts_with("--")
                      ? of_flags(std::string(said), source, checkpoint == nullptr ? left_out : *checkpoint)
                      : of_line(said, source);
@@ -105,7 +107,9 @@ Model read_model(const std::string& text, Checkpoint* checkpoint) {
         const auto beside = std::filesystem::path(text).parent_path() / "hf_quant_config.json";
         auto error = std::error_code{};
         if (checkpoint != nullptr && text.ends_with("config.json") && std::filesystem::exists(beside, error))
-            of_read::read_quantization(formats::parse_json(formats::content_of(beside.string(), beside.string()), beside.string()), *checkpoint);
+            of_read::read_quantization(
+                formats::parse_json(formats::content_of(beside.string(), beside.string()), beside.string()),
+                *checkpoint);
         return model;
     }
     if (text.find_first_of("={") == std::string::npos && !text.starts_with("--")) return named(text);

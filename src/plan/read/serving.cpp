@@ -60,12 +60,14 @@ void answer_serving(const Question& question, bool checkpoint_cache, Answer& ans
     check(job);
     answer.capacity = serve_capacity(job.machine.device);
     answer.assumed.emplace_back("0.9 of the memory is the engine's, vLLM's gpu_memory_utilization");
-    if (const auto weights = job.weights.value_or(job.precision); weights != Precision::bf16 && !job.only_experts)
+    if (const auto weights = job.weights.value_or(job.precision);
+        weights != Precision::bf16 && !job.only_experts)
         answer.assumed.push_back(cat("all matrices but embedding, head and routers in ", to_string(weights)));
     auto fix = question.fix;
     auto layout = question.explain.value_or("");
     if (!question.kv.empty() && question.kv != "bf16" && question.kv != "fp8")
-        throw UsageError(cat(in_python("kv", "--kv"), " must be bf16 or fp8, not ", detail::in_quotes(question.kv)));
+        throw UsageError(
+            cat(in_python("kv", "--kv"), " must be bf16 or fp8, not ", detail::in_quotes(question.kv)));
     const auto cache = !question.kv.empty() ? question.kv : checkpoint_cache ? "fp8" : "";
     const auto names_cache = [](const std::string& text) { return text.find("cache=") != std::string::npos; };
     if (!cache.empty() && !names_cache(layout) && std::ranges::none_of(fix, names_cache)) {
@@ -87,10 +89,9 @@ void answer_serving(const Question& question, bool checkpoint_cache, Answer& ans
     const auto kv_heads = job.model.kv_heads();
     if (const auto* one = answer.served();
         one != nullptr && kv_heads > 0 && one->layout.tp > kv_heads * one->layout.dcp)
-        answer.assumed.push_back(cat("each of the ", kv_heads, " kv heads on ",
-                                     one->layout.tp / kv_heads / one->layout.dcp,
-                                     " ranks with the same tokens, because tp=", one->layout.tp,
-                                     " exceeds their number"));
+        answer.assumed.push_back(
+            cat("each of the ", kv_heads, " kv heads on ", one->layout.tp / kv_heads / one->layout.dcp,
+                " ranks with the same tokens, because tp=", one->layout.tp, " exceeds their number"));
     if (answer.fits() && !question.as.empty())
         answer.settings = flags(job, answer.served()->layout, question.as);
 }

@@ -87,7 +87,8 @@ std::string megatron(const Job& job, const Layout& layout, std::string text) {
             layout.recompute_layers / layout.vpp);
     if (layout.recompute == Recompute::elementwise)
         add("--recompute-granularity selective --recompute-modules layernorm",
-            job.model.most(&Layer::kv_rank) > 0 ? " mla_up_proj" : "", job.model.experts() > 0 ? " moe_act" : "");
+            job.model.most(&Layer::kv_rank) > 0 ? " mla_up_proj" : "",
+            job.model.experts() > 0 ? " moe_act" : "");
     if (layout.overlap_experts) add("--overlap-moe-expert-parallel-comm");
     if (layout.dispatch_once) add("--moe-token-dispatcher-type flex --moe-flex-dispatcher-backend deepep");
     if (layout.gradient_bytes == 2) add("--grad-reduce-in-bf16");

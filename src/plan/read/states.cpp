@@ -9,14 +9,14 @@ using Wide = std::int64_t;
 
 namespace of_states {
 
-/// Gated delta rule (Yang et al., arXiv 2412.06464): projections of queries, keys, values and the output gate,
-/// two numbers of each head, and a convolution.
+/// Gated delta rule (Yang et al., arXiv 2412.06464): projections of queries, keys, values and the output
+/// gate, two numbers of each head, and a convolution.
 void delta(const Family& f, Wide hidden, Layer& layer) {
-    const auto state = of_read::delta(hidden, f.needed({"linear_num_value_heads"}, "the heads of linear attention"),
-                                      f.needed({"linear_num_key_heads"}, "its key heads"),
-                                      f.needed({"linear_key_head_dim"}, "their size"),
-                                      f.needed({"linear_value_head_dim"}, "the size of its values"),
-                                      f.number({"linear_conv_kernel_dim"}).value_or(4));
+    const auto state = of_read::delta(
+        hidden, f.needed({"linear_num_value_heads"}, "the heads of linear attention"),
+        f.needed({"linear_num_key_heads"}, "its key heads"), f.needed({"linear_key_head_dim"}, "their size"),
+        f.needed({"linear_value_head_dim"}, "the size of its values"),
+        f.number({"linear_conv_kernel_dim"}).value_or(4));
     layer.heads = state.heads, layer.weights = state.weights, layer.state = state.state;
 }
 
@@ -34,27 +34,31 @@ void kimi(const Family& f, Wide hidden, Layer& layer) {
 /// Mamba-1 (Gu and Dao, arXiv 2312.00752).
 void mamba1(const Family& f, Wide hidden, Layer& layer) {
     const auto expand = f.number({"mamba_expand", "expand"}).value_or(2);
-    const Wide inner = f.has("own-width") ? f.number({"intermediate_size"}).value_or(expand * static_cast<int>(hidden))
-                                          : expand * hidden;
+    const Wide inner = f.has("own-width")
+                           ? f.number({"intermediate_size"}).value_or(expand * static_cast<int>(hidden))
+                           : expand * hidden;
     const Wide n = f.needed({"mamba_d_state", "state_size"}, "the size of the state");
     const Wide kernel = f.number({"mamba_d_conv", "conv_kernel"}).value_or(4);
-    const Wide rank = f.number({"mamba_dt_rank", "time_step_rank"}).value_or(static_cast<int>((hidden + 15) / 16));
+    const Wide rank =
+        f.number({"mamba_dt_rank", "time_step_rank"}).value_or(static_cast<int>((hidden + 15) / 16));
     layer.heads = static_cast<int>(inner);
-    layer.weights = hidden * 2 * inner + inner * kernel + inner * (rank + 2 * n) + rank * inner + inner * n + 3 * inner +
-                    inner * hidden;
+    layer.weights = hidden * 2 * inner + inner * kernel + inner * (rank + 2 * n) + rank * inner + inner * n +
+                    3 * inner + inner * hidden;
     layer.state = inner * (n + kernel - 1);
 }
 
 /// Mamba-2 (Dao and Gu, arXiv 2405.21060).
 void mamba2(const Family& f, Wide hidden, Layer& layer) {
     const auto expand = f.number({"mamba_expand", "expand"}).value_or(2);
-    const auto heads = f.needed({"mamba_num_heads", "mamba_n_heads", "n_mamba_heads", "num_heads"}, "the heads of Mamba-2");
+    const auto heads =
+        f.needed({"mamba_num_heads", "mamba_n_heads", "n_mamba_heads", "num_heads"}, "the heads of Mamba-2");
     Wide inner = expand * hidden;
     if (const auto dim = f.number({"mamba_head_dim"})) inner = Wide{heads} * *dim;
     if (const auto width = f.number({"mamba_d_ssm"})) inner = *width;
     const Wide n = f.needed({"ssm_state_size", "mamba_d_state", "state_size"}, "the size of the state");
     const Wide groups = f.number({"n_groups", "mamba_n_groups", "mamba_ngroups"}).value_or(1);
-    const auto state = of_read::mamba2(hidden, inner, heads, n, groups, f.number({"conv_kernel", "mamba_d_conv"}).value_or(4));
+    const auto state = of_read::mamba2(hidden, inner, heads, n, groups,
+                                       f.number({"conv_kernel", "mamba_d_conv"}).value_or(4));
     layer.heads = state.heads, layer.weights = state.weights, layer.state = state.state;
 }
 
@@ -95,7 +99,8 @@ Layer mamba2(Wide hidden, Wide inner, int heads, Wide n, Wide groups, Wide kerne
     const auto wide = inner + 2 * groups * n;
     return {.heads = heads,
             .state = inner * n + wide * (kernel - 1),
-            .weights = hidden * (inner + wide + heads) + wide * (kernel + 1) + 3 * heads + inner + inner * hidden};
+            .weights =
+                hidden * (inner + wide + heads) + wide * (kernel + 1) + 3 * heads + inner + inner * hidden};
 }
 
 void read_state(const Family& family, int hidden, Layer& layer) {
