@@ -254,6 +254,7 @@ Groups::Groups(std::string_view name, const Values& settings, int world_size) {
     if (framework.placed)
         if (const auto& ranks = framework.placed(made->given); !ranks.empty())
             made->placed = std::make_shared<const std::vector<int>>(ranks);
+    made->kinds.reserve(kinds.size());
     for (const auto& row : kinds) {
         if (row.when && !row.when(made->given)) continue;
         const auto same = row.same ? row.same(made->given) : std::string_view();

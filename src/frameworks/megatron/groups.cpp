@@ -202,6 +202,7 @@ void extend(const Given& given, std::vector<MeshRow>& meshes, std::vector<KindRo
         meshes.push_back({"levels", replaced(dense, "cp", parts)});
     }
     auto made = std::vector<KindRow>{};
+    made.reserve(kinds.size());
     const auto add = [&](KindRow row, const std::string& suffix, const std::string& groups) {
         row.name += suffix;
         row.brief += suffix;
