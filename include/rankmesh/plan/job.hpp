@@ -60,9 +60,6 @@ RANKMESH_EXPORT std::span<const Stack> stacks();
 /// stack.
 RANKMESH_EXPORT const Stack& stack(std::string_view framework);
 
-/// A type of numbers. Only bf16 and fp8 are multiplied; weights in the others are widened first.
-enum class Precision : std::uint8_t { bf16, fp8, int8, nvfp4, mxfp4, int4 };
-
 /// Returns the bytes of a number, with the scales of its block.
 RANKMESH_EXPORT double bytes(Precision precision);
 RANKMESH_EXPORT std::string_view to_string(Precision precision);

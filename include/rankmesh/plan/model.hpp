@@ -12,6 +12,9 @@
 
 namespace rankmesh::plan {
 
+/// A type of numbers. Only bf16 and fp8 are multiplied; weights in the others are widened first.
+enum class Precision : std::uint8_t { bf16, fp8, int8, nvfp4, mxfp4, int4 };
+
 /// One layer: what mixes the tokens of a sequence, and a feed-forward network. 0 means that the part is
 /// absent.
 struct Layer {

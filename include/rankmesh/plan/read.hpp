@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include <rankmesh/plan/job.hpp>
+#include <rankmesh/plan/model.hpp>
 
 namespace rankmesh::plan {
 

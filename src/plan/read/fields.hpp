@@ -12,6 +12,7 @@
 
 #include <rankmesh/core/error.hpp>
 #include <rankmesh/core/name.hpp>
+#include <rankmesh/plan/job.hpp>
 #include <rankmesh/plan/read.hpp>
 
 #include "formats/json.hpp"

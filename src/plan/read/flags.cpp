@@ -162,8 +162,7 @@ void name_unread(const Fields& fields, Checkpoint& checkpoint) {
             has({"size", "dim", "heads", "layers", "experts", "pattern", "freq", "channels", "variant",
                  "gate", "mtp"}) &&
             !has({"parallel", "pipeline", "batch", "recompute", "router", "bucket", "checkpoint", "rotary",
-                  "eval", "log", "divisible", "dataset", "chunk", "loss", "aggregate", "buffer", "segment",
-                  "nccl", "virtual"}))
+                  "eval", "log", "divisible", "dataset", "chunk", "loss", "aggregate", "buffer", "segment", "virtual"}))
             unread.push_back("--" + name);
     }
     if (!unread.empty()) checkpoint.notes.push_back(cat("not used: ", detail::listed(unread)));
