@@ -6,6 +6,7 @@ import os
 from unittest import mock
 
 import torch.distributed as dist
+import torch.distributed.tensor  # what it imports is looked for before stubs stand in for packages
 from torch.distributed import device_mesh
 from torch.distributed import distributed_c10d as c10d
 from torch.testing._internal.distributed.fake_pg import FakeStore

@@ -13,7 +13,6 @@ from unittest import mock
 
 import torch
 import torch.distributed.pipelining  # what it imports is looked for before stubs stand in for packages
-import torch.distributed.tensor
 
 from .answers import Answers, ask, refusal
 from .draws import factors
