@@ -42,8 +42,8 @@ install_missing() {
             >/dev/null || leave_out "could not install ${missing[*]}; going on with what is there"
 }
 
-build_packages=(g++ cmake ninja-build libcli11-dev libfmt-dev nlohmann-json3-dev libtomlplusplus-dev libhwloc-dev libpugixml-dev libopenmpi-dev openmpi-bin libgloo-dev libhiredis-dev libpmix-dev pkg-config)
-test_packages=(libgtest-dev libeigen3-dev librapidcheck-dev libdlpack-dev libbenchmark-dev redis-server slurm-wlm munge iproute2 util-linux)
+build_packages=(g++ make cmake ninja-build libcli11-dev libfmt-dev nlohmann-json3-dev libtomlplusplus-dev libhwloc-dev libpugixml-dev libopenmpi-dev openmpi-bin libgloo-dev libhiredis-dev libpmix-dev pkg-config)
+test_packages=(git libgtest-dev libeigen3-dev librapidcheck-dev libdlpack-dev libbenchmark-dev redis-server slurm-wlm munge iproute2 util-linux)
 python_packages=(python3-dev python3-venv)
 # What `./test all` adds.
 other_compilers=(clang-16 lld-16 libclang-rt-16-dev)
