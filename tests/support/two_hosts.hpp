@@ -71,7 +71,7 @@ public:
     bool throttle(int megabits) const {
         for (std::size_t host = 0; host < 2; ++host)
             if (run(on(host) + "tc qdisc add dev mesh" + std::to_string(host) + " root tbf rate " +
-                    std::to_string(megabits) + "mbit burst 64kb latency 50ms")
+                    std::to_string(megabits) + "mbit burst 16kb latency 50ms")
                     .exit_code != 0)
                 return false;
         return true;
