@@ -164,6 +164,9 @@ int make_worlds(const std::string& mode, const WorldOptions& options) {
         if (mode == "worlds-end" && rank == 1) raise(SIGKILL);
         if (mode == "worlds-end") second = second.survivors(std::chrono::seconds(5));
         add_up(second);
+        // The second world lives meanwhile: with it ends rank 0's server, which knows that rank 1 was there.
+        if (mode == "timeout-worlds" && rank != 1)
+            hear(rank, "one more", [&] { World::from_environment(options); });
     });
     if (mode == "worlds")
         for (auto turn = 0; turn < 12; ++turn)
@@ -172,8 +175,6 @@ int make_worlds(const std::string& mode, const WorldOptions& options) {
                 add_up(world);
                 sleep((rank + turn) % 3 * 20);  // so that now this rank ends its world first, now another
             });
-    if (mode == "timeout-worlds" && rank != 1)
-        hear(rank, "one more", [&] { World::from_environment(options); });
     if (child > 0) waitpid(child, nullptr, 0);
     return 0;
 }
