@@ -212,19 +212,19 @@ class Current(InWorld):
     def ensure(self, settings: dict[str, Any]) -> None:
         """Creates the groups of these settings unless they exist. Raises if they exist with other settings."""
         if not self.is_initialized():
-            self.initialize(settings, None, None)
+            self.initialize(settings)
         for name, value in self._settings.items():
             if settings[name] != value:
                 text = f"the groups exist with {name}={value!r}, not {settings[name]!r}; destroy_model_parallel() first"
                 raise self._error(text, "exists")
 
-    def initialize(self, settings: dict[str, Any], rank: int | None, world_size: int | None) -> None:
-        """Creates the groups of these settings: torch's if torch.distributed is initialised and no rank is given.
+    def initialize(self, settings: dict[str, Any]) -> None:
+        """Creates the groups of these arguments, `rank` and `world_size` among them: torch's if torch.distributed is initialised and no rank is given.
 
         `backend` of them is the backend of torch's groups.
         """
-        settings = dict(settings)
-        backend = settings.pop("backend", None)
+        settings = {name: value for name, value in settings.items() if name != "self"}
+        backend, rank, world_size = (settings.pop(name, None) for name in ("backend", "rank", "world_size"))
         is_given = self._is_given(rank, world_size)
         live = not is_given and of_torch() is not None
         if self._rows["is_class"] and "no world" not in self._rows["raises"] and not is_given and not live:

@@ -39,40 +39,7 @@ from rankmesh._core import Mesh as Mesh
 {imports}from rankmesh._rows import Current
 '''
 
-FUNCTIONS = '''
-current = Current("{name}")
-"""The object that the functions of this module use."""
-
-
-def {initialize}(
-{parameters}
-    rank: int | None = None,
-    world_size: int | None = None,
-) -> None:
-    """Creates the groups of rank `rank` of `world_size`, else of this process in torch.distributed.{notes}
-    """
-    settings = locals()
-    current.initialize(settings, settings.pop("rank"), settings.pop("world_size"))
-
-
-def model_parallel_is_initialized() -> bool:
-    """Returns True if the groups exist."""
-    return current.is_initialized()
-
-
-def destroy_model_parallel() -> None:
-    """Forgets the groups and destroys torch's groups."""
-    current.destroy()
-
-
-def for_rank(rank: int, world_size: int, **settings: Any) -> Current:
-    """Returns the groups of any rank, by the arguments of `{initialize}`: `for_rank(...).ask("{example}")`."""
-    other = Current("{name}")
-    other.initialize(settings, rank, world_size)
-    return other
-'''
-
-OWN_CLASS = '''
+STATE = '''
 
 class {state_class}(Current):
     """The state of the module for one rank. Every function of the module is a method."""
@@ -88,9 +55,7 @@ class {state_class}(Current):
     ) -> None:
         """Creates the groups of rank `rank` of `world_size`, else of this process in torch.distributed.{notes}
         """
-        settings = locals()
-        del settings["self"]
-        self.initialize(settings, settings.pop("rank"), settings.pop("world_size"))
+        self.initialize(locals())
 
     def model_parallel_is_initialized(self) -> bool:
         """Returns True if the groups exist."""
@@ -101,7 +66,7 @@ class {state_class}(Current):
         self.destroy()
 '''
 
-OWN_FUNCTIONS = '''
+FUNCTIONS = '''
 
 def for_rank(rank: int, world_size: int, **settings: Any) -> {state_class}:
     """Returns the state of any rank, by the arguments of `{initialize}`. Does not change the module's own state."""
@@ -110,13 +75,15 @@ def for_rank(rank: int, world_size: int, **settings: Any) -> {state_class}:
     return state
 
 
-def __getattr__(name: str) -> Any:
-    return current.variable(name)
-
-
 current = {state_class}()
 """The object that the functions of this module use."""
 
+'''
+
+VARIABLES = '''
+
+def __getattr__(name: str) -> Any:
+    return current.variable(name)
 '''
 
 PACKAGE = '''"""{title}"""
@@ -128,12 +95,12 @@ install = installer(__name__, {{"{package}": ["{module}"]}})
 '''
 
 ENSURE = '''
-
-def {ensure}(
+    def {ensure}(
+        self,
 {parameters}
-) -> None:
-    """Creates the groups unless they exist. Raises if they exist with other settings."""
-    current.ensure(locals())
+    ) -> None:
+        """Creates the groups unless they exist. Raises if they exist with other settings."""
+        self.ensure(locals())
 '''
 
 VARIABLE = '''
@@ -164,10 +131,8 @@ class {initialize}(Current):
         rank: int | None = None,
         world_size: int | None = None,
     ) -> None:
-        settings = locals()
-        del settings["self"]
         Current.__init__(self, "{name}")
-        self.initialize(settings, settings.pop("rank"), settings.pop("world_size"))
+        self.initialize(locals())
 '''
 
 BASE = '''"""{title}
@@ -213,7 +178,7 @@ def {getter}() -> {initialize}:
 ACCESSOR = '''\
 def {name}({parameters}) -> {type}:
     """{doc}"""
-    answer: {type} = {asked}("{name}"{given})
+    answer: {type} = self.{ask}("{name}"{given})
     return answer
 '''
 
@@ -248,23 +213,21 @@ def type_of(accessor: dict[str, Any], handle: str) -> str:
     return f"{kind} | None" if accessor["without"] == (None,) or may_lack else kind
 
 
-def accessor(each: dict[str, Any], handle: str, kind: str, ask: str = "self.ask") -> str:
-    """A function, or a member: a method, and of a class of attributes a property where it has no options."""
+def accessor(each: dict[str, Any], handle: str, is_class: bool, ask: str) -> str:
+    """A method; of a framework that is a class, a property where it has no options."""
     options = [parameter(option) for option in each["options"] if not option["apart"]]
     named_only = [parameter(option) for option in each["options"] if option["apart"]]
     text = ACCESSOR.format(
         name=each["name"],
-        parameters=", ".join(["self"] * (kind != "function") + options + ["*"] * bool(named_only) + named_only),
+        parameters=", ".join(["self", *options] + ["*"] * bool(named_only) + named_only),
         type=type_of(each, handle),
         doc=each["doc"].replace("\n\n", "\n\n    "),
-        asked="current.ask" if kind == "function" else ask,
+        ask=ask,
         given="".join(f", {option['name']}={option['name']}" for option in each["options"]),
     )
     if each["quantity"] == "action":
         text = text.replace("    answer: None = ", "    ").replace("    return answer\n", "")
-    if kind == "function":
-        return "\n\n" + text
-    is_attribute = kind == "property" and not each["options"] and not each["called"]
+    is_attribute = is_class and not each["options"] and not each["called"]
     is_property = is_attribute and not each["name"].startswith("__")
     return "\n" + indent("@property\n" + text if is_property else text, "    ")
 
@@ -286,15 +249,13 @@ def original_of(told: dict[str, Any]) -> str:
 def base(told: dict[str, Any]) -> str:
     """The text of the accessors that a class written by hand inherits."""
     text = BASE.format(**{**told, "original": original_of(told)})
-    kind = "property" if told["is_class"] else "method"
-    return text + "".join(accessor(each, "Any", kind, "self._ask") for each in accessors_of(told))
+    return text + "".join(accessor(each, "Any", told["is_class"], "_ask") for each in accessors_of(told))
 
 
 def module(told: dict[str, Any]) -> str:
-    """The text of a framework's module; what makes the groups is a class where its name is capitalised."""
+    """The text of a framework's module: a class, whose methods are the functions of a module of functions."""
     settings = [each for each in told["settings"] if not each["only_configured"]]
-    handle = told["handle"] or "Any"
-    kind = "property" if told["is_class"] else "method" if told["state_class"] else "function"
+    handle, is_class = told["handle"] or "Any", told["is_class"]
     own = [f"    {parameter(each)}," for each in settings if not each["apart"]]
     apart = [f"    {parameter(each)}," for each in settings if each["apart"]]
     if told["backend_after"]:
@@ -303,25 +264,24 @@ def module(told: dict[str, Any]) -> str:
     parameters = "\n".join([*own, "    *,", *apart])
     words = {
         **told,
-        "parameters": parameters if kind == "function" else indent(parameters, "    "),
+        "state_class": told["state_class"] or "ParallelState",
+        "parameters": indent(parameters, "    "),
         "original": original_of(told),
         "imports": "from rankmesh._errors import UsageError\n" * bool(told["getter"])
         + f"from rankmesh._rows import {told['handle']} as {told['handle']}\n" * bool(told["handle"]),
         "notes": notes(settings),
-        "example": told["accessors"][0]["name"],
     }
-    head = {"property": CLASS, "method": OWN_CLASS, "function": FUNCTIONS}[kind]
     accessors = accessors_of(told)
-    text = (HEAD + head).format(**words) + "".join(accessor(each, handle, kind) for each in accessors)
     known = [each["name"] for each in accessors]
+    text = (HEAD + (CLASS if is_class else STATE)).format(**words)
+    text += ENSURE.format(**words) if told["ensure"] else ""
+    text += "".join(accessor(each, handle, is_class, "ask") for each in accessors)
     fields = [each for each in settings if told["by_value"] and not each["apart"] and each["name"] not in known]
     text += "".join(FIELD.format(**each) for each in fields)
-    if kind == "method":
-        names = [told["initialize"], "model_parallel_is_initialized", "destroy_model_parallel"]
-        text += OWN_FUNCTIONS.format(**words)
-        text += "".join(f"{name} = current.{name}\n" for name in [*names, *(each["name"] for each in accessors)])
-    if told["ensure"]:
-        text += ENSURE.format(**words)
+    if not is_class:
+        names = [told["initialize"], "model_parallel_is_initialized", "destroy_model_parallel", told["ensure"], *known]
+        text += FUNCTIONS.format(**words) + "".join(f"{name} = current.{name}\n" for name in names if name)
+        text += VARIABLES if told["state_class"] else ""
     if told["maker"]:
         text += (VARIABLE if told["variable"] else GETTER).format(**{**words, "parameters": parameters})
     return text

@@ -138,8 +138,8 @@ def test_vllm_raises_what_the_original_raises() -> None:
     with pytest.raises(AssertionError, match="EP group is only created for MoE models"):
         vllm.for_rank(0, 8, is_moe=False).ask("get_ep_group")
     state = vllm.for_rank(3, 8, tensor_model_parallel_size=4)
-    assert repr(state) == "<vllm Current: rank 3 of external_dp=2 dp=1 pp=1 pcp=1 tp=4>"
-    assert repr(type(state)("vllm")) == "<vllm Current: no groups yet>"
+    assert repr(state) == "<vllm ParallelState: rank 3 of external_dp=2 dp=1 pp=1 pcp=1 tp=4>"
+    assert repr(type(state)()) == "<vllm ParallelState: no groups yet>"
     group = state.ask("get_tp_group")
     assert (group.rank_in_group, group.next_rank, group.is_last_rank) == (3, 0, True)
     with pytest.raises(UsageError, match="a group without a process has ranks only"):
@@ -212,7 +212,7 @@ def test_groups_that_exist_are_kept_if_their_settings_are_equal() -> None:
     finally:
         vllm.destroy_model_parallel()
     with pytest.raises(UsageError, match="give rank= and world_size="):
-        vllm.current.__class__("vllm").ensure({"tensor_model_parallel_size": 2})
+        vllm.ParallelState().ensure({"tensor_model_parallel_size": 2})
 
 
 def test_the_backend_is_that_of_torchs_groups(monkeypatch: pytest.MonkeyPatch) -> None:
