@@ -219,7 +219,7 @@ class Current(InWorld):
                 raise self._error(text, "exists")
 
     def initialize(self, settings: dict[str, Any]) -> None:
-        """Creates the groups of these arguments, `rank` and `world_size` among them: torch's if torch.distributed is initialised and no rank is given.
+        """Creates the groups of these settings: torch's in torch.distributed, unless `rank` is one of the settings.
 
         `backend` of them is the backend of torch's groups.
         """

@@ -80,11 +80,11 @@ current = {state_class}()
 
 '''
 
-VARIABLES = '''
+VARIABLES = """
 
 def __getattr__(name: str) -> Any:
     return current.variable(name)
-'''
+"""
 
 PACKAGE = '''"""{title}"""
 
