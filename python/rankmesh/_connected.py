@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable
-from typing import Any, ParamSpec, TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 from rankmesh import Group
 from rankmesh._originals import original
@@ -13,7 +12,6 @@ from rankmesh._world import of_torch, world_of
 Handle: TypeAlias = Any
 """A group of this rank: torch's, or a rankmesh.Group without a process."""
 
-P = ParamSpec("P")
 T = TypeVar("T")
 
 
@@ -36,44 +34,25 @@ def of_mpu(mpu: Any, *names: str) -> int | None:
     return next((int(getattr(mpu, name)()) for name in names if hasattr(mpu, name)), None)
 
 
-def group_named(name: str, what: str, doc: str) -> Callable[[Any], Handle]:
-    """Makes a method that returns the group of this name. Before the group exists, it raises AssertionError with
-    `what`."""
+def asked(group: Callable[[Any], T], doc: str) -> tuple[Callable[[Any], T], Callable[[Any], int], Callable[[Any], int]]:
+    """Makes three methods. They return what `group` returns, a group or None, its size, and this rank's group rank."""
 
-    def ask(asked: Connected) -> Handle:
-        return asked._group(name, what)
+    def ask(self: Any) -> T:
+        return group(self)
 
-    ask.__doc__ = doc
-    return ask
+    def size(self: Any) -> int:
+        return size_of(group(self))
 
+    def rank(self: Any) -> int:
+        return place_in(group(self), self._rank()[0])
 
-def size_in(of: Callable[P, Handle], doc: str) -> Callable[P, int]:
-    """Makes a method that returns the size of the group that method `of` returns."""
-
-    def ask(*args: P.args, **kwargs: P.kwargs) -> int:
-        return size_of(of(*args, **kwargs))
-
-    return _described(ask, of, doc)
-
-
-def rank_in(of: Callable[P, Handle], doc: str) -> Callable[P, int]:
-    """Makes a method that returns this rank's group rank in the group that method `of` returns."""
-
-    def ask(*args: P.args, **kwargs: P.kwargs) -> int:
-        asked: Any = args[0]
-        return place_in(of(*args, **kwargs), asked._rank()[0])
-
-    return _described(ask, of, doc)
-
-
-def _described(ask: Callable[P, int], of: Callable[P, Handle], doc: str) -> Callable[P, int]:
-    ask.__doc__ = doc
-    ask.__signature__ = inspect.signature(of).replace(return_annotation="int")  # type: ignore[attr-defined]
-    return ask
+    ask.__doc__, size.__doc__, rank.__doc__ = doc, "The number of these ranks.", "This rank's place among them."
+    size.__name__ = rank.__name__ = ask.__name__
+    return ask, size, rank
 
 
 class OfGroups:
-    """Base class of groups; it names the methods of `size_in` and `rank_in`."""
+    """Base class of groups; it names the methods of `asked`."""
 
     def __init_subclass__(cls) -> None:
         for name, method in vars(cls).items():

@@ -52,7 +52,7 @@ def module(file: Path) -> str:
         if isinstance(each, ast.FunctionDef):
             functions.append(each.name)
         elif isinstance(each, ast.Assign):
-            functions += map(ast.unparse, each.targets)
+            functions += [name.id for target in each.targets for name in ast.walk(target) if isinstance(name, ast.Name)]
     functions += [name for name in [*native(file.parent.name, classes), *answers(tree)] if name not in functions]
     given_up = [each for each in kind.body if isinstance(each, ast.Assign) and ast.unparse(each.value) == "None"]
     functions = [name for name in functions if name not in {ast.unparse(each.targets[0]) for each in given_up}]

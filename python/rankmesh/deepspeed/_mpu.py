@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, ClassVar, TypeAlias
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
-from rankmesh._connected import OfGroups, rank_in, size_in
+from rankmesh._connected import OfGroups, asked
 
 if TYPE_CHECKING:
     import torch.distributed as dist
@@ -29,6 +29,14 @@ def mpu(
     given = {"data": data, "tensor": tensor, "pipe": pipe, "sequence": sequence}
     axes = {kind: (names,) if isinstance(names, str) else tuple(names) for kind, names in given.items()}
     return (SequenceParallelUnit if axes["sequence"] else ModelParallelUnit)(member, axes)
+
+
+def _group_of(*kinds: str) -> Callable[[Any], dist.ProcessGroup]:
+    return lambda unit: unit._group(*kinds)
+
+
+def _pipeline(unit: Any) -> dist.ProcessGroup | None:
+    return unit._group("pipe") if unit._axes["pipe"] else None
 
 
 class ModelParallelUnit(OfGroups):
@@ -56,22 +64,6 @@ class ModelParallelUnit(OfGroups):
         """This process's rank in the world."""
         return self._member.rank
 
-    def get_data_parallel_group(self) -> dist.ProcessGroup:
-        """The ranks that read different data."""
-        return self._group("data")
-
-    def get_model_parallel_group(self) -> dist.ProcessGroup:
-        """The ranks of one replica of the model."""
-        return self._group("tensor", "pipe")
-
-    def get_tensor_model_parallel_group(self) -> dist.ProcessGroup:
-        """The ranks that share this rank's tensors."""
-        return self._group("tensor")
-
-    def get_pipeline_model_parallel_group(self) -> dist.ProcessGroup | None:
-        """This rank's pipeline; None without an axis of stages."""
-        return self._group("pipe") if self._axes["pipe"] else None
-
     def get_data_parallel_group_ranks(self) -> list[int]:
         """The list of the ranks that read different data."""
         return list(self._member.ranks(*self._along("data")))
@@ -80,14 +72,18 @@ class ModelParallelUnit(OfGroups):
         """The first of the ranks that share this rank's tensors."""
         return self._member.ranks(*self._along("tensor"))[0]
 
-    get_data_parallel_world_size = size_in(get_data_parallel_group, "The number of ranks that read different data.")
-    get_data_parallel_rank = rank_in(get_data_parallel_group, "This rank's place among them.")
-    get_model_parallel_world_size = size_in(get_model_parallel_group, "The number of ranks of one replica.")
-    get_model_parallel_rank = rank_in(get_model_parallel_group, "This rank's place among them.")
-    get_tensor_model_parallel_world_size = size_in(get_tensor_model_parallel_group, "The number of its ranks.")
-    get_tensor_model_parallel_rank = rank_in(get_tensor_model_parallel_group, "This rank's place among them.")
-    get_pipeline_model_parallel_world_size = size_in(get_pipeline_model_parallel_group, "The number of stages.")
-    get_pipeline_model_parallel_rank = rank_in(get_pipeline_model_parallel_group, "The stage of this rank.")
+    get_data_parallel_group, get_data_parallel_world_size, get_data_parallel_rank = asked(
+        _group_of("data"), "The ranks that read different data."
+    )
+    get_model_parallel_group, get_model_parallel_world_size, get_model_parallel_rank = asked(
+        _group_of("tensor", "pipe"), "The ranks of one replica of the model."
+    )
+    get_tensor_model_parallel_group, get_tensor_model_parallel_world_size, get_tensor_model_parallel_rank = asked(
+        _group_of("tensor"), "The ranks that share this rank's tensors."
+    )
+    get_pipeline_model_parallel_group, get_pipeline_model_parallel_world_size, get_pipeline_model_parallel_rank = asked(
+        _pipeline, "This rank's pipeline; None without an axis of stages."
+    )
     get_pipe_parallel_group = get_pipeline_model_parallel_group
     get_pipe_parallel_world_size = get_pipeline_model_parallel_world_size
     get_pipe_parallel_rank = get_pipeline_model_parallel_rank
@@ -101,15 +97,9 @@ class SequenceParallelUnit(ModelParallelUnit):
 
     _kinds = (*ModelParallelUnit._kinds, ("sequence",), ("sequence", "data"))
 
-    def get_sequence_parallel_group(self) -> dist.ProcessGroup:
-        """The ranks that share this rank's sequence."""
-        return self._group("sequence")
-
-    def get_sequence_data_parallel_group(self) -> dist.ProcessGroup:
-        """The ranks among which ZeRO shards."""
-        return self._group("sequence", "data")
-
-    get_sequence_parallel_world_size = size_in(get_sequence_parallel_group, "The number of these ranks.")
-    get_sequence_parallel_rank = rank_in(get_sequence_parallel_group, "This rank's place among them.")
-    get_sequence_data_parallel_world_size = size_in(get_sequence_data_parallel_group, "The number of these ranks.")
-    get_sequence_data_parallel_rank = rank_in(get_sequence_data_parallel_group, "This rank's place among them.")
+    get_sequence_parallel_group, get_sequence_parallel_world_size, get_sequence_parallel_rank = asked(
+        _group_of("sequence"), "The ranks that share this rank's sequence."
+    )
+    get_sequence_data_parallel_group, get_sequence_data_parallel_world_size, get_sequence_data_parallel_rank = asked(
+        _group_of("sequence", "data"), "The ranks among which ZeRO shards."
+    )

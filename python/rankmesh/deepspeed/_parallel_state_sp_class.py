@@ -11,7 +11,7 @@ Group('{4..7}')
 
 from __future__ import annotations
 
-from rankmesh._connected import group_named, rank_in, size_in
+from rankmesh._connected import asked
 from rankmesh._originals import raises
 from rankmesh.deepspeed._groups_class import Made
 
@@ -26,16 +26,14 @@ class SequenceState(Made):
         """Makes the groups of ranks that share a sequence, and the group of all ranks, among which ZeRO shards."""
         self._make("initialize_sequence_parallel", sequence_parallel_size=sequence_parallel_size)
 
-    get_sequence_parallel_group = group_named(
-        "sequence_parallel", "sequence parallel group", "The ranks that share this rank's sequence."
+    get_sequence_parallel_group, get_sequence_parallel_world_size, get_sequence_parallel_rank = asked(
+        lambda self: self._group("sequence_parallel", "sequence parallel group"),
+        "The ranks that share this rank's sequence.",
     )
-    get_sequence_parallel_world_size = size_in(get_sequence_parallel_group, "The number of these ranks.")
-    get_sequence_parallel_rank = rank_in(get_sequence_parallel_group, "This rank's place among them.")
-    get_sequence_data_parallel_group = group_named(
-        "sequence_and_data", "sequence data parallel group", "The ranks among which ZeRO shards: all."
+    get_sequence_data_parallel_group, get_sequence_data_parallel_world_size, get_sequence_data_parallel_rank = asked(
+        lambda self: self._group("sequence_and_data", "sequence data parallel group"),
+        "The ranks among which ZeRO shards: all.",
     )
-    get_sequence_data_parallel_world_size = size_in(get_sequence_data_parallel_group, "The number of these ranks.")
-    get_sequence_data_parallel_rank = rank_in(get_sequence_data_parallel_group, "This rank's place among them.")
 
     # An mpu calls these groups model parallel.
     get_model_parallel_group = get_sequence_parallel_group
