@@ -102,16 +102,14 @@ class DeviceMesh:
         """Returns all groups that torch would create for the root, by `group_desc`, in the order of creation."""
         return self._of.new_groups()
 
+    def _key(self) -> tuple[Any, ...]:
+        return self.mesh_dim_names, self.shape, self.mesh, self.root
+
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, DeviceMesh) and (self.mesh_dim_names, self.shape, self.mesh, self.root) == (
-            other.mesh_dim_names,
-            other.shape,
-            other.mesh,
-            other.root,
-        )
+        return isinstance(other, DeviceMesh) and self._key() == other._key()
 
     def __hash__(self) -> int:
-        return hash((self.mesh_dim_names, self.shape, self.mesh))
+        return hash(self._key()[:-1])
 
     def __repr__(self) -> str:
         names = self.mesh_dim_names or [""] * self.ndim

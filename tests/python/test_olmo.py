@@ -20,7 +20,7 @@ WORLD = ("rank", "world_size")
 
 @pytest.fixture(autouse=True)
 def _no_launcher(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(olmo, "_world", None)
+    monkeypatch.setattr(olmo._world, "_built", None)
     monkeypatch.delitem(sys.modules, "torch.distributed", raising=False)
     for name in ("NUM_NODES", "LOCAL_WORLD_SIZE"):
         monkeypatch.delenv(name, raising=False)
@@ -37,7 +37,7 @@ class Stage:
 def test_signatures_are_the_originals() -> None:
     build = "dp=None, tp=None, cp=None, pp=None, ep=None, device_type=None)"
     assert signature(olmo.build_world_mesh, *WORLD) == f"(*, {build}"
-    assert signature(olmo.WorldMesh.build_world_mesh) == f"(self, *, {build}"
+    assert signature(olmo.WorldMesh.build_world_mesh, *WORLD) == f"(self, *, {build}"
     assert signature(olmo.build_expert_parallel_mesh, *WORLD) == "(ep_config, device_type=None)"
     assert signature(olmo.get_pp_stage_mesh) == "(device_mesh, pp_mesh=None)"
     assert signature(olmo.flatten_mesh) == "(device_mesh, name=None)"

@@ -196,7 +196,7 @@ def test_olmos_meshes_are_those_without_a_process(monkeypatch: pytest.MonkeyPatc
     for size, configs in olmo_worlds():
         for rank in range(size):
             with fake_world(rank, size), NewGroups() as made:
-                monkeypatch.setattr(olmo, "_world", None)
+                monkeypatch.setattr(olmo._world, "_built", None)
                 live = olmo.build_world_mesh(**configs)
                 pure = olmo.WorldMesh(rank=rank, world_size=size).build_world_mesh(**configs)
                 assert olmo.get_world_mesh() is (live if configs else None)
@@ -294,7 +294,7 @@ def olmo_live(rank: int, size: int) -> None:
     meshes = olmo.build_dense_and_moe_mesh(**folded)
     for name, there in olmo.build_dense_and_moe_mesh(**folded, rank=rank, world_size=size).items():
         check(meshes[name], there)
-    olmo._world = None
+    olmo._world._built = None
     with pytest.raises(rankmesh.Disagreement, match=re.escape("rank 5: olmo: world mesh dp=4 tp=2")):
         olmo.build_world_mesh(dp=olmo.DataParallelConfig("fsdp"), tp=olmo.TensorParallelConfig(2 if rank == 5 else 4))  # type: ignore[arg-type]
     with pytest.raises(olmo.OLMoConfigurationError, match="divide into the world size"):

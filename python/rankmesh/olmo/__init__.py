@@ -105,9 +105,10 @@ class WorldMesh:
 
     @raises(kind)
     def __init__(self, *, rank: int | None = None, world_size: int | None = None) -> None:
-        self._live, place = _place("the world mesh", rank, world_size)
+        self._given = rank, world_size
         self._state = rows.State("olmo")
-        self._state.enter(*place)
+        if self._given != (None, None):
+            self._state.enter(*world_of("the world mesh", rank, world_size))
         self._built: AnyMesh | None = None
 
     @raises(kind)
@@ -120,19 +121,24 @@ class WorldMesh:
         pp: PipelineParallelConfig | None = None,
         ep: ExpertParallelConfig | None = None,
         device_type: str | None = None,
+        rank: int | None = None,
+        world_size: int | None = None,
     ) -> AnyMesh:
-        """The mesh of these configurations, which is kept unless nothing is given."""
+        """Builds the mesh of these configurations, once. It is kept unless `dp` is None."""
         if self._built is not None:
             text = "world mesh already exists! You can only call 'build_world_mesh' once!"
             raise original(RuntimeError, text, "exists")
         settings = _settings(dp, tp=tp, cp=cp, pp=pp, ep=ep)
+        given = self._given if (rank, world_size) == (None, None) else (rank, world_size)
+        live, place = _place("the world mesh", *given)
 
         def build() -> list[_native.DeviceMesh]:
             self._state.destroy()  # a build on which the ranks did not agree is none
+            self._state.enter(*place)
             self._state.initialize(settings)
             return self._state.ask("get_world_mesh")  # type: ignore[no-any-return]
 
-        mesh = _made("world mesh", _said(settings), build, device_type, self._live)
+        mesh = _made("world mesh", _said(settings), build, device_type, live)
         if dp is not None:
             self._built = mesh
         return mesh
@@ -142,30 +148,8 @@ class WorldMesh:
         return self._built
 
 
-_world: WorldMesh | None = None
-
-
-def get_world_mesh() -> AnyMesh | None:
-    """The world mesh of this process; None before it is built."""
-    return None if _world is None else _world.get_world_mesh()
-
-
-def build_world_mesh(
-    *,
-    dp: DataParallelConfig | None = None,
-    tp: TensorParallelConfig | None = None,
-    cp: ContextParallelConfig | None = None,
-    pp: PipelineParallelConfig | None = None,
-    ep: ExpertParallelConfig | None = None,
-    device_type: str | None = None,
-    rank: int | None = None,
-    world_size: int | None = None,
-) -> AnyMesh:
-    """Builds the world mesh of this process, once. For another rank, use WorldMesh(rank=5, world_size=32)."""
-    global _world
-    if _world is None or _world.get_world_mesh() is None:
-        _world = WorldMesh(rank=rank, world_size=world_size)
-    return _world.build_world_mesh(dp=dp, tp=tp, cp=cp, pp=pp, ep=ep, device_type=device_type)
+_world = WorldMesh()
+build_world_mesh, get_world_mesh = _world.build_world_mesh, _world.get_world_mesh
 
 
 @raises(kind)
