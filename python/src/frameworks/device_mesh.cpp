@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <rankmesh/dialect/device_mesh.hpp>
 
-#include "dialects.hpp"
+#include "frameworks.hpp"
 
 namespace rankmesh::python {
 

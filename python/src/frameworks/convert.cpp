@@ -8,7 +8,7 @@
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
-#include "dialects/dialects.hpp"
+#include "frameworks/frameworks.hpp"
 
 namespace rankmesh::python {
 namespace {

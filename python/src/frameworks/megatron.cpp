@@ -2,7 +2,7 @@
 #include <rankmesh/dialect/megatron/hyper_comm_grid.hpp>
 #include <rankmesh/dialect/megatron/rank_generator.hpp>
 
-#include "dialects.hpp"
+#include "frameworks.hpp"
 
 namespace rankmesh::python {
 

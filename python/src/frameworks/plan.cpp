@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <rankmesh/plan/answer.hpp>
 
-#include "dialects/dialects.hpp"
+#include "frameworks/frameworks.hpp"
 
 namespace rankmesh::python {
 namespace {
@@ -30,9 +30,10 @@ nb::object planned(nb::handle model, nb::handle on, nb::handle device, nb::handl
     question.serve = serve;
     question.on = Cluster::parse(text_of(on, "the machines"));
     question.device = text_of(device, "the device");
-    question.devices = optional_int(devices, "the number of devices");
-    if (const auto value = optional_int(batch, "the batch")) question.batch = *value;
-    if (const auto value = optional_int(seq, "the tokens of a sequence")) question.sequence = *value;
+    using Number = std::optional<int>;
+    question.devices = argument<Number>(devices, "the number of devices");
+    if (const auto value = argument<Number>(batch, "the batch")) question.batch = *value;
+    if (const auto value = argument<Number>(seq, "the tokens of a sequence")) question.sequence = *value;
     if (!precision.is_none()) question.precision = text_of(precision, "the precision");
     for (const auto& [value, text] :
          {std::pair{weights, &question.weights}, {compute, &question.compute}, {kv, &question.kv}})

@@ -5,7 +5,7 @@
 #include <rankmesh/explain/read.hpp>
 
 #include "convert/words.hpp"
-#include "dialects/dialects.hpp"
+#include "frameworks/frameworks.hpp"
 
 namespace rankmesh::python {
 namespace {

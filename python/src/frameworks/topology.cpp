@@ -2,7 +2,7 @@
 // The topologies of DeepSpeed and AReaL.
 #include <rankmesh/dialect/topology.hpp>
 
-#include "dialects.hpp"
+#include "frameworks.hpp"
 
 namespace rankmesh::python {
 

@@ -6,7 +6,7 @@
 
 #include <rankmesh/frameworks/groups.hpp>
 
-#include "dialects.hpp"
+#include "frameworks.hpp"
 #include "frameworks/rows.hpp"
 
 namespace rankmesh::python {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The bindings of dialects. Each dialect is a submodule, in the file of its name.
+// The bindings of frameworks. Each submodule is in the file of its name.
 #pragma once
 
 #include <array>
@@ -25,28 +25,17 @@ void bind_plan(nb::module_& m);
 void bind_rows(nb::module_& m);
 void bind_topology(nb::module_& m);
 
-/// Converts None to nullopt.
-inline std::optional<int> optional_int(nb::handle value, const char* what) {
-    return value.is_none() ? std::nullopt : std::optional(int_of(value, what));
-}
-
 /// The Python type of a parameter of this type; errors contain its name.
 template <typename T>
 auto argument(nb::handle value, const char* name) {
-    if constexpr (std::is_same_v<T, int>)
+    if constexpr (std::is_constructible_v<T, std::nullopt_t>)
+        return value.is_none() ? std::nullopt : std::optional(argument<typename T::value_type>(value, name));
+    else if constexpr (std::is_same_v<T, int>)
         return int_of(value, name);
-    else if constexpr (std::is_same_v<T, std::optional<int>>)
-        return optional_int(value, name);
     else if constexpr (std::is_same_v<T, std::string_view> || std::is_same_v<T, std::string>)
         return text_of(value, name);
-    else if constexpr (std::is_same_v<T, std::optional<std::string_view>>)
-        return value.is_none() ? std::nullopt : std::optional(text_of(value, name));
     else if constexpr (std::is_same_v<T, std::vector<int>>)
         return ints_of(value, name);
-    else if constexpr (std::is_same_v<T, std::vector<std::string>>)
-        return texts_of(value, name);
-    else if constexpr (std::is_same_v<T, std::optional<std::vector<std::string>>>)
-        return value.is_none() ? std::nullopt : std::optional(texts_of(value, name));
     else if constexpr (std::is_constructible_v<T, std::vector<std::string>>)
         return T(texts_of(value, name));
     else

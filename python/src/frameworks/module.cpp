@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "dialects.hpp"
+#include "frameworks.hpp"
 
 namespace rankmesh::python {
 namespace {
 
 /// Raises rankmesh._originals.DialectError. The Python modules convert it to the originals' exceptions.
-void register_dialect_errors() {
+void register_framework_errors() {
     nb::register_exception_translator([](const std::exception_ptr& thrown, void*) {
         try {
             std::rethrow_exception(thrown);
@@ -28,7 +28,7 @@ NB_MODULE(_dialects, m) {
         "The vocabularies of other frameworks; rankmesh.megatron and so on give them their originals' "
         "signatures.";
     nanobind::module_::import_("rankmesh._core");
-    register_dialect_errors();
+    register_framework_errors();
     bind_convert(m);
     bind_plan(m);
     bind_explain(m);
