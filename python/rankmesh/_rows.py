@@ -6,6 +6,7 @@ import builtins
 import functools
 import os
 from collections.abc import Callable
+from functools import cached_property
 from math import prod
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -57,43 +58,16 @@ class GroupCoordinator:
         """torch's group of the same ranks on the host. Raises UsageError without a process."""
         return self._live(self._host)
 
-    @property
-    def first_rank(self) -> int:
-        """The first rank of the group."""
-        return self.ranks[0]
-
-    @property
-    def last_rank(self) -> int:
-        """The last rank of the group."""
-        return self.ranks[-1]
-
-    @property
-    def is_first_rank(self) -> bool:
-        """True on the first rank of the group."""
-        return self.rank == self.first_rank
-
-    @property
-    def is_last_rank(self) -> bool:
-        """True on the last rank of the group."""
-        return self.rank == self.last_rank
-
-    @property
-    def next_rank(self) -> int:
-        """The next rank of the group; the first follows the last."""
-        return self.ranks[(self.rank_in_group + 1) % self.world_size]
-
-    @property
-    def prev_rank(self) -> int:
-        """The previous rank of the group; the last precedes the first."""
-        return self.ranks[(self.rank_in_group - 1) % self.world_size]
+    first_rank = cached_property[int](lambda self: self.ranks[0])
+    last_rank = cached_property[int](lambda self: self.ranks[-1])
+    is_first_rank = cached_property[bool](lambda self: self.rank == self.first_rank)
+    is_last_rank = cached_property[bool](lambda self: self.rank == self.last_rank)
+    # The first rank follows the last.
+    next_rank = cached_property[int](lambda self: self.ranks[(self.rank_in_group + 1) % self.world_size])
+    prev_rank = cached_property[int](lambda self: self.ranks[self.rank_in_group - 1])
 
     def __repr__(self) -> str:
         return f"GroupCoordinator(rank={self.rank}, ranks={self.ranks})"
-
-
-def _shaped(row: dict[str, Any], answer: Any) -> Any:
-    """Converts an answer to the framework's type."""
-    return tuple(answer) if row["quantity"] == "size_and_rank" else answer
 
 
 _rows_of = functools.cache(_native.rows)
@@ -104,9 +78,6 @@ _rows_of = functools.cache(_native.rows)
 def _accessors_of(framework: str) -> dict[str, dict[str, Any]]:
     """The rows of a framework's accessors by name."""
     return {each["name"]: each for each in _rows_of(framework)["accessors"]}
-
-
-_HANDLES: dict[str, Callable[..., Any]] = {"GroupCoordinator": GroupCoordinator}
 
 
 class InWorld:
@@ -300,7 +271,8 @@ class Current(InWorld):
             kinds = self._raising(lambda: state.ask(accessor, options), row["raises"])
             return None if kinds is None else [self.group(kind) for kind in kinds]
         if row["quantity"] != "group":
-            return _shaped(row, self._raising(lambda: state.ask(accessor, options), row["raises"]))
+            answer = self._raising(lambda: state.ask(accessor, options), row["raises"])
+            return tuple(answer) if row["quantity"] == "size_and_rank" else answer
         ranks = self._raising(lambda: state.group(accessor, options))
         return None if ranks is None else self._handle(state.kind(accessor, options), ranks, state.rank)
 
@@ -335,11 +307,10 @@ class Current(InWorld):
     def _handle(self, kind: str, ranks: Group, rank: int) -> Any:
         if kind == "*":
             return self._whole(ranks)
-        make = _HANDLES.get(self._rows["handle"])
-        if make is None:
+        if self._rows["handle"] != GroupCoordinator.__name__:
             return ranks if self._live is None else self._live[kind]
         if kind not in self._handles:
             host = self._rows["host"]
             live = () if self._live is None else (self._live[kind], self._live[f"{kind}.{host}"])
-            self._handles[kind] = make(rank, ranks, *live)
+            self._handles[kind] = GroupCoordinator(rank, ranks, *live)
         return self._handles[kind]

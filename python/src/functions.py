@@ -1,8 +1,8 @@
 """Writes a module whose functions ask one object: functions.py FILE_OF_CLASS MODULE
 
 From `deepspeed/_groups_class.py`, whose last class is `Groups`, it writes `deepspeed/groups.py`: what the file exports,
-`current = Groups()`, every method of this class and of a native class that it inherits, or of a class `Answers` that is
-written from rows, and every variable of a class there. A name that the class sets to None is left out.
+`current = Groups()`, every method of this class and of a class `Answers` that is written from rows, and every variable
+of a class there. A name that the class sets to None is left out.
 """
 
 from __future__ import annotations
@@ -25,14 +25,6 @@ current = {kind}()
 {functions}'''
 
 
-def native(package: str, classes: list[ast.ClassDef]) -> list[str]:
-    """Returns the methods of the bases `_native.NAME`, which are classes of the package's extension module."""
-    bases = [ast.unparse(base).partition("_native.")[2] for kind in classes for base in kind.bases]
-    extension = importlib.import_module("rankmesh._dialects") if any(bases) else None
-    found = [vars(getattr(getattr(extension, package), name)) for name in bases if name]
-    return [name for each in found for name in each if not name.startswith("_")]
-
-
 def answers(tree: ast.Module) -> list[str]:
     """Returns the methods of the class `Answers` that the file imports."""
     imports = [each for each in tree.body if isinstance(each, ast.ImportFrom)]
@@ -53,7 +45,7 @@ def module(file: Path) -> str:
             functions.append(each.name)
         elif isinstance(each, ast.Assign):
             functions += [name.id for target in each.targets for name in ast.walk(target) if isinstance(name, ast.Name)]
-    functions += [name for name in [*native(file.parent.name, classes), *answers(tree)] if name not in functions]
+    functions += [name for name in answers(tree) if name not in functions]
     given_up = [each for each in kind.body if isinstance(each, ast.Assign) and ast.unparse(each.value) == "None"]
     functions = [name for name in functions if name not in {ast.unparse(each.targets[0]) for each in given_up}]
     shared = [f"{name}: {of}" for name, of in variables.items()]

@@ -1,4 +1,4 @@
-"""An mpu for DeepSpeed over the process groups of a plan."""
+"""An mpu for DeepSpeed over the process groups of a plan. By hand: it has no original, and keeps a program's member."""
 
 from __future__ import annotations
 

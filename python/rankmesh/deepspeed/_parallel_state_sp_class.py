@@ -9,6 +9,7 @@ The functions ask `current`, whose groups are torch's where torch.distributed is
 Group('{4..7}')
 """
 
+# By hand: the module itself is an mpu, and its groups are those that Made keeps.
 from __future__ import annotations
 
 from rankmesh._connected import asked

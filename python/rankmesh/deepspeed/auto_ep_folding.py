@@ -8,6 +8,7 @@
 ((0, 1, 2, 3), (4, 5, 6, 7))
 """
 
+# By hand: its specs are objects of programs, for any world.
 from __future__ import annotations
 
 from collections.abc import Iterator

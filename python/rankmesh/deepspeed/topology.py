@@ -1,4 +1,7 @@
-"""DeepSpeed's runtime/pipe/topology.py: named axes over ranks, row-major, and a grid of pipe and data over them."""
+"""DeepSpeed's runtime/pipe/topology.py: named axes over ranks, row-major, and a grid of pipe and data over them.
+
+By hand: programs extend ProcessTopology, and a grid keeps the topology that a program made.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""torch's style of modules that work on shards of a sequence, with a layout of its own for their output."""
+"""torch's style of modules on shards of a sequence, with a layout for their output. It extends a class of torch."""
 
 from __future__ import annotations
 
