@@ -99,6 +99,7 @@ def _line_of(built: Any, config: Any) -> str:
             runs[-1] = (sizes, runs[-1][1] + 1)
         else:
             runs.append((sizes, 1))
+    _check_cache(built, config.model_type, runs)
     total = sum({id(p): p.numel() for p in built.parameters()}.values())
     beside = total - inside - hidden * vocabulary * (1 if tied else 2) - hidden
     words = [f"name={config.model_type}", f"hidden={hidden}", f"vocab={vocabulary}"]
@@ -111,6 +112,28 @@ def _line_of(built: Any, config: Any) -> str:
         words += [f"{name}={size}" for name, size in sizes.items() if size != before[name] or name in of_heads]
         before = sizes
     return " ".join(words)
+
+
+def _check_cache(built: Any, kind: str, runs: list[tuple[dict[str, int], int]]) -> None:
+    """Refuses layers that cache otherwise than the model does, where it runs on the meta device."""
+    import torch
+
+    try:
+        with torch.device("meta"), torch.no_grad():
+            layers = built(input_ids=torch.zeros(1, 4, dtype=torch.long), use_cache=True).past_key_values.layers
+    except Exception:  # experts, for instance, are chosen by numbers, which the meta device does not have
+        return
+    tensors = [one for one in layers if getattr(one, "keys", None) is not None and one.keys.dim() == 4]
+    kept = sum(each.shape[1] * each.shape[3] for one in tensors for each in (one.keys, one.values))
+    latent = sum(count * (s["kv_rank"] + s["rope"]) for s, count in runs if s["kv_rank"])
+    of_heads = [(s, count * s["kv"] * (s["head_dim"] + s["value_dim"])) for s, count in runs]
+    plain = sum(numbers for s, numbers in of_heads if not s["kv_rank"])
+    whole = sum(numbers + count * s["kv"] * s["rope"] for (s, numbers), (_, count) in zip(of_heads, runs, strict=True))
+    if kept not in (plain + latent, whole):
+        raise UsageError(
+            f"plan_model finds {plain + latent} numbers that a token adds to the cache of {kind}, but the model keeps "
+            f"{kept}: it has a kind of layer that plan_model does not know; give plan its layers as a line of sizes"
+        )
 
 
 def _first(of: Any, *names: str, otherwise: int | None = None) -> int:
