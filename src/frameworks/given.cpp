@@ -66,8 +66,9 @@ bool is_of(const Value& value, const Setting& setting) {
 }  // namespace
 
 Given::Given(std::string_view what, const std::vector<Setting>& known, const Values& values, int world_size)
-    : world_size_(world_size) {
-    for (const auto& setting : known) values_.emplace_back(setting.name, setting.otherwise);
+    : known_(&known), world_size_(world_size) {
+    values_.reserve(known.size());
+    for (const auto& setting : known) values_.push_back(setting.otherwise);
     for (const auto& [name, value] : values) {
         const auto found = std::ranges::find(known, name, &Setting::name);
         if (found == known.end()) {
@@ -90,19 +91,24 @@ Given::Given(std::string_view what, const std::vector<Setting>& known, const Val
             for (const auto& each : found->words) words += cat(words.empty() ? "" : " or ", each.first);
             throw UsageError(cat(name, " is ", detail::in_quotes(*word), "; it must be ", words));
         }
-        values_[static_cast<std::size_t>(found - known.begin())].second = value;
+        values_[static_cast<std::size_t>(found - known.begin())] = value;
     }
-    for (const auto& setting : known)
-        if (!is_of(value(setting.name), setting))
-            throw UsageError(cat(what, " needs ", setting.name, ", which has no default"));
+    for (std::size_t i = 0; i < known.size(); ++i)
+        if (!is_of(values_[i], known[i]))
+            throw UsageError(cat(what, " needs ", known[i].name, ", which has no default"));
+}
+
+const Value* Given::find(std::string_view name) const {
+    for (std::size_t i = 0; i < values_.size(); ++i)
+        if ((*known_)[i].name == name) return &values_[i];
+    for (const auto& [derived, value] : derived_)
+        if (derived == name) return &value;
+    return nullptr;
 }
 
 const Value& Given::value(std::string_view name) const {
-    const auto found =
-        std::ranges::find(values_, name, [](const auto& each) { return std::string_view(each.first); });
-    if (found == values_.end())
-        throw UsageError(cat("a row names ", detail::in_quotes(name), ", which no setting has"));
-    return found->second;
+    if (const auto* found = find(name)) return *found;
+    throw UsageError(cat("a row names ", detail::in_quotes(name), ", which no setting has"));
 }
 
 int Given::number(std::string_view name) const {
@@ -117,17 +123,14 @@ const std::vector<int>& Given::numbers(std::string_view name) const {
     return std::get<std::vector<int>>(value(name));
 }
 const std::string& Given::word(std::string_view name) const { return std::get<std::string>(value(name)); }
-bool Given::has(std::string_view name) const {
-    return std::ranges::any_of(values_, [&](const auto& each) { return each.first == name; });
-}
+bool Given::has(std::string_view name) const { return find(name) != nullptr; }
 
 void Given::derive(std::string_view name, Value value) {
-    for (auto& [known, own] : values_)
-        if (known == name) {
-            own = std::move(value);
-            return;
-        }
-    values_.emplace_back(name, std::move(value));
+    for (std::size_t i = 0; i < values_.size(); ++i)
+        if ((*known_)[i].name == name) return static_cast<void>(values_[i] = std::move(value));
+    for (auto& [derived, own] : derived_)
+        if (derived == name) return static_cast<void>(own = std::move(value));
+    derived_.emplace_back(name, std::move(value));
 }
 
 }  // namespace rankmesh::frameworks

@@ -2,7 +2,6 @@
 #include "frameworks/grid.hpp"
 
 #include <algorithm>
-#include <functional>
 
 namespace rankmesh::frameworks::of_grid {
 
@@ -68,8 +67,8 @@ KindRow kind(const std::string& name, const std::string& groups) {
 
 std::vector<KindRow> kinds(const std::string& slice, bool on_host) {
     auto rows = std::vector{
-        kind(model_kind, cat("data | pipe ", slice)), kind(data_kind, cat("pipe ", slice, " | data")),
-        kind(pipe_kind, cat("data ", slice, " | pipe")), kind(slice_kind, cat("pipe data | ", slice))};
+        kind(model_kind, "data | *"), kind(data_kind, "* | data"),
+        kind(pipe_kind, "* | pipe"), kind(slice_kind, cat("* | ", slice))};
     for (std::size_t i = 0; on_host && i < rows.size(); i += 2) {
         auto row = rows[i];
         row.name += "_gloo";
@@ -148,23 +147,9 @@ void derive(Given& given, const dialect::ProcessTopology& topology, std::string_
     given.derive(slice_count, std::max(topology.get_dim(slice), 1));
 }
 
-void extend(const Given& given, std::vector<MeshRow>& meshes, std::vector<KindRow>& kinds) {
-    const auto listed = [&](auto&& is_listed) {
-        auto names = std::string{};
-        for (const auto& axis : axes(given))
-            if (is_listed(axis)) names += cat(names.empty() ? "" : " ", axis);
-        return names;
-    };
-    meshes = {{"topology", listed([](const auto&) { return true; })}};
-    for (auto& kind : kinds) {
-        const auto named = kind.groups.substr(kind.groups.find('|') + 1);
-        const auto along = words_of(named);
-        const auto is_model = kind.name.starts_with(model_kind);  // all axes but data
-        const auto is_inside = [&](const auto& axis) {
-            return is_model ? axis != "data" : std::ranges::find(along, axis) != along.end();
-        };
-        kind.groups = cat(listed(std::not_fn(is_inside)), " | ", listed(is_inside));
-    }
+void extend(const Given& given, std::vector<MeshRow>& meshes, Kinds&) {
+    meshes = {{"topology", {}}};
+    for (const auto& axis : axes(given)) meshes[0].axes += cat(axis, " ");
 }
 
 std::optional<std::int64_t> ranks(const Given& given) {

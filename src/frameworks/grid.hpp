@@ -20,7 +20,7 @@ void also(std::vector<AccessorRow>& rows, const std::string& name, std::string_v
 /// Derives the sizes of a topology, whose number of ranks is the answer of `world_size`.
 void derive(Given& given, const dialect::ProcessTopology& topology, std::string_view slice);
 /// Lists ranks and groups in the order of the topology's axes.
-void extend(const Given& given, std::vector<MeshRow>& meshes, std::vector<KindRow>& kinds);
+void extend(const Given& given, std::vector<MeshRow>& meshes, Kinds& kinds);
 /// The number of ranks of `dims`.
 std::optional<std::int64_t> ranks(const Given& given);
 /// What `--as` shows besides.

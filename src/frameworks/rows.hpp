@@ -2,8 +2,10 @@
 // How a framework is described: rows that can be held against its own source.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -50,6 +52,15 @@ struct Setting {
     std::vector<std::pair<std::string, std::string>> words = {};
 };
 
+/// Calls `use` with each word of a row, by spaces.
+template <class Use>
+void each_word(std::string_view text, Use use) {
+    for (std::size_t begin = 0; begin < text.size();) {
+        const auto end = std::min(text.find(' ', begin), text.size());
+        if (end > begin) use(text.substr(begin, end - begin));
+        begin = end + 1;
+    }
+}
 /// The words of a row, by spaces.
 std::vector<std::string_view> words_of(std::string_view text);
 
@@ -61,7 +72,8 @@ inline int size_of(const Mesh& mesh, std::string_view axis) { return mesh.find(a
 /// The settings as they were given, with the defaults of the others and what follows from them.
 class RANKMESH_EXPORT Given {
 public:
-    /// Throws UsageError that names `what` for a value that is not among the known, or of another type.
+    /// Throws UsageError that names `what` for a value that is not among the known, or of another type. The
+    /// known ones are rows, which stay.
     Given(std::string_view what, const std::vector<Setting>& known, const Values& values, int world_size);
 
     int world_size() const { return world_size_; }
@@ -73,13 +85,17 @@ public:
     const std::string& word(std::string_view name) const;
     const Value& value(std::string_view name) const;
     /// The value of setting number `i`.
-    const Value& at(std::size_t i) const { return values_[i].second; }
+    const Value& at(std::size_t i) const { return values_[i]; }
     bool has(std::string_view name) const;
     /// Sets what follows from the settings, for rows that name it, in the place of a setting of that name.
     void derive(std::string_view name, Value value);
 
 private:
-    Values values_;
+    const Value* find(std::string_view name) const;
+
+    const std::vector<Setting>* known_;
+    std::vector<Value> values_;  // of the known
+    Values derived_;
     int world_size_;
 };
 
@@ -97,6 +113,9 @@ struct MeshRow {
 /// its tp ranks; `dp tp pcp / dcp_size` has groups of dcp_size consecutive ranks of that list, and `tp | dp
 /// cp / 4` of 4 ranks of each group on dp and cp, whose last may be shorter. `dp tp / 4 2` has
 /// groups of every second rank. `experts: pp | ep` is of the mesh `experts`.
+///
+/// `* | dp cp`: `*` is all axes that are not named, in the mesh's order, and so are those of a group that
+/// are named after it. A mesh may lack axes that are named beside `*`.
 struct KindRow {
     std::string name;
     std::string groups;
@@ -119,6 +138,16 @@ struct KindRow {
 struct Additions {
     std::vector<std::pair<std::string, Mesh>> meshes = {};
     std::vector<KindRow> kinds = {};
+};
+
+/// The kinds of some settings: rows of the framework, and those that `extend` adds.
+struct Kinds {
+    std::vector<const KindRow*> rows = {};
+    std::vector<std::shared_ptr<const KindRow>> owned = {};
+
+    void add(KindRow row) {
+        rows.push_back(owned.emplace_back(std::make_shared<const KindRow>(std::move(row))).get());
+    }
 };
 
 enum class Quantity : std::uint8_t {
@@ -210,7 +239,7 @@ struct Framework {
     /// world.
     std::string offset = {};
     /// Adds the meshes and kinds whose names are settings.
-    void (*extend)(const Given&, std::vector<MeshRow>& meshes, std::vector<KindRow>& kinds) = nullptr;
+    void (*extend)(const Given&, std::vector<MeshRow>& meshes, Kinds& kinds) = nullptr;
     /// The role of an axis that has another name elsewhere: `pcp` is `cp`.
     std::map<std::string, std::string> roles = {};
     /// Why axes and settings of others cannot be written, by their names, such as `ep, etp`.
@@ -295,7 +324,7 @@ struct RANKMESH_EXPORT Access {
     /// The kind that a plan declares under that name, empty for all ranks.
     static std::string kind_in_plan(const Groups& groups, std::string_view name);
     /// The kind whose groups those of a kind are: another one of a kind on the host, else itself.
-    static const std::string& device_kind(const Groups& groups, std::string_view kind);
+    static std::string device_kind(const Groups& groups, std::string_view kind);
     /// The world ranks of the ranks of a mesh that is a part of the world.
     static const dialect::Placed& placed(const Groups& groups);
     /// True for a kind whose communicators have rising ranks.

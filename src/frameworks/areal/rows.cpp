@@ -50,12 +50,12 @@ std::vector<int> stages(const Given&) {
 
 std::vector<KindRow> kinds() {
     auto rows = of_grid::kinds("tensor", true);
-    auto ends = {of_grid::kind("embedding", "data tensor | pipe"),
-                 of_grid::kind("position_embedding", "data tensor | pipe")};
+    auto ends = {of_grid::kind("embedding", "* | pipe"),
+                 of_grid::kind("position_embedding", "* | pipe")};
     const auto first = rows.insert(rows.end() - 2, ends);
     first[0].at = stages<0, -1>;
     first[1].at = stages<0>;
-    rows.push_back(of_grid::kind("tp_dp", "pipe | data tensor"));
+    rows.push_back(of_grid::kind("tp_dp", "* | data tensor"));
     return rows;
 }
 

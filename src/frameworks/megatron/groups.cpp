@@ -2,6 +2,7 @@
 // The meshes and kinds of groups that Megatron-core's settings give, and what it refuses.
 #include <algorithm>
 #include <set>
+#include <utility>
 
 #include <rankmesh/core/detail/number.hpp>
 #include <rankmesh/dialect/megatron/rank_generator.hpp>
@@ -80,26 +81,6 @@ void check_embeddings(const Given& given, int stages) {
             throw Error(Fault::out_of_range, cat("an embedding is on ", distinct.size(), " stages; name ",
                                                  Group::max_picked, " at most"));
     }
-}
-
-/// The groups of a row in the order of the axes: `experts: | etp` is `experts: pp edp ep | etp`.
-void list(KindRow& row, const std::vector<MeshRow>& meshes) {
-    const auto text = std::string_view(row.groups);
-    const auto bar = text.find('|'), slash = std::min(text.find('/'), text.size());
-    const auto colon = text.find(':');
-    const auto mesh = std::ranges::find(
-        meshes, colon == text.npos ? meshes.front().name : text.substr(0, colon), &MeshRow::name);
-    const auto along = words_of(text.substr(bar + 1, slash - bar - 1));
-    auto outside = std::string{}, parts = std::string{}, inside = std::string{};
-    for (const auto axis : words_of(mesh->axes)) {
-        const auto is_part = axis.front() == 'l' || axis.front() == 'i';  // of an axis that is cut once more
-        auto& part = std::ranges::find(along, axis) != along.end() ? inside : is_part ? parts : outside;
-        if (row.sorted && axis == "intra")  // the original puts one instance's groups one after the other
-            part.insert(0, "intra ");
-        else
-            part += cat(axis, " ");
-    }
-    row.groups = cat(mesh->name, ": ", outside, parts, "| ", inside, text.substr(slash));
 }
 
 }  // namespace
@@ -190,39 +171,39 @@ void check(Given& given) {
     given.derive(expert_axes, of_megatron::axes_of(experts.mesh(), true));
 }
 
-/// Lists meshes and groups in the setting `order`, and the kinds that have a number in their names.
-void extend(const Given& given, std::vector<MeshRow>& meshes, std::vector<KindRow>& kinds) {
+/// Lists meshes in the setting `order`, and the kinds that have a number in their names.
+void extend(const Given& given, std::vector<MeshRow>& meshes, Kinds& kinds) {
     const auto& dense = given.word(dense_axes);
     const auto& experts = given.word(expert_axes);
     meshes = {{"dense", dense}, {"experts", experts}, {"instances", replaced(experts, "edp", "inter intra")}};
     const auto level_count = static_cast<int>(levels(given).size());
-    if (level_count > 0) {  // innermost first
-        auto parts = std::string("l0");
-        for (int level = 1; level < level_count; ++level) parts.insert(0, cat("l", level, " "));
-        meshes.push_back({"levels", replaced(dense, "cp", parts)});
-    }
-    auto made = std::vector<KindRow>{};
-    made.reserve(kinds.size());
+    const auto parts_but = [&](int level) {  // outermost first
+        auto parts = std::string{};
+        for (int other = level_count - 1; other >= 0; --other)
+            if (other != level) parts += cat(parts.empty() ? "" : " ", "l", other);
+        return parts;
+    };
+    if (level_count > 0) meshes.push_back({"levels", replaced(dense, "cp", parts_but(-1))});
+    const auto rows = std::exchange(kinds.rows, {});
+    kinds.rows.reserve(rows.size());
     const auto add = [&](KindRow row, const std::string& suffix, const std::string& groups) {
         row.name += suffix;
         row.brief += suffix;
         row.groups = groups;
-        made.push_back(std::move(row));
+        kinds.add(std::move(row));
     };
     const auto ranks = given.number("dp") * given.number("context_parallel_size");
-    for (auto& row : kinds) {
-        if (row.name == hybrid) {  // powers of 2 from 2 on, below the last one that fits
+    for (const auto* row : rows) {
+        if (row->name == hybrid) {  // powers of 2 from 2 on, below the last one that fits
             for (int size = 2; given.flag("hybrid_context_parallel") && size * 2 <= ranks; size *= 2)
-                add(row, cat("_", size), cat("| dp cp / ", size));
-        } else if (row.name == hierarchical) {
+                add(*row, cat("_", size), cat("* | dp cp / ", size));
+        } else if (row->name == hierarchical) {
             for (int level = 0; level < level_count; ++level)
-                add(row, cat("_L", level), cat("levels: | l", level));
-        } else if (!row.when || row.when(given)) {
-            made.push_back(std::move(row));
+                add(*row, cat("_L", level), cat("levels: * ", parts_but(level), " | l", level));
+        } else {
+            kinds.rows.push_back(row);
         }
     }
-    for (auto& row : made) list(row, meshes);
-    kinds = std::move(made);
 }
 
 }  // namespace rankmesh::frameworks::of_megatron

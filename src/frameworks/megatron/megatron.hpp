@@ -14,7 +14,7 @@ constexpr std::string_view hybrid = "HYBRID_DP_CP_GROUP",
 const std::vector<int>& levels(const Given& given);
 
 void check(Given& given);
-void extend(const Given& given, std::vector<MeshRow>& meshes, std::vector<KindRow>& kinds);
+void extend(const Given& given, std::vector<MeshRow>& meshes, Kinds& kinds);
 
 std::vector<AccessorRow> accessors();
 

@@ -75,17 +75,17 @@ void check(Given& given) {
 
 /// The dimensions that are made, and their groups in torch's order: the last dimension takes the place of a
 /// group's own.
-void extend(const Given& given, std::vector<MeshRow>& meshes, std::vector<KindRow>& kinds) {
+void extend(const Given& given, std::vector<MeshRow>& meshes, Kinds& kinds) {
     const auto& names = std::get<Names>(given.value(dimensions));
     auto axes = std::string{};
     for (const auto& name : names) axes += cat(" ", name);
     meshes = {{"world_mesh", axes}};
-    kinds.clear();
+    kinds.rows.clear();
     for (const auto& name : names) {
         auto outside = std::string{};
         for (std::size_t i = 0; i + 1 < names.size(); ++i)
             outside += cat(" ", names[i] == name ? names.back() : names[i]);
-        if (!outside.empty()) kinds.push_back({cat("mesh_", name), cat(outside, " | ", name)});
+        if (!outside.empty()) kinds.add({cat("mesh_", name), cat(outside, " | ", name)});
     }
     // The dimensions that are flattened, unless they are the world.
     const auto flatten = [&](const char* as, std::initializer_list<std::string_view> flat) {
@@ -96,7 +96,7 @@ void extend(const Given& given, std::vector<MeshRow>& meshes, std::vector<KindRo
             (is_flat ? along : outside) += cat(" ", name);
             if (!is_flat) count *= given.number(name);
         }
-        if (count > 1) kinds.push_back({cat("mesh_", as), cat(outside, " |", along)});
+        if (count > 1) kinds.add({cat("mesh_", as), cat(outside, " |", along)});
     };
     if (given.has("dp_shard")) flatten("dp", {"dp_replicate", "dp_shard"});
     if (has(given, "cp")) flatten("dp_cp", {"dp", "dp_shard", "cp"});

@@ -76,7 +76,7 @@ void check_flags(const Given& given) {
 
 /// Adds the meshes that ParallelDims builds, and the groups along each name that is enabled. Throws for
 /// experts that do not fit; of those on a command line check_flags has said more before.
-void extend(const Given& given, std::vector<MeshRow>& meshes, std::vector<KindRow>& kinds) {
+void extend(const Given& given, std::vector<MeshRow>& meshes, Kinds& kinds) {
     const auto region = given.number("dp_shard") * given.number("cp") * given.number("tp");
     const auto ep = given.number("ep"), of_experts = ep > 1 ? ep * given.number(experts_tp) : 1;
     if (region % of_experts != 0)
@@ -85,11 +85,7 @@ void extend(const Given& given, std::vector<MeshRow>& meshes, std::vector<KindRo
     for (auto& root : roots(given)) meshes.push_back(std::move(root));
     for (const auto& [name, root] : named(given)) {
         if (!is_enabled(given, name)) continue;
-        const auto along = words_of(name == "loss" ? "batch cp" : name);
-        auto text = cat(root, ":"), last = std::string(" |");
-        for (const auto axis : words_of(std::ranges::find(meshes, root, &MeshRow::name)->axes))
-            (std::ranges::find(along, axis) == along.end() ? text : last) += cat(" ", axis);
-        kinds.push_back({std::string(name), text + last});
+        kinds.add({std::string(name), cat(root, ": * | ", name == "loss" ? "batch cp" : name)});
     }
 }
 

@@ -85,18 +85,18 @@ void check(Given& given) {
 }
 
 /// Each extra part has its own mesh, of replicas, its shards and itself.
-void extend(const Given& given, std::vector<MeshRow>& meshes, std::vector<KindRow>& kinds) {
+void extend(const Given& given, std::vector<MeshRow>& meshes, Kinds& kinds) {
     for (const auto& name : extras(given)) {
         if (extra_size(given, name) <= 1) continue;
-        if (std::ranges::find(kinds, name, &KindRow::name) != kinds.end())
+        if (std::ranges::find(kinds.rows, name, &KindRow::name) != kinds.rows.end())
             throw Error(Fault::argument,
                         cat("extra_parallel_names has ", name, ", which is the name of other groups"));
         const auto shards = name + "_fsdp";
         meshes.push_back({name, cat("dp_replicate ", shards, " ", name)});
         if (given.flag("dp_replicate_enabled"))
-            kinds.push_back({name + "_replicate", cat(name, ": ", shards, " ", name, " | dp_replicate")});
-        kinds.push_back({shards, cat(name, ": dp_replicate ", name, " | ", shards)});
-        kinds.push_back({name, cat(name, ": dp_replicate ", shards, " | ", name)});
+            kinds.add({name + "_replicate", cat(name, ": * | dp_replicate")});
+        kinds.add({shards, cat(name, ": * | ", shards)});
+        kinds.add({name, cat(name, ": * | ", name)});
     }
 }
 
