@@ -73,5 +73,7 @@ def test_a_model_of_transformers_is_the_one_of_the_table(kind: str, tmp_path: An
 
 def test_a_model_whose_cache_is_not_that_of_the_layers_that_are_found_is_refused() -> None:
     transformers = pytest.importorskip("transformers")
-    with pytest.raises(rankmesh.UsageError, match=r"^plan_model finds 18432 numbers .* cache of git, but .* keeps 9216"):
+    with pytest.raises(
+        rankmesh.UsageError, match=r"^plan_model finds 18432 numbers .* cache of git, but .* keeps 9216"
+    ):
         rankmesh.plan_model(transformers.GitConfig())  # the layers of its images are more than those of its text
