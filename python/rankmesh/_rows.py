@@ -80,13 +80,18 @@ def _accessors_of(framework: str) -> dict[str, dict[str, Any]]:
     return {each["name"]: each for each in _rows_of(framework)["accessors"]}
 
 
-class InWorld:
-    """One rank of a world: torch's, or without a process the rank that is given."""
+class Current:
+    """The state of a framework's module in one process: empty, or the groups of one rank."""
 
-    _world: tuple[int, int] | None = None
-    _of_rank = False
-
-    def _begin(self, rank: int | None, world_size: int | None) -> None:
+    def __init__(self, framework: str, rank: int | None = None, world_size: int | None = None) -> None:
+        self._rows = _rows_of(framework)
+        self.accessors = _accessors_of(framework)
+        self._missing = {kind: missing for kind, _, missing, _ in self._rows["kinds"]}
+        self._state = _native.State(framework)
+        self._live: NamedGroups | None = None
+        self._handles: dict[str, Any] = {}
+        self._settings: dict[str, Any] = {}
+        self._world: tuple[int, int] | None = None
         self._of_rank = rank is not None or world_size is not None
         if self._of_rank:
             self._enter(*world_of(type(self).__name__, rank, world_size))
@@ -105,11 +110,6 @@ class InWorld:
         """The size of the world; None before initialisation."""
         return self._world[1] if self._world else None
 
-    def _enter(self, rank: int, world_size: int) -> tuple[int, int]:
-        """Sets the rank and the size of the world."""
-        self._world = (rank, world_size)
-        return rank, world_size
-
     def _known_world(
         self, asked: str, missing: type[Exception] | None, rank: int | None, world_size: int | None
     ) -> tuple[int, int]:
@@ -124,20 +124,6 @@ class InWorld:
             if missing is None:
                 raise
             raise original(missing, str(error), "not initialised") from None
-
-
-class Current(InWorld):
-    """The state of a framework's module in one process: empty, or the groups of one rank."""
-
-    def __init__(self, framework: str, rank: int | None = None, world_size: int | None = None) -> None:
-        self._rows = _rows_of(framework)
-        self.accessors = _accessors_of(framework)
-        self._missing = {kind: missing for kind, _, missing, _ in self._rows["kinds"]}
-        self._state = _native.State(framework)
-        self._live: NamedGroups | None = None
-        self._handles: dict[str, Any] = {}
-        self._settings: dict[str, Any] = {}
-        self._begin(rank, world_size)
 
     def _raising(self, function: Callable[[], T], kind: str = "") -> T:
         """Returns the result of a function. Errors become the framework's types, or the given type."""
@@ -172,13 +158,15 @@ class Current(InWorld):
         return self._raising(lambda: self._state.groups)
 
     def _enter(self, rank: int, world_size: int) -> tuple[int, int]:
+        """Sets the rank and the size of the world."""
         if self._world != (rank, world_size):
             try:
                 self._state.enter(rank, world_size)
             except DialectError as error:
                 name = self._rows["raises"].get("no such rank") if error.fault == "out of range" else ""
                 raise self._error(str(error), error.fault, error.rule, name or "") from None
-        return super()._enter(rank, world_size)
+        self._world = (rank, world_size)
+        return self._world
 
     def ensure(self, settings: dict[str, Any]) -> None:
         """Creates the groups of these settings unless they exist. Raises if they exist with other settings."""
