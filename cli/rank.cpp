@@ -4,7 +4,7 @@
 
 #include <rankmesh/view/terms.hpp>
 
-#include "dialect_output.hpp"
+#include "framework_output.hpp"
 #include "json_stream.hpp"
 #include "output.hpp"
 #include "subcommand.hpp"

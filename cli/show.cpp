@@ -4,7 +4,7 @@
 
 #include <rankmesh/view/text.hpp>
 
-#include "dialect_output.hpp"
+#include "framework_output.hpp"
 #include "output.hpp"
 #include "subcommand.hpp"
 #include "topology.hpp"
@@ -84,7 +84,7 @@ int run(const Arguments& arguments, Output& output) {
     if (arguments.json) {
         auto json = json_of(scene);
         if (words) {
-            json["as"] = words->dialect;
+            json["as"] = words->framework;
             json["kinds"] = json_of_kinds(*words, scene.focus);
         }
         output.print("{}\n", json.dump());

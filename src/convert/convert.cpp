@@ -3,11 +3,11 @@
 
 #include <rankmesh/core/detail/caller.hpp>
 
-#include "convert/frameworks.hpp"
+#include "convert/converters.hpp"
 
 namespace rankmesh {
 
-using conversion::framework_named;
+using conversion::converter_named;
 using conversion::Settings;
 
 namespace {
@@ -15,8 +15,8 @@ namespace {
 /// `read` gives the settings of a framework, once both names are known to be right.
 template <class Read>
 Conversion converted(std::string_view from, std::string_view to, std::optional<int> world, const Read& read) {
-    const auto& source = framework_named(from, detail::in_python("from_", "--from"));
-    const auto& target = framework_named(to, detail::in_python("to", "--to"));
+    const auto& source = converter_named(from, detail::in_python("from_", "--from"));
+    const auto& target = converter_named(to, detail::in_python("to", "--to"));
     const auto given = conversion::read_all(source, read(source.name), world);
     auto expressed = conversion::express(target, given);
     auto& comparison = expressed.comparison;
@@ -46,7 +46,7 @@ Conversion converted(std::string_view from, std::string_view to, std::optional<i
 
 std::vector<FrameworkInfo> known_frameworks() {
     auto all = std::vector<FrameworkInfo>{};
-    for (const auto& one : conversion::frameworks())
+    for (const auto& one : conversion::converters())
         all.push_back({one.name, one.of, one.example, one.version});
     return all;
 }

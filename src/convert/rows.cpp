@@ -403,14 +403,19 @@ Words words_of(const Groups& groups) {
                              {}});
     if (rows.calls)
         for (auto& call : rows.calls(frameworks::Access::given(groups))) calls.push_back(std::move(call));
-    auto in_words =
-        Words{.dialect = {}, .mesh = groups.mesh(), .kinds = {}, .answers = [groups, calls](int rank) {
-                  const auto state = frameworks::State(groups, rank);
-                  auto answers = Answers{};
-                  for (const auto& call : calls)
-                      answers.add(call.text, [&] { return json_of(state.ask(call.accessor, call.options)); });
-                  return answers.all();
-              }};
+    const auto answers = [groups, calls](int rank) {
+        const auto state = frameworks::State(groups, rank);
+        auto said = Json::object();
+        for (const auto& call : calls) {
+            try {
+                said[call.text] = json_of(state.ask(call.accessor, call.options));
+            } catch (const UsageError& error) {
+                said[call.text] = {{"error", error.what()}};
+            }
+        }
+        return said;
+    };
+    auto in_words = Words{.mesh = groups.mesh(), .kinds = {}, .answers = answers};
     for (const auto& kind : groups.kinds()) {
         if (groups.is_on_host(kind)) continue;
         const auto row = std::ranges::find(rows.kinds, kind, &frameworks::KindRow::name);
@@ -422,8 +427,8 @@ Words words_of(const Groups& groups) {
     return in_words;
 }
 
-Framework of_rows(const frameworks::Framework& rows) {
-    auto framework = Framework{
+Converter of_rows(const frameworks::Framework& rows) {
+    auto converter = Converter{
         .name = rows.name,
         .of = rows.settings_of,
         .example = rows.example,
@@ -431,19 +436,19 @@ Framework of_rows(const frameworks::Framework& rows) {
         .write = [&rows](const Arrangement& arrangement) { return write(rows, arrangement); },
         .words = [&rows](const Arrangement& roles,
                          const Document& document) { return words(rows, roles, document); }};
-    const auto know = [&framework](std::string_view name) {
+    const auto know = [&converter](std::string_view name) {
         if (name.starts_with("dp_")) name = "dp";
-        if (std::ranges::find(framework.roles, name) == framework.roles.end())
-            framework.roles.push_back(name);
+        if (std::ranges::find(converter.roles, name) == converter.roles.end())
+            converter.roles.push_back(name);
     };
     for (const auto axis : frameworks::words_of(rows.meshes.front().axes)) know(role(rows, axis));
     for (const auto& row : rows.settings)
         for (const auto axis : frameworks::words_of(row.axis)) know(role(rows, axis));
     for (const auto& [axis, name] : rows.roles) know(name);
-    framework.version = rows.version;
-    framework.copies_by = rows.copies_by;
-    for (const auto& [name, why] : rows.why) framework.why.emplace(name, why);
-    return framework;
+    converter.version = rows.version;
+    converter.copies_by = rows.copies_by;
+    for (const auto& [name, why] : rows.why) converter.why.emplace(name, why);
+    return converter;
 }
 
 }  // namespace rankmesh::conversion

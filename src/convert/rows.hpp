@@ -7,8 +7,8 @@
 
 namespace rankmesh::conversion {
 
-/// A framework that is described by rows, which must outlive it.
-Framework of_rows(const frameworks::Framework& rows);
+/// The converter of a framework that is described by rows, which must outlive it.
+Converter of_rows(const frameworks::Framework& rows);
 
 /// What a framework calls its groups, and what it answers.
 Words words_of(const frameworks::Groups& groups);

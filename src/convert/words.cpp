@@ -11,24 +11,24 @@ namespace rankmesh::conversion {
 
 using detail::cat;
 
-std::vector<std::string_view> dialect_names() {
+std::vector<std::string_view> names_with_words() {
     auto names = std::vector<std::string_view>{};
-    for (const auto& framework : frameworks())
-        if (framework.words) names.push_back(framework.name);
+    for (const auto& converter : converters())
+        if (converter.words) names.push_back(converter.name);
     return names;
 }
 
 namespace {
 
-const Framework& dialect_named(std::string_view name) {
-    for (const auto& framework : frameworks())
-        if (framework.name == name) {
-            if (framework.words) return framework;
-            throw UsageError(
-                cat("--as has no group names of ", detail::in_quotes(name),
-                    ", which is for rankmesh convert only; one of: ", detail::with_commas(dialect_names())));
+const Converter& converter_with_words(std::string_view name) {
+    for (const auto& converter : converters())
+        if (converter.name == name) {
+            if (converter.words) return converter;
+            throw UsageError(cat(
+                "--as has no group names of ", detail::in_quotes(name),
+                ", which is for rankmesh convert only; one of: ", detail::with_commas(names_with_words())));
         }
-    throw UsageError(unknown_framework("--as", name, dialect_names()));
+    throw UsageError(unknown_framework("--as", name, names_with_words()));
 }
 
 Arrangement arrangement_of(std::string_view mesh, std::optional<int> world) {
@@ -42,9 +42,9 @@ Arrangement arrangement_of(std::string_view mesh, std::optional<int> world) {
 }  // namespace
 
 Words in_words(std::string_view name, std::string_view mesh, std::optional<int> world) {
-    const auto& dialect = dialect_named(name);
+    const auto& converter = converter_with_words(name);
     const auto arrangement = arrangement_of(mesh, world);
-    const auto expressed = express(dialect, arrangement, true);
+    const auto expressed = express(converter, arrangement, true);
     const auto& comparison = expressed.comparison;
     if (const auto lost = by_reason(comparison.lost); !lost.empty())
         throw Error(cat(to_string(arrangement), " has no equivalent in ", name, ": ", lost[0].what, ": ",
@@ -54,8 +54,8 @@ Words in_words(std::string_view name, std::string_view mesh, std::optional<int> 
                         comparison.moved, " of the ", arrangement.dense().size(), " ranks of ",
                         to_string(arrangement),
                         " stand elsewhere; give the mesh in that order, or see rankmesh convert"));
-    auto words = dialect.words(in_roles(arrangement), *expressed.document);
-    words.dialect = name;
+    auto words = converter.words(in_roles(arrangement), *expressed.document);
+    words.framework = name;
     words.given = arrangement.dense();
     return words;
 }
@@ -70,7 +70,7 @@ std::vector<GroupKind> Words::kinds_named(const std::string& names) const {
         const auto name = names.substr(begin, end - begin);
         const auto found = std::ranges::find(kinds, name, &GroupKind::name);
         if (found == kinds.end())
-            throw UsageError(cat(dialect, " has no groups ", detail::in_quotes(name), " here; there are ",
+            throw UsageError(cat(framework, " has no groups ", detail::in_quotes(name), " here; there are ",
                                  detail::with_commas(known), did_you_mean(name, known)));
         named.push_back(*found);
         begin = end == std::string::npos ? end : end + 1;
@@ -82,26 +82,6 @@ void check_within(const std::string& topology, int last_rank, int world, const s
     if (last_rank >= world)
         throw UsageError(cat("mesh ", topology, " reaches rank ", last_rank, ", but ", source, " ", world,
                              world == 1 ? " rank" : " ranks"));
-}
-
-GroupKind kind_along(std::string name, const Mesh& mesh, AxisSet axes) {
-    const auto groups = mesh.partition(axes);
-    return {.name = std::move(name),
-            .count = groups.size(),
-            .group = [groups](int i) { return list_of(groups[i]); },
-            .of = [mesh, axes](int rank) { return list_of(mesh.group(rank, axes)); }};
-}
-
-GroupKind kind_picked(std::string name, const Mesh& mesh, AxisSet axes, std::vector<int> positions) {
-    const auto groups = mesh.partition(axes);
-    return {.name = std::move(name),
-            .count = groups.size(),
-            .group = [groups, positions](int i) { return list_of(groups[i].pick(positions)); },
-            .of =
-                [mesh, axes, positions](int rank) {
-                    const auto picked = mesh.group(rank, axes).pick(positions);
-                    return picked.contains(rank) ? list_of(picked) : std::vector<int>{};
-                }};
 }
 
 }  // namespace rankmesh::conversion

@@ -7,7 +7,7 @@
 
 #include <rankmesh/core/detail/number.hpp>
 
-#include "convert/frameworks/topology_settings.hpp"
+#include "convert/topology_settings.hpp"
 #include "convert/rows.hpp"
 #include "formats/text.hpp"
 #include "frameworks/rows.hpp"
@@ -208,7 +208,7 @@ Document write(const Arrangement& arrangement) {
 
 }  // namespace of_areal
 
-Framework areal() {
+Converter areal() {
     auto made = of_rows(frameworks::framework_named("areal"));
     made.read = of_areal::read;
     made.write = of_areal::write;

@@ -3,7 +3,7 @@
 // configuration.
 #include <algorithm>
 
-#include "convert/frameworks/topology_settings.hpp"
+#include "convert/topology_settings.hpp"
 #include "convert/rows.hpp"
 #include "frameworks/rows.hpp"
 
@@ -77,8 +77,17 @@ Document write(const Arrangement& arrangement) {
     return topology_document(dense, order, "model");
 }
 
+/// The groups of a mesh along an axis.
+GroupKind kind_along(std::string_view axis, const Mesh& mesh, std::string name) {
+    const auto groups = mesh.partition(mesh.axes(axis));
+    return {.name = std::move(name),
+            .count = groups.size(),
+            .group = [groups](int i) { return list_of(groups[i]); },
+            .of = [mesh, axis = mesh.axes(axis)](int rank) { return list_of(mesh.group(rank, axis)); }};
+}
+
 /// The document's own words, in which a configuration has one stage, and the kinds of its experts.
-Words words(const Framework& rows, const Arrangement& roles, const Document& document) {
+Words words(const Converter& rows, const Arrangement& roles, const Document& document) {
     if (document.values.contains("axes")) return rows.words(roles, document);
     const auto tp = size_of(roles.dense(), "tp");
     const auto values =
@@ -88,13 +97,13 @@ Words words(const Framework& rows, const Arrangement& roles, const Document& doc
     const auto& experts = *roles.experts();
     for (const auto& [name, axis] :
          {std::pair("expert_parallel_group", "ep"), {"expert_data_parallel_group", "edp"}})
-        said.kinds.push_back(kind_along(name, experts, experts.axes(axis)));
+        said.kinds.push_back(kind_along(axis, experts, name));
     return said;
 }
 
 }  // namespace of_deepspeed
 
-Framework deepspeed() {
+Converter deepspeed() {
     const auto rows = of_rows(frameworks::framework_named("deepspeed"));
     auto made = rows;
     made.read = of_deepspeed::read;

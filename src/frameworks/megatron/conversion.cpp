@@ -249,7 +249,7 @@ Words words(const Arrangement& roles, const Document&) {
 
 }  // namespace of_megatron
 
-Framework megatron() {
+Converter megatron() {
     auto made = of_rows(frameworks::framework_named("megatron"));
     made.read = of_megatron::read;
     made.write = of_megatron::write;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "convert/frameworks.hpp"
+#include "convert/converters.hpp"
 
 namespace rankmesh::conversion {
 
@@ -13,7 +13,7 @@ Document write(const Arrangement& arrangement) { return {Json::object(), to_stri
 
 }  // namespace of_rankmesh_text
 
-Framework rankmesh_text() {
+Converter rankmesh_text() {
     return {.name = "rankmesh",
             .of = "a mesh, outermost axis first; with experts a second one after ';'",
             .example = "'pp=2 dp=4 tp=2'",

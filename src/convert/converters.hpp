@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The frameworks whose settings are read and written.
+// How the settings of each framework are read and written.
 #pragma once
 
 #include <functional>
@@ -23,9 +23,9 @@ struct Document {
     std::string text;  ///< the same in the framework's syntax, to be pasted
 };
 
-/// One framework: how its settings become an arrangement, and an arrangement its settings.
-struct Framework {
-    std::string_view name;
+/// How the settings of one framework become an arrangement, and an arrangement its settings.
+struct Converter {
+    std::string_view name;     ///< of the framework
     std::string_view of;       ///< whose settings these are, for the help
     std::string_view example;  ///< settings that it reads
     /// Reads settings; `world` is what the caller says of the number of ranks, if anything.
@@ -54,14 +54,14 @@ struct Framework {
     bool own_names = false;         ///< axes keep the names that they have, whatever they are for
 };
 
-/// All of them, each in the file of its name, in the order in which the help lists them.
-const std::vector<Framework>& frameworks();
+/// All of them, in the order in which the help lists them.
+const std::vector<Converter>& converters();
 
 /// The error for a name that is none of those that `option` takes.
 std::string unknown_framework(std::string_view option, std::string_view name,
                               const std::vector<std::string_view>& known);
-/// The framework of that name; throws UsageError that names the nearest.
-const Framework& framework_named(std::string_view name, std::string_view option);
+/// That of a framework; throws UsageError that names the nearest.
+const Converter& converter_named(std::string_view name, std::string_view option);
 
 /// An arrangement as a framework can express it.
 struct Expressed {
@@ -72,9 +72,9 @@ struct Expressed {
     std::optional<Conversion::Call> call;  ///< where fewer ranks move with it than with the settings
 };
 /// With `call` what its function can say, without what its settings can.
-Expressed express(const Framework& to, const Arrangement& arrangement, bool call = false);
+Expressed express(const Converter& to, const Arrangement& arrangement, bool call = false);
 /// The arrangement of settings, all of which the framework knows.
-Arrangement read_all(const Framework& from, Settings settings, std::optional<int> world);
+Arrangement read_all(const Converter& from, Settings settings, std::optional<int> world);
 
 // --- what several of them need
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "convert/frameworks.hpp"
+#include "convert/converters.hpp"
 
 namespace rankmesh::conversion {
 
@@ -59,7 +59,7 @@ Document write(const Arrangement& arrangement) {
 
 }  // namespace of_torch
 
-Framework torch() {
+Converter torch() {
     constexpr auto one =
         "one mesh does not hold both; a second init_device_mesh would have to make these groups";
     return {.name = "torch",

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "dialect_output.hpp"
+#include "framework_output.hpp"
 
 #include <algorithm>
 #include <array>
@@ -45,7 +45,7 @@ std::size_t size_of_first(const GroupKind& kind) { return kind.count > 0 ? kind.
 
 Option as_option(std::string& as) {
     auto names = std::vector<std::string>{};
-    for (const auto name : conversion::dialect_names()) names.emplace_back(name);
+    for (const auto name : conversion::names_with_words()) names.emplace_back(name);
     return {"--as", "use the names and groups of a framework: " + joined(names, ", "), &as, "DIALECT", {},
             names};
 }
@@ -60,7 +60,7 @@ void print_rank(const Words& words, int rank, const std::optional<Cluster>& clus
             groups[kind.name] = own.empty() ? Json() : Json(own);
         }
         auto out = Json{{"mesh", to_string(words.mesh)},
-                        {"as", words.dialect},
+                        {"as", words.framework},
                         {"rank", rank},
                         {"answers", answers},
                         {"groups", groups}};
@@ -72,7 +72,7 @@ void print_rank(const Words& words, int rank, const std::optional<Cluster>& clus
     auto width = std::size_t{0};
     for (const auto& [name, value] : answers.items()) width = std::max(width, name.size());
     for (const auto& kind : words.kinds) width = std::max(width, kind.name.size());
-    output.print("rank {} of {}, as {}\n\n", rank, to_string(words.mesh), words.dialect);
+    output.print("rank {} of {}, as {}\n\n", rank, to_string(words.mesh), words.framework);
     if (cluster) output.print("  {:<{}}  {}\n", "host", width, host_text(*cluster, rank));
     for (const auto& [name, value] : answers.items())
         output.print("  {:<{}}  {}\n", name, width, plain(value));
@@ -93,7 +93,7 @@ void print_groups(const Words& words, const std::vector<GroupKind>& kinds, bool 
     auto out = JsonStream(output);
     out.object();
     out.add("mesh", to_string(words.mesh));
-    out.add("as", words.dialect);
+    out.add("as", words.framework);
     out.array("kinds", ",\n");
     for (const auto& kind : kinds) {
         out.object();
@@ -109,7 +109,7 @@ void print_groups(const Words& words, const std::vector<GroupKind>& kinds, bool 
 
 void print_kinds(const Words& words, int rank, int width, Output& output) {
     auto rows = std::vector<std::vector<std::string>>{
-        {words.dialect, "groups", "ranks", fmt::format("group of rank {}", rank)}};
+        {words.framework, "groups", "ranks", fmt::format("group of rank {}", rank)}};
     auto widths = std::array<std::size_t, 3>{};
     for (const auto& kind : words.kinds)
         rows.push_back({kind.name, std::to_string(kind.count), std::to_string(size_of_first(kind)), {}});

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "convert/frameworks.hpp"
+#include "convert/converters.hpp"
 
 #include <algorithm>
 #include <cctype>
@@ -17,16 +17,16 @@ namespace rankmesh::conversion {
 
 using detail::cat;
 
-// Those that rows do not describe, or not wholly: each is a file of its own, which defines its function.
-Framework rankmesh_text(), torch(), megatron(), deepspeed(), areal(), tensorrt_llm(), tensorrt_llm_old();
+// Those that rows do not describe, or not wholly: src/frameworks/NAME/conversion.cpp defines its function.
+Converter rankmesh_text(), torch(), megatron(), deepspeed(), areal(), tensorrt_llm(), tensorrt_llm_old();
 
-const std::vector<Framework>& frameworks() {
+const std::vector<Converter>& converters() {
     static const auto all = [] {
-        auto every = std::vector<Framework>{rankmesh_text(), torch(),        megatron(),        deepspeed(),
+        auto every = std::vector<Converter>{rankmesh_text(), torch(),        megatron(),        deepspeed(),
                                             areal(),         tensorrt_llm(), tensorrt_llm_old()};
         for (const auto& rows : frameworks::all())
             if (!rows.settings.empty() &&
-                std::ranges::find(every, rows.name, &Framework::name) == every.end())
+                std::ranges::find(every, rows.name, &Converter::name) == every.end())
                 every.push_back(of_rows(rows));
         return every;
     }();
@@ -39,16 +39,16 @@ std::string unknown_framework(std::string_view option, std::string_view name,
                "; one of: ", detail::with_commas(known), did_you_mean(name, known));
 }
 
-const Framework& framework_named(std::string_view name, std::string_view option) {
+const Converter& converter_named(std::string_view name, std::string_view option) {
     auto names = std::vector<std::string_view>{};
-    for (const auto& framework : frameworks()) {
-        if (framework.name == name) return framework;
-        names.push_back(framework.name);
+    for (const auto& converter : converters()) {
+        if (converter.name == name) return converter;
+        names.push_back(converter.name);
     }
     throw UsageError(unknown_framework(option, name, names));
 }
 
-Arrangement read_all(const Framework& from, Settings settings, std::optional<int> world) {
+Arrangement read_all(const Converter& from, Settings settings, std::optional<int> world) {
     try {
         auto arrangement = from.read(settings, world);
         settings.finish();
@@ -65,7 +65,7 @@ namespace {
 
 /// The same without a schedule that `to` runs unasked, as `back` was written, or that is of one stage, and
 /// without the number of virtual stages if `back` has their layers, or zero fewer layers, which is plain.
-Arrangement without_unasked(Arrangement arrangement, const Framework& to, const Arrangement& back) {
+Arrangement without_unasked(Arrangement arrangement, const Converter& to, const Arrangement& back) {
     const auto own = extra_of(back, virtual_stages) ? interleaved : "1F1B";
     const auto is_single = size_of(arrangement.dense(), "pp") == 1;
     std::erase_if(arrangement.extras, [&](const auto& extra) {
@@ -86,7 +86,7 @@ std::string_view text_of(std::string_view name, const std::map<std::string_view,
 }
 
 /// True if `to` writes these axes with replicas for dp, shards of one rank and nothing else lost.
-bool can_copy(const Framework& to, Arrangement asked, std::size_t lost) {
+bool can_copy(const Converter& to, Arrangement asked, std::size_t lost) {
     asked.meshes.front() = joined(asked.dense(), {"dp"}, "dp_replicate");
     const auto copies = express(to, asked);
     return copies.back && size_of(copies.back->dense(), "dp_shard") == 1 &&
@@ -94,7 +94,7 @@ bool can_copy(const Framework& to, Arrangement asked, std::size_t lost) {
 }
 
 /// Says that the target has made `shards` of a plain dp, and how to copy the parameters; "" if it has not.
-std::string note_on_shards(const Framework& to, const Arrangement& asked, const Expressed& expressed,
+std::string note_on_shards(const Converter& to, const Arrangement& asked, const Expressed& expressed,
                            int shards) {
     const auto dp = size_of(asked.dense(), "dp");
     if (shards == 1 || dp == 1 || dp != data_size(asked.dense())) return {};
@@ -112,7 +112,7 @@ std::string note_on_shards(const Framework& to, const Arrangement& asked, const 
 
 }  // namespace
 
-Expressed express(const Framework& to, const Arrangement& arrangement, bool call) {
+Expressed express(const Converter& to, const Arrangement& arrangement, bool call) {
     auto expressed = Expressed{};
     const auto asked = in_roles(arrangement);
     const auto why = [&](std::string_view what) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "convert/frameworks/topology_settings.hpp"
+#include "convert/topology_settings.hpp"
 
 #include <algorithm>
 

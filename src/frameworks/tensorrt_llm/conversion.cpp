@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <rankmesh/dialect/error.hpp>
 
-#include "convert/frameworks.hpp"
+#include "convert/converters.hpp"
 
 namespace rankmesh::conversion {
 
@@ -63,7 +63,7 @@ Document write(const Arrangement& arrangement) {
     return {values, cat("Mapping(", text, ")")};
 }
 
-Framework with(std::string_view name, std::string_view of,
+Converter with(std::string_view name, std::string_view of,
                Arrangement (*read)(Settings&, std::optional<int>)) {
     constexpr auto experts =
         "TensorRT-LLM's experts stand in tp, with moe_tp_size * moe_ep_size = tp_size and no cp";
@@ -80,13 +80,13 @@ Framework with(std::string_view name, std::string_view of,
 
 }  // namespace of_tensorrt_llm
 
-Framework tensorrt_llm() {
+Converter tensorrt_llm() {
     return of_tensorrt_llm::with(
         "tensorrt-llm", "the arguments of Mapping since December 2025, which lays ranks out as pp tp cp",
         of_tensorrt_llm::read<true>);
 }
 
-Framework tensorrt_llm_old() {
+Converter tensorrt_llm_old() {
     return of_tensorrt_llm::with("tensorrt-llm-old",
                                  "the arguments of Mapping before December 2025, which lays ranks out as pp "
                                  "cp tp; the same if cp is 1",
