@@ -9,7 +9,8 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-ANSWER = 3.0  # seconds for processes to write
+ANSWER = 10.0  # seconds for processes to write
+END = ("in <module>\n", "in _run_module_as_main\n", "  ...\n")  # of a whole stack; faulthandler leaves out what is deeper
 
 
 def write_when_asked(folder):
@@ -53,21 +54,24 @@ def ask(folder):
         with contextlib.suppress(ProcessLookupError):
             os.kill(process, signal.SIGUSR1)
     until = time.monotonic() + ANSWER
-    while time.monotonic() < until and not all((folder / f"stacks.{each}").stat().st_size for each in ranks):
+    while time.monotonic() < until and not all(written(folder, each).endswith(END) for each in ranks):
         time.sleep(0.05)
-    time.sleep(0.2)  # the last lines
     places, children = [], 0
     for process, rank in ranks.items():
-        at = read(folder / f"stacks.{process}")
+        at = innermost(written(folder, process))
         if at:
             places.append(Place(f"rank {rank}" if rank else f"child {children}", at))
             children += not rank
     return places
 
 
-def read(path):
+def written(folder, process):
+    return (folder / f"stacks.{process}").read_text(errors="replace")
+
+
+def innermost(stack):
     """The innermost line of a test in a stack that faulthandler has written, and what it has called; "" if none."""
-    for thread in path.read_text(errors="replace").split("\n\n"):
+    for thread in stack.split("\n\n"):
         frames = [line.strip() for line in thread.splitlines() if line.strip().startswith("File")]
         for frame in frames:
             if "test" in Path(frame.split('"')[1]).name:
