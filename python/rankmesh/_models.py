@@ -115,24 +115,26 @@ def _line_of(built: Any, config: Any) -> str:
 
 
 def _check_cache(built: Any, kind: str, runs: list[tuple[dict[str, int], int]]) -> None:
-    """Refuses layers that cache otherwise than the model does, where it runs on the meta device."""
+    """Refuses layers whose cache is not the one that the model keeps. Says nothing of a model that meta cannot run."""
     import torch
 
     try:
         with torch.device("meta"), torch.no_grad():
-            layers = built(input_ids=torch.zeros(1, 4, dtype=torch.long), use_cache=True).past_key_values.layers
-    except Exception:  # experts, for instance, are chosen by numbers, which the meta device does not have
+            output = built(input_ids=torch.zeros(1, 4, dtype=torch.long), use_cache=True)
+        layers = output.past_key_values.layers
+    except Exception:  # a router, for instance, reads numbers, and the meta device has none
         return
     tensors = [one for one in layers if getattr(one, "keys", None) is not None and one.keys.dim() == 4]
     kept = sum(each.shape[1] * each.shape[3] for one in tensors for each in (one.keys, one.values))
-    latent = sum(count * (s["kv_rank"] + s["rope"]) for s, count in runs if s["kv_rank"])
-    of_heads = [(s, count * s["kv"] * (s["head_dim"] + s["value_dim"])) for s, count in runs]
-    plain = sum(numbers for s, numbers in of_heads if not s["kv_rank"])
-    whole = sum(numbers + count * s["kv"] * s["rope"] for (s, numbers), (_, count) in zip(of_heads, runs, strict=True))
-    if kept not in (plain + latent, whole):
+    found = expanded = 0  # most latent attention of transformers caches the keys and values of each head
+    for sizes, count in runs:
+        of_heads = count * sizes["kv"] * (sizes["head_dim"] + sizes["value_dim"])
+        found += count * (sizes["kv_rank"] + sizes["rope"]) if sizes["kv_rank"] else of_heads
+        expanded += of_heads + count * sizes["kv"] * sizes["rope"]
+    if kept not in (found, expanded):
         raise UsageError(
-            f"plan_model finds {plain + latent} numbers that a token adds to the cache of {kind}, but the model keeps "
-            f"{kept}: it has a kind of layer that plan_model does not know; give plan its layers as a line of sizes"
+            f"plan_model finds {found} numbers that a token adds to the cache of {kind}, but the model keeps {kept}: "
+            "it has a kind of layer that plan_model does not know; give plan its layers as a line of sizes"
         )
 
 

@@ -71,7 +71,7 @@ def test_a_model_of_transformers_is_the_one_of_the_table(kind: str, tmp_path: An
         assert built["explained"]["memory"][part] == pytest.approx(read["explained"]["memory"][part], rel=0.01, abs=1e6)
 
 
-def test_a_model_whose_cache_is_not_that_of_the_layers_that_are_found_is_refused() -> None:
+def test_layers_with_another_cache_than_the_model_are_refused() -> None:
     transformers = pytest.importorskip("transformers")
     with pytest.raises(
         rankmesh.UsageError, match=r"^plan_model finds 18432 numbers .* cache of git, but .* keeps 9216"
