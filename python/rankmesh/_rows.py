@@ -6,7 +6,6 @@ import builtins
 import functools
 import os
 from collections.abc import Callable
-from functools import cached_property
 from math import prod
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -58,13 +57,35 @@ class GroupCoordinator:
         """torch's group of the same ranks on the host. Raises UsageError without a process."""
         return self._live(self._host)
 
-    first_rank = cached_property[int](lambda self: self.ranks[0])
-    last_rank = cached_property[int](lambda self: self.ranks[-1])
-    is_first_rank = cached_property[bool](lambda self: self.rank == self.first_rank)
-    is_last_rank = cached_property[bool](lambda self: self.rank == self.last_rank)
-    # The first rank follows the last.
-    next_rank = cached_property[int](lambda self: self.ranks[(self.rank_in_group + 1) % self.world_size])
-    prev_rank = cached_property[int](lambda self: self.ranks[self.rank_in_group - 1])
+    @property
+    def first_rank(self) -> int:
+        """The first rank of the group."""
+        return self.ranks[0]
+
+    @property
+    def last_rank(self) -> int:
+        """The last rank of the group."""
+        return self.ranks[-1]
+
+    @property
+    def is_first_rank(self) -> bool:
+        """True on the first rank of the group."""
+        return self.rank == self.first_rank
+
+    @property
+    def is_last_rank(self) -> bool:
+        """True on the last rank of the group."""
+        return self.rank == self.last_rank
+
+    @property
+    def next_rank(self) -> int:
+        """The next rank of the group; the first follows the last."""
+        return self.ranks[(self.rank_in_group + 1) % self.world_size]
+
+    @property
+    def prev_rank(self) -> int:
+        """The previous rank of the group; the last precedes the first."""
+        return self.ranks[(self.rank_in_group - 1) % self.world_size]
 
     def __repr__(self) -> str:
         return f"GroupCoordinator(rank={self.rank}, ranks={self.ranks})"
