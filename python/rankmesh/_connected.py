@@ -34,7 +34,9 @@ def of_mpu(mpu: Any, *names: str) -> int | None:
     return next((int(getattr(mpu, name)()) for name in names if hasattr(mpu, name)), None)
 
 
-def asked(group: Callable[[Any], T], doc: str) -> tuple[Callable[[Any], T], Callable[[Any], int], Callable[[Any], int]]:
+def group_methods(
+    group: Callable[[Any], T], doc: str
+) -> tuple[Callable[[Any], T], Callable[[Any], int], Callable[[Any], int]]:
     """Makes three methods. They return what `group` returns, a group or None, its size, and this rank's group rank."""
 
     def ask(self: Any) -> T:
@@ -52,7 +54,7 @@ def asked(group: Callable[[Any], T], doc: str) -> tuple[Callable[[Any], T], Call
 
 
 class OfGroups:
-    """Base class of groups; it names the methods of `asked`."""
+    """Base class of groups; it names the methods of `group_methods`."""
 
     def __init_subclass__(cls) -> None:
         for name, method in vars(cls).items():

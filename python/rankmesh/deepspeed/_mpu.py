@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
-from rankmesh._connected import OfGroups, asked
+from rankmesh._connected import OfGroups, group_methods
 
 if TYPE_CHECKING:
     import torch.distributed as dist
@@ -72,17 +72,17 @@ class ModelParallelUnit(OfGroups):
         """The first of the ranks that share this rank's tensors."""
         return self._member.ranks(*self._along("tensor"))[0]
 
-    get_data_parallel_group, get_data_parallel_world_size, get_data_parallel_rank = asked(
+    get_data_parallel_group, get_data_parallel_world_size, get_data_parallel_rank = group_methods(
         _group_of("data"), "The ranks that read different data."
     )
-    get_model_parallel_group, get_model_parallel_world_size, get_model_parallel_rank = asked(
+    get_model_parallel_group, get_model_parallel_world_size, get_model_parallel_rank = group_methods(
         _group_of("tensor", "pipe"), "The ranks of one replica of the model."
     )
-    get_tensor_model_parallel_group, get_tensor_model_parallel_world_size, get_tensor_model_parallel_rank = asked(
-        _group_of("tensor"), "The ranks that share this rank's tensors."
+    get_tensor_model_parallel_group, get_tensor_model_parallel_world_size, get_tensor_model_parallel_rank = (
+        group_methods(_group_of("tensor"), "The ranks that share this rank's tensors.")
     )
-    get_pipeline_model_parallel_group, get_pipeline_model_parallel_world_size, get_pipeline_model_parallel_rank = asked(
-        _pipeline, "This rank's pipeline; None without an axis of stages."
+    get_pipeline_model_parallel_group, get_pipeline_model_parallel_world_size, get_pipeline_model_parallel_rank = (
+        group_methods(_pipeline, "This rank's pipeline; None without an axis of stages.")
     )
     get_pipe_parallel_group = get_pipeline_model_parallel_group
     get_pipe_parallel_world_size = get_pipeline_model_parallel_world_size
@@ -97,9 +97,9 @@ class SequenceParallelUnit(ModelParallelUnit):
 
     _kinds = (*ModelParallelUnit._kinds, ("sequence",), ("sequence", "data"))
 
-    get_sequence_parallel_group, get_sequence_parallel_world_size, get_sequence_parallel_rank = asked(
+    get_sequence_parallel_group, get_sequence_parallel_world_size, get_sequence_parallel_rank = group_methods(
         _group_of("sequence"), "The ranks that share this rank's sequence."
     )
-    get_sequence_data_parallel_group, get_sequence_data_parallel_world_size, get_sequence_data_parallel_rank = asked(
-        _group_of("sequence", "data"), "The ranks among which ZeRO shards."
+    get_sequence_data_parallel_group, get_sequence_data_parallel_world_size, get_sequence_data_parallel_rank = (
+        group_methods(_group_of("sequence", "data"), "The ranks among which ZeRO shards.")
     )

@@ -12,7 +12,7 @@ Group('{4..7}')
 # By hand: the module itself is an mpu, and its groups are those that Made keeps.
 from __future__ import annotations
 
-from rankmesh._connected import asked
+from rankmesh._connected import group_methods
 from rankmesh._originals import raises
 from rankmesh.deepspeed._groups_class import Made
 
@@ -27,13 +27,15 @@ class SequenceState(Made):
         """Makes the groups of ranks that share a sequence, and the group of all ranks, among which ZeRO shards."""
         self._make("initialize_sequence_parallel", sequence_parallel_size=sequence_parallel_size)
 
-    get_sequence_parallel_group, get_sequence_parallel_world_size, get_sequence_parallel_rank = asked(
+    get_sequence_parallel_group, get_sequence_parallel_world_size, get_sequence_parallel_rank = group_methods(
         lambda self: self._group("sequence_parallel", "sequence parallel group"),
         "The ranks that share this rank's sequence.",
     )
-    get_sequence_data_parallel_group, get_sequence_data_parallel_world_size, get_sequence_data_parallel_rank = asked(
-        lambda self: self._group("sequence_and_data", "sequence data parallel group"),
-        "The ranks among which ZeRO shards: all.",
+    get_sequence_data_parallel_group, get_sequence_data_parallel_world_size, get_sequence_data_parallel_rank = (
+        group_methods(
+            lambda self: self._group("sequence_and_data", "sequence data parallel group"),
+            "The ranks among which ZeRO shards: all.",
+        )
     )
 
     # An mpu calls these groups model parallel.
