@@ -66,9 +66,8 @@ KindRow kind(const std::string& name, const std::string& groups) {
 }
 
 std::vector<KindRow> kinds(const std::string& slice, bool on_host) {
-    auto rows = std::vector{
-        kind(model_kind, "data | *"), kind(data_kind, "* | data"),
-        kind(pipe_kind, "* | pipe"), kind(slice_kind, cat("* | ", slice))};
+    auto rows = std::vector{kind(model_kind, "data | *"), kind(data_kind, "* | data"),
+                            kind(pipe_kind, "* | pipe"), kind(slice_kind, cat("* | ", slice))};
     for (std::size_t i = 0; on_host && i < rows.size(); i += 2) {
         auto row = rows[i];
         row.name += "_gloo";

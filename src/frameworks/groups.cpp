@@ -369,7 +369,9 @@ std::optional<GroupPart> Access::listed(const Groups& groups, std::string_view k
     return groups.made_->at(kind).listed_of(rank);
 }
 
-bool Access::is_rising(const Groups& groups, std::string_view kind) { return groups.made_->at(kind).row->rising; }
+bool Access::is_rising(const Groups& groups, std::string_view kind) {
+    return groups.made_->at(kind).row->rising;
+}
 
 Groups Access::with(const Groups& groups, const AccessorRow& row, const Given& options,
                     std::vector<std::string>& kinds) {
@@ -381,7 +383,8 @@ Groups Access::with(const Groups& groups, const AccessorRow& row, const Given& o
         all.push_back(std::forward<decltype(each)>(each));
     };
     for (auto& mesh : additions.meshes)
-        add(made->meshes, [](const auto& each) { return each.first; }, std::move(mesh));
+        add(
+            made->meshes, [](const auto& each) { return each.first; }, std::move(mesh));
     for (auto& row : additions.kinds) {
         const auto& kind = *made->owned.emplace_back(std::make_shared<const KindRow>(std::move(row)));
         add(made->kinds, std::mem_fn(&Kind::name), kind_of(kind, made->given, made->meshes));

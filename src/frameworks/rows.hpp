@@ -114,8 +114,8 @@ struct MeshRow {
 /// cp / 4` of 4 ranks of each group on dp and cp, whose last may be shorter. `dp tp / 4 2` has
 /// groups of every second rank. `experts: pp | ep` is of the mesh `experts`.
 ///
-/// `* | dp cp`: `*` is all axes that are not named, in the mesh's order, and so are those of a group that
-/// are named after it. A mesh may lack axes that are named beside `*`.
+/// In `* | dp cp`, `*` stands for all axes that the row does not name, in the mesh's order. The axes of a
+/// group that are named after `* |` are in the mesh's order too. The mesh may lack axes of a row with `*`.
 struct KindRow {
     std::string name;
     std::string groups;

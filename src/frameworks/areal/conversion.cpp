@@ -7,8 +7,8 @@
 
 #include <rankmesh/core/detail/number.hpp>
 
-#include "convert/topology_settings.hpp"
 #include "convert/rows.hpp"
+#include "convert/topology_settings.hpp"
 #include "formats/text.hpp"
 #include "frameworks/rows.hpp"
 

@@ -50,8 +50,7 @@ std::vector<int> stages(const Given&) {
 
 std::vector<KindRow> kinds() {
     auto rows = of_grid::kinds("tensor", true);
-    auto ends = {of_grid::kind("embedding", "* | pipe"),
-                 of_grid::kind("position_embedding", "* | pipe")};
+    auto ends = {of_grid::kind("embedding", "* | pipe"), of_grid::kind("position_embedding", "* | pipe")};
     const auto first = rows.insert(rows.end() - 2, ends);
     first[0].at = stages<0, -1>;
     first[1].at = stages<0>;

@@ -3,8 +3,8 @@
 // configuration.
 #include <algorithm>
 
-#include "convert/topology_settings.hpp"
 #include "convert/rows.hpp"
+#include "convert/topology_settings.hpp"
 #include "frameworks/rows.hpp"
 
 namespace rankmesh::conversion {

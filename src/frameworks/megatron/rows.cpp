@@ -81,11 +81,10 @@ std::vector<KindRow> kinds() {
              of_instances),
         host("HIERARCHICAL_EXPERT_DATA_PARALLEL_GROUP_GLOO_L1", "instances: * intra | inter", "",
              of_instances_on_host),
-        kind("EXPERT_DATA_PARALLEL_GROUP_WITH_GTP_REMAT", "ep_gtp_remat_dp", "experts: * | edp egtp_remat", "",
-             of_expert_remat),
+        kind("EXPERT_DATA_PARALLEL_GROUP_WITH_GTP_REMAT", "ep_gtp_remat_dp", "experts: * | edp egtp_remat",
+             "", of_expert_remat),
         kind("INTRA_DISTRIBUTED_OPTIMIZER_INSTANCE_GROUP", "intra_dist_opt_instance",
-             "instances: inter | intra *",
-             "Intra distributed optimizer instance group is not initialized")};
+             "instances: inter | intra *", "Intra distributed optimizer instance group is not initialized")};
     rows.back().sorted = true;
     for (auto& row : rows) {
         row.apart = row.name.ends_with("_AG");
