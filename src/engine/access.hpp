@@ -29,6 +29,9 @@ struct Access {
     static Pending start(Communicator& on, const StridedCall& call) { return on.start(call); }
     static int run_from_any(Communicator& on, const Call& call) { return on.run_from_any(call); }
     static int run_from_any(Communicator& on, const StridedCall& call) { return on.run_from_any(call); }
+    static void run_list(Communicator& on, const Call& like, const Buffers& list) {
+        on.run_list(like, list, list, {});
+    }
     static std::optional<Message> probe(Communicator& on, int from, Tag tag, bool waits) {
         return on.run_probe(from, tag, waits);
     }

@@ -56,7 +56,7 @@ OTHERS: list[tuple[Callable[[], Any], str]] = [
         "convert lacks the argument 'from_'; call convert(settings, from_=..., to=...)",
     ),
     (lambda: World.from_environment(3), "from_environment takes no arguments without a name, not 1; name the others"),  # type: ignore[call-arg]
-    (lambda: run(1, lambda world: world.sub(None)), "the argument 'ranks' of sub is None; it must be Iterable[int]"),  # type: ignore[arg-type]
+    (lambda: rankmesh.wait_all(None), "the argument 'pendings' of wait_all is None; it must be Iterable[Pending[_T]]"),  # type: ignore[arg-type]
     (
         lambda: run(1, lambda world: world.join("dp=*").split(0, over="dp")),  # type: ignore[arg-type]
         "the argument 'over' of split is of type str; it must be Communicator or None",

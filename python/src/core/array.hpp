@@ -18,13 +18,10 @@ nb::object converted(const nb::object& array, nb::handle dtype, nb::handle copy)
 /// Binds `__array__`.
 template <class T>
 void bind_array(nb::class_<T>& bound) {
-    bound.def(
-        "__array__",
-        [](const T& self, nb::handle dtype, nb::handle copy) {
-            return converted(array_of(self), dtype, copy);
-        },
-        nb::arg("dtype").none() = nb::none(), nb::arg("copy").none() = nb::none(),
-        nb::sig("def __array__(self, dtype: typing.Any = None, copy: bool | None = None) -> typing.Any"));
+    method(bound, "def __array__(self, dtype: typing.Any = None, copy: bool | None = None) -> typing.Any", "",
+           [](const T& self, nb::handle dtype, nb::handle copy) {
+               return converted(array_of(self), dtype, copy);
+           });
 }
 
 }  // namespace rankmesh::python

@@ -32,8 +32,9 @@ std::vector<NamedItem> items_of(const MeshBlueprint& self) {
 }  // namespace
 
 void bind_blueprint(nb::module_& m) {
-    nb::class_<NamedItem>(m, "Item",
-                          "A set of axes, a part of each group along one axis, or the ranks on one host.")
+    auto item_ = nb::class_<NamedItem>(
+        m, "Item", "A set of axes, a part of each group along one axis, or the ranks on one host.");
+    item_
         .def_prop_ro(
             "axes", [](const NamedItem& self) { return nb::tuple(nb::cast(self.axis_names)); },
             nb::sig("def axes(self) -> tuple[str, ...]"), "The names of the axes, in the order of the mesh.")
@@ -43,8 +44,9 @@ void bind_blueprint(nb::module_& m) {
         .def_ro("local", &NamedItem::local, "True for the ranks on one host.")
         .def_prop_ro("separate", &NamedItem::separate, "True if its group is never that of another item.")
         .def_ro("timeout", &NamedItem::timeout, "Its own timeout; None for the mesh's.");
-    nb::class_<MeshBlueprint>(m, "MeshBlueprint", "One mesh of a plan in a world of known size.")
-        .def_ro("name", &MeshBlueprint::name, "Its name in the plan.")
+    auto meshblueprint_ =
+        nb::class_<MeshBlueprint>(m, "MeshBlueprint", "One mesh of a plan in a world of known size.");
+    meshblueprint_.def_ro("name", &MeshBlueprint::name, "Its name in the plan.")
         .def_ro("mesh", &MeshBlueprint::mesh, "The mesh, every size known.")
         .def_prop_ro(
             "places",
@@ -61,26 +63,18 @@ void bind_blueprint(nb::module_& m) {
             },
             nb::arg("words"),
             "One line that is equal exactly if everything that ranks must agree on is equal. `words`: for "
-            "each "
-            "item, what else they must agree on.");
-    m.def(
-        "make_blueprint",
-        [](nb::handle plan, int world) {
-            return detail::make_blueprint(plan_of(plan), world, std::chrono::minutes(30));
-        },
-        nb::arg("plan"), nb::arg("world"),
-        nb::sig(
-            "def make_blueprint(plan: collections.abc.Iterable[rankmesh._plan.Declaration], world: int) -> "
-            "list[MeshBlueprint]"),
-        "The meshes of a plan as all ranks must agree on them; UsageError for an invalid plan.");
-    m.def(
-        "duration",
-        [](nb::handle given) {
-            return given.is_none() ? std::nullopt : std::optional(duration_of(given, "the timeout"));
-        },
-        nb::arg("timeout").none(),
-        nb::sig("def duration(timeout: float | datetime.timedelta | None) -> datetime.timedelta | None"),
-        "A timeout as a timedelta; None for none.");
+            "each item, what else they must agree on.");
+    function(m,
+             "def make_blueprint(plan: collections.abc.Iterable[rankmesh._plan.Declaration], world: int) -> "
+             "list[MeshBlueprint]",
+             "The meshes of a plan as all ranks must agree on them; UsageError for an invalid plan.",
+             [](nb::handle plan, int world) {
+                 return detail::make_blueprint(plan_of(plan), world, std::chrono::minutes(30));
+             });
+    function(m, "def duration(timeout: float | datetime.timedelta | None) -> datetime.timedelta | None",
+             "A timeout as a timedelta; None for none.", [](nb::handle given) {
+                 return given.is_none() ? std::nullopt : std::optional(duration_of(given, "the timeout"));
+             });
 }
 
 }  // namespace rankmesh::python

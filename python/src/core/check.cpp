@@ -80,9 +80,10 @@ Report report_of(const ReportState& state) {
 }
 
 /// Adds how a mesh or placement fits a cluster.
-void add_cluster(Report& report, const Cluster& cluster, const Placement& placement, nb::handle keep) {
+void add_cluster(Report& report, const Cluster& cluster, const Placement& placement,
+                 const std::vector<std::string>& rules) {
     auto questions = ClusterQuestions{.sets = report::timed_sets(report.cost)};
-    for (const auto& rule : texts_of(keep, "keep")) questions.keep.push_back(Keep::parse(rule));
+    for (const auto& rule : rules) questions.keep.push_back(Keep::parse(rule));
     const auto found = check_on(cluster, placement, questions);
     constexpr auto width = std::size_t{80};
     report.cluster = report::text_of(cluster, placement.mesh(), found, false, width);
@@ -96,7 +97,8 @@ Report check(nb::handle given, nb::handle over, nb::handle axes, nb::handle worl
              nb::handle keep) {
     const auto cluster =
         on.is_none() ? std::nullopt : std::optional(Cluster::parse(text_of(on, "the cluster")));
-    if (!cluster && nb::len(keep) > 0) throw UsageError("keep requires a cluster; add on='node:4 gpu:8'");
+    const auto rules = texts_of(keep, "keep");
+    if (!cluster && !rules.empty()) throw UsageError("keep requires a cluster; add on='node:4 gpu:8'");
     const auto placement = [&]() -> Placement {
         if (nb::isinstance<Placement>(given) ||
             (nb::isinstance<nb::str>(given) && text_of(given, "a mesh").find("@[") != std::string::npos))
@@ -125,15 +127,15 @@ Report check(nb::handle given, nb::handle over, nb::handle axes, nb::handle worl
     report.outside = report.world - mesh.size();
     report.cost = join_cost({declaration}, report.world, placement.ranks()[0]);
     report.needs = needs_of(report.cost);
-    if (cluster) add_cluster(report, *cluster, placement, keep);
+    if (cluster) add_cluster(report, *cluster, placement, rules);
     return report;
 }
 
 }  // namespace
 
 void bind_check(nb::module_& m) {
-    nb::class_<JoinCost::Set>(m, "CheckedSet", "One declared set of axes and its groups.")
-        .def_ro("axes", &JoinCost::Set::text, "The axes, as in 'dp,cp'.")
+    auto checkedset_ = nb::class_<JoinCost::Set>(m, "CheckedSet", "One declared set of axes and its groups.");
+    checkedset_.def_ro("axes", &JoinCost::Set::text, "The axes, as in 'dp,cp'.")
         .def_ro("groups", &JoinCost::Set::groups, "The number of groups.")
         .def_ro("group_size", &JoinCost::Set::group_size, "The number of ranks in each group.")
         .def_ro("communicator", &JoinCost::Set::communicator,
@@ -153,11 +155,12 @@ void bind_check(nb::module_& m) {
                                                       int, std::optional<int>>& state) {
                  new (&self) JoinCost::Set(std::make_from_tuple<JoinCost::Set>(state));
              });
-    nb::class_<Report>(m, "Report",
-                       "The cost of joining a mesh for one rank, whether it fits into the limits of this "
-                       "process, and how the mesh fits the machines `on`. str() is the output of `rankmesh "
-                       "check`.")
-        .def_ro("mesh", &Report::mesh, "The mesh as text.")
+    auto bound_ = nb::class_<Report>(
+        m, "Report",
+        "The cost of joining a mesh for one rank, whether it fits into the limits of this "
+        "process, and how the mesh fits the machines `on`. str() is the output of `rankmesh "
+        "check`.");
+    bound_.def_ro("mesh", &Report::mesh, "The mesh as text.")
         .def_ro("world", &Report::world, "The number of ranks of the world.")
         .def_ro("outside", &Report::outside, "The number of ranks of the world that are not in the mesh.")
         .def_prop_ro(
@@ -199,18 +202,17 @@ void bind_check(nb::module_& m) {
         .def("__getstate__", &state_of)
         .def("__setstate__",
              [](Report& self, const ReportState& state) { new (&self) Report(report_of(state)); });
-    m.def("check", &check, nb::arg("mesh").none(), nb::kw_only(), nb::arg("over").none() = nb::none(),
-          nb::arg("axes").none() = nb::none(), nb::arg("world").none() = nb::none(),
-          nb::arg("on").none() = nb::none(), nb::arg("keep") = nb::tuple(),
-          nb::sig("def check(mesh: str | Mesh | Placement, *, over: collections.abc.Iterable[str | "
-                  "collections.abc.Iterable[str]] | None = None, "
-                  "axes: collections.abc.Iterable[str] | None = None, world: int | None = None, "
-                  "on: str | None = None, keep: collections.abc.Iterable[str] = ()) -> Report"),
-          "Computes the cost of joining a mesh for one rank, without joining. `over`: sets of axes to "
-          "declare, such as [('dp', 'cp')]. `axes`: the single axes to declare; default: all. `world`: the "
-          "number of ranks, which may exceed the ranks of the mesh. `on`: the machines, such as "
-          "'node:4(25GB/s) gpu:8(450GB/s)'; the report then says which groups leave a node, and what "
-          "collectives cost. `keep`: the rules instead of the default ones, such as ['tp,cp:node'].");
+    function<1>(m,
+                "def check(mesh: str | Mesh | Placement, *, over: collections.abc.Iterable[str | "
+                "collections.abc.Iterable[str]] | None = None, axes: collections.abc.Iterable[str] | None = "
+                "None, world: int | None = None, on: str | None = None, keep: collections.abc.Iterable[str] "
+                "= ()) -> Report",
+                "Computes the cost of joining a mesh for one rank, without joining. `over`: sets of axes to "
+                "declare, such as [('dp', 'cp')]. `axes`: the single axes to declare; default: all. `world`: "
+                "the number of ranks, which may exceed the ranks of the mesh. `on`: the machines, such as "
+                "'node:4(25GB/s) gpu:8(450GB/s)'; the report then says which groups leave a node, and what "
+                "collectives cost. `keep`: the rules instead of the default ones, such as ['tp,cp:node'].",
+                &check);
 }
 
 }  // namespace rankmesh::python

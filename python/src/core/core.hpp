@@ -7,6 +7,7 @@
 #include <rankmesh/core/placement.hpp>
 
 #include "values/ranks.hpp"
+#include "values/signature.hpp"
 
 namespace rankmesh::python {
 
@@ -39,12 +40,9 @@ struct Groups {
 /// Binds `==` of a class; an object of another type is unequal.
 template <class T>
 void bind_equality(nb::class_<T>& c) {
-    c.def(
-        "__eq__",
-        [](const T& self, nb::handle other) {
-            return nb::isinstance<T>(other) && self == nb::cast<const T&>(other);
-        },
-        nb::arg("other").none(), nb::sig("def __eq__(self, other: object, /) -> bool"));
+    method(c, "def __eq__(self, other: object, /) -> bool", "", [](const T& self, nb::handle other) {
+        return nb::isinstance<T>(other) && self == nb::cast<const T&>(other);
+    });
 }
 
 }  // namespace rankmesh::python

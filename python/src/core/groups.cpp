@@ -4,7 +4,6 @@
 
 #include <algorithm>
 
-#include <nanobind/make_iterator.h>
 #include <nanobind/stl/vector.h>
 
 namespace rankmesh::python {
@@ -39,24 +38,8 @@ nb::object method_caller(const char* name, nb::handle arguments) {
         .attr("methodcaller")(name, *nb::borrow<nb::args>(nb::tuple(nb::borrow(arguments))));
 }
 
-/// An iterator that keeps its sequence alive.
-template <class Sequence>
-struct Iterator {
-    nb::object owner;
-    const Sequence* sequence;
-    int size;
-    int next = 0;
-};
-
-template <class Sequence, class At>
-void bind_iterator(nb::module_& m, const char* name, At at) {
-    nb::class_<Iterator<Sequence>>(m, name)
-        .def("__iter__", [](nb::handle self) { return self; })
-        .def("__next__", [at](Iterator<Sequence>& it) {
-            if (it.next == it.size) throw nb::stop_iteration();
-            return at(*it.sequence, it.next++);
-        });
-}
+/// An iterator that asks the sequence by index.
+nb::object iterator(nb::handle sequence) { return nb::steal(PySeqIter_New(sequence.ptr())); }
 
 Ranks ranks_from(nb::handle given) {
     if (nb::isinstance<Ranks>(given)) return nb::cast<Ranks>(given);
@@ -92,123 +75,87 @@ std::string asked(const Groups& groups) {
 
 /// What a sequence of ranks answers.
 void bind_sequence(nb::class_<Ranks>& c) {
-    c.def(
-         "__init__", [](Ranks* self, nb::object ranks) { new (self) Ranks(ranks_from(ranks)); },
-         nb::arg("ranks").none(),
-         nb::sig("def __init__(self, ranks: str | collections.abc.Iterable[int]) -> None"),
-         "Makes a group of these ranks in this order, from text such as '{0..7, 64..71}', or from ints. "
-         "Raises UsageError if a rank repeats.")
-        .def("__len__", &Ranks::size)
-        .def(
-            "__getitem__",
-            [](const Ranks& self, nb::handle index) {
-                if (nb::isinstance<nb::slice>(index)) throw nb::next_overload();
-                const auto i = position_of(index, self.size(), "a group");
-                return self[i];
-            },
-            nb::arg("index").none(), nb::sig("def __getitem__(self, index: typing.SupportsIndex, /) -> int"))
-        .def(
-            "__getitem__",
-            [](const Ranks& self, const nb::slice& slice) {
-                return items_of(slice, self.size(), [&](int i) { return self[i]; });
-            },
-            nb::arg("index").none(), nb::sig("def __getitem__(self, index: slice, /) -> list[int]"))
-        .def(
-            "__iter__",
-            [](nb::object self) {
-                const auto& ranks = nb::cast<const Ranks&>(self);
-                return Iterator<Ranks>{self, &ranks, ranks.size()};
-            },
-            nb::sig("def __iter__(self) -> collections.abc.Iterator[int]"))
-        .def(
-            "__reversed__",
-            [](const Ranks& self) {
-                auto list = nb::list();
-                for (int i = self.size(); i-- > 0;) list.append(self[i]);
-                return nb::iter(list);
-            },
-            nb::sig("def __reversed__(self) -> collections.abc.Iterator[int]"))
-        .def("__contains__", &contains, nb::arg("rank").none(),
-             nb::sig("def __contains__(self, rank: object, /) -> bool"))
-        .def(
-            "index",
-            [](const Ranks& self, nb::handle rank, nb::handle start, nb::handle stop) {
-                const auto given = int_of(rank, "a rank");
-                const auto found = self.group_rank(given);
-                const auto bound = [&](nb::handle index, int missing) {
-                    if (index.is_none()) return missing;
-                    // Sequence.index is called with sys.maxsize.
-                    const auto i = PyNumber_AsSsize_t(index.ptr(), nullptr);
-                    if (i == -1 && PyErr_Occurred()) throw nb::python_error();
-                    return static_cast<int>(
-                        std::clamp<Py_ssize_t>(i < 0 ? i + self.size() : i, 0, self.size()));
-                };
-                if (!found || *found < bound(start, 0) || *found >= bound(stop, self.size()))
-                    throw UsageError(cat("rank ", given, " is not in the group ", self.text()));
-                return *found;
-            },
-            nb::arg("value").none(), nb::arg("start").none() = nb::none(),
-            nb::arg("stop").none() = nb::none(),
-            nb::sig("def index(self, value: typing.Any, start: int = 0, stop: int = ...) -> int"),
-            "Returns the group rank of a rank. Raises UsageError, a ValueError, if it is not in the group.")
-        .def(
-            "count", [](const Ranks& self, nb::object rank) { return contains(self, rank) ? 1 : 0; },
-            nb::arg("rank").none(), nb::sig("def count(self, rank: object, /) -> int"));
+    method(c, "def __init__(self, ranks: str | collections.abc.Iterable[int]) -> None",
+           "Makes a group of these ranks in this order, from text such as '{0..7, 64..71}', or from ints. "
+           "Raises UsageError if a rank repeats.",
+           [](Ranks* self, nb::object ranks) { new (self) Ranks(ranks_from(ranks)); });
+    c.def("__len__", &Ranks::size);
+    method(c, "def __getitem__(self, index: typing.SupportsIndex, /) -> int", "",
+           [](const Ranks& self, nb::handle index) {
+               if (nb::isinstance<nb::slice>(index)) throw nb::next_overload();
+               const auto i = position_of(index, self.size(), "a group");
+               return self[i];
+           });
+    method(c, "def __getitem__(self, index: slice, /) -> list[int]", "",
+           [](const Ranks& self, const nb::slice& slice) {
+               return items_of(slice, self.size(), [&](int i) { return self[i]; });
+           });
+    method(c, "def __iter__(self) -> collections.abc.Iterator[int]", "", &iterator);
+    method(c, "def __contains__(self, rank: object, /) -> bool", "", &contains);
+    method(
+        c, "def index(self, value: typing.Any, start: int = 0, stop: int = ...) -> int",
+        "Returns the group rank of a rank. Raises UsageError, a ValueError, if it is not in the group.",
+        [](const Ranks& self, nb::handle rank, nb::handle start, nb::handle stop) {
+            const auto given = int_of(rank, "a rank");
+            const auto found = self.group_rank(given);
+            const auto bound = [&](nb::handle index, int missing) {
+                if (index.is_none()) return missing;
+                // Sequence.index is called with sys.maxsize.
+                const auto i = PyNumber_AsSsize_t(index.ptr(), nullptr);
+                if (i == -1 && PyErr_Occurred()) throw nb::python_error();
+                return static_cast<int>(std::clamp<Py_ssize_t>(i < 0 ? i + self.size() : i, 0, self.size()));
+            };
+            if (!found || *found < bound(start, 0) || *found >= bound(stop, self.size()))
+                throw UsageError(cat("rank ", given, " is not in the group ", self.text()));
+            return *found;
+        });
+    method(c, "def count(self, rank: object, /) -> int", "",
+           [](const Ranks& self, nb::object rank) { return contains(self, rank) ? 1 : 0; });
 }
 
 /// Ranks of the group by their places.
 void bind_parts(nb::class_<Ranks>& c) {
-    c.def(
-         "group_rank",
-         [](const Ranks& self, nb::object rank) { return self.group_rank(int_of(rank, "a rank")); },
-         nb::arg("rank").none(), nb::sig("def group_rank(self, rank: int) -> int | None"),
-         "Returns the group rank of a rank; None if it is not in the group.")
-        .def_prop_ro("step", &Ranks::step, "The step between neighbours if all steps are equal, else None.")
-        .def(
-            "pick",
-            [](const Ranks& self, nb::args positions) {
-                return self.pick(ints_of(positions, "the positions"));
-            },
-            nb::sig("def pick(self, *positions: int) -> Group"),
-            "Returns the ranks at these group ranks, in the group's order. Negative ones count from the end. "
-            "At most 16.")
-        .def(
-            "numpy", [](const Ranks& self) { return array_of(self); },
-            nb::sig("def numpy(self) -> typing.Any"),
-            "Returns the ranks as a new NumPy array of int32 with shape (len,).");
+    method(c, "def group_rank(self, rank: int) -> int | None",
+           "Returns the group rank of a rank; None if it is not in the group.",
+           [](const Ranks& self, nb::object rank) { return self.group_rank(int_of(rank, "a rank")); });
+    c.def_prop_ro("step", &Ranks::step, "The step between neighbours if all steps are equal, else None.");
+    method(
+        c, "def pick(self, *positions: int) -> Group",
+        "Returns the ranks at these group ranks, in the group's order. Negative ones count from the end. At "
+        "most 16.",
+        [](const Ranks& self, nb::args positions) { return self.pick(ints_of(positions, "the positions")); });
+    method(c, "def numpy(self) -> typing.Any",
+           "Returns the ranks as a new NumPy array of int32 with shape (len,).",
+           [](const Ranks& self) { return array_of(self); });
 }
 
 /// Equality, hash, texts and pickles.
 void bind_value(nb::class_<Ranks>& c) {
     bind_equality(c);
-    c.def("__hash__", &Ranks::hash)
-        .def("__str__", &Ranks::text)
-        .def("__repr__", [](const Ranks& self) { return cat("Group('", self.text(), "')"); })
-        .def(
-            "__reduce__",
-            [](nb::object self) {
-                const auto& ranks = nb::cast<const Ranks&>(self);
-                if (const auto step = ranks.step())
-                    return nb::make_tuple(
-                        method_caller("_of_step", nb::make_tuple(ranks[0], *step, ranks.size())),
-                        nb::make_tuple(self.type()));
-                auto list = nb::list();
-                for (int i = 0; i < ranks.size(); ++i) list.append(ranks[i]);
-                return nb::make_tuple(self.type(), nb::make_tuple(list));
-            },
-            nb::sig("def __reduce__(self) -> tuple[typing.Any, ...]"))
-        .def_static(
-            "_of_step",
-            [](int first, int step, int size) {
-                if (first < 0 || step < 1 || size < 1 ||
-                    first + (size - std::int64_t{1}) * step >= Mesh::max_size)
-                    throw UsageError(cat("a pickled group of ", size, " ranks from ", first, " in steps of ",
-                                         step, " is none"));
-                auto layout = Layout{};
-                layout.push_back({size, step});
-                return Ranks(Group(first, layout));
-            },
-            nb::arg("first").none(), nb::arg("step").none(), nb::arg("size").none());
+    c.def("__hash__", &Ranks::hash).def("__str__", &Ranks::text).def("__repr__", [](const Ranks& self) {
+        return cat("Group('", self.text(), "')");
+    });
+    method(c, "def __reduce__(self) -> tuple[typing.Any, ...]", "", [](nb::object self) {
+        const auto& ranks = nb::cast<const Ranks&>(self);
+        if (const auto step = ranks.step())
+            return nb::make_tuple(method_caller("_of_step", nb::make_tuple(ranks[0], *step, ranks.size())),
+                                  nb::make_tuple(self.type()));
+        auto list = nb::list();
+        for (int i = 0; i < ranks.size(); ++i) list.append(ranks[i]);
+        return nb::make_tuple(self.type(), nb::make_tuple(list));
+    });
+    c.def_static(
+        "_of_step",
+        [](int first, int step, int size) {
+            if (first < 0 || step < 1 || size < 1 ||
+                first + (size - std::int64_t{1}) * step >= Mesh::max_size)
+                throw UsageError(cat("a pickled group of ", size, " ranks from ", first, " in steps of ",
+                                     step, " is none"));
+            auto layout = Layout{};
+            layout.push_back({size, step});
+            return Ranks(Group(first, layout));
+        },
+        nb::arg("first").none(), nb::arg("step").none(), nb::arg("size").none());
 }
 
 /// What a sequence of groups answers.
@@ -216,72 +163,48 @@ void bind_sequence(nb::class_<Groups>& c) {
     c.def("__len__", [](const Groups& self) { return self.groups.size(); })
         .def_prop_ro(
             "group_size", [](const Groups& self) { return self.groups.group_size(); },
-            "The number of ranks in each group.")
-        .def(
-            "__getitem__",
-            [](const Groups& self, nb::handle index) {
-                if (nb::isinstance<nb::slice>(index)) throw nb::next_overload();
-                const auto i = position_of(index, self.groups.size(), "a partition");
-                return group_at(self, i);
-            },
-            nb::arg("index").none(),
-            nb::sig("def __getitem__(self, index: typing.SupportsIndex, /) -> Group"))
-        .def(
-            "__getitem__",
-            [](const Groups& self, const nb::slice& slice) {
-                return items_of(slice, self.groups.size(), [&](int i) { return group_at(self, i); });
-            },
-            nb::arg("index").none(), nb::sig("def __getitem__(self, index: slice, /) -> list[Group]"))
-        .def(
-            "__iter__",
-            [](nb::object self) {
-                const auto& groups = nb::cast<const Groups&>(self);
-                return Iterator<Groups>{self, &groups, groups.groups.size()};
-            },
-            nb::sig("def __iter__(self) -> collections.abc.Iterator[Group]"))
-        .def(
-            "numpy", [](const Groups& self) { return array_of(self); },
-            nb::sig("def numpy(self) -> typing.Any"),
-            "Returns the ranks as a new NumPy array of int32 with shape (len, group_size): one row for each "
-            "group.");
+            "The number of ranks in each group.");
+    method(c, "def __getitem__(self, index: typing.SupportsIndex, /) -> Group", "",
+           [](const Groups& self, nb::handle index) {
+               if (nb::isinstance<nb::slice>(index)) throw nb::next_overload();
+               const auto i = position_of(index, self.groups.size(), "a partition");
+               return group_at(self, i);
+           });
+    method(c, "def __getitem__(self, index: slice, /) -> list[Group]", "",
+           [](const Groups& self, const nb::slice& slice) {
+               return items_of(slice, self.groups.size(), [&](int i) { return group_at(self, i); });
+           });
+    method(c, "def __iter__(self) -> collections.abc.Iterator[Group]", "", &iterator);
+    method(c, "def numpy(self) -> typing.Any",
+           "Returns the ranks as a new NumPy array of int32 with shape (len, group_size): one row for each "
+           "group.",
+           [](const Groups& self) { return array_of(self); });
 }
 
 /// Equality, hash, texts and pickles.
 void bind_value(nb::class_<Groups>& c) {
-    c.def(
-         "__eq__",
-         [](const Groups& self, nb::handle other) {
-             if (!nb::isinstance<Groups>(other)) return false;
-             const auto& theirs = nb::cast<const Groups&>(other);
-             if (self.groups.size() != theirs.groups.size()) return false;
-             for (int i = 0; i < self.groups.size(); ++i)
-                 if (!(self.groups[i] == theirs.groups[i])) return false;
-             return true;
-         },
-         nb::arg("other").none(), nb::sig("def __eq__(self, other: object, /) -> bool"))
-        .def("__hash__",
-             [](const Groups& self) {
-                 return Ranks(self.groups[0]).hash() * 31 + static_cast<std::size_t>(self.groups.size());
-             })
-        .def("__repr__", &asked)
-        .def(
-            "__reduce__",
-            [](const Groups& self) {
-                auto names = nb::list();
-                for (auto axis : self.axes) names.append(nb::cast(std::string(self.mesh.name(axis))));
-                return nb::make_tuple(
-                    method_caller(self.in_order ? "partition_in_order" : "partition", names),
-                    nb::make_tuple(nb::cast(self.mesh)));
-            },
-            nb::sig("def __reduce__(self) -> tuple[typing.Any, ...]"));
+    method(c, "def __eq__(self, other: object, /) -> bool", "", [](const Groups& self, nb::handle other) {
+        if (!nb::isinstance<Groups>(other)) return false;
+        const auto& theirs = nb::cast<const Groups&>(other);
+        if (self.groups.size() != theirs.groups.size()) return false;
+        for (int i = 0; i < self.groups.size(); ++i)
+            if (!(self.groups[i] == theirs.groups[i])) return false;
+        return true;
+    });
+    c.def("__hash__", [](const Groups& self) {
+         return Ranks(self.groups[0]).hash() * 31 + static_cast<std::size_t>(self.groups.size());
+     }).def("__repr__", &asked);
+    method(c, "def __reduce__(self) -> tuple[typing.Any, ...]", "", [](const Groups& self) {
+        auto names = nb::list();
+        for (auto axis : self.axes) names.append(nb::cast(std::string(self.mesh.name(axis))));
+        return nb::make_tuple(method_caller(self.in_order ? "partition_in_order" : "partition", names),
+                              nb::make_tuple(nb::cast(self.mesh)));
+    });
 }
 
 }  // namespace
 
 void bind_groups(nb::module_& m) {
-    bind_iterator<Ranks>(m, "_RankIterator", [](const Ranks& ranks, int i) { return ranks[i]; });
-    bind_iterator<Groups>(m, "_GroupIterator", group_at);
-
     auto group = nb::class_<Ranks>(
         m, "Group", nb::sig("class Group(collections.abc.Sequence[int])"),
         "An ordered list of ranks, a sequence of int. Groups from strides are stored in closed form: 2^30 "

@@ -71,104 +71,82 @@ nb::dict dict_of(const Coordinate& coordinate) {
 
 /// What a read-only mapping answers.
 void bind_mapping(nb::class_<Coordinate>& c) {
-    c.def(
-         "__init__",
-         [](Coordinate* self, nb::args args, nb::kwargs kwargs) {
-             new (self) Coordinate(coordinate_of(args, kwargs));
-         },
-         nb::sig("def __init__(self, coordinate: str | collections.abc.Mapping[str, int] = ..., /, "
-                 "**index: int) -> None"),
-         "Makes a coordinate from text such as 'pp=1 tp=3', a mapping, or keywords.")
-        .def(
-            "__getitem__",
-            [](const Coordinate& self, nb::handle name) {
-                auto length = Py_ssize_t{0};
-                const auto* text =
-                    nb::isinstance<nb::str>(name) ? PyUnicode_AsUTF8AndSize(name.ptr(), &length) : nullptr;
-                if (!text) {
-                    PyErr_Clear();
-                    throw UnknownName(cat("the coordinate has no axis ", described(name)));
-                }
-                const auto view = std::string_view(text, static_cast<std::size_t>(length));
-                if (const auto i = self.find(view); i >= 0) return self[AxisId{i}];
-                try {
-                    return self[view];
-                } catch (const UsageError& error) {
-                    throw UnknownName(error.what());
-                }
-            },
-            nb::arg("axis").none(), nb::sig("def __getitem__(self, axis: str, /) -> int"))
-        .def(
-            "get",
-            [](const Coordinate& self, nb::object name, nb::object missing) {
-                return value_of(self, name, missing);
-            },
-            nb::arg("axis").none(), nb::arg("default").none() = nb::none(),
-            nb::sig("def get(self, axis: str, default: typing.Any = None, /) -> typing.Any"))
-        .def("__len__", &Coordinate::size)
-        .def(
-            "__iter__", [](const Coordinate& self) { return nb::iter(dict_of(self)); },
-            nb::sig("def __iter__(self) -> collections.abc.Iterator[str]"))
-        .def(
-            "__contains__",
-            [](const Coordinate& self, nb::object name) {
-                return !value_of(self, name, nb::none()).is_none();
-            },
-            nb::arg("axis").none(), nb::sig("def __contains__(self, axis: object, /) -> bool"))
-        .def(
-            "keys", [](const Coordinate& self) { return dict_of(self).attr("keys")(); },
-            nb::sig("def keys(self) -> collections.abc.KeysView[str]"))
-        .def(
-            "values", [](const Coordinate& self) { return dict_of(self).attr("values")(); },
-            nb::sig("def values(self) -> collections.abc.ValuesView[int]"))
-        .def(
-            "items", [](const Coordinate& self) { return dict_of(self).attr("items")(); },
-            nb::sig("def items(self) -> collections.abc.ItemsView[str, int]"));
+    method(c,
+           "def __init__(self, coordinate: str | collections.abc.Mapping[str, int] = ..., /, **index: int) "
+           "-> None",
+           "Makes a coordinate from text such as 'pp=1 tp=3', a mapping, or keywords.",
+           [](Coordinate* self, nb::args args, nb::kwargs kwargs) {
+               new (self) Coordinate(coordinate_of(args, kwargs));
+           });
+    method(c, "def __getitem__(self, axis: str, /) -> int", "", [](const Coordinate& self, nb::handle name) {
+        auto length = Py_ssize_t{0};
+        const auto* text =
+            nb::isinstance<nb::str>(name) ? PyUnicode_AsUTF8AndSize(name.ptr(), &length) : nullptr;
+        if (!text) {
+            PyErr_Clear();
+            throw UnknownName(cat("the coordinate has no axis ", described(name)));
+        }
+        const auto view = std::string_view(text, static_cast<std::size_t>(length));
+        if (const auto i = self.find(view); i >= 0) return self[AxisId{i}];
+        try {
+            return self[view];
+        } catch (const UsageError& error) {
+            throw UnknownName(error.what());
+        }
+    });
+    method(c, "def get(self, axis: str, default: typing.Any = None, /) -> typing.Any", "",
+           [](const Coordinate& self, nb::object name, nb::object missing) {
+               return value_of(self, name, missing);
+           });
+    c.def("__len__", &Coordinate::size);
+    method(c, "def __iter__(self) -> collections.abc.Iterator[str]", "",
+           [](const Coordinate& self) { return nb::iter(dict_of(self)); });
+    method(
+        c, "def __contains__(self, axis: object, /) -> bool", "",
+        [](const Coordinate& self, nb::object name) { return !value_of(self, name, nb::none()).is_none(); });
+    method(c, "def keys(self) -> collections.abc.KeysView[str]", "",
+           [](const Coordinate& self) { return dict_of(self).attr("keys")(); });
+    method(c, "def values(self) -> collections.abc.ValuesView[int]", "",
+           [](const Coordinate& self) { return dict_of(self).attr("values")(); });
+    method(c, "def items(self) -> collections.abc.ItemsView[str, int]", "",
+           [](const Coordinate& self) { return dict_of(self).attr("items")(); });
 }
 
 /// Equality, hash, texts and pickles.
 void bind_value(nb::class_<Coordinate>& c) {
-    c.def(
-         "__eq__",
-         [](const Coordinate& self, nb::object other) -> bool {
-             if (nb::isinstance<Coordinate>(other))
-                 return dict_of(self)
-                     .attr("__eq__")(dict_of(nb::cast<Coordinate>(other)))
-                     .is(nb::bool_(true));
-             return nb::isinstance<nb::dict>(other) &&
-                    dict_of(self).attr("__eq__")(other).is(nb::bool_(true));
-         },
-         nb::arg("other").none(), nb::sig("def __eq__(self, other: object, /) -> bool"))
-        .def("__hash__",
-             [](const Coordinate& self) {  // equal coordinates have equal hashes in any order of axes
-                 auto hash = std::size_t{0};
-                 for (int i = 0; i < self.size(); ++i)
-                     hash += hash_of(self.name(i)) * (2 * static_cast<std::size_t>(self[AxisId{i}]) + 1);
-                 return hash;
-             })
+    method(
+        c, "def __eq__(self, other: object, /) -> bool", "",
+        [](const Coordinate& self, nb::object other) -> bool {
+            if (nb::isinstance<Coordinate>(other))
+                return dict_of(self).attr("__eq__")(dict_of(nb::cast<Coordinate>(other))).is(nb::bool_(true));
+            return nb::isinstance<nb::dict>(other) && dict_of(self).attr("__eq__")(other).is(nb::bool_(true));
+        });
+    c.def("__hash__",
+          [](const Coordinate& self) {  // equal coordinates have equal hashes in any order of axes
+              auto hash = std::size_t{0};
+              for (int i = 0; i < self.size(); ++i)
+                  hash += hash_of(self.name(i)) * (2 * static_cast<std::size_t>(self[AxisId{i}]) + 1);
+              return hash;
+          })
         .def("__str__", [](const Coordinate& self) { return to_string(self); })
-        .def("__repr__", [](const Coordinate& self) { return cat("Coordinate('", to_string(self), "')"); })
-        .def(
-            "__reduce__",
-            [](nb::object self) {
-                return nb::make_tuple(self.type(), nb::make_tuple(dict_of(nb::cast<Coordinate>(self))));
-            },
-            nb::sig("def __reduce__(self) -> tuple[typing.Any, ...]"));
+        .def("__repr__", [](const Coordinate& self) { return cat("Coordinate('", to_string(self), "')"); });
+    method(c, "def __reduce__(self) -> tuple[typing.Any, ...]", "", [](nb::object self) {
+        return nb::make_tuple(self.type(), nb::make_tuple(dict_of(nb::cast<Coordinate>(self))));
+    });
 }
 
 /// The axes with their sizes, and the ranks.
 void bind_sizes(nb::class_<Mesh>& c) {
-    c.def(
-         "__init__",
-         [](Mesh* self, nb::args args, nb::kwargs axes) { new (self) Mesh(mesh_from(args, axes)); },
-         nb::sig("def __init__(self, mesh: str | Mesh | collections.abc.Mapping[str, int | str] | "
-                 "collections.abc.Iterable[tuple[str, int | str]] = ..., world: int | None = None, /, "
-                 "**axes: int) -> None"),
-         "Makes a mesh from text, a mapping, pairs or keywords, outermost axis first. One size may be '*' if "
-         "the number of ranks follows: Mesh('dp=* tp=8', 64). Raises UsageError for sizes below 1, repeated "
-         "names, and a mesh that does not fill the world.")
-        .def_prop_ro(
-            "size", [](const Mesh& self) { return self.size(); }, "The number of ranks.")
+    method(c,
+           "def __init__(self, mesh: str | Mesh | collections.abc.Mapping[str, int | str] | "
+           "collections.abc.Iterable[tuple[str, int | str]] = ..., world: int | None = None, /, **axes: int) "
+           "-> None",
+           "Makes a mesh from text, a mapping, pairs or keywords, outermost axis first. One size may be '*' "
+           "if the number of ranks follows: Mesh('dp=* tp=8', 64). Raises UsageError for sizes below 1, "
+           "repeated names, and a mesh that does not fill the world.",
+           [](Mesh* self, nb::args args, nb::kwargs axes) { new (self) Mesh(mesh_from(args, axes)); });
+    c.def_prop_ro(
+         "size", [](const Mesh& self) { return self.size(); }, "The number of ranks.")
         .def_prop_ro("offset", &Mesh::offset, "The lowest rank.")
         .def_prop_ro("extent", &Mesh::extent,
                      "The highest rank plus 1: the size of the smallest world in which the mesh fits.")
@@ -192,116 +170,92 @@ void bind_sizes(nb::class_<Mesh>& c) {
                 for (int a = 0; a < self.axis_count(); ++a) sizes.append(self.size(AxisId{a}));
                 return nb::tuple(sizes);
             },
-            nb::sig("def shape(self) -> tuple[int, ...]"), "The size of each axis, outermost first.")
-        .def(
-            "size_of", [](const Mesh& self, nb::handle axis) { return self.size(axis_of(self, axis)); },
-            nb::arg("axis").none(), nb::sig("def size_of(self, axis: str) -> int"),
-            "Returns the size of an axis. Raises UnknownName if the mesh does not have that axis.")
-        .def(
-            "numpy", [](const Mesh& self) { return array_of(self); },
-            nb::sig("def numpy(self) -> typing.Any"),
-            "Returns the ranks as a new NumPy array of int32 with the shape of the mesh.");
+            nb::sig("def shape(self) -> tuple[int, ...]"), "The size of each axis, outermost first.");
+    method(c, "def size_of(self, axis: str) -> int",
+           "Returns the size of an axis. Raises UnknownName if the mesh does not have that axis.",
+           [](const Mesh& self, nb::handle axis) { return self.size(axis_of(self, axis)); });
+    method(c, "def numpy(self) -> typing.Any",
+           "Returns the ranks as a new NumPy array of int32 with the shape of the mesh.",
+           [](const Mesh& self) { return array_of(self); });
 }
 
 /// All groups along axes, and the mesh of some ranks.
 void bind_parts(nb::class_<Mesh>& c) {
-    c.def(
-         "partition",
-         [](const Mesh& self, nb::args args) {
-             const auto axes = axes_of(self, args);
-             return Groups{self, axes, false, self.partition(set_of(axes))};
-         },
-         nb::sig("def partition(self, *axes: str) -> Partition"),
-         "Returns all groups along these axes, in the order of their first ranks.")
-        .def(
-            "partition_in_order",
-            [](const Mesh& self, nb::args args) {
-                const auto axes = axes_of(self, args);
-                return Groups{self, axes, true, self.partition_in_order(std::span<const AxisId>(axes))};
-            },
-            nb::sig("def partition_in_order(self, *axes: str) -> Partition"),
-            "Returns all groups along these axes. The first named axis varies slowest inside each group, as "
-            "in some frameworks.")
-        .def(
-            "slice",
-            [](const Mesh& self, nb::args args, nb::kwargs kwargs) {
-                const auto coordinate = coordinate_of(args, kwargs);
-                check_axes(self, coordinate);
-                return self.slice(coordinate);
-            },
-            nb::sig("def slice(self, coordinate: Coordinate | collections.abc.Mapping[str, int] | str = ..., "
-                    "/, **index: int) -> Mesh"),
-            "Returns the mesh of the ranks at these indices, without these axes. Raises UsageError if no "
-            "axis remains.");
+    method(c, "def partition(self, *axes: str) -> Partition",
+           "Returns all groups along these axes, in the order of their first ranks.",
+           [](const Mesh& self, nb::args args) {
+               const auto axes = axes_of(self, args);
+               return Groups{self, axes, false, self.partition(set_of(axes))};
+           });
+    method(c, "def partition_in_order(self, *axes: str) -> Partition",
+           "Returns all groups along these axes. The first named axis varies slowest inside each group, as "
+           "in some frameworks.",
+           [](const Mesh& self, nb::args args) {
+               const auto axes = axes_of(self, args);
+               return Groups{self, axes, true, self.partition_in_order(std::span<const AxisId>(axes))};
+           });
+    method(c,
+           "def slice(self, coordinate: Coordinate | collections.abc.Mapping[str, int] | str = ..., /, "
+           "**index: int) -> Mesh",
+           "Returns the mesh of the ranks at these indices, without these axes. Raises UsageError if no axis "
+           "remains.",
+           [](const Mesh& self, nb::args args, nb::kwargs kwargs) {
+               const auto coordinate = coordinate_of(args, kwargs);
+               check_axes(self, coordinate);
+               return self.slice(coordinate);
+           });
 }
 
 /// Meshes of the same ranks with other axes.
 void bind_rearranging(nb::class_<Mesh>& c) {
-    c.def(
-         "flatten",
-         [](const Mesh& self, nb::args args, nb::handle as) {
-             const auto axes = axes_of(self, args);
-             return self.flatten(names_of(self, axes), text_of(as, "the flattened axis's name"));
-         },
-         nb::arg("axes").none(), nb::arg("into").none(),
-         nb::sig("def flatten(self, *axes: str, into: str) -> Mesh"),
-         "Returns a mesh in which one axis `into`, at the place of the first of these axes, replaces them. "
-         "The axes need not be adjacent.")
-        .def(
-            "split",
-            [](const Mesh& self, nb::handle axis, nb::args args, nb::kwargs keywords) {
-                const auto name = self.name(axis_of(self, axis));
-                if (args.size() > 1 || (args.size() == 1 && keywords.size() > 0))
-                    throw UsageError("a split is a mapping or pairs, or keywords: split('tp', ep=2, etp=4)");
-                const auto parts = axes_from(args.size() == 1 ? nb::handle(args[0]) : nb::handle(), keywords);
-                return self.split(name, parts.all());
-            },
-            nb::sig("def split(self, axis: str, into: collections.abc.Mapping[str, int | str] | "
-                    "collections.abc.Iterable[tuple[str, int | str]] = ..., /, **sizes: int | str) -> Mesh"),
-            "Returns a mesh in which several axes, outermost first, replace one axis. One size may be '*'. "
-            "Raises UsageError unless the product of the sizes is the size of the axis.")
-        .def(
-            "permuted",
-            [](const Mesh& self, nb::args args) {
-                return self.permuted(names_of(self, axes_of(self, args)));
-            },
-            nb::sig("def permuted(self, *axes: str) -> Mesh"),
-            "Returns a mesh with the same ranks at the same coordinates and the axes in this order.")
-        .def("concatenate", &Mesh::concatenate, nb::arg("other").none(),
-             "Returns a mesh with the axes of this mesh, then those of `other`, which must start at the same "
-             "rank. Raises UsageError if they share a name or their strides overlap.")
-        .def(
-            "shifted",
-            [](const Mesh& self, nb::handle by) { return self.shifted(int_of(by, "the distance")); },
-            nb::arg("by").none(), nb::sig("def shifted(self, by: int) -> Mesh"),
-            "Returns the same mesh with `by` added to every rank.");
+    method(c, "def flatten(self, *axes: str, into: str) -> Mesh",
+           "Returns a mesh in which one axis `into`, at the place of the first of these axes, replaces them. "
+           "The axes need not be adjacent.",
+           [](const Mesh& self, nb::args args, nb::handle as) {
+               const auto axes = axes_of(self, args);
+               return self.flatten(names_of(self, axes), text_of(as, "the flattened axis's name"));
+           });
+    method(c,
+           "def split(self, axis: str, into: collections.abc.Mapping[str, int | str] | "
+           "collections.abc.Iterable[tuple[str, int | str]] = ..., /, **sizes: int | str) -> Mesh",
+           "Returns a mesh in which several axes, outermost first, replace one axis. One size may be '*'. "
+           "Raises UsageError unless the product of the sizes is the size of the axis.",
+           [](const Mesh& self, nb::handle axis, nb::args args, nb::kwargs keywords) {
+               const auto name = self.name(axis_of(self, axis));
+               if (args.size() > 1 || (args.size() == 1 && keywords.size() > 0))
+                   throw UsageError("a split is a mapping or pairs, or keywords: split('tp', ep=2, etp=4)");
+               const auto parts = axes_from(args.size() == 1 ? nb::handle(args[0]) : nb::handle(), keywords);
+               return self.split(name, parts.all());
+           });
+    method(
+        c, "def permuted(self, *axes: str) -> Mesh",
+        "Returns a mesh with the same ranks at the same coordinates and the axes in this order.",
+        [](const Mesh& self, nb::args args) { return self.permuted(names_of(self, axes_of(self, args))); });
+    c.def("concatenate", &Mesh::concatenate, nb::arg("other").none(),
+          "Returns a mesh with the axes of this mesh, then those of `other`, which must start at the same "
+          "rank. Raises UsageError if they share a name or their strides overlap.");
+    method(c, "def shifted(self, by: int) -> Mesh", "Returns the same mesh with `by` added to every rank.",
+           [](const Mesh& self, nb::handle by) { return self.shifted(int_of(by, "the distance")); });
 }
 
 /// How a mesh is shown.
 void bind_shown(nb::class_<Mesh>& c) {
-    c.def(
-         "__str__",
-         [](nb::object self) -> nb::object {
-             const nb::object out = nb::module_::import_("sys").attr("stdout");
-             if (out.is_none() || !nb::hasattr(out, "isatty") || !nb::cast<bool>(out.attr("isatty")()))
-                 return self.attr("text");
-             const nb::object width =
-                 nb::module_::import_("shutil").attr("get_terminal_size")().attr("columns");
-             const auto columns = std::clamp(nb::cast<int>(width), 40, 10000);
-             return nb::module_::import_("rankmesh").attr("show")(self).attr("text")(columns);
-         },
-         nb::sig("def __str__(self) -> str"),
-         "Returns the picture of the mesh if standard output is a terminal, else its text.")
-        .def(
-            "_repr_html_",
-            [](nb::object self) { return nb::module_::import_("rankmesh").attr("show")(self).attr("svg")(); },
-            nb::sig("def _repr_html_(self) -> str"))
-        .def(
-            "__format__",
-            [](const Mesh& self, nb::handle spec) {
-                return nb::str(to_string(self).c_str()).attr("__format__")(spec);
-            },
-            nb::arg("spec").none(), nb::sig("def __format__(self, spec: str, /) -> str"));
+    method(c, "def __str__(self) -> str",
+           "Returns the picture of the mesh if standard output is a terminal, else its text.",
+           [](nb::object self) -> nb::object {
+               const nb::object out = nb::module_::import_("sys").attr("stdout");
+               if (out.is_none() || !nb::hasattr(out, "isatty") || !nb::cast<bool>(out.attr("isatty")()))
+                   return self.attr("text");
+               const nb::object width =
+                   nb::module_::import_("shutil").attr("get_terminal_size")().attr("columns");
+               const auto columns = std::clamp(nb::cast<int>(width), 40, 10000);
+               return nb::module_::import_("rankmesh").attr("show")(self).attr("text")(columns);
+           });
+    method(c, "def _repr_html_(self) -> str", "",
+           [](nb::object self) { return nb::module_::import_("rankmesh").attr("show")(self).attr("svg")(); });
+    method(c, "def __format__(self, spec: str, /) -> str", "", [](const Mesh& self, nb::handle spec) {
+        return nb::str(to_string(self).c_str()).attr("__format__")(spec);
+    });
 }
 
 }  // namespace

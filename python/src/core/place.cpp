@@ -57,8 +57,9 @@ PlacedBytes place_on(nb::handle given, nb::handle on, nb::handle weights, nb::ha
 }  // namespace
 
 void bind_place(nb::module_& m) {
-    nb::class_<Placed::Axis>(m, "PlacedAxis",
-                             "The time of one operation of all groups along an axis, before and after.")
+    auto placedaxis_ = nb::class_<Placed::Axis>(
+        m, "PlacedAxis", "The time of one operation of all groups along an axis, before and after.");
+    placedaxis_
         .def_prop_ro(
             "axis", [](const Placed::Axis& self) { return self.traffic.axis; }, "The name of the axis.")
         .def_prop_ro(
@@ -83,9 +84,11 @@ void bind_place(nb::module_& m) {
             const auto& [axis, operation, weight, before, after] = state;
             new (&self) Placed::Axis{{axis, static_cast<Collective>(operation), weight}, before, after};
         });
-    nb::class_<PlacedBytes>(m, "Placed",
-                            "The best placement found for a mesh; rank r runs on device r. str() is the "
-                            "output of `rankmesh place`.")
+    auto placed_ =
+        nb::class_<PlacedBytes>(m, "Placed",
+                                "The best placement found for a mesh; rank r runs on device r. str() is the "
+                                "output of `rankmesh place`.");
+    placed_
         .def_prop_ro(
             "order", [](const PlacedBytes& self) { return in_python(self.order); },
             "The mesh to use: the given mesh, a mesh with other strides, or a placement.")
@@ -98,9 +101,8 @@ void bind_place(nb::module_& m) {
             "The device of each position; the last axis varies fastest.")
         .def_prop_ro(
             "search", [](const PlacedBytes& self) { return std::string(to_string(self.search)); },
-            "Which placements were compared: 'all': no placement is better; 'strided': no regular "
-            "order is better, in which strides and unit sizes divide each other; 'some': the best of some "
-            "placements.")
+            "Which placements were compared: 'all': no placement is better; 'strided': no regular order is "
+            "better, in which strides and unit sizes divide each other; 'some': the best of some placements.")
         .def("__str__",
              [](const PlacedBytes& self) {
                  auto text = report::text_of(self, self.bytes);
@@ -119,12 +121,13 @@ void bind_place(nb::module_& m) {
             const auto known = std::visit([](const auto& each) { return Placement(each); }, order);
             new (&self) PlacedBytes{{known, axes, before, after, static_cast<Placed::Search>(search)}, bytes};
         });
-    m.def("place", &place_on, nb::arg("mesh").none(), nb::kw_only(), nb::arg("on").none(),
-          nb::arg("weights").none() = nb::none(), nb::arg("bytes").none() = 64 << 20,
-          nb::sig("def place(mesh: str | Mesh | Placement, *, on: str, weights: collections.abc.Mapping[str, "
-                  "float] | None = None, bytes: int = 67108864) -> Placed"),
-          "Finds the order of a mesh's ranks on the machines `on`, such as 'node:4(25GB/s) gpu:8(450GB/s)', "
-          "with the least weighted time of its axes' operations. `bytes`: buffer size per rank.");
+    function<1>(
+        m,
+        "def place(mesh: str | Mesh | Placement, *, on: str, weights: collections.abc.Mapping[str, float] | "
+        "None = None, bytes: int = 67108864) -> Placed",
+        "Finds the order of a mesh's ranks on the machines `on`, such as 'node:4(25GB/s) gpu:8(450GB/s)', "
+        "with the least weighted time of its axes' operations. `bytes`: buffer size per rank.",
+        &place_on);
 }
 
 }  // namespace rankmesh::python

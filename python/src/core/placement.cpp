@@ -21,41 +21,32 @@ namespace {
 
 /// The mesh and its table.
 void bind_table(nb::class_<Placement>& c) {
-    c.def(
-         "__init__",
-         [](Placement* self, nb::object text) {
-             new (self) Placement(Placement::parse(text_of(text, "a placement")));
-         },
-         nb::arg("text").none(), nb::sig("def __init__(self, text: str, /) -> None"),
-         "Makes a placement from text such as 'a=2 b=2 @[3,1,2,0]'.")
-        .def(
-            "__init__",
-            [](Placement* self, const Mesh& mesh, nb::object ranks) {
-                new (self) Placement(mesh, ints_of(ranks, "the ranks"));
-            },
-            nb::arg("mesh").none(), nb::arg("ranks").none(),
-            nb::sig("def __init__(self, mesh: Mesh, ranks: collections.abc.Iterable[int]) -> None"),
-            "Makes a placement from a mesh of plain strides and the rank at each position, row by row; the "
-            "last axis varies fastest.")
-        .def_prop_ro("mesh", &Placement::mesh, nb::rv_policy::copy,
-                     "The mesh whose positions hold the ranks.")
-        .def_prop_ro("size", &Placement::size, "The number of ranks.")
-        .def(
-            "numpy",
-            [](nb::object self) {
-                numpy_for("an array of ranks");
-                const auto& placement = nb::cast<const Placement&>(self);
-                const auto& mesh = placement.mesh();
-                auto shape = std::vector<std::size_t>{};
-                for (int a = 0; a < mesh.axis_count(); ++a)
-                    shape.push_back(static_cast<std::size_t>(mesh.size(AxisId{a})));
-                return nb::ndarray<nb::numpy, const int>(placement.table().data(), shape.size(), shape.data(),
-                                                         self)
-                    .cast();
-            },
-            nb::sig("def numpy(self) -> typing.Any"),
-            "Returns the ranks as a read-only NumPy array of int32 with the shape of the mesh. The array is "
-            "a view, which keeps the placement alive.");
+    method(c, "def __init__(self, text: str, /) -> None",
+           "Makes a placement from text such as 'a=2 b=2 @[3,1,2,0]'.", [](Placement* self, nb::object text) {
+               new (self) Placement(Placement::parse(text_of(text, "a placement")));
+           });
+    method(c, "def __init__(self, mesh: Mesh, ranks: collections.abc.Iterable[int]) -> None",
+           "Makes a placement from a mesh of plain strides and the rank at each position, row by row; the "
+           "last axis varies fastest.",
+           [](Placement* self, const Mesh& mesh, nb::object ranks) {
+               new (self) Placement(mesh, ints_of(ranks, "the ranks"));
+           });
+    c.def_prop_ro("mesh", &Placement::mesh, nb::rv_policy::copy, "The mesh whose positions hold the ranks.")
+        .def_prop_ro("size", &Placement::size, "The number of ranks.");
+    method(c, "def numpy(self) -> typing.Any",
+           "Returns the ranks as a read-only NumPy array of int32 with the shape of the mesh. The array is a "
+           "view, which keeps the placement alive.",
+           [](nb::object self) {
+               numpy_for("an array of ranks");
+               const auto& placement = nb::cast<const Placement&>(self);
+               const auto& mesh = placement.mesh();
+               auto shape = std::vector<std::size_t>{};
+               for (int a = 0; a < mesh.axis_count(); ++a)
+                   shape.push_back(static_cast<std::size_t>(mesh.size(AxisId{a})));
+               return nb::ndarray<nb::numpy, const int>(placement.table().data(), shape.size(), shape.data(),
+                                                        self)
+                   .cast();
+           });
 }
 
 }  // namespace

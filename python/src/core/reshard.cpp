@@ -45,24 +45,22 @@ Slice inside(const Slice& slice, const Slice& outer) {
 }
 
 void bind_sharding(nb::module_& m) {
-    nb::class_<Sharding>(
+    auto sharding_ = nb::class_<Sharding>(
         m, "Sharding",
         "An array of one shape, sharded over a mesh: knows the slice of each rank.\n\n>>> Sharding('dp=2 "
-        "tp=4', (1000, 64), '0=tp').slices(7)\n(slice(750, 1000, None), slice(0, 64, None))")
-        .def(
-            "__init__",
-            [](Sharding* self, nb::handle mesh, nb::handle shape, nb::handle split) {
-                new (self) Sharding(
-                    nb::isinstance<Mesh>(mesh) ? nb::cast<Mesh>(mesh) : Mesh::parse(text_of(mesh, "a mesh")),
-                    shape_of(shape), Split::parse(text_of(split, "a split")));
-            },
-            nb::arg("mesh").none(), nb::arg("shape").none(), nb::arg("split").none() = "replicated",
-            nb::sig("def __init__(self, mesh: str | Mesh, shape: collections.abc.Iterable[int], split: str = "
-                    "'replicated') -> None"),
-            "`split` names the axes that split each dimension, in order, and the axes with partial sums: "
-            "'0=dp,tp 1=cp sum=pp'. The array is replicated along all other axes. Uneven sizes follow "
-            "torch's DTensor; '0=tp:megatron' pads like Megatron's vocabulary.")
-        .def_prop_ro("mesh", &Sharding::mesh, nb::rv_policy::copy, "The mesh.")
+        "tp=4', (1000, 64), '0=tp').slices(7)\n(slice(750, 1000, None), slice(0, 64, None))");
+    method(sharding_,
+           "def __init__(self, mesh: str | Mesh, shape: collections.abc.Iterable[int], split: str = "
+           "'replicated') -> None",
+           "`split` names the axes that split each dimension, in order, and the axes with partial sums: "
+           "'0=dp,tp 1=cp sum=pp'. The array is replicated along all other axes. Uneven sizes follow torch's "
+           "DTensor; '0=tp:megatron' pads like Megatron's vocabulary.",
+           [](Sharding* self, nb::handle mesh, nb::handle shape, nb::handle split) {
+               new (self) Sharding(
+                   nb::isinstance<Mesh>(mesh) ? nb::cast<Mesh>(mesh) : Mesh::parse(text_of(mesh, "a mesh")),
+                   shape_of(shape), Split::parse(text_of(split, "a split")));
+           });
+    sharding_.def_prop_ro("mesh", &Sharding::mesh, nb::rv_policy::copy, "The mesh.")
         .def_prop_ro(
             "shape",
             [](const Sharding& self) {
@@ -73,114 +71,93 @@ void bind_sharding(nb::module_& m) {
             nb::sig("def shape(self) -> tuple[int, ...]"), "The shape of the array.")
         .def_prop_ro(
             "split", [](const Sharding& self) { return to_string(self.split()); }, "The split as text.")
-        .def_prop_ro("parts", &Sharding::parts, "The number of partial sums; 1 without partial sums.")
-        .def(
-            "slices",
-            [](const Sharding& self, nb::handle rank) {
-                return slices_of(self.slice(int_of(rank, "a rank")));
-            },
-            nb::arg("rank").none(), nb::sig("def slices(self, rank: int) -> tuple[slice, ...]"),
-            "Returns the slice of a rank. Raises UsageError for a rank outside the mesh.")
-        .def(
-            "part",
-            [](const Sharding& self, nb::handle rank) {
-                const auto number = int_of(rank, "a rank");
-                static_cast<void>(self.mesh().coord(number));  // throws for a rank outside the mesh
-                return self.part(number);
-            },
-            nb::arg("rank").none(), nb::sig("def part(self, rank: int) -> int"),
-            "Returns the number of the partial sum that a rank holds. Raises UsageError for a rank outside "
-            "the mesh.")
-        .def("__repr__",
-             [](const Sharding& self) {
-                 return cat("<Sharding of ", detail::text_of_shape(self.shape()), " over ",
-                            to_string(self.mesh()), ", ", to_string(self.split()), ">");
-             })
-        .def(
-            "__reduce__",
-            [](nb::object self) {
-                return nb::make_tuple(
-                    self.type(), nb::make_tuple(self.attr("mesh"), self.attr("shape"), self.attr("split")));
-            },
-            nb::sig("def __reduce__(self) -> tuple[typing.Any, ...]"));
+        .def_prop_ro("parts", &Sharding::parts, "The number of partial sums; 1 without partial sums.");
+    method(
+        sharding_, "def slices(self, rank: int) -> tuple[slice, ...]",
+        "Returns the slice of a rank. Raises UsageError for a rank outside the mesh.",
+        [](const Sharding& self, nb::handle rank) { return slices_of(self.slice(int_of(rank, "a rank"))); });
+    method(sharding_, "def part(self, rank: int) -> int",
+           "Returns the number of the partial sum that a rank holds. Raises UsageError for a rank outside "
+           "the mesh.",
+           [](const Sharding& self, nb::handle rank) {
+               const auto number = int_of(rank, "a rank");
+               static_cast<void>(self.mesh().coord(number));  // throws for a rank outside the mesh
+               return self.part(number);
+           });
+    sharding_.def("__repr__", [](const Sharding& self) {
+        return cat("<Sharding of ", detail::text_of_shape(self.shape()), " over ", to_string(self.mesh()),
+                   ", ", to_string(self.split()), ">");
+    });
+    method(sharding_, "def __reduce__(self) -> tuple[typing.Any, ...]", "", [](nb::object self) {
+        return nb::make_tuple(self.type(),
+                              nb::make_tuple(self.attr("mesh"), self.attr("shape"), self.attr("split")));
+    });
 }
 
 void bind_transfer(nb::module_& m) {
-    nb::class_<Transfer>(m, "Transfer", "One message of a reshard, as one of its two ranks sees it.")
+    auto transfer_ =
+        nb::class_<Transfer>(m, "Transfer", "One message of a reshard, as one of its two ranks sees it.");
+    transfer_
         .def_ro("stage", &Transfer::stage,
                 "0: from a rank that holds the data; 1: inside a host, after stage 0.")
         .def_ro("peer", &Transfer::peer, "The other rank.")
         .def_ro("part", &Transfer::part, "The number of the partial sum; the receiver adds them.")
         .def_prop_ro(
             "slices", [](const Transfer& self) { return slices_of(self.slice); },
-            nb::sig("def slices(self) -> tuple[slice, ...]"), "The slice, in indices of the whole array.")
-        .def(
-            "within",
-            [](const Transfer& self, const Sharding& sharding, nb::handle rank) {
-                const auto outer = sharding.slice(int_of(rank, "a rank"));
-                if (outer.ranges.size() != self.slice.ranges.size() ||
-                    common(self.slice, outer) != self.slice)
-                    throw UsageError(cat("rank ", int_of(rank, "a rank"), " holds ", to_string(outer),
-                                         ", which does not contain ", to_string(self.slice)));
-                return slices_of(inside(self.slice, outer));
-            },
-            nb::arg("sharding").none(), nb::arg("rank").none(),
-            nb::sig("def within(self, sharding: Sharding, rank: int) -> tuple[slice, ...]"),
-            "Returns the slice relative to what a rank holds, as an index of its NumPy array. Raises "
-            "UsageError if the rank does not hold all of it.")
-        .def("__repr__", [](const Transfer& self) {
-            return cat("<Transfer: stage ", self.stage, ", peer ", self.peer, ", part ", self.part, ", ",
-                       to_string(self.slice), ">");
-        });
+            nb::sig("def slices(self) -> tuple[slice, ...]"), "The slice, in indices of the whole array.");
+    method(transfer_, "def within(self, sharding: Sharding, rank: int) -> tuple[slice, ...]",
+           "Returns the slice relative to what a rank holds, as an index of its NumPy array. Raises "
+           "UsageError if the rank does not hold all of it.",
+           [](const Transfer& self, const Sharding& sharding, nb::handle rank) {
+               const auto outer = sharding.slice(int_of(rank, "a rank"));
+               if (outer.ranges.size() != self.slice.ranges.size() || common(self.slice, outer) != self.slice)
+                   throw UsageError(cat("rank ", int_of(rank, "a rank"), " holds ", to_string(outer),
+                                        ", which does not contain ", to_string(self.slice)));
+               return slices_of(inside(self.slice, outer));
+           });
+    transfer_.def("__repr__", [](const Transfer& self) {
+        return cat("<Transfer: stage ", self.stage, ", peer ", self.peer, ", part ", self.part, ", ",
+                   to_string(self.slice), ">");
+    });
 }
 
 void bind_steps(nb::module_& m) {
-    nb::class_<Reshard>(
+    auto reshard_ = nb::class_<Reshard>(
         m, "Reshard",
         "The plan for moving an array from one sharding to another: what each rank sends, receives and "
         "keeps. Queries need no communication. str() is the output of `rankmesh reshard`, in "
         "elements.\n\n>>> plan = Reshard(Sharding('tp=2', (8,), '0=tp'), Sharding('tp=4', (8,), "
-        "'0=tp'))\n>>> plan.receives(1)\n[<Transfer: stage 0, peer 0, part 0, [2:4]>]")
-        .def(
-            "__init__",
-            [](Reshard* self, const Sharding& from, const Sharding& to, nb::handle host) {
-                new (self) Reshard(from, to, int_of(host, "the ranks of a host"));
-            },
-            nb::arg("from_").none(), nb::arg("to").none(), nb::arg("host").none() = 1,
-            nb::sig("def __init__(self, from_: Sharding, to: Sharding, host: int = 1) -> None"),
-            "`host`: the number of consecutive ranks that share a host; each slice is sent to a host only "
-            "once. Both shardings must have the same shape, and ranks of one world.")
-        .def_static(
-            "steps",
-            [](const Sharding& from, const Sharding& to, nb::handle host) {
-                return Reshard::steps(from, to, int_of(host, "the ranks of a host"));
-            },
-            nb::arg("from_").none(), nb::arg("to").none(), nb::arg("host").none() = 1,
-            nb::sig("def steps(from_: Sharding, to: Sharding, host: int = 1) -> list[Reshard]"),
-            "Returns the reshards that, one after another, send the fewest bytes between hosts: two if "
-            "partial sums of one host are first added there, else one.")
-        .def_prop_ro("from_", &Reshard::from, nb::rv_policy::copy, "The sharding before.")
+        "'0=tp'))\n>>> plan.receives(1)\n[<Transfer: stage 0, peer 0, part 0, [2:4]>]");
+    method(reshard_, "def __init__(self, from_: Sharding, to: Sharding, host: int = 1) -> None",
+           "`host`: the number of consecutive ranks that share a host; each slice is sent to a host only "
+           "once. Both shardings must have the same shape, and ranks of one world.",
+           [](Reshard* self, const Sharding& from, const Sharding& to, nb::handle host) {
+               new (self) Reshard(from, to, int_of(host, "the ranks of a host"));
+           });
+    static_method(reshard_, "def steps(from_: Sharding, to: Sharding, host: int = 1) -> list[Reshard]",
+                  "Returns the reshards that, one after another, send the fewest bytes between hosts: two if "
+                  "partial sums of one host are first added there, else one.",
+                  [](const Sharding& from, const Sharding& to, nb::handle host) {
+                      return Reshard::steps(from, to, int_of(host, "the ranks of a host"));
+                  });
+    reshard_.def_prop_ro("from_", &Reshard::from, nb::rv_policy::copy, "The sharding before.")
         .def_prop_ro("to", &Reshard::to, nb::rv_policy::copy, "The sharding after.")
-        .def_prop_ro("host", &Reshard::host, "The number of ranks per host.")
-        .def(
-            "receives",
-            [](const Reshard& self, nb::handle rank) { return self.receives(int_of(rank, "a rank")); },
-            nb::arg("rank").none(), nb::sig("def receives(self, rank: int) -> list[Transfer]"),
-            "Returns what a rank receives, sorted by stage, then by peer.")
-        .def(
-            "sends", [](const Reshard& self, nb::handle rank) { return self.sends(int_of(rank, "a rank")); },
-            nb::arg("rank").none(), nb::sig("def sends(self, rank: int) -> list[Transfer]"),
-            "Returns what a rank sends, in the same order.")
-        .def(
-            "keeps",
-            [](const Reshard& self, nb::handle given) {
-                const auto rank = int_of(given, "a rank");
-                auto kept = std::vector<Transfer>{};
-                for (auto& [part, slice] : self.keeps(rank)) kept.push_back({0, rank, part, slice});
-                return kept;
-            },
-            nb::arg("rank").none(), nb::sig("def keeps(self, rank: int) -> list[Transfer]"),
-            "Returns the parts of its new slice that a rank already holds, as messages to itself.")
+        .def_prop_ro("host", &Reshard::host, "The number of ranks per host.");
+    method(reshard_, "def receives(self, rank: int) -> list[Transfer]",
+           "Returns what a rank receives, sorted by stage, then by peer.",
+           [](const Reshard& self, nb::handle rank) { return self.receives(int_of(rank, "a rank")); });
+    method(reshard_, "def sends(self, rank: int) -> list[Transfer]",
+           "Returns what a rank sends, in the same order.",
+           [](const Reshard& self, nb::handle rank) { return self.sends(int_of(rank, "a rank")); });
+    method(reshard_, "def keeps(self, rank: int) -> list[Transfer]",
+           "Returns the parts of its new slice that a rank already holds, as messages to itself.",
+           [](const Reshard& self, nb::handle given) {
+               const auto rank = int_of(given, "a rank");
+               auto kept = std::vector<Transfer>{};
+               for (auto& [part, slice] : self.keeps(rank)) kept.push_back({0, rank, part, slice});
+               return kept;
+           });
+    reshard_
         .def("__str__",
              [](const Reshard& self) {
                  const auto text = report::ReshardText{.unit = "elements", .hosts = self.host() > 1};
@@ -192,19 +169,15 @@ void bind_steps(nb::module_& m) {
                  all.pop_back();
                  return all;
              })
-        .def("__repr__",
-             [](const Reshard& self) {
-                 return cat("<Reshard of ", detail::text_of_shape(self.from().shape()), ": ",
-                            to_string(self.from().mesh()), ", ", to_string(self.from().split()), " to ",
-                            to_string(self.to().mesh()), ", ", to_string(self.to().split()), ">");
-             })
-        .def(
-            "__reduce__",
-            [](nb::object self) {
-                return nb::make_tuple(self.type(),
-                                      nb::make_tuple(self.attr("from_"), self.attr("to"), self.attr("host")));
-            },
-            nb::sig("def __reduce__(self) -> tuple[typing.Any, ...]"));
+        .def("__repr__", [](const Reshard& self) {
+            return cat("<Reshard of ", detail::text_of_shape(self.from().shape()), ": ",
+                       to_string(self.from().mesh()), ", ", to_string(self.from().split()), " to ",
+                       to_string(self.to().mesh()), ", ", to_string(self.to().split()), ">");
+        });
+    method(reshard_, "def __reduce__(self) -> tuple[typing.Any, ...]", "", [](nb::object self) {
+        return nb::make_tuple(self.type(),
+                              nb::make_tuple(self.attr("from_"), self.attr("to"), self.attr("host")));
+    });
 }
 
 }  // namespace

@@ -116,8 +116,8 @@ std::pair<int, int> pair_of(const view::Both& both) { return {both.a, both.b}; }
 
 void bind_difference(nb::module_& m) {
     using Axis = view::AxisDifference;
-    nb::class_<Axis>(m, "AxisDifference", "How the groups along one axis differ.")
-        .def_ro("axis", &Axis::axis, "The name of the axis.")
+    auto axisdifference_ = nb::class_<Axis>(m, "AxisDifference", "How the groups along one axis differ.");
+    axisdifference_.def_ro("axis", &Axis::axis, "The name of the axis.")
         .def_prop_ro(
             "size", [](const Axis& self) { return pair_of(self.size); },
             "The size of the axis on both sides; 1 on a side without the axis.")
@@ -130,9 +130,11 @@ void bind_difference(nb::module_& m) {
         .def("__repr__", [](const Axis& self) {
             return detail::cat("<", self.axis, ": ", self.same, " of ", self.groups.a, " groups the same>");
         });
-    nb::class_<Difference>(m, "Difference",
-                           "The differences between two meshes, or one mesh on two clusters; true if "
-                           "anything differs. str() is the output of `rankmesh diff`.")
+    auto difference_ =
+        nb::class_<Difference>(m, "Difference",
+                               "The differences between two meshes, or one mesh on two clusters; true if "
+                               "anything differs. str() is the output of `rankmesh diff`.");
+    difference_
         .def_prop_ro(
             "ranks", [](const Difference& self) { return pair_of(self.found.ranks); },
             "The number of ranks on both sides.")
@@ -155,18 +157,15 @@ void bind_difference(nb::module_& m) {
             "For each level that both clusters have: the number of ranks that run in another unit.")
         .def_prop_ro(
             "axes", [](const Difference& self) { return self.found.axes; },
-            "The axes of the first side, then those that only the second has.")
-        .def("svg", &Difference::svg, nb::sig("def svg(self) -> str"),
-             "Returns both sides as one SVG document that marks the differing ranks.")
-        .def(
-            "write",
-            [](const Difference& self, nb::handle path) {
-                write(path,
-                      {{"svg", [&] { return self.svg(); }}, {"txt", [&] { return self.text() + "\n"; }}});
-            },
-            nb::arg("path").none(), nb::sig("def write(self, path: str | os.PathLike[str]) -> None"),
-            "Writes it to a file whose name ends in .svg or .txt.")
-        .def("__bool__", [](const Difference& self) { return !self.found.is_none(); })
+            "The axes of the first side, then those that only the second has.");
+    method(difference_, "def svg(self) -> str",
+           "Returns both sides as one SVG document that marks the differing ranks.", &Difference::svg);
+    method(
+        difference_, "def write(self, path: str | os.PathLike[str]) -> None",
+        "Writes it to a file whose name ends in .svg or .txt.", [](const Difference& self, nb::handle path) {
+            write(path, {{"svg", [&] { return self.svg(); }}, {"txt", [&] { return self.text() + "\n"; }}});
+        });
+    difference_.def("__bool__", [](const Difference& self) { return !self.found.is_none(); })
         .def("__str__", &Difference::text)
         .def("__repr__",
              [](const Difference& self) {
@@ -174,14 +173,12 @@ void bind_difference(nb::module_& m) {
                                     detail::counted(self.found.common, "rank"), " at another coordinate>");
              })
         .def("_repr_html_", &Difference::svg);
-    m.def(
-        "diff", &difference_of, nb::arg("a").none(), nb::arg("b").none() = nb::none(), nb::kw_only(),
-        nb::arg("on").none() = nb::none(), nb::arg("on_b").none() = nb::none(), nb::arg("first").none() = 8,
-        nb::sig(
-            "def diff(a: str | Mesh | Placement, b: str | Mesh | Placement | None = None, *, on: str | None "
-            "= None, on_b: str | None = None, first: int = 8) -> Difference"),
-        "Compares two meshes, or one mesh on two clusters. `on`: the machines; `on_b`: the machines of `b` "
-        "if they differ. `first`: the most ranks, and groups of each axis, to list.");
+    function<2>(m,
+                "def diff(a: str | Mesh | Placement, b: str | Mesh | Placement | None = None, *, on: str | "
+                "None = None, on_b: str | None = None, first: int = 8) -> Difference",
+                "Compares two meshes, or one mesh on two clusters. `on`: the machines; `on_b`: the machines "
+                "of `b` if they differ. `first`: the most ranks, and groups of each axis, to list.",
+                &difference_of);
 }
 
 int width_of(nb::handle width) {
@@ -200,45 +197,37 @@ nb::object names_of(const view::Scene& scene, const std::vector<int>& axes) {
 }  // namespace
 
 void bind_view(nb::module_& m) {
-    nb::class_<Picture>(m, "Picture", "A picture of a mesh: text when printed, SVG in a notebook.")
-        .def(
-            "text",
-            [](const Picture& self, nb::handle width, bool color) {
-                return self.text(width_of(width), color);
-            },
-            nb::arg("width").none() = default_width, nb::arg("color").none() = false,
-            nb::sig("def text(self, width: int = 80, color: bool = False) -> str"),
-            "Returns the picture as lines of text of at most `width` columns, 40 to 10000, optionally with "
-            "terminal colours.")
-        .def(
-            "svg",
-            [](const Picture& self, nb::handle width) {
-                return self.svg(width.is_none() ? std::nullopt : std::optional(width_of(width)));
-            },
-            nb::arg("width").none() = nb::none(), nb::sig("def svg(self, width: int | None = None) -> str"),
-            "The picture as one SVG document in the shape of a screen, or as wide as text of `width` "
-            "columns.")
-        .def("page", &Picture::page, nb::sig("def page(self) -> str"),
-             "Returns an interactive HTML document: zoom, search, highlighted groups. The document loads "
-             "nothing.")
-        .def(
-            "write", [](const Picture& self, nb::handle path) { write(self, path); }, nb::arg("path").none(),
-            nb::sig("def write(self, path: str | os.PathLike[str]) -> None"),
-            "Writes the picture to a file whose name ends in .html, .svg or .txt.")
-        .def(
-            "rows",
-            [](const Picture& self) {
-                auto rows = nb::list();
-                for (const auto& row : self.scene(default_width).rows) {
-                    auto ranks = nb::list();
-                    for (const auto& cell : row.cells)
-                        ranks.append(cell.rank < 0 ? nb::none() : nb::object(nb::int_(cell.rank)));
-                    rows.append(ranks);
-                }
-                return rows;
-            },
-            nb::sig("def rows(self) -> list[list[int | None]]"),
-            "Returns the drawn ranks, row by row; None for an empty cell.")
+    auto picture_ =
+        nb::class_<Picture>(m, "Picture", "A picture of a mesh: text when printed, SVG in a notebook.");
+    method(
+        picture_, "def text(self, width: int = 80, color: bool = False) -> str",
+        "Returns the picture as lines of text of at most `width` columns, 40 to 10000, optionally with "
+        "terminal colours.",
+        [](const Picture& self, nb::handle width, bool color) { return self.text(width_of(width), color); });
+    method(picture_, "def svg(self, width: int | None = None) -> str",
+           "The picture as one SVG document in the shape of a screen, or as wide as text of `width` columns.",
+           [](const Picture& self, nb::handle width) {
+               return self.svg(width.is_none() ? std::nullopt : std::optional(width_of(width)));
+           });
+    method(
+        picture_, "def page(self) -> str",
+        "Returns an interactive HTML document: zoom, search, highlighted groups. The document loads nothing.",
+        &Picture::page);
+    method(picture_, "def write(self, path: str | os.PathLike[str]) -> None",
+           "Writes the picture to a file whose name ends in .html, .svg or .txt.",
+           [](const Picture& self, nb::handle path) { write(self, path); });
+    method(picture_, "def rows(self) -> list[list[int | None]]",
+           "Returns the drawn ranks, row by row; None for an empty cell.", [](const Picture& self) {
+               auto rows = nb::list();
+               for (const auto& row : self.scene(default_width).rows) {
+                   auto ranks = nb::list();
+                   for (const auto& cell : row.cells)
+                       ranks.append(cell.rank < 0 ? nb::none() : nb::object(nb::int_(cell.rank)));
+                   rows.append(ranks);
+               }
+               return rows;
+           });
+    picture_
         .def_prop_ro(
             "row_axes",
             [](const Picture& self) {
@@ -257,22 +246,19 @@ void bind_view(nb::module_& m) {
         .def("__repr__", [](const Picture& self) { return self.text(default_width, false); })
         .def("_repr_html_", [](const Picture& self) { return self.svg(std::nullopt); });
     bind_difference(m);
-    m.def(
-        "draw", &drawn, nb::arg("mesh").none(), nb::arg("out").none() = nb::none(), nb::kw_only(),
-        nb::arg("on").none() = nb::none(), nb::arg("rank").none() = nb::none(),
-        nb::arg("color_by").none() = nb::none(),
-        nb::sig(
-            "def draw(mesh: str | Mesh | Placement, out: str | os.PathLike[str] | None = None, *, on: str | "
-            "None = None, rank: int | None = None, color_by: str | None = None) -> Picture"),
-        "Returns the picture of a mesh, like `rankmesh draw`, and writes it to `out` if given, whose name "
-        "ends in .html, .svg or .txt. `color_by`: the axis whose index is a rank's colour, in HTML and SVG; "
-        "default: colours like `show`.");
-    m.def("show", &picture_of, nb::arg("mesh").none(), nb::kw_only(), nb::arg("on").none() = nb::none(),
-          nb::arg("rank").none() = nb::none(),
-          nb::sig("def show(mesh: str | Mesh | Placement, *, on: str | None = None, rank: int | None = None) "
-                  "-> Picture"),
-          "Returns the picture of a mesh as a grid. `on`: the machines, such as 'node:32 gpu:8'; each gets a "
-          "box. `rank`: the rank whose groups are listed and coloured; default: the first rank.");
+    function<2>(m,
+                "def draw(mesh: str | Mesh | Placement, out: str | os.PathLike[str] | None = None, *, on: "
+                "str | None = None, rank: int | None = None, color_by: str | None = None) -> Picture",
+                "Returns the picture of a mesh, like `rankmesh draw`, and writes it to `out` if given, whose "
+                "name ends in .html, .svg or .txt. `color_by`: the axis whose index is a rank's colour, in "
+                "HTML and SVG; default: colours like `show`.",
+                &drawn);
+    function<1>(m,
+                "def show(mesh: str | Mesh | Placement, *, on: str | None = None, rank: int | None = None) "
+                "-> Picture",
+                "Returns the picture of a mesh as a grid. `on`: the machines, such as 'node:32 gpu:8'; each "
+                "gets a box. `rank`: the rank whose groups are listed and coloured; default: the first rank.",
+                &picture_of);
 }
 
 }  // namespace rankmesh::python

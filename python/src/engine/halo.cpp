@@ -3,8 +3,8 @@
 
 #include "engine/access.hpp"
 #include "engine/array.hpp"
-#include "engine/engine.hpp"
 #include "engine/interrupt.hpp"
+#include "engine/operations.hpp"
 
 namespace rankmesh::python {
 namespace {
@@ -57,82 +57,64 @@ std::chrono::nanoseconds timeout_of(const Member& me, const std::vector<std::str
     return {};
 }
 
-nb::object start_neighbors(const MemberHandle& self, nb::handle axes, nb::handle ins, nb::handle outs,
-                           nb::handle edge) {
+nb::object start_neighbors(const MemberHandle& self, nb::handle axes, const nb::sequence& ins,
+                           const nb::sequence& outs, nb::handle edge) {
     const auto names = axes_of(axes);
     const auto views = std::vector<std::string_view>(names.begin(), names.end());
     auto arrays = std::vector<Array>{};
     const auto sent = list_of<ConstBuffers>(ins, arrays, false);
     const auto received = list_of<Buffers>(outs, arrays, true);
     auto pending = detail::start_neighbors(self.get(), views, sent, received, edge_of(edge));
-    return started(std::move(pending), self.leave(), std::move(arrays), nb::borrow(outs),
-                   timeout_of(self.get(), names));
+    return started(std::move(pending), self.leave(), std::move(arrays), outs, timeout_of(self.get(), names));
 }
 
-constexpr auto halo_arguments =
-    "field: _T, axes: collections.abc.Sequence[str | None], width: int = 1, edge: typing.Literal['wrap', "
-    "'open'] = 'wrap'";
-constexpr auto neighbor_arguments =
-    "axes: collections.abc.Sequence[str], ins: collections.abc.Sequence[typing.Any], outs: _T, edge: "
-    "typing.Literal['wrap', 'open'] = 'wrap'";
 void bind_neighbors(nb::class_<MemberHandle>& c) {
-    c.def(
-         "neighbor_all_to_all",
-         [](const MemberHandle& self, nb::handle axes, nb::handle ins, nb::handle outs, nb::handle edge) {
-             return start_neighbors(self, axes, ins, outs, edge).attr("wait")();
-         },
-         nb::arg("axes").none(), nb::arg("ins"), nb::arg("outs"), nb::arg("edge").none() = "wrap",
-         nb::sig(kept_text(detail::cat("def neighbor_all_to_all(self, ", neighbor_arguments, ") -> _T"))),
-         "Sends one array to each neighbour along mesh axes and receives one from each, like "
-         "MPI_Neighbor_alltoall. `ins` and `outs` have two contiguous arrays for each axis, in the order of "
-         "the axes: for the lower neighbour, then for the upper neighbour. With edge='open', arrays of "
-         "neighbours that do not exist are ignored. Returns `outs`.")
-        .def(
-            "start_neighbor_all_to_all", &start_neighbors, nb::arg("axes").none(), nb::arg("ins"),
-            nb::arg("outs"), nb::arg("edge").none() = "wrap",
-            nb::sig(kept_text(
-                detail::cat("def start_neighbor_all_to_all(self, ", neighbor_arguments, ") -> Pending[_T]"))),
-            "Starts neighbor_all_to_all and returns at once. The arrays must not be used until the Pending's "
-            "wait() returns.");
+    const auto signature =
+        "def neighbor_all_to_all(self, axes: collections.abc.Sequence[str], ins: "
+        "collections.abc.Sequence[typing.Any], outs: _T, edge: typing.Literal['wrap', 'open'] = 'wrap') -> "
+        "_T";
+    method(c, signature,
+           "Sends one array to each neighbour along mesh axes and receives one from each, like "
+           "MPI_Neighbor_alltoall. `ins` and `outs` have two contiguous arrays for each axis, in the order "
+           "of the axes: for the lower neighbour, then for the upper neighbour. With edge='open', arrays of "
+           "neighbours that do not exist are ignored. Returns `outs`.",
+           [](const MemberHandle& self, nb::handle axes, const nb::sequence& ins, const nb::sequence& outs,
+              nb::handle edge) { return start_neighbors(self, axes, ins, outs, edge).attr("wait")(); });
+    method(c, start_signature(signature), start_text(signature).c_str(), &start_neighbors);
 }
 
 }  // namespace
 
 void bind_halo(nb::class_<MemberHandle>& c) {
     bind_neighbors(c);
-    c.def(
-         "halo",
-         [](const MemberHandle& self, nb::object field, nb::handle axes, nb::handle width, nb::handle edge,
-            bool corners) {
-             const auto halo = Halo(field, axes, width, edge, corners);
-             const auto member = self.hold();
-             without_gil(self.leave(),
-                         [&] { detail::run_halo(*member, halo.described(), halo.views, halo.options); });
-             return field;
-         },
-         nb::arg("field").none(), nb::arg("axes").none(), nb::arg("width").none() = 1,
-         nb::arg("edge").none() = "wrap", nb::arg("corners") = false,
-         nb::sig(kept_text(detail::cat("def halo(self, ", halo_arguments, ", corners: bool = False) -> _T"))),
-         "Fills the ghost cells of a local field from the neighbours along mesh axes, and returns the field. "
-         "`axes[i]` is the axis that splits dimension i; None, or no name, where none does.\n\nThe field has "
-         "`width` layers of ghost cells on both sides of each split dimension. With edge='open', ghost cells "
-         "without a neighbour keep their values. So do those at corners and edges, which belong to diagonal "
-         "neighbours, unless `corners` is True: then axes are exchanged one after the other. Raises "
-         "UsageError if a split dimension has fewer own cells than `width`.")
-        .def(
-            "start_halo",
-            [](const MemberHandle& self, nb::object field, nb::handle axes, nb::handle width,
-               nb::handle edge) {
-                auto halo = Halo(field, axes, width, edge, false);
-                auto pending = detail::start_halo(self.get(), halo.described(), halo.views, halo.options);
-                const auto timeout = timeout_of(self.get(), halo.names);
-                return started(std::move(pending), self.leave(), {std::move(halo.field)}, field, timeout);
-            },
-            nb::arg("field").none(), nb::arg("axes").none(), nb::arg("width").none() = 1,
-            nb::arg("edge").none() = "wrap",
-            nb::sig(kept_text(detail::cat("def start_halo(self, ", halo_arguments, ") -> Pending[_T]"))),
-            "Starts halo, without corners, and returns at once. Ghost cells must not be used, and own cells "
-            "not be written, until the Pending's wait() returns.");
+    const auto parameters = std::string(
+        "halo(self, field: _T, axes: collections.abc.Sequence[str | None], width: int = 1, edge: "
+        "typing.Literal['wrap', 'open'] = 'wrap'");
+    method(c, detail::cat("def ", parameters, ", corners: bool = False) -> _T"),
+           "Fills the ghost cells of a local field from the neighbours along mesh axes, and returns the "
+           "field. `axes[i]` is the axis that splits dimension i; None, or no name, where none does.\n\nThe "
+           "field has `width` layers of ghost cells on both sides of each split dimension. With edge='open', "
+           "ghost cells without a neighbour keep their values. So do those at corners and edges, which "
+           "belong to diagonal neighbours, unless `corners` is True: then axes are exchanged one after the "
+           "other. Raises UsageError if a split dimension has fewer own cells than `width`.",
+           [](const MemberHandle& self, nb::object field, nb::handle axes, nb::handle width, nb::handle edge,
+              bool corners) {
+               const auto halo = Halo(field, axes, width, edge, corners);
+               const auto member = self.hold();
+               without_gil(self.leave(),
+                           [&] { detail::run_halo(*member, halo.described(), halo.views, halo.options); });
+               return field;
+           });
+    method(
+        c, detail::cat("def start_", parameters, ") -> Pending[_T]"),
+        "Starts halo, without corners, and returns at once. Ghost cells must not be used, and own cells not "
+        "be written, until the Pending's wait() returns.",
+        [](const MemberHandle& self, nb::object field, nb::handle axes, nb::handle width, nb::handle edge) {
+            auto halo = Halo(field, axes, width, edge, false);
+            auto pending = detail::start_halo(self.get(), halo.described(), halo.views, halo.options);
+            const auto timeout = timeout_of(self.get(), halo.names);
+            return started(std::move(pending), self.leave(), {std::move(halo.field)}, field, timeout);
+        });
 }
 
 }  // namespace rankmesh::python

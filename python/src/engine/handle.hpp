@@ -117,4 +117,8 @@ using CommunicatorHandle = Handle<Communicator, 1>;
 using MemberHandle = Handle<Member, 2>;
 using WorldHandle = Handle<World, 3>;
 
+/// Calls a member function of the object of a handle.
+template <class Owner, auto ask>
+inline constexpr auto asking = [](const Owner& self) { return (self.get().*ask)(); };
+
 }  // namespace rankmesh::python

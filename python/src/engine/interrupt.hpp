@@ -3,6 +3,8 @@
 #pragma once
 
 #include <functional>
+#include <optional>
+#include <utility>
 
 #include "engine/calls.hpp"
 
@@ -18,6 +20,13 @@ bool is_main_thread();
 ///
 /// On any thread, interrupt() has the same effect.
 void without_gil(Leave leave, const std::function<void()>& call, Waits waits = Waits::for_peers);
+/// Like without_gil, and returns the result of `call`.
+template <class Call>
+auto result_without_gil(Leave leave, const Call& call) {
+    auto result = std::optional<decltype(call())>{};
+    without_gil(std::move(leave), [&] { result.emplace(call()); });
+    return std::move(*result);
+}
 
 /// On the main thread, runs `call` on its own thread while Python's handlers of all signals run. If a handler
 /// raises, calls `leave`, and throws the handler's exception after `call` has returned. Abandons the thread

@@ -27,9 +27,7 @@ auto asked(const Member& member, const std::vector<std::string>& names, Ask&& as
 }
 
 /// What the Members of all kinds share, which is written in Python.
-nb::object shared(const char* name) {
-    return nb::module_::import_("rankmesh._member_names").attr(name);
-}
+nb::object shared(const char* name) { return nb::module_::import_("rankmesh._member_names").attr(name); }
 
 std::vector<std::string> names_of(const nb::args& args) { return texts_of(args, "the axes"); }
 std::vector<std::string_view> views_of(const std::vector<std::string>& names) {
@@ -80,8 +78,9 @@ void rest(const MemberHandle& self, const nb::args& axes, const CommunicatorHand
 void bind_usage(nb::module_& m) {
     auto usage = nb::class_<Usage>(m, "Usage",
                                    "The resources that the communicators of one rank hold in its process.");
-    nb::class_<Usage::Communicator>(usage, "Communicator",
-                                    "One communicator. Other sets of axes that share it are not listed.")
+    auto communicator_ = nb::class_<Usage::Communicator>(
+        usage, "Communicator", "One communicator. Other sets of axes that share it are not listed.");
+    communicator_
         .def_ro("axes", &Usage::Communicator::axes, "'dp,tp', or the name of a pick, separate set or group.")
         .def_ro("label", &Usage::Communicator::label, "The name in error texts.")
         .def_ro("size", &Usage::Communicator::size, "The number of ranks.")
@@ -105,110 +104,83 @@ void bind_usage(nb::module_& m) {
 
 /// The process in the plan: its meshes, its rank and its host.
 void bind_process(nb::class_<MemberHandle>& c) {
-    c.def(
-         "__getitem__",
-         [](const MemberHandle& self, nb::handle mesh) {
-             const auto name = text_of(mesh, "the name of a mesh");
-             const auto& member = self.get();
-             try {
-                 auto view = Member(member[name]);
-                 return std::make_unique<MemberHandle>(std::move(view), self.leave());
-             } catch (const UsageError& error) {
-                 throw UnknownName(error.what());
-             }
-         },
-         nb::arg("mesh").none(), nb::sig("def __getitem__(self, mesh: str, /) -> Member"))
-        .def_prop_ro(
-            "meshes", [](const MemberHandle& self) { return self.get().meshes(); },
-            "The names of the plan's meshes, in the order of the plan.")
-        .def_prop_ro(
-            "rank", [](const MemberHandle& self) { return self.get().rank(); },
-            "This process's rank in the world.")
+    method(c, "def __getitem__(self, mesh: str, /) -> Member", "",
+           [](const MemberHandle& self, nb::handle mesh) {
+               const auto name = text_of(mesh, "the name of a mesh");
+               const auto& member = self.get();
+               try {
+                   auto view = Member(member[name]);
+                   return std::make_unique<MemberHandle>(std::move(view), self.leave());
+               } catch (const UsageError& error) {
+                   throw UnknownName(error.what());
+               }
+           });
+    c.def_prop_ro("meshes", asking<MemberHandle, &Member::meshes>,
+                  "The names of the plan's meshes, in the order of the plan.")
+        .def_prop_ro("rank", asking<MemberHandle, &Member::rank>, "This process's rank in the world.")
         .def_prop_ro(
             "size",
             [](nb::handle self) {
                 return shared("Size")(nb::cast<const MemberHandle&>(self).get().size(), self);
             },
             nb::for_getter(nb::sig("def size(self) -> rankmesh._member_names.Size")),
-            "The number of ranks of the world; me.size('dp') is the number along axes, or in a declared group.")
-        .def_prop_ro(
-            "world_size", [](const MemberHandle& self) { return self.get().size(); },
-            "The number of ranks of the world.")
+            "The number of ranks of the world; me.size('dp') is the number along axes, or in a declared "
+            "group.")
+        .def_prop_ro("world_size", asking<MemberHandle, &Member::size>, "The number of ranks of the world.")
         .def_prop_ro(
             "device", [](const MemberHandle&) { return "cpu"; }, "The device of the buffers.")
+        .def_prop_ro("host", asking<MemberHandle, &Member::host>, "The name of this process's host.")
+        .def_prop_ro("local_rank", asking<MemberHandle, &Member::local_rank>,
+                     "This rank's index among the world's ranks on its host.")
+        .def_prop_ro("local_size", asking<MemberHandle, &Member::local_size>,
+                     "The number of the world's ranks on this host.")
+        .def_prop_ro("mesh", asking<MemberHandle, &Member::mesh>, nb::rv_policy::move,
+                     "The mesh, with every '*' resolved.")
         .def_prop_ro(
-            "host", [](const MemberHandle& self) { return self.get().host(); },
-            "The name of this process's host.")
-        .def_prop_ro(
-            "local_rank", [](const MemberHandle& self) { return self.get().local_rank(); },
-            "This rank's index among the world's ranks on its host.")
-        .def_prop_ro(
-            "local_size", [](const MemberHandle& self) { return self.get().local_size(); },
-            "The number of the world's ranks on this host.")
-        .def_prop_ro(
-            "mesh", [](const MemberHandle& self) { return self.get().mesh(); }, nb::rv_policy::move,
-            "The mesh, with every '*' resolved.")
-        .def_prop_ro(
-            "inside", [](const MemberHandle& self) { return self.get().inside(); },
+            "inside", asking<MemberHandle, &Member::inside>,
             "True if this rank is in the mesh. If not, calls that need a coordinate raise UsageError.")
+        .def_prop_ro("coord", asking<MemberHandle, &Member::coord>, "This rank's index on every axis.")
         .def_prop_ro(
-            "coord", [](const MemberHandle& self) { return self.get().coord(); },
-            "This rank's index on every axis.")
-        .def_prop_ro(
-            "prefix", [](const MemberHandle& self) { return self.get().prefix(); },
+            "prefix", asking<MemberHandle, &Member::prefix>,
             "The prefix of this rank's log lines: '[pp=1 dp=0 tp=3]', or '[rank 5]' outside the mesh.");
 }
 
 /// Where this rank stands, and which ranks stand beside it.
 void bind_queries(nb::class_<MemberHandle>& c) {
-    c.def(
-         "at",
-         [](const MemberHandle& self, nb::handle axis) {
-             const auto name = text_of(axis, "an axis");
-             return asked(self.get(), {name}, [&] { return self.get().at(name); });
-         },
-         nb::arg("axis").none(), nb::sig("def at(self, axis: str) -> int"),
-         "Returns this rank's index on an axis, or among the declared local ranks.")
-        .def(
-            "is_first",
-            [](const MemberHandle& self, nb::handle axis) {
-                return self.get().is_first(text_of(axis, "an axis"));
-            },
-            nb::arg("axis").none(), nb::sig("def is_first(self, axis: str) -> bool"),
-            "Returns True if at(axis) is 0.")
-        .def(
-            "is_last",
-            [](const MemberHandle& self, nb::handle axis) {
-                return self.get().is_last(text_of(axis, "an axis"));
-            },
-            nb::arg("axis").none(), nb::sig("def is_last(self, axis: str) -> bool"),
-            "Returns True if at(axis) is the highest index of the axis, or of the declared local ranks.")
-        .def(
-            "neighbor",
-            [](const MemberHandle& self, nb::handle axis, nb::handle by, nb::handle edge) {
-                return self.get().neighbor(text_of(axis, "an axis"), int_of(by, "the distance"),
-                                           edge_of(edge));
-            },
-            nb::arg("axis").none(), nb::arg("by").none(), nb::arg("edge").none() = "open",
-            nb::sig("def neighbor(self, axis: str, by: int, edge: typing.Literal['open', 'wrap'] = 'open') "
-                    "-> int | None"),
-            "Returns the world rank `by` steps along an axis; negative steps go back. Past the end returns "
-            "None, or with edge='wrap' continues at the other end.")
-        .def(
-            "rank_at",
-            [](const MemberHandle& self, nb::args args, nb::kwargs kwargs) {
-                return self.get().rank_at(coordinate_of(args, kwargs));
-            },
-            nb::sig("def rank_at(self, coordinate: rankmesh._core.Coordinate | collections.abc.Mapping[str, "
-                    "int] | str = "
-                    "..., /, **index: int) -> int"),
-            "Returns the world rank at a coordinate of the mesh. Also for ranks outside the mesh.")
-        .def(
-            "ranks",
-            [](const MemberHandle& self, nb::args axes) { return ranks_along(self.get(), names_of(axes)); },
-            nb::sig("def ranks(self, *axes: str) -> rankmesh._core.Group"),
-            "Returns the world ranks that differ from this rank only along these axes, or the ranks of a "
-            "declared group.");
+    method(c, "def at(self, axis: str) -> int",
+           "Returns this rank's index on an axis, or among the declared local ranks.",
+           [](const MemberHandle& self, nb::handle axis) {
+               const auto name = text_of(axis, "an axis");
+               return asked(self.get(), {name}, [&] { return self.get().at(name); });
+           });
+    method(c, "def is_first(self, axis: str) -> bool", "Returns True if at(axis) is 0.",
+           [](const MemberHandle& self, nb::handle axis) {
+               return self.get().is_first(text_of(axis, "an axis"));
+           });
+    method(c, "def is_last(self, axis: str) -> bool",
+           "Returns True if at(axis) is the highest index of the axis, or of the declared local ranks.",
+           [](const MemberHandle& self, nb::handle axis) {
+               return self.get().is_last(text_of(axis, "an axis"));
+           });
+    method(
+        c,
+        "def neighbor(self, axis: str, by: int, edge: typing.Literal['open', 'wrap'] = 'open') -> int | None",
+        "Returns the world rank `by` steps along an axis; negative steps go back. Past the end returns None, "
+        "or with edge='wrap' continues at the other end.",
+        [](const MemberHandle& self, nb::handle axis, nb::handle by, nb::handle edge) {
+            return self.get().neighbor(text_of(axis, "an axis"), int_of(by, "the distance"), edge_of(edge));
+        });
+    method(c,
+           "def rank_at(self, coordinate: rankmesh._core.Coordinate | collections.abc.Mapping[str, int] | "
+           "str = ..., /, **index: int) -> int",
+           "Returns the world rank at a coordinate of the mesh. Also for ranks outside the mesh.",
+           [](const MemberHandle& self, nb::args args, nb::kwargs kwargs) {
+               return self.get().rank_at(coordinate_of(args, kwargs));
+           });
+    method(c, "def ranks(self, *axes: str) -> rankmesh._core.Group",
+           "Returns the world ranks that differ from this rank only along these axes, or the ranks of a "
+           "declared group.",
+           [](const MemberHandle& self, nb::args axes) { return ranks_along(self.get(), names_of(axes)); });
 }
 
 std::unique_ptr<CommunicatorHandle> on(const MemberHandle& self, const nb::args& axes) {
@@ -220,106 +192,87 @@ std::unique_ptr<CommunicatorHandle> on(const MemberHandle& self, const nb::args&
 
 /// The communicators of declared sets, and new ones.
 void bind_communicators(nb::class_<MemberHandle>& c) {
-    c.def("get_group", &on, nb::sig("def get_group(self, *axes: str) -> Communicator"), "Like on().")
-        .def(
-            "barrier",
-            [](const MemberHandle& self) {
-                const auto member = self.hold();
-                auto ranks = std::vector<int>(static_cast<std::size_t>(member->size()));
-                std::iota(ranks.begin(), ranks.end(), 0);
-                without_gil(self.leave(), [&] { member->group(ranks).barrier(); });
-            },
-            "Returns when all ranks of the world have called it.")
-        .def(
-            "on", &on, nb::sig("def on(self, *axes: str) -> Communicator"),
-            "Returns the communicator of a single axis, of a declared set in any order, or of a pick, separate "
-            "set or local ranks by name. Raises UsageError if it was not declared or this rank is not in it.")
-        .def(
-            "find",
-            [](const MemberHandle& self, nb::args axes) -> std::unique_ptr<CommunicatorHandle> {
-                const auto names = names_of(axes);
-                auto found = self.get().find(views_of(names));
-                return found ? std::make_unique<CommunicatorHandle>(std::move(*found)) : nullptr;
-            },
-            nb::sig("def find(self, *axes: str) -> Communicator | None"),
-            "Like on(), but returns None if this rank is not in it.")
-        .def(
-            "prepare",
-            [](const MemberHandle& self, nb::args axes) {
-                const auto names = names_of(axes);
-                auto& member = self.get();
-                without_gil(self.leave(), [&] { member.prepare(views_of(names)); });
-            },
-            nb::sig("def prepare(self, *axes: str) -> None"),
-            "Connects a set that a lazy declaration deferred. Collective: every rank of the mesh calls it "
-            "with the same names.")
-        .def(
-            "group",
-            [](const MemberHandle& self, nb::handle ranks, nb::handle name, nb::handle timeout) {
-                const auto listed = ints_of(ranks, "the ranks");
-                const auto options = options_of(name, timeout);
-                const auto member = self.hold();
-                auto made = std::optional<Communicator>{};
-                without_gil(self.leave(), [&] { made.emplace(member->group(listed, options)); });
-                return std::make_unique<CommunicatorHandle>(std::move(*made));
-            },
-            nb::arg("ranks"), nb::kw_only(), nb::arg("name") = "", nb::arg("timeout").none() = nb::none(),
-            nb::sig(
-                "def group(self, ranks: collections.abc.Iterable[int], *, name: str = '', timeout: float | "
-                "datetime.timedelta | None = None) -> Communicator"),
-            "Returns a communicator of these world ranks, in that order. Exactly these ranks call it; they "
-            "first compare their lists.")
-        .def(
-            "split",
-            [](const MemberHandle& self, nb::handle color, nb::handle key, const CommunicatorHandle* over,
-               nb::handle name, nb::handle timeout) -> std::unique_ptr<CommunicatorHandle> {
-                const auto of = color.is_none() ? std::nullopt : std::optional(int_of(color, "the color"));
-                const auto by = int_of(key, "the key");
-                const auto options = options_of(name, timeout);
-                const auto member = self.hold();
-                const auto on = over ? over->hold() : nullptr;
-                auto made = std::optional<Communicator>{};
-                without_gil(self.leave(), [&] {
-                    made = on ? member->split(*on, of, by, options) : member->split(of, by, options);
-                });
-                return made ? std::make_unique<CommunicatorHandle>(std::move(*made)) : nullptr;
-            },
-            nb::arg("color").none(), nb::arg("key") = 0, nb::kw_only(), nb::arg("over").none() = nb::none(),
-            nb::arg("name") = "", nb::arg("timeout").none() = nb::none(),
-            nb::sig(
-                "def split(self, color: int | None, key: int = 0, *, over: Communicator | None = None, name: "
-                "str = '', timeout: float | datetime.timedelta | None = None) -> Communicator | None"),
-            "Returns the communicator of the ranks of `over`, or of the world, with the same color, ordered "
-            "by key, then by rank; like MPI_Comm_split. Collective over all of them. Returns None for a rank "
-            "whose color is None.");
+    method(c, "def get_group(self, *axes: str) -> Communicator", "Like on().", &on);
+    c.def(
+        "barrier",
+        [](const MemberHandle& self) {
+            const auto member = self.hold();
+            auto ranks = std::vector<int>(static_cast<std::size_t>(member->size()));
+            std::iota(ranks.begin(), ranks.end(), 0);
+            without_gil(self.leave(), [&] { member->group(ranks).barrier(); });
+        },
+        "Returns when all ranks of the world have called it.");
+    method(
+        c, "def on(self, *axes: str) -> Communicator",
+        "Returns the communicator of a single axis, of a declared set in any order, or of a pick, separate "
+        "set or local ranks by name. Raises UsageError if it was not declared or this rank is not in it.",
+        &on);
+    method(c, "def find(self, *axes: str) -> Communicator | None",
+           "Like on(), but returns None if this rank is not in it.",
+           [](const MemberHandle& self, nb::args axes) -> std::unique_ptr<CommunicatorHandle> {
+               const auto names = names_of(axes);
+               auto found = self.get().find(views_of(names));
+               return found ? std::make_unique<CommunicatorHandle>(std::move(*found)) : nullptr;
+           });
+    method(c, "def prepare(self, *axes: str) -> None",
+           "Connects a set that a lazy declaration deferred. Collective: every rank of the mesh calls it "
+           "with the same names.",
+           [](const MemberHandle& self, nb::args axes) {
+               const auto names = names_of(axes);
+               auto& member = self.get();
+               without_gil(self.leave(), [&] { member.prepare(views_of(names)); });
+           });
+    method<1>(c,
+              "def group(self, ranks: collections.abc.Iterable[int], *, name: str = '', timeout: float | "
+              "datetime.timedelta | None = None) -> Communicator",
+              "Returns a communicator of these world ranks, in that order. Exactly these ranks call it; they "
+              "first compare their lists.",
+              [](const MemberHandle& self, nb::handle ranks, nb::handle name, nb::handle timeout) {
+                  const auto listed = ints_of(ranks, "the ranks");
+                  const auto options = options_of(name, timeout);
+                  const auto member = self.hold();
+                  return std::make_unique<CommunicatorHandle>(
+                      result_without_gil(self.leave(), [&] { return member->group(listed, options); }));
+              });
+    method<2>(c,
+              "def split(self, color: int | None, key: int = 0, *, over: Communicator | None = None, name: "
+              "str = '', timeout: float | datetime.timedelta | None = None) -> Communicator | None",
+              "Returns the communicator of the ranks of `over`, or of the world, with the same color, "
+              "ordered by key, then by rank; like MPI_Comm_split. Collective over all of them. Returns None "
+              "for a rank whose color is None.",
+              [](const MemberHandle& self, nb::handle color, nb::handle key, const CommunicatorHandle* over,
+                 nb::handle name, nb::handle timeout) -> std::unique_ptr<CommunicatorHandle> {
+                  const auto of = color.is_none() ? std::nullopt : std::optional(int_of(color, "the color"));
+                  const auto by = int_of(key, "the key");
+                  const auto options = options_of(name, timeout);
+                  const auto member = self.hold();
+                  const auto on = over ? over->hold() : nullptr;
+                  auto made = result_without_gil(self.leave(), [&] {
+                      return on ? member->split(*on, of, by, options) : member->split(of, by, options);
+                  });
+                  return made ? std::make_unique<CommunicatorHandle>(std::move(*made)) : nullptr;
+              });
 }
 
 /// What the communicators hold.
 void bind_resources(nb::class_<MemberHandle>& c) {
+    method(c, "def suspend(self, *axes: str, on: Communicator | None = None) -> None",
+           "Releases the resources of an idle communicator, such as Gloo's connections: of a declared set, "
+           "of `on`, or of all without arguments. Collective over its ranks. Until resume(), calls on it, "
+           "and on communicators that share its connections, raise UsageError.",
+           [](const MemberHandle& self, nb::args axes, const CommunicatorHandle* on) {
+               rest(self, axes, on, [](const Member& me, const auto&... what) { me.suspend(what...); });
+           });
+    method(c, "def resume(self, *axes: str, on: Communicator | None = None) -> None",
+           "Restores what suspend() released. Must be called with the same arguments.",
+           [](const MemberHandle& self, nb::args axes, const CommunicatorHandle* on) {
+               rest(self, axes, on, [](const Member& me, const auto&... what) { me.resume(what...); });
+           });
     c.def(
-         "suspend",
-         [](const MemberHandle& self, nb::args axes, const CommunicatorHandle* on) {
-             rest(self, axes, on, [](const Member& me, const auto&... what) { me.suspend(what...); });
-         },
-         nb::arg("axes"), nb::kw_only(), nb::arg("on").none() = nb::none(),
-         nb::sig("def suspend(self, *axes: str, on: Communicator | None = None) -> None"),
-         "Releases the resources of an idle communicator, such as Gloo's connections: of a declared set, of "
-         "`on`, or of all without arguments. Collective over its ranks. Until resume(), calls on it, and on "
-         "communicators that share its connections, raise UsageError.")
-        .def(
-            "resume",
-            [](const MemberHandle& self, nb::args axes, const CommunicatorHandle* on) {
-                rest(self, axes, on, [](const Member& me, const auto&... what) { me.resume(what...); });
-            },
-            nb::arg("axes"), nb::kw_only(), nb::arg("on").none() = nb::none(),
-            nb::sig("def resume(self, *axes: str, on: Communicator | None = None) -> None"),
-            "Restores what suspend() released. Must be called with the same arguments.")
-        .def(
-            "usage", [](const MemberHandle& self) { return self.get().usage(); },
-            "Returns the resources that this process's communicators hold now. Does not communicate.")
-        .def_prop_ro(
-            "communicator_count", [](const MemberHandle& self) { return self.get().channel_count(); },
-            "The number of communicators of two or more ranks of this process.")
+         "usage", [](const MemberHandle& self) { return self.get().usage(); },
+         "Returns the resources that this process's communicators hold now. Does not communicate.")
+        .def_prop_ro("communicator_count", asking<MemberHandle, &Member::channel_count>,
+                     "The number of communicators of two or more ranks of this process.")
         .def("__repr__", [](const MemberHandle& self) {
             if (self.ended()) return std::string("<Member, ended>");
             return detail::cat("<Member ", self.get().meshes().size() == 1 ? self.get().prefix() : "", ">");

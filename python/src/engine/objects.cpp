@@ -73,19 +73,16 @@ nb::object all_gather_object(const Self& self, nb::handle object) {
 }  // namespace
 
 void bind_objects(nb::class_<CommunicatorHandle>& c) {
-    c.def("broadcast_object", &broadcast_object, nb::arg("object").none(), nb::arg("root").none() = 0,
-          nb::sig("def broadcast_object(self, object: typing.Any, root: int = 0) -> typing.Any"),
-          "Returns the root's object, sent by pickle. The other ranks' argument is ignored. Ranks must trust "
-          "each other, because unpickling runs code.");
-    c.def("send_object", &send_object, nb::arg("object").none(), nb::arg("to").none(),
-          nb::sig("def send_object(self, object: typing.Any, to: int) -> None"),
-          "Sends an object by pickle to group rank `to`, which must call recv_object.");
-    c.def("recv_object", &recv_object, nb::arg("source").none(),
-          nb::sig("def recv_object(self, source: int) -> typing.Any"),
-          "Returns the object that group rank `source` sends with send_object.");
-    c.def("all_gather_object", &all_gather_object, nb::arg("object").none(),
-          nb::sig("def all_gather_object(self, object: _T) -> list[_T]"),
-          "Returns the objects of all ranks of the group, in order, sent by pickle.");
+    method(c, "def broadcast_object(self, object: typing.Any, root: int = 0) -> typing.Any",
+           "Returns the root's object, sent by pickle. The other ranks' argument is ignored. Ranks must "
+           "trust each other, because unpickling runs code.",
+           &broadcast_object);
+    method(c, "def send_object(self, object: typing.Any, to: int) -> None",
+           "Sends an object by pickle to group rank `to`, which must call recv_object.", &send_object);
+    method(c, "def recv_object(self, source: int) -> typing.Any",
+           "Returns the object that group rank `source` sends with send_object.", &recv_object);
+    method(c, "def all_gather_object(self, object: _T) -> list[_T]",
+           "Returns the objects of all ranks of the group, in order, sent by pickle.", &all_gather_object);
 }
 
 }  // namespace rankmesh::python

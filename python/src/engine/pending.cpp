@@ -54,12 +54,11 @@ std::optional<std::size_t> wait_any(const nb::iterable& pendings) {
         awaited.push_back({held.back().get(), since});
         leaves.push_back(each->handle().leave());
     }
-    auto index = std::optional<std::size_t>{};
     const auto leave = [&](const char* why) {
         for (const auto& each : leaves)
             if (each) each(why);
     };
-    without_gil(leave, [&] { index = detail::first_complete(awaited); });
+    const auto index = result_without_gil(leave, [&] { return detail::first_complete(awaited); });
     if (index) operations[*index]->wait_after(awaited[*index].passed());
     return index;
 }
@@ -75,65 +74,53 @@ nb::object started(Pending&& pending, Leave leave, std::vector<Array>&& arrays, 
 }
 
 void bind_pending(nb::module_& m) {
-    nb::class_<Started>(
+    auto pending_ = nb::class_<Started>(
         m, "Pending", nb::sig("class Pending(typing.Generic[_T_co])"),
         "A started operation. Its arrays must not be used until wait() returns.\n\nIf it is dropped without "
         "wait(), even by an exception, it waits, at most until the timeout; Ctrl-C ends the wait. As a "
         "context manager it waits at the end. If an exception leaves the block, it does not wait, and its "
         "peers raise PeerLost. `await` waits without blocking asyncio's event loop. If the await is "
         "cancelled, the operation continues and can be awaited or waited for again. When the interpreter "
-        "ends, it does not wait.")
-        .def(
-            "wait",
-            [](Started& self, nb::handle timeout) {
-                return timeout.is_none() ? self.wait()
-                                         : self.wait_within(duration_of(timeout, "the timeout"));
-            },
-            nb::arg("timeout").none() = nb::none(),
-            nb::sig("def wait(self, timeout: float | datetime.timedelta | None = None) -> _T_co"),
-            "Waits until the operation is complete and returns the array that was written. A second call "
-            "returns or "
-            "raises the same.\n\nRaises Timeout if the communicator's timeout expires, or `timeout` if that "
-            "is shorter, and PeerLost if a peer has left.")
-        .def("result", &Started::wait, nb::sig("def result(self) -> _T_co"), "Like wait().")
-        .def(
-            "__await__",
-            [](nb::object self) {
-                const auto ask = nb::cpp_function([self](double passed) -> nb::object {
-                    const auto seconds = std::chrono::duration<double>(passed);
-                    const auto result = nb::cast<Started&>(self).ask(
-                        std::chrono::duration_cast<std::chrono::nanoseconds>(seconds));
-                    return result ? nb::object(nb::make_tuple(*result)) : nb::object(nb::none());
-                });
-                return nb::module_::import_("rankmesh._await").attr("completed")(ask).attr("__await__")();
-            },
-            nb::sig("def __await__(self) -> collections.abc.Generator[typing.Any, None, _T_co]"))
-        .def_static(
-            "__class_getitem__",
-            [](nb::handle type) {
-                const nb::object pending = nb::module_::import_("rankmesh._engine").attr("Pending");
-                return nb::module_::import_("types").attr("GenericAlias")(pending, type);
-            },
-            nb::arg("type").none())
-        .def(
-            "__enter__", [](nb::object self) { return self; },
-            nb::sig("def __enter__(self) -> Pending[_T_co]"))
-        .def(
-            "__exit__",
-            [](Started& self, nb::handle type, nb::handle, nb::handle) { self.exit(!type.is_none()); },
-            nb::arg("type").none(), nb::arg("value").none(), nb::arg("traceback").none(),
-            nb::sig("def __exit__(self, type: typing.Any, value: typing.Any, traceback: typing.Any) -> None"))
-        .def("done", &Started::done, "Returns True if wait() would return at once.");
-    m.def("wait_all", wait_all, nb::arg("pendings"),
-          nb::sig("def wait_all(pendings: collections.abc.Iterable[Pending[_T]]) -> list[_T]"),
-          "Waits until every operation is complete and returns what their wait() returns. Their timeouts run "
-          "at the same time. If operations fail, raises the error of the first of them after it has waited "
-          "for the others.");
-    m.def("wait_any", wait_any, nb::arg("pendings"),
-          nb::sig("def wait_any(pendings: collections.abc.Iterable[Pending[typing.Any]]) -> int | None"),
-          "Waits until one of the operations is complete and returns its index. Ignores operations that were "
-          "waited for; returns None if no other is left.\n\nTimeouts run from this call on. Raises what "
-          "wait() of the operation raises that has failed or whose timeout expires.");
+        "ends, it does not wait.");
+    method(pending_, "def wait(self, timeout: float | datetime.timedelta | None = None) -> _T_co",
+           "Waits until the operation is complete and returns the array that was written. A second call "
+           "returns or raises the same.\n\nRaises Timeout if the communicator's timeout expires, or "
+           "`timeout` if that is shorter, and PeerLost if a peer has left.",
+           [](Started& self, nb::handle timeout) {
+               return timeout.is_none() ? self.wait() : self.wait_within(duration_of(timeout, "the timeout"));
+           });
+    method(pending_, "def result(self) -> _T_co", "Like wait().", &Started::wait);
+    method(pending_, "def __await__(self) -> collections.abc.Generator[typing.Any, None, _T_co]", "",
+           [](nb::object self) {
+               const auto ask = nb::cpp_function([self](double passed) -> nb::object {
+                   const auto seconds = std::chrono::duration<double>(passed);
+                   const auto result = nb::cast<Started&>(self).ask(
+                       std::chrono::duration_cast<std::chrono::nanoseconds>(seconds));
+                   return result ? nb::object(nb::make_tuple(*result)) : nb::object(nb::none());
+               });
+               return nb::module_::import_("rankmesh._await").attr("completed")(ask).attr("__await__")();
+           });
+    pending_.def_static(
+        "__class_getitem__",
+        [](nb::handle type) {
+            const nb::object pending = nb::module_::import_("rankmesh._engine").attr("Pending");
+            return nb::module_::import_("types").attr("GenericAlias")(pending, type);
+        },
+        nb::arg("type").none());
+    method(pending_, "def __enter__(self) -> Pending[_T_co]", "", [](nb::object self) { return self; });
+    method(pending_, "def __exit__(self, type: typing.Any, value: typing.Any, traceback: typing.Any) -> None",
+           "", [](Started& self, nb::handle type, nb::handle, nb::handle) { self.exit(!type.is_none()); });
+    pending_.def("done", &Started::done, "Returns True if wait() would return at once.");
+    function(m, "def wait_all(pendings: collections.abc.Iterable[Pending[_T]]) -> list[_T]",
+             "Waits until every operation is complete and returns what their wait() returns. Their timeouts "
+             "run at the same time. If operations fail, raises the error of the first of them after it has "
+             "waited for the others.",
+             wait_all);
+    function(m, "def wait_any(pendings: collections.abc.Iterable[Pending[typing.Any]]) -> int | None",
+             "Waits until one of the operations is complete and returns its index. Ignores operations that "
+             "were waited for; returns None if no other is left.\n\nTimeouts run from this call on. Raises "
+             "what wait() of the operation raises that has failed or whose timeout expires.",
+             wait_any);
 }
 
 }  // namespace rankmesh::python

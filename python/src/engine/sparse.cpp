@@ -36,8 +36,8 @@ nb::list sparse_all_to_all(const CommunicatorHandle& self, nb::handle given, nb:
     const auto like = array_of(numpy.attr("empty")(0, dtype), "the dtype of sparse_all_to_all", false);
     auto arrays = std::vector<Array>{};
     const auto messages = messages_of(given, like, arrays);
-    auto received = detail::SparseBytes{};
-    without_gil(leaving(on), [&] { received = detail::sparse_bytes(on, messages, like); });
+    const auto received =
+        result_without_gil(leaving(on), [&] { return detail::sparse_bytes(on, messages, like); });
     auto result = nb::list();
     for (const auto& [from, bytes] : received) {
         const auto copy = nb::bytearray(bytes.data(), bytes.size());  // frombuffer refuses empty ones
@@ -50,17 +50,17 @@ nb::list sparse_all_to_all(const CommunicatorHandle& self, nb::handle given, nb:
 }  // namespace
 
 void bind_sparse(nb::class_<CommunicatorHandle>& c) {
-    c.def(
-        "sparse_all_to_all", sparse_all_to_all, nb::arg("messages").none(), nb::arg("dtype").none(),
-        nb::sig("def sparse_all_to_all(self, messages: collections.abc.Mapping[int, typing.Any] | "
-                "collections.abc.Iterable[tuple[int, typing.Any]], dtype: typing.Any) -> list[tuple[int, "
-                "typing.Any]]"),
-        "Sends each message to its rank, and returns the messages that other ranks have sent to this one, as "
-        "pairs of the sender's group rank and a NumPy array, ordered by sender. No rank knows who sends to "
-        "it, nor how much.\n\n`messages` maps group ranks to arrays, or holds pairs of them. All arrays "
-        "have `dtype`, the same on all ranks. Every rank of the group calls it. On MPI a rank needs neither "
-        "memory nor messages for ranks that it does not send to.\n\nRaises UsageError for a rank that is not "
-        "in the group, and on a device, where host() has it.");
+    method(c,
+           "def sparse_all_to_all(self, messages: collections.abc.Mapping[int, typing.Any] | "
+           "collections.abc.Iterable[tuple[int, typing.Any]], dtype: typing.Any) -> list[tuple[int, "
+           "typing.Any]]",
+           "Sends each message to its rank, and returns the messages that other ranks have sent to this one, "
+           "as pairs of the sender's group rank and a NumPy array, ordered by sender. No rank knows who "
+           "sends to it, nor how much.\n\n`messages` maps group ranks to arrays, or holds pairs of them. All "
+           "arrays have `dtype`, the same on all ranks. Every rank of the group calls it. On MPI a rank "
+           "needs neither memory nor messages for ranks that it does not send to.\n\nRaises UsageError for a "
+           "rank that is not in the group, and on a device, where host() has it.",
+           sparse_all_to_all);
 }
 
 }  // namespace rankmesh::python

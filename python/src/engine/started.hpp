@@ -82,9 +82,7 @@ public:
     }
     bool done() {
         const auto pending = handle_->hold();
-        auto done = false;
-        without_gil({}, [&] { done = pending->done(); });
-        return done;
+        return result_without_gil({}, [&] { return pending->done(); });
     }
     const PendingHandle& handle() const { return *handle_; }
     /// Returns None while the operation is running and its timeout has not expired; else returns or throws

@@ -69,57 +69,44 @@ nb::object locate(const Self& self, Reduction reduction, nb::handle values, nb::
 
 double sum_reproducibly(const Self& self, const Array& x, const std::optional<Array>& y) {
     auto& on = self.get();
-    auto sum = 0.0;
     const auto layout_of = [](const Array& array) {
         return array.layout ? *array.layout : detail::MemoryLayout();
     };
     const auto x_layout = layout_of(x);
     const auto y_layout = y ? layout_of(*y) : detail::MemoryLayout();
-    without_gil(leaving(on), [&] { sum = detail::Access::sum_reproducibly(on, x, y, x_layout, y_layout); });
-    return sum;
+    return result_without_gil(leaving(on),
+                              [&] { return detail::Access::sum_reproducibly(on, x, y, x_layout, y_layout); });
 }
 
 }  // namespace
 
 void bind_sums_and_locations(nb::class_<CommunicatorHandle>& c) {
-    c.def(
-         "reproducible_sum",
-         [](const Self& self, nb::handle buffer) {
-             return sum_reproducibly(self, array_of(buffer, "the buffer of reproducible_sum", false), {});
-         },
-         nb::arg("buffer").none(), nb::sig("def reproducible_sum(self, buffer: typing.Any) -> float"),
-         "Returns the sum of all elements of all ranks' `buffer`, whose lengths may differ: exact, then "
-         "rounded once to the type of the elements. The same bits on every engine, and however the elements "
-         "are spread over the ranks.")
-        .def(
-            "reproducible_dot",
-            [](const Self& self, nb::handle x, nb::handle y) {
-                return sum_reproducibly(self, array_of(x, "the first buffer of reproducible_dot", false),
-                                        array_of(y, "the second buffer of reproducible_dot", false));
-            },
-            nb::arg("x").none(), nb::arg("y").none(),
-            nb::sig("def reproducible_dot(self, x: typing.Any, y: typing.Any) -> float"),
-            "Returns the scalar product of all ranks' `x` and `y` like reproducible_sum; each product is "
-            "rounded to double.")
-        .def(
-            "min_location",
-            [](const Self& self, nb::handle values, nb::handle indices) {
-                return locate(self, Reduction::min_location, values, indices);
-            },
-            nb::arg("values").none(), nb::arg("indices").none(),
-            nb::sig("def min_location(self, values: _T, indices: _T) -> tuple[_T, _T]"),
-            "Replaces each element of `values` by the least of all ranks, and that of `indices`, which are "
-            "int64, by the index that stood beside it; of equal values the lowest index. A NaN counts as "
-            "less "
-            "than every number. Returns both arrays.")
-        .def(
-            "max_location",
-            [](const Self& self, nb::handle values, nb::handle indices) {
-                return locate(self, Reduction::max_location, values, indices);
-            },
-            nb::arg("values").none(), nb::arg("indices").none(),
-            nb::sig("def max_location(self, values: _T, indices: _T) -> tuple[_T, _T]"),
-            "Like min_location, for the greatest values. A NaN counts as greater than every number.");
+    method(c, "def reproducible_sum(self, buffer: typing.Any) -> float",
+           "Returns the sum of all elements of all ranks' `buffer`, whose lengths may differ: exact, then "
+           "rounded once to the type of the elements. The same bits on every engine, and however the "
+           "elements are spread over the ranks.",
+           [](const Self& self, nb::handle buffer) {
+               return sum_reproducibly(self, array_of(buffer, "the buffer of reproducible_sum", false), {});
+           });
+    method(c, "def reproducible_dot(self, x: typing.Any, y: typing.Any) -> float",
+           "Returns the scalar product of all ranks' `x` and `y` like reproducible_sum; each product is "
+           "rounded to double.",
+           [](const Self& self, nb::handle x, nb::handle y) {
+               return sum_reproducibly(self, array_of(x, "the first buffer of reproducible_dot", false),
+                                       array_of(y, "the second buffer of reproducible_dot", false));
+           });
+    method(c, "def min_location(self, values: _T, indices: _T) -> tuple[_T, _T]",
+           "Replaces each element of `values` by the least of all ranks, and that of `indices`, which are "
+           "int64, by the index that stood beside it; of equal values the lowest index. A NaN counts as less "
+           "than every number. Returns both arrays.",
+           [](const Self& self, nb::handle values, nb::handle indices) {
+               return locate(self, Reduction::min_location, values, indices);
+           });
+    method(c, "def max_location(self, values: _T, indices: _T) -> tuple[_T, _T]",
+           "Like min_location, for the greatest values. A NaN counts as greater than every number.",
+           [](const Self& self, nb::handle values, nb::handle indices) {
+               return locate(self, Reduction::max_location, values, indices);
+           });
 }
 
 }  // namespace rankmesh::python

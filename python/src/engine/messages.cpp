@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+// Messages between two ranks of a group.
+#include <rankmesh/engine/detail/make_call.hpp>
+
+#include "engine/operations.hpp"
+
+namespace rankmesh::python {
+namespace {
+
+using detail::cat;
+using Self = CommunicatorHandle;
+
+Tag tag_of(nb::handle tag) { return int_of(tag, "the tag"); }
+int peer_of(nb::handle peer) { return int_of(peer, "the peer"); }
+
+Prepared send(const Self&, nb::handle in, nb::handle to, nb::handle tag) {
+    const auto peer = peer_of(to);
+    auto prepared = Prepared{};
+    prepared.in = array_of(in, "the buffer of send", false);
+    prepared.call = detail::make_send(prepared.in, peer, tag_of(tag));
+    return prepared;
+}
+
+Prepared received(nb::handle out, int source, nb::handle tag) {
+    auto prepared = arrays_of(Op::recv, out, nb::none());
+    prepared.call = detail::make_recv(prepared.out, source, tag_of(tag));
+    return prepared;
+}
+Prepared recv(const Self&, nb::handle out, nb::handle from, nb::handle tag) {
+    return received(out, peer_of(from), tag);
+}
+Prepared recv_any(const Self&, nb::handle out, nb::handle tag) {
+    return received(out, detail::any_source, tag);
+}
+
+Prepared send_recv(const Self&, nb::handle in, nb::handle to, nb::handle out, nb::handle from,
+                   nb::handle tag) {
+    const auto peer = peer_of(to);
+    auto prepared = arrays_of(Op::send_recv, in, out);
+    const auto source = peer_of(from);
+    prepared.call = detail::make_send_recv(prepared.in, peer, prepared.out, source, tag_of(tag));
+    return prepared;
+}
+
+/// Returns the sender and the length of a message; None if there is none and this does not wait. Of the
+/// source None a message of any rank counts.
+nb::object probe(const Self& self, nb::handle source, nb::handle tag, bool waits) {
+    auto& on = self.get();
+    const auto from = source.is_none() ? detail::any_source : int_of(source, "the source");
+    const auto with = tag_of(tag);
+    const auto found =
+        result_without_gil(leaving(on), [&] { return detail::Access::probe(on, from, with, waits); });
+    return found ? nb::object(nb::make_tuple(found->from, found->bytes)) : nb::object(nb::none());
+}
+
+/// Runs sends and receives as one operation.
+void batch(const Self& self, nb::handle sends, nb::handle recvs) {
+    auto& on = self.get();
+    auto messages = std::vector<Prepared>{};
+    const auto add = [&](nb::handle pairs, bool is_send) {
+        for (auto pair : pairs) {
+            const auto parts = nb::hasattr(pair, "__len__") ? nb::len(pair) : 0;
+            if (parts != 2 && parts != 3)
+                throw TypeFault(cat("a message of a batch is ", described(pair),
+                                    "; it must be (array, peer) or (array, peer, tag)"));
+            auto array =
+                array_of(nb::object(pair[0]), is_send ? "a send of a batch" : "a recv of a batch", !is_send);
+            const auto peer = peer_of(nb::object(pair[1]));
+            const auto tag = parts == 3 ? tag_of(nb::object(pair[2])) : Tag(0);
+            const auto call =
+                is_send ? detail::make_send(array, peer, tag) : detail::make_recv(array, peer, tag);
+            messages.push_back({.call = call, .in = array, .out = is_send ? Array{} : array});
+        }
+    };
+    add(sends, true);
+    add(recvs, false);
+    without_gil(leaving(on), [&] {
+        on.batch([&] {
+            for (const auto& message : messages)
+                with_call(message, [&](const auto& call) { detail::Access::run(on, call); });
+        });
+    });
+}
+
+}  // namespace
+
+void bind_messages(nb::class_<CommunicatorHandle>& c) {
+    bind_operation(c, "def send(self, buffer: typing.Any, to: int, tag: int = 0) -> None",
+                   "Sends `buffer` to group rank `to`, which must call recv with the same length, type and "
+                   "tag. Tags are 0 to 16383. May return before `to` has received the message.",
+                   &send);
+    bind_operation(c, "def recv(self, buffer: _T, source: int, tag: int = 0) -> _T",
+                   "Receives a message of group rank `source` into `buffer`. The message must have the same "
+                   "length, type and tag.",
+                   &recv);
+    bind_operation(c, "def recv_any(self, buffer: typing.Any, tag: int = 0) -> int",
+                   "Receives a message of any other rank of the group into `buffer` and returns the sender's "
+                   "group rank. The message must have the same length and type. Of each rank only the next "
+                   "message is considered, and only if it has this tag; of several the first to arrive is "
+                   "received. Raises PeerLost once nobody is left who could send.",
+                   &recv_any);
+    method(
+        c,
+        "def _start_by_tag(self, name: str, buffer: typing.Any, peer: int, tag: int) -> Pending[typing.Any]",
+        "Starts the send, recv or recv_any of a message that may overtake those of other tags.",
+        [](const Self& self, const std::string& name, nb::handle array, nb::handle peer, nb::handle tag) {
+            auto prepared = name == "send"   ? send(self, array, peer, tag)
+                            : name == "recv" ? recv(self, array, peer, tag)
+                                             : recv_any(self, array, tag);
+            prepared.call.edge = Edge::open;
+            return start(self, std::move(prepared));
+        });
+    method(
+        c, "def probe(self, source: int | None = None, tag: int = 0) -> tuple[int, int]",
+        "Waits until group rank `source`, or any other rank for None, has sent a message with this tag that "
+        "this rank would receive next. Returns its sender and its length in bytes without receiving it.",
+        [](const Self& self, nb::handle source, nb::handle tag) { return probe(self, source, tag, true); });
+    method(
+        c, "def try_probe(self, source: int | None = None, tag: int = 0) -> tuple[int, int] | None",
+        "Like probe, but returns None at once if there is no such message.",
+        [](const Self& self, nb::handle source, nb::handle tag) { return probe(self, source, tag, false); });
+    bind_operation(
+        c, "def send_recv(self, buffer: typing.Any, to: int, out: _T, source: int, tag: int = 0) -> _T",
+        "Sends `buffer` to group rank `to` and receives `out` from `source` at the same time, with one tag. "
+        "The arrays may differ in length, but not in type.",
+        &send_recv);
+    method(c,
+           "def batch(self, sends: collections.abc.Iterable[tuple[typing.Any, int] | tuple[typing.Any, int, "
+           "int]] = (), recvs: collections.abc.Iterable[tuple[typing.Any, int] | tuple[typing.Any, int, "
+           "int]] = ()) -> None",
+           "Runs sends and receives as one operation; their order cannot deadlock. Each is a tuple (array, "
+           "group rank) or (array, group rank, tag). Messages between two ranks match in the order of their "
+           "tags.",
+           &batch);
+}
+
+}  // namespace rankmesh::python

@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <iterator>
+
+#include <rankmesh/engine/detail/make_call.hpp>
+
+#include "engine/operations.hpp"
+
+namespace rankmesh::python {
+namespace {
+
+using detail::cat;
+using Self = CommunicatorHandle;
+
+/// The names of the reductions of arrays: the others have elements of their own.
+std::vector<std::string> reductions_of_arrays() {
+    auto names = std::vector<std::string>{};
+    for (const auto& each : detail::reductions)
+        if (each.elements != detail::ReducedElements::own) names.emplace_back(each.name);
+    return names;
+}
+
+Reduction reduction_of(nb::handle given) {
+    if (PyCallable_Check(given.ptr()))
+        throw TypeFault(cat("a reduction is ", described(given),
+                            "; in Python a reduction is a name, such as 'sum': all_gather the arrays and "
+                            "combine them with your function"));
+    const auto name = text_of(given, "a reduction");
+    const auto* found = std::ranges::find(detail::reductions, name, &detail::ReductionTraits::name);
+    if (found != std::end(detail::reductions) && found->elements != detail::ReducedElements::own)
+        return static_cast<Reduction>(found - std::begin(detail::reductions));
+    throw UsageError(cat("a reduction is ", detail::in_quotes(name), "; there are ",
+                         detail::listed(reductions_of_arrays())));
+}
+
+Prepared reducing(Prepared&& arrays, nb::handle reduction, int root = 0) {
+    arrays.call =
+        detail::make_reduction(arrays.call.operation, arrays.in, arrays.out, reduction_of(reduction), root);
+    return std::move(arrays);
+}
+
+/// The arrays of a reduction, whose name is not passed in the place of an array.
+Prepared arrays_to_reduce(Op operation, nb::handle in, nb::handle out) {
+    if (nb::isinstance<nb::str>(out))
+        throw TypeFault(cat("the output of ", detail::to_string(operation), " is ", described(out),
+                            "; a reduction is passed by its name: reduction=", nb::repr(out).c_str()));
+    return arrays_of(operation, in, out);
+}
+
+template <Op operation>
+Prepared reduction(const Self&, nb::handle in, nb::handle out, nb::handle by) {
+    return reducing(arrays_to_reduce(operation, in, out), by);
+}
+
+Prepared reduce(const Self& self, nb::handle in, nb::handle out, nb::handle by, nb::handle root) {
+    const auto at = root_of(root);
+    if (!out.is_none() || self.get().rank() == at)
+        return reducing(arrays_to_reduce(Op::reduce, in, out), by, at);
+    return reducing(rooted_arrays(Op::reduce, self.get(), in, out, at), by, at);
+}
+
+Prepared reduce_scatter(const Self& self, nb::handle in, nb::handle out, nb::handle by) {
+    auto prepared = reduction<Op::reduce_scatter>(self, in, out, by);
+    return out.is_none() ? own_part(self, std::move(prepared)) : std::move(prepared);
+}
+
+/// Reduces one array, or a list of arrays in place.
+nb::object all_reduce(const Self& self, nb::handle in, nb::handle out, nb::handle by) {
+    if (!is_list(in)) return run(self, reduction<Op::all_reduce>(self, in, out, by));
+    if (!out.is_none()) throw UsageError("all_reduce of a list is in place; leave out the output");
+    return run_list(self, in, {.operation = Op::all_reduce, .reduction = reduction_of(by)});
+}
+
+}  // namespace
+
+void bind_reductions(nb::class_<CommunicatorHandle>& c) {
+    auto names = reductions_of_arrays();
+    for (auto& name : names) name = cat("'", name, "'");
+    const auto parameters = cat("(self, buffer: _T, out: _T | None = None, reduction: typing.Literal[",
+                                detail::with_commas(names), "] = 'sum'");
+    const auto all_reduce_signature = cat("def all_reduce", parameters, ") -> _T");
+    method(c, all_reduce_signature,
+           "Reduces all ranks' `buffer` element by element into every rank's `out`; without `out` in place. "
+           "All arrays have the same length and type. A list of arrays of any lengths and types is reduced "
+           "in place, in few engine calls.",
+           &all_reduce);
+    bind_start(c, all_reduce_signature, &reduction<Op::all_reduce>);
+    bind_operation(c, cat("def reduce", parameters, ", root: int = 0) -> _T | None"),
+                   "Reduces all ranks' `buffer` into the root's `out`; all have the same length. The other "
+                   "ranks' `out` may be None. If the root's `out` is None, the root's `buffer` becomes the "
+                   "result; the other ranks' `buffer` is unchanged.",
+                   &reduce);
+    bind_operation(c, cat("def scan", parameters, ") -> _T"),
+                   "Inclusive prefix reduction: reduces the `buffer` of ranks 0 to i into rank i's `out`; "
+                   "without `out` in place. All arrays have the same length. Does not support mean.",
+                   &reduction<Op::scan>);
+    bind_operation(c, cat("def exclusive_scan", parameters, ") -> _T"),
+                   "Exclusive prefix reduction: reduces the `buffer` of ranks 0 to i - 1 into rank i's "
+                   "`out`; without `out` in place. Rank 0's result is the reduction of nothing, such as 0 "
+                   "for sum. All arrays have the same length. Does not support mean.",
+                   &reduction<Op::exclusive_scan>);
+    bind_operation(c, cat("def reduce_scatter", parameters, ") -> _T"),
+                   "Reduces all ranks' `buffer` and writes part i of the result into rank i's `out`; "
+                   "`buffer` is `size` times as long as `out`. Without `out` in place: part i of rank i's "
+                   "`buffer` becomes the result; its other parts are undefined.",
+                   &reduce_scatter);
+}
+
+}  // namespace rankmesh::python
