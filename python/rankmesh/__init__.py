@@ -61,26 +61,15 @@ if TYPE_CHECKING:
 
 # These names need the engines, which load MPI if it is built in; therefore they load on first use.
 _LATER = {
-    **dict.fromkeys(
-        (
-            "Communicator",
-            "Member",
-            "Pending",
-            "Usage",
-            "World",
-            "engines",
-            "from_mpi4py",
-            "run",
-            "to_mpi4py",
-            "wait_all",
-            "wait_any",
-        ),
-        "rankmesh._engine",
-    ),
-    **dict.fromkeys(("Conversion", "Loss", "convert", "frameworks", "plan"), "rankmesh._dialects"),
-    **dict.fromkeys(("Explanation", "explain"), "rankmesh._explain"),
-    **dict.fromkeys(("Axes", "Declaration", "Pick"), "rankmesh._plan"),
-    "plan_model": "rankmesh._models",
+    name: f"rankmesh.{module}"
+    for module, names in {
+        "_dialects": "Conversion Loss convert frameworks plan",
+        "_engine": "Communicator Member Pending Usage World engines from_mpi4py run to_mpi4py wait_all wait_any",
+        "_explain": "Explanation explain",
+        "_models": "plan_model",
+        "_plan": "Axes Declaration Pick",
+    }.items()
+    for name in names.split()
 }
 
 
