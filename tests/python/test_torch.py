@@ -21,7 +21,7 @@ from rankmesh._core import make_blueprint
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 import torch.distributed as dist  # noqa: E402
-from rankmesh.torch import Axes, _agree, _groups, _plan, _world, init  # noqa: E402
+from rankmesh.torch import Axes, _agree, _groups, _plan, _plan_groups, init  # noqa: E402
 from torch_ranks import Counting, NewGroups, example, fake_world, free_port, preload, ranks  # noqa: E402
 
 preload("torch.distributed.fsdp", "torch.distributed.pipelining", "torch.distributed.checkpoint", "torch._dynamo")
@@ -383,14 +383,14 @@ def test_ranks_that_never_come_are_named_where_init_starts_torch(tmp_path: Path)
 
 
 def make_late(rank: int, size: int) -> tuple[float, float]:
-    make, made = _world.World.make, list[float]()
+    make, made = _plan_groups.PlanGroups.make, list[float]()
 
-    def late(world: _world.World, entries: Iterable[_world.Entry]) -> None:
+    def late(world: _plan_groups.PlanGroups, entries: Iterable[_plan_groups.Entry]) -> None:
         make(world, entries)
         time.sleep(0.5 if rank == 1 else 0)
         made.append(time.monotonic())
 
-    _world.World.make = late  # type: ignore[method-assign]
+    _plan_groups.PlanGroups.make = late  # type: ignore[method-assign]
     with init("dp=* tp=2"):
         returned = time.monotonic()
     return made[0], returned

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import torch.distributed as dist
+from torch._C import _distributed_c10d
 from torch._C._distributed_c10d import AllgatherOptions, PrefixStore, Store, TCPStore
 from torch._C._distributed_c10d import Backend as CppBackend  # torch.distributed.Backend is another
 from torch.distributed import distributed_c10d as c10d
@@ -19,6 +20,7 @@ __all__ = [
     "default_group",
     "default_store",
     "device_types",
+    "group_named",
     "tables",
 ]
 
@@ -30,6 +32,12 @@ tables = c10d._world  # what torch knows of its groups
 def device_types(group: dist.ProcessGroup) -> set[str]:
     """Returns the types of the devices that a group has backends for."""
     return {device.type for device in group._device_types}
+
+
+def group_named(name: str | None) -> dist.ProcessGroup | None:
+    """Returns the group of a name; None for None."""
+    resolve: Any = _distributed_c10d._resolve_process_group
+    return None if name is None else resolve(name)
 
 
 def backends(group: dist.ProcessGroup) -> list[Any]:

@@ -15,7 +15,7 @@ import rankmesh
 from rankmesh._core import Mesh, Sharding
 from rankmesh._errors import UsageError
 from rankmesh.torch._init_device_mesh import making
-from rankmesh.torch._world import default_device_type
+from rankmesh.torch._plan_groups import default_device_type
 
 
 def to_device_mesh(mesh: str | Mesh | rankmesh.Placement, device_type: str | None = None) -> DeviceMesh:

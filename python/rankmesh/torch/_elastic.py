@@ -11,7 +11,6 @@ import time
 import traceback
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 import torch.distributed as dist
@@ -27,9 +26,9 @@ from rankmesh.torch._compat import Store, TCPStore
 from rankmesh.torch._errors import Disagreement, EngineFailure
 from rankmesh.torch._fit import unfit
 from rankmesh.torch._plan import MeshPlan, read
-from rankmesh.torch._world import Groups, World
+from rankmesh.torch._plan_groups import GroupDefaults, Groups, PlanGroups
 from rankmesh.torch.backend._create import on
-from rankmesh.torch.backend._engine import Engine, own_address
+from rankmesh.torch.backend._engine_world import EngineWorld, own_address
 from rankmesh.torch.backend._process_group import ProcessGroup
 
 LONGEST_CONNECT = 30.0  # seconds in which a rank that lives accepts a connection
@@ -47,8 +46,7 @@ class Settings:
     """The timeout of the default group."""
     bound: torch.device | None
     """The device that the default group is bound to."""
-    groups: dict[str, Any]
-    """The options of World."""
+    groups: GroupDefaults
     owned: bool
     """True if the member destroys torch.distributed."""
 
@@ -57,7 +55,7 @@ class Settings:
 class Connected:
     """A world whose ranks are connected and have compared their plans. torch does not know it yet."""
 
-    engine: Engine
+    engine: EngineWorld
     store: Store
     hosts: list[str]
     plans: list[MeshPlan]
@@ -65,9 +63,9 @@ class Connected:
     """Why the plan does not fit the world."""
 
 
-def engine_of(world: World, asked: str, lacks: str = "groups cannot lose or gain a rank") -> Engine:
+def engine_of(planned: PlanGroups, asked: str, lacks: str = "groups cannot lose or gain a rank") -> EngineWorld:
     """Returns the engine of a member's world; raises UsageError if torch's backend is another, whose groups lack it."""
-    world.groups.check_open()
+    planned.groups.check_open()
     default = dist.group.WORLD
     if isinstance(default, ProcessGroup):
         return default.engine
@@ -77,9 +75,9 @@ def engine_of(world: World, asked: str, lacks: str = "groups cannot lose or gain
     )
 
 
-def growing(world: World, asked: str) -> Engine:
+def growing(planned: PlanGroups, asked: str) -> EngineWorld:
     """Returns the engine of a member's world if processes can enter it."""
-    engine = without_standby(world, asked)
+    engine = without_standby(planned, asked)
     if not (os.environ.get("RANKMESH_STORE") and os.environ.get("RANKMESH_JOB")):
         raise UsageError(
             f"{asked} was called, but no new process can find this job; start its processes with RANKMESH_STORE and "
@@ -93,25 +91,25 @@ def growing(world: World, asked: str) -> Engine:
     return engine
 
 
-def without_standby(world: World, asked: str) -> Engine:
+def without_standby(planned: PlanGroups, asked: str) -> EngineWorld:
     """Returns the engine of a member's world if no standby connects."""
-    engine = engine_of(world, asked)
+    engine = engine_of(planned, asked)
     if engine.grows:
         raise UsageError(f"{asked} was called while a standby connects; call its ready() and swap() first")
     return engine
 
 
-def settings_of(world: World) -> Settings:
+def settings_of(planned: PlanGroups) -> Settings:
     """Returns what the groups of a member were made with."""
     default = dist.group.WORLD
     assert isinstance(default, ProcessGroup)
     return Settings(
-        given=[plan.given for plan in world.meshes.values()],
+        given=[plan.given for plan in planned.meshes.values()],
         backend=dist.get_backend_config(),
         patience=default.options._timeout,
         bound=default.bound_device_id,
-        groups=world.options,
-        owned=world.groups.started,
+        groups=planned.defaults,
+        owned=planned.groups.started,
     )
 
 
@@ -120,7 +118,7 @@ def connect(world: rankmesh._engine.World, settings: Settings, root: rankmesh._e
 
     Raises PeerLost if a rank ends meanwhile, and Disagreement on every rank if plans or backends differ.
     """
-    engine = Engine(world, root)
+    engine = EngineWorld(world, root)
     plans: list[MeshPlan] = []
     wrong: UsageError | None = None
     try:
@@ -128,7 +126,7 @@ def connect(world: rankmesh._engine.World, settings: Settings, root: rankmesh._e
     except UsageError as error:
         wrong = unfit(settings.given, world.size, error)
     said = " | ".join(sorted(mesh.text for mesh in plans)) if wrong is None else str(wrong)
-    said += f", on {settings.backend}" + (", beside it on the host" if settings.groups["host"] else "")
+    said += f", on {settings.backend}" + (", beside it on the host" if settings.groups.host else "")
     store, place = _store(engine.whole(), world.local_size == world.size, settings.patience)
     hosts = _compare(engine.whole(), said, store is not None, place)
     assert store is not None
@@ -214,7 +212,7 @@ def _unwrap_excepthook() -> None:
         sys.excepthook = inspect.getclosurevars(sys.excepthook).nonlocals["old_hook"]
 
 
-def swap(made: Connected, settings: Settings, *, broken: bool = False) -> World:
+def swap(made: Connected, settings: Settings, *, broken: bool = False) -> PlanGroups:
     """Ends torch's groups, and makes those of the plan in a connected world.
 
     `broken`: a rank was lost, so torch must not wait for operations that run.
@@ -235,6 +233,6 @@ def swap(made: Connected, settings: Settings, *, broken: bool = False) -> World:
     if made.wrong is not None:
         raise made.wrong
     groups = Groups(start.key, world.size, None, settings.patience, started=settings.owned)
-    result = World(made.plans, world.rank, made.hosts, groups, **settings.groups)
+    result = PlanGroups(made.plans, world.rank, made.hosts, groups, settings.groups)
     result.connect()
     return result

@@ -11,7 +11,7 @@ from torch.distributed.device_mesh import DeviceMesh
 from rankmesh._core import Mesh
 from rankmesh.torch._device_mesh import device_mesh, flatten, unflatten
 from rankmesh.torch._named import Named, NamedGroups
-from rankmesh.torch._world import default_device_type
+from rankmesh.torch._plan_groups import default_device_type
 
 
 def device_meshes(

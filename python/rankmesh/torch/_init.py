@@ -17,7 +17,7 @@ from rankmesh.torch._compat import Store
 from rankmesh.torch._default_backend import default_backend
 from rankmesh.torch._member import Member
 from rankmesh.torch._plan import MeshPlan, read
-from rankmesh.torch._world import Groups, World
+from rankmesh.torch._plan_groups import GroupDefaults, Groups, PlanGroups
 from rankmesh.torch.backend import locate
 
 
@@ -86,18 +86,11 @@ def init(
             hosts[int(number)] = host_name
     if not initialised:
         _start.initialise(start, backend, device, patience)
-    world = World(
-        plans,
-        start.rank,
-        hosts,
-        Groups(start.key, start.size, None if alone else start.store, patience, started=not initialised),
-        backend=backend if initialised else None,
-        device_type=device.type if device is not None else None,
-        timeout=of_groups,
-        host=host,
-    )
+    groups = Groups(start.key, start.size, None if alone else start.store, patience, started=not initialised)
+    defaults = GroupDefaults(backend if initialised else None, device.type if device else None, of_groups, host)
+    planned = PlanGroups(plans, start.rank, hosts, groups, defaults)
     places = plans[0].places
     locate(plans[0].where, plans[0].mesh.text, places.ranks, is_placed=isinstance(places, Placement))
     _variables.tell_unused_by_torch(["RANKMESH_TIMEOUT", "RANKMESH_HOST"])
-    world.connect()
-    return Member(world, None)
+    planned.connect()
+    return Member(planned, None)

@@ -18,8 +18,8 @@ from rankmesh._member_names import Size, missing
 from rankmesh.torch import _device_mesh, _elastic, _groups, _rest
 from rankmesh.torch._errors import errors_of_backend
 from rankmesh.torch._plan import MeshPlan
+from rankmesh.torch._plan_groups import Entry, PlanGroups
 from rankmesh.torch._standby import Standby, connect_larger
-from rankmesh.torch._world import Entry, World
 from rankmesh.torch.backend._process_group import ProcessGroup
 
 if TYPE_CHECKING:
@@ -32,24 +32,26 @@ class Member:
     In a plan of several meshes, member["expert"] is the view of one mesh.
     """
 
-    def __init__(self, world: World, mesh: str | None) -> None:
-        self._world = world
+    def __init__(self, planned: PlanGroups, mesh: str | None) -> None:
+        self._planned = planned
         self._name = mesh
-        self._only = [mesh] if mesh is not None else list(world.meshes) if len(world.meshes) == 1 else []
-        self._members = {name: Member(world, name) for name in world.meshes if name not in self._only and mesh is None}
+        self._only = [mesh] if mesh is not None else list(planned.meshes) if len(planned.meshes) == 1 else []
+        self._members = {
+            name: Member(planned, name) for name in planned.meshes if name not in self._only and mesh is None
+        }
 
     def __getitem__(self, mesh: str, /) -> Member:
         if mesh in self._only:
             return self
         if mesh in self._members:
             return self._members[mesh]
-        names = ", ".join(map(repr, self._world.meshes))
+        names = ", ".join(map(repr, self._planned.meshes))
         there = f"its meshes are {names}" if names != "''" else "its one mesh has no name"
         raise UnknownName(f"the plan has no mesh '{mesh}'; {there}")
 
     @property
     def _plan(self) -> MeshPlan:
-        meshes = self._world.meshes
+        meshes = self._planned.meshes
         if self._name is None and len(meshes) > 1:
             first = next(iter(meshes))
             names = ", ".join(map(repr, meshes))
@@ -58,29 +60,29 @@ class Member:
 
     @property
     def _entries(self) -> list[Entry]:
-        return self._world.entries[self._plan.name]
+        return self._planned.entries[self._plan.name]
 
     # --- coordinates
 
     @property
     def meshes(self) -> list[str]:
         """The names of the plan's meshes, in the order of the plan."""
-        return list(self._world.meshes)
+        return list(self._planned.meshes)
 
     @property
     def rank(self) -> int:
         """This process's rank in the world."""
-        return self._world.rank
+        return self._planned.rank
 
     @property
     def size(self) -> Size:
         """The number of ranks of the world; `me.size("dp")` is the number along axes, or in a declared group."""
-        return Size(self._world.size, self)
+        return Size(self._planned.size, self)
 
     @property
     def world_size(self) -> int:
         """The number of ranks of the world."""
-        return self._world.size
+        return self._planned.size
 
     @property
     def local_rank(self) -> int:
@@ -92,7 +94,7 @@ class Member:
     @property
     def device(self) -> torch.device:
         """The device of this process's DeviceMeshes."""
-        kind = self._world.device_type
+        kind = self._planned.device_type
         return torch.device(kind if kind == "cpu" else f"{kind}:{torch.get_device_module(kind).current_device()}")
 
     @property
@@ -114,7 +116,7 @@ class Member:
     @property
     def prefix(self) -> str:
         """The prefix of this rank's log lines: '[pp=1 dp=0 tp=3]'."""
-        several = self._name is None and len(self._world.meshes) > 1
+        several = self._name is None and len(self._planned.meshes) > 1
         return f"[rank {self.rank}]" if several or not self.inside else f"[{self.coord}]"
 
     def at(self, axis: str) -> int:
@@ -177,9 +179,9 @@ class Member:
 
     def prepare(self, *axes: str) -> None:
         """Creates a group that a lazy declaration deferred. Every rank of the mesh calls it with the same names."""
-        self._world.groups.check_open()
+        self._planned.groups.check_open()
         self._check_awake(entry := self._entry(axes), axes)
-        self._world.make([entry])
+        self._planned.make([entry])
 
     def device_mesh(self, mesh: str | None = None, *, flatten: Mapping[str, Iterable[str]] | None = None) -> DeviceMesh:
         """Returns the mesh as torch's DeviceMesh with these groups; creates no others.
@@ -189,11 +191,11 @@ class Member:
         """
         if mesh is not None and mesh != self._name:
             return self[mesh].device_mesh(flatten=flatten)
-        self._world.groups.check_open()
-        plan, made = self._plan, self._world.device_meshes
+        self._planned.groups.check_open()
+        plan, made = self._plan, self._planned.device_meshes
         if plan.name not in made:
             made[plan.name] = _device_mesh.device_mesh(
-                self._world.device_type,
+                self._planned.device_type,
                 plan.places.ranks,
                 plan.mesh.shape,
                 plan.mesh.axes,
@@ -209,12 +211,12 @@ class Member:
 
     def barrier(self) -> None:
         """Returns when all ranks of the world have called it."""
-        self._world.groups.check_open()
+        self._planned.groups.check_open()
         dist.barrier()
 
     def write_record(self, path: str | os.PathLike[str]) -> None:
         """Writes this rank's flight record to a file. Raises UsageError if the backend is not one of rankmesh's."""
-        _elastic.engine_of(self._world, "write_record", "calls are not recorded").world.write_record(path)
+        _elastic.engine_of(self._planned, "write_record", "calls are not recorded").world.write_record(path)
 
     # --- idle groups
 
@@ -228,15 +230,15 @@ class Member:
 
         >>> me.suspend("dp")  # doctest: +SKIP
         """
-        _rest.suspend(self._world, self._chosen(axes))
+        _rest.suspend(self._planned, self._chosen(axes))
 
     def resume(self, *axes: str) -> None:
         """Restores what suspend() released. Must be called with the same arguments; take groups anew afterwards."""
-        _rest.resume(self._world, self._chosen(axes))
+        _rest.resume(self._planned, self._chosen(axes))
 
     def usage(self) -> _rest.Usage:
         """Returns the resources that this rank's groups hold now. Does not communicate."""
-        self._world.groups.check_open()
+        self._planned.groups.check_open()
         return _rest.usage(self._chosen(()))
 
     def warm_up(self, *axes: str) -> None:
@@ -247,7 +249,7 @@ class Member:
         chosen = self._chosen(axes)
         for entry in chosen:
             self._check_awake(entry, axes)
-        _rest.warm_up(self._world, chosen)
+        _rest.warm_up(self._planned, chosen)
 
     # --- other worlds
 
@@ -262,11 +264,11 @@ class Member:
         >>> except PeerLost:  # doctest: +SKIP
         ...     me = me.survivors(grace=10)
         """
-        engine = _elastic.engine_of(self._world, "survivors")
-        if self._world.standby is not None:
-            self._world.standby.settle()
-            self._world.standby = None
-        settings = _elastic.settings_of(self._world)
+        engine = _elastic.engine_of(self._planned, "survivors")
+        if self._planned.standby is not None:
+            self._planned.standby.join()
+            self._planned.standby = None
+        settings = _elastic.settings_of(self._planned)
         made = _elastic.connect_survivors(engine.newest, grace, settings)
         return Member(_elastic.swap(made, settings, broken=True), None)
 
@@ -281,8 +283,8 @@ class Member:
 
         >>> me = me.grow(1, timeout=600)  # doctest: +SKIP
         """
-        engine = _elastic.growing(self._world, "grow")
-        settings = _elastic.settings_of(self._world)
+        engine = _elastic.growing(self._planned, "grow")
+        settings = _elastic.settings_of(self._planned)
         made = connect_larger(engine, lambda: engine.newest.grow(most, timeout), settings)
         return Member(_elastic.swap(made, settings), None)
 
@@ -293,10 +295,10 @@ class Member:
         >>> if standby.ready():  # at a step  # doctest: +SKIP
         ...     me = standby.swap()
         """
-        engine = _elastic.growing(self._world, "standby")
+        engine = _elastic.growing(self._planned, "standby")
         grow = functools.partial(engine.newest.grow, most, timeout)
-        self._world.standby = Standby(self._world, engine, grow, lambda world: Member(world, None))
-        return self._world.standby
+        self._planned.standby = Standby(self._planned, engine, grow, lambda planned: Member(planned, None))
+        return self._planned.standby
 
     @errors_of_backend()
     def reconfigure(self, ranks: Iterable[int]) -> Member:
@@ -309,8 +311,8 @@ class Member:
         >>> half = me.reconfigure(range(4) if me.rank < 4 else range(4, 8))  # doctest: +SKIP
         >>> me = half.reconfigure(range(8))  # doctest: +SKIP
         """
-        engine = _elastic.without_standby(self._world, "reconfigure")
-        settings = _elastic.settings_of(self._world)
+        engine = _elastic.without_standby(self._planned, "reconfigure")
+        settings = _elastic.settings_of(self._planned)
         root, listed = engine.root, list(ranks)
         world = root if listed == list(range(root.size)) else root.sub(listed)  # only the root can grow
         made = _elastic.connect(world, settings, root)
@@ -320,13 +322,13 @@ class Member:
 
     def destroy(self) -> None:
         """Destroys the groups that init created, and torch.distributed if init initialised it."""
-        self._world.groups.destroy()
+        self._planned.groups.destroy()
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *error: object) -> None:
-        self._world.groups.destroy(error)
+        self._planned.groups.destroy(error)
 
     def __repr__(self) -> str:
         return f"<Member {self.prefix}>"
@@ -342,15 +344,15 @@ class Member:
 
     def _chosen(self, axes: tuple[str, ...]) -> list[Entry]:
         """Returns the entry of these axes, or all entries of this view, in the same order on every rank."""
-        self._world.groups.check_open()
+        self._planned.groups.check_open()
         if axes:
             return [self._entry(axes)]
-        return self._world.all_entries() if self._name is None else self._world.entries[self._name]
+        return self._planned.all_entries() if self._name is None else self._planned.entries[self._name]
 
     def _check_awake(self, entry: Entry, names: tuple[str, ...]) -> None:
-        if entry.rest is not None:
+        if entry.suspended is not None:
             called = ", ".join(f'"{name}"' for name in names)
-            mesh = self._world.meshes[entry.mesh].mesh
+            mesh = self._planned.meshes[entry.mesh].mesh
             raise UsageError(
                 f"'{entry.item.text}' of mesh {mesh.text} is suspended; every rank of its group calls resume({called}) "
                 "first"
@@ -385,11 +387,11 @@ class Member:
         raise UsageError(f"'{listed}' of mesh {mesh.text} was not declared; add over=[({add})] to the declaration")
 
     def _groups(self, names: tuple[str, ...]) -> tuple[dist.ProcessGroup, dist.ProcessGroup | None]:
-        self._world.groups.check_open()
+        self._planned.groups.check_open()
         entry = self._entry(names)
         self._check_awake(entry, names)
         if len(self._ranks(entry)) == 1:
-            self._world.alone(entry)
+            self._planned.alone(entry)
         if entry.group is None:
             called = ", ".join(f'"{name}"' for name in names)
             raise UsageError(

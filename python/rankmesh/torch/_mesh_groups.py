@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import weakref
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -15,8 +15,9 @@ from torch.distributed.device_mesh import DeviceMesh
 from rankmesh._core import Group
 from rankmesh.torch import _groups, _start, _variables
 from rankmesh.torch._agree import meet
-from rankmesh.torch._compat import PrefixStore, default_group, tables
+from rankmesh.torch._compat import PrefixStore, default_group, group_named
 from rankmesh.torch._gloo import connecting_until
+from rankmesh.torch._group_table import GroupTable
 from rankmesh.torch._plan import MOST_SHOWN, Options
 from rankmesh.torch.backend import locate
 
@@ -27,8 +28,8 @@ MOST_CHARACTERS = 80  # most characters of the ranks of a mesh in an error
 
 Override = tuple[str | None, Any]
 
-_made: weakref.WeakKeyDictionary[dist.ProcessGroup, dict[object, tuple[str, Any]]] = weakref.WeakKeyDictionary()
-"""Names of the groups that this process has created on each default group, by ranks and options; keeps the options."""
+_tables: weakref.WeakKeyDictionary[dist.ProcessGroup, GroupTable] = weakref.WeakKeyDictionary()
+"""The groups of DeviceMeshes on each default group."""
 
 
 class MeshText:
@@ -164,40 +165,40 @@ def initialise(text: MeshText) -> None:
     _start.initialise(start, None, None, patience)
 
 
-def _known(key: object) -> str | None:
-    """Returns the name of a group that this process has created with this key, unless it was destroyed."""
-    name, _ = _made.setdefault(default_group(), {}).get(key, ("", None))
-    return name if any(name == there for there in tables.pg_names.values()) else None
-
-
 def _ascends(axis: _MeshLayout, rank_map: torch.Tensor) -> bool:
     return bool((axis.remap_to_tensor(rank_map).diff(dim=1) > 0).all())
 
 
+def _name_of(ranks: Hashable, options: Options, make: Callable[[], dist.ProcessGroup | None]) -> str | None:
+    """Returns the name of the group of these ranks, which `make` creates unless an earlier mesh has it."""
+    group = _tables.setdefault(default_group(), GroupTable()).get(ranks, options, make)
+    return None if group is None else group.group_name
+
+
 def _new(
     axis: _MeshLayout, rank_map: torch.Tensor, description: str, override: Override, key: str, keeps_order: bool
-) -> str:
+) -> str | None:
     parts = axis.remap_to_tensor(rank_map)
     ranks = parts[(parts == dist.get_rank()).any(dim=1)][0].tolist()
     if not keeps_order:
         ranks.sort()
     options = Options(None, *override)
-    shared = (tuple(ranks), *options.key)
-    if (name := _known(shared)) is None:
+
+    def make() -> dist.ProcessGroup:
         timeout = override[1]._timeout if override[1] is not None else _groups.timeout_of_default()
-        name = _groups.new_group(f"{key}/{ranks[0]}", description, ranks, options._replace(timeout=timeout)).group_name
-        _made[default_group()][shared] = name, options
-    return name
+        return _groups.new_group(f"{key}/{ranks[0]}", description, ranks, options._replace(timeout=timeout))
+
+    return _name_of(tuple(ranks), options, make)
 
 
 def _split(axis: _MeshLayout, rank_map: torch.Tensor, name: str, override: Override) -> str | None:
     """Splits the groups of a dimension from the default group, as torch does; every rank of the world calls it."""
-    options = Options(None, *override)
-    shared = (axis[0], tuple(rank_map.tolist()), *options.key)
-    everyone = rank_map.numel() == dist.get_world_size()  # a rank outside would not know whether the members have it
-    if everyone and (known := _known(shared)) is not None:
-        return known
-    made: str | None = DeviceMesh._init_one_process_group(axis[0], rank_map, name, override)
-    if made is not None:
-        _made.setdefault(default_group(), {})[shared] = made, options
-    return made
+
+    def make() -> str | None:
+        made: str | None = DeviceMesh._init_one_process_group(axis[0], rank_map, name, override)
+        return made
+
+    if rank_map.numel() < dist.get_world_size():  # a rank outside would not know whether the members have it
+        return make()
+    ranks = axis[0], tuple(rank_map.tolist())
+    return _name_of(ranks, Options(None, *override), lambda: group_named(make()))

@@ -14,8 +14,8 @@ from rankmesh._core import Group, Partition
 from rankmesh.torch import _groups, _variables
 from rankmesh.torch._compat import default_group
 from rankmesh.torch._plan import Options
+from rankmesh.torch._plan_groups import Groups
 from rankmesh.torch._start import DEFAULT_TIMEOUT, adopt
-from rankmesh.torch._world import Groups
 
 
 @dataclass(frozen=True)

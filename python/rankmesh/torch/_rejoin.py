@@ -18,6 +18,7 @@ from rankmesh.torch._default_backend import default_backend
 from rankmesh.torch._errors import errors_of_backend
 from rankmesh.torch._member import Member
 from rankmesh.torch._plan import Axes
+from rankmesh.torch._plan_groups import GroupDefaults
 
 GRACE = 60.0  # seconds that this process waits for ranks that hear of a loss at their next step
 
@@ -59,12 +60,7 @@ def rejoin(
         backend=repr(c10d.BackendConfig(dist.Backend(backend or default_backend()))),
         patience=of_groups or _start.DEFAULT_TIMEOUT,
         bound=device,
-        groups={
-            "backend": None,
-            "device_type": device.type if device is not None else None,
-            "timeout": of_groups,
-            "host": host,
-        },
+        groups=GroupDefaults(None, device.type if device else None, of_groups, host),
         owned=True,
     )
     world = rankmesh._engine.World.rejoin(timeout=settings.patience)

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 import torch.distributed as dist
 
 from rankmesh.torch._compat import backends, device_types
+from rankmesh.torch._plan_groups import Entry, PlanGroups, Suspended
 from rankmesh.torch.backend._process_group import ProcessGroup
-
-if TYPE_CHECKING:
-    from rankmesh.torch._world import Entry, World
 
 
 @dataclass(frozen=True)
@@ -44,33 +42,25 @@ class Usage:
         return sum(each.connections for each in self.communicators)
 
 
-@dataclass(eq=False)
-class Rest:
-    """A suspended group, the same object in all entries that share the group."""
-
-    groups: list[dist.ProcessGroup | None]
-    """The group, and the group on the host beside it; both None if they were destroyed."""
-
-
 def usage(entries: Iterable[Entry]) -> Usage:
     """Returns what the groups of these entries hold now. Does not communicate."""
     found: dict[int, GroupUsage] = {}
     for entry in entries:
-        rest = entry.rest
-        group = entry.group if rest is None else rest.groups[0]
-        if entry.ranks is None or len(entry.ranks) < 2 or (group is None and rest is None):
+        suspended = entry.suspended
+        group = entry.group if suspended is None else suspended.groups[0]
+        if entry.ranks is None or len(entry.ranks) < 2 or (group is None and suspended is None):
             continue
         memory: dict[str, int] = {}
         connections = 0
         for backend in _backends(group, entry.host):
             connections += backend.size() - 1 if backend.name() == "gloo" else 0
             memory |= _called(backend, "memory_stats") or {}
-        one = GroupUsage(entry.item.text, len(entry.ranks), connections, rest is not None, memory)
-        found.setdefault(id(rest or group), one)
+        one = GroupUsage(entry.item.text, len(entry.ranks), connections, suspended is not None, memory)
+        found.setdefault(id(suspended or group), one)
     return Usage(list(found.values()))
 
 
-def suspend(world: World, entries: Iterable[Entry]) -> None:
+def suspend(planned: PlanGroups, entries: Iterable[Entry]) -> None:
     """Releases what the groups of these entries hold. Every rank of the groups calls it.
 
     A backend that can suspend does so. Otherwise the group is destroyed. torch's default group and groups of one rank
@@ -78,40 +68,39 @@ def suspend(world: World, entries: Iterable[Entry]) -> None:
     """
     for entry in entries:
         group = entry.group
-        if group is None or not world.groups.made(group):
+        if group is None or not planned.groups.made(group):
             continue
-        _meet(world, entry, "suspend")
-        both = [group, entry.host]
-        released = [_called(backend, "suspend") for backend in _backends(*both)]
+        _meet(planned, entry, "suspend")
+        suspended = Suspended((group, entry.host))
+        released = [_called(backend, "suspend") for backend in _backends(*suspended.groups)]
         if not any(released):
-            for each in both:
-                if each is not None and world.groups.made(each):
-                    world.groups.drop(each)
-            both = [None, None]
-            world.device_meshes.clear()
-        rest = Rest(both)
-        for other in world.all_entries():
+            for each in suspended.groups:
+                if each is not None and planned.groups.made(each):
+                    planned.groups.drop(each)
+            suspended.groups = None, None
+            planned.device_meshes.clear()
+        for other in planned.all_entries():
             if other.group is group:
-                other.rest, other.group, other.host = rest, None, None
+                other.suspended, other.group, other.host = suspended, None, None
 
 
-def resume(world: World, entries: Iterable[Entry]) -> None:
+def resume(planned: PlanGroups, entries: Iterable[Entry]) -> None:
     """Gives the groups of these entries back what `suspend` released. Every rank of the groups calls it."""
     for entry in entries:
-        rest = entry.rest
-        if rest is None:
+        suspended = entry.suspended
+        if suspended is None:
             continue
-        for backend in _backends(*rest.groups):
+        for backend in _backends(*suspended.groups):
             _called(backend, "resume")
-        for other in world.all_entries():
-            if other.rest is rest:
-                other.rest, (other.group, other.host) = None, rest.groups
+        for other in planned.all_entries():
+            if other.suspended is suspended:
+                other.suspended, (other.group, other.host) = None, suspended.groups
                 if other.group is None:
-                    world.connect_one(other, entry.label)
-        _meet(world, entry, "resume")
+                    planned.connect_one(other, entry.label)
+        _meet(planned, entry, "resume")
 
 
-def warm_up(world: World, entries: Iterable[Entry]) -> None:
+def warm_up(planned: PlanGroups, entries: Iterable[Entry]) -> None:
     """Makes the groups of these entries, and sums one element on each, which connects what connects at first use."""
     accelerator = torch.accelerator.current_accelerator() if torch.accelerator.is_available() else None
     here = {"cpu"} if accelerator is None else {"cpu", accelerator.type}
@@ -119,8 +108,8 @@ def warm_up(world: World, entries: Iterable[Entry]) -> None:
         if entry.ranks is None:
             continue
         if len(entry.ranks) == 1:
-            world.alone(entry)
-        world.make([entry])
+            planned.alone(entry)
+        planned.make([entry])
         for group in (entry.group, entry.host):
             for device in [] if group is None else sorted(device_types(group) & here):
                 dist.all_reduce(torch.zeros(1, device=device), group=group)
@@ -143,6 +132,6 @@ def _called(backend: Any, name: str) -> Any:
     return True if result is None else result
 
 
-def _meet(world: World, entry: Entry, what: str) -> None:
+def _meet(planned: PlanGroups, entry: Entry, what: str) -> None:
     assert entry.ranks is not None
-    world.groups.meet(what, entry.label, entry.ranks, entry.options.timeout, world.meshes[entry.mesh].where)
+    planned.groups.meet(what, entry.label, entry.ranks, entry.options.timeout, planned.meshes[entry.mesh].where)

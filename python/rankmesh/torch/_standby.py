@@ -13,8 +13,8 @@ import rankmesh._engine
 from rankmesh._errors import PeerLost, Timeout, UsageError
 from rankmesh.torch import _elastic, _errors
 from rankmesh.torch._errors import errors_of_backend
-from rankmesh.torch._world import World
-from rankmesh.torch.backend._engine import Engine
+from rankmesh.torch._plan_groups import PlanGroups
+from rankmesh.torch.backend._engine_world import EngineWorld
 
 if TYPE_CHECKING:
     from rankmesh.torch._member import Member
@@ -28,9 +28,11 @@ class Standby:
     Meanwhile the member works. It must not make groups.
     """
 
-    def __init__(self, world: World, engine: Engine, make: MakeWorld, member_of: Callable[[World], Member]) -> None:
-        self._world, self._engine, self._make, self._member_of = world, engine, make, member_of
-        self._settings = _elastic.settings_of(world)
+    def __init__(
+        self, planned: PlanGroups, engine: EngineWorld, make: MakeWorld, member_of: Callable[[PlanGroups], Member]
+    ) -> None:
+        self._planned, self._engine, self._make, self._member_of = planned, engine, make, member_of
+        self._settings = _elastic.settings_of(planned)
         self._made: _elastic.Connected | None = None
         self._error: Exception | None = None
         self._all_connected = False
@@ -46,7 +48,7 @@ class Standby:
         finally:
             self._engine.grows = False
 
-    def settle(self) -> None:
+    def join(self) -> None:
         """Waits until the thread has ended."""
         self._thread.join()
 
@@ -76,15 +78,15 @@ class Standby:
 
         Raises UsageError unless `ready()` has returned True.
         """
-        self._world.groups.check_open()
+        self._planned.groups.check_open()
         if not self._all_connected:
             raise UsageError("swap was called on a standby that is not connected on all ranks; call it after ready()")
         assert self._made is not None
-        self._world.standby = None
+        self._planned.standby = None
         return self._member_of(_elastic.swap(self._made, self._settings))
 
 
-def connect_larger(engine: Engine, make: MakeWorld, settings: _elastic.Settings) -> _elastic.Connected:
+def connect_larger(engine: EngineWorld, make: MakeWorld, settings: _elastic.Settings) -> _elastic.Connected:
     """Connects a larger world. If this fails, survivors are those of the larger world, which others may be in."""
     before = engine.newest
     engine.newest = make()

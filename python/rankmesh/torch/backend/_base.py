@@ -15,7 +15,7 @@ from rankmesh._engine import Communicator
 from rankmesh.torch._compat import CppBackend, Store, tables
 from rankmesh.torch._errors import UsageError
 from rankmesh.torch.backend._eager import eager
-from rankmesh.torch.backend._engine import Engine
+from rankmesh.torch.backend._engine_world import EngineWorld
 from rankmesh.torch.backend._inner import destroy, inner_group
 from rankmesh.torch.backend._work import UNSET, Turn, seconds_of
 
@@ -28,7 +28,7 @@ class Base(dist.ProcessGroup):
 
     backend = "rankmesh"
 
-    def __init__(self, options: Any, engine: Engine, on: Communicator, *, owns_engine: bool) -> None:
+    def __init__(self, options: Any, engine: EngineWorld, on: Communicator, *, owns_engine: bool) -> None:
         """`options` are c10d's DistributedBackendOptions: store, rank, size and timeout of the group."""
         super().__init__(options.group_rank, options.group_size)  # type: ignore[call-arg]
         self.engine, self._owns_engine = engine, owns_engine

@@ -12,15 +12,15 @@ from rankmesh._engine import Communicator
 from rankmesh.torch import _variables
 from rankmesh.torch._errors import errors_of_backend
 from rankmesh.torch.backend import _kernels
-from rankmesh.torch.backend._engine import Engine, start
+from rankmesh.torch.backend._engine_world import EngineWorld, start
 from rankmesh.torch.backend._process_group import ProcessGroup
 from rankmesh.torch.backend._watched import WatchedGroup
 
-_connected: list[Engine] = []
+_connected: list[EngineWorld] = []
 
 
 @contextlib.contextmanager
-def on(engine: Engine) -> Iterator[None]:
+def on(engine: EngineWorld) -> Iterator[None]:
     """A context in which the default group takes this engine instead of starting one."""
     _connected.append(engine)
     try:
@@ -45,7 +45,7 @@ def create_around(backend: str, options: Any, pg_options: object) -> ProcessGrou
     return WatchedGroup(options, engine, on, owns_engine=owns, backend=backend)
 
 
-def _communicator(options: Any, checked: bool | None) -> tuple[Engine, Communicator, bool]:
+def _communicator(options: Any, checked: bool | None) -> tuple[EngineWorld, Communicator, bool]:
     """The engine of a group, its communicator, and whether the group owns the engine: others use its parent's."""
     if options.timeout == c10d.default_pg_timeout:  # the program sets none
         options.timeout = _variables.timeout() or options.timeout

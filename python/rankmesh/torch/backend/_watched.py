@@ -21,7 +21,7 @@ from rankmesh.torch.backend._base import Call
 from rankmesh.torch.backend._calls import tensors_of
 from rankmesh.torch.backend._differences import MESSAGES, Made, difference, disagreement, text_of, who
 from rankmesh.torch.backend._eager import eager
-from rankmesh.torch.backend._engine import Engine
+from rankmesh.torch.backend._engine_world import EngineWorld
 from rankmesh.torch.backend._inner import inner_group, method
 from rankmesh.torch.backend._process_group import ProcessGroup
 from rankmesh.torch.backend._waiting import KEY, LOOK, Waiting, grace
@@ -33,7 +33,7 @@ class WatchedGroup(ProcessGroup):
     """The process group of `rankmesh+BACKEND`: the backend moves all tensors; rankmesh compares the calls first where
     RANKMESH_CHECK=1 is set, and names the missing ranks where a call fails."""
 
-    def __init__(self, options: Any, engine: Engine, on: Communicator, *, owns_engine: bool, backend: str) -> None:
+    def __init__(self, options: Any, engine: EngineWorld, on: Communicator, *, owns_engine: bool, backend: str) -> None:
         super().__init__(options, engine, on, owns_engine=owns_engine)
         self.wrapped = self._inner[""] = inner_group(options, backend)
         self._checked, self.around = _variables.is_checked(), backend

@@ -20,7 +20,7 @@ import rankmesh._errors
 from rankmesh._engine import Communicator, Pending
 from rankmesh.torch._errors import ENGINE_ERRORS, Timeout, UsageError
 from rankmesh.torch.backend._eager import eager
-from rankmesh.torch.backend._engine import Engine
+from rankmesh.torch.backend._engine_world import EngineWorld
 
 UNSET = datetime.timedelta(milliseconds=-1)  # c10d's kUnsetTimeout
 NO_TIMEOUT = datetime.timedelta(0)  # c10d's kNoTimeout: wait as long as the group's timeout
@@ -54,7 +54,7 @@ class Turn:
     Errors of the engine leave it as errors of the backend, with coordinates.
     """
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: EngineWorld) -> None:
         self.engine = engine
         self._lock = threading.RLock()
         self._thread = 0

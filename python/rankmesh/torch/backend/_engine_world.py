@@ -21,7 +21,7 @@ _starts = itertools.count(1)  # of worlds that this process has placed as rank 0
 PORTS = 8  # that rank 0 tries, one after the other, in case another process takes the first
 
 
-class Engine:
+class EngineWorld:
     """A world that is started once per default process group, and makes a communicator for each process group."""
 
     def __init__(self, world: World, root: World | None = None) -> None:
@@ -29,7 +29,7 @@ class Engine:
         self.world, self.root = world, root or world
         self.newest = world
         """The world that survivors must be asked of: a larger one, if processes have entered it."""
-        self.next: Engine | None = None
+        self.next: EngineWorld | None = None
         """The engine that goes on with the process, where one does."""
         self.grows = False
         """True while a thread makes a larger world; the world then makes no groups."""
@@ -112,12 +112,12 @@ def _short(name: str) -> str:
     return plain if plain == name and len(name) <= 31 else hashlib.sha256(name.encode()).hexdigest()[:31]
 
 
-def start(store: Store, rank: int, size: int, timeout: datetime.timedelta, checked: bool | None) -> Engine:
+def start(store: Store, rank: int, size: int, timeout: datetime.timedelta, checked: bool | None) -> EngineWorld:
     """Starts the engine of RANKMESH_ENGINE, by default Gloo. The ranks find each other over torch's store."""
     engine = os.environ.get("RANKMESH_ENGINE") or "gloo"
     if engine == "mpi":
         world = World.from_environment(engine="mpi", timeout=timeout, multithreaded=True, checked=checked)
-        return Engine(_checked(world, rank, size))
+        return EngineWorld(_checked(world, rank, size))
     if engine != "gloo":
         raise UsageError(f"the backend 'rankmesh' was asked for RANKMESH_ENGINE={engine}; it has gloo and mpi")
     key = f"rankmesh {store.add(f'rankmesh starts of {rank}', 1)}"  # a store may serve one world after the other
@@ -128,7 +128,7 @@ def start(store: Store, rank: int, size: int, timeout: datetime.timedelta, check
     url, job = str(store.get(key), "utf-8").split(" ")
     secret = "RANKMESH_STORE" not in os.environ  # else the job may be one that other processes can enter
     world = World.from_store(url, rank, size, job=job, job_is_secret=secret, timeout=timeout, checked=checked)
-    return Engine(world)
+    return EngineWorld(world)
 
 
 def _checked(world: World, rank: int, size: int) -> World:

@@ -1,4 +1,4 @@
-"""The process groups that one init created on this rank."""
+"""The process groups of a plan on this rank."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import datetime
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 import torch.distributed as dist
@@ -20,8 +20,8 @@ from rankmesh.torch import _groups
 from rankmesh.torch._agree import Where, meet
 from rankmesh.torch._compat import PrefixStore, Store, device_types
 from rankmesh.torch._gloo import connecting_until
+from rankmesh.torch._group_table import GroupTable
 from rankmesh.torch._plan import MeshPlan, Options
-from rankmesh.torch._rest import Rest
 from rankmesh.torch.backend._process_group import ProcessGroup
 
 if TYPE_CHECKING:
@@ -39,9 +39,7 @@ class Groups:
         self._key, self.size, self._store, self._patience = key, size, store, patience
         self._default = dist.group.WORLD
         self._names: collections.Counter[str] = collections.Counter()
-        self._made: list[dist.ProcessGroup] = []
-        self._shared: dict[object, dist.ProcessGroup] = {}
-        self._split: set[object] = set()
+        self._table = GroupTable()
 
     def split(self, label: str, parts: Callable[[], Iterable[Group]], options: Options) -> None:
         """Splits these groups from the default group if torch's DeviceMesh would; `get` then returns this rank's
@@ -54,15 +52,15 @@ class Groups:
         split = [list(part) for part in parts() if 1 < len(part) < self.size]
         if not split or any(part != sorted(part) for part in split):
             return
-        key = (tuple(map(tuple, split)), *options.key)
-        if key not in self._split:
-            self._split.add(key)
-            own_part = next((part for part in split if dist.get_rank() in part), [])
+        own_part = next((part for part in split if dist.get_rank() in part), [])
+
+        def make() -> dist.ProcessGroup | None:
             name = self._name(label, own_part[0]) if own_part else label
-            made = _groups.split_group(name, label, split, options)
-            if made is not None:
-                self._made.append(made)
-                self._shared.setdefault((tuple(own_part), *options.key), made)
+            return _groups.split_group(name, label, split, options)
+
+        made = self._table.get(tuple(map(tuple, split)), options, make)
+        if made is not None:
+            self._table.put(tuple(own_part), options, made)
 
     def get(self, label: str, ranks: Group, options: Options) -> dist.ProcessGroup:
         """Returns the group of these ranks in this order; all of them call it.
@@ -73,11 +71,13 @@ class Groups:
             default = self._default
             if default is not None and _groups.is_made_with(default, options.timeout, options.backend):
                 return default
-        key = (tuple(ranks), *options.key)
-        if key not in self._shared:
-            made = self._shared[key] = _groups.new_group(self._name(label, ranks[0]), label, list(ranks), options)
-            self._made.append(made)
-        return self._shared[key]
+
+        def make() -> dist.ProcessGroup:
+            return _groups.new_group(self._name(label, ranks[0]), label, list(ranks), options)
+
+        group = self._table.get(tuple(ranks), options, make)
+        assert group is not None
+        return group
 
     def _name(self, label: str, first: int) -> str:
         """Returns a name that this rank has not used before; it is equal on all members of a group."""
@@ -93,14 +93,11 @@ class Groups:
 
     def made(self, group: dist.ProcessGroup) -> bool:
         """Returns True if this object created a group and has not destroyed it, and the group has several ranks."""
-        return group.size() > 1 and any(group is each for each in self._made)
+        return group.size() > 1 and any(group is each for each in self._table)
 
     def drop(self, group: dist.ProcessGroup) -> None:
         """Destroys one group. All its ranks call it."""
-        self._made = [each for each in self._made if each is not group]
-        self._shared = {key: each for key, each in self._shared.items() if each is not group}
-        dist.destroy_process_group(group)
-        _groups.refuse_calls(group)
+        self._table.drop(group)
 
     def meet(self, what: str, label: str, ranks: Group, timeout: datetime.timedelta | None, where: Where) -> None:
         """Returns when all ranks of a group have called it. Raises Timeout, which says `what` they do."""
@@ -130,7 +127,7 @@ class Groups:
             return  # other code has destroyed torch.distributed with all groups
         if error[0] is not None and self.started and isinstance(self._default, ProcessGroup):
             self._default.engine.world.__exit__(*error)  # peers raise the cause
-        for group in reversed(self._made):
+        for group in reversed([*self._table]):
             with contextlib.suppress(ValueError):  # other code has destroyed the group
                 dist.destroy_process_group(group)
         if self.started:
@@ -148,11 +145,30 @@ class Entry:
     mesh: str
     group: dist.ProcessGroup | None = None
     host: dist.ProcessGroup | None = None
-    rest: Rest | None = None
+    suspended: Suspended | None = None
 
 
-class World:
-    """The state of one init: this rank's view of the plan's meshes, and their groups."""
+@dataclass(eq=False)
+class Suspended:
+    """A suspended group, the same object in all entries that share the group."""
+
+    groups: tuple[dist.ProcessGroup | None, dist.ProcessGroup | None]
+    """The group, and the group on the host beside it; both None if they were destroyed."""
+
+
+class GroupDefaults(NamedTuple):
+    """What the groups of a plan are made with, unless a declaration says otherwise; None: as the default group."""
+
+    backend: str | None
+    device_type: str | None
+    """of the DeviceMeshes; None: the accelerator of the default group, else the host"""
+    timeout: datetime.timedelta | None
+    host: bool
+    """True to make a group on the host beside each group of devices alone."""
+
+
+class PlanGroups:
+    """This rank's view of the meshes of a plan, and their groups."""
 
     def __init__(
         self,
@@ -160,17 +176,14 @@ class World:
         rank: int,
         hosts: list[str],
         groups: Groups,
-        *,
-        backend: str | None,
-        device_type: str | None,
-        timeout: datetime.timedelta | None,
-        host: bool,
+        defaults: GroupDefaults,
     ) -> None:
         self.rank = rank
         self.size = groups.size
-        self.device_type = device_type or default_device_type()
+        self.device_type = defaults.device_type or default_device_type()
+        self.defaults = defaults._replace(device_type=self.device_type)
         self.groups = groups
-        self._backend, self._timeout, self._host, self._hosts = backend, timeout, host, hosts
+        self._hosts = hosts
         self.standby: Standby | None = None
         self.meshes = {plan.name: plan for plan in plans}
         self.entries = {
@@ -185,16 +198,6 @@ class World:
     def all_entries(self) -> list[Entry]:
         """The entries of all meshes, in the same order on every rank."""
         return [entry for name in sorted(self.meshes) for entry in self.entries[name]]
-
-    @property
-    def options(self) -> dict[str, Any]:
-        """The options that another world with such groups is made with."""
-        return {
-            "backend": self._backend,
-            "device_type": self.device_type,
-            "timeout": self._timeout,
-            "host": self._host,
-        }
 
     def connect(self) -> None:
         """Creates the groups of all meshes that are not lazy, in the same order on every rank."""
@@ -223,7 +226,7 @@ class World:
     def _options(self, entry: Entry) -> Options:
         timeout, backend, pg_options, _ = entry.options
         own = entry.label if entry.item.separate else ""
-        return Options(timeout or self._timeout, backend or self._backend, pg_options, own)
+        return Options(timeout or self.defaults.timeout, backend or self.defaults.backend, pg_options, own)
 
     def alone(self, entry: Entry) -> None:
         """Creates the group of an entry of one rank, which only this rank needs. All such entries of one backend
@@ -237,7 +240,7 @@ class World:
         ranks, options = entry.ranks, self._options(entry)
         assert ranks is not None
         group = self.groups.get(label, ranks, options)
-        if self._host and not _groups.is_on_host(group):
+        if self.defaults.host and not _groups.is_on_host(group):
             of_host = "cpu:rankmesh" if isinstance(group, ProcessGroup) else "gloo"
             options = options._replace(backend=of_host, pg_options=None)
             entry.host = self.groups.get(label + " on the host", ranks, options)
