@@ -166,19 +166,17 @@ def _lines(store: Store) -> list[str]:
 
 
 def _disagree(store: Store, rank: int, description: str, timeout: datetime.timedelta) -> NoReturn:
-    said = (line.split() for line in _lines(store))
-    classes = classes_of((int(number), digest) for number, digest in said)
+    lines = (line.split() for line in _lines(store))
+    classes = classes_of((int(number), digest) for number, digest in lines)
     for digest, them in classes:
         if them[0] == rank:
             store.set("text " + digest, description)
-    text = "the ranks join different plans; every rank must declare the same:"
-    for digest, them in classes[:MOST_CLASSES]:
-        store.wait(["text " + digest], timeout)
-        text += class_line(them, store.get("text " + digest).decode())
-    if further := [each for _, them in classes[MOST_CLASSES:] for each in them]:
-        text += class_line(further, "further descriptions")
+    shown = ["text " + digest for digest, _ in classes[:MOST_CLASSES]]
+    store.wait(shown, timeout)
+    texts = [store.get(key).decode() for key in shown] + [""] * len(classes[MOST_CLASSES:])
     _linger(store, sum(len(them) for _, them in classes))
-    raise Disagreement(text, outside_largest(classes))
+    said = zip(texts, (them for _, them in classes), strict=True)
+    raise disagreement("the ranks join different plans; every rank must declare the same", said)
 
 
 def classes_of(said: Iterable[tuple[int, str]]) -> list[tuple[str, list[int]]]:
@@ -189,14 +187,13 @@ def classes_of(said: Iterable[tuple[int, str]]) -> list[tuple[str, list[int]]]:
     return sorted(((text, sorted(them)) for text, them in ranks.items()), key=lambda each: (-len(each[1]), each[1]))
 
 
-def class_line(ranks: list[int], text: str) -> str:
-    """Returns the line of an error that shows what these ranks said."""
-    return f"\n  {named(ranks)}: {text}"
-
-
-def outside_largest(classes: list[tuple[str, list[int]]]) -> list[int]:
-    """Returns the ranks that did not say the text of most ranks."""
-    return sorted(rank for _, them in classes[1:] for rank in them)
+def disagreement(what: str, classes: Iterable[tuple[str, list[int]]]) -> Disagreement:
+    """Returns the error of ranks that said different texts; its `ranks` did not say the text of most."""
+    classes = list(classes)
+    lines = [f"\n  {named(ranks)}: {text}" for text, ranks in classes[:MOST_CLASSES]]
+    if further := [rank for _, ranks in classes[MOST_CLASSES:] for rank in ranks]:
+        lines.append(f"\n  {named(further)}: further descriptions")
+    return Disagreement(f"{what}:{''.join(lines)}", sorted(rank for _, ranks in classes[1:] for rank in ranks))
 
 
 def _linger(store: Store, ranks: int) -> None:

@@ -21,9 +21,9 @@ from rankmesh._engine import Communicator
 from rankmesh._errors import PeerLost, UsageError
 from rankmesh._plan import Declaration
 from rankmesh.torch import _start, _variables
-from rankmesh.torch._agree import class_line, classes_of, outside_largest, text_of
+from rankmesh.torch._agree import classes_of, disagreement, text_of
 from rankmesh.torch._compat import Store, TCPStore
-from rankmesh.torch._errors import Disagreement, EngineFailure
+from rankmesh.torch._errors import EngineFailure
 from rankmesh.torch._fit import unfit
 from rankmesh.torch._plan import MeshPlan, read
 from rankmesh.torch._plan_groups import GroupDefaults, Groups, PlanGroups
@@ -178,11 +178,7 @@ def _compare(whole: Communicator, said: str, reached: bool, place: str) -> list[
         )
     classes = classes_of((rank, text) for rank, (text, _, _) in enumerate(lines))
     if len(classes) > 1:
-        text = "".join(class_line(them, each) for each, them in classes)
-        raise Disagreement(
-            f"the ranks of the new world join different plans; every rank must declare the same:{text}",
-            outside_largest(classes),
-        )
+        raise disagreement("the ranks of the new world join different plans; every rank must declare the same", classes)
     return [host for _, _, host in lines]
 
 

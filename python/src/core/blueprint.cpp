@@ -32,10 +32,9 @@ std::vector<NamedItem> items_of(const MeshBlueprint& self) {
 }  // namespace
 
 void bind_blueprint(nb::module_& m) {
-    auto item_ = nb::class_<NamedItem>(
+    auto item = nb::class_<NamedItem>(
         m, "Item", "A set of axes, a part of each group along one axis, or the ranks on one host.");
-    item_
-        .def_prop_ro(
+    item.def_prop_ro(
             "axes", [](const NamedItem& self) { return nb::tuple(nb::cast(self.axis_names)); },
             nb::sig("def axes(self) -> tuple[str, ...]"), "The names of the axes, in the order of the mesh.")
         .def_ro("at", &NamedItem::picked, "The indices of a pick; empty for whole groups.")

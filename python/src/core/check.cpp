@@ -134,8 +134,8 @@ Report check(nb::handle given, nb::handle over, nb::handle axes, nb::handle worl
 }  // namespace
 
 void bind_check(nb::module_& m) {
-    auto checkedset_ = nb::class_<JoinCost::Set>(m, "CheckedSet", "One declared set of axes and its groups.");
-    checkedset_.def_ro("axes", &JoinCost::Set::text, "The axes, as in 'dp,cp'.")
+    auto set = nb::class_<JoinCost::Set>(m, "CheckedSet", "One declared set of axes and its groups.");
+    set.def_ro("axes", &JoinCost::Set::text, "The axes, as in 'dp,cp'.")
         .def_ro("groups", &JoinCost::Set::groups, "The number of groups.")
         .def_ro("group_size", &JoinCost::Set::group_size, "The number of ranks in each group.")
         .def_ro("communicator", &JoinCost::Set::communicator,
@@ -155,12 +155,12 @@ void bind_check(nb::module_& m) {
                                                       int, std::optional<int>>& state) {
                  new (&self) JoinCost::Set(std::make_from_tuple<JoinCost::Set>(state));
              });
-    auto bound_ = nb::class_<Report>(
+    auto bound = nb::class_<Report>(
         m, "Report",
         "The cost of joining a mesh for one rank, whether it fits into the limits of this "
         "process, and how the mesh fits the machines `on`. str() is the output of `rankmesh "
         "check`.");
-    bound_.def_ro("mesh", &Report::mesh, "The mesh as text.")
+    bound.def_ro("mesh", &Report::mesh, "The mesh as text.")
         .def_ro("world", &Report::world, "The number of ranks of the world.")
         .def_ro("outside", &Report::outside, "The number of ranks of the world that are not in the mesh.")
         .def_prop_ro(

@@ -57,10 +57,9 @@ PlacedBytes place_on(nb::handle given, nb::handle on, nb::handle weights, nb::ha
 }  // namespace
 
 void bind_place(nb::module_& m) {
-    auto placedaxis_ = nb::class_<Placed::Axis>(
+    auto axis = nb::class_<Placed::Axis>(
         m, "PlacedAxis", "The time of one operation of all groups along an axis, before and after.");
-    placedaxis_
-        .def_prop_ro(
+    axis.def_prop_ro(
             "axis", [](const Placed::Axis& self) { return self.traffic.axis; }, "The name of the axis.")
         .def_prop_ro(
             "operation",

@@ -45,11 +45,11 @@ Slice inside(const Slice& slice, const Slice& outer) {
 }
 
 void bind_sharding(nb::module_& m) {
-    auto sharding_ = nb::class_<Sharding>(
+    auto sharding = nb::class_<Sharding>(
         m, "Sharding",
         "An array of one shape, sharded over a mesh: knows the slice of each rank.\n\n>>> Sharding('dp=2 "
         "tp=4', (1000, 64), '0=tp').slices(7)\n(slice(750, 1000, None), slice(0, 64, None))");
-    method(sharding_,
+    method(sharding,
            "def __init__(self, mesh: str | Mesh, shape: collections.abc.Iterable[int], split: str = "
            "'replicated') -> None",
            "`split` names the axes that split each dimension, in order, and the axes with partial sums: "
@@ -60,7 +60,7 @@ void bind_sharding(nb::module_& m) {
                    nb::isinstance<Mesh>(mesh) ? nb::cast<Mesh>(mesh) : Mesh::parse(text_of(mesh, "a mesh")),
                    shape_of(shape), Split::parse(text_of(split, "a split")));
            });
-    sharding_.def_prop_ro("mesh", &Sharding::mesh, nb::rv_policy::copy, "The mesh.")
+    sharding.def_prop_ro("mesh", &Sharding::mesh, nb::rv_policy::copy, "The mesh.")
         .def_prop_ro(
             "shape",
             [](const Sharding& self) {
@@ -73,10 +73,10 @@ void bind_sharding(nb::module_& m) {
             "split", [](const Sharding& self) { return to_string(self.split()); }, "The split as text.")
         .def_prop_ro("parts", &Sharding::parts, "The number of partial sums; 1 without partial sums.");
     method(
-        sharding_, "def slices(self, rank: int) -> tuple[slice, ...]",
+        sharding, "def slices(self, rank: int) -> tuple[slice, ...]",
         "Returns the slice of a rank. Raises UsageError for a rank outside the mesh.",
         [](const Sharding& self, nb::handle rank) { return slices_of(self.slice(int_of(rank, "a rank"))); });
-    method(sharding_, "def part(self, rank: int) -> int",
+    method(sharding, "def part(self, rank: int) -> int",
            "Returns the number of the partial sum that a rank holds. Raises UsageError for a rank outside "
            "the mesh.",
            [](const Sharding& self, nb::handle rank) {
@@ -84,11 +84,11 @@ void bind_sharding(nb::module_& m) {
                static_cast<void>(self.mesh().coord(number));  // throws for a rank outside the mesh
                return self.part(number);
            });
-    sharding_.def("__repr__", [](const Sharding& self) {
+    sharding.def("__repr__", [](const Sharding& self) {
         return cat("<Sharding of ", detail::text_of_shape(self.shape()), " over ", to_string(self.mesh()),
                    ", ", to_string(self.split()), ">");
     });
-    method(sharding_, "def __reduce__(self) -> tuple[typing.Any, ...]", "", [](nb::object self) {
+    method(sharding, "def __reduce__(self) -> tuple[typing.Any, ...]", "", [](nb::object self) {
         return nb::make_tuple(self.type(),
                               nb::make_tuple(self.attr("mesh"), self.attr("shape"), self.attr("split")));
     });
@@ -122,34 +122,34 @@ void bind_transfer(nb::module_& m) {
 }
 
 void bind_steps(nb::module_& m) {
-    auto reshard_ = nb::class_<Reshard>(
+    auto reshard = nb::class_<Reshard>(
         m, "Reshard",
         "The plan for moving an array from one sharding to another: what each rank sends, receives and "
         "keeps. Queries need no communication. str() is the output of `rankmesh reshard`, in "
         "elements.\n\n>>> plan = Reshard(Sharding('tp=2', (8,), '0=tp'), Sharding('tp=4', (8,), "
         "'0=tp'))\n>>> plan.receives(1)\n[<Transfer: stage 0, peer 0, part 0, [2:4]>]");
-    method(reshard_, "def __init__(self, from_: Sharding, to: Sharding, host: int = 1) -> None",
+    method(reshard, "def __init__(self, from_: Sharding, to: Sharding, host: int = 1) -> None",
            "`host`: the number of consecutive ranks that share a host; each slice is sent to a host only "
            "once. Both shardings must have the same shape, and ranks of one world.",
            [](Reshard* self, const Sharding& from, const Sharding& to, nb::handle host) {
                new (self) Reshard(from, to, int_of(host, "the ranks of a host"));
            });
-    static_method(reshard_, "def steps(from_: Sharding, to: Sharding, host: int = 1) -> list[Reshard]",
+    static_method(reshard, "def steps(from_: Sharding, to: Sharding, host: int = 1) -> list[Reshard]",
                   "Returns the reshards that, one after another, send the fewest bytes between hosts: two if "
                   "partial sums of one host are first added there, else one.",
                   [](const Sharding& from, const Sharding& to, nb::handle host) {
                       return Reshard::steps(from, to, int_of(host, "the ranks of a host"));
                   });
-    reshard_.def_prop_ro("from_", &Reshard::from, nb::rv_policy::copy, "The sharding before.")
+    reshard.def_prop_ro("from_", &Reshard::from, nb::rv_policy::copy, "The sharding before.")
         .def_prop_ro("to", &Reshard::to, nb::rv_policy::copy, "The sharding after.")
         .def_prop_ro("host", &Reshard::host, "The number of ranks per host.");
-    method(reshard_, "def receives(self, rank: int) -> list[Transfer]",
+    method(reshard, "def receives(self, rank: int) -> list[Transfer]",
            "Returns what a rank receives, sorted by stage, then by peer.",
            [](const Reshard& self, nb::handle rank) { return self.receives(int_of(rank, "a rank")); });
-    method(reshard_, "def sends(self, rank: int) -> list[Transfer]",
+    method(reshard, "def sends(self, rank: int) -> list[Transfer]",
            "Returns what a rank sends, in the same order.",
            [](const Reshard& self, nb::handle rank) { return self.sends(int_of(rank, "a rank")); });
-    method(reshard_, "def keeps(self, rank: int) -> list[Transfer]",
+    method(reshard, "def keeps(self, rank: int) -> list[Transfer]",
            "Returns the parts of its new slice that a rank already holds, as messages to itself.",
            [](const Reshard& self, nb::handle given) {
                const auto rank = int_of(given, "a rank");
@@ -157,7 +157,7 @@ void bind_steps(nb::module_& m) {
                for (auto& [part, slice] : self.keeps(rank)) kept.push_back({0, rank, part, slice});
                return kept;
            });
-    reshard_
+    reshard
         .def("__str__",
              [](const Reshard& self) {
                  const auto text = report::ReshardText{.unit = "elements", .hosts = self.host() > 1};
@@ -174,7 +174,7 @@ void bind_steps(nb::module_& m) {
                        to_string(self.from().mesh()), ", ", to_string(self.from().split()), " to ",
                        to_string(self.to().mesh()), ", ", to_string(self.to().split()), ">");
         });
-    method(reshard_, "def __reduce__(self) -> tuple[typing.Any, ...]", "", [](nb::object self) {
+    method(reshard, "def __reduce__(self) -> tuple[typing.Any, ...]", "", [](nb::object self) {
         return nb::make_tuple(self.type(),
                               nb::make_tuple(self.attr("from_"), self.attr("to"), self.attr("host")));
     });

@@ -116,8 +116,8 @@ std::pair<int, int> pair_of(const view::Both& both) { return {both.a, both.b}; }
 
 void bind_difference(nb::module_& m) {
     using Axis = view::AxisDifference;
-    auto axisdifference_ = nb::class_<Axis>(m, "AxisDifference", "How the groups along one axis differ.");
-    axisdifference_.def_ro("axis", &Axis::axis, "The name of the axis.")
+    auto axis = nb::class_<Axis>(m, "AxisDifference", "How the groups along one axis differ.");
+    axis.def_ro("axis", &Axis::axis, "The name of the axis.")
         .def_prop_ro(
             "size", [](const Axis& self) { return pair_of(self.size); },
             "The size of the axis on both sides; 1 on a side without the axis.")
@@ -130,11 +130,11 @@ void bind_difference(nb::module_& m) {
         .def("__repr__", [](const Axis& self) {
             return detail::cat("<", self.axis, ": ", self.same, " of ", self.groups.a, " groups the same>");
         });
-    auto difference_ =
+    auto difference =
         nb::class_<Difference>(m, "Difference",
                                "The differences between two meshes, or one mesh on two clusters; true if "
                                "anything differs. str() is the output of `rankmesh diff`.");
-    difference_
+    difference
         .def_prop_ro(
             "ranks", [](const Difference& self) { return pair_of(self.found.ranks); },
             "The number of ranks on both sides.")
@@ -158,14 +158,14 @@ void bind_difference(nb::module_& m) {
         .def_prop_ro(
             "axes", [](const Difference& self) { return self.found.axes; },
             "The axes of the first side, then those that only the second has.");
-    method(difference_, "def svg(self) -> str",
+    method(difference, "def svg(self) -> str",
            "Returns both sides as one SVG document that marks the differing ranks.", &Difference::svg);
     method(
-        difference_, "def write(self, path: str | os.PathLike[str]) -> None",
+        difference, "def write(self, path: str | os.PathLike[str]) -> None",
         "Writes it to a file whose name ends in .svg or .txt.", [](const Difference& self, nb::handle path) {
             write(path, {{"svg", [&] { return self.svg(); }}, {"txt", [&] { return self.text() + "\n"; }}});
         });
-    difference_.def("__bool__", [](const Difference& self) { return !self.found.is_none(); })
+    difference.def("__bool__", [](const Difference& self) { return !self.found.is_none(); })
         .def("__str__", &Difference::text)
         .def("__repr__",
              [](const Difference& self) {
@@ -197,26 +197,26 @@ nb::object names_of(const view::Scene& scene, const std::vector<int>& axes) {
 }  // namespace
 
 void bind_view(nb::module_& m) {
-    auto picture_ =
+    auto picture =
         nb::class_<Picture>(m, "Picture", "A picture of a mesh: text when printed, SVG in a notebook.");
     method(
-        picture_, "def text(self, width: int = 80, color: bool = False) -> str",
+        picture, "def text(self, width: int = 80, color: bool = False) -> str",
         "Returns the picture as lines of text of at most `width` columns, 40 to 10000, optionally with "
         "terminal colours.",
         [](const Picture& self, nb::handle width, bool color) { return self.text(width_of(width), color); });
-    method(picture_, "def svg(self, width: int | None = None) -> str",
+    method(picture, "def svg(self, width: int | None = None) -> str",
            "The picture as one SVG document in the shape of a screen, or as wide as text of `width` columns.",
            [](const Picture& self, nb::handle width) {
                return self.svg(width.is_none() ? std::nullopt : std::optional(width_of(width)));
            });
     method(
-        picture_, "def page(self) -> str",
+        picture, "def page(self) -> str",
         "Returns an interactive HTML document: zoom, search, highlighted groups. The document loads nothing.",
         &Picture::page);
-    method(picture_, "def write(self, path: str | os.PathLike[str]) -> None",
+    method(picture, "def write(self, path: str | os.PathLike[str]) -> None",
            "Writes the picture to a file whose name ends in .html, .svg or .txt.",
            [](const Picture& self, nb::handle path) { write(self, path); });
-    method(picture_, "def rows(self) -> list[list[int | None]]",
+    method(picture, "def rows(self) -> list[list[int | None]]",
            "Returns the drawn ranks, row by row; None for an empty cell.", [](const Picture& self) {
                auto rows = nb::list();
                for (const auto& row : self.scene(default_width).rows) {
@@ -227,7 +227,7 @@ void bind_view(nb::module_& m) {
                }
                return rows;
            });
-    picture_
+    picture
         .def_prop_ro(
             "row_axes",
             [](const Picture& self) {

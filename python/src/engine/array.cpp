@@ -44,39 +44,14 @@ std::optional<Element> element_of(std::string_view format, std::size_t bytes) {
     if (format.front() == '@' || format.front() == '=' || format.front() == '<') format.remove_prefix(1);
     if (format.size() == 2 && format[0] == 'Z') return complex(bytes);
     if (format.size() != 1) return std::nullopt;
+    const auto is_one_of = [&](std::string_view letters) { return letters.find(format[0]) != letters.npos; };
     // ctypes uses the format of a byte for types that it cannot describe.
-    const auto is = [&](std::size_t least, std::size_t most) { return bytes == least || bytes == most; };
-    switch (format[0]) {
-        case '?':
-            return is(1, 1) ? std::optional(Element{DType::boolean}) : std::nullopt;
-        case 'c':
-            return is(1, 1) ? std::optional(Element{DType::byte}) : std::nullopt;
-        case 'b':
-        case 'B':
-            return is(1, 1) ? integer(format[0] == 'b', bytes) : std::nullopt;
-        case 'h':
-        case 'H':
-            return is(2, 2) ? integer(format[0] == 'h', bytes) : std::nullopt;
-        case 'i':
-        case 'I':
-            return is(4, 4) ? integer(format[0] == 'i', bytes) : std::nullopt;
-        case 'l':
-        case 'L':
-            return is(4, 8) ? integer(format[0] == 'l', bytes) : std::nullopt;
-        case 'q':
-        case 'Q':
-        case 'n':
-        case 'N':
-            return is(8, 8) ? integer(format[0] == 'q' || format[0] == 'n', bytes) : std::nullopt;
-        case 'e':
-            return is(2, 2) ? floating(bytes) : std::nullopt;
-        case 'f':
-            return is(4, 4) ? floating(bytes) : std::nullopt;
-        case 'd':
-            return is(8, 8) ? floating(bytes) : std::nullopt;
-        default:
-            return std::nullopt;
-    }
+    if (is_one_of("?cbB") && bytes != 1) return std::nullopt;
+    if (is_one_of("?")) return Element{DType::boolean};
+    if (is_one_of("c")) return Element{DType::byte};
+    if (is_one_of("bhilqn")) return integer(true, bytes);
+    if (is_one_of("BHILQN")) return integer(false, bytes);
+    return is_one_of("efd") ? floating(bytes) : std::nullopt;
 }
 
 /// Returns the type of a DLPack element.

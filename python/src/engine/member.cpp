@@ -78,9 +78,9 @@ void rest(const MemberHandle& self, const nb::args& axes, const CommunicatorHand
 void bind_usage(nb::module_& m) {
     auto usage = nb::class_<Usage>(m, "Usage",
                                    "The resources that the communicators of one rank hold in its process.");
-    auto communicator_ = nb::class_<Usage::Communicator>(
+    auto communicator = nb::class_<Usage::Communicator>(
         usage, "Communicator", "One communicator. Other sets of axes that share it are not listed.");
-    communicator_
+    communicator
         .def_ro("axes", &Usage::Communicator::axes, "'dp,tp', or the name of a pick, separate set or group.")
         .def_ro("label", &Usage::Communicator::label, "The name in error texts.")
         .def_ro("size", &Usage::Communicator::size, "The number of ranks.")

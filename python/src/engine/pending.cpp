@@ -74,7 +74,7 @@ nb::object started(Pending&& pending, Leave leave, std::vector<Array>&& arrays, 
 }
 
 void bind_pending(nb::module_& m) {
-    auto pending_ = nb::class_<Started>(
+    auto pending = nb::class_<Started>(
         m, "Pending", nb::sig("class Pending(typing.Generic[_T_co])"),
         "A started operation. Its arrays must not be used until wait() returns.\n\nIf it is dropped without "
         "wait(), even by an exception, it waits, at most until the timeout; Ctrl-C ends the wait. As a "
@@ -82,15 +82,15 @@ void bind_pending(nb::module_& m) {
         "peers raise PeerLost. `await` waits without blocking asyncio's event loop. If the await is "
         "cancelled, the operation continues and can be awaited or waited for again. When the interpreter "
         "ends, it does not wait.");
-    method(pending_, "def wait(self, timeout: float | datetime.timedelta | None = None) -> _T_co",
+    method(pending, "def wait(self, timeout: float | datetime.timedelta | None = None) -> _T_co",
            "Waits until the operation is complete and returns the array that was written. A second call "
            "returns or raises the same.\n\nRaises Timeout if the communicator's timeout expires, or "
            "`timeout` if that is shorter, and PeerLost if a peer has left.",
            [](Started& self, nb::handle timeout) {
                return timeout.is_none() ? self.wait() : self.wait_within(duration_of(timeout, "the timeout"));
            });
-    method(pending_, "def result(self) -> _T_co", "Like wait().", &Started::wait);
-    method(pending_, "def __await__(self) -> collections.abc.Generator[typing.Any, None, _T_co]", "",
+    method(pending, "def result(self) -> _T_co", "Like wait().", &Started::wait);
+    method(pending, "def __await__(self) -> collections.abc.Generator[typing.Any, None, _T_co]", "",
            [](nb::object self) {
                const auto ask = nb::cpp_function([self](double passed) -> nb::object {
                    const auto seconds = std::chrono::duration<double>(passed);
@@ -100,17 +100,17 @@ void bind_pending(nb::module_& m) {
                });
                return nb::module_::import_("rankmesh._await").attr("completed")(ask).attr("__await__")();
            });
-    pending_.def_static(
+    pending.def_static(
         "__class_getitem__",
         [](nb::handle type) {
             const nb::object pending = nb::module_::import_("rankmesh._engine").attr("Pending");
             return nb::module_::import_("types").attr("GenericAlias")(pending, type);
         },
         nb::arg("type").none());
-    method(pending_, "def __enter__(self) -> Pending[_T_co]", "", [](nb::object self) { return self; });
-    method(pending_, "def __exit__(self, type: typing.Any, value: typing.Any, traceback: typing.Any) -> None",
+    method(pending, "def __enter__(self) -> Pending[_T_co]", "", [](nb::object self) { return self; });
+    method(pending, "def __exit__(self, type: typing.Any, value: typing.Any, traceback: typing.Any) -> None",
            "", [](Started& self, nb::handle type, nb::handle, nb::handle) { self.exit(!type.is_none()); });
-    pending_.def("done", &Started::done, "Returns True if wait() would return at once.");
+    pending.def("done", &Started::done, "Returns True if wait() would return at once.");
     function(m, "def wait_all(pendings: collections.abc.Iterable[Pending[_T]]) -> list[_T]",
              "Waits until every operation is complete and returns what their wait() returns. Their timeouts "
              "run at the same time. If operations fail, raises the error of the first of them after it has "

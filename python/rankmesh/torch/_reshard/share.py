@@ -12,7 +12,7 @@ import torch
 import torch.distributed as dist
 from torch.distributed import distributed_c10d as c10d
 
-from rankmesh.torch._agree import class_line, classes_of, outside_largest, text_of
+from rankmesh.torch._agree import classes_of, disagreement, text_of
 from rankmesh.torch._errors import Disagreement
 from rankmesh.torch._reshard.describe import Layouts, Side
 from rankmesh.torch._reshard.layout import Layout, Window, merged
@@ -121,9 +121,7 @@ def said(before: Side, after: Side, same: list[Any]) -> list[Any]:
 
 def _differ(what: str, stated: Iterable[tuple[int, str]]) -> Disagreement:
     """Returns the error of ranks that state different texts."""
-    classes = classes_of(stated)
-    lines = "".join(class_line(ranks, text) for text, ranks in classes)
-    return Disagreement(f"{what}:{lines}", outside_largest(classes))
+    return disagreement(what, classes_of(stated))
 
 
 def agreed(heard: list[Any], what: Sequence[str], ranks: Sequence[int]) -> None:

@@ -9,8 +9,9 @@ from typing import Any, NamedTuple
 import torch.distributed as dist
 
 from rankmesh._engine import Communicator
-from rankmesh._errors import Disagreement, PeerLost, Timeout
-from rankmesh.torch._agree import class_line, classes_of, outside_largest
+from rankmesh._errors import PeerLost, Timeout
+from rankmesh.torch._agree import classes_of, disagreement
+from rankmesh.torch._errors import Disagreement
 from rankmesh.torch.backend._calls import tensors_of
 
 FROM_INPUT = ("all_gather", "allgather", "gather_single")  # calls whose output may have another size on a rank
@@ -67,11 +68,9 @@ def who(found: PeerLost | Timeout) -> str:
     return re.sub(r"; rank \d+( \[[^]]*\])? is outside any call[^;]*", "", f"arrived {tail}")
 
 
-def disagreement(on: Communicator, what: str, calls: Sequence[str]) -> Disagreement:
+def differing(on: Communicator, what: str, calls: Sequence[str]) -> Disagreement:
     """Returns the error that names each call with its ranks."""
-    classes = classes_of(zip(on.world_ranks, calls, strict=True))
-    lines = "".join(class_line(them, call) for call, them in classes)
-    return Disagreement(f"{what}:{lines}", outside_largest(classes))
+    return disagreement(what, classes_of(zip(on.world_ranks, calls, strict=True)))
 
 
 def difference(on: Communicator, said: str, made: Sequence[tuple[Made, list[Made]]]) -> Disagreement | None:
@@ -83,8 +82,8 @@ def difference(on: Communicator, said: str, made: Sequence[tuple[Made, list[Made
     for number in sorted(set[int].intersection(*map(set, known))):
         if len({each[number] for each in known}) > 1:
             what = f"{said}: call number {number} on {on.label} is not the same on all its ranks"
-            return disagreement(on, what, [each[number] for each in known])
+            return differing(on, what, [each[number] for each in known])
     if len({call for call, _ in made}) == 1:
         return None
     what = f"{said}: the ranks of {on.label} wait in different calls"
-    return disagreement(on, what, [str(call) for call, _ in made])
+    return differing(on, what, [str(call) for call, _ in made])

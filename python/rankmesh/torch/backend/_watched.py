@@ -19,7 +19,7 @@ from rankmesh.torch import _variables
 from rankmesh.torch._compat import backends
 from rankmesh.torch.backend._base import Call
 from rankmesh.torch.backend._calls import tensors_of
-from rankmesh.torch.backend._differences import MESSAGES, Made, difference, disagreement, text_of, who
+from rankmesh.torch.backend._differences import MESSAGES, Made, difference, differing, text_of, who
 from rankmesh.torch.backend._eager import eager
 from rankmesh.torch.backend._engine_world import EngineWorld
 from rankmesh.torch.backend._inner import inner_group, method
@@ -95,7 +95,7 @@ class WatchedGroup(ProcessGroup):
             on.all_gather(torch.tensor([digest]), digests)
             if not bool((digests == digest).all()):
                 what = f"a call on {on.label} is not the same on all its ranks; nothing was sent"
-                raise disagreement(on, what, on.all_gather_object(call))
+                raise differing(on, what, on.all_gather_object(call))
 
     def _device(self, arguments: Iterable[Any]) -> torch.device | None:
         """Returns the device whose stream a call waits on; None if its `wait` blocks this thread until it is done."""
