@@ -28,15 +28,6 @@ inline void expect_partition(const std::vector<std::vector<int>>& groups, int wo
         EXPECT_EQ(seen[static_cast<std::size_t>(rank)], 1) << what << ", rank " << rank;
 }
 
-/// What copy_to writes is the ranks of the groups, one group after the other.
-inline void expect_written(const auto& groups, const std::string& what) {
-    auto expected = std::vector<int>{};
-    for (const auto& group : groups) expected.insert(expected.end(), group.begin(), group.end());
-    auto written = std::vector<int>(expected.size(), -1);
-    groups.copy_to(written);
-    EXPECT_EQ(written, expected) << what;
-}
-
 /// A live communicator is over exactly these ranks, in this order, and works.
 inline void expect_live(rankmesh::Communicator& on, const std::vector<int>& ranks, int me,
                         const std::string& what) {

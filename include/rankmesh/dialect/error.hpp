@@ -46,6 +46,10 @@ public:
 };
 
 /// Throws Error for a rank that a world of this size does not have.
-RANKMESH_EXPORT void check_rank(int rank, int world_size);
+inline void check_rank(int rank, int world_size) {
+    if (rank < 0 || rank >= world_size)
+        throw Error(Fault::out_of_range, rankmesh::detail::cat("rank ", rank, " of a world of ", world_size,
+                                                               "; ranks are 0..", world_size - 1));
+}
 
 }  // namespace rankmesh::dialect

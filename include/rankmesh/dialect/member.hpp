@@ -2,7 +2,6 @@
 // The calls on a member that every live dialect makes.
 #pragma once
 
-#include <optional>
 #include <string_view>
 
 #include <rankmesh/core/export.hpp>
@@ -16,7 +15,7 @@ RANKMESH_EXPORT void check_mesh(const Member& member, const Mesh& mesh, std::str
 /// The member's place in the mesh of that name; throws UsageError that names `plan` where its plan lacks it.
 RANKMESH_EXPORT Member place(const Member& member, std::string_view mesh, std::string_view plan);
 
-/// The communicator over these axes, or the pick of this name.
+/// The communicator over these axes.
 ///
 /// Throws UsageError that names `plan`, the call whose result to join with, where the member's plan lacks it.
 RANKMESH_EXPORT Communicator communicator(const Member& member, std::span<const std::string_view> names,
@@ -25,11 +24,5 @@ inline Communicator communicator(const Member& member, std::initializer_list<std
                                  std::string_view plan) {
     return communicator(member, std::span<const std::string_view>(names.begin(), names.size()), plan);
 }
-
-/// The communicator of the pick `name`, whose members here are `group`; nothing where this rank is not one.
-///
-/// Throws UsageError that names `plan` where the member's plan lacks the pick, or has it with other members.
-RANKMESH_EXPORT std::optional<Communicator> pick(const Member& member, std::string_view name,
-                                                 const Group& group, std::string_view plan);
 
 }  // namespace rankmesh::dialect

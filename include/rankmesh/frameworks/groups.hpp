@@ -14,7 +14,7 @@
 #include <rankmesh/core/export.hpp>
 #include <rankmesh/core/mesh.hpp>
 #include <rankmesh/dialect/device_mesh.hpp>
-#include <rankmesh/dialect/group_list.hpp>
+#include <rankmesh/dialect/group_part.hpp>
 #include <rankmesh/engine/plan.hpp>
 
 namespace rankmesh::frameworks {

@@ -11,7 +11,7 @@
 #include <nanobind/stl/vector.h>
 
 #include <rankmesh/dialect/error.hpp>
-#include <rankmesh/dialect/group_list.hpp>
+#include <rankmesh/dialect/group_part.hpp>
 
 #include "values/ranks.hpp"
 

@@ -1,14 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Lists of groups as frameworks create them, in closed form also where a group is cut into parts.
+// Groups as frameworks make them: members of a group at even distances, over all ranks of the world or some.
 #pragma once
 
 #include <algorithm>
 #include <memory>
 #include <optional>
-#include <span>
 #include <vector>
 
-#include <rankmesh/core/export.hpp>
 #include <rankmesh/core/group.hpp>
 
 namespace rankmesh::dialect {
@@ -74,62 +72,6 @@ private:
     Group whole_;
     int first_, step_, size_;
     Placed placed_;
-};
-
-/// How every group is cut: into parts of `size` ranks at distance `step` in it; size 0 leaves it whole.
-///
-/// `{.size = 2, .step = 2}` makes {0, 2}, {1, 3}, {4, 6} and {5, 7} of {0..7}.
-struct Cut {
-    int size = 0;
-    int step = 1;
-};
-
-/// The part of a group, cut that way, that the member at `position` is in.
-RANKMESH_EXPORT GroupPart part_of(const Group& whole, Cut cut, int position);
-
-/// Groups in the order in which they are created: those of a partition, cut or picked from one by one.
-class RANKMESH_EXPORT GroupList {
-public:
-    using iterator = rankmesh::detail::IndexIterator<GroupList, GroupPart>;
-
-    /// The groups of a partition, cut; where parts of adjacent members do not divide a group, its last part
-    /// is shorter.
-    ///
-    /// Throws UsageError for a size or step below 1, and where parts of distant members do not divide a
-    /// group.
-    explicit GroupList(const Partition& groups, Cut cut = {});
-    /// Of each group only the members at these positions.
-    GroupList(const Partition& groups, const std::vector<int>& picked);
-
-    int size() const { return groups_.size() * parts_; }
-    /// Group number `i`, its members in the order in which they are listed at creation.
-    GroupPart operator[](int i) const;
-    iterator begin() const { return {this, 0}; }
-    iterator end() const { return {this, size()}; }
-
-    /// The number of ranks of all groups.
-    std::size_t rank_count() const {
-        return picked_.empty()
-                   ? groups_.rank_count()
-                   : static_cast<std::size_t>(groups_.size()) * static_cast<std::size_t>(cut_.size);
-    }
-    /// Writes the ranks of all groups, one group after the other, into `out`, which has rank_count() places.
-    ///
-    /// Throws UsageError if `out` has another length.
-    void copy_to(std::span<int> out) const;
-
-protected:
-    /// What is listed of a group, before it is cut.
-    Group picked(const Group& whole) const { return picked_.empty() ? whole : whole.pick(picked_); }
-    GroupPart part_at(const Group& whole, int position) const { return part_of(whole, cut_, position); }
-
-private:
-    std::optional<Partition> partition() const;
-
-    Partition groups_;
-    Cut cut_;
-    std::vector<int> picked_;
-    int parts_ = 1;  // of each group
 };
 
 }  // namespace rankmesh::dialect
