@@ -62,10 +62,7 @@ void add_small_dialects() {
     add_axes("llamafactory", "", state.data_device_mesh().root());
 
     const auto olmo = rankmesh::olmo::State(olmo_settings(s), 0, s.world);
-    const auto mesh = *olmo.get_world_mesh();
-    olmo.get_dp_model_mesh(mesh);  // flattens dp_cp
-    for (const auto& made : new_groups(mesh))
-        add("olmo", made.group_desc, [groups = made.groups] { return groups; });
+    add_axes("olmo", "mesh_", olmo.get_world_mesh()->root());
 
     const auto megatron2022 = rankmesh::megatron2022::groups({s.tp, s.pp}, s.world).mesh();
     add_axes("megatron2022", "", megatron2022);

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from rankmesh import Group, Mesh
-from rankmesh._dialects import device_mesh
+from rankmesh import Group
+from rankmesh._dialects import device_mesh as _native
 from rankmesh._originals import DialectError, raises
 from rankmesh._world import world_of
 
@@ -18,7 +18,7 @@ def _kind(error: DialectError) -> type[Exception]:
     return RuntimeError
 
 
-class DeviceMesh:
+class DeviceMesh(_native.DeviceMesh):
     """One rank's view of a mesh over the world, or of a submesh, with torch's names.
 
     Submeshes share one root. Flattening adds names by which the root can be indexed.
@@ -30,54 +30,17 @@ class DeviceMesh:
 
     device_type: str
 
-    def __init__(self, of: device_mesh.DeviceMesh, device_type: str) -> None:
-        self._of = of
+    def __init__(self, of: _native.DeviceMesh, device_type: str) -> None:
+        super().__init__(of)
         self.device_type = device_type
-
-    def _like(self, of: device_mesh.DeviceMesh) -> DeviceMesh:
-        return DeviceMesh(of, self.device_type)
-
-    @property
-    def mesh_dim_names(self) -> tuple[str, ...] | None:
-        """The names of the dimensions; None without names or without dimensions."""
-        names = self._of.mesh_dim_names
-        return None if names is None else tuple(names)
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """The sizes of the dimensions."""
-        return tuple(self._of.shape)
-
-    @property
-    def ndim(self) -> int:
-        """The number of dimensions."""
-        return self._of.ndim
-
-    @property
-    def mesh(self) -> Group:
-        """The ranks, row-major. In torch this is a tensor."""
-        return self._of.ranks()
-
-    @property
-    def root(self) -> Mesh:
-        """The mesh of the world. This mesh is a part of it."""
-        return self._of.root
 
     def size(self, mesh_dim: int | None = None) -> int:
         """Returns the number of ranks, or the size of one dimension."""
-        return self._of.size() if mesh_dim is None else self.shape[mesh_dim]
-
-    def get_rank(self) -> int:
-        """Returns this rank's world rank."""
-        return self._of.get_rank()
-
-    def get_coordinate(self) -> list[int] | None:
-        """This rank's index on every dimension."""
-        return self._of.get_coordinate()
+        return super().size() if mesh_dim is None else self.shape[mesh_dim]
 
     @raises(_kind)
     def __getitem__(self, mesh_dim_names: str | tuple[str, ...]) -> DeviceMesh:
-        return self._like(self._of.part(mesh_dim_names))
+        return DeviceMesh(self.part(mesh_dim_names), self.device_type)
 
     def _name_of(self, mesh_dim: str | int | None) -> str | None:
         names = self.mesh_dim_names or tuple(f"dim_{i}" for i in range(self.ndim))
@@ -86,21 +49,17 @@ class DeviceMesh:
     @raises(_kind)
     def get_group(self, mesh_dim: str | int | None = None) -> Group:
         """Returns the ranks along one dimension, which is optional if there is only one."""
-        return self._of.get_group(self._name_of(mesh_dim))
+        return super().get_group(self._name_of(mesh_dim))
 
     @raises(_kind)
     def get_local_rank(self, mesh_dim: str | int | None = None) -> int:
         """Returns this rank's index along one dimension."""
-        return self._of.get_local_rank(self._name_of(mesh_dim))
+        return super().get_local_rank(self._name_of(mesh_dim))
 
     @raises(_kind)
     def _flatten(self, mesh_dim_name: str | None = None) -> DeviceMesh:
         """Returns all dimensions as one. The root can be indexed by its name afterwards."""
-        return self._like(self._of.flatten(mesh_dim_name))
-
-    def new_groups(self) -> list[tuple[str, list[list[int]]]]:
-        """Returns all groups that torch would create for the root, by `group_desc`, in the order of creation."""
-        return self._of.new_groups()
+        return DeviceMesh(self.flatten(mesh_dim_name), self.device_type)
 
     def _key(self) -> tuple[Any, ...]:
         return self.mesh_dim_names, self.shape, self.mesh, self.root
@@ -128,11 +87,11 @@ def init_device_mesh(
 ) -> DeviceMesh:
     """Returns one rank's view of a row-major mesh of this shape over the world."""
     rank, world_size = world_of("init_device_mesh", rank, world_size)
-    return DeviceMesh(device_mesh.init_device_mesh(mesh_shape, mesh_dim_names, rank, world_size), device_type)
+    return DeviceMesh(_native.init_device_mesh(mesh_shape, mesh_dim_names, rank, world_size), device_type)
 
 
-def native_of(mesh: Any) -> device_mesh.DeviceMesh:
+def native_of(mesh: Any) -> _native.DeviceMesh:
     """Returns the native mesh of a mesh. For torch's mesh, returns a mesh of rank 0 with the same dimensions."""
     if isinstance(mesh, DeviceMesh):
-        return mesh._of
-    return device_mesh.init_device_mesh(mesh.shape, mesh.mesh_dim_names, 0, mesh.size())
+        return mesh
+    return _native.init_device_mesh(mesh.shape, mesh.mesh_dim_names, 0, mesh.size())

@@ -147,8 +147,11 @@ def ours(settings, rank, world):
     with mock.patch.dict(os.environ, place), _nodes(settings):
         try:
             given = _configurations(olmo, settings)
-            mesh = olmo.WorldMesh(rank=rank, world_size=world).build_world_mesh(**given)
-            partitions = partitions_of(dict(mesh.new_groups()), world)
+            made = olmo.WorldMesh(rank=rank, world_size=world)
+            mesh = made.build_world_mesh(**given)
+            groups = made._state.groups
+            kinds = [kind for kind in groups.kinds() if kind != "mesh_dp_cp"]  # which get_dp_model_mesh makes
+            partitions = partitions_of({kind: groups.partition(kind) for kind in kinds}, world)
             experts = settings.get("experts")
             if experts is not None:
                 degree = olmo.ExpertParallelConfig(degree=experts)

@@ -54,20 +54,6 @@ void check_shape(std::span<const int> shape, int world_size) {
                           " of a world of ", world_size, " out; its sizes must multiply to the world's"));
 }
 
-/// The groups along one axis in torch's order: the last axis takes the place of this one.
-Partition swapped(const Mesh& mesh, int axis) {
-    auto across = Layout{};
-    const auto add = [&](Layout& to, int from) {
-        const auto digits = mesh.layout(AxisId{from});
-        for (int k = 0; k < digits.digit_count(); ++k) to.append(digits.digit(k));
-    };
-    const auto innermost = mesh.axis_count() - 1;
-    for (int a = 0; a < innermost; ++a) add(across, a == axis ? innermost : a);
-    auto along = Layout{};
-    add(along, axis);
-    return {mesh.offset(), across, along};
-}
-
 }  // namespace
 
 struct DeviceMesh::Root {
@@ -100,9 +86,7 @@ DeviceMesh init_device_mesh(std::span<const int> shape, const DimNames& mesh_dim
                                          shape.size(), " sizes and ", mesh_dim_names->size(), " names"));
     if (shape.empty()) throw Error(Fault::missing, "a mesh of no dimensions was asked for; give one or more");
     check_shape(shape, world_size);
-    if (rank < 0 || rank >= world_size)
-        throw Error(Fault::out_of_range,
-                    cat("rank ", rank, " of a world of ", world_size, "; ranks are 0..", world_size - 1));
+    check_rank(rank, world_size);
     auto dims = std::vector<DeviceMesh::Dim>{};
     for (int i = 0; i < static_cast<int>(shape.size()); ++i) {
         const auto name = mesh_dim_names ? (*mesh_dim_names)[static_cast<std::size_t>(i)] : cat("dim_", i);
@@ -238,19 +222,6 @@ DeviceMesh DeviceMesh::flatten(std::string_view given, std::span<const std::stri
     resolve(then, known);
     root_->flattened = std::move(all);
     return {root_, {flat}};
-}
-
-std::vector<NewGroups> new_groups(const DeviceMesh& mesh) {
-    const auto& root = mesh.root();
-    auto made = std::vector<NewGroups>{};
-    if (root.axis_count() > 1)
-        for (int a = 0; a < root.axis_count(); ++a)
-            made.push_back({cat("mesh_", root.name(AxisId{a})), swapped(root, a), only(a)});
-    for (const auto& [name, axes] : mesh.flattened()) {
-        const auto groups = root.partition(axes);
-        if (groups.size() > 1) made.push_back({cat("mesh_", name), groups, axes});
-    }
-    return made;
 }
 
 }  // namespace rankmesh::dialect

@@ -15,7 +15,6 @@ namespace of_olmo {
 
 using namespace rankmesh;
 using dialect::init_device_mesh;
-using dialect::new_groups;
 using dialect::Refusal;
 using olmo::DeviceMesh;
 using olmo::Settings;
@@ -135,25 +134,24 @@ TEST(Olmo, EveryPartHasEachRankAtItsCoordinateAndPartsCoverTheWorld) {
     }
 }
 
+/// All groups by kind, which is what torch calls them.
+std::map<std::string, std::vector<std::vector<int>>> torchs(const Given& given) {
+    const auto groups = olmo::groups(given.configs, given.world);
+    auto all = std::map<std::string, std::vector<std::vector<int>>>{};
+    for (const auto& kind : groups.kinds())
+        for (int i = 0; i < groups.count(kind); ++i) all[kind].push_back(laws::list(groups.group(kind, i)));
+    return all;
+}
+
 TEST(Olmo, GroupsAreMadeInTheOrderOfTorchAndCoverTheWorld) {
     for (const auto& given : many)
-        for (const auto& made : new_groups(built(given, 0))) {
-            auto groups = std::vector<std::vector<int>>{};
-            for (const auto& group : made.groups) groups.push_back(laws::list(group));
-            laws::expect_partition(groups, given.world, made.group_desc);
-        }
-    const auto cube = init_device_mesh({2, 2, 2}, std::nullopt, 0, 8);
-    auto text = std::string{};
-    for (const auto& made : new_groups(cube)) {
-        text += made.group_desc;
-        for (const auto& group : made.groups) text += " " + to_string(group);
-        text += "\n";
-    }
-    EXPECT_EQ(text,
-              "mesh_dim_0 {0, 4} {2, 6} {1, 5} {3, 7}\n"
-              "mesh_dim_1 {0, 2} {1, 3} {4, 6} {5, 7}\n"
-              "mesh_dim_2 {0, 1} {2, 3} {4, 5} {6, 7}\n");
-    EXPECT_TRUE(new_groups(init_device_mesh({8}, {{"dp"}}, 0, 8)).empty()) << "the world's group exists";
+        for (const auto& [kind, listed] : torchs(given)) laws::expect_partition(listed, given.world, kind);
+    using Lists = std::vector<std::vector<int>>;
+    const auto cube = torchs({8, fsdp({.tp = 2, .pp = 2})});
+    EXPECT_EQ(cube.at("mesh_pp"), (Lists{{0, 4}, {2, 6}, {1, 5}, {3, 7}}));
+    EXPECT_EQ(cube.at("mesh_dp"), (Lists{{0, 2}, {1, 3}, {4, 6}, {5, 7}}));
+    EXPECT_EQ(cube.at("mesh_tp"), (Lists{{0, 1}, {2, 3}, {4, 5}, {6, 7}}));
+    EXPECT_TRUE(torchs({8, fsdp({})}).empty()) << "the world's group exists";
 }
 
 TEST(Olmo, TheRootIsIndexableByWhatIsFlattened) {
@@ -339,14 +337,6 @@ TEST(Olmo, EveryGroupIsLive) {
                               "dp process group");
             const auto& state = static_cast<const State&>(groups);
             EXPECT_EQ(laws::list(state.get_dp_process_group()), laws::list(dp_flattened(mesh).mesh()));
-            for (const auto& made : new_groups(mesh)) {
-                auto all = std::vector<std::vector<int>>{};
-                for (int i = 0; i < state.groups().count(made.group_desc); ++i)
-                    all.push_back(laws::list(state.groups().group(made.group_desc, i)));
-                auto torchs = std::vector<std::vector<int>>{};
-                for (const auto& group : made.groups) torchs.push_back(laws::list(group));
-                EXPECT_EQ(all, torchs) << made.group_desc;
-            }
             EXPECT_EQ(error_of([&] { groups.get_group("ep"); }),
                       "Mesh dimension 'ep' does not exist. Available mesh dimensions are: " +
                           dialect::to_string(mesh.mesh_dim_names().value()));

@@ -8,7 +8,6 @@ namespace {
 
 using rankmesh::dialect::DimNames;
 using rankmesh::dialect::init_device_mesh;
-using rankmesh::dialect::new_groups;
 using namespace rankmesh::olmo;
 using rankmesh::Group;
 
@@ -100,9 +99,15 @@ Json build(const Case& test) {
                        {"world_mesh_set", settings_of(test.config).dp_type.has_value()}};
     auto calls = Json::array();
     auto by_desc = Json::object();
-    for (const auto& made : new_groups(mesh)) {
-        by_desc[made.group_desc] = groups(made.groups);
-        for (const auto& group : made.groups) calls.push_back({made.group_desc, ranks(group)});
+    const auto made = rankmesh::olmo::groups(settings_of(test.config), test.config["world_size"]);
+    for (const auto& kind : made.kinds()) {
+        if (kind == "mesh_dp_cp") continue;  // which get_dp_model_mesh makes
+        by_desc[kind] = Json::array();
+        for (int i = 0; i < made.count(kind); ++i) {
+            const auto group = made.group(kind, i);
+            by_desc[kind].push_back(std::vector<int>(group.begin(), group.end()));
+        }
+        for (const auto& group : by_desc[kind]) calls.push_back({kind, group});
     }
     if (test.expect.contains("new_group_calls_at_build_by_desc"))
         answer["new_group_calls_at_build_by_desc"] = by_desc;

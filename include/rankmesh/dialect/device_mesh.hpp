@@ -115,17 +115,6 @@ inline DeviceMesh init_device_mesh(std::initializer_list<int> shape, const DimNa
                             world_size);
 }
 
-/// Groups that torch makes one after the other, and what it calls them.
-struct NewGroups {
-    std::string group_desc;  ///< `mesh_dp`; `mesh_dim_0` without names
-    Partition groups;
-    AxisSet axes;  ///< of the root, along which they lie
-};
-
-/// Every group that torch has made for the root of this mesh, in its order of creation: for each dimension,
-/// then for each name that was flattened; none where one group is the world.
-RANKMESH_EXPORT std::vector<NewGroups> new_groups(const DeviceMesh& mesh);
-
 /// `('pp', 'dp')`, or `('dp',)` for one.
 RANKMESH_EXPORT std::string to_string(std::span<const std::string> names);
 

@@ -199,7 +199,7 @@ def build_dense_and_moe_mesh(
 def _part(mesh: AnyMesh, part: _native.DeviceMesh) -> AnyMesh:
     """The part of a mesh that the native one has answered with."""
     if isinstance(mesh, DeviceMesh):
-        return mesh._like(part)
+        return DeviceMesh(part, mesh.device_type)
     names, sets = tuple(part.mesh_dim_names or ()), part.flattened
     flat = {name: flatten_mesh(mesh[sets[name]], name) for name in names if name not in mesh.mesh_dim_names}
     return flat[names[0]] if len(names) == 1 and flat else mesh[names]

@@ -8,45 +8,57 @@ namespace rankmesh::python {
 using dialect::DeviceMesh;
 using Dim = std::optional<std::string_view>;
 
+namespace {
+
+nb::typed<nb::tuple, nb::str, nb::ellipsis> tuple_of(const std::vector<std::string>& names) {
+    return nb::tuple(nb::cast(names));
+}
+
+}  // namespace
+
 void bind_device_mesh(nb::module_& parent) {
     auto m = parent.def_submodule("device_mesh", "As much of torch's DeviceMesh as frameworks ask of it.");
     auto own = nb::class_<DeviceMesh>(m, "DeviceMesh",
                                       "One rank's view of a mesh over the world, or of a part of it.");
-    own.def_prop_ro("mesh_dim_names", &DeviceMesh::mesh_dim_names)
-        .def_prop_ro("shape", &DeviceMesh::shape)
-        .def_prop_ro("ndim", &DeviceMesh::ndim)
+    own.def(nb::init<const DeviceMesh&>(), nb::arg("of"))
+        .def_prop_ro(
+            "mesh_dim_names",
+            [](const DeviceMesh& self) {
+                const auto names = self.mesh_dim_names();
+                return names ? std::optional(tuple_of(*names)) : std::nullopt;
+            },
+            "The names of the dimensions; None without names or without dimensions.")
+        .def_prop_ro(
+            "shape",
+            [](const DeviceMesh& self) {
+                return nb::typed<nb::tuple, int, nb::ellipsis>(nb::tuple(nb::cast(self.shape())));
+            },
+            "The sizes of the dimensions.")
+        .def_prop_ro("ndim", &DeviceMesh::ndim, "The number of dimensions.")
+        .def_prop_ro(
+            "mesh", [](const DeviceMesh& self) { return Ranks(self.mesh()); },
+            "The ranks, row-major. In torch this is a tensor.")
+        .def_prop_ro("root", &DeviceMesh::root, "The mesh of the world. This mesh is a part of it.")
         .def("size", &DeviceMesh::size)
-        .def("ranks", [](const DeviceMesh& self) { return Ranks(self.mesh()); })
-        .def("get_rank", &DeviceMesh::get_rank)
-        .def("get_coordinate", &DeviceMesh::get_coordinate)
+        .def("get_rank", &DeviceMesh::get_rank, "Returns this rank's world rank.")
+        .def("get_coordinate", &DeviceMesh::get_coordinate, "This rank's index on every dimension.")
         .def(
             "part",
             [](const DeviceMesh& self, nb::handle names) { return self[texts_of(names, "mesh_dim_names")]; },
             nb::arg("names").none())
-        .def_prop_ro("root", &DeviceMesh::root)
         .def_prop_ro(
             "flattened",
             [](const DeviceMesh& self) {
-                auto all =
-                    nb::typed<nb::dict, nb::str, nb::typed<nb::tuple, nb::str, nb::ellipsis>>(nb::dict());
+                auto all = nb::typed<nb::dict, nb::str, decltype(tuple_of({}))>(nb::dict());
                 for (const auto& [name, axes] : self.flattened()) {
-                    auto names = nb::list();
+                    auto names = std::vector<std::string>{};
                     for (int a = 0; a < self.root().axis_count(); ++a)
-                        if (axes.contains(AxisId{a})) names.append(self.root().name(AxisId{a}));
-                    all[nb::cast(name)] = nb::tuple(names);
+                        if (axes.contains(AxisId{a})) names.emplace_back(self.root().name(AxisId{a}));
+                    all[nb::cast(name)] = tuple_of(names);
                 }
                 return all;
             },
-            "The names that `flatten` gave to parts of the root, with the axes of each.")
-        .def(
-            "new_groups",
-            [](const DeviceMesh& self) {
-                auto made = std::vector<std::pair<std::string, IntLists>>{};
-                for (const auto& groups : dialect::new_groups(self))
-                    made.emplace_back(groups.group_desc, lists_of(groups.groups));
-                return made;
-            },
-            "Every group that torch has made for the root of this mesh, in its order.");
+            "The names that flattening gave to parts of the root, with the axes of each.");
     def_method(own, "get_group",
                +[](const DeviceMesh& self, Dim mesh_dim) { return Ranks(self.get_group(mesh_dim)); },
                {"mesh_dim"});

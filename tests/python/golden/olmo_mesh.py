@@ -76,7 +76,8 @@ def all_asked(mesh: olmo.DeviceMesh, expected: Config) -> Config:
 def build(config: Config, meta: Config) -> Any:
     world = world_of(config, 0)
     mesh = build_in(world, config)
-    made = mesh.new_groups()
+    groups = world._state.groups
+    made = [(kind, groups.partition(kind)) for kind in groups.kinds() if kind != "mesh_dp_cp"]  # made later
     answer = {
         "names": mesh.mesh_dim_names,
         "shape": mesh.shape,
