@@ -128,6 +128,45 @@ Value text(const State& state, const Given& options) {
     return said;
 }
 
+std::vector<AccessorRow> accessors() {
+    using enum Quantity;
+    auto dim = Setting{.name = "dim", .otherwise = {}, .type = Type::maybe_word};
+    for (const auto* each : dims) dim.words.emplace_back(each, "");
+    const auto code = [](const char* name, Quantity quantity, const char* doc,
+                         Value (*code)(const State&, const Given&), std::vector<Setting> options = {}) {
+        return AccessorRow{name, {}, quantity, doc, std::move(options), nullptr, {}, code};
+    };
+    const auto along = [&](const char* name, Quantity quantity, const char* doc,
+                           std::optional<Value> without = {}) {
+        return AccessorRow{name, {}, quantity, doc, {dim}, kind_of, std::move(without)};
+    };
+    auto rows = std::vector{
+        code("model_device_mesh", Quantity::device_mesh,
+             "The mesh `mp_replicate mp_shard`; None where nothing is distributed.",
+             [](const State& state, const Given&) { return whole_mesh(state, "model"); }),
+        code("data_device_mesh", Quantity::device_mesh,
+             "The mesh `dp cp`; None where nothing is distributed.",
+             [](const State& state, const Given&) { return whole_mesh(state, "data"); }),
+        code("get_device_mesh", Quantity::device_mesh,
+             "This rank's mesh along a dimension; None where nothing is distributed.",
+             of_llamafactory::device_mesh, {dim}),
+        along("get_group", group, "This rank's group along a dimension, or the world's."),
+        along("get_rank", rank, "This rank's place in its group along a dimension, or in the world.", 0),
+        along("get_world_size", size, "The number of ranks along a dimension, or in the world.", 1),
+        code("get_local_rank", value, "This rank's place on its host, by LOCAL_RANK.",
+             [](const State& state, const Given&) { return of_host(state, "LOCAL_RANK", 0, "local_rank"); }),
+        code("get_local_world_size", value, "The number of ranks on its host, by LOCAL_WORLD_SIZE.",
+             [](const State& state, const Given&) {
+                 return of_host(state, "LOCAL_WORLD_SIZE", 1, "local_size");
+             }),
+        code("__str__", value,
+             "`DistributedInterface(strategy=DistributedStrategy(...)), is_distributed=True, ...`.", text,
+             {{.name = "device", .otherwise = "cpu", .type = Type::word}})};
+    for (auto& row : rows) row.called = row.name.starts_with("get_");
+    rows.back().type = Type::word;
+    return rows;
+}
+
 std::vector<Call> calls(const Given&) {
     auto all = std::vector<Call>{};
     for (const auto* dim : dims)
@@ -142,90 +181,35 @@ Framework llamafactory() {
     using namespace of_llamafactory;
     constexpr auto model = "LlamaFactory shards and replicates a model; it does not split it over ranks";
     constexpr auto experts = "LlamaFactory's strategy has no expert parallelism here";
-    using enum Quantity;
-    auto dim = Setting{.name = "dim", .otherwise = {}, .type = Type::maybe_word};
-    for (const auto* each : dims) dim.words.emplace_back(each, "");
-    return {
-        .name = "llamafactory",
-        .version = "August 2026",
-        .original = "llamafactory.v1.accelerator.interface",
-        .title = "LlamaFactory's model mesh and data mesh over the same ranks.",
-        .settings_of =
-            "mp_replicate_size, mp_shard_size, dp_size, cp_size of LlamaFactory v1; needs the world's "
-            "size",
-        .example = "mp_replicate_size=2 cp_size=2 world_size=16",
-        .settings = {{.name = "mp_replicate_size"},
-                     {.name = "mp_shard_size", .otherwise = {}, .type = Type::maybe_number},
-                     {.name = "dp_size", .otherwise = {}, .type = Type::maybe_number},
-                     {.name = "cp_size", .axis = "cp"}},
-        .meshes = {{"data", "dp cp"}, {"model", "mp_replicate mp_shard"}},
-        .kinds = {along("mp_replicate", "model: mp_shard | mp_replicate"),
-                  along("mp_shard", "model: mp_replicate | mp_shard"), along("dp", "data: cp | dp"),
-                  along("cp", "data: dp | cp")},
-        .accessors =
-            {{.name = "model_device_mesh",
-              .quantity = device_mesh,
-              .doc = "The mesh `mp_replicate mp_shard`; None where nothing is distributed.",
-              .code = [](const State& state, const Given&) { return whole_mesh(state, "model"); }},
-             {.name = "data_device_mesh",
-              .quantity = device_mesh,
-              .doc = "The mesh `dp cp`; None where nothing is distributed.",
-              .code = [](const State& state, const Given&) { return whole_mesh(state, "data"); }},
-             {.name = "get_device_mesh",
-              .quantity = device_mesh,
-              .doc = "This rank's mesh along a dimension; None where nothing is distributed.",
-              .options = {dim},
-              .code = of_llamafactory::device_mesh,
-              .called = true},
-             {.name = "get_group",
-              .doc = "This rank's group along a dimension, or the world's.",
-              .options = {dim},
-              .choose = kind_of,
-              .called = true},
-             {.name = "get_rank",
-              .quantity = rank,
-              .doc = "This rank's place in its group along a dimension, or in the world.",
-              .options = {dim},
-              .choose = kind_of,
-              .without = 0,
-              .called = true},
-             {.name = "get_world_size",
-              .quantity = size,
-              .doc = "The number of ranks along a dimension, or in the world.",
-              .options = {dim},
-              .choose = kind_of,
-              .without = 1,
-              .called = true},
-             {.name = "get_local_rank",
-              .quantity = value,
-              .doc = "This rank's place on its host, by LOCAL_RANK.",
-              .code = [](const State& state,
-                         const Given&) { return of_host(state, "LOCAL_RANK", 0, "local_rank"); },
-              .called = true},
-             {.name = "get_local_world_size",
-              .quantity = value,
-              .doc = "The number of ranks on its host, by LOCAL_WORLD_SIZE.",
-              .code = [](const State& state,
-                         const Given&) { return of_host(state, "LOCAL_WORLD_SIZE", 1, "local_size"); },
-              .called = true},
-             {.name = "__str__",
-              .quantity = value,
-              .doc = "`DistributedInterface(strategy=DistributedStrategy(...)), is_distributed=True, ...`.",
-              .options = {{.name = "device", .otherwise = "cpu", .type = Type::word}},
-              .code = text,
-              .type = Type::word}},
-        .check_first = check_first,
-        .why = {{"pp, tp", model}, {"ep, edp, etp", experts}},
-        .read = read,
-        .write = write,
-        .ranks = of_llamafactory::ranks,
-        .calls = calls,
-        .initialize = "DistributedInterface",
-        .base = "Answers",
-        .table = "dist_config",
-        .ignore = "world_size name timeout dist_timeout cp_mode",
-        .written = Written::json_without_table,
-        .leaves = "LlamaFactory's mp_shard_size"};
+    return {.name = "llamafactory",
+            .version = "August 2026",
+            .original = "llamafactory.v1.accelerator.interface",
+            .title = "LlamaFactory's model mesh and data mesh over the same ranks.",
+            .settings_of =
+                "mp_replicate_size, mp_shard_size, dp_size, cp_size of LlamaFactory v1; needs the world's "
+                "size",
+            .example = "mp_replicate_size=2 cp_size=2 world_size=16",
+            .settings = {{.name = "mp_replicate_size"},
+                         {.name = "mp_shard_size", .otherwise = {}, .type = Type::maybe_number},
+                         {.name = "dp_size", .otherwise = {}, .type = Type::maybe_number},
+                         {.name = "cp_size", .axis = "cp"}},
+            .meshes = {{"data", "dp cp"}, {"model", "mp_replicate mp_shard"}},
+            .kinds = {along("mp_replicate", "model: mp_shard | mp_replicate"),
+                      along("mp_shard", "model: mp_replicate | mp_shard"), along("dp", "data: cp | dp"),
+                      along("cp", "data: dp | cp")},
+            .accessors = of_llamafactory::accessors(),
+            .check_first = check_first,
+            .why = {{"pp, tp", model}, {"ep, edp, etp", experts}},
+            .read = read,
+            .write = write,
+            .ranks = of_llamafactory::ranks,
+            .calls = calls,
+            .initialize = "DistributedInterface",
+            .base = "Answers",
+            .table = "dist_config",
+            .ignore = "world_size name timeout dist_timeout cp_mode",
+            .written = Written::json_without_table,
+            .leaves = "LlamaFactory's mp_shard_size"};
 }
 
 }  // namespace rankmesh::frameworks

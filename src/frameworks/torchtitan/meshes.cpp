@@ -24,6 +24,11 @@ Names layout_axes(const Given& given) {
 }
 const auto sparse_axes = Names{"dp_replicate", "efsdp", "ep"};
 
+Names list_in(const Value& value) {
+    if (const auto* one = std::get_if<std::string>(&value)) return {*one};
+    return std::get<Names>(value);
+}
+
 }  // namespace
 
 bool is_spmd(const Given& given) { return given.word("spmd_backend") == "spmd_types"; }
@@ -63,6 +68,15 @@ bool is_enabled(const Given& given, std::string_view name) {
            (given.number(name) > 1 || name == "fsdp" || name == "dp_shard");
 }
 
+Error not_available(const Value& dims) {
+    const auto* one = std::get_if<std::string>(&dims);
+    return {Fault::missing, cat("Mesh '", one ? *one : list_of(list_in(dims)),
+                                "' is not available. Ensure the corresponding parallelism dimension is ",
+                                one ? "enabled (size > 1)." : "all enabled.")};
+}
+
+namespace {
+
 DeviceMesh along(const State& state, const std::string& name) {
     const auto all = named(Access::given(state));
     const auto& root = Access::device_mesh(state, std::ranges::find(all, name, &Name::name)->root);
@@ -99,18 +113,6 @@ std::optional<DeviceMesh> activated(const State& state, Names axes) {
 
 Value world_mesh(const State& state, const Given&) { return value_of(Access::device_mesh(state, "world")); }
 Value mesh_dim_names(const State& state, const Given&) { return names_of(Access::given(state)); }
-
-Names list_in(const Value& value) {
-    if (const auto* one = std::get_if<std::string>(&value)) return {*one};
-    return std::get<Names>(value);
-}
-
-Error not_available(const Value& dims) {
-    const auto* one = std::get_if<std::string>(&dims);
-    return {Fault::missing, cat("Mesh '", one ? *one : list_of(list_in(dims)),
-                                "' is not available. Ensure the corresponding parallelism dimension is ",
-                                one ? "enabled (size > 1)." : "all enabled.")};
-}
 
 Value get_optional_mesh(const State& state, const Given& options) {
     return value_of(mesh_along(state, list_in(options.at(0)), options.flag("include_singleton_axes")));
@@ -200,6 +202,87 @@ Value seq_len_divisor(const State& state, const Given&) {
     const auto divisor = std::int64_t{given.number("tp")} * given.number("cp") * 2;
     if (divisor > std::numeric_limits<int>::max()) throw Error(Fault::sizes, cat(divisor, " is too large"));
     return static_cast<int>(divisor);
+}
+
+AccessorRow enabled(const char* name, const char* doc) {
+    return {.name = name, .kind = name, .quantity = Quantity::value, .doc = doc, .type = Type::flag};
+}
+
+using Code = Value (*)(const State&, const Given& options);
+AccessorRow gives(const char* name, const char* doc, Code code, std::vector<Setting> options = {}) {
+    return {.name = name,
+            .quantity = Quantity::device_mesh,
+            .doc = doc,
+            .options = std::move(options),
+            .code = code,
+            .called = true};
+}
+AccessorRow may_give(const char* name, const char* doc, Code code, std::vector<Setting> options = {}) {
+    auto row = gives(name, doc, code, std::move(options));
+    row.without = Value();
+    return row;
+}
+AccessorRow several(AccessorRow row) {
+    row.type = Type::words;
+    return row;
+}
+
+}  // namespace
+
+std::vector<AccessorRow> accessors() {
+    using enum Quantity;
+    const auto dims = Setting{.name = "dims", .otherwise = {}, .type = Type::names, .needed = true};
+    const auto axes = Setting{.name = "axes", .otherwise = {}, .type = Type::words, .needed = true};
+    return {
+        enabled("dp_enabled", "True for several replicas or shards."),
+        enabled("dp_replicate_enabled", "True for several replicas."),
+        enabled("dp_shard_enabled", "True for several shards."),
+        enabled("cp_enabled", "True where several ranks share a sequence."),
+        enabled("dp_cp_enabled", "True where dp or cp is."),
+        enabled("fsdp_enabled", "True where dp_shard or cp is."),
+        enabled("tp_enabled", "True where several ranks share a tensor."),
+        enabled("pp_enabled", "True for several stages."),
+        enabled("ep_enabled", "True where experts are sharded."),
+        {"non_data_parallel_size", "non_data_parallel_size", value,
+         "The ranks of one replica's shard: cp times tp times pp."},
+        {.name = "seq_len_divisor",
+         .quantity = value,
+         .doc = "What a sequence's length is a multiple of.",
+         .code = seq_len_divisor},
+        {.name = "world_mesh",
+         .quantity = device_mesh,
+         .doc = "All ranks along one axis, `world`.",
+         .code = world_mesh},
+        may_give("get_optional_mesh",
+                 "The mesh along one name, or along several of one mesh; None where one of them is not "
+                 "enabled.",
+                 get_optional_mesh,
+                 {dims,
+                  {.name = "include_singleton_axes", .otherwise = false, .type = Type::flag, .apart = true}}),
+        gives("get_mesh", "The mesh along these names, as get_optional_mesh; ValueError where there is none.",
+              get_mesh, {dims}),
+        several(gives("spmd_meshes",
+                      "The meshes of dense layers and of experts along what is enabled of them.",
+                      spmd_meshes)),
+        gives("spmd_dense_mesh", "The mesh of dp, cp and tp under spmd_types.", spmd_dense_mesh),
+        may_give("spmd_sparse_mesh",
+                 "The mesh of dp_replicate, efsdp and ep where experts are parallel under spmd_types.",
+                 spmd_sparse_mesh),
+        gives("get_dense_tp_mesh", "The tp of the dense mesh.", get_dense_tp_mesh),
+        may_give("get_activated_mesh",
+                 "The mesh along those of these axes that exist and are enabled; None where none is.",
+                 get_activated_mesh, {axes}),
+        may_give("resolve_mesh",
+                 "The same along those of dp, cp, tp and ep, or of tp and ep under partial_dtensor.\n\nUnder "
+                 "full_dtensor dp is dp_replicate and dp_shard, and a mesh that is none of spmd_meshes() a "
+                 "ValueError.",
+                 resolve_mesh, {axes}),
+        {.name = "_mesh_dim_names",
+         .quantity = value,
+         .doc = "The names along which meshes are built.",
+         .code = mesh_dim_names,
+         .type = Type::words},
+        several(gives("_roots", "The meshes that all others are parts of.", root_meshes))};
 }
 
 }  // namespace rankmesh::frameworks::of_torchtitan

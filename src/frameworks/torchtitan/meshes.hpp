@@ -25,17 +25,7 @@ bool is_enabled(const Given& given, std::string_view name);
 /// The error for a name that is not enabled, or for names of which one is not.
 Error not_available(const Value& dims);
 
-Value world_mesh(const State& state, const Given& options);
-Value mesh_dim_names(const State& state, const Given& options);
-Value root_meshes(const State& state, const Given& options);
-Value get_optional_mesh(const State& state, const Given& options);
-Value get_mesh(const State& state, const Given& options);
-Value get_activated_mesh(const State& state, const Given& options);
-Value get_dense_tp_mesh(const State& state, const Given& options);
-Value spmd_meshes(const State& state, const Given& options);
-Value spmd_dense_mesh(const State& state, const Given& options);
-Value spmd_sparse_mesh(const State& state, const Given& options);
-Value resolve_mesh(const State& state, const Given& options);
-Value seq_len_divisor(const State& state, const Given& options);
+/// What ParallelDims answers about its meshes.
+std::vector<AccessorRow> accessors();
 
 }  // namespace rankmesh::frameworks::of_torchtitan

@@ -129,41 +129,20 @@ std::vector<Call> calls(const Given& given) {
     return all;
 }
 
-AccessorRow enabled(const char* name, const char* doc) {
-    return {.name = name, .kind = name, .quantity = Quantity::value, .doc = doc, .type = Type::flag};
-}
-
-using Code = Value (*)(const State&, const Given& options);
-AccessorRow gives(const char* name, const char* doc, Code code, std::vector<Setting> options = {}) {
-    return {.name = name,
-            .quantity = Quantity::device_mesh,
-            .doc = doc,
-            .options = std::move(options),
-            .code = code,
-            .called = true};
-}
-AccessorRow may_give(const char* name, const char* doc, Code code, std::vector<Setting> options = {}) {
-    auto row = gives(name, doc, code, std::move(options));
-    row.without = Value();
-    return row;
-}
-AccessorRow several(AccessorRow row) {
-    row.type = Type::words;
-    return row;
-}
-
 }  // namespace of_torchtitan
 
 Framework torchtitan() {
     using namespace of_torchtitan;
-    using enum Quantity;
     constexpr auto experts_why = "torchtitan's experts are runs of dp_shard, cp and tp";
     constexpr auto etp_why = "torchtitan 0.3.0 has no tensor parallelism of experts; give etp=1";
-    const auto axes = Setting{.name = "axes", .otherwise = {}, .type = Type::words, .needed = true};
     const auto degree = [](const char* axis, const char* flag) {
         return Setting{.name = axis, .axis = axis, .flag = flag};
     };
-    const auto dims = Setting{.name = "dims", .otherwise = {}, .type = Type::names, .needed = true};
+    auto accessors = of_torchtitan::accessors();
+    accessors.push_back({.name = "_get_group",
+                         .doc = "The ranks along a name that is enabled, or all ranks.",
+                         .options = {{.name = "dim", .otherwise = {}, .type = Type::maybe_word}},
+                         .choose = kind_of});
     return {
         .name = "torchtitan",
         .version = "0.3.0",
@@ -198,63 +177,7 @@ Framework torchtitan() {
                       .extra = "fewer layers of the last stage"}},
         .meshes = {{"ranks", "pp dp_replicate dp_shard cp tp"}, {"world", "world"}},
         .kinds = {},
-        .accessors =
-            {enabled("dp_enabled", "True for several replicas or shards."),
-             enabled("dp_replicate_enabled", "True for several replicas."),
-             enabled("dp_shard_enabled", "True for several shards."),
-             enabled("cp_enabled", "True where several ranks share a sequence."),
-             enabled("dp_cp_enabled", "True where dp or cp is."),
-             enabled("fsdp_enabled", "True where dp_shard or cp is."),
-             enabled("tp_enabled", "True where several ranks share a tensor."),
-             enabled("pp_enabled", "True for several stages."),
-             enabled("ep_enabled", "True where experts are sharded."),
-             {"non_data_parallel_size", "non_data_parallel_size", value,
-              "The ranks of one replica's shard: cp times tp times pp."},
-             {.name = "seq_len_divisor",
-              .quantity = value,
-              .doc = "What a sequence's length is a multiple of.",
-              .code = seq_len_divisor},
-             {.name = "world_mesh",
-              .quantity = device_mesh,
-              .doc = "All ranks along one axis, `world`.",
-              .code = world_mesh},
-             may_give(
-                 "get_optional_mesh",
-                 "The mesh along one name, or along several of one mesh; None where one of them is not "
-                 "enabled.",
-                 get_optional_mesh,
-                 {dims,
-                  {.name = "include_singleton_axes", .otherwise = false, .type = Type::flag, .apart = true}}),
-             gives("get_mesh",
-                   "The mesh along these names, as get_optional_mesh; ValueError where there is none.",
-                   get_mesh, {dims}),
-             several(gives("spmd_meshes",
-                           "The meshes of dense layers and of experts along what is enabled of them.",
-                           spmd_meshes)),
-             gives("spmd_dense_mesh", "The mesh of dp, cp and tp under spmd_types.", spmd_dense_mesh),
-             may_give("spmd_sparse_mesh",
-                      "The mesh of dp_replicate, efsdp and ep where experts are parallel under spmd_types.",
-                      spmd_sparse_mesh),
-             gives("get_dense_tp_mesh", "The tp of the dense mesh.", get_dense_tp_mesh),
-             may_give("get_activated_mesh",
-                      "The mesh along those of these axes that exist and are enabled; None where none is.",
-                      get_activated_mesh, {axes}),
-             may_give(
-                 "resolve_mesh",
-                 "The same along those of dp, cp, tp and ep, or of tp and ep under partial_dtensor.\n\nUnder "
-                 "full_dtensor dp is dp_replicate and dp_shard, and a mesh that is none of spmd_meshes() a "
-                 "ValueError.",
-                 resolve_mesh, {axes}),
-             {.name = "_mesh_dim_names",
-              .quantity = value,
-              .doc = "The names along which meshes are built.",
-              .code = mesh_dim_names,
-              .type = Type::words},
-             several(gives("_roots", "The meshes that all others are parts of.", root_meshes)),
-             {.name = "_get_group",
-              .doc = "The ranks along a name that is enabled, or all ranks.",
-              .options = {{.name = "dim", .otherwise = {}, .type = Type::maybe_word}},
-              .choose = kind_of}},
+        .accessors = std::move(accessors),
         .check_first = check_first,
         .check = check,
         .check_flags = check_flags,
