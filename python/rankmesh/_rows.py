@@ -16,7 +16,7 @@ from rankmesh._originals import DialectError, original
 from rankmesh._world import of_torch, world_of
 
 if TYPE_CHECKING:
-    from rankmesh.torch._named import NamedGroups
+    from rankmesh.torch._named import Named
 
 T = TypeVar("T")
 
@@ -109,7 +109,7 @@ class Current:
         self.accessors = _accessors_of(framework)
         self._missing = {kind: missing for kind, _, missing, _ in self._rows["kinds"]}
         self._state = _native.State(framework)
-        self._live: NamedGroups | None = None
+        self._live: Any = None  # torch's groups by kind
         self._handles: dict[str, Any] = {}
         self._settings: dict[str, Any] = {}
         self._world: tuple[int, int] | None = None
@@ -207,51 +207,69 @@ class Current:
         backend, rank, world_size = (settings.pop(name, None) for name in ("backend", "rank", "world_size"))
         is_given = self._is_given(rank, world_size)
         live = not is_given and of_torch() is not None
-        if self._rows["is_class"] and "no world" not in self._rows["raises"] and not is_given and not live:
-            axes = {each["name"]: each["axis"] for each in self._rows["settings"] if each["axis"]}
+        axes = {each["name"]: each["axis"] for each in self._rows["settings"] if each["axis"]}
+        is_class = self._rows["is_class"] and axes and "no world" not in self._rows["raises"]
+        if is_class and not is_given and not live:
             products = [axis for each in axes.values() if " " in each for axis in each.split()]
             sizes = [settings.get(name) for name, axis in axes.items() if axis not in products]
             rank, world_size = 0, prod(max(size or 1, 1) for size in sizes)
 
-        def make() -> None:
+        def make() -> list[str]:
             missing = self._rows["raises"].get("no world")
             kind_of = missing and getattr(builtins, missing)
-            self._known_world(self._rows["initialize"], kind_of, rank, world_size)
+            place = self._known_world(self._rows["initialize"], kind_of, rank, world_size)
+            self._begin(settings, place, live)
+            return self._state.groups.kinds()
+
+        if live and not self.is_initialized():  # else it raises
             try:
-                self._state.initialize(settings)
-                self._settings = settings
-            except DialectError as error:
-                sizes = [settings.get(each["name"]) for each in self._rows["settings"] if each["axis"]]
-                kind = self._rows["raises"].get("a size of 0", "") if 0 in sizes and error.fault == "sizes" else ""
-                raise self._error(str(error), error.fault, error.rule, kind) from None
-
-        if not live or self.is_initialized():  # which raises
+                self._live = self._torch_groups(self._said(settings, backend), make, backend)
+            except BaseException:
+                self.destroy()
+                raise
+        else:
             make()
-            return
-        from rankmesh.torch._named import Named, NamedGroups, errors_reach_peers
 
+    def _begin(self, settings: dict[str, Any], place: tuple[int, int], live: bool) -> None:
+        """Makes the groups of these settings on a rank of a world, without those of torch if `live`."""
+        try:
+            self._state.initialize(settings)
+            self._settings = settings
+        except DialectError as error:
+            sizes = [settings.get(each["name"]) for each in self._rows["settings"] if each["axis"]]
+            kind = self._rows["raises"].get("a size of 0", "") if 0 in sizes and error.fault == "sizes" else ""
+            raise self._error(str(error), error.fault, error.rule, kind) from None
+
+    def _said(self, settings: dict[str, Any], backend: str | None) -> str:
+        """Returns what all ranks must say: the settings that are not the defaults."""
         defaults = {each["name"]: each["default"] for each in self._rows["settings"]}
         needed = {each["name"] for each in self._rows["settings"] if each["needed"]}
         changed = [f"{name}={it}" for name, it in settings.items() if name in needed or it != defaults.get(name)]
         if backend is not None:
             changed.append(f"{backend=}")
-        said = f"{self._rows['name']}: " + (", ".join(changed) or "no parallelism")
+        return f"{self._rows['name']}: " + (", ".join(changed) or "no parallelism")
+
+    def _torch_groups(self, said: str, make: Callable[[], list[str]], backend: str | None = None) -> Any:
+        """Returns torch's groups by kind, of the kinds that `make` returns, after all ranks have said the same."""
+        from rankmesh.torch._named import Named, errors_reach_peers
+
         with errors_reach_peers(said):
-            make()
+            kinds = make()
         groups, wanted = self._state.groups, []
-        for kind in groups.kinds():
+        for kind in kinds:
             own = groups.of(kind, self._state.rank)
             if own is None:
                 continue
-            apart = groups.is_apart(kind)
-            wanted.append(Named(kind, own, backend, apart=apart))
+            apart, own = groups.is_apart(kind), Group(sorted(own)) if groups.is_rising(kind) else own
+            wanted.append(Named(kind, own, "gloo" if groups.is_on_host(kind) else backend, apart=apart))
             if self._rows["host"]:
                 wanted.append(Named(f"{kind}.{self._rows['host']}", own, "gloo", apart=apart))
-        try:
-            self._live = NamedGroups(said, wanted)
-        except BaseException:
-            self.destroy()
-            raise
+        return self._of_torch(said, wanted)
+
+    def _of_torch(self, said: str, wanted: list[Named]) -> Any:
+        from rankmesh.torch._named import NamedGroups
+
+        return NamedGroups(said, wanted)
 
     def is_initialized(self) -> bool:
         """Returns True if the groups exist."""
@@ -282,7 +300,7 @@ class Current:
         if row["quantity"] != "group":
             answer = self._raising(lambda: state.ask(accessor, options), row["raises"])
             return tuple(answer) if row["quantity"] == "size_and_rank" else answer
-        ranks = self._raising(lambda: state.group(accessor, options))
+        ranks = self._raising(lambda: state.group(accessor, options), row["raises"])
         return None if ranks is None else self._handle(state.kind(accessor, options), ranks, state.rank)
 
     def _whole(self, ranks: Group) -> Any:
@@ -316,6 +334,8 @@ class Current:
     def _handle(self, kind: str, ranks: Group, rank: int) -> Any:
         if kind == "*":
             return self._whole(ranks)
+        if self._live is None and self._state.groups.is_rising(kind):
+            ranks = Group(sorted(ranks))
         if self._rows["handle"] != GroupCoordinator.__name__:
             return ranks if self._live is None else self._live[kind]
         if kind not in self._handles:

@@ -110,7 +110,7 @@ def ours(settings, rank, world):
         return refusal(error)
     return Answers(
         groups={name: _members(getattr(grid, name)) for name in HANDLES},
-        answers=_answers(module, topology, grid) | {"made": _asked(grid._state.groups)},
+        answers=_answers(module, topology, grid) | {"made": _asked(grid._groups.groups)},
     )
 
 

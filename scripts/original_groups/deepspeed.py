@@ -101,12 +101,18 @@ def _answers(module, names):
     return answers
 
 
-def _spec(module, given, world):
-    """The folding of these arguments, by the functions of a module."""
+def _sizes_of_spec(given, world):
+    """The sizes of the folding of these arguments."""
     stages, tensor, experts = given.get("pp_size") or 1, given["mp_size"], given["expert_parallel_size_"]
-    spec = module.build_folding_spec(world_size=world, pp_size=stages, tp_size=tensor, ep_size=experts)
-    module.validate_folding_global(spec)
-    return spec
+    return {"world_size": world, "pp_size": stages, "tp_size": tensor, "ep_size": experts}
+
+
+def _new_groups(groups, name, given):
+    """All expert groups of a size as the original makes them: stage by stage where there are tensor lanes."""
+    steps = (given.get("pp_size") or 1) if (given.get("mp_size") or 1) > 1 else 1
+    made = groups._state.groups
+    kinds = [made.partition(kind) for kind in made.kinds() if kind.startswith(f"{name}_expert")]
+    return [group for i in range(steps) for all in kinds for group in all[i * len(all) // steps :][: len(all) // steps]]
 
 
 def _sequence_answers(state):
@@ -132,7 +138,9 @@ def original(settings, rank, world):
     with fake_world(rank, world) as made:
         try:
             _groups._clone_world_group()  # which functions make where they want the world's size
-            names = _make(_groups, settings, world, lambda given: _spec(_folding, given, world))
+            names = _make(
+                _groups, settings, world, lambda given: _folding.build_folding_spec(**_sizes_of_spec(given, world))
+            )
             experts = made[""][1:]
             local, sequence = None, settings.get("initialize_sequence_parallel")
             if given := settings.get("_get_local_all_to_all_group"):
@@ -155,13 +163,12 @@ def original(settings, rank, world):
 def ours(settings, rank, world):
     """What rankmesh.deepspeed answers."""
     from rankmesh import Error
-    from rankmesh.deepspeed import auto_ep_folding
     from rankmesh.deepspeed.groups import Groups
     from rankmesh.deepspeed.parallel_state_sp import SequenceState
 
     groups, state, sequence = Groups(rank=rank, world_size=world), SequenceState(rank=rank, world_size=world), None
     try:
-        names = _make(groups, settings, world, lambda given: _spec(auto_ep_folding, given, world))
+        names = _make(groups, settings, world, lambda given: SimpleNamespace(**_sizes_of_spec(given, world)))
         local = {}
         if given := settings.get("_get_local_all_to_all_group"):
             local = groups._get_local_all_to_all_group(device_per_node=given["devices"])
@@ -172,7 +179,8 @@ def ours(settings, rank, world):
     answers = _answers(groups, names) | (_sequence_answers(state) if sequence else {})
     partitions = {}
     if len(names) == 1 and len(settings) == 1:
-        partitions = {names[0]: groups.new_groups(names[0])}
+        ((_, given),) = settings.items()
+        partitions = {names[0]: _new_groups(groups, names[0], given)}
     return Answers(
         partitions=partitions,
         groups={name: list(each) for name, each in local.items() if rank in each},

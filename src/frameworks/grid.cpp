@@ -11,7 +11,8 @@ namespace {
 
 // Names that no axis can have.
 constexpr auto rank_count = "number of ranks", slice_count = "number of slices";
-constexpr char model_kind[] = "ds_model", data_kind[] = "dp", pipe_kind[] = "pp", slice_kind[] = "slice";
+constexpr char model_kind[] = "ds_model_proc_group", data_kind[] = "dp_proc_group",
+               pipe_kind[] = "pp_proc_group", slice_kind[] = "slice_proc_group";
 
 /// The topology's rank on this rank of the world, -1 outside.
 int topology_rank(const State& state, int rank) {
@@ -62,15 +63,16 @@ Value rank_repr(const State& state, const Given&) {
 }  // namespace
 
 KindRow kind(const std::string& name, const std::string& groups) {
-    return {.name = name, .groups = groups, .shown = name + "_proc_group"};
+    return {.name = name + "_proc_group", .groups = groups, .brief = name};
 }
 
 std::vector<KindRow> kinds(const std::string& slice, bool on_host) {
-    auto rows = std::vector{kind(model_kind, "data | *"), kind(data_kind, "* | data"),
-                            kind(pipe_kind, "* | pipe"), kind(slice_kind, cat("* | ", slice))};
+    auto rows = std::vector{kind("ds_model", "data | *"), kind("dp", "* | data"), kind("pp", "* | pipe"),
+                            kind("slice", cat("* | ", slice))};
     for (std::size_t i = 0; on_host && i < rows.size(); i += 2) {
         auto row = rows[i];
         row.name += "_gloo";
+        row.brief.clear();
         row.on_host = true;
         rows.insert(rows.begin() + static_cast<std::ptrdiff_t>(i) + 1, row);
     }

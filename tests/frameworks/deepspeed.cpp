@@ -33,7 +33,8 @@ TEST(DeepSpeed, EveryRankHasItsPlaceInEveryGroupOfTheGrid) {
         SCOPED_TRACE(to_string(topo.mesh()));
         const auto world = topo.world_size();
         const auto all = groups(of(topo), world);
-        EXPECT_EQ(all.kinds(), (std::vector<std::string>{"ds_model", "dp", "pp", "slice"}));
+        EXPECT_EQ(all.kinds(), (std::vector<std::string>{"ds_model_proc_group", "dp_proc_group",
+                                                         "pp_proc_group", "slice_proc_group"}));
         auto made = std::set<std::vector<int>>{};
         for (const auto& kind : all.kinds()) {
             auto listed = std::vector<std::vector<int>>{};

@@ -49,7 +49,9 @@ Json expert_and_data_parallel(const Case& test) {
                                            c.value("mode", std::string("tp")),
                                            c.value("data_before_expert", false));
     const auto name = state._get_max_expert_size_name();
-    return {{"calls", all_groups(state, state.groups().kinds(), state.new_groups_steps(name))},
+    // With tensor lanes the original makes the groups of both kinds stage by stage.
+    const auto steps = or_none(c, "mp").value_or(1) > 1 ? or_none(c, "pp").value_or(1) : 1;
+    return {{"calls", all_groups(state, state.groups().kinds(), steps)},
             {"ep_ranks", members(state._get_expert_parallel_group_ranks(name))},
             {"edp_ranks", members(state._get_expert_data_parallel_group_ranks(name))},
             {"max_ep", *state._get_max_expert_size()},

@@ -5,11 +5,12 @@ from __future__ import annotations
 import itertools
 import re
 import sys
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import rankmesh
-from rankmesh.deepspeed import auto_ep_folding, groups, parallel_state_sp
+from rankmesh.deepspeed import groups, parallel_state_sp
 from rankmesh.deepspeed.topology import (
     PipeDataParallelTopology,
     PipelineParallelGrid,
@@ -274,60 +275,27 @@ def test_groups_of_experts_that_are_there_stay_with_another_mpu() -> None:
         place._create_expert_data_and_model_parallel(4, grid(2, 2))
 
 
+def spec_of(**others: int) -> Any:
+    """A folding of DeepSpeed's auto_ep_folding."""
+    return SimpleNamespace(**{"world_size": 8, "pp_size": 1, "tp_size": 2, "ep_size": 4} | others)
+
+
 def test_experts_fold_over_tensor_lanes() -> None:
-    spec = auto_ep_folding.build_folding_spec(world_size=8, pp_size=1, tp_size=2, ep_size=4)
-    auto_ep_folding.validate_folding_global(spec)
-    tables = auto_ep_folding.expected_folding_group_tables(spec)
-    assert tables.tp_groups == ((0, 1), (2, 3), (4, 5), (6, 7))
-    assert tables.dense_dp_groups == ((0, 2, 4, 6), (1, 3, 5, 7))
-    assert tables.ep_groups == ((0, 1, 2, 3), (4, 5, 6, 7))
-    assert tables.edp_groups == ((0, 4), (1, 5), (2, 6), (3, 7))
     for rank in range(8):
-        own = auto_ep_folding.local_folding_ranks(rank, spec)
         place = groups.Groups(rank=rank, world_size=8)
-        place._create_expert_and_data_parallel(4, mp_size=2, folding_spec=spec)
-        place._create_expert_and_data_parallel(4, mp_size=2, folding_spec=spec)  # there already
-        assert tuple(place._get_expert_parallel_group("ep_size_4")) == own["ep"]
-        assert tuple(place._get_expert_data_parallel_group("ep_size_4")) == own["edp"]
-        assert all(rank in group for group in own.values())
+        place._create_expert_and_data_parallel(4, mp_size=2, folding_spec=spec_of())
+        place._create_expert_and_data_parallel(4, mp_size=2, folding_spec=spec_of())  # there already
+        assert list(place._get_expert_parallel_group("ep_size_4")) == [rank // 4 * 4 + i for i in range(4)]
+        assert list(place._get_expert_data_parallel_group("ep_size_4")) == [rank % 4, rank % 4 + 4]
 
 
 def test_what_does_not_fold_is_refused() -> None:
-    sizes = {"world_size": 8, "pp_size": 1, "tp_size": 2, "ep_size": 4}
-
-    def build(**others: int) -> auto_ep_folding.ParallelFoldingSpec:
-        return auto_ep_folding.build_folding_spec(**(sizes | others))
-
-    for others, text in (
-        ({"tp_size": 0}, "tensor_parallel.autotp_size must be a positive integer, got 0"),
-        ({"pp_size": 3}, "pp_size=3 must divide world_size=8"),
-        ({"tp_size": 3}, "tensor_parallel.autotp_size=3 must divide the stage size, which is 8"),
-        ({"ep_size": 4, "etp_size": 4}, "(4 * 4) must divide the stage size, which is 8"),
-    ):
-        with pytest.raises(ValueError, match=re.escape(text)):
-            build(**others)
-    grid = PipelineParallelGrid(PipeModelDataParallelTopology(num_pp=2, num_mp=2, num_dp=2), rank=0, world_size=8)
-    for spec, options, text in (
-        (build(pp_size=2), {}, "supports pp_size=1 only, got pp_size=2"),
-        (build(), {"sp_size": 2}, "mutually exclusive"),
-        (build(etp_size=2), {}, "expert_tensor_parallel_size=2 is not supported yet"),
-        (build(ep_size=1), {}, "requires expert_parallel.autoep_size > 1"),
-        (build(), {"deepcompile_enabled": True}, "compile.deepcompile"),
-        (build(), {"use_data_before_expert_parallel": True}, "use_data_before_expert_parallel_"),
-        (build(), {"zero_offload_param": True}, "ZeRO offload"),
-        (build(), {"tp_preset": "a", "ep_preset": "b"}, "must match"),
-        (build(), {"mpu": grid}, "the mpu's pipeline parallel world size 2 conflicts with pp_size=1"),
-        (build(tp_size=4), {"mpu": grid}, "the mpu's tensor parallel world size 2 conflicts"),
-    ):
-        with pytest.raises(ValueError, match=re.escape(text)):
-            auto_ep_folding.validate_folding_global(spec, **options)
-        auto_ep_folding.validate_folding_global(spec, autoep_enabled=False, **options)
     place = groups.Groups(rank=2, world_size=8)
     with pytest.raises(rankmesh.UsageError, match=r"\(8, 1, 4, 4\), where the call has \(8, 1, 2, 4\)"):
-        place._create_expert_and_data_parallel(4, mp_size=2, folding_spec=build(tp_size=4))
+        place._create_expert_and_data_parallel(4, mp_size=2, folding_spec=spec_of(tp_size=4))
     place._create_expert_and_data_parallel(4, mp_size=2)
     with pytest.raises(RuntimeError, match=re.escape("group (0, 2, 4, 6) does not match folding spec")):
-        place._create_expert_and_data_parallel(4, mp_size=2, folding_spec=build())
+        place._create_expert_and_data_parallel(4, mp_size=2, folding_spec=spec_of())
 
 
 def test_sequences_of_alst_are_shared_by_neighbours() -> None:

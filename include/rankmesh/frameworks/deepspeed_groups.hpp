@@ -218,11 +218,6 @@ public:
         return get<int>("_get_expert_parallel_src_rank", {{"group_name", group_name}});
     }
 
-    /// In how many steps, of some stages each, the original makes the groups of both kinds.
-    int new_groups_steps(const std::string& group_name) const {
-        return get<int>("_NEW_GROUPS_STEPS", {{"group_name", group_name}});
-    }
-
     /// The largest expert size that was made.
     std::optional<int> _get_max_expert_size() const {
         return get<std::optional<int>>("_get_max_expert_size");

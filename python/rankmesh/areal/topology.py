@@ -9,10 +9,9 @@ import datetime
 import functools
 from collections import namedtuple
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
 from rankmesh._areal import Answers
-from rankmesh._connected import Connected, Handle
 from rankmesh._core import Group
 from rankmesh._dialects import topology as _native
 from rankmesh._errors import UsageError, UsageTypeError
@@ -22,7 +21,10 @@ from rankmesh.deepspeed import topology as deepspeed
 from rankmesh.deepspeed.topology import _prime_factors as _prime_factors
 
 if TYPE_CHECKING:
-    from rankmesh.torch._named import NamedGroups
+    from rankmesh.torch._named import Named, NamedGroups
+
+Handle: TypeAlias = Any
+"""A group of this rank: torch's, or a rankmesh.Group without a process."""
 
 NCCL_DEFAULT_TIMEOUT = datetime.timedelta(seconds=7200)
 """The timeout of torch's groups."""
@@ -34,8 +36,8 @@ _made: list[NamedGroups] = []
 """What has torch's groups of the registry."""
 
 
-def _of_torch(said: str, wanted: Mapping[str, tuple[Group, str | None]]) -> dict[str, Handle]:
-    """Torch's groups of this rank by these names: those that were made before, or made once all have said the same."""
+def _registered(said: str, wanted: Iterable[Named]) -> dict[str, Handle]:
+    """Torch's groups of this rank by name: those that were made before, or made once all have said the same."""
     import torch.distributed as dist
 
     from rankmesh.torch._named import Named, NamedGroups
@@ -44,23 +46,20 @@ def _of_torch(said: str, wanted: Mapping[str, tuple[Group, str | None]]) -> dict
     if all(made.ended for made in _made):  # with a torch.distributed before this one
         _made.clear()
         registry.clear()
-    keys = {name: (tuple(sorted(ranks)), backend or dist.get_backend()) for name, (ranks, backend) in wanted.items()}
+    keys = {each.name: (tuple(sorted(each.ranks)), each.backend or dist.get_backend()) for each in wanted}
     lacking = {key: name for name, key in reversed(keys.items()) if key not in registry}  # each once, by its first name
-    ordered = [name for name in keys if name in lacking.values()]
-    named = [Named(name, Group(keys[name][0]), keys[name][1]) for name in ordered]
+    named = [Named(name, Group(key[0]), key[1]) for name, key in keys.items() if lacking.get(key) == name]
     made = NamedGroups(said, named, timeout=NCCL_DEFAULT_TIMEOUT)
     _made.append(made)
-    registry.update({keys[name]: made[name] for name in ordered})
+    registry.update({keys[each.name]: made[each.name] for each in named})
     return {name: registry[key] for name, key in keys.items()}
 
 
-class _Registered(Connected):
-    """Groups of one rank; those of torch are the registry's, and those called `_gloo` on the host."""
+class _Registered(deepspeed.GridState):
+    """Groups of one rank; those of torch are the registry's."""
 
-    framework = "areal"
-
-    def _of_torch(self, said: str, wanted: dict[str, Group]) -> dict[str, Handle]:
-        return _of_torch(said, {name: (of, "gloo" if name.endswith("_gloo") else None) for name, of in wanted.items()})
+    def _of_torch(self, said: str, wanted: list[Named]) -> dict[str, Handle]:
+        return _registered(said, wanted)
 
 
 def new_or_get_group(ranks: Iterable[int], backend: str | None = None) -> Handle:
@@ -73,8 +72,10 @@ def new_or_get_group(ranks: Iterable[int], backend: str | None = None) -> Handle
         return GLOBAL_PROCESS_GROUP_REGISTRY.setdefault((tuple(group), backend or "nccl"), group)
     import torch.distributed as dist
 
-    wanted = {"new_or_get_group": (group, backend)} if world[0] in group else {}
-    made = _of_torch(f"areal: new_or_get_group of {group} on {backend or dist.get_backend()}", wanted)
+    from rankmesh.torch._named import Named
+
+    wanted = [Named("new_or_get_group", group, backend)] if world[0] in group else []
+    made = _registered(f"areal: new_or_get_group of {group} on {backend or dist.get_backend()}", wanted)
     return made.get("new_or_get_group", dist.GroupMember.NON_GROUP_MEMBER)
 
 
@@ -180,7 +181,6 @@ class ParallelGrid(deepspeed._Grid, Answers):  # type: ignore[misc]  # p2p_group
     Group('{1, 5}')
     """
 
-    @raises(ValueError, sizes=AssertionError, unknown=AttributeError, missing=KeyError)
     def __init__(
         self,
         topology: ProcessTopology,
@@ -190,28 +190,25 @@ class ParallelGrid(deepspeed._Grid, Answers):  # type: ignore[misc]  # p2p_group
         rank: int | None = None,
         world_size: int | None = None,
     ) -> None:
-        self.mp_group, self.topo, self._mapping = [], topology, rank_mapping
-        self._groups = _Registered("ParallelGrid", rank=rank, world_size=world_size)
-        rank, world_size = self._groups._rank()
+        self.topo = self._topo = topology
+        self._process_group, self._mapping = process_group, rank_mapping
+        self._groups = _Registered("areal", self)
+        self._groups.initialize({"rank": rank, "world_size": world_size})
 
-        def stand() -> dict[str, Group]:
-            placed = _placed(rank_mapping, deepspeed._checked(topology).world_size())
-            handles = self._stand("areal", topology, rank, world_size, rank_mapping=placed)
-            if self._groups._is_live():
-                self._check_process_group(process_group)
-            return handles
+    def _settings(self) -> dict[str, Any]:
+        return {**super()._settings(), "rank_mapping": _placed(self._mapping, self._topo.world_size())}
 
-        mapped = "" if rank_mapping is None else f" on ranks {rank_mapping}"
-        self._groups._connect(f"ParallelGrid over {deepspeed._described(topology)}{mapped}", stand)
+    def _placed_on(self) -> str:
+        return "" if self._mapping is None else f" on ranks {self._mapping}"
 
-    def _check_process_group(self, group: Any) -> None:
+    def _check_process_group(self, place: tuple[int, int]) -> None:
         """The original takes this rank's place from the group and makes groups by the mapping, which may differ."""
         import torch.distributed as dist
 
-        place = dist.get_rank(group)
-        if place != self.global_rank:
+        own = dist.get_rank(self._process_group)
+        if own != self.global_rank:
             raise UsageError(
-                f"rank {dist.get_rank()} is rank {place} of the process_group and rank {self.global_rank} of the model "
+                f"rank {place[0]} is rank {own} of the process_group and rank {self.global_rank} of the model "
                 "by the rank mapping; the group's ranks must be those that the mapping gives, in its order"
             )
 
@@ -224,12 +221,11 @@ class ParallelGrid(deepspeed._Grid, Answers):  # type: ignore[misc]  # p2p_group
 class FakeGrid(deepspeed._Grid, Answers):  # type: ignore[misc]
     """A grid of ranks and sizes, for trying a schedule without processes."""
 
-    @raises(ValueError)
     def __init__(self, rank: int, topo: ProcessTopology) -> None:
-        self.rank, self.coord, self.topo, self.mp_group = rank, topo.get_coord(rank), topo, []
-        self._groups = _Registered("FakeGrid", rank=rank, world_size=topo.world_size())
-        self._groups._connect("FakeGrid", lambda: self._stand("areal", topo, rank, topo.world_size()))
+        self.rank, self.coord, self.topo = rank, topo.get_coord(rank), topo
         self.dp_id, self.pp_id, self.mp_id = self.coord.data, self.coord.pipe, self.coord.tensor
+        self._topo, self._groups = topo, _Registered("areal", self)
+        self._groups.initialize({"rank": rank, "world_size": topo.world_size()})
 
     def get_pipe_parallel_group(self) -> NoReturn:
         """There is none: raises a RuntimeError."""

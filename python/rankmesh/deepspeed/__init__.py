@@ -1,7 +1,6 @@
 """DeepSpeed's names: its topologies, grid and groups, over torch's groups or for any rank without a process."""
 
 from rankmesh._install import installer
-from rankmesh.deepspeed import auto_ep_folding as auto_ep_folding
 from rankmesh.deepspeed import groups as groups
 from rankmesh.deepspeed import parallel_state_sp as parallel_state_sp
 from rankmesh.deepspeed import topology as topology

@@ -12,19 +12,15 @@ initialised. A Groups of its own answers for any rank, without a process:
 # The rows of src/frameworks/deepspeed_groups say which groups there are. Here is the client's mpu, an object.
 from __future__ import annotations
 
-import builtins
-import contextlib
 from collections.abc import Callable
 from typing import Any, NoReturn
 
 from rankmesh import Group, Mesh
-from rankmesh._connected import Connected, Handle, of_mpu, place_in, size_of
 from rankmesh._deepspeed_groups import Answers
 from rankmesh._dialects import rows as _rows
 from rankmesh._errors import UsageError
 from rankmesh._originals import original, raises
-from rankmesh._rows import _accessors_of
-from rankmesh.deepspeed.auto_ep_folding import local_folding_ranks
+from rankmesh.deepspeed._made import Handle, Made, place_in, size_of
 
 __all__ = ["DeprecatedException", "_get_expert_parallel_ranks", "initialize"]
 
@@ -32,75 +28,14 @@ _TENSOR = ("get_tensor_model_parallel_world_size", "get_slice_parallel_world_siz
 _PIPELINE = ("get_pipeline_model_parallel_world_size", "get_pipe_parallel_world_size")
 """What a client's mpu is asked for its sizes: the first that it has."""
 
-_SIZES = ("expert_parallel_size_", "tensor_parallel_size_", "pipeline_parallel_size_")
 
-_raises = raises(AssertionError, exclusive=NotImplementedError)
+def of_mpu(mpu: Any, *names: str) -> int | None:
+    """Calls the first of these methods that a client's mpu has and returns its result; None if it has none."""
+    return next((int(getattr(mpu, name)()) for name in names if hasattr(mpu, name)), None)
 
 
 class DeprecatedException(Exception):
     """What the original raises for a call that is no longer there."""
-
-
-class Made(Connected):
-    """The groups of one rank that the accessors of the rows make one after the other."""
-
-    def destroy(self) -> None:
-        """Forgets every group, as in a process that starts; torch's are ended."""
-        super().destroy()
-        self._state = _rows.State("deepspeed_groups")
-
-    def _known(self) -> Any:
-        """The state, as that of a rank of a world."""
-        state, world = self._state, self._rank()
-        if state.is_initialized() and not self._ranks and (state.rank, state.groups.world_size) != world:
-            state.destroy()  # a question entered it in another world
-        if not state.is_initialized():
-            state.enter(*world)
-        return state
-
-    def _make(self, accessor: str, check: Callable[[], None] | None = None, **options: Any) -> None:
-        """Makes the groups of an accessor; of expert groups that are there only its refusals are left."""
-        state = self._known().copy()
-
-        def make() -> list[str]:
-            kinds: list[str] = state.set(accessor, options)
-            if check:
-                check()
-            return kinds
-
-        def own(kinds: list[str]) -> dict[str, Group]:
-            return {kind: Group(sorted(state.groups.of(kind, state.rank))) for kind in kinds}
-
-        if f"ep_size_{options.get('expert_parallel_size_')}_expert" in self._ranks:
-            make()
-        else:
-            said = ", ".join(f"{name}={value!r}" for name, value in options.items())
-            self._connect(f"{accessor}({said})", make, own)
-        self._state = state
-
-    def _ask(self, accessor: str, **options: Any) -> Any:
-        row = _accessors_of("deepspeed_groups")[accessor]
-        if row["quantity"] == "action":
-            return (
-                _raises(self._make)(accessor, **options) if row["adds"] else _raises(self._state.set)(accessor, options)
-            )
-        with contextlib.suppress(UsageError):  # of no world: the original's error follows
-            self._known()
-        ask = raises(getattr(builtins, row["raises"] or "AssertionError"))
-        if row["quantity"] != "group":
-            return ask(self._state.ask)(accessor, options)
-        if ask(self._state.group)(accessor, options) is None:
-            return None
-        kind = self._state.kind(accessor, options)
-        return self._all() if kind == "*" else self._find(kind)
-
-    def _all(self) -> Handle:
-        """All ranks."""
-        if self._is_live():
-            import torch.distributed
-
-            return torch.distributed.group.WORLD
-        return Mesh(f"world={self._rank()[1]}").ranks
 
 
 class _Client(Made):
@@ -118,14 +53,19 @@ class _Client(Made):
         self.expert_tensor_parallel_world_size = 1
         self._all_to_all: tuple[int, dict[str, Handle]] | None = None
 
-    def _check_folded(self, name: str, spec: Any) -> None:
-        """Raises RuntimeError where this rank's groups are not those of a folding."""
-        wanted = local_folding_ranks(self._rank()[0], spec)
-        for key, kind in (("ep", "expert"), ("edp", "expert_data")):
-            ranks = tuple(self._ask(f"_get_{kind}_parallel_group_ranks", group_name=name))
-            if ranks != wanted[key]:
-                text = f"Cached {kind.replace('_', '-')}-parallel group {ranks} does not match folding spec {spec}."
+    def _check_folded(self, options: dict[str, Any], spec: Any) -> None:
+        """Raises RuntimeError where this rank's groups are not those that the options of a folding make."""
+        rank, world = self._rank()
+        state = _rows.State(_rows.Groups("deepspeed_groups", {}, world), rank)
+        for kind in state.set("_create_expert_and_data_parallel", options):
+            if (ranks := self._state.groups.of(kind, rank)) != state.groups.of(kind, rank):
+                what = "expert-data" if kind.endswith("_data") else "expert"
+                text = f"Cached {what}-parallel group {tuple(ranks or ())} does not match folding spec {spec}."
                 raise original(RuntimeError, text, "exists")
+
+    def _of_sizes(self, end: str) -> dict[str, Handle]:
+        """This rank's groups of every expert size, by the name of the size."""
+        return {kind.removesuffix(end): self._find(kind) for kind in self._kinds() if kind.endswith(end)}
 
     def _along(self, axis: str) -> Handle | None:
         """This rank's group along an axis of `mesh_device`, None without one."""
@@ -168,7 +108,7 @@ class Groups(_Client, Answers):
         self, tensor_model_parallel_size: int = 1, data_parallel_size: int | None = None
     ) -> tuple[Handle, Handle] | None:
         """Makes the tensor and data parallel groups and returns this rank's, data first; None if they are there."""
-        if "tensor_parallel" in self._ranks:
+        if "tensor_parallel" in self._kinds():
             return None
         super()._init_tp_mesh_device(tensor_model_parallel_size, data_parallel_size)
         return self.get_data_parallel_group(), self.get_tensor_model_parallel_group()
@@ -180,7 +120,6 @@ class Groups(_Client, Answers):
         super()._create_model_parallel(model_parallel_size_)
         return self._find("model_data_parallel"), self._find("model_parallel")
 
-    @_raises
     def _create_expert_and_data_parallel(
         self,
         expert_parallel_size_: int,
@@ -196,27 +135,25 @@ class Groups(_Client, Answers):
         """
         stages = (of_mpu(self.mpu, *_PIPELINE) or 1) if pp_size is None else pp_size
         folded = folding_spec is not None and (mp_size or 1) > 1
+        options = {
+            "expert_parallel_size_": expert_parallel_size_,
+            "mp_size": mp_size,
+            "pp_size": stages,
+            "mp_mode": "sp" if folded else mp_mode,
+            "use_data_before_expert_parallel_": bool(use_data_before_expert_parallel_),
+        }
 
         def check() -> None:
             _check_spec(folding_spec, (self._rank()[1], stages, mp_size, expert_parallel_size_))
-            if f"ep_size_{expert_parallel_size_}_expert" in self._ranks:
-                self._check_folded(f"ep_size_{expert_parallel_size_}", folding_spec)
+            self._check_folded(options, folding_spec)
 
-        self._make(
-            "_create_expert_and_data_parallel",
-            check if folded else None,
-            expert_parallel_size_=expert_parallel_size_,
-            mp_size=mp_size,
-            pp_size=stages,
-            mp_mode="sp" if folded else mp_mode,
-            use_data_before_expert_parallel_=bool(use_data_before_expert_parallel_),
-        )
+        self._make("_create_expert_and_data_parallel", check if folded else None, **options)
 
     def _create_expert_data_and_model_parallel(  # type: ignore[override]
         self, expert_parallel_size_: int, mpu: Any, use_data_before_expert_parallel_: bool = False
     ) -> None:
         """Makes the expert groups of a client whose `mpu` knows the tensor and pipeline parallel sizes."""
-        there = f"ep_size_{expert_parallel_size_}_expert" in self._ranks
+        there = f"ep_size_{expert_parallel_size_}_expert" in self._kinds()
         super()._create_expert_data_and_model_parallel(
             expert_parallel_size_,
             of_mpu(mpu, *_TENSOR) or 1,
@@ -230,23 +167,13 @@ class Groups(_Client, Answers):
         """How many tensor ranks have their own expert groups, in the groups that were made last with an mpu."""
         return self.expert_tensor_parallel_world_size
 
-    def new_groups(self, group_name: str) -> list[list[int]]:
-        """All groups of an expert size in the order in which the original makes them."""
-        self._get_expert_parallel_group(group_name)
-        groups, steps = self._state.groups, self._ask("_NEW_GROUPS_STEPS", group_name=group_name)
-        kinds = [groups.partition(kind) for kind in groups.kinds() if kind.startswith(f"{group_name}_expert")]
-        return [
-            group for i in range(steps) for all in kinds for group in all[i * len(all) // steps :][: len(all) // steps]
-        ]
-
     def _get_expert_parallel_group_dict(self) -> dict[str, Handle]:
         """The expert groups by the name of each expert size."""
-        return {name.removesuffix("_expert"): self._find(name) for name in self._ranks if name.endswith("_expert")}
+        return self._of_sizes("_expert")
 
     def _get_expert_data_parallel_group_dict(self) -> dict[str, Handle]:
         """The expert-data groups by the name of each expert size."""
-        names = {name.removesuffix("_expert_data"): name for name in self._ranks if name.endswith("_expert_data")}
-        return {name: self._find(kind) for name, kind in names.items()}
+        return self._of_sizes("_expert_data")
 
     # --- data and sequence parallelism: mesh_device and the client's mpu come first, in the original's order
 
@@ -261,7 +188,7 @@ class Groups(_Client, Answers):
         if (group := self._along("data_parallel")) is not None:
             return group
         if self.mpu is None:
-            return self._all()
+            return self._ask("_clone_world_group")
         return None if hasattr(self.mpu, "initialize_sequence_parallel") else self.mpu.get_data_parallel_group()
 
     def _get_data_parallel_group_ranks(self) -> list[int] | Any:
@@ -317,13 +244,15 @@ class Groups(_Client, Answers):
 
         In torch.distributed those without this rank are `GroupMember.NON_GROUP_MEMBER`, as the original's.
         """
+        self._known()
+        live = self._live is not None
         if device_per_node is None:
-            device_per_node = _devices() if self._is_live() else 0
+            device_per_node = _devices() if live else 0
         if not device_per_node:
             raise UsageError("give device_per_node=, the number of devices of a node, which the original counts")
         if self._all_to_all is None or self._all_to_all[0] != device_per_node:
             super()._get_local_all_to_all_group(device_per_node)
-            groups, live = self._state.groups, self._is_live()
+            groups = self._state.groups
             outside = _torch().GroupMember.NON_GROUP_MEMBER if live else None
             named = {
                 f"{kind}_{i}": (self._find(kind) if self._rank()[0] in ranks else outside) if live else Group(ranks)
@@ -367,7 +296,7 @@ def initialize(ep_size: int = 1, mpu: Any = None) -> NoReturn:
     )
 
 
-@_raises
+@raises(AssertionError)
 def _get_expert_parallel_ranks(
     world_size: int,
     tensor_parallel_size_: int,
@@ -376,8 +305,12 @@ def _get_expert_parallel_ranks(
     use_data_before_expert_parallel_: bool = False,
 ) -> tuple[list[list[int]], list[list[int]]]:
     """All expert groups and all expert-data groups of a world."""
-    sizes = dict(zip(_SIZES, (expert_parallel_size_, tensor_parallel_size_, pipeline_parallel_size_), strict=True))
-    sizes["use_data_before_expert_parallel_"] = bool(use_data_before_expert_parallel_)
+    sizes = {
+        "expert_parallel_size_": expert_parallel_size_,
+        "tensor_parallel_size_": tensor_parallel_size_,
+        "pipeline_parallel_size_": pipeline_parallel_size_,
+        "use_data_before_expert_parallel_": bool(use_data_before_expert_parallel_),
+    }
     state = _rows.State(_rows.Groups("deepspeed_groups", {}, world_size), 0)
     expert, data = state.set("_create_expert_data_and_model_parallel", sizes)
     return state.groups.partition(expert), state.groups.partition(data)

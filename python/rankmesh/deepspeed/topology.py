@@ -5,20 +5,17 @@ By hand: programs extend ProcessTopology, and a grid keeps the topology that a p
 
 from __future__ import annotations
 
-import builtins
 import functools
 from collections import namedtuple
 from collections.abc import Sequence
 from typing import Any
 
 from rankmesh import Group
-from rankmesh._connected import Connected
 from rankmesh._deepspeed import Answers
-from rankmesh._dialects import rows as _rows
 from rankmesh._dialects import topology as _native
 from rankmesh._errors import UsageError, UsageTypeError
 from rankmesh._originals import raises
-from rankmesh._rows import _accessors_of
+from rankmesh._rows import Current
 
 
 @functools.cache
@@ -84,16 +81,21 @@ def _described(topology: Any) -> str:
     return " ".join(f"{axis}={size}" for axis, size in zip(topology.axes, topology.dims, strict=False))
 
 
-def _checked(topology: Any) -> ProcessTopology:
-    if not isinstance(topology, ProcessTopology):
-        raise UsageTypeError(f"topology is {topology!r}; it must be a ProcessTopology of rankmesh's")
-    return topology
+class GridState(Current):
+    """The groups of a grid on one rank, made by the topology that the grid keeps."""
 
+    def __init__(self, framework: str, grid: _Grid) -> None:
+        super().__init__(framework)
+        self._grid = grid
 
-def _handle(kind: str) -> str:
-    """What the original calls the group of a kind, and torch's group is called: `pp_proc_group`."""
-    stem, host, _ = kind.partition("_gloo")
-    return f"{stem}_proc_group{host}"
+    def _said(self, settings: dict[str, Any], backend: str | None) -> str:
+        grid = self._grid
+        return f"{self._rows['name']}: {type(grid).__name__} over {_described(grid._topo)}{grid._placed_on()}"
+
+    def _begin(self, settings: dict[str, Any], place: tuple[int, int], live: bool) -> None:
+        super()._begin(self._grid._settings(), place, live)
+        if live:
+            self._grid._check_process_group(place)
 
 
 class _Grid:
@@ -102,28 +104,29 @@ class _Grid:
     _topo: Any
     _slice = "tensor"  # the axis of tensor slices
     _unexpected: type[Exception] = TypeError  # of an unknown axis
-    mp_group: list[int]
-    """Always empty, as in the original."""
-    _groups: Connected
+    _process_group: Any = None
+    _groups: GridState
 
-    def _stand(
-        self, framework: str, topology: ProcessTopology, rank: int, world_size: int, **settings: Any
-    ) -> dict[str, Group]:
-        """Makes the answers of a rank, and returns its groups by kind."""
-        self._topo = _checked(topology)
-        given = {"axes": list(topology.axes), "dims": list(topology.dims), **settings}
-        self._state = _rows.State(_rows.Groups(framework, given, world_size), rank)
-        self._accessors = _accessors_of(framework)
-        groups = self._state.groups
-        found = {_handle(kind): groups.of(kind, rank) for kind in groups.kinds()}
-        return {name: group for name, group in found.items() if group is not None}
+    @functools.cached_property
+    def mp_group(self) -> list[int]:
+        """Always empty, as in the original."""
+        return []
+
+    def _settings(self) -> dict[str, Any]:
+        """The settings of the grid's topology."""
+        if not isinstance(self._topo, ProcessTopology):
+            raise UsageTypeError(f"topology is {self._topo!r}; it must be a ProcessTopology of rankmesh's")
+        return {"axes": list(self._topo.axes), "dims": list(self._topo.dims)}
+
+    def _check_process_group(self, place: tuple[int, int]) -> None:
+        """Raises UsageError if the process group that was given has other ranks than the grid."""
+
+    def _placed_on(self) -> str:
+        """On which ranks of the world the topology is, for the comparison of ranks."""
+        return ""
 
     def _ask(self, accessor: str, **options: Any) -> Any:
-        row = self._accessors[accessor]
-        if row["quantity"] == "group":
-            return self._groups._find(_handle(row["kind"]))
-        kind = getattr(builtins, row["raises"] or "ValueError")
-        return raises(kind)(self._state.ask)(accessor, options)
+        return self._groups.ask(accessor, **options)
 
     def topology(self) -> Any:
         """The topology of the grid."""
@@ -173,7 +176,6 @@ class PipelineParallelGrid(_Grid, Answers):  # type: ignore[misc]  # p2p_groups 
     _slice = "model"
     _unexpected = ValueError
 
-    @raises(ValueError, sizes=AssertionError, unknown=AttributeError)
     def __init__(
         self,
         topology: ProcessTopology | None = None,
@@ -182,33 +184,30 @@ class PipelineParallelGrid(_Grid, Answers):  # type: ignore[misc]  # p2p_groups 
         rank: int | None = None,
         world_size: int | None = None,
     ) -> None:
-        self.mp_group = []
-        self._groups = Connected("PipelineParallelGrid", rank=rank, world_size=world_size)
-        rank, world_size = self._groups._rank()
+        self._topo, self._process_group = topology, process_group
+        self._groups = GridState("deepspeed", self)
+        self._groups.initialize({"rank": rank, "world_size": world_size})
+        if topology is None:
+            self._topo = PipeDataParallelTopology(*self._groups.groups.mesh.shape)
 
-        def stand() -> dict[str, Group]:
-            if self._groups._is_live():
-                _check_process_group(process_group, world_size)
-            self._topo = PipeDataParallelTopology(*_native.default_dims(world_size)) if topology is None else topology
-            return self._stand("deepspeed", self._topo, rank, world_size)
+    def _settings(self) -> dict[str, Any]:
+        return {} if self._topo is None else super()._settings()
 
-        self._groups._connect(f"PipelineParallelGrid over {_described(topology)}", stand)
-
-    def _is_grid_valid(self) -> bool:
-        valid: bool = self._topo.world_size() == self.world_size
-        return valid
-
-
-def _check_process_group(group: Any, world_size: int) -> None:
-    """The original takes no notice of the group, which is right for one of all ranks only."""
-    if group is not None:
+    def _check_process_group(self, place: tuple[int, int]) -> None:
+        """The original takes no notice of the group, which is right for one of all ranks only."""
+        if (group := self._process_group) is None:
+            return
         import torch.distributed as dist
 
-        if dist.get_world_size(group) != world_size:
+        if dist.get_world_size(group) != place[1]:
             ranks = "without this rank"
             if dist.get_rank(group) >= 0:
                 ranks = f"of ranks {Group(sorted(dist.get_process_group_ranks(group)))}"
             raise UsageError(
-                f"a PipelineParallelGrid is over all {world_size} ranks, whatever process_group is, and was given one "
+                f"a PipelineParallelGrid is over all {place[1]} ranks, whatever process_group is, and was given one "
                 f"{ranks}; leave it out"
             )
+
+    def _is_grid_valid(self) -> bool:
+        valid: bool = self._topo.world_size() == self.world_size
+        return valid

@@ -177,6 +177,14 @@ auto about_accessor(const Ask& ask) {
     };
 }
 
+/// Makes a method that returns what `ask` returns for a kind.
+template <class Ask>
+auto about_kind(Ask ask) {
+    return [ask](const Groups& self, const Text& kind) {
+        return std::invoke(ask, self, text_of(kind, "a kind"));
+    };
+}
+
 }  // namespace
 
 void bind_rows(nb::module_& parent) {
@@ -197,10 +205,12 @@ void bind_rows(nb::module_& parent) {
         .def_prop_ro("world_size", &Groups::world_size)
         .def_prop_ro("mesh", &Groups::mesh, "The framework's own axes, outermost first.")
         .def("kinds", &Groups::kinds, "The kinds that these settings give.")
-        .def(
-            "is_apart",
-            [](const Groups& self, const Text& kind) { return self.is_apart(text_of(kind, "a kind")); },
-            any("kind"), "True where groups of equal ranks do not share a channel.")
+        .def("is_apart", about_kind(&Groups::is_apart), any("kind"),
+             "True where groups of equal ranks do not share a channel.")
+        .def("is_on_host", about_kind(&Groups::is_on_host), any("kind"),
+             "True where the groups are those of another kind, on the host.")
+        .def("is_rising", about_kind(&frameworks::Access::is_rising), any("kind"),
+             "True where communicators have the ranks of a group in rising order.")
         .def(
             "partition",
             [](const Groups& self, const Text& name) {

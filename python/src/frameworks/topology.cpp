@@ -105,9 +105,6 @@ void bind_topology(nb::module_& parent) {
     bind_process_topology(m);
     def_named(m, "prime_factors", dialect::_prime_factors, {"N"},
               "The prime factors of a positive number, rising.");
-    def_named(
-        m, "default_dims", +[](int world_size) { return deepspeed::default_topology(world_size).dims(); },
-        {"world_size"}, "The sizes of pipe and data where no topology is given.");
     def_named(m, "decompose_to_three_factors",
               +[](int n) { return lists_of(areal::decompose_to_three_factors(n)); }, {"n"});
 }

@@ -60,24 +60,23 @@ std::vector<KindRow> kinds() {
 
 std::vector<AccessorRow> accessors() {
     auto rows = of_grid::accessors();
-    const auto add = [&](const std::string& kind, const char* doc, const char* getter = nullptr,
-                         const std::string& suffix = {}) {
-        const auto name = kind + "_proc_group" + suffix;
-        rows.push_back({name, kind + suffix, Quantity::group, doc, {}, nullptr, Value()});
-        if (getter) of_grid::also(rows, getter, name);
+    const auto add = [&](const char* kind, const char* doc, const char* getter = nullptr) {
+        rows.push_back({kind, kind, Quantity::group, doc, {}, nullptr, Value()});
+        if (getter) of_grid::also(rows, getter, kind);
     };
     constexpr auto on_host = "The same on the host.";
-    add("ds_model", "All stages and slices of one replica.", "get_model_parallel_group");
-    add("ds_model", on_host, nullptr, "_gloo");
-    add("dp", "The ranks of the same stage of all pipelines.", "get_data_parallel_group");
-    add("dp", on_host, "get_data_parallel_group_gloo", "_gloo");
-    add("pp", "This rank's pipeline.", "get_pipe_parallel_group");
-    add("pp", on_host, nullptr, "_gloo");
-    add("embedding", "The first and last stage, on these stages.");
-    add("position_embedding", "The first stage, on this stage.");
-    add("slice", "The tensor slices of this rank's stage and replica.", "get_tensor_model_parallel_group");
-    add("slice", on_host, "get_tensor_model_parallel_cpu_group", "_gloo");
-    add("tp_dp", "All replicas and slices of this rank's stage.");
+    add("ds_model_proc_group", "All stages and slices of one replica.", "get_model_parallel_group");
+    add("ds_model_proc_group_gloo", on_host);
+    add("dp_proc_group", "The ranks of the same stage of all pipelines.", "get_data_parallel_group");
+    add("dp_proc_group_gloo", on_host, "get_data_parallel_group_gloo");
+    add("pp_proc_group", "This rank's pipeline.", "get_pipe_parallel_group");
+    add("pp_proc_group_gloo", on_host);
+    add("embedding_proc_group", "The first and last stage, on these stages.");
+    add("position_embedding_proc_group", "The first stage, on this stage.");
+    add("slice_proc_group", "The tensor slices of this rank's stage and replica.",
+        "get_tensor_model_parallel_group");
+    add("slice_proc_group_gloo", on_host, "get_tensor_model_parallel_cpu_group");
+    add("tp_dp_proc_group", "All replicas and slices of this rank's stage.");
     return rows;
 }
 

@@ -144,7 +144,6 @@ void create_experts(Given& given, const Given& options, Additions& more) {
                                  " leave ranks out; mp_size must divide the stage's"));
     if (has_experts(given, size)) return;
     add_experts(given, more, {size, stages, strided ? lanes : 1, false, data_first, lanes <= 1});
-    given.derive(cat("ep_size_", size, "_steps"), lanes > 1 ? stages : 1);
 }
 
 /// Of a client's mpu; of groups that are there the original checks less.
@@ -164,7 +163,6 @@ void create_experts_and_model(Given& given, const Given& options, Additions& mor
         refuse_below_one({lanes, size, stages});
         const auto data_first = options.flag("use_data_before_expert_parallel_");
         add_experts(given, more, {size, stages, lanes, true, data_first, false});
-        given.derive(cat("ep_size_", size, "_steps"), 1);
     }
     given.derive("expert_tensor_parallel_world_size", lanes);
 }
@@ -206,9 +204,6 @@ Value all_to_all_names(const State& state, const Given&) {
         for (int i = 0; state.groups().has(kind) && i < state.groups().count(kind); ++i)
             names.push_back(cat(kind, "_", i));
     return names;
-}
-Value steps_of(const State& state, const Given& options) {
-    return Access::given(state).number(options.word("group_name") + "_steps");
 }
 Value largest_name(const State& state, const Given&) { return largest_of(Access::given(state)); }
 std::string largest(const Given& given, const Given&) { return largest_of(given) + "_expert"; }
@@ -337,9 +332,6 @@ std::vector<AccessorRow> accessors() {
         .without = Value();
     computed("_get_expert_parallel_src_rank", expert_source,
              "rank // size * size; refused for a group whose ranks are not adjacent, which lacks that rank.")
-        .options = name;
-    computed("_NEW_GROUPS_STEPS", steps_of,
-             "In how many steps, of some stages each, the original makes the groups of both kinds.")
         .options = name;
     computed("_get_max_expert_size", nullptr, "The largest expert size that was made.", Type::maybe_number)
         .kind = "max_expert_size";

@@ -80,7 +80,7 @@ def grid(config: Config, meta: Config) -> Any:
         ]
 
     return lambda expected: {
-        "calls": lambda calls: in_form_of(calls, asked(first._state.groups)),
+        "calls": lambda calls: in_form_of(calls, asked(first._groups.groups)),
         "p2p_groups": first.p2p_groups,
         "dp_groups": first.dp_groups,
         "pipe_groups": first.pipe_groups,
@@ -107,7 +107,7 @@ def registry_reuse(config: Config, meta: Config) -> Any:
     def new_calls(name: str) -> int:
         axes, dims = config[name]
         before = len(REGISTRY)
-        for ranks, backend in asked(grid_of({"axes": axes.split("#"), "dims": dims}, 0)._state.groups):
+        for ranks, backend in asked(grid_of({"axes": axes.split("#"), "dims": dims}, 0)._groups.groups):
             areal.new_or_get_group(ranks, backend)
         return len(REGISTRY) - before
 

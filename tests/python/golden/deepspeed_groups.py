@@ -32,9 +32,14 @@ def create_expert_and_data_parallel(config: Config, meta: Config) -> Any:
         mp_mode=config.get("mode", "tp"),
         use_data_before_expert_parallel_=config.get("data_before_expert", False),
     )
-    name = place._get_max_expert_size_name()
+    name, made = place._get_max_expert_size_name(), place._state.groups
+    # With tensor lanes the original makes the groups of both kinds stage by stage.
+    steps = (config.get("pp") or 1) if (config.get("mp") or 1) > 1 else 1
+    kinds = [made.partition(kind) for kind in made.kinds()]
     return {
-        "calls": place.new_groups(name),
+        "calls": [
+            group for i in range(steps) for all in kinds for group in all[i * len(all) // steps :][: len(all) // steps]
+        ],
         "ep_ranks": place._get_expert_parallel_group_ranks(name),
         "edp_ranks": place._get_expert_data_parallel_group_ranks(name),
         "max_ep": place._get_max_expert_size(),

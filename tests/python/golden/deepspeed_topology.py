@@ -124,7 +124,7 @@ def grid(config: Config, meta: Config) -> Any:
         asked["stage_to_global"] = [place.stage_to_global(stage) for stage in range(place.pipe_parallel_size)]
         return [rank, asked]
 
-    groups = first._state.groups
+    groups = first._groups.groups
     return {
         "axes": list(first.topology().axes),
         "dims": list(first.topology().dims),
