@@ -16,9 +16,23 @@ namespace rankmesh::python {
 
 namespace {
 
-/// The result of `place`, for operations of so many bytes.
-struct PlacedBytes : Placed {
-    std::int64_t bytes;
+/// The seconds of one operation of all groups along an axis, in the given order and in the new one.
+struct AxisTimes {
+    std::string axis;
+    std::string operation;
+    double weight;
+    double before;
+    double after;
+};
+
+/// The result of `place`.
+struct Found {
+    std::variant<Mesh, Placement> order;
+    std::vector<AxisTimes> axes;
+    double before;
+    double after;
+    std::string search;
+    std::string text;
 };
 
 std::vector<AxisTraffic> traffic_of(const Mesh& mesh, nb::handle weights) {
@@ -39,11 +53,7 @@ std::vector<AxisTraffic> traffic_of(const Mesh& mesh, nb::handle weights) {
     return all;
 }
 
-using AxisState = std::tuple<std::string, int, double, double, double>;
-using PlacedState =
-    std::tuple<std::variant<Mesh, Placement>, std::vector<Placed::Axis>, double, double, int, std::int64_t>;
-
-PlacedBytes place_on(nb::handle given, nb::handle on, nb::handle weights, nb::handle bytes) {
+Found place_on(nb::handle given, nb::handle on, nb::handle weights, nb::handle bytes) {
     const auto placement = placement_of(given);
     const auto cluster = Cluster::parse(text_of(on, "the cluster"));
     auto length = std::int64_t{};
@@ -51,75 +61,64 @@ PlacedBytes place_on(nb::handle given, nb::handle on, nb::handle weights, nb::ha
         throw TypeFault(detail::cat("bytes is ", described(bytes), "; it must be an int"));
     const auto traffic = traffic_of(placement.mesh(), weights);
     const auto released = nb::gil_scoped_release();
-    return {place(cluster, placement, traffic, length), length};
+    const auto placed = place(cluster, placement, traffic, length);
+    auto axes = std::vector<AxisTimes>{};
+    for (const auto& [of, before, after] : placed.axes)
+        axes.push_back({of.axis, std::string(to_string(of.operation)), of.weight, before, after});
+    auto text = report::text_of(placed, length);
+    text.pop_back();
+    return {in_python(placed.order),
+            axes,
+            placed.before,
+            placed.after,
+            std::string(to_string(placed.search)),
+            text};
 }
 
 }  // namespace
 
 void bind_place(nb::module_& m) {
-    auto axis = nb::class_<Placed::Axis>(
+    auto axis = nb::class_<AxisTimes>(
         m, "PlacedAxis", "The time of one operation of all groups along an axis, before and after.");
-    axis.def_prop_ro(
-            "axis", [](const Placed::Axis& self) { return self.traffic.axis; }, "The name of the axis.")
-        .def_prop_ro(
-            "operation",
-            [](const Placed::Axis& self) { return std::string(to_string(self.traffic.operation)); },
-            "The operation, such as 'all_reduce'.")
-        .def_prop_ro(
-            "weight", [](const Placed::Axis& self) { return self.traffic.weight; },
-            "How often the operation runs relative to those of other axes.")
-        .def_ro("before", &Placed::Axis::before, "The seconds in the given order.")
-        .def_ro("after", &Placed::Axis::after, "The seconds in the new order.")
+    axis.def_ro("axis", &AxisTimes::axis, "The name of the axis.")
+        .def_ro("operation", &AxisTimes::operation, "The operation, such as 'all_reduce'.")
+        .def_ro("weight", &AxisTimes::weight, "How often the operation runs relative to those of other axes.")
+        .def_ro("before", &AxisTimes::before, "The seconds in the given order.")
+        .def_ro("after", &AxisTimes::after, "The seconds in the new order.")
         .def("__repr__",
-             [](const Placed::Axis& self) {
-                 return detail::cat("<", self.traffic.axis, ": ", to_string(self.traffic.operation), ">");
-             })
-        .def("__getstate__",
-             [](const Placed::Axis& self) {
-                 const auto& [axis, operation, weight] = self.traffic;
-                 return AxisState(axis, static_cast<int>(operation), weight, self.before, self.after);
-             })
-        .def("__setstate__", [](Placed::Axis& self, const AxisState& state) {
-            const auto& [axis, operation, weight, before, after] = state;
-            new (&self) Placed::Axis{{axis, static_cast<Collective>(operation), weight}, before, after};
-        });
-    auto placed_ =
-        nb::class_<PlacedBytes>(m, "Placed",
-                                "The best placement found for a mesh; rank r runs on device r. str() is the "
-                                "output of `rankmesh place`.");
-    placed_
+             [](const AxisTimes& self) { return detail::cat("<", self.axis, ": ", self.operation, ">"); });
+    bind_pickle(axis, &AxisTimes::axis, &AxisTimes::operation, &AxisTimes::weight, &AxisTimes::before,
+                &AxisTimes::after);
+    auto found = nb::class_<Found>(m, "Placed",
+                                   "The best placement found for a mesh; rank r runs on device r. str() is "
+                                   "the output of `rankmesh place`.");
+    found
         .def_prop_ro(
-            "order", [](const PlacedBytes& self) { return in_python(self.order); },
+            "order", [](const Found& self) { return self.order; },
             "The mesh to use: the given mesh, a mesh with other strides, or a placement.")
-        .def_ro("axes", &Placed::axes, "The axes of two or more ranks.")
-        .def_ro("before", &Placed::before,
+        .def_ro("axes", &Found::axes, "The axes of two or more ranks.")
+        .def_ro("before", &Found::before,
                 "The sum of weight times seconds over all axes, in the given order.")
-        .def_ro("after", &Placed::after, "The same in the new order; at most `before`.")
+        .def_ro("after", &Found::after, "The sum in the new order; at most `before`.")
         .def_prop_ro(
-            "devices", [](const PlacedBytes& self) { return self.devices(); },
+            "devices",
+            [](const Found& self) {
+                return std::visit([](const auto& order) { return Placed{.order = order}.devices(); },
+                                  self.order);
+            },
             "The device of each position; the last axis varies fastest.")
-        .def_prop_ro(
-            "search", [](const PlacedBytes& self) { return std::string(to_string(self.search)); },
+        .def_ro(
+            "search", &Found::search,
             "Which placements were compared: 'all': no placement is better; 'strided': no regular order is "
             "better, in which strides and unit sizes divide each other; 'some': the best of some placements.")
-        .def("__str__",
-             [](const PlacedBytes& self) {
-                 auto text = report::text_of(self, self.bytes);
-                 text.pop_back();
-                 return text;
-             })
-        .def("__repr__",
-             [](const PlacedBytes& self) { return detail::cat("<Placed as ", to_string(self.order), ">"); })
-        .def("__getstate__",
-             [](const PlacedBytes& self) {
-                 return PlacedState(in_python(self.order), self.axes, self.before, self.after,
-                                    static_cast<int>(self.search), self.bytes);
-             })
-        .def("__setstate__", [](PlacedBytes& self, const PlacedState& state) {
-            const auto& [order, axes, before, after, search, bytes] = state;
-            const auto known = std::visit([](const auto& each) { return Placement(each); }, order);
-            new (&self) PlacedBytes{{known, axes, before, after, static_cast<Placed::Search>(search)}, bytes};
+        .def("__str__", [](const Found& self) { return self.text; })
+        .def("__repr__", [](const Found& self) {
+            return std::visit(
+                [](const auto& order) { return detail::cat("<Placed as ", to_string(order), ">"); },
+                self.order);
         });
+    bind_pickle(found, &Found::order, &Found::axes, &Found::before, &Found::after, &Found::search,
+                &Found::text);
     function<1>(
         m,
         "def place(mesh: str | Mesh | Placement, *, on: str, weights: collections.abc.Mapping[str, float] | "
