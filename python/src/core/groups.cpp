@@ -21,15 +21,32 @@ int position_of(nb::handle index, int size, const char* what) {
     return position;
 }
 
-/// Returns `x[a:b]` of a sequence.
-template <class At>
-nb::list items_of(const nb::slice& slice, int size, At&& at) {
-    auto list = nb::list();
-    const auto [start, stop, step, length] = slice.compute(static_cast<std::size_t>(size));
-    (void)stop;
-    for (std::size_t i = 0; i < length; ++i)
-        list.append(at(static_cast<int>(start + static_cast<Py_ssize_t>(i) * step)));
-    return list;
+int size_of(const Ranks& ranks) { return ranks.size(); }
+int size_of(const Groups& groups) { return groups.groups.size(); }
+int item_of(const Ranks& ranks, int i) { return ranks[i]; }
+Ranks item_of(const Groups& groups, int i) { return Ranks(groups.groups[i]); }
+
+/// Binds the length, the items and the iterator of a sequence, `what` in errors; `item` is the type of items.
+template <class T>
+void bind_items(nb::class_<T>& c, const char* item, const char* what) {
+    c.def("__len__", [](const T& self) { return size_of(self); });
+    method(c, cat("def __getitem__(self, index: typing.SupportsIndex, /) -> ", item), "",
+           [what](const T& self, nb::handle index) {
+               if (nb::isinstance<nb::slice>(index)) throw nb::next_overload();
+               return item_of(self, position_of(index, size_of(self), what));
+           });
+    method(c, cat("def __getitem__(self, index: slice, /) -> list[", item, "]"), "",
+           [](const T& self, const nb::slice& slice) {
+               auto list = nb::list();
+               const auto [start, stop, step, length] =
+                   slice.compute(static_cast<std::size_t>(size_of(self)));
+               (void)stop;
+               for (std::size_t i = 0; i < length; ++i)
+                   list.append(item_of(self, static_cast<int>(start + static_cast<Py_ssize_t>(i) * step)));
+               return list;
+           });
+    method(c, cat("def __iter__(self) -> collections.abc.Iterator[", item, "]"), "",
+           [](nb::handle self) { return nb::steal(PySeqIter_New(self.ptr())); });
 }
 
 /// Returns a pickle as a call of a method, because pickle does not support functions of an extension module.
@@ -37,9 +54,6 @@ nb::object method_caller(const char* name, nb::handle arguments) {
     return nb::module_::import_("operator")
         .attr("methodcaller")(name, *nb::borrow<nb::args>(nb::tuple(nb::borrow(arguments))));
 }
-
-/// An iterator that asks the sequence by index.
-nb::object iterator(nb::handle sequence) { return nb::steal(PySeqIter_New(sequence.ptr())); }
 
 Ranks ranks_from(nb::handle given) {
     if (nb::isinstance<Ranks>(given)) return nb::cast<Ranks>(given);
@@ -63,8 +77,6 @@ bool contains(const Ranks& ranks, nb::handle rank) {
     }
 }
 
-Ranks group_at(const Groups& groups, int i) { return Ranks(groups.groups[i]); }
-
 std::string asked(const Groups& groups) {
     auto text =
         cat("Mesh('", to_string(groups.mesh), groups.in_order ? "').partition_in_order(" : "').partition(");
@@ -79,18 +91,7 @@ void bind_sequence(nb::class_<Ranks>& c) {
            "Makes a group of these ranks in this order, from text such as '{0..7, 64..71}', or from ints. "
            "Raises UsageError if a rank repeats.",
            [](Ranks* self, nb::object ranks) { new (self) Ranks(ranks_from(ranks)); });
-    c.def("__len__", &Ranks::size);
-    method(c, "def __getitem__(self, index: typing.SupportsIndex, /) -> int", "",
-           [](const Ranks& self, nb::handle index) {
-               if (nb::isinstance<nb::slice>(index)) throw nb::next_overload();
-               const auto i = position_of(index, self.size(), "a group");
-               return self[i];
-           });
-    method(c, "def __getitem__(self, index: slice, /) -> list[int]", "",
-           [](const Ranks& self, const nb::slice& slice) {
-               return items_of(slice, self.size(), [&](int i) { return self[i]; });
-           });
-    method(c, "def __iter__(self) -> collections.abc.Iterator[int]", "", &iterator);
+    bind_items(c, "int", "a group");
     method(c, "def __contains__(self, rank: object, /) -> bool", "", &contains);
     method(
         c, "def index(self, value: typing.Any, start: int = 0, stop: int = ...) -> int",
@@ -160,21 +161,10 @@ void bind_value(nb::class_<Ranks>& c) {
 
 /// What a sequence of groups answers.
 void bind_sequence(nb::class_<Groups>& c) {
-    c.def("__len__", [](const Groups& self) { return self.groups.size(); })
-        .def_prop_ro(
-            "group_size", [](const Groups& self) { return self.groups.group_size(); },
-            "The number of ranks in each group.");
-    method(c, "def __getitem__(self, index: typing.SupportsIndex, /) -> Group", "",
-           [](const Groups& self, nb::handle index) {
-               if (nb::isinstance<nb::slice>(index)) throw nb::next_overload();
-               const auto i = position_of(index, self.groups.size(), "a partition");
-               return group_at(self, i);
-           });
-    method(c, "def __getitem__(self, index: slice, /) -> list[Group]", "",
-           [](const Groups& self, const nb::slice& slice) {
-               return items_of(slice, self.groups.size(), [&](int i) { return group_at(self, i); });
-           });
-    method(c, "def __iter__(self) -> collections.abc.Iterator[Group]", "", &iterator);
+    bind_items(c, "Group", "a partition");
+    c.def_prop_ro(
+        "group_size", [](const Groups& self) { return self.groups.group_size(); },
+        "The number of ranks in each group.");
     method(c, "def numpy(self) -> typing.Any",
            "Returns the ranks as a new NumPy array of int32 with shape (len, group_size): one row for each "
            "group.",

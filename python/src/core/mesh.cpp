@@ -52,14 +52,8 @@ nb::tuple all_names(const Mesh& mesh) {
 std::size_t hash_of(std::string_view text) { return std::hash<std::string_view>{}(text); }
 
 nb::object value_of(const Coordinate& coordinate, nb::handle name, nb::object missing) {
-    if (!nb::isinstance<nb::str>(name)) return missing;
-    auto length = Py_ssize_t{0};
-    const auto* text = PyUnicode_AsUTF8AndSize(name.ptr(), &length);
-    if (!text) {
-        PyErr_Clear();
-        return missing;  // not the name of an axis
-    }
-    const auto i = coordinate.find(std::string_view(text, static_cast<std::size_t>(length)));
+    const auto text = view_of(name);
+    const auto i = text ? coordinate.find(*text) : -1;
     return i < 0 ? missing : nb::object(nb::int_(coordinate[AxisId{i}]));
 }
 
@@ -79,17 +73,11 @@ void bind_mapping(nb::class_<Coordinate>& c) {
                new (self) Coordinate(coordinate_of(args, kwargs));
            });
     method(c, "def __getitem__(self, axis: str, /) -> int", "", [](const Coordinate& self, nb::handle name) {
-        auto length = Py_ssize_t{0};
-        const auto* text =
-            nb::isinstance<nb::str>(name) ? PyUnicode_AsUTF8AndSize(name.ptr(), &length) : nullptr;
-        if (!text) {
-            PyErr_Clear();
-            throw UnknownName(cat("the coordinate has no axis ", described(name)));
-        }
-        const auto view = std::string_view(text, static_cast<std::size_t>(length));
-        if (const auto i = self.find(view); i >= 0) return self[AxisId{i}];
+        const auto text = view_of(name);
+        if (!text) throw UnknownName(cat("the coordinate has no axis ", described(name)));
+        if (const auto i = self.find(*text); i >= 0) return self[AxisId{i}];
         try {
-            return self[view];
+            return self[*text];
         } catch (const UsageError& error) {
             throw UnknownName(error.what());
         }

@@ -40,7 +40,8 @@ nb::module_ numpy_for(std::string_view what) {
         return nb::module_::import_("numpy");
     } catch (nb::python_error& error) {
         if (!error.matches(PyExc_ModuleNotFoundError)) throw;
-        throw nb::import_error(cat(what, " requires NumPy, which is not installed here; pip install numpy").c_str());
+        throw nb::import_error(
+            cat(what, " requires NumPy, which is not installed here; pip install numpy").c_str());
     }
 }
 
@@ -82,16 +83,20 @@ std::vector<int> ints_of(nb::handle values, std::string_view what) {
     return ints;
 }
 
+std::optional<std::string_view> view_of(nb::handle value) {
+    if (!nb::isinstance<nb::str>(value)) return std::nullopt;
+    auto length = Py_ssize_t{0};
+    if (const auto* text = PyUnicode_AsUTF8AndSize(value.ptr(), &length))
+        return std::string_view(text, static_cast<std::size_t>(length));
+    PyErr_Clear();
+    return std::nullopt;
+}
+
 std::string text_of(nb::handle value, std::string_view what) {
     if (!nb::isinstance<nb::str>(value))
         throw TypeFault(cat(what, " is ", described(value), "; it must be a str"));
-    auto length = Py_ssize_t{0};
-    const auto* text = PyUnicode_AsUTF8AndSize(value.ptr(), &length);
-    if (!text) {
-        PyErr_Clear();
-        throw UsageError(cat(what, " is ", described(value), ", which is no valid Unicode"));
-    }
-    return std::string(text, static_cast<std::size_t>(length));
+    if (const auto text = view_of(value)) return std::string(*text);
+    throw UsageError(cat(what, " is ", described(value), ", which is no valid Unicode"));
 }
 
 std::string path_of(nb::handle value, std::string_view what) {
@@ -137,13 +142,8 @@ std::vector<std::string> texts_of(nb::handle values, std::string_view what) {
 AxisId axis_of(const Mesh& mesh, nb::handle name) {
     if (!nb::isinstance<nb::str>(name))
         throw TypeFault(cat("an axis is ", described(name), "; it must be the str of its name"));
-    auto length = Py_ssize_t{0};
-    const auto* text = PyUnicode_AsUTF8AndSize(name.ptr(), &length);
-    if (text) {
-        const auto view = std::string_view(text, static_cast<std::size_t>(length));
-        if (const auto found = mesh.find(view)) return *found;
-    }
-    PyErr_Clear();
+    if (const auto text = view_of(name))
+        if (const auto found = mesh.find(*text)) return *found;
     try {
         return mesh.axis(text_of(name, "an axis"));
     } catch (const UsageError& error) {

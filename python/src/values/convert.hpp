@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -50,6 +51,9 @@ inline int int_of(nb::handle value, const char* what) {
 }
 /// Converts an iterable of integers.
 std::vector<int> ints_of(nb::handle values, std::string_view what);
+/// Returns a str as UTF-8, which lives as long as the str; nullopt for another object and for invalid
+/// Unicode.
+std::optional<std::string_view> view_of(nb::handle value);
 /// Converts a str. Throws TypeFault for others, and UsageError for invalid Unicode.
 std::string text_of(nb::handle value, std::string_view what);
 /// Imports numpy. Throws ImportError with the remedy if it is not installed; `what` requires it.
