@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import pathlib
 import re
@@ -147,85 +148,81 @@ def _first(of: Any, *names: str, otherwise: int | None = None) -> int:
     return otherwise
 
 
+_SIZES = ("heads", "kv", "head_dim", "value_dim", "gate", "window", "q_rank", "kv_rank", "rope", "state", "weights")
+
+
 def _layer_of(block: Any, own: dict[str, Any], config: Any, hidden: int, index: int) -> dict[str, int]:
     """The sizes of one layer. What the closed forms do not count is `ffn` and `more`."""
-    sizes = dict.fromkeys(
-        ("heads", "kv", "head_dim", "value_dim", "gate", "window", "q_rank", "kv_rank", "rope", "state", "weights"), 0
-    )
-    mixer = 0
-    states: list[str] = []
+    sizes, mixer = dict.fromkeys(_SIZES, 0), 0
+    counted: list[str] = []  # modules that are part of one that was counted
     for name, module in block.named_modules():
-        if any(name.startswith(state + ".") for state in states):
+        if any(f"{name}.".startswith(each + ".") for each in counted) or re.search(r"cross|encoder_attn", name):
             continue
         direct = dict(module.named_children()) | dict(module.named_parameters(recurse=False))
-        if re.search(r"cross|encoder_attn", name):
-            continue
         if "kv_a_proj_with_mqa" in direct:
-            sizes |= {
-                "heads": module.num_heads,
-                "kv": module.num_heads,
-                "head_dim": module.qk_nope_head_dim,
-                "value_dim": module.v_head_dim,
-                "kv_rank": module.kv_lora_rank,
-                "rope": module.qk_rope_head_dim,
-                "q_rank": getattr(module, "q_lora_rank", None) or 0,
-            }
-            query = sizes["heads"] * (sizes["head_dim"] + sizes["rope"])
-            mixer = hidden * sizes["heads"] * sizes["value_dim"] + hidden * (sizes["kv_rank"] + sizes["rope"])
-            mixer += sizes["heads"] * (sizes["head_dim"] + sizes["value_dim"]) * sizes["kv_rank"]
-            mixer += (hidden + query) * sizes["q_rank"] if sizes["q_rank"] else hidden * query
+            mixer += _add_latent_attention(sizes, module, hidden)
         elif _is_state(direct):
-            states.append(name)
+            counted.append(name)
             sizes["state"] = _state_of(module)
             sizes["weights"] = sum(p.numel() for p in module.parameters())
             wide = ("num_v_heads", "num_heads", "num_attention_heads", "intermediate_size", "hidden_size")
             sizes["heads"] = sizes["heads"] or _first(module, *wide, otherwise=1)
             mixer += sizes["weights"]
         elif _is_attention(direct):
-            settings = getattr(module, "config", config)
-            heads = _first(
-                module,
-                "num_heads",
-                "num_attention_heads",
-                "n_head",
-                otherwise=_first(settings, "num_attention_heads", "n_head"),
-            )
-            dim = _first(module, "head_dim", "head_size", "d_kv", "d_head", otherwise=hidden // heads)
-            kv, value = heads, dim
-            if "k_proj" in direct and hasattr(direct["k_proj"], "out_features"):
-                kv, value = direct["k_proj"].out_features // dim, dim
-                if "v_proj" in direct:
-                    value = direct["v_proj"].out_features // kv
-            elif "q_proj" in direct and not {"k_proj", "kv_proj", "key"} & set(direct):
-                kv = 0
-            else:
-                kv = _first(
-                    module,
-                    "num_key_value_heads",
-                    "num_kv_heads",
-                    otherwise=_first(settings, "num_key_value_heads", otherwise=heads),
-                )
-                kv = (
-                    1
-                    if getattr(module, "multi_query", False) and not getattr(module, "new_decoder_architecture", False)
-                    else kv
-                )
-            out = {key: getattr(one, "out_features", 0) for key, one in direct.items()}
-            gate = out.get("q_proj", 0) == 2 * heads * dim or out.get("gate_proj", 0) == heads * dim
-            sizes |= {"heads": heads, "kv": kv, "head_dim": dim, "value_dim": value, "gate": int(gate)}
-            window = getattr(module, "sliding_window", None) or getattr(module, "attention_chunk_size", None)
-            sizes["window"] = window if isinstance(window, int) else 0
-            mixer += hidden * (heads * ((1 + gate) * dim + value) + kv * (dim + value))
+            counted.append(f"{name}.qkv_proj")  # which has a q_proj of its own in zaya
+            mixer += _add_attention(sizes, module, direct, getattr(module, "config", config), hidden)
+    _add_network(sizes, own, config, hidden, sum(p.numel() for p in own.values()) - mixer - 2 * hidden)
+    if not (sizes["heads"] or sizes["experts"] or sizes["ffn"]):
+        raise UsageError(f"layer {index}, a {type(block).__name__}, has no attention, state or network that plan knows")
+    return sizes
+
+
+def _add_latent_attention(sizes: dict[str, int], module: Any, hidden: int) -> int:
+    """Adds the sizes of attention over a latent vector, and returns the number of its parameters."""
+    heads, dim, value = module.num_heads, module.qk_nope_head_dim, module.v_head_dim
+    kv_rank, rope, q_rank = module.kv_lora_rank, module.qk_rope_head_dim, getattr(module, "q_lora_rank", None) or 0
+    sizes |= {"heads": heads, "kv": heads, "head_dim": dim, "value_dim": value}
+    sizes |= {"kv_rank": kv_rank, "rope": rope, "q_rank": q_rank}
+    query = heads * (dim + rope)
+    queries = (hidden + query) * q_rank if q_rank else hidden * query
+    return hidden * heads * value + hidden * (kv_rank + rope) + heads * (dim + value) * kv_rank + queries  # type: ignore[no-any-return]
+
+
+def _add_attention(sizes: dict[str, int], module: Any, direct: dict[str, Any], settings: Any, hidden: int) -> int:
+    """Adds the sizes of attention, and returns the number of its parameters."""
+    names = ("num_heads", "num_attention_heads", "n_head")
+    heads = _first(module, *names, otherwise=_first(settings, *names[1:]))
+    dim = _first(module, "head_dim", "head_size", "d_kv", "d_head", otherwise=hidden // heads)
+    kv, value = heads, dim
+    if "k_proj" in direct and hasattr(direct["k_proj"], "out_features"):
+        kv = direct["k_proj"].out_features // dim
+        if "v_proj" in direct:
+            value = direct["v_proj"].out_features // kv
+    elif "q_proj" in direct and not {"k_proj", "kv_proj", "key"} & set(direct):
+        kv = 0
+    elif getattr(module, "multi_query", False) and not getattr(module, "new_decoder_architecture", False):
+        kv = 1
+    else:
+        of_model = _first(settings, "num_key_value_heads", otherwise=heads)
+        kv = _first(module, "num_key_value_heads", "num_kv_heads", otherwise=of_model)
+    out = {key: getattr(one, "out_features", 0) for key, one in direct.items()}
+    gate = out.get("q_proj", 0) == 2 * heads * dim or out.get("gate_proj", 0) == heads * dim
+    window = getattr(module, "sliding_window", None) or getattr(module, "attention_chunk_size", None)
+    sizes |= {"heads": heads, "kv": kv, "head_dim": dim, "value_dim": value, "gate": int(gate)}
+    sizes["window"] = window if isinstance(window, int) else 0
+    return hidden * (heads * ((1 + gate) * dim + value) + kv * (dim + value))
+
+
+def _add_network(sizes: dict[str, int], own: dict[str, Any], config: Any, hidden: int, rest: int) -> None:
+    """Adds the sizes of the feed-forward network; `rest` are the parameters of the layer beside its attention."""
     stacked = {n: p for n, p in own.items() if "expert" in n and "shared" not in n and p.dim() == 3}
-    separate = [n for n in own if re.search(r"experts\.\d+\.", n)]
-    routed = sum(p.numel() for p in stacked.values()) + sum(own[n].numel() for n in separate)
+    separate = {n: int(found[1]) for n in own if (found := re.search(r"experts\.(\d+)\.", n))}
+    routed = sum(own[n].numel() for n in {*stacked, *separate})
     is_gated = any(re.search(r"gate_(up_)?proj|gate_up|w3\b|w_1|input_linear|Wi\b", name) for name in own)
     sizes |= {"experts": 0, "topk": 0, "expert_ffn": 0, "shared": 0, "ffn": 0, "gated": int(is_gated)}
     matrix = (3 if is_gated else 2) * hidden
-    rest = sum(p.numel() for p in own.values()) - mixer - 2 * hidden
     if routed:
-        numbers = [int(re.search(r"experts\.(\d+)\.", n)[1]) for n in separate]  # type: ignore[index]
-        experts = 1 + max(numbers) if numbers else next(iter(stacked.values())).shape[0]
+        experts = 1 + max(separate.values()) if separate else next(iter(stacked.values())).shape[0]
         sizes |= {"experts": experts, "topk": min(experts, _first(config, *_TOP_K, otherwise=1))}
         sizes["expert_ffn"] = max(1, routed // experts // matrix)
         rest -= experts * sizes["expert_ffn"] * matrix + hidden * experts
@@ -234,9 +231,6 @@ def _layer_of(block: Any, own: dict[str, Any], config: Any, hidden: int, index: 
         sizes[width] = max(0, rest) // matrix
         rest -= sizes[width] * matrix
     sizes["more"] = rest
-    if not sizes["heads"] and not routed and not sizes["ffn"]:
-        raise UsageError(f"layer {index}, a {type(block).__name__}, has no attention, state or network that plan knows")
-    return sizes
 
 
 def _is_state(direct: dict[str, Any]) -> bool:
@@ -244,19 +238,8 @@ def _is_state(direct: dict[str, Any]) -> bool:
 
 
 def _is_attention(direct: dict[str, Any]) -> bool:
-    queries = {
-        "q_proj",
-        "qkv_proj",
-        "query_key_value",
-        "c_attn",
-        "Wqkv",
-        "query",
-        "Wq",
-        "project_q",
-        "query_proj",
-        "q_lin",
-    }
-    return bool(queries & set(direct)) or "kv_proj" in direct or {"q", "k", "v"} <= set(direct)
+    queries = "q_proj qkv_proj query_key_value c_attn Wqkv query Wq project_q query_proj q_lin"
+    return bool({*queries.split()} & set(direct)) or "kv_proj" in direct or {"q", "k", "v"} <= set(direct)
 
 
 def _state_of(module: Any) -> int:
@@ -271,8 +254,5 @@ def _state_of(module: Any) -> int:
         ("lru_width",),
     ):
         if all(isinstance(getattr(module, name, None), int) for name in names):
-            state = 1
-            for name in names:
-                state *= getattr(module, name)
-            return state
+            return math.prod(getattr(module, name) for name in names)
     raise UsageError(f"plan does not know what a {type(module).__name__} keeps of a sequence")
