@@ -27,7 +27,7 @@ def to_jax(mesh: str | Mesh | Placement, devices: Sequence[Any] | None = None) -
     from jax.sharding import Mesh as JaxMesh
 
     if isinstance(mesh, str):
-        mesh = Placement(mesh) if "@" in mesh else Mesh(mesh)
+        mesh = Placement(mesh) if "@[" in mesh else Mesh(mesh)
     known = _devices(devices)
     ranks = mesh.numpy()
     if (last := int(ranks.max())) >= len(known):

@@ -35,6 +35,7 @@ def test_a_placement_orders_the_devices_and_comes_back() -> None:
     placement = Placement("a=2 b=2 @[3,1,2,0]")
     assert ids(to_jax(placement)) == [3, 1, 2, 0] == ids(to_jax(placement.text))
     assert from_jax(to_jax(placement)) == placement
+    assert ids(to_jax("dp=2 tp=2 @4")) == [4, 5, 6, 7]
     permuted = Mesh("dp=2 tp=4").permuted("tp", "dp")
     back = from_jax(to_jax(permuted))
     assert list(back.ranks) == list(permuted.ranks) == [0, 4, 1, 5, 2, 6, 3, 7]
