@@ -6,6 +6,7 @@ import collections
 import itertools
 import math
 import random
+from collections.abc import Iterable
 from typing import Any
 
 import pytest
@@ -14,8 +15,13 @@ from rankmesh import Mesh, Reshard, Sharding, UsageError
 pytest.importorskip("torch", reason="PyTorch is not installed")
 import reshard_models
 from rankmesh.torch import Fused, reshard_plan
-from rankmesh.torch._reshard.layout import Box, Layout, Window
-from rankmesh.torch._reshard.plan import Moves, elements_of, plan
+from rankmesh.torch._reshard.layout import Box, Layout, Window, elements
+from rankmesh.torch._reshard.plan import Move, Moves, plan
+
+
+def elements_of(moves: Iterable[Move]) -> int:
+    return sum(elements(move.box) for move in moves)
+
 
 Indices = set[tuple[int, ...]]
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import io
 import math
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import IO, Any, NamedTuple, cast
 
 import torch
+from torch.distributed.checkpoint.default_planner import DefaultLoadPlanner
 from torch.distributed.checkpoint.filesystem import FileSystemReader, FileSystemWriter, _StorageInfo
 from torch.distributed.checkpoint.metadata import (
     ChunkStorageMetadata,
@@ -16,7 +17,7 @@ from torch.distributed.checkpoint.metadata import (
     MetadataIndex,
     TensorStorageMetadata,
 )
-from torch.distributed.checkpoint.planner import LoadItemType, LoadPlan, LoadPlanner, ReadItem
+from torch.distributed.checkpoint.planner import LoadItemType, LoadPlan, ReadItem
 from torch.distributed.checkpoint.planner_helpers import create_read_items_for_chunk_list
 from torch.distributed.checkpoint.storage import WriteResult
 from torch.distributed.tensor import DTensor
@@ -24,7 +25,7 @@ from torch.distributed.tensor import DTensor
 from rankmesh._core import Sharding
 from rankmesh._errors import UsageError
 from rankmesh.torch._reshard.describe import Fused, Layouts, Side, windows
-from rankmesh.torch._reshard.layout import Box, Geometry, Layout, Window
+from rankmesh.torch._reshard.layout import Box, Layout, Window
 
 
 class _Chunk(NamedTuple):
@@ -43,22 +44,12 @@ class _Place(NamedTuple):
     begin: int  # the first row in the new tensor
 
 
-class _Reads(LoadPlanner):
+class _Reads(DefaultLoadPlanner):
     """Copies what is read into one tensor, or keeps the bytes."""
 
     def __init__(self, tensor: torch.Tensor | None = None) -> None:
+        super().__init__()
         self.tensor, self.bytes = tensor, io.BytesIO()
-
-    def set_up_planner(self, *args: Any, **options: Any) -> None: ...
-
-    def create_local_plan(self) -> LoadPlan:
-        raise NotImplementedError
-
-    def create_global_plan(self, global_plan: list[LoadPlan]) -> list[LoadPlan]:
-        raise NotImplementedError
-
-    def finish_plan(self, central_plan: LoadPlan) -> LoadPlan:
-        raise NotImplementedError
 
     def load_bytes(self, read_item: ReadItem, value: io.BytesIO) -> None:
         self.bytes = value
@@ -155,13 +146,6 @@ def _places(source: _Source, name: str, stated: Sharding | Fused | DTensor, layo
     return places
 
 
-def _chunks(geometry: Geometry) -> Iterator[tuple[Box, tuple[int, ...]]]:
-    """Yields each chunk of a whole tensor with the ranks that hold it."""
-    everything = tuple((0, size) for size in geometry.layout.shape)
-    for chunk, box in geometry.cover(everything):
-        yield box, geometry.holders(chunk)
-
-
 def reshard_checkpoint(
     source: str | os.PathLike[str],
     target: str | os.PathLike[str],
@@ -197,7 +181,8 @@ def reshard_checkpoint(
             raise UsageError(f"'{name}' is fused without `of`, which a checkpoint needs; say its Sharding in `of`")
         layout = side.of(name, stated, None)
         places[name] = _places(old, name, stated, layout)
-        chunks = list(_chunks(side.layouts.geometry(layout)))
+        geometry, everything = side.layouts.geometry(layout), tuple((0, size) for size in layout.shape)
+        chunks = [(box, geometry.holders(chunk)) for chunk, box in geometry.cover(everything)]
         for i, (box, holders) in enumerate(chunks):
             files.setdefault(holders[(turn + i) % len(holders)], []).append(_Chunk(name, box))
         entries[name] = _entry(old, places[name], layout.shape, [box for box, _ in chunks])

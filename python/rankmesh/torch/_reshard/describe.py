@@ -61,7 +61,6 @@ class Layouts:
         self._known: dict[Layout, Layout] = {}
         self._geometries: dict[int, Geometry] = {}
         self._by_text: dict[object, Layout] = {}
-        self._by_object: dict[int, tuple[Layout, Sharding]] = {}  # keeps the object, and so its id
         self._meshes: dict[object, tuple[int, ...]] = {}
         self._texts: dict[Layout, str] = {}
 
@@ -87,9 +86,6 @@ class Layouts:
 
     def of_sharding(self, name: str, sharding: Sharding) -> Layout:
         """Returns the layout of a Sharding."""
-        known = self._by_object.get(id(sharding))
-        if known is not None:
-            return known[0]
         mesh, split, shape = sharding.mesh, sharding.split, sharding.shape
         key = mesh, split, shape
         if key not in self._by_text:
@@ -107,7 +103,6 @@ class Layouts:
                 self._meshes[mesh] = tuple(mesh.ranks)
             layout = Layout(self._meshes[mesh], tuple(mesh.shape), tuple(shape), tuple(cuts), tuple(multiples))
             self._by_text[key] = self.name(layout, str(sharding).removeprefix("<Sharding of ").removesuffix(">"))
-        self._by_object[id(sharding)] = self._by_text[key], sharding
         return self._by_text[key]
 
     def of_dtensor(self, name: str, tensor: DTensor) -> Layout:

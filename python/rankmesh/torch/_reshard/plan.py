@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from rankmesh._errors import UsageError
-from rankmesh.torch._reshard.layout import Box, Geometry, Layout, elements
+from rankmesh.torch._reshard.layout import Box, Geometry, Layout
 
 
 class Move(NamedTuple):
@@ -148,8 +148,3 @@ def plan(before: Mapping[str, Layout], after: Mapping[str, Iterable[Layout]], ra
             if (kind := kinds[key]) is not None:
                 kind.add(name, to, moves)
     return moves
-
-
-def elements_of(moves: Iterable[Move]) -> int:
-    """Returns the number of elements of moves."""
-    return sum(elements(move.box) for move in moves)
