@@ -32,7 +32,7 @@ import rankmesh.torch
 import torch
 import torch.distributed as dist
 from rankmesh.megatron import parallel_state as live
-from rankmesh.torch import _agree, _gloo
+from rankmesh.torch import _agree, _gloo, _start
 from samples import keep_samples, rounds_of
 from torch.distributed import device_mesh
 from torch.distributed import distributed_c10d as c10d
@@ -198,7 +198,7 @@ def asked_by_rankmesh(size: int) -> int:
             _agree.arrive(store, rank, size, MESH)
 
     counting = Requests(store, others)
-    _agree.agree(counting, 0, range(size), MESH, timedelta(seconds=60), lambda ranks: "")
+    _start.Start(0, size, counting, "").agree(MESH, timedelta(seconds=60), lambda ranks: "")
     return 2 * counting.requests
 
 

@@ -19,7 +19,7 @@ import torch
 import torch.distributed as dist
 from rankmesh import Disagreement, PeerLost, Timeout
 from rankmesh.torch.backend import _waiting
-from rankmesh.torch.backend._create import create_around
+from rankmesh.torch.backend._create import create
 from rankmesh.torch.backend._watched import WatchedGroup
 from torch_ranks import LIMIT, ranks
 
@@ -63,7 +63,7 @@ class Silent(dist.ProcessGroup):
 
 def waits(rank: int, size: int, store: str, seconds: float, program: Callable[[int, Silent], object]) -> object:
     dist.Backend.register_backend("silent", Silent, extended_api=True, devices=["cpu"])
-    around = functools.partial(create_around, "silent")
+    around = functools.partial(create, "silent")
     dist.Backend.register_backend("rankmesh+silent", around, extended_api=True, devices=["cpu"])
     dist.init_process_group(
         "rankmesh+silent",

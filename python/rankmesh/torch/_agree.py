@@ -115,47 +115,14 @@ def late(
     )
 
 
-def agree(
-    store: Store,
-    rank: int,
-    ranks: Sequence[int],
-    description: str,
-    timeout: datetime.timedelta,
-    where: Where,
-    answer: Callable[[float], bool] | None = None,
-    give_up: Callable[[list[int]], None] | None = None,
-    ring: Callable[[], None] | None = None,
-    what: str = "init",
-) -> None:
-    """Returns when all of `ranks` have passed equal plans. Otherwise raises Disagreement or Timeout on every rank.
-
-    `what` is the name of the user's call, and `where` returns the coordinates of ranks as text. Calls `answer` while
-    this rank waits, `give_up` with the arrived ranks before it raises Timeout, and `ring` if this rank may have decided
-    while rank 0 waits in `answer`.
-    """
-    decided = arrive(store, rank, len(ranks), description)
-    outcome = decided or hear(store, len(ranks), timeout, answer)
-    if ring is not None and (decided or outcome != "agree"):
-        ring()
-    if outcome == "agree":
-        return
-    if outcome == "differ":
-        _disagree(store, rank, description, timeout)
-    arrived, missing = _attendance(outcome, ranks)
-    if give_up is not None:
-        give_up(arrived)
-    _linger(store, len(arrived))
-    raise late(timeout, rank, arrived, missing, where, what=what)
-
-
 def meet(store: Store, rank: int, ranks: Sequence[int], timeout: datetime.timedelta, where: Where, what: str) -> None:
     """Returns when all of these ranks have called it. Otherwise raises Timeout on every rank."""
     outcome = arrive(store, rank, len(ranks), "") or hear(store, len(ranks), timeout)
     if outcome != "agree":
-        raise late(timeout, rank, *_attendance(outcome, ranks), where, what=what)
+        raise late(timeout, rank, *attendance(outcome, ranks), where, what=what)
 
 
-def _attendance(outcome: str, ranks: Iterable[int]) -> tuple[list[int], list[int]]:
+def attendance(outcome: str, ranks: Iterable[int]) -> tuple[list[int], list[int]]:
     """Returns the ranks that had arrived when the timeout expired, and those that were missing."""
     arrived = sorted(map(int, outcome.split()[1:]))
     return arrived, sorted(set(ranks) - set(arrived))
@@ -165,7 +132,7 @@ def _lines(store: Store) -> list[str]:
     return read(store, "arrived").splitlines()
 
 
-def _disagree(store: Store, rank: int, description: str, timeout: datetime.timedelta) -> NoReturn:
+def raise_disagreement(store: Store, rank: int, description: str, timeout: datetime.timedelta) -> NoReturn:
     lines = (line.split() for line in _lines(store))
     classes = classes_of((int(number), digest) for number, digest in lines)
     for digest, them in classes:
@@ -174,7 +141,7 @@ def _disagree(store: Store, rank: int, description: str, timeout: datetime.timed
     shown = ["text " + digest for digest, _ in classes[:MOST_CLASSES]]
     store.wait(shown, timeout)
     texts = [store.get(key).decode() for key in shown] + [""] * len(classes[MOST_CLASSES:])
-    _linger(store, sum(len(them) for _, them in classes))
+    linger(store, sum(len(them) for _, them in classes))
     said = zip(texts, (them for _, them in classes), strict=True)
     raise disagreement("the ranks join different plans; every rank must declare the same", said)
 
@@ -196,7 +163,7 @@ def disagreement(what: str, classes: Iterable[tuple[str, list[int]]]) -> Disagre
     return Disagreement(f"{what}:{''.join(lines)}", sorted(rank for _, ranks in classes[1:] for rank in ranks))
 
 
-def _linger(store: Store, ranks: int) -> None:
+def linger(store: Store, ranks: int) -> None:
     """Waits until so many ranks know about a failure, because the store ends with its process."""
     end = time.monotonic() + LINGER
     with contextlib.suppress(RuntimeError):

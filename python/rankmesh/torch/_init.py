@@ -93,4 +93,4 @@ def init(
     locate(plans[0].where, plans[0].mesh.text, places.ranks, is_placed=isinstance(places, Placement))
     _variables.tell_unused_by_torch(["RANKMESH_TIMEOUT", "RANKMESH_HOST"])
     planned.connect()
-    return Member(planned, None)
+    return Member(planned)

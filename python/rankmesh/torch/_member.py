@@ -32,19 +32,16 @@ class Member:
     In a plan of several meshes, member["expert"] is the view of one mesh.
     """
 
-    def __init__(self, planned: PlanGroups, mesh: str | None) -> None:
-        self._planned = planned
-        self._name = mesh
-        self._only = [mesh] if mesh is not None else list(planned.meshes) if len(planned.meshes) == 1 else []
-        self._members = {
-            name: Member(planned, name) for name in planned.meshes if name not in self._only and mesh is None
-        }
+    def __init__(self, planned: PlanGroups, mesh: str | None = None) -> None:
+        self._planned, self._name = planned, mesh
+        self._views: dict[str, Member] = {}
 
     def __getitem__(self, mesh: str, /) -> Member:
-        if mesh in self._only:
+        here = list(self._planned.meshes) if self._name is None else [self._name]
+        if here == [mesh]:
             return self
-        if mesh in self._members:
-            return self._members[mesh]
+        if mesh in here:
+            return self._views.setdefault(mesh, Member(self._planned, mesh))
         names = ", ".join(map(repr, self._planned.meshes))
         there = f"its meshes are {names}" if names != "''" else "its one mesh has no name"
         raise UnknownName(f"the plan has no mesh '{mesh}'; {there}")
@@ -133,8 +130,7 @@ class Member:
 
     def is_last(self, axis: str) -> bool:
         """Returns True if this rank is the last of its group along the axis."""
-        named = self._named((axis,))
-        return self.at(axis) == (self.mesh.size_of(axis) if named is None else len(self._ranks(named))) - 1
+        return self.at(axis) == self.size(axis) - 1
 
     def neighbor(self, axis: str, by: int, edge: Literal["open", "wrap"] = "open") -> int | None:
         """Returns the world rank `by` steps along an axis; None past an open edge."""
@@ -267,10 +263,9 @@ class Member:
         engine = _elastic.engine_of(self._planned, "survivors")
         if self._planned.standby is not None:
             self._planned.standby.join()
-            self._planned.standby = None
         settings = _elastic.settings_of(self._planned)
         made = _elastic.connect_survivors(engine.newest, grace, settings)
-        return Member(_elastic.swap(made, settings, broken=True), None)
+        return Member(_elastic.swap(made, settings, broken=True))
 
     @errors_of_backend()
     def grow(self, most: int, timeout: float | datetime.timedelta) -> Member:
@@ -286,7 +281,7 @@ class Member:
         engine = _elastic.growing(self._planned, "grow")
         settings = _elastic.settings_of(self._planned)
         made = connect_larger(engine, lambda: engine.newest.grow(most, timeout), settings)
-        return Member(_elastic.swap(made, settings), None)
+        return Member(_elastic.swap(made, settings))
 
     def standby(self, most: int, timeout: float | datetime.timedelta) -> Standby:
         """Starts a `grow` in a thread, and returns it; meanwhile this member works. All ranks call it.
@@ -297,8 +292,7 @@ class Member:
         """
         engine = _elastic.growing(self._planned, "standby")
         grow = functools.partial(engine.newest.grow, most, timeout)
-        self._planned.standby = Standby(self._planned, engine, grow, lambda planned: Member(planned, None))
-        return self._planned.standby
+        return Standby(self._planned, engine, grow, Member)
 
     @errors_of_backend()
     def reconfigure(self, ranks: Iterable[int]) -> Member:
@@ -316,7 +310,7 @@ class Member:
         root, listed = engine.root, list(ranks)
         world = root if listed == list(range(root.size)) else root.sub(listed)  # only the root can grow
         made = _elastic.connect(world, settings, root)
-        return Member(_elastic.swap(made, settings), None)
+        return Member(_elastic.swap(made, settings))
 
     # --- destruction
 
@@ -351,11 +345,10 @@ class Member:
 
     def _check_awake(self, entry: Entry, names: tuple[str, ...]) -> None:
         if entry.suspended is not None:
-            called = ", ".join(f'"{name}"' for name in names)
             mesh = self._planned.meshes[entry.mesh].mesh
             raise UsageError(
-                f"'{entry.item.text}' of mesh {mesh.text} is suspended; every rank of its group calls resume({called}) "
-                "first"
+                f"'{entry.item.text}' of mesh {mesh.text} is suspended; every rank of its group calls "
+                f"resume({_quoted(names)}) first"
             )
 
     def _named(self, names: tuple[str, ...]) -> Entry | None:
@@ -382,9 +375,10 @@ class Member:
                 return entry
         if len(names) == 1:
             raise UsageError(f"axis '{names[0]}' of mesh {mesh.text} was declared without a group; add it to axes")
-        listed = ",".join(axis for axis in mesh.axes if axis in names)
-        add = ", ".join(f'"{axis}"' for axis in mesh.axes if axis in names)
-        raise UsageError(f"'{listed}' of mesh {mesh.text} was not declared; add over=[({add})] to the declaration")
+        axes = [axis for axis in mesh.axes if axis in names]
+        raise UsageError(
+            f"'{','.join(axes)}' of mesh {mesh.text} was not declared; add over=[({_quoted(axes)})] to the declaration"
+        )
 
     def _groups(self, names: tuple[str, ...]) -> tuple[dist.ProcessGroup, dist.ProcessGroup | None]:
         self._planned.groups.check_open()
@@ -393,9 +387,12 @@ class Member:
         if len(self._ranks(entry)) == 1:
             self._planned.alone(entry)
         if entry.group is None:
-            called = ", ".join(f'"{name}"' for name in names)
             raise UsageError(
                 f"'{entry.item.text}' of mesh {self.mesh.text} is lazy and not made; every rank of the mesh calls "
-                f"prepare({called}) first"
+                f"prepare({_quoted(names)}) first"
             )
         return entry.group, entry.host
+
+
+def _quoted(names: Iterable[str]) -> str:
+    return ", ".join(f'"{name}"' for name in names)

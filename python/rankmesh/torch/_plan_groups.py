@@ -5,10 +5,11 @@ from __future__ import annotations
 import collections
 import contextlib
 import datetime
+import threading
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 import torch.distributed as dist
@@ -23,9 +24,6 @@ from rankmesh.torch._gloo import connecting_until
 from rankmesh.torch._group_table import GroupTable
 from rankmesh.torch._plan import MeshPlan, Options
 from rankmesh.torch.backend._process_group import ProcessGroup
-
-if TYPE_CHECKING:
-    from rankmesh.torch._standby import Standby
 
 
 class Groups:
@@ -184,7 +182,8 @@ class PlanGroups:
         self.defaults = defaults._replace(device_type=self.device_type)
         self.groups = groups
         self._hosts = hosts
-        self.standby: Standby | None = None
+        self.standby: threading.Thread | None = None
+        """Connects a larger world."""
         self.meshes = {plan.name: plan for plan in plans}
         self.entries = {
             plan.name: [

@@ -68,4 +68,4 @@ def rejoin(
         made = _elastic.connect(world, settings)
     except PeerLost:
         made = _elastic.connect_survivors(world, GRACE, settings)
-    return Member(_elastic.swap(made, settings), None)
+    return Member(_elastic.swap(made, settings))

@@ -37,7 +37,7 @@ class Standby:
         self._error: Exception | None = None
         self._all_connected = False
         self._thread = threading.Thread(target=self._connect, name="rankmesh standby", daemon=True)
-        engine.grows = True
+        planned.standby, engine.grows = self._thread, True
         self._thread.start()
 
     def _connect(self) -> None:
@@ -47,10 +47,6 @@ class Standby:
             self._error = error
         finally:
             self._engine.grows = False
-
-    def join(self) -> None:
-        """Waits until the thread has ended."""
-        self._thread.join()
 
     @errors_of_backend()
     def ready(self) -> bool:

@@ -19,7 +19,8 @@ from torch.distributed import distributed_c10d as c10d
 from torch.distributed.rendezvous import rendezvous
 
 from rankmesh._errors import UsageError
-from rankmesh.torch._agree import Where, agree, late
+from rankmesh.torch import _agree
+from rankmesh.torch._agree import Where, late
 from rankmesh.torch._compat import PrefixStore, Store, TCPStore, default_group, default_store
 from rankmesh.torch._default_backend import default_backend
 from rankmesh.torch._errors import Timeout
@@ -65,10 +66,25 @@ class Start:
         ranks: Sequence[int] | None = None,
         what: str = "init",
     ) -> None:
-        """Compares descriptions on all ranks, or on `ranks`; each of them calls it. Raises as `_agree.agree`."""
+        """Returns when `ranks`, by default all, have passed equal descriptions.
+
+        Otherwise raises Disagreement or Timeout on each of them. `what` is the name of the user's call, and `where`
+        returns the coordinates of ranks as text.
+        """
         ranks = range(self.size) if ranks is None else ranks
-        waits = (self.answer, self.give_up, self.ring)
-        agree(self.store, self.rank, ranks, description, timeout, where, *waits, what=what)
+        decided = _agree.arrive(self.store, self.rank, len(ranks), description)
+        outcome = decided or _agree.hear(self.store, len(ranks), timeout, self.answer)
+        if self.ring is not None and (decided or outcome != "agree"):  # rank 0 may wait in `answer`
+            self.ring()
+        if outcome == "agree":
+            return
+        if outcome == "differ":
+            _agree.raise_disagreement(self.store, self.rank, description, timeout)
+        arrived, missing = _agree.attendance(outcome, ranks)
+        if self.give_up is not None:
+            self.give_up(arrived)
+        _agree.linger(self.store, len(arrived))
+        raise late(timeout, self.rank, arrived, missing, where, what=what)
 
     def part_from_earlier(self, timeout: datetime.timedelta, where: Where) -> None:
         """Separates this start from data of earlier starts that the store may hold. Every rank calls it.

@@ -16,7 +16,7 @@ import torch.distributed as dist
 
 from rankmesh.torch._errors import Disagreement, EngineFailure, PeerLost, Timeout
 from rankmesh.torch.backend import _batch
-from rankmesh.torch.backend._create import create, create_around
+from rankmesh.torch.backend._create import create
 from rankmesh.torch.backend._process_group import ProcessGroup
 
 __all__ = [
@@ -38,11 +38,11 @@ def register() -> None:
     others = {name: devices for name, devices in torchs.backend_capability.items() if not name.startswith(NAME)}
     if NAME not in torchs.backend_list:
         _batch.install()
-        torchs.register_backend(NAME, create, extended_api=True, devices=["cpu"])
+        torchs.register_backend(NAME, functools.partial(create, ""), extended_api=True, devices=["cpu"])
     for name, devices in others.items():
         if f"{NAME}+{name}" not in torchs.backend_list and name != torchs.UNDEFINED:
-            around = functools.partial(create_around, name)
-            torchs.register_backend(f"{NAME}+{name}", around, extended_api=True, devices=devices)
+            make = functools.partial(create, name)
+            torchs.register_backend(f"{NAME}+{name}", make, extended_api=True, devices=devices)
     torchs.default_device_backend_map.clear()  # of devices whose own backend comes later
     torchs.default_device_backend_map.update(defaults)
 

@@ -30,19 +30,14 @@ def on(engine: EngineWorld) -> Iterator[None]:
 
 
 @errors_of_backend()
-def create(options: Any, pg_options: object) -> ProcessGroup:
-    """Makes the process group of c10d's options on rankmesh."""
-    _variables.tell_unused("rankmesh", options.group_rank, options.group_size)
-    engine, on, owns = _communicator(options, checked=None)
+def create(around: str, options: Any, pg_options: object) -> ProcessGroup:
+    """Makes the process group of c10d's options on rankmesh; `around` another backend if that is not empty."""
+    name = f"rankmesh+{around}" if around else "rankmesh"
+    _variables.tell_unused(name, options.group_rank, options.group_size)
+    engine, on, owns = _communicator(options, checked=False if around else None)
+    if around:
+        return WatchedGroup(options, engine, on, owns_engine=owns, backend=around)
     return ProcessGroup(options, engine, on, owns_engine=owns)
-
-
-@errors_of_backend()
-def create_around(backend: str, options: Any, pg_options: object) -> ProcessGroup:
-    """Makes the process group of c10d's options on another backend, with a communicator of rankmesh beside it."""
-    _variables.tell_unused(f"rankmesh+{backend}", options.group_rank, options.group_size)
-    engine, on, owns = _communicator(options, checked=False)
-    return WatchedGroup(options, engine, on, owns_engine=owns, backend=backend)
 
 
 def _communicator(options: Any, checked: bool | None) -> tuple[EngineWorld, Communicator, bool]:
