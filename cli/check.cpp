@@ -54,17 +54,6 @@ std::vector<std::string> engines() {
     return names;
 }
 
-/// Keeps only the needs of one engine.
-void keep(std::vector<EngineNeed>& needs, const std::string& engine) {
-    auto names = std::vector<std::string>{};
-    for (const auto& need : needs) names.push_back(need.engine);
-    std::erase_if(needs, [&](const EngineNeed& need) { return need.engine != engine; });
-    if (needs.empty())
-        throw UsageError(fmt::format("unknown engine {}; engines are {}{}", detail::in_quotes(engine),
-                                     detail::listed(names),
-                                     did_you_mean(engine, {names.begin(), names.end()})));
-}
-
 /// Returns the costs of a step on a cluster: the costs inside a host plus the links between the two most
 /// distant devices.
 StepCosts costs_on(const std::optional<Cluster>& cluster) {
@@ -161,7 +150,8 @@ int run(const Arguments& arguments, Output& output) {
     const auto question = question_of(arguments, placement);
     const auto cost = join_cost({question.declaration}, question.world, question.rank);
     auto needs = needs_of(cost);
-    if (!arguments.engine.empty()) keep(needs, arguments.engine);
+    if (!arguments.engine.empty())
+        std::erase_if(needs, [&](const EngineNeed& need) { return need.engine != arguments.engine; });
     const auto costs = costs_on(asked ? std::optional(asked->first) : std::nullopt);
     const auto simulated =
         arguments.simulate ? simulations(question, needs, costs) : std::vector<Simulation>{};
@@ -217,12 +207,8 @@ Subcommand check() {
         {{"--over", "also declare this set of axes, such as dp,tp; may be repeated", &arguments->over,
           "AXES"},
          {"--axes", "single axes to declare, such as pp,tp, or none; default: all", &arguments->axes, "AXES"},
-         {"--engine",
-          "check only this engine; default: all",
-          &arguments->engine,
-          "ENGINE",
-          {},
-          of_check::engines()},
+         one_of(of_check::engines(),
+                {"--engine", "check only this engine; default: all", &arguments->engine, "ENGINE"}),
          {"--simulate", "simulate the join of all ranks, and print its cost", &arguments->simulate}});
     return {
         .name = "check",

@@ -5,9 +5,6 @@
 #include <memory>
 #include <utility>
 
-#include <rankmesh/core/error.hpp>
-#include <rankmesh/core/name.hpp>
-
 #include "help.hpp"
 #include "output.hpp"
 #include "subcommand.hpp"
@@ -163,11 +160,7 @@ std::string line_of(const Candidate& one, std::string_view shell) {
 }
 
 int run(const Arguments& arguments, Output& output) {
-    const auto shell = std::ranges::find(shells, arguments.shell, &Shell::name);
-    if (shell == shells.end())
-        throw UsageError(fmt::format("SHELL must be bash, zsh or fish, not {}{}",
-                                     detail::in_quotes(arguments.shell),
-                                     did_you_mean(arguments.shell, {"bash", "zsh", "fish"})));
+    const auto* shell = std::ranges::find(shells, arguments.shell, &Shell::name);
     if (arguments.words.empty()) {
         output.write(shell->script);
         return 0;
@@ -186,7 +179,7 @@ Subcommand described(const std::shared_ptr<Arguments>& arguments) {
     }
     return {.name = "completion",
             .help = "Print a shell script that completes the words of rankmesh commands.",
-            .options = {{"SHELL", "bash, zsh or fish", &arguments->shell, {}, {}, names},
+            .options = {one_of(names, {"SHELL", "bash, zsh or fish", &arguments->shell}),
                         {"WORDS", "after --: words of a command, to complete the last; the scripts pass them",
                          &arguments->words}},
             .run = [arguments](Output& output) { return run(*arguments, output); },

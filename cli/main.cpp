@@ -70,11 +70,24 @@ void check_value(CLI::Option&, const Option& option, const void*) {
     if (option.range) throw std::logic_error("only numbers have a range");
 }
 
+/// Throws UsageError for a value that is none of the option's.
+void check_word(CLI::Option& one, const Option& option) {
+    const auto check = [name = option.name, values = option.values](const std::string& text) {
+        if (std::ranges::find(values, text) == values.end())
+            throw UsageError(fmt::format("{} must be one of {}, not {}{}", name, detail::listed(values),
+                                         detail::in_quotes(text),
+                                         did_you_mean(text, {values.begin(), values.end()})));
+        return std::string{};
+    };
+    one.check(CLI::Validator(check, ""));
+}
+
 void add(CLI::App& app, const Option& option) {
     std::visit(
         [&](auto* target) {
             auto* one = added(app, option, *target);
             check_value(*one, option, target);
+            if (option.takes_only_values) check_word(*one, option);
             if (!option.type.empty()) one->type_name(option.type);
         },
         option.target);

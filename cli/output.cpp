@@ -63,9 +63,6 @@ std::string folded_if_known(std::string_view line) {
 bool wants_color(std::string_view choice) {
     if (choice == "always") return true;
     if (choice == "never") return false;
-    if (choice != "auto")
-        throw UsageError(detail::cat("--color must be auto, always or never, not ", detail::in_quotes(choice),
-                                     did_you_mean(choice, {"auto", "always", "never"})));
     // A launcher may give its ranks a pseudo-terminal even if its own output is not a terminal.
     if (announced_size()) return false;
     const auto* no_color = std::getenv("NO_COLOR");

@@ -5,7 +5,6 @@
 #include <filesystem>
 
 #include <rankmesh/core/error.hpp>
-#include <rankmesh/core/name.hpp>
 
 #include "output.hpp"
 
@@ -13,19 +12,12 @@ namespace rankmesh::cli {
 
 PictureFormat picture_format(std::string_view out, std::string_view format,
                              const std::vector<std::string>& known) {
-    const auto is_known = [&](std::string_view name) {
-        return std::ranges::find(known, name) != known.end();
-    };
-    if (!format.empty() && !is_known(format))
-        throw UsageError(detail::cat("--format must be one of ", joined(known, ", "), ", not ",
-                                     detail::in_quotes(format),
-                                     did_you_mean(format, {known.begin(), known.end()})));
     if (out.empty() && format.empty())
         throw UsageError(detail::cat("--out is missing; add --out FILE.", known.front(), ", or --format ",
                                      known.front(), " to print the picture"));
     auto ending = std::filesystem::path(out).extension().string();
     if (!ending.empty()) ending.erase(0, 1);
-    if (!out.empty() && !is_known(ending))
+    if (!out.empty() && std::ranges::find(known, ending) == known.end())
         throw UsageError(detail::cat("--out ", detail::in_quotes(out),
                                      " has no known file type; the name must end in .",
                                      joined(known, ", .")));

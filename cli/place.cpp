@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
-#include <array>
 #include <iostream>
 #include <memory>
 
@@ -25,14 +24,6 @@ struct Arguments : Common {
     Bytes bytes = {std::size_t{64} << 20};
     std::string as;
 };
-
-constexpr auto forms = std::array<std::string_view, 5>{"mesh", "rankfile", "hostfile", "torchrun", "json"};
-
-void check_form(std::string_view form) {
-    if (form.empty() || std::ranges::find(forms, form) != forms.end()) return;
-    throw UsageError(fmt::format("--as must be mesh, rankfile, hostfile, torchrun or json, not {}{}",
-                                 detail::in_quotes(form), did_you_mean(form, {forms.begin(), forms.end()})));
-}
 
 /// Returns the typical traffic of a mesh with the weights of `tp=100,dp=2.5`. Throws UsageError for invalid
 /// weights.
@@ -120,7 +111,6 @@ void print_for_launcher(const Cluster& cluster, const std::string& form, const s
 }
 
 int run(const Arguments& arguments, Output& output) {
-    check_form(arguments.as);
     if (!arguments.on) throw UsageError("place requires a cluster; add --on CLUSTER");
     if (arguments.json && !arguments.as.empty() && arguments.as != "json")
         throw UsageError(
@@ -180,12 +170,9 @@ Subcommand place() {
                   &arguments->weights, "AXIS=WEIGHT,..."},
                  {"--bytes", "buffer size for the timings, such as 1GiB; default: 64MiB", &arguments->bytes,
                   "SIZE", Option::Range{1, 0x1p50, false}},
-                 {"--as",
-                  "print only the placement, as mesh, rankfile, hostfile, torchrun or json",
-                  &arguments->as,
-                  "FORM",
-                  {},
-                  {of_place::forms.begin(), of_place::forms.end()}}}),
+                 one_of({"mesh", "rankfile", "hostfile", "torchrun", "json"},
+                        {"--as", "print only the placement, as mesh, rankfile, hostfile, torchrun or json",
+                         &arguments->as, "FORM"})}),
             .run = [arguments](Output& output) { return of_place::run(*arguments, output); },
             .group = Group::plan,
             .examples = {"rankmesh place 'tp=8 dp=64' --on 'node:64(50GB/s,5us) gpu:8(450GB/s,2us)'"},

@@ -352,19 +352,17 @@ Subcommand run() {
         .name = "run",
         .help = "Bring up a mesh, run every operation on every axis, and verify every element.",
         .options = arguments->options(
-            {{"--engine",
-              "threads, mpi or gloo; default: RANKMESH_ENGINE, else the launcher's (mpi under mpirun; gloo "
-              "under torchrun, under srun --mpi=pmix or with RANKMESH_STORE), else threads",
-              &arguments->engine,
-              "ENGINE",
-              {},
-              {"threads", "mpi", "gloo"}},
-             {"--device",
-              "nccl: also use NCCL, for buffers on GPUs; default: RANKMESH_DEVICE, else buffers on the host",
-              &arguments->device,
-              "ENGINE",
-              {},
-              {"nccl"}},
+            {with_values(
+                 {"threads", "mpi", "gloo"},
+                 {"--engine",
+                  "threads, mpi or gloo; default: RANKMESH_ENGINE, else the launcher's (mpi under mpirun; "
+                  "gloo under torchrun, under srun --mpi=pmix or with RANKMESH_STORE), else threads",
+                  &arguments->engine, "ENGINE"}),
+             with_values({"nccl"},
+                         {"--device",
+                          "nccl: also use NCCL, for buffers on GPUs; default: RANKMESH_DEVICE, else buffers "
+                          "on the host",
+                          &arguments->device, "ENGINE"}),
              {"--bytes", "buffer size for the timings, such as 1MiB; default: 256KiB", &arguments->bytes,
               "SIZE", Option::Range{1, 0x1p40, false}},
              {"--timeout", "timeout of each call, in seconds; default: RANKMESH_TIMEOUT, else 60",

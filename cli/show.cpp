@@ -107,12 +107,9 @@ Subcommand show() {
                  {"--width", "width in columns; default: the terminal's", &arguments->width, "N",
                   Option::Range{40, 10000, false}},
                  as_option(arguments->as),
-                 {"--color",
-                  "use colour: auto, always or never; default: auto",
-                  &arguments->color,
-                  "WHEN",
-                  {},
-                  {"auto", "always", "never"}}}),
+                 one_of({"auto", "always", "never"},
+                        {"--color", "use colour: auto, always or never; default: auto", &arguments->color,
+                         "WHEN"})}),
             .run = [arguments](Output& output) { return of_show::run(*arguments, output); },
             .examples = {"rankmesh show 'pp=4 dp=8 tp=8' --on 'node:32 gpu:8'"}};
 }

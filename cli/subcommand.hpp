@@ -7,6 +7,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -35,6 +36,7 @@ struct Option {
     std::string type = {};  ///< the name of the value in the help: `N`; empty: from the type of the target
     std::optional<Range> range = {};
     std::vector<std::string> values = {};  ///< candidates for completion; empty: files
+    bool takes_only_values = false;        ///< any other one is an error
 
     bool has_dashes() const { return name.starts_with('-'); }
     bool is_flag() const { return std::holds_alternative<bool*>(target); }
@@ -43,6 +45,17 @@ struct Option {
         return !has_dashes() && std::holds_alternative<std::vector<std::string>*>(target);
     }
 };
+
+/// Returns an option with candidates for completion.
+inline Option with_values(std::vector<std::string> values, Option option) {
+    option.values = std::move(values);
+    return option;
+}
+/// Returns an option that takes only these values.
+inline Option one_of(std::vector<std::string> values, Option option) {
+    option.takes_only_values = true;
+    return with_values(std::move(values), std::move(option));
+}
 
 /// The group of a subcommand in the help.
 enum class Group { look, plan, run, command };

@@ -317,7 +317,7 @@ TEST(CheckSubcommand, AWrongWordIsAUsageError) {
     expect_misuse("'dp=8 tp=2' --over dp,", "--over has an empty name; list axes such as dp,tp");
     expect_misuse("'dp=8' --world 4", "mesh dp=8 reaches rank 7, but --world says 4 ranks");
     expect_misuse("dp=8 --engine glo",
-                  "unknown engine 'glo'; engines are mpi, gloo and nccl; did you mean 'gloo'?");
+                  "--engine must be one of mpi, gloo and nccl, not 'glo'; did you mean 'gloo'?");
     expect_misuse("dp=8 --keep tp:node", "--keep requires a cluster; add --on CLUSTER");
     expect_misuse("dp=8 --bytes 1", "--bytes requires a cluster; add --on CLUSTER");
     expect_misuse("dp=8 --explain", "--explain requires a cluster; add --on CLUSTER");

@@ -111,7 +111,7 @@ TEST(DrawSubcommand, SaysWhatItCannotDo) {
     expect_error("draw dp=8 --out mesh.html --format svg", 2,
                  "--out 'mesh.html' is html, but --format is svg; remove --format");
     expect_error("draw dp=8 --format hmtl", 2,
-                 "--format must be one of html, svg, txt, not 'hmtl'; did you mean 'html'?");
+                 "--format must be one of html, svg and txt, not 'hmtl'; did you mean 'html'?");
     expect_error("draw 'dp=8 tp=2' --format svg --color-by ttp", 2,
                  "mesh dp=8 tp=2 has no axis 'ttp'; did you mean 'tp'?");
     expect_error(

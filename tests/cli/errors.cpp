@@ -28,7 +28,7 @@ TEST(UsageError, IsOneSentenceThatNamesTheNearestSpelling) {
     expect_misuse("show dp=8 --frobnicate", "unknown option '--frobnicate'; see rankmesh show --help");
     expect_misuse("--hlep", "unknown option '--hlep'; did you mean '--help'?");
     expect_misuse("show dp=8 --color alwys",
-                  "--color must be auto, always or never, not 'alwys'; did you mean 'always'?");
+                  "--color must be one of auto, always and never, not 'alwys'; did you mean 'always'?");
     for (const auto* words : {"show 'dp=4; ep=4'", "draw 'dp=4; ep=4' --format html", "check 'dp=4; ep=4'",
                               "diff 'dp=4; ep=4' dp=4"})
         expect_misuse(words,

@@ -105,7 +105,7 @@ TEST(Completion, OffersSubcommandsOptionsAndValues) {
     EXPECT_EQ(rankmesh("completion zsh -- show dp=8 --colo").output,
               "--color:use colour: auto, always or never; default: auto\n");
     EXPECT_EQ(rankmesh("completion zhs").output,
-              "rankmesh: SHELL must be bash, zsh or fish, not 'zhs'; did you mean 'zsh'?\n");
+              "rankmesh: SHELL must be one of bash, zsh and fish, not 'zhs'; did you mean 'zsh'?\n");
 }
 
 TEST(Completion, OffersOnlyWhatTheCommandTakes) {

@@ -105,9 +105,9 @@ TEST(PlaceSubcommand, AWrongWordIsAUsageError) {
         EXPECT_EQ(outcome.output, "rankmesh: " + text + "\n") << words;
     };
     expect_misuse("'dp=2'", "place requires a cluster; add --on CLUSTER");
-    expect_misuse(
-        "'dp=2' --as rankfil " + small,
-        "--as must be mesh, rankfile, hostfile, torchrun or json, not 'rankfil'; did you mean 'rankfile'?");
+    expect_misuse("'dp=2' --as rankfil " + small,
+                  "--as must be one of mesh, rankfile, hostfile, torchrun and json, not 'rankfil'; did you "
+                  "mean 'rankfile'?");
     expect_misuse("'dp=2' --as mesh --json " + small,
                   "--json and --as mesh are two different outputs; give only one");
     expect_misuse("'dp=2' --weights dp " + small,
