@@ -24,6 +24,8 @@ constexpr auto headings = std::array<std::pair<Group, std::string_view>, 4>{{
     {Group::command, "About this command"},
 }};
 
+constexpr auto man_width = 72;  // man indents the text by 7 of 80 columns
+
 constexpr auto closing = std::string_view(
     "A mesh lists its axes outermost first. To see the options of a subcommand, run rankmesh help "
     "SUBCOMMAND.");
@@ -155,39 +157,19 @@ std::string troff(std::string_view text) {
     return out;
 }
 
-std::string man_head(std::string_view name, std::string_view help) {
+/// Returns a man page that shows the help as it is.
+std::string man_page_of(std::string_view name, std::string_view summary, std::string_view help,
+                        const std::vector<std::string>& others) {
     auto upper = std::string(name);
     std::ranges::transform(upper, upper.begin(), [](char c) {
         return c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c;
     });
-    return fmt::format(".TH {} 1 \"\" \"rankmesh {}\" \"rankmesh\"\n.SH NAME\n{} \\- {}\n.SH SYNOPSIS\n",
-                       troff(upper), RANKMESH_VERSION, troff(name), troff(help));
-}
-
-std::string man_table(std::string_view heading, const std::vector<Entry>& entries) {
-    if (entries.empty()) return {};
-    auto text = fmt::format(".SH {}\n", heading);
-    for (const auto& [name, help] : entries) text += fmt::format(".TP\n{}\n{}\n", troff(name), troff(help));
+    auto text = fmt::format(
+        ".TH {} 1 \"\" \"rankmesh {}\" \"rankmesh\"\n.SH NAME\n{} \\- {}\n.SH DESCRIPTION\n.nf\n{}.fi\n"
+        ".SH EXIT STATUS\n{}\n.SH SEE ALSO\n",
+        troff(upper), RANKMESH_VERSION, troff(name), troff(summary), troff(help), troff(statuses));
+    for (const auto& other : others) text += fmt::format(".BR {} (1)\n", troff(other));
     return text;
-}
-
-std::string man_lines(std::string_view heading, const std::vector<std::string>& lines) {
-    if (lines.empty()) return {};
-    auto text = fmt::format(".SH {}\n", heading);
-    for (const auto& line : lines) text += fmt::format(".PP\n.nf\n{}\n.fi\n", troff(line));
-    return text;
-}
-
-std::string man_notes(const std::string& notes) {
-    if (notes.empty()) return {};
-    auto text = std::string(".SH NOTES\n");
-    auto kept = false;
-    for (const auto& line : lines_of(notes)) {
-        if (line.starts_with(' ') != kept) text += kept ? ".fi\n" : ".nf\n";
-        kept = line.starts_with(' ');
-        text += (kept ? "" : ".PP\n") + troff(line) + "\n";
-    }
-    return kept ? text + ".fi\n" : text;
 }
 
 struct Arguments {
@@ -249,25 +231,14 @@ std::string help_text(const Subcommand& subcommand, int width) {
 }
 
 std::string man_page(const std::vector<Subcommand>& all) {
-    using namespace of_help;
-    auto text = man_head("rankmesh", summary) + ".B rankmesh\nSUBCOMMAND ...\n.SH SUBCOMMANDS\n";
-    for (const auto& [group, heading] : headings) {
-        text += fmt::format(".SS {}\n", heading);
-        for (const auto& each : all)
-            if (each.group == group)
-                text += fmt::format(".TP\n.BR rankmesh\\-{} (1)\n{}\n", troff(each.name), troff(each.help));
-    }
-    return text + man_table("OPTIONS", options_of_all()) + man_notes(std::string(closing)) +
-           ".SH EXIT STATUS\n" + troff(statuses) + "\n";
+    auto names = std::vector<std::string>{};
+    for (const auto& each : all) names.push_back("rankmesh-" + each.name);
+    return of_help::man_page_of("rankmesh", summary, help_text(all, of_help::man_width), names);
 }
 
 std::string man_page(const Subcommand& subcommand) {
-    using namespace of_help;
-    return man_head("rankmesh-" + subcommand.name, subcommand.help) +
-           fmt::format(".B rankmesh {}\n{}\n", troff(subcommand.name), troff(usage_of(subcommand))) +
-           man_table("ARGUMENTS", arguments_of(subcommand)) + man_table("OPTIONS", options_of(subcommand)) +
-           man_notes(subcommand.notes) + man_lines("EXAMPLES", subcommand.examples) + ".SH EXIT STATUS\n" +
-           troff(statuses) + "\n.SH SEE ALSO\n.BR rankmesh (1)\n";
+    return of_help::man_page_of("rankmesh-" + subcommand.name, subcommand.help,
+                                help_text(subcommand, of_help::man_width), {"rankmesh"});
 }
 
 Subcommand help() {

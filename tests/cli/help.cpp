@@ -68,7 +68,7 @@ TEST(Help, WritesAManPageOfEachSubcommandWithTheSameOptions) {
         EXPECT_TRUE(text.starts_with(".TH ")) << name;
         EXPECT_TRUE(has(page("rankmesh"), "rankmesh\\-" + name + " (1)")) << name;
         for (const auto& option : completed(name + " --"))
-            EXPECT_TRUE(has(text, ".TP\n" + for_troff(option))) << name << ' ' << option;
+            EXPECT_TRUE(has(text, "\n  " + for_troff(option))) << name << ' ' << option;
         for (const auto& line : lines_of(text))  // every other line is text
             if (line.starts_with("'")) ADD_FAILURE() << name << ": " << line;
     }
