@@ -15,20 +15,8 @@ using detail::counted;
 
 namespace {
 
-/// Returns ranks as text of at most `width` characters; if there are many terms, the first few and the number
-/// of omitted ranks.
 std::string brief(const std::vector<int>& ranks, std::size_t width) {
-    if (ranks.empty()) return "-";
-    auto text = std::string("{");
-    auto left = static_cast<std::ptrdiff_t>(ranks.size());
-    view::for_each_term(ranks, 0, [&](const view::Term& term) {
-        const auto next = (text.size() > 1 ? ", " : "") + to_string(term);
-        if (text.size() > 1 && text.size() + next.size() > width) return false;
-        text += next;
-        left -= term.count;
-        return true;
-    });
-    return text + (left > 0 ? fmt::format(", … {} more}}", left) : "}");
+    return ranks.empty() ? "-" : view::brief(view::first_terms(ranks, 0, width), std::ssize(ranks), width);
 }
 
 std::string plain(const Json& value) {
@@ -116,7 +104,7 @@ void print_kinds(const Words& words, int rank, int width, Output& output) {
     for (const auto& row : rows)
         for (std::size_t i = 0; i < widths.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
     const auto used = static_cast<int>(widths[0] + widths[1] + widths[2]) + 7;
-    const auto room = static_cast<std::size_t>(std::max(width - used - 20, 16));
+    const auto room = static_cast<std::size_t>(std::max(width - used, 36));
     for (std::size_t i = 1; i < rows.size(); ++i) rows[i][3] = brief(words.kinds[i - 1].of(rank), room);
     output.print("\n{}", table(rows, 1, 1, 1));
 }

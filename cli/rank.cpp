@@ -26,20 +26,9 @@ AxisSet only(int axis) {
     return set;
 }
 
-/// Returns the group as text; if it has many terms, the first few and the number of omitted ranks.
 std::string brief(const Placement& placement, int rank, int axis) {
-    constexpr auto most = 16;
     const auto group = placement.group(rank, only(axis));
-    auto text = std::string("{");
-    auto terms = 0;
-    auto left = static_cast<std::ptrdiff_t>(group.size());
-    view::for_each_term(group, view::run_along(placement, only(axis)), [&](const view::Term& term) {
-        text += (terms > 0 ? ", " : "") + to_string(term);
-        left -= term.count;
-        return ++terms < most;
-    });
-    if (left > 0) text += fmt::format(", … {} more", left);
-    return text + "}";
+    return view::brief(view::first_terms(group, view::run_along(placement, only(axis)), 16), group.size());
 }
 
 void print_text(const Placement& placement, int rank, const std::optional<Cluster>& cluster, Output& output) {

@@ -131,18 +131,7 @@ std::string place_of(const view::Side& side, int rank) {
 }
 
 std::string brief(const std::vector<int>& group) {
-    constexpr auto most = 8;
-    if (group.empty()) return "-";
-    auto text = std::string("{");
-    auto terms = 0;
-    auto left = static_cast<std::ptrdiff_t>(group.size());
-    view::for_each_term(group, 0, [&](const view::Term& term) {
-        text += (terms > 0 ? ", " : "") + to_string(term);
-        left -= term.count;
-        return ++terms < most;
-    });
-    if (left > 0) text += cat(", … ", left, " more");
-    return text + "}";
+    return group.empty() ? "-" : view::brief(view::first_terms(group, 0, 8), std::ssize(group));
 }
 
 std::string more(std::size_t shown, std::int64_t all, std::string_view what) {

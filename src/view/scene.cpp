@@ -11,7 +11,7 @@ namespace rankmesh::view {
 
 namespace {
 
-constexpr auto max_terms = 8;
+constexpr auto max_terms = std::size_t{8};
 
 /// The shown indices of an axis: the first and last few, and some shown indices around the focus.
 struct Shown {
@@ -182,24 +182,62 @@ LegendEntry note_of(const Placement& placement, AxisId axis, int focus) {
                              .terms = {}};
     auto set = AxisSet{};
     set.insert(axis);
-    for_each_term(placement.group(focus, set), run_along(placement, set), [&](const Term& term) {
-        entry.terms.push_back(term);
-        return entry.terms.size() < max_terms;
-    });
+    entry.terms = first_terms(placement.group(focus, set), run_along(placement, set), max_terms);
     return entry;
 }
+
+/// Makes the cells of a scene.
+struct Cells {
+    const Placement& placement;
+    const Plan& plan;
+    const std::vector<int>& focus;  ///< the coordinate of the focus
+    int boxed;                      ///< the level of the boxes; -1: none
+    Scene& scene;
+
+    /// Returns the coordinate of a cell; nullopt after the end of a wrapped axis.
+    std::optional<std::vector<int>> position(const Row& row, const Column& column) const {
+        auto position = std::vector<int>(focus.size());
+        for (std::size_t i = 0; i < row.indices.size(); ++i)
+            position[static_cast<std::size_t>(plan.row_axes[i])] = row.indices[i];
+        for (std::size_t i = 0; i < column.indices.size(); ++i) {
+            const auto axis = plan.column_axes[i];
+            const auto start = scene.wrapped && i == 0 ? row.indices.back() : 0;
+            if (column.indices[i] >= placement.mesh().size(AxisId{axis}) - start) return std::nullopt;
+            position[static_cast<std::size_t>(axis)] = start + column.indices[i];
+        }
+        return position;
+    }
+
+    Cell make(const Row& row, const Column& column) const {
+        const auto at = column.folded ? std::nullopt : position(row, column);
+        if (!at) return {};
+        auto cell = Cell{.rank = placement.rank_at(*at), .box = 0};
+        auto differing = 0;
+        for (std::size_t a = 0; a < focus.size(); ++a)
+            if ((*at)[a] != focus[a]) {
+                ++differing;
+                cell.peer = static_cast<int>(a);
+            }
+        if (differing != 1) cell.peer = -1;
+        if (scene.color_by >= 0) cell.index = (*at)[static_cast<std::size_t>(scene.color_by)];
+        if (boxed >= 0) {
+            cell.box = scene.cluster->unit(cell.rank, boxed);
+            auto& label = scene.labels[cell.box];
+            if (label.empty()) label = scene.cluster->unit_name(cell.box, boxed);
+        }
+        return cell;
+    }
+};
 
 }  // namespace
 
 Scene draw(const Placement& placement, const Subject& subject, const Limits& limits) {
     const auto& mesh = placement.mesh();
-    const auto axis_count = static_cast<std::size_t>(mesh.axis_count());
-    const auto origin = std::vector<int>(axis_count);
     auto scene = Scene{};
     scene.mesh = to_string(placement);
     scene.size = placement.size();
     scene.cluster = subject.cluster;
-    scene.focus = subject.focus.value_or(placement.rank_at(origin));
+    scene.focus = subject.focus.value_or(placement.ranks()[0]);
     scene.selects = subject.focus.has_value();
     if (subject.color_by) {
         static_cast<void>(mesh.name(*subject.color_by));  // throws for an axis that the mesh does not have
@@ -237,34 +275,7 @@ Scene draw(const Placement& placement, const Subject& subject, const Limits& lim
                                     scene.columns.push_back({.indices = indices});
                                 }));
 
-    auto position = origin;
-    const auto cell = [&](const Row& row, const Column& column) {
-        if (column.folded) return Cell{};
-        for (std::size_t i = 0; i < row.indices.size(); ++i)
-            position[static_cast<std::size_t>(plan.row_axes[i])] = row.indices[i];
-        for (std::size_t i = 0; i < column.indices.size(); ++i) {
-            const auto axis = plan.column_axes[i];
-            auto& index = position[static_cast<std::size_t>(axis)];
-            const auto start = scene.wrapped && i == 0 ? row.indices.back() : 0;
-            if (column.indices[i] >= mesh.size(AxisId{axis}) - start) return Cell{};
-            index = start + column.indices[i];
-        }
-        auto made = Cell{.rank = placement.rank_at(position), .box = 0};
-        auto differing = 0;
-        for (int a = 0; a < mesh.axis_count(); ++a)
-            if (position[static_cast<std::size_t>(a)] != focus[static_cast<std::size_t>(a)]) {
-                ++differing;
-                made.peer = a;
-            }
-        if (differing != 1) made.peer = -1;
-        if (scene.color_by >= 0) made.index = position[static_cast<std::size_t>(scene.color_by)];
-        if (boxed >= 0) {
-            made.box = subject.cluster->unit(made.rank, boxed);
-            auto& label = scene.labels[made.box];
-            if (label.empty()) label = subject.cluster->unit_name(made.box, boxed);
-        }
-        return made;
-    };
+    const auto cells = Cells{placement, plan, focus, boxed, scene};
     // Until here, folds of a wrapped axis count rows; convert them to indices.
     const auto unwrapped = [&](std::vector<Fold> folds) {
         for (auto& fold : folds)
@@ -279,7 +290,7 @@ Scene draw(const Placement& placement, const Subject& subject, const Limits& lim
         plan.row_axes, plan.rows, [&](const std::vector<int>& indices, std::vector<Fold> folds) {
             auto row = Row{.folded_before = unwrapped(std::move(folds)), .indices = indices};
             if (scene.wrapped) row.indices.back() *= plan.wrap;
-            for (const auto& column : scene.columns) row.cells.push_back(cell(row, column));
+            for (const auto& column : scene.columns) row.cells.push_back(cells.make(row, column));
             scene.rows.push_back(std::move(row));
         }));
     return scene;

@@ -374,16 +374,8 @@ private:
             y_ += line_height;
             text(margin, y_, entry.name, inked(static_cast<int>(a)));
             text(margin + name_width + glyph, y_, std::to_string(entry.size));
-            auto terms = std::string("{");
-            auto left = static_cast<std::ptrdiff_t>(entry.size);
-            for (std::size_t i = 0; i < entry.terms.size(); ++i) {
-                append(terms, cat(i > 0 ? ", " : "", to_string(entry.terms[i])));
-                left -= entry.terms[i].count;
-            }
-            if (left > 0) append(terms, cat(entry.terms.empty() ? "" : ", ", "… ", left, " more"));
-            terms += '}';
             auto x = margin + name_width + size_width + 3 * glyph;
-            word(x, terms, inked(static_cast<int>(a)));
+            word(x, brief(entry.terms, entry.size), inked(static_cast<int>(a)));
         }
     }
 

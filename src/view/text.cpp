@@ -328,19 +328,11 @@ private:
 
 /// Returns the group of the focus in at most `room` columns.
 std::u32string group_of(const LegendEntry& entry, int room) {
-    auto text = std::u32string{};
-    for (auto shown = entry.terms.size() + 1; shown-- > 0;) {
-        auto left = static_cast<std::ptrdiff_t>(entry.size);
-        text = U"{";
-        for (std::size_t i = 0; i < shown; ++i) {
-            text += (i > 0 ? U", " : U"") + wide(to_string(entry.terms[i]));
-            left -= entry.terms[i].count;
-        }
-        if (left > 0) text += (shown > 0 ? U", … " : U"… ") + wide(std::to_string(left)) + U" more";
-        text += U"}";
-        if (length(text) <= room) break;
-    }
-    return text;
+    constexpr auto dots = std::string_view("…");  // the only characters that are not ASCII
+    const auto text = brief(entry.terms, entry.size, static_cast<std::size_t>(room));
+    const auto at = text.find(dots);
+    if (at == std::string::npos) return wide(text);
+    return wide(text.substr(0, at)) + U"…" + wide(text.substr(at + dots.size()));
 }
 
 void paint_title(std::vector<Line>& lines, const Scene& scene, int width) {
@@ -437,13 +429,14 @@ std::string paint_text(const Scene& scene, const TextStyle& style) {
 }
 
 Scene draw_for_text(const Placement& placement, const Subject& subject, const TextStyle& style) {
-    auto limits = Limits{};
-    for (limits.columns = style.width / 2; limits.columns > 1; --limits.columns) {
+    for (auto limits = Limits{.columns = std::max(style.width / 2, 1)};;) {
         auto scene = draw(placement, subject, limits);
-        if (Grid(scene, std::max(style.width, 40)).end() <= style.width) return scene;
+        const auto end = Grid(scene, std::max(style.width, 40)).end();
+        if (end <= style.width || limits.columns == 1) return scene;
+        // More columns than in proportion cannot fit, because the labels of the rows keep their width.
+        const auto most = static_cast<int>(scene.columns.size()) * style.width / end;
+        limits.columns = std::max(1, std::min(limits.columns - 1, most));
     }
-    limits.columns = 1;
-    return draw(placement, subject, limits);
 }
 
 }  // namespace rankmesh::view

@@ -6,8 +6,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <ranges>
+#include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include <rankmesh/core/error.hpp>
 #include <rankmesh/core/placement.hpp>
@@ -47,6 +49,33 @@ void for_each_term(const Ranks& ranks, std::ptrdiff_t run, std::predicate<Term> 
         if (end - i < (step == 1 ? 3 : 5)) end = i + 1;
         if (!visit(Term{begin[i], step, end - i})) return;
         i = end;
+    }
+}
+
+/// Returns at most `most` terms, the first ones.
+template <std::ranges::random_access_range Ranks>
+std::vector<Term> first_terms(const Ranks& ranks, std::ptrdiff_t run, std::size_t most) {
+    auto terms = std::vector<Term>{};
+    for_each_term(ranks, run, [&](const Term& term) {
+        terms.push_back(term);
+        return terms.size() < most;
+    });
+    return terms;
+}
+
+/// Returns `{0..7, … 56 more}`: as many of the first terms of `size` ranks as `room` columns have room for.
+inline std::string brief(std::span<const Term> terms, std::ptrdiff_t size, std::size_t room = 1024) {
+    for (;; terms = terms.first(terms.size() - 1)) {
+        auto text = std::string("{");
+        auto left = size;
+        for (const auto& term : terms) {
+            text += (text.size() > 1 ? ", " : "") + to_string(term);
+            left -= term.count;
+        }
+        if (left > 0) text += detail::cat(text.size() > 1 ? ", " : "", "… ", left, " more");
+        text += '}';
+        const auto columns = text.size() - (left > 0 ? 2U : 0U);  // … has three bytes
+        if (terms.empty() || columns <= room) return text;
     }
 }
 
