@@ -42,7 +42,7 @@ TEST(Page, HoldsEveryFileOfItAsItIs) {
             begin = end < text.size() ? text.find('@', end + 1) + 1 : end;
         }
     }
-    EXPECT_EQ(count, 6);
+    EXPECT_EQ(count, 7);
 }
 
 TEST(Page, IsOneDocumentThatLoadsNothing) {
