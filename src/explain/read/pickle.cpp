@@ -162,19 +162,15 @@ private:
                 push(nullptr);
                 break;
             case 0x88:
-                push(true);
-                break;
             case 0x89:
-                push(false);
+                push(code == 0x88);
                 break;
             case 'J':  // BININT
                 push(std::int64_t{static_cast<std::int32_t>(number(4))});
                 break;
             case 'K':  // BININT1
-                push(static_cast<std::int64_t>(number(1)));
-                break;
             case 'M':  // BININT2
-                push(static_cast<std::int64_t>(number(2)));
+                push(static_cast<std::int64_t>(number(code == 'K' ? 1 : 2)));
                 break;
             case 0x8a: {  // LONG1: two's complement of any length
                 const auto size = byte();
@@ -216,14 +212,10 @@ private:
             case 'd':
                 push(pairs(pop_mark()));
                 break;
-            case 0x85:
-                tuple(1);
-                break;
+            case 0x85:  // TUPLE1
             case 0x86:
-                tuple(2);
-                break;
             case 0x87:
-                tuple(3);
+                tuple(code - 0x84);
                 break;
             case 'a': {
                 auto* value = pop();
@@ -248,20 +240,16 @@ private:
                 dict.insert(dict.end(), added.begin(), added.end());
                 break;
             }
-            case 'q':
-                remember(number(1));
-                break;
-            case 'r':
-                remember(number(4));
+            case 'q':  // BINPUT
+            case 'r':  // LONG_BINPUT
+                remember(number(code == 'q' ? 1 : 4));
                 break;
             case 0x94:  // MEMOIZE
                 remember(memo_.size());
                 break;
-            case 'h':
-                recall(number(1));
-                break;
-            case 'j':
-                recall(number(4));
+            case 'h':  // BINGET
+            case 'j':  // LONG_BINGET
+                recall(number(code == 'h' ? 1 : 4));
                 break;
             default:
                 fail(cat("holds the instruction ", int{code}, ", which plain data does not need"));

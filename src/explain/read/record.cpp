@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <map>
+#include <set>
+#include <tuple>
 #include <utility>
 
 #include <rankmesh/core/detail/number.hpp>
@@ -64,44 +66,36 @@ RecordedOperation call_of(const Json& entry) {
 /// Returns true for PyTorch's group of all ranks.
 bool is_world(const RecordedGroup& group) { return group.name == "0" && group.description == "default_pg"; }
 
-/// Returns a text that is equal for equal operations.
-std::string key_of(const RecordedOperation& call) {
-    auto key = call.backend + '\n' + call.operation + '\n' + call.reduction + '\n';
-    const auto number = [&](const std::optional<std::int64_t>& value) {
-        key += (value ? std::to_string(*value) : "-") + '\n';
-    };
-    number(call.argument);
-    number(call.source);
-    number(call.tag);
-    for (const auto* sizes : {&call.input_sizes, &call.output_sizes}) {
-        for (const auto& one : *sizes) {
-            for (const auto size : one) key += std::to_string(size) + ' ';
-            key += ',';
-        }
-        key += '\n';
-    }
-    for (const auto* types : {&call.input_dtypes, &call.output_dtypes}) {
-        for (const auto& type : *types) key += type + ',';
-        key += '\n';
-    }
-    return key;
+auto fields(const RecordedGroup& group) {
+    return std::tie(group.name, group.description, group.axes, group.is_of_process, group.ranks);
+}
+auto fields(const RecordedOperation& call) {
+    return std::tie(call.backend, call.operation, call.reduction, call.argument, call.source, call.tag,
+                    call.has_open_edges, call.has_unknown_peer, call.input_sizes, call.output_sizes,
+                    call.input_dtypes, call.output_dtypes);
 }
 
 }  // namespace of_record
 
-/// Data that is read once and shared by all records.
+/// Data that is kept once and shared by all records.
 struct RecordReader::Known {
     template <class Value>
-    using ByText = std::map<std::string, std::shared_ptr<const Value>>;
+    using Shared = std::shared_ptr<const Value>;
+    template <class Value>
+    struct Less {
+        bool operator()(const Shared<Value>& a, const Shared<Value>& b) const {
+            return of_record::fields(*a) < of_record::fields(*b);
+        }
+    };
+    template <class Value>
+    using All = std::set<Shared<Value>, Less<Value>>;
 
-    ByText<RecordedOperation> operations;
-    ByText<RecordedGroup> groups_known;
+    All<RecordedOperation> operations;
+    All<RecordedGroup> groups;
 
     template <class Value>
-    static std::shared_ptr<const Value> one(ByText<Value>& known, const std::string& key, Value value) {
-        auto& place = known[key];
-        if (!place || !(*place == value)) place = std::make_shared<const Value>(std::move(value));
-        return place;
+    static Shared<Value> one(All<Value>& known, Value value) {
+        return *known.insert(std::make_shared<const Value>(std::move(value))).first;
     }
 };
 
@@ -136,7 +130,7 @@ private:
     void read_group(const std::string& name, const Json& value);
     void read_entry(const Json& value);
     void read_status(const std::string& name, const Json& value);
-    void add_group(RecordedGroup group, const std::string& ranks, const std::string& as);
+    void add_group(RecordedGroup group, const std::string& as);
     Group group_of(const Json& entry);
     /// Returns true if the status of the entry's group says that the call is over.
     bool is_over_by_status(const Json& entry, std::int64_t number) const;
@@ -196,9 +190,8 @@ void RecordReader::Reading::read_head() {
         }
 }
 
-void RecordReader::Reading::add_group(RecordedGroup group, const std::string& ranks, const std::string& as) {
-    const auto key = cat(group.name, "\n", group.description, "\n", group.axes, "\n", ranks);
-    auto kept = Known::one(known_.groups_known, key, std::move(group));
+void RecordReader::Reading::add_group(RecordedGroup group, const std::string& as) {
+    auto kept = Known::one(known_.groups, std::move(group));
     groups_[as] = kept;
     record_.groups.push_back(std::move(kept));
 }
@@ -223,7 +216,7 @@ void RecordReader::Reading::read_group(const std::string& name, const Json& valu
     if (id && group.name == "0") group.description = "default_pg";
     if (record_.is_torch && is_world(group) && !group.ranks.empty())
         record_.world_size = group.ranks.back() + 1;
-    add_group(std::move(group), ranks ? ranks->is_string() ? ranks->text() : ranks->dump() : "", name);
+    add_group(std::move(group), name);
 }
 
 RecordReader::Reading::Group RecordReader::Reading::group_of(const Json& entry) {
@@ -247,7 +240,7 @@ RecordReader::Reading::Group RecordReader::Reading::group_of(const Json& entry) 
                                    .is_of_process = !group && *id != 0};
         if (!group) added.name = name_of_group(record_, *id, {});
         if (!group && *id == 0) added.description = "default_pg";
-        add_group(std::move(added), "", names.front());
+        add_group(std::move(added), names.front());
         known = groups_.find(names.front());
     }
     if (id) group_of_id_[std::to_string(*id)] = known->second;
@@ -269,7 +262,8 @@ void RecordReader::Reading::read_entry(const Json& value) {
     auto& entry = record_.entries.emplace_back();
     entry.state = state_of(text_or(value, "state", "scheduled"));
     entry.group = group_of(value);
-    auto call = call_of(value);
+    entry.call = Known::one(known_.operations, call_of(value));
+    const auto& call = *entry.call;
     entry.id = whole_or(value, "record_id", std::ssize(record_.entries) - 1);
     entry.is_message = flag_or(value, "is_p2p", false) || (record_.is_torch && is_message(call.operation));
     const auto counts_together = record_.is_torch && recorder_.counts_messages_with_collectives();
@@ -291,8 +285,6 @@ void RecordReader::Reading::read_entry(const Json& value) {
         entry.state = RecordedState::completed;
         entry.is_end_assumed = true;
     }
-    const auto key = key_of(call);
-    entry.call = Known::one(known_.operations, key, std::move(call));
 }
 
 void RecordReader::Reading::read_status(const std::string& name, const Json& value) {
