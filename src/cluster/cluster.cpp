@@ -3,24 +3,15 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <iterator>
 #include <limits>
-#include <unordered_set>
 
-#include <rankmesh/core/detail/reader.hpp>
 #include <rankmesh/core/name.hpp>
 
 #include "cluster/names.hpp"
-#include "cluster/quantity.hpp"
 
 namespace rankmesh {
 
 namespace {
-
-constexpr auto rates = "B/s, kB/s, MB/s, GB/s or TB/s (bytes: 8 Gb/s are 1 GB/s)";
-constexpr auto times = "s, ms, us or ns";
-
-constexpr auto device_level = std::string_view("device");  // the name of an inner level that is missing
 
 /// Throws UsageError for invalid names and links.
 void check(const std::vector<Cluster::Level>& levels) {
@@ -50,28 +41,6 @@ void check(const std::vector<Cluster::Level>& levels) {
         throw UsageError(detail::cat(
             "level '", levels.back().name,
             "' lists its units by name, but no level is inside it; give only the number of devices"));
-}
-
-/// Throws UsageError unless unit names are unique and each unit holds something.
-void check_units(const Cluster::Level& level) {
-    if (level.units.size() > static_cast<std::size_t>(Cluster::most_names))
-        throw UsageError(detail::cat("level '", level.name, "' lists ", level.units.size(),
-                                     " units by name; at most ", Cluster::most_names, " are possible"));
-    auto seen = std::unordered_set<std::string_view>{};
-    seen.reserve(level.units.size());
-    for (const auto& [name, count] : level.units) {
-        if (name.empty() || name.size() > Cluster::longest_name ||
-            !std::ranges::all_of(name, [](char c) { return is_name_character(c); }))
-            throw UsageError(detail::cat("level '", level.name, "' has a unit named ",
-                                         detail::in_quotes(name), "; names are 1 to ", Cluster::longest_name,
-                                         " letters, digits, '_', '-' or '.'"));
-        if (!seen.insert(name).second)
-            throw UsageError(detail::cat("level '", level.name, "' lists ", detail::in_quotes(name),
-                                         " twice; list every unit once"));
-        if (count < 1)
-            throw UsageError(detail::cat("level '", level.name, "' says that ", detail::in_quotes(name),
-                                         " holds ", count, " units; it must hold 1 or more"));
-    }
 }
 
 /// Returns the count of a level, checked against what the `outside` units of the next outer level hold.
@@ -104,147 +73,8 @@ std::int64_t counted(Cluster::Level& level, const Cluster::Level* outer, std::in
     return outside * level.count;
 }
 
-/// Reads digits with an optional point.
-std::string read_digits(detail::Reader& reader) {
-    auto digits = std::string{};
-    for (auto c = reader.peek(); (c >= '0' && c <= '9') || (c == '.' && !digits.empty()); c = reader.peek()) {
-        digits += c;
-        reader.accept(std::string_view(&c, 1));
-    }
-    if (digits.empty() || digits.back() == '.') reader.fail("a number such as 25 or 2.5");
-    return digits;
-}
-
-/// Reads a unit and returns the value of `digits` in it; nullopt if it is not one of `units`.
-std::optional<double> read_unit(detail::Reader& reader, const std::string& digits,
-                                std::span<const detail::Unit> units) {
-    for (const auto& unit : units)
-        if (reader.accept(unit.name)) {
-            const auto value = detail::decimal(digits, unit.exponent);
-            if (value < 0) reader.fail(detail::cat("a number within range, not ", detail::excerpt(digits)));
-            return value;
-        }
-    return std::nullopt;
-}
-
-/// Reads `(25GB/s,5us)`; either value may be missing.
-void read_link(detail::Reader& reader, Cluster::Level& level) {
-    reader.blanks();
-    const auto digits = read_digits(reader);
-    level.bandwidth = read_unit(reader, digits, detail::bandwidth_units);
-    if (!level.bandwidth) {
-        level.latency = read_unit(reader, digits, detail::latency_units);
-        if (!level.latency) reader.fail(detail::cat("a bandwidth in ", rates, " or a latency in ", times));
-    }
-    reader.blanks();
-    if (level.bandwidth && reader.accept(",")) {
-        reader.blanks();
-        level.latency = read_unit(reader, read_digits(reader), detail::latency_units);
-        if (!level.latency) reader.fail(detail::cat("a latency in ", times));
-        reader.blanks();
-    }
-    reader.expect(")");
-}
-
-/// A level as written. Its count, and the counts of its units, may be missing; they are then 0.
-struct Entry {
-    Cluster::Level level;
-    std::optional<int> count = {};
-};
-
-/// Reads `a01-a31]:8` into the units of the level; the count may be missing.
-void read_units(detail::Reader& reader, Cluster::Level& level) {
-    auto list = std::string{};
-    auto depth = 0;
-    for (auto c = reader.peek(); c != ']' || depth > 0; c = reader.peek()) {
-        if (reader.done()) reader.fail("']', as in node[a01-a31]:8,");
-        depth += c == '[' ? 1 : c == ']' ? -1 : 0;
-        list += c;
-        reader.accept(std::string_view(&c, 1));
-    }
-    reader.expect("]");
-    const auto count = reader.accept(":") ? std::optional(reader.number()) : std::nullopt;
-    for (auto& name : detail::expanded(list, detail::cat("level '", level.name, "'"), Cluster::most_names)) {
-        if (count && *count < 1)
-            throw UsageError(detail::cat("level '", level.name, "' says that ", detail::in_quotes(name),
-                                         " holds ", *count, " units; it must hold 1 or more"));
-        level.units.push_back({std::move(name), count.value_or(0)});
-    }
-}
-
-std::vector<Entry> read_entries(std::string_view text) {
-    auto reader = detail::Reader("cluster", text);
-    auto entries = std::vector<Entry>{};
-    for (reader.blanks(); !reader.done(); reader.separator()) {
-        const auto name = std::string(reader.name());
-        auto entry = Entry{.level = {.name = name}};
-        auto& level = entry.level;
-        const auto after_units = !entries.empty() && !entries.back().level.units.empty();
-        if (reader.accept("["))
-            read_units(reader, level);
-        else if (reader.accept(":"))
-            level.count = entry.count.emplace(reader.number());
-        else if (!after_units)
-            reader.fail("':' and a count, as in node:8 gpu:8,");
-        if (reader.accept("(")) read_link(reader, level);
-        if (!reader.at_separator()) reader.fail("a blank, or a link such as (25GB/s,5us),");
-        if (!after_units || level.units.empty() || entries.back().level.name != name) {
-            entries.push_back(std::move(entry));
-            continue;
-        }
-        // More units of the same level; only one entry needs the link, or all links are equal.
-        auto& same = entries.back().level;
-        if (level.bandwidth || level.latency) {
-            if ((same.bandwidth || same.latency) &&
-                (same.bandwidth != level.bandwidth || same.latency != level.latency))
-                throw UsageError(
-                    detail::cat("level '", name, "' has two links; give all units of a level the same link"));
-            same.bandwidth = level.bandwidth;
-            same.latency = level.latency;
-        }
-        std::ranges::move(level.units, std::back_inserter(same.units));
-        if (same.units.size() > static_cast<std::size_t>(Cluster::most_names)) check_units(same);
-    }
-    return entries;
-}
-
-/// Sets the count of each named unit, from the unit itself or from the next inner level.
-void count_inside(Cluster::Level& level, const Entry& inside) {
-    const auto& name = level.name;
-    const auto share = inside.count ? *inside.count
-                       : inside.level.units.size() % level.units.size() == 0
-                           ? static_cast<int>(inside.level.units.size() / level.units.size())
-                           : 0;
-    for (auto& unit : level.units) {
-        if (unit.count == 0 && share == 0)
-            throw UsageError(detail::cat("level '", name, "' does not say how many of level '",
-                                         inside.level.name, "' ", detail::in_quotes(unit.name),
-                                         " holds; add it, as in ", name, "[", unit.name, "]:8"));
-        if (unit.count == 0) unit.count = share;
-        if (inside.count && unit.count != *inside.count)
-            throw UsageError(detail::cat("level '", name, "' says that ", detail::in_quotes(unit.name),
-                                         " holds ", unit.count, " of level '", inside.level.name,
-                                         "', which says ", *inside.count, "; give it once"));
-    }
-}
-
 /// Returns a cluster as text for errors.
 std::string text_of(const Cluster& cluster) { return detail::excerpt(to_string(cluster), 400); }
-
-/// Returns `node[a01-a31]:8(25GB/s) node[b01]:4`: consecutive units of equal counts are one entry.
-std::string units_to_string(const Cluster::Level& level, const std::string& link) {
-    auto out = std::string{};
-    auto names = std::vector<std::string_view>{};
-    for (std::size_t i = 0; i < level.units.size(); ++i) {
-        const auto& [name, count] = level.units[i];
-        names.push_back(name);
-        if (i + 1 < level.units.size() && level.units[i + 1].count == count) continue;
-        detail::append(out, detail::cat(out.empty() ? "" : " ", level.name, "[", detail::folded(names),
-                                        "]:", count, out.empty() ? link : std::string{}));
-        names.clear();
-    }
-    return out;
-}
 
 }  // namespace
 
@@ -253,7 +83,7 @@ Cluster::Cluster(std::vector<Level> levels) : levels_(std::move(levels)) {
     auto total = std::int64_t{1};
     for (std::size_t i = 0; i < levels_.size(); ++i) {
         auto& level = levels_[i];
-        check_units(level);
+        detail::check_units(level);
         total = counted(level, i > 0 ? &levels_[i - 1] : nullptr, total);
         if (total > std::numeric_limits<int>::max())
             throw UsageError(detail::cat("the levels up to '", level.name, "' make ", total,
@@ -290,22 +120,6 @@ Cluster::Cluster(std::vector<Level> levels) : levels_(std::move(levels)) {
         shape.size = each;
         shape.starts.clear();
     }
-}
-
-Cluster Cluster::parse(std::string_view text) {
-    auto entries = read_entries(text);
-    auto levels = std::vector<Level>{};
-    for (std::size_t i = 0; i < entries.size(); ++i) {
-        auto& level = entries[i].level;
-        if (!level.units.empty()) {
-            const auto last = i + 1 == entries.size();
-            count_inside(level, last ? Entry{.level = {.name = std::string(device_level)}} : entries[i + 1]);
-        }
-        levels.push_back(std::move(level));
-    }
-    if (!levels.empty() && !levels.back().units.empty())
-        levels.push_back({.name = std::string(device_level)});
-    return Cluster(std::move(levels));
 }
 
 int Cluster::level(std::string_view name) const {
@@ -387,32 +201,6 @@ Coordinate Cluster::path(int device) const {
         path.push_back(levels_[at].name, number(shapes_[at].unit(device), level));
     }
     return path;
-}
-
-std::string to_string(const Cluster& cluster) {
-    auto out = std::string{};
-    auto after_units = false;
-    for (const auto& level : cluster.levels()) {
-        const auto& [name, count, bandwidth, latency, units] = level;
-        auto link = std::string{};
-        if (bandwidth || latency) {
-            link += '(';
-            if (bandwidth) link += detail::quantity_to_string(*bandwidth, detail::bandwidth_units);
-            if (bandwidth && latency) link += ',';
-            if (latency) link += detail::quantity_to_string(*latency, detail::latency_units);
-            link += ')';
-        }
-        const auto blank = out.empty() ? "" : " ";
-        if (!units.empty()) {
-            detail::append(out, blank + units_to_string(level, link));
-        } else if (!after_units) {
-            detail::append(out, detail::cat(blank, name, ":", count, link));
-        } else if (name != device_level || !link.empty() || &level != &cluster.levels().back()) {
-            detail::append(out, detail::cat(blank, name, link));
-        }
-        after_units = !units.empty();
-    }
-    return out;
 }
 
 }  // namespace rankmesh

@@ -5,9 +5,9 @@
 #include <charconv>
 #include <cstdint>
 #include <optional>
+#include <unordered_set>
 #include <utility>
 
-#include <rankmesh/cluster/cluster.hpp>
 #include <rankmesh/core/name.hpp>
 
 namespace rankmesh::detail {
@@ -251,6 +251,27 @@ std::string folded(const std::vector<std::string_view>& names) {
         begin = end;
     }
     return out;
+}
+
+void check_units(const Cluster::Level& level) {
+    if (level.units.size() > static_cast<std::size_t>(Cluster::most_names))
+        throw UsageError(cat("level '", level.name, "' lists ", level.units.size(),
+                             " units by name; at most ", Cluster::most_names, " are possible"));
+    auto seen = std::unordered_set<std::string_view>{};
+    seen.reserve(level.units.size());
+    for (const auto& [name, count] : level.units) {
+        if (name.empty() || name.size() > Cluster::longest_name ||
+            !std::ranges::all_of(name, [](char c) { return is_name_character(c); }))
+            throw UsageError(cat("level '", level.name, "' has a unit named ", in_quotes(name),
+                                 "; names are 1 to ", Cluster::longest_name,
+                                 " letters, digits, '_', '-' or '.'"));
+        if (!seen.insert(name).second)
+            throw UsageError(
+                cat("level '", level.name, "' lists ", in_quotes(name), " twice; list every unit once"));
+        if (count < 1)
+            throw UsageError(cat("level '", level.name, "' says that ", in_quotes(name), " holds ", count,
+                                 " units; it must hold 1 or more"));
+    }
 }
 
 }  // namespace rankmesh::detail

@@ -6,6 +6,8 @@
 #include <string_view>
 #include <vector>
 
+#include <rankmesh/cluster/cluster.hpp>
+
 namespace rankmesh::detail {
 
 /// Returns the names in a list of `a01`, `a01-a31` and `a[01-31,40]-ib`. Several brackets in one name give
@@ -19,5 +21,8 @@ std::vector<std::string> expanded(std::string_view list, std::string_view what, 
 ///
 /// Law: `expanded(folded(names), what, most)` equals the names.
 std::string folded(const std::vector<std::string_view>& names);
+
+/// Throws UsageError unless unit names are unique and each unit holds something.
+void check_units(const Cluster::Level& level);
 
 }  // namespace rankmesh::detail

@@ -65,7 +65,7 @@ int number_of(const Text& text, int line, std::string_view digits, std::string_v
     return *number;
 }
 
-void Once::add(const std::string& name, int line) {
+void UniqueNames::add(const std::string& name, int line) {
     const auto [found, is_new] = lines_.emplace(name, line);
     if (!is_new)
         text_.fail(line, cat(what_, " ", in_quotes(name), " is listed twice, first in line ", found->second));

@@ -74,10 +74,10 @@ Levels levels_of(const Text& text, const std::vector<Division>& divisions, const
 /// switches, 3 a host bridge, 4 the interconnect inside a NUMA node, 5 the one between NUMA nodes.
 Levels levels_of_gpus(const Text& text, const std::vector<std::vector<int>>& distances);
 
-/// Remembers the line of each name. Throws UsageError for a repeated name.
-class Once {
+/// Names that may be listed once, with their lines. Throws UsageError for a repeated name.
+class UniqueNames {
 public:
-    Once(const Text& text, std::string_view what) : text_(text), what_(what) {}
+    UniqueNames(const Text& text, std::string_view what) : text_(text), what_(what) {}
     void add(const std::string& name, int line);
 
 private:

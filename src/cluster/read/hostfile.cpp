@@ -26,7 +26,7 @@ void check_host(const Text& text, int line, std::string_view host) {
 /// Open MPI: `a1 slots=8 max_slots=16`; MPICH: `a1:8 ifname=ib0`.
 Levels read_hostfile(const Text& text) {
     auto node = Cluster::Level{.name = "node"};
-    auto once = Once(text, "the host");
+    auto hosts = UniqueNames(text, "the host");
     for (const auto& line : lines_of(text.content)) {
         const auto words = line.words();
         auto host = words.front();
@@ -54,7 +54,7 @@ Levels read_hostfile(const Text& text) {
                           cat(in_quotes(host), " has ", count, " slots and ", slots, "; give it once"));
             count = slots;
         }
-        once.add(std::string(host), line.number);
+        hosts.add(std::string(host), line.number);
         if (!node.units.empty() && (node.units.front().count == 0) != (count == 0))
             text.fail(line.number,
                       cat(in_quotes(host), count == 0 ? " has no slots=, but hosts before it have"

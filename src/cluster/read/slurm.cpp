@@ -105,14 +105,14 @@ public:
 
 private:
     void set_parents() {
-        auto once = Once(text_, "the node");
+        auto nodes = UniqueNames(text_, "the node");
         for (const auto& name : order_) {
             const auto& made = switches_.at(name);
             if (made.switches.empty() == made.nodes.empty())
                 text_.fail(made.line, cat("switch ", in_quotes(name),
                                           made.nodes.empty() ? " has neither" : " has both", " Switches= ",
                                           made.nodes.empty() ? "nor" : "and", " Nodes=; give one of them"));
-            for (const auto& node : made.nodes) once.add(node, made.line);
+            for (const auto& node : made.nodes) nodes.add(node, made.line);
             for (const auto& inside : made.switches) {
                 const auto found = switches_.find(inside);
                 if (found == switches_.end())
@@ -185,8 +185,8 @@ Levels read_slurm(const Text& text) {
     auto sizes = std::vector<int>{};
     auto switches = 0;  // the line of the last one
     auto block_lines = std::vector<int>{};
-    auto blocks = Once(text, "the block");
-    auto nodes = Once(text, "the node");
+    auto blocks = UniqueNames(text, "the block");
+    auto nodes = UniqueNames(text, "the node");
     for (const auto& line : lines_of(text.content, true)) {
         const auto settings = settings_of(text, line);
         const auto value = [&](std::string_view key) -> std::optional<std::string_view> {
