@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <iostream>
 #include <memory>
@@ -9,7 +8,6 @@
 #include <rankmesh/convert/convert.hpp>
 #include <rankmesh/core/text.hpp>
 #include <rankmesh/plan/answer.hpp>
-#include <rankmesh/plan/text.hpp>
 
 #include "plan_output.hpp"
 #include "progress.hpp"
@@ -28,24 +26,7 @@ struct Arguments {
     bool json = false;
 };
 
-/// One part of a step.
-struct StepPart {
-    std::string_view name;
-    double plan::Step::*seconds;
-    std::string_view what;
-};
-
-constexpr auto parts = std::array<StepPart, 10>{
-    {{"compute", &plan::Step::compute, "matrix products and what stands between them"},
-     {"attn", &plan::Step::attention, "the core of attention"},
-     {"tp", &plan::Step::tp, "communication of tensor parallelism"},
-     {"cp", &plan::Step::cp, "communication of context parallelism"},
-     {"ep", &plan::Step::ep, "communication of expert parallelism"},
-     {"dp", &plan::Step::dp, "communication of data parallelism"},
-     {"pp", &plan::Step::pp, "messages between stages"},
-     {"bubble", &plan::Step::bubble, "waiting for the pipeline to fill and drain"},
-     {"head", &plan::Step::head, "embedding, last projection and loss"},
-     {"optim", &plan::Step::optimizer, "the optimizer"}}};
+using plan::StepPart;
 
 std::string range_text(const plan::Step& step) {
     return fmt::format("{}..{}", seconds_text(step.low), seconds_text(step.high));
@@ -61,7 +42,7 @@ double share(const plan::Planned& one, const StepPart& part) {
 std::vector<std::vector<std::string>> numbers_of(std::span<const plan::Planned> shown,
                                                  const std::vector<StepPart>& present, bool has_rest) {
     auto rows = std::vector<std::vector<std::string>>{{"step s", "range", "GiB"}};
-    for (const auto& part : present) rows.front().push_back(fmt::format("{} %", part.name));
+    for (const auto& part : present) rows.front().push_back(fmt::format("{} %", part.column));
     if (has_rest) rows.front().push_back("rest %");
     for (const auto& one : shown) {
         rows.push_back({seconds_text(one.step.seconds), range_text(one.step), gib_text(one.memory.estimate)});
@@ -85,7 +66,7 @@ void print_table(const plan::Answer& answer, std::size_t count, Output& output) 
         return most;
     };
     auto present = std::vector<StepPart>{};
-    for (const auto& part : parts)
+    for (const auto& part : plan::step_parts)
         if (most(part) >= 0.0005) present.push_back(part);
     const auto width = known_width();
     auto rows = numbers_of(shown, present, false);
@@ -111,7 +92,8 @@ void print_table(const plan::Answer& answer, std::size_t count, Output& output) 
 /// Returns by how much parts of the next layout differ from the best: those that are slower, and the others.
 std::string difference_text(const plan::Step& best, const plan::Step& next) {
     auto all = std::vector<std::pair<double, std::string_view>>{};
-    for (const auto& part : parts) all.emplace_back(next.*part.seconds - best.*part.seconds, part.name);
+    for (const auto& part : plan::step_parts)
+        all.emplace_back(next.*part.seconds - best.*part.seconds, part.column);
     std::ranges::sort(all, std::greater<>{});
     auto text = std::string{};
     auto others = next.seconds - best.seconds;
@@ -141,14 +123,12 @@ void print_reasons(const plan::Answer& answer, Output& output) {
     }
     const auto& first = best.front();
     if (!first.step.beyond.empty()) say(fmt::format("wider range: {}", first.step.beyond));
-    const auto bound = plan::what_binds(first.step);
-    for (const auto& part : parts)
-        if (part.name == bound || (bound == "optimizer" && part.name == "optim"))
-            say(fmt::format(
-                "binds: {} % of the step is {} ({}), the most beside compute and attn; memory is {} of {} "
-                "GiB on stage {}",
-                percent_text(first.step.*part.seconds / first.step.seconds), part.name, part.what,
-                gib_text(first.memory.estimate), gib_text(answer.capacity), first.memory.stage));
+    const auto& bound = plan::what_binds(first.step);
+    say(fmt::format(
+        "binds: {} % of the step is {} ({}), the most beside compute and attn; memory is {} of {} GiB on "
+        "stage {}",
+        percent_text(share(first, bound)), bound.column, bound.what, gib_text(first.memory.estimate),
+        gib_text(answer.capacity), first.memory.stage));
     for (const auto& help : answer.help)
         say(fmt::format("helps: {} gains {} %{}{}", help.what, percent_text(help.gain),
                         help.how.empty() ? "" : ", with ", help.how));
@@ -163,20 +143,16 @@ void print_parts(const plan::Planned& planned, std::int64_t capacity, Output& ou
     output.print("step {} s ({}{}{})\n", seconds_text(step.seconds), range_text(step),
                  step.beyond.empty() ? "" : "; wider: ", step.beyond);
     auto rows = std::vector<std::vector<std::string>>{};
-    for (const auto& part : parts)
+    for (const auto& part : plan::step_parts)
         rows.push_back({seconds_text(step.*part.seconds),
-                        percent_text(step.*part.seconds / step.seconds) + " %", std::string(part.name),
+                        percent_text(step.*part.seconds / step.seconds) + " %", std::string(part.column),
                         std::string(part.what)});
     output.write(table(rows, 0, 2));
     output.print("\nmemory {} GiB of {} on stage {}; {} without buffers and overhead\n",
                  gib_text(memory.estimate), gib_text(capacity), memory.stage, gib_text(memory.lower));
-    print_bytes({{memory.parameters, "parameters"},
-                 {memory.gradients, "gradients"},
-                 {memory.optimizer, "optimizer"},
-                 {memory.activations, "activations"},
-                 {memory.buffers, "buffers"},
-                 {memory.overhead, "overhead"}},
-                output);
+    auto bytes = std::vector<std::pair<std::int64_t, std::string_view>>{};
+    for (const auto& [name, part] : plan::memory_parts) bytes.emplace_back(memory.*part, name);
+    print_bytes(bytes, output);
 }
 
 void print_explained(const plan::Answer& answer, Output& output) {
@@ -307,21 +283,17 @@ Subcommand plan() {
         .name = "plan",
         .help = "Find the fastest layouts of a training job that fit into memory, and explain them.",
         .options =
-            {{"MODEL",
-              "the model: a name such as llama3.1-8B, a config.json, Megatron's flags, or sizes in one line",
-              &question.model,
-              {},
-              {},
-              of_plan::names_of(plan::models())},
+            {with_values(of_plan::names_of(plan::models()),
+                         {"MODEL",
+                          "the model: a name such as llama3.1-8B, a config.json, Megatron's flags, or sizes "
+                          "in one line",
+                          &question.model}),
              {"--serve", "plan an engine of vLLM or SGLang that serves the model", &question.serve},
              {"--on", "the cluster, such as 'node:32(400GB/s,5us) gpu:8(450GB/s,2us)'", &arguments->on,
               "CLUSTER"},
-             {"--device",
-              "type of the devices, such as H100-SXM-80GB",
-              &question.device,
-              "NAME",
-              {},
-              of_plan::names_of(plan::devices())},
+             with_values(
+                 of_plan::names_of(plan::devices()),
+                 {"--device", "type of the devices, such as H100-SXM-80GB", &question.device, "NAME"}),
              {"--devices-file", "file with more types of devices, in the columns of devices.csv",
               &question.devices_file, "FILE"},
              {"--gpus", "number of devices to use; default: all of the cluster", &question.devices, "N"},
@@ -329,33 +301,24 @@ Subcommand plan() {
              {"--batch", "sequences per step; with --serve: requests at a time", &arguments->batch, "B"},
              {"--seq", "tokens per sequence; default: the model's; with --serve: of prompt and answer",
               &arguments->sequence, "S"},
-             {"--precision",
-              "weights and matrix products in bf16 or fp8; default: bf16",
-              &question.precision,
-              "TYPE",
-              {},
-              {"bf16", "fp8"}},
-             {"--compute",
-              "matrix products in bf16 or fp8, instead of --precision",
-              &question.compute,
-              "TYPE",
-              {},
-              {"bf16", "fp8"}},
-             {"--weights",
-              "with --serve: weights in this type; default: the checkpoint's",
-              &question.weights,
-              "TYPE",
-              {},
-              {"bf16", "fp8", "int8", "nvfp4", "mxfp4", "int4"}},
-             {"--kv", "with --serve: KV cache in bf16 or fp8", &question.kv, "TYPE", {}, {"bf16", "fp8"}},
+             with_values({"bf16", "fp8"},
+                         {"--precision", "weights and matrix products in bf16 or fp8; default: bf16",
+                          &question.precision, "TYPE"}),
+             with_values({"bf16", "fp8"},
+                         {"--compute", "matrix products in bf16 or fp8, instead of --precision",
+                          &question.compute, "TYPE"}),
+             with_values({"bf16", "fp8", "int8", "nvfp4", "mxfp4", "int4"},
+                         {"--weights", "with --serve: weights in this type; default: the checkpoint's",
+                          &question.weights, "TYPE"}),
+             with_values({"bf16", "fp8"},
+                         {"--kv", "with --serve: KV cache in bf16 or fp8", &question.kv, "TYPE"}),
              {"--fix", "fix a setting, such as tp=8; may be repeated", &question.fix, "NAME=VALUE"},
              {"--max", "limit a setting, such as pp=16; may be repeated", &question.most, "NAME=VALUE"},
-             {"--as",
-              "find only layouts that this framework supports, and print the best as its settings",
-              &question.as,
-              "FRAMEWORK",
-              {},
-              of_plan::names_of(known_frameworks())},
+             with_values(
+                 of_plan::names_of(known_frameworks()),
+                 {"--as",
+                  "find only layouts that this framework supports, and print the best as its settings",
+                  &question.as, "FRAMEWORK"}),
              {"--measured", "calibrate by measured steps; each line of FILE has seconds and a layout",
               &question.measured, "FILE"},
              {"--explain", "break down only this layout, even if it does not fit", &question.explain,

@@ -42,10 +42,10 @@ void print_with_lines(const std::string& table, const std::vector<std::string>& 
     }
 }
 
-void print_bytes(std::initializer_list<std::pair<std::int64_t, std::string>> parts, Output& output) {
+void print_bytes(const std::vector<std::pair<std::int64_t, std::string_view>>& parts, Output& output) {
     auto rows = std::vector<std::vector<std::string>>{};
     for (const auto& [bytes, name] : parts)
-        if (bytes > 0) rows.push_back({gib_text(bytes), name});
+        if (bytes > 0) rows.push_back({gib_text(bytes), std::string(name)});
     output.write(table(rows, 0, 1));
 }
 

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <cstdint>
-#include <initializer_list>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -30,7 +29,7 @@ void print_folded(std::string_view text, Output& output);
 void print_with_lines(const std::string& table, const std::vector<std::string>& below, Output& output);
 
 /// Prints bytes in GiB, each before its name.
-void print_bytes(std::initializer_list<std::pair<std::int64_t, std::string>> parts, Output& output);
+void print_bytes(const std::vector<std::pair<std::int64_t, std::string_view>>& parts, Output& output);
 
 /// Prints the answer of `plan --serve`, after its first lines.
 void print_serving(const plan::Answer& answer, Output& output);

@@ -2,7 +2,6 @@
 #include <cstdio>
 
 #include <rankmesh/plan/answer.hpp>
-#include <rankmesh/plan/text.hpp>
 
 int main() {
     const auto answer =

@@ -8,7 +8,6 @@
 
 #include <rankmesh/core/detail/number.hpp>
 #include <rankmesh/core/error.hpp>
-#include <rankmesh/plan/text.hpp>
 
 #include "plan/bounds.hpp"
 
@@ -131,16 +130,9 @@ std::optional<Planned> fits_with(const Job& job, const Options& options) {
     return std::nullopt;
 }
 
-std::string_view what_binds(const Step& step) {
-    const auto parts = std::array<std::pair<std::string_view, double>, 8>{{{"tp", step.tp},
-                                                                           {"cp", step.cp},
-                                                                           {"ep", step.ep},
-                                                                           {"dp", step.dp},
-                                                                           {"pp", step.pp},
-                                                                           {"bubble", step.bubble},
-                                                                           {"head", step.head},
-                                                                           {"optimizer", step.optimizer}}};
-    return std::ranges::max(parts, {}, &std::pair<std::string_view, double>::second).first;
+const StepPart& what_binds(const Step& step) {
+    return *std::ranges::max_element(step_parts.begin() + 2, step_parts.end(), {},
+                                     [&](const StepPart& part) { return step.*part.seconds; });
 }
 
 Explained explain(const Job& job, const Layout& layout) {

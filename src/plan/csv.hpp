@@ -8,7 +8,19 @@
 #include <string_view>
 #include <vector>
 
+#include <rankmesh/core/error.hpp>
+
 namespace rankmesh::plan {
+
+/// Throws the UsageError of `check(value)` with the place of the value in front.
+template <class Value>
+void check_at(std::string_view place, const Value& value) {
+    try {
+        check(value);
+    } catch (const UsageError& error) {
+        throw UsageError(detail::cat(place, ": ", error.what()));
+    }
+}
 
 /// A table in which every line has as many fields as the first line has names. Errors contain `file` and the
 /// line.

@@ -86,11 +86,7 @@ std::vector<Device> read_devices(std::string_view text, std::string_view file) {
                              .source = std::string(csv.text(row, "source"))};
         if (device.gemm_rate == 0) device.gemm_rate = unmeasured_gemm * device.dense_rate;
         if (device.scale_up_bandwidth == 0) continue;  // the network is not a tree of switches
-        try {
-            check(device);
-        } catch (const UsageError& error) {
-            throw UsageError(cat(csv.place(row), ": ", error.what()));
-        }
+        check_at(csv.place(row), device);
         devices.push_back(std::move(device));
     }
     return devices;

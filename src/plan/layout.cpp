@@ -11,7 +11,7 @@
 #include <rankmesh/core/error.hpp>
 
 #include "plan/bounds.hpp"
-#include "plan/names.hpp"
+#include "plan/settings.hpp"
 
 namespace rankmesh::plan {
 
@@ -79,7 +79,7 @@ void check_experts(const Layout& layout, const Model& model) {
 
 void check_schedule(const Layout& layout, std::int64_t micro_batches) {
     if (layout.schedule == Schedule::one_f_one_b) return;
-    const auto name = cat("schedule=", name_of(layout.schedule));
+    const auto name = cat("schedule=", to_string(layout.schedule));
     if (layout.pp == 1) refuse("has ", name, " on one stage; it takes pp=2 or more");
     if (layout.vpp > 1) refuse("has ", name, " with vpp=", layout.vpp, "; it takes vpp=1");
     if (layout.schedule != Schedule::dual_pipe) return;
@@ -96,9 +96,7 @@ void check_settings(const Layout& layout, const Model& model) {
     using of_layout::refuse;
     if (layout.gradient_bytes != 0 && layout.gradient_bytes != 2 && layout.gradient_bytes != 4)
         refuse("has gradients of ", layout.gradient_bytes, " bytes; it takes 2, 4, or 0 for the framework's");
-    if (layout.offload < 0 || layout.offload > 100)
-        refuse("has offload=", layout.offload, " percent; it takes 0 to 100");
-    if (layout.etp < 1) refuse("has etp=", layout.etp, "; it takes 1 or more");
+    check_numbers(layout);
     const auto of_experts = layout.etp > 1           ? cat("etp=", layout.etp)
                             : layout.overlap_experts ? std::string("overlap=ep")
                             : layout.dispatch_once   ? std::string("dispatch=once")
@@ -124,31 +122,21 @@ void check_tp(const Model& model, int tp) {
 
 Mesh mesh(const Layout& layout) {
     auto axes = std::vector<Axis>{};
-    for (const auto& [name, size] : {std::pair{"pp", layout.pp}, std::pair{"dp", layout.dp},
-                                     std::pair{"cp", layout.cp}, std::pair{"tp", layout.tp}})
-        if (size > 1) axes.push_back({name, size});
+    const auto& settings = settings_of(layout);
+    for (std::size_t i = 0; i < settings.axes; ++i)
+        if (const auto size = settings.all[i].value(layout); size > 1)
+            axes.push_back({settings.all[i].word, size});
     if (axes.empty()) axes.push_back({"dp", 1});
     return Mesh(axes);
 }
 
 void check(const Layout& layout, const Model& model, std::int64_t batch, std::int64_t sequence) {
     using namespace of_layout;
-    using Size = std::pair<const char*, int>;
-    auto devices = std::int64_t{1};
-    for (const auto& [name, size] :
-         {Size{"tp", layout.tp}, Size{"cp", layout.cp}, Size{"ep", layout.ep}, Size{"pp", layout.pp},
-          Size{"vpp", layout.vpp}, Size{"dp", layout.dp}, Size{"micro-batch", layout.micro_batch}}) {
-        if (size < 1) refuse("has ", name, "=", size, "; it takes 1 or more");
-        if (name == std::string_view("ep") || name == std::string_view("vpp") ||
-            name == std::string_view("micro-batch"))
-            continue;
-        devices *= size;
-        if (devices > std::numeric_limits<int>::max())
-            refuse("takes more than ", std::numeric_limits<int>::max(), " devices");
-    }
-    if (layout.zero < 0 || layout.zero > 3) refuse("has zero=", layout.zero, "; it takes 0, 1, 2 or 3");
+    check_numbers(layout);
+    if (ranks_of(layout) > std::numeric_limits<int>::max())
+        refuse("takes more than ", std::numeric_limits<int>::max(), " devices");
     const auto replicas = std::int64_t{layout.dp} * layout.cp;
-    if (layout.zero_group < 0 || (layout.zero_group > 0 && replicas % layout.zero_group != 0))
+    if (layout.zero_group > 0 && replicas % layout.zero_group != 0)
         refuse("shards inside ", layout.zero_group, " ranks, which do not divide its dp*cp=", replicas);
     check_tp(model, layout.tp);
     const auto layers = model.layers();
@@ -165,9 +153,6 @@ void check(const Layout& layout, const Model& model, std::int64_t batch, std::in
                layout.micro_batch, "), which do not divide a batch of ", batch);
     check_experts(layout, model);
     check_schedule(layout, batch / share);
-    if (layout.first_layers < 0 || layout.last_layers < 0)
-        refuse("has ", std::min(layout.first_layers, layout.last_layers),
-               " layers on a stage; it takes 0, for even stages, or more");
     if (layout.pp == 1 && (layout.first_layers > 0 || layout.last_layers > 0))
         refuse("has layers of a first or last stage, but only one stage");
     if (layout.vpp > 1) {
@@ -188,8 +173,6 @@ void check(const Layout& layout, const Model& model, std::int64_t batch, std::in
     if (layout.pp > 1 && (others == 0 ? sum != layers : layers - sum < others))
         refuse("has ", sum, " layers on its first and last stages, which leaves ", layers - sum,
                " for the other ", others);
-    if (layout.recompute_layers < 0)
-        refuse("computes ", layout.recompute_layers, " layers again; it takes 0, for all, or more");
     if (layout.recompute_layers > 0 && layout.recompute != Recompute::full)
         refuse("computes ", layout.recompute_layers, " layers again, but only recompute=full:N does that");
 }

@@ -14,14 +14,10 @@ std::int64_t bytes(double value) { return static_cast<std::int64_t>(std::min(val
 
 /// Returns the bytes that one layer keeps.
 double kept(const Job& job, const Layout& layout, const Layer& layer) {
+    const auto [hidden, tokens, heads, kv_heads, head, value, split, parts] =
+        LayerOnDevice(job, layout, layer);
     const auto tp = static_cast<double>(layout.tp);
     const auto sequence = static_cast<double>(job.sequence);
-    const auto tokens = layout.micro_batch * sequence / layout.cp;
-    const auto hidden = static_cast<double>(job.model.hidden);
-    const auto heads = layer.heads / tp;
-    const auto kv_heads = layer.kv_heads > 0 ? std::max(layer.kv_heads / tp, 1.0) : 0.0;
-    const auto head = static_cast<double>(layer.head_dim), value = static_cast<double>(layer.value_dim);
-    const auto split = layout.sequence_parallel ? 1 / tp : 1.0;
     const auto unfused = job.stack.attention == Attention::unfused;
     const auto matrices = layer.matrices();
     const auto elementwise = layout.recompute == Recompute::elementwise;
@@ -37,8 +33,7 @@ double kept(const Job& job, const Layout& layout, const Layer& layer) {
     // The inputs and outputs of its matrices.
     projections += 2 * static_cast<double>(layer.weights) / hidden / tp;
     // Inputs and outputs of two norms. Models whose attention keeps its scores also keep masks of dropout.
-    // In FP8, the outputs take one byte. A layer without one of its parts has one norm.
-    const auto parts = (layer.heads > 0 ? 0.5 : 0) + (layer.experts > 0 || layer.ffn > 0 ? 0.5 : 0);
+    // In FP8, the outputs take one byte.
     const auto norms = parts * (unfused ? 10 : fp8 && !elementwise ? 6 : 8) * hidden * split;
     auto scores = 0.0;
     if (unfused && layout.recompute != Recompute::selective && layer.head_dim > 0)
@@ -101,21 +96,83 @@ Stages::Stages(const Layout& layout, const Model& model)
     }
 }
 
+namespace of_memory {
+
+/// What one stage holds on a device: parameters, and bytes of activations of one micro-batch.
+struct Held {
+    double layers = 0;
+    double shared = 0;   ///< parameters beside experts
+    double experts = 0;  ///< parameters of experts
+    double all = 0;      ///< activations
+    double working = 0;  ///< of these, those of the largest layer while it is computed again
+    double offloaded = 0;
+};
+
+Held held_by(const Job& job, const Layout& layout, const Parameters& counts, const KeptOf& kept,
+             const Stages& stages, int stage) {
+    const auto& model = job.model;
+    const auto tp = static_cast<double>(layout.tp);
+    const auto vocabulary = static_cast<double>(counts.embedding) / tp;
+    auto found = Held{};
+    const auto add = [&](double layers, std::size_t kind) {
+        found.shared += layers * static_cast<double>(counts.kinds[kind].beside) / tp;
+        found.experts += layers * static_cast<double>(counts.kinds[kind].expert) * model.kinds[kind].experts /
+                         layout.ep / layout.etp;
+        found.all += layers * kept.kinds[kind].all;
+    };
+    const auto held = stages[stage];
+    for (std::size_t i = 0; i < held.size(); ++i) {
+        if (held[i] == 0) continue;
+        add(held[i], i);
+        found.layers += held[i];
+        found.working = std::max(found.working, kept.kinds[i].all + kept.kinds[i].offloaded);
+        found.offloaded = std::max(found.offloaded, kept.kinds[i].offloaded);
+    }
+    const auto last = stages.last(stage) > 0;
+    if (last && model.predictors > 0) {
+        add(model.predictors, static_cast<std::size_t>(model.runs.back().kind));
+        found.shared += model.predictors * 2.0 * model.hidden * model.hidden / tp;
+    }
+    if (stages.first(stage) > 0) found.shared += vocabulary + static_cast<double>(model.more) / tp;
+    if (last && !(model.tied && layout.pp == 1)) found.shared += vocabulary;
+    return found;
+}
+
+/// Returns the activations of all micro-batches that a stage holds at a time.
+double activations(const Job& job, const Layout& layout, const Held& held, const Kept& input, int stage) {
+    const auto micro_batches = std::max(
+        1.0,
+        std::floor(static_cast<double>(job.batch) / (static_cast<double>(layout.dp) * layout.micro_batch)));
+    auto in_flight = std::min<double>(micro_batches, layout.pp - stage);
+    // Half of its layers belong to each of the two directions (DeepSeek-V3, arXiv 2412.19437, table 2).
+    if (layout.schedule == Schedule::dual_pipe) in_flight = std::min(micro_batches, layout.pp + 1.0) / 2;
+    if (layout.vpp > 1)
+        in_flight = std::min(micro_batches * layout.vpp,
+                             (layout.pp - stage - 1) * 2.0 + (layout.vpp - 1.0) * layout.pp + 1) /
+                    layout.vpp;
+    // One layer moves to the host or back while another computes.
+    if (layout.recompute != Recompute::full)
+        return in_flight * held.all + std::min(2.0, held.layers) * held.offloaded;
+    const auto again =
+        layout.recompute_layers > 0 ? std::min<double>(layout.recompute_layers, held.layers) : held.layers;
+    const auto share = held.layers > 0 ? again / held.layers : 0.0;
+    return in_flight * (again * input.all + (1 - share) * held.all) + held.working;
+}
+
+}  // namespace of_memory
+
 Memory memory(const Job& job, const Layout& layout) {
     const auto& model = job.model;
     const auto& stack = job.stack;
     const auto counts = parameters(model);
     const auto tp = static_cast<double>(layout.tp);
     const auto kept = plan::kept(job, layout);
-    const auto dual = layout.schedule == Schedule::dual_pipe;
     const auto tokens = layout.micro_batch * static_cast<double>(job.sequence) / layout.cp;
-    const auto micro_batches = std::max(
-        1.0,
-        std::floor(static_cast<double>(job.batch) / (static_cast<double>(layout.dp) * layout.micro_batch)));
-    const auto replicas = static_cast<double>(layout.dp) * layout.cp;
     // DualPipe holds each stage on two ranks, which share the optimizer's state.
-    const auto shards = static_cast<double>(layout.shards()) * (dual ? 2 : 1);
-    const auto copies = std::max(1.0, std::floor(tp * replicas / layout.ep / layout.etp)) * (dual ? 2 : 1);
+    const auto twice = layout.schedule == Schedule::dual_pipe ? 2 : 1;
+    const auto shards = static_cast<double>(layout.shards()) * twice;
+    const auto replicas = static_cast<double>(layout.dp) * layout.cp;
+    const auto copies = std::max(1.0, std::floor(tp * replicas / layout.ep / layout.etp)) * twice;
     const auto gradient = layout.gradient_bytes > 0 ? layout.gradient_bytes : stack.gradient_memory;
     const auto moments = layout.bf16_moments ? 4.0 : 8.0;
     const auto vocabulary = static_cast<double>(counts.embedding) / tp;
@@ -132,36 +189,12 @@ Memory memory(const Job& job, const Layout& layout) {
     auto worst = Memory{};
     const auto stages = Stages(layout, model);
     for (int stage = 0; stage < layout.pp; ++stage) {
-        const auto held = stages[stage];
-        auto layers = 0.0, shared = 0.0, experts = 0.0, all = 0.0, working = 0.0, offloaded = 0.0;
-        for (std::size_t i = 0; i < held.size(); ++i) {
-            if (held[i] == 0) continue;
-            layers += held[i];
-            shared += held[i] * static_cast<double>(counts.kinds[i].beside) / tp;
-            experts += held[i] * static_cast<double>(counts.kinds[i].expert) * model.kinds[i].experts /
-                       layout.ep / layout.etp;
-            all += held[i] * kept.kinds[i].all;
-            working = std::max(working, kept.kinds[i].all + kept.kinds[i].offloaded);
-            offloaded = std::max(offloaded, kept.kinds[i].offloaded);
-        }
-        const auto last = stages.last(stage) > 0;
-        if (last && model.predictors > 0) {
-            const auto kind = static_cast<std::size_t>(model.runs.back().kind);
-            shared += model.predictors *
-                      (static_cast<double>(counts.kinds[kind].beside) + 2.0 * model.hidden * model.hidden) /
-                      tp;
-            experts += model.predictors * static_cast<double>(counts.kinds[kind].expert) *
-                       model.kinds[kind].experts / layout.ep / layout.etp;
-            all += model.predictors * kept.kinds[kind].all;
-        }
-        if (stages.first(stage) > 0) shared += vocabulary + static_cast<double>(model.more) / tp;
-        if (last && !(model.tied && layout.pp == 1)) shared += vocabulary;
-
+        const auto held = of_memory::held_by(job, layout, counts, kept, stages, stage);
+        const auto shared = held.shared, experts = held.experts;
+        const auto per_rank = shared / shards + experts / copies;
         auto parameters = 0.0, gradients = 0.0, optimizer = 0.0, buffers = 0.0;
         if (layout.zero == 3) {
-            const auto per_rank = shared / shards + experts / copies;
-            parameters = 4 * per_rank;
-            gradients = 4 * per_rank;
+            parameters = gradients = 4 * per_rank;
             optimizer = moments * per_rank;
             // Two layers are gathered at a time. A pipeline gathers its stage once and reduces at the end.
             buffers = layout.pp > 1 ? 6 * shared
@@ -170,36 +203,19 @@ Memory memory(const Job& job, const Layout& layout) {
                                               (static_cast<double>(counts.embedding) > gathered ? 1.0 : 0.5);
         } else if (layout.zero == 2) {
             parameters = 4 * shared / shards + 2 * shared + 6 * experts;
-            gradients = 4 * shared / shards + 4 * experts / copies;
-            optimizer = moments * (shared / shards + experts / copies);
+            gradients = 4 * per_rank;
+            optimizer = moments * per_rank;
             // The gradients of a stage wait for its last micro-batch; of an interleaved stage, two chunks.
             buffers = layout.vpp > 1 ? 4 * shared * std::min(1.0, 2.0 / layout.vpp) : 2 * shared;
         } else {
             parameters = 2 * (shared + experts);
             gradients = gradient * (shared + experts);
-            optimizer =
-                (4 + moments) * (layout.zero == 1 ? shared / shards + experts / copies : shared + experts);
+            optimizer = (4 + moments) * (layout.zero == 1 ? per_rank : shared + experts);
             buffers = std::min<double>(gradient, 4.0) * widest;  // one gradient before accumulation
         }
-        auto in_flight = std::min<double>(micro_batches, layout.pp - stage);
-        // Half of its layers belong to each of the two directions (DeepSeek-V3, arXiv 2412.19437, table 2).
-        if (dual) in_flight = std::min(micro_batches, layout.pp + 1.0) / 2;
-        if (layout.vpp > 1)
-            in_flight = std::min(micro_batches * layout.vpp,
-                                 (layout.pp - stage - 1) * 2.0 + (layout.vpp - 1.0) * layout.pp + 1) /
-                        layout.vpp;
-        auto activations = in_flight * all;
-        if (layout.recompute == Recompute::full) {
-            const auto again =
-                layout.recompute_layers > 0 ? std::min<double>(layout.recompute_layers, layers) : layers;
-            const auto share = layers > 0 ? again / layers : 0.0;
-            activations = in_flight * (again * kept.input.all + (1 - share) * all) + working;
-        }
-        // One layer moves to the host or back while another computes.
-        if (layout.recompute != Recompute::full) activations += std::min(2.0, layers) * offloaded;
-        if (last) buffers += tokens * model.vocabulary / tp * stack.logit_bytes;
-        const auto lower = parameters + gradients + optimizer + activations;
-        const auto allocated = lower + buffers;
+        if (stages.last(stage) > 0) buffers += tokens * model.vocabulary / tp * stack.logit_bytes;
+        const auto activations = of_memory::activations(job, layout, held, kept.input, stage);
+        const auto allocated = parameters + gradients + optimizer + activations + buffers;
         if (stage > 0 && allocated <= static_cast<double>(worst.allocated)) continue;
         worst = {.parameters = of_memory::bytes(parameters),
                  .gradients = of_memory::bytes(gradients),

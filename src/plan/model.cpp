@@ -10,6 +10,7 @@
 
 #include "plan/csv.hpp"
 #include "plan/data.hpp"
+#include "plan/line.hpp"
 
 namespace rankmesh::plan {
 
@@ -50,20 +51,9 @@ Parameters::OfLayer parameters(const Layer& layer, std::int64_t hidden) {
 }
 
 void check(const Layer& layer, const std::string& of) {
-    using Size = std::pair<const char*, int>;
     const auto width = of_model::most_width;
+    check_sizes(layer, of, width);
     const auto refuse = [&](const auto&... parts) { throw UsageError(cat(of, " has ", parts...)); };
-    for (const auto& [name, size] :
-         {Size{"heads", layer.heads}, Size{"kv_heads", layer.kv_heads}, Size{"head_dim", layer.head_dim},
-          Size{"value_dim", layer.value_dim}, Size{"ffn", layer.ffn}, Size{"experts", layer.experts},
-          Size{"top_k", layer.top_k}, Size{"expert_ffn", layer.expert_ffn},
-          Size{"shared_ffn", layer.shared_ffn}, Size{"q_rank", layer.q_rank}, Size{"kv_rank", layer.kv_rank},
-          Size{"rope_dim", layer.rope_dim}, Size{"window", layer.window}})
-        if (size < 0 || size > width) refuse(name, "=", size, "; it takes 0 to ", width);
-    constexpr auto most = std::int64_t{1} << 48;
-    for (const auto& [name, size] : {std::pair{"state", layer.state}, {"weights", layer.weights}})
-        if (size < 0 || size > most) refuse(name, "=", size, "; it takes 0 to 2^48");
-    if (layer.more < -most || layer.more > most) refuse("more=", layer.more, "; it takes -2^48 to 2^48");
     if (layer.heads > 0 && (layer.state == 0 || layer.head_dim > 0)) {
         if (layer.head_dim < 1) refuse("head_dim=0; it takes 1 to ", width);
         if (layer.value_dim < 1) refuse("value_dim=0; it takes 1 to ", width);
@@ -215,41 +205,12 @@ std::string layers_text(const Model& model) {
 
 std::vector<Model> read_models(std::string_view text, std::string_view file) {
     const auto csv = Csv(text, file);
-    csv.require({"model", "layers", "hidden", "heads", "kv_heads", "head_dim", "ffn_hidden", "gated_mlp",
-                 "vocab", "tied_embeddings", "experts", "topk", "moe_ffn", "shared_expert_ffn",
-                 "dense_layers", "default_seq"});
+    csv.require({"model", "sizes"});
     auto models = std::vector<Model>{};
     for (std::size_t row = 0; row < csv.size(); ++row) {
-        const auto size = [&](std::string_view column) {
-            return static_cast<int>(csv.count(row, column).value_or(0));
-        };
-        auto model = Model{.name = std::string(csv.text(row, "model")),
-                           .hidden = size("hidden"),
-                           .vocabulary = size("vocab"),
-                           .tied = size("tied_embeddings") != 0,
-                           .most_nodes = size("most_nodes"),
-                           .sequence = size("default_seq")};
-        const auto layer = Layer{.heads = size("heads"),
-                                 .kv_heads = size("kv_heads"),
-                                 .head_dim = size("head_dim"),
-                                 .value_dim = size("head_dim"),
-                                 .q_rank = size("q_rank"),
-                                 .kv_rank = size("kv_rank"),
-                                 .rope_dim = size("rope_dim"),
-                                 .ffn = size("ffn_hidden"),
-                                 .gated = size("gated_mlp") != 0,
-                                 .experts = size("experts"),
-                                 .top_k = size("topk"),
-                                 .expert_ffn = size("moe_ffn"),
-                                 .shared_ffn = size("shared_expert_ffn")};
-        if (size("layers") == 0 || layer.heads == 0) continue;
-        add_layers(model, size("layers"), layer, size("dense_layers"), size("window"));
-        try {
-            check(model);
-        } catch (const UsageError& error) {
-            throw UsageError(cat(csv.place(row), ": ", error.what()));
-        }
-        models.push_back(std::move(model));
+        auto& model = models.emplace_back(read_line(csv.text(row, "sizes"), csv.place(row)));
+        model.name = csv.text(row, "model");
+        check_at(csv.place(row), model);
     }
     return models;
 }

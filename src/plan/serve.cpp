@@ -14,6 +14,7 @@
 
 #include "plan/bounds.hpp"
 #include "plan/constants.hpp"
+#include "plan/settings.hpp"
 
 namespace rankmesh::plan {
 
@@ -323,14 +324,10 @@ std::int64_t serve_capacity(const Device& device) {
 
 void check(const ServeLayout& layout, const Model& model) {
     const auto refuse = [](const auto&... parts) { throw UsageError(cat("the layout ", parts...)); };
-    for (const auto& [name, size] : {std::pair{"tp", layout.tp},
-                                     {"pp", layout.pp},
-                                     {"dp", layout.dp},
-                                     {"ep", layout.ep},
-                                     {"dcp", layout.dcp}})
-        if (size < 1) refuse("has ", name, "=", size, "; it takes 1 or more");
+    check_numbers(layout);
     const auto stage = std::int64_t{layout.tp} * layout.dp;
-    if (stage > (1 << 24) || stage * layout.pp > (1 << 24)) refuse("takes more than ", 1 << 24, " devices");
+    if (const auto most = settings_of(layout).most_ranks; ranks_of(layout) > most)
+        refuse("takes more than ", most, " devices");
     check_tp(model, layout.tp);
     for (const auto& kind : model.kinds)
         for (const auto& [name, width] : {std::pair{"ffn", kind.ffn}, {"shared_ffn", kind.shared_ffn}})

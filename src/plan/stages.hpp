@@ -11,19 +11,6 @@
 
 namespace rankmesh::plan {
 
-/// Appends layers that have experts but for the first `dense`, and a window in every other layer, the first
-/// too.
-inline void add_layers(Model& model, int layers, const Layer& layer, int dense, int window) {
-    auto without = layer, with = layer;
-    without.experts = without.top_k = without.expert_ffn = without.shared_ffn = 0;
-    if (layer.experts > 0) with.ffn = 0;
-    for (int i = 0; i < std::min(layers, 100001); ++i) {
-        auto one = layer.experts > 0 && i >= dense ? with : without;
-        if (window > 0) one.window = i % 2 == 0 ? window : 0;
-        model.add(1, one);
-    }
-}
-
 /// The layers of each kind on each stage of a pipeline.
 class Stages {
 public:
@@ -41,6 +28,28 @@ private:
     int stages_;
     bool dual_;
     std::vector<double> counts_;
+};
+
+/// Sizes of one layer on one device.
+struct LayerOnDevice {
+    double hidden;
+    double tokens;  ///< of a micro-batch
+    double heads;
+    double kv_heads;
+    double head;   ///< elements of a query or key
+    double value;  ///< elements of a value
+    double split;  ///< share of the hidden state between the products
+    double parts;  ///< share of the two norms: a layer of one part has one norm
+
+    LayerOnDevice(const Job& job, const Layout& layout, const Layer& layer)
+        : hidden(job.model.hidden),
+          tokens(layout.micro_batch * static_cast<double>(job.sequence) / layout.cp),
+          heads(layer.heads / static_cast<double>(layout.tp)),
+          kv_heads(layer.kv_heads > 0 ? std::max(layer.kv_heads / static_cast<double>(layout.tp), 1.0) : 0.0),
+          head(layer.head_dim),
+          value(layer.value_dim),
+          split(layout.sequence_parallel ? 1.0 / layout.tp : 1.0),
+          parts((layer.heads > 0 ? 0.5 : 0) + (layer.experts > 0 || layer.ffn > 0 ? 0.5 : 0)) {}
 };
 
 /// The bytes that one layer of a kind keeps for the backward pass of one micro-batch.

@@ -108,7 +108,7 @@ TEST(Layouts, SayWhyTheyCannotBe) {
     EXPECT_EQ(text({}, -1),
               "the layout takes 1 sequences at a time (dp=1 times a micro-batch of 1), which do not divide a "
               "batch of -1");
-    EXPECT_EQ(text({.zero = 4}), "the layout has zero=4; it takes 0, 1, 2 or 3");
+    EXPECT_EQ(text({.zero = 4}), "the layout has zero=4; it takes 0 to 3");
     EXPECT_EQ(text({.dp = 4, .zero = 1, .zero_group = 3}),
               "the layout shards inside 3 ranks, which do not divide its dp*cp=4");
     EXPECT_EQ(text({.pp = 13}), "the layout has pp=13 stages for 12 layers");

@@ -16,7 +16,6 @@
 #include <rankmesh/cluster/cluster.hpp>
 #include <rankmesh/core/error.hpp>
 #include <rankmesh/plan/advice.hpp>
-#include <rankmesh/plan/text.hpp>
 
 #include "plan/bounds.hpp"
 #include "plan/jobs.hpp"
@@ -307,7 +306,7 @@ TEST(Search, SaysWhyNoLayoutIsLegal) {
     expect_reason(dense, {"tp=7"}, ": tp=7 does not divide the 8 devices");
     expect_reason(dense, {"dp=3"}, ": dp=3 does not divide the 8 devices");
     expect_reason(dense, {"tp=4", "pp=4", "mbs=2"},
-                  ": the product of tp=4 and pp=4 does not divide the 8 devices");
+                  ": the product of pp=4 and tp=4 does not divide the 8 devices");
     expect_reason(dense, {"pp=8"}, ": each has pp=8 stages for 6 layers");
     expect_reason(dense, {"schedule=zb", "pp=1"},
                   ": each has schedule=zb on one stage; it takes pp=2 or more");
@@ -317,7 +316,7 @@ TEST(Search, SaysWhyNoLayoutIsLegal) {
     auto options = plan::Options{};
     for (const auto* word : {"tp=1", "cp=1", "dp=1"}) plan::limit(options, word);
     EXPECT_EQ(error_of(job_of(dense, 8, 8, 2048), options),
-              "no layout of 8 devices is legal with tp up to 1, cp up to 1 and dp up to 1: tp must divide "
+              "no layout of 8 devices is legal with dp up to 1, cp up to 1 and tp up to 1: tp must divide "
               "the 16 heads and cp the 2048 tokens, pp is at most the 6 layers, and tp*cp*pp*dp is the "
               "number of devices");
 }

@@ -400,7 +400,7 @@ TEST(Serve, Layout_IsReadFromItsText) {
         return "";
     };
     EXPECT_EQ(error("tp=0"), "the layout's tp is '0'; it must be a whole number of 1 or more");
-    EXPECT_EQ(error("cache=int4"), "the layout's cache is 'int4'; it must be bf16 or fp8");
+    EXPECT_EQ(error("cache=int4"), "the layout's cache is 'int4'; it must be one of bf16 and fp8");
     EXPECT_EQ(error("tp=2 tp=4"), "the layout gives tp twice; give it once");
     EXPECT_EQ(error(" "), "the layout is empty; write one such as 'dp=8 tp=2 ep=16 cache=fp8'");
     EXPECT_EQ(error("tp=3", 8), "pp * tp of the layout is 3, which does not divide 8 devices");
@@ -408,8 +408,8 @@ TEST(Serve, Layout_IsReadFromItsText) {
               "the layout 'tp=2147483647 pp=2147483647 dp=2147483647' has more than 16777216 ranks");
     EXPECT_EQ(
         error("zero=1"),
-        "'zero=1' is not part of a serving layout such as 'dp=8 tp=2 ep=16 cache=fp8'; parts are cache, "
-        "pp, dp, tp, ep and dcp");
+        "'zero=1' is not part of a serving layout such as 'dp=8 tp=2 ep=16 cache=fp8'; parts are pp, "
+        "dp, tp, ep, dcp and cache");
 }
 
 TEST(Serve, Check_SaysWhatVllmRefuses) {

@@ -8,7 +8,6 @@
 #include <rankmesh/plan/advice.hpp>
 #include <rankmesh/plan/memory.hpp>
 #include <rankmesh/plan/step.hpp>
-#include <rankmesh/plan/text.hpp>
 
 #include "plan/constants.hpp"
 #include "plan/jobs.hpp"
@@ -157,7 +156,7 @@ TEST(Settings, SayWhyTheyCannotBe) {
               "the layout has dispatch=once, but ep=1 sends nothing");
     EXPECT_EQ(text({}, [](Layout& l) { l.etp = 2; }), "the layout has etp=2, but the model has no experts");
     EXPECT_EQ(text({}, [](Layout& l) { l.offload = 101; }),
-              "the layout has offload=101 percent; it takes 0 to 100");
+              "the layout has offload=101; it takes 0 to 100");
     EXPECT_EQ(text_of([] { static_cast<void>(read_layout("pp=2 schedule=gpipe")); }),
               "the layout's schedule is 'gpipe'; it must be one of 1f1b, zb and dualpipe");
 }
@@ -192,7 +191,9 @@ TEST(Settings, ThatNoLayoutMayHave_AreRefusedByASearch) {
     EXPECT_EQ(text("llama3.1-8B", "dispatch=once"),
               "the layout has dispatch=once, but the model has no experts");
     EXPECT_EQ(text("llama3.1-8B", "etp=2"), "the layout has etp=2, but the model has no experts");
-    EXPECT_EQ(text("llama3.1-8B", "offload=150"), "the layout has offload=150 percent; it takes 0 to 100");
+    auto options = Options{};
+    EXPECT_EQ(text_of([&] { fix(options, "offload=150"); }),
+              "the layout's offload is '150'; it must be a whole number of 0 to 100");
     EXPECT_EQ(text("qwen3-235B-a22B", "etp=5"),
               "the layout has etp=5, which does not divide the 1536 columns of an expert");
 }

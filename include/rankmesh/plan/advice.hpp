@@ -28,8 +28,8 @@ RANKMESH_EXPORT std::vector<Help> what_would_help(const Job& job, const Found& f
 /// these settings as possible.
 RANKMESH_EXPORT std::optional<Planned> fits_with(const Job& job, const Options& options);
 
-/// Returns the name of the longest part of a step except compute, as in `Step`: `tp`, `bubble`.
-RANKMESH_EXPORT std::string_view what_binds(const Step& step);
+/// Returns the longest part of a step except compute and attention.
+RANKMESH_EXPORT const StepPart& what_binds(const Step& step);
 
 /// The result for one layout, which may not fit.
 struct Explained {

@@ -2,8 +2,10 @@
 // Predicts the memory that a layout needs on each device.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <string_view>
+#include <utility>
 
 #include <rankmesh/core/export.hpp>
 #include <rankmesh/plan/job.hpp>
@@ -27,6 +29,15 @@ struct Memory {
     std::int64_t estimate = 0;   ///< what the driver reports as used memory
     int stage = 0;               ///< the stage that needs most
 };
+
+/// The parts of `estimate`, by name.
+inline constexpr auto memory_parts =
+    std::array<std::pair<std::string_view, std::int64_t Memory::*>, 6>{{{"parameters", &Memory::parameters},
+                                                                        {"gradients", &Memory::gradients},
+                                                                        {"optimizer", &Memory::optimizer},
+                                                                        {"activations", &Memory::activations},
+                                                                        {"buffers", &Memory::buffers},
+                                                                        {"overhead", &Memory::overhead}}};
 
 /// Returns the memory that a layout needs. `check` must accept the job and the layout.
 RANKMESH_EXPORT Memory memory(const Job& job, const Layout& layout);

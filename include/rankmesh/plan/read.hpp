@@ -31,11 +31,8 @@ struct Checkpoint {
 Model read_model(const std::string& text, Checkpoint* checkpoint = nullptr);
 
 /// Reads a model from the content of the file `source`. Never takes `text` as the name of a file or model.
-Model read_model_text(const std::string& text, const std::string& source, Checkpoint* checkpoint = nullptr);
-
-/// Returns the model as a line of sizes, without sizes of 0.
 ///
 /// Law: `read_model_text(to_line(model), "") == model`.
-std::string to_line(const Model& model);
+Model read_model_text(const std::string& text, const std::string& source, Checkpoint* checkpoint = nullptr);
 
 }  // namespace rankmesh::plan

@@ -2,6 +2,7 @@
 // Predicts the time of one optimizer step.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <string_view>
 #include <vector>
@@ -35,6 +36,27 @@ struct Step {
     /// devices`; else "".
     std::string_view beyond = {};
 };
+
+/// One part of a step: its name, its name in tables, and what it is.
+struct StepPart {
+    std::string_view name;
+    std::string_view column;
+    std::string_view what;
+    double Step::*seconds;
+};
+
+/// The parts of a step, of which `seconds` is the sum.
+inline constexpr auto step_parts = std::array<StepPart, 10>{
+    {{"compute", "compute", "matrix products and what stands between them", &Step::compute},
+     {"attention", "attn", "the core of attention", &Step::attention},
+     {"tp", "tp", "communication of tensor parallelism", &Step::tp},
+     {"cp", "cp", "communication of context parallelism", &Step::cp},
+     {"ep", "ep", "communication of expert parallelism", &Step::ep},
+     {"dp", "dp", "communication of data parallelism", &Step::dp},
+     {"pp", "pp", "messages between stages", &Step::pp},
+     {"bubble", "bubble", "waiting for the pipeline to fill and drain", &Step::bubble},
+     {"head", "head", "embedding, last projection and loss", &Step::head},
+     {"optimizer", "optim", "the optimizer", &Step::optimizer}}};
 
 struct Constants;
 
@@ -77,8 +99,6 @@ public:
     const Job& job() const { return job_; }
 
 private:
-    Pieces::OfLayer piece(const Layout& layout, const Layer& kind) const;
-
     Job job_;
     const Constants* constants_;
     Parameters parameters_;

@@ -9,7 +9,6 @@
 #include <rankmesh/core/error.hpp>
 #include <rankmesh/core/name.hpp>
 #include <rankmesh/plan/read.hpp>
-#include <rankmesh/plan/text.hpp>
 
 #include "formats/file.hpp"
 #include "plan/read/abilities.hpp"

@@ -3,12 +3,11 @@
 
 #include <rankmesh/plan/answer.hpp>
 #include <rankmesh/plan/read.hpp>
-#include <rankmesh/plan/text.hpp>
 
 #include <rankmesh/core/text.hpp>
 
 #include "formats/json.hpp"
-#include "plan/names.hpp"
+#include "plan/settings.hpp"
 
 namespace rankmesh::plan {
 
@@ -16,58 +15,42 @@ namespace of_answer_json {
 
 using formats::Json;
 
+/// Adds the settings of a layout, and the layout as text.
+template <class Of>
+Json json_of_layout(const Of& layout) {
+    auto out = Json{{"layout", to_string(layout)}};
+    for (const auto& one : settings_of(layout).all)
+        std::visit(
+            [&](auto at) {
+                using Value = std::remove_cvref_t<decltype(layout.*at)>;
+                if constexpr (std::is_enum_v<Value>)
+                    out[one.name] = to_string(layout.*at);
+                else
+                    out[one.name] = layout.*at;
+            },
+            one.member);
+    return out;
+}
+
+/// Adds whether an estimate of memory fits.
+void add_verdict(std::int64_t estimate, std::int64_t capacity, Json& out) {
+    out["fits"] = estimate <= capacity;
+    out["verdict"] = to_string(fit(estimate, capacity));
+}
+
 Json json_of(const Planned& planned, std::int64_t capacity) {
     const auto& [layout, step, memory] = planned;
-    return {{"layout", to_string(layout)},
-            {"mesh", to_string(mesh(layout))},
-            {"tp", layout.tp},
-            {"cp", layout.cp},
-            {"ep", layout.ep},
-            {"pp", layout.pp},
-            {"vpp", layout.vpp},
-            {"dp", layout.dp},
-            {"zero", layout.zero},
-            {"micro_batch", layout.micro_batch},
-            {"sequence_parallel", layout.sequence_parallel},
-            {"recompute", to_string(layout.recompute)},
-            {"recompute_layers", layout.recompute_layers},
-            {"first_layers", layout.first_layers},
-            {"last_layers", layout.last_layers},
-            {"etp", layout.etp},
-            {"schedule", name_of(layout.schedule)},
-            {"overlap_experts", layout.overlap_experts},
-            {"dispatch_once", layout.dispatch_once},
-            {"gradient_bytes", layout.gradient_bytes},
-            {"bf16_moments", layout.bf16_moments},
-            {"fp8_activations", layout.fp8_activations},
-            {"offload", layout.offload},
-            {"step",
-             {{"seconds", step.seconds},
-              {"low", step.low},
-              {"high", step.high},
-              {"beyond", step.beyond},
-              {"compute", step.compute},
-              {"attention", step.attention},
-              {"tp", step.tp},
-              {"cp", step.cp},
-              {"ep", step.ep},
-              {"dp", step.dp},
-              {"pp", step.pp},
-              {"bubble", step.bubble},
-              {"head", step.head},
-              {"optimizer", step.optimizer}}},
-            {"memory",
-             {{"parameters", memory.parameters},
-              {"gradients", memory.gradients},
-              {"optimizer", memory.optimizer},
-              {"activations", memory.activations},
-              {"buffers", memory.buffers},
-              {"overhead", memory.overhead},
-              {"lower", memory.lower},
-              {"estimate", memory.estimate},
-              {"stage", memory.stage}}},
-            {"fits", memory.estimate <= capacity},
-            {"verdict", to_string(fit(memory.estimate, capacity))}};
+    auto out = json_of_layout(layout);
+    out["mesh"] = to_string(mesh(layout));
+    auto seconds =
+        Json{{"seconds", step.seconds}, {"low", step.low}, {"high", step.high}, {"beyond", step.beyond}};
+    for (const auto& part : step_parts) seconds[part.name] = step.*part.seconds;
+    auto bytes = Json{{"lower", memory.lower}, {"estimate", memory.estimate}, {"stage", memory.stage}};
+    for (const auto& [name, part] : memory_parts) bytes[name] = memory.*part;
+    out["step"] = std::move(seconds);
+    out["memory"] = std::move(bytes);
+    add_verdict(memory.estimate, capacity, out);
+    return out;
 }
 
 Json json_of(const Pass& pass) {
@@ -79,26 +62,15 @@ Json json_of(const Pass& pass) {
 
 Json json_of(const Served& served, std::int64_t capacity) {
     const auto& [layout, memory, decode, prefill] = served;
-    return {{"layout", to_string(layout)},
-            {"tp", layout.tp},
-            {"pp", layout.pp},
-            {"dp", layout.dp},
-            {"ep", layout.ep},
-            {"dcp", layout.dcp},
-            {"fp8_cache", layout.fp8_cache},
-            {"decode", json_of(decode)},
-            {"prefill", json_of(prefill)},
-            {"memory",
-             {{"weights", memory.weights},
-              {"cache", memory.cache},
-              {"state", memory.state},
-              {"activations", memory.activations},
-              {"overhead", memory.overhead},
-              {"estimate", memory.estimate},
-              {"tokens", memory.tokens},
-              {"stage", memory.stage}}},
-            {"fits", memory.estimate <= capacity},
-            {"verdict", to_string(fit(memory.estimate, capacity))}};
+    auto out = json_of_layout(layout);
+    out["decode"] = json_of(decode);
+    out["prefill"] = json_of(prefill);
+    out["memory"] = {{"weights", memory.weights},   {"cache", memory.cache},
+                     {"state", memory.state},       {"activations", memory.activations},
+                     {"overhead", memory.overhead}, {"estimate", memory.estimate},
+                     {"tokens", memory.tokens},     {"stage", memory.stage}};
+    add_verdict(memory.estimate, capacity, out);
+    return out;
 }
 
 void add_serving(const ServeAnswer& answer, std::size_t count, std::int64_t capacity, Json& out) {

@@ -52,9 +52,4 @@ std::optional<std::string> Fields::word(std::initializer_list<std::string_view> 
     return value->text();
 }
 
-int divided(const Fields& fields, std::string_view what, int a, std::string_view by, int b) {
-    if (a % b != 0) fields.fail(cat(what, " ", a, " is not a multiple of ", by, " ", b));
-    return a / b;
-}
-
 }  // namespace rankmesh::plan::of_read

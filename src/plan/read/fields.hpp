@@ -67,10 +67,5 @@ Model of_config(const Fields& fields, Checkpoint& checkpoint);
 void read_quantization(const Json& values, Checkpoint& checkpoint);
 /// Reads Megatron's flags from a text, which may be a shell script.
 Model of_flags(const std::string& text, const std::string& source, Checkpoint& checkpoint);
-/// `layers=32 hidden=4096 heads=32 ...`.
-Model of_line(std::string_view text, const std::string& source);
-
-/// Returns `a / b`. Throws UsageError unless it is a whole number.
-int divided(const Fields& fields, std::string_view what, int a, std::string_view by, int b);
 
 }  // namespace rankmesh::plan::of_read

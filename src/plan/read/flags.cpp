@@ -162,7 +162,8 @@ void name_unread(const Fields& fields, Checkpoint& checkpoint) {
             has({"size", "dim", "heads", "layers", "experts", "pattern", "freq", "channels", "variant",
                  "gate", "mtp"}) &&
             !has({"parallel", "pipeline", "batch", "recompute", "router", "bucket", "checkpoint", "rotary",
-                  "eval", "log", "divisible", "dataset", "chunk", "loss", "aggregate", "buffer", "segment", "virtual"}))
+                  "eval", "log", "divisible", "dataset", "chunk", "loss", "aggregate", "buffer", "segment",
+                  "virtual"}))
             unread.push_back("--" + name);
     }
     if (!unread.empty()) checkpoint.notes.push_back(cat("not used: ", detail::listed(unread)));
@@ -178,29 +179,19 @@ Layer mamba(const Fields& fields, std::int64_t hidden) {
     return mamba2(hidden, heads * head, static_cast<int>(heads), n, groups, 4);
 }
 
-}  // namespace of_flags_text
+int needed(const Fields& fields, std::string_view name, std::string_view what) {
+    if (const auto value = fields.number({name})) return *value;
+    fields.fail(cat("has no --", name, ", ", what, "; add it"));
+}
 
-Model of_flags(const std::string& text, const std::string& source, Checkpoint& checkpoint) {
-    using namespace of_flags_text;
-    const auto fields = Fields(source, flags_in(text, source));
+/// Returns the sizes that all layers have, unless a flag lists another kind of layer.
+Layer usual_layer(const Fields& fields, Model& model) {
     const auto has = [&](std::string_view name) { return fields.find({name}) != nullptr; };
-    const auto needed = [&](std::string_view name, std::string_view what) {
-        if (const auto value = fields.number({name})) return *value;
-        fields.fail(cat("has no --", name, ", ", what, "; add it"));
-    };
-    auto model = Model{};
-    auto layer = Layer{};
-    const auto layers = needed("num-layers", "the number of layers");
-    model.hidden = needed("hidden-size", "the width of the model");
-    layer.heads = needed("num-attention-heads", "the number of heads");
+    auto layer = Layer{.heads = needed(fields, "num-attention-heads", "the number of heads")};
     layer.kv_heads = has("group-query-attention") || has("num-query-groups")
-                         ? needed("num-query-groups", "the groups of grouped-query attention")
+                         ? needed(fields, "num-query-groups", "the groups of grouped-query attention")
                          : layer.heads;
     layer.gated = has("swiglu");
-    const auto vocabulary = fields.number({"padded-vocab-size", "vocab-size"});
-    if (!vocabulary)
-        fields.fail("has no --vocab-size, because Megatron takes it from the tokenizer; add --vocab-size N");
-    model.vocabulary = *vocabulary;
     if (const auto ffn = fields.number({"ffn-hidden-size"})) {
         layer.ffn = *ffn;
     } else {
@@ -208,8 +199,6 @@ Model of_flags(const std::string& text, const std::string& source, Checkpoint& c
             fields.fail(cat("--hidden-size is ", model.hidden, ", which is too large"));
         layer.ffn = layer.gated ? model.hidden * 8 / 3 / 64 * 64 : 4 * model.hidden;
     }
-    model.tied = !has("untie-embeddings-and-output-weights");
-    model.sequence = fields.number({"seq-length"}).value_or(0);
     if (has("multi-latent-attention")) {
         layer.q_rank = fields.number({"q-lora-rank"}).value_or(0);
         layer.kv_rank = fields.number({"kv-lora-rank"}).value_or(32);
@@ -217,78 +206,106 @@ Model of_flags(const std::string& text, const std::string& source, Checkpoint& c
         layer.rope_dim = fields.number({"qk-pos-emb-head-dim"}).value_or(64);
         layer.value_dim = fields.number({"v-head-dim"}).value_or(128);
         layer.kv_heads = layer.heads;
+    } else if (const auto dim = fields.number({"kv-channels"})) {
+        layer.head_dim = layer.value_dim = *dim;
     } else {
-        const auto dim = fields.number({"kv-channels"});
-        layer.head_dim = layer.value_dim =
-            dim ? *dim : divided(fields, "--hidden-size", model.hidden, "--num-attention-heads", layer.heads);
+        if (model.hidden % layer.heads != 0)
+            fields.fail(cat("--hidden-size ", model.hidden, " is not a multiple of --num-attention-heads ",
+                            layer.heads));
+        layer.head_dim = layer.value_dim = model.hidden / layer.heads;
     }
     layer.gate = has("attention-output-gate");
     layer.experts = fields.number({"num-experts"}, 0).value_or(0);
-    auto experts =
-        kinds_of(fields, "moe-layer-freq", layers, [](int i, int every) { return i % every == 0; });
-    if (layer.experts > 0) {
-        layer.top_k = fields.number({"moe-router-topk"}).value_or(2);
-        layer.expert_ffn = fields.number({"moe-ffn-hidden-size"}).value_or(layer.ffn);
-        layer.shared_ffn = fields.number({"moe-shared-expert-intermediate-size"}, 0).value_or(0);
-        if (fields.number({"moe-router-num-groups"}).value_or(1) > 1)
-            model.most_nodes = fields.number({"moe-router-group-topk"}).value_or(0);
-    }
-    // `--window-size 128,0`: the keys before a query.
-    auto window = 0;
-    if (const auto* value = fields.find({"window-size"})) {
+    if (layer.experts == 0) return layer;
+    layer.top_k = fields.number({"moe-router-topk"}).value_or(2);
+    layer.expert_ffn = fields.number({"moe-ffn-hidden-size"}).value_or(layer.ffn);
+    layer.shared_ffn = fields.number({"moe-shared-expert-intermediate-size"}, 0).value_or(0);
+    if (fields.number({"moe-router-num-groups"}).value_or(1) > 1)
+        model.most_nodes = fields.number({"moe-router-group-topk"}).value_or(0);
+    return layer;
+}
+
+/// The kinds of layers that flags list.
+struct Kinds {
+    std::vector<int> experts;
+    std::vector<int> windowed;
+    std::vector<int> linear;
+    std::string pattern;
+    int window = 0;  ///< the keys before a query
+
+    Kinds(const Fields& fields, int layers)
+        : experts(kinds_of(fields, "moe-layer-freq", layers, [](int i, int n) { return i % n == 0; })),
+          windowed(kinds_of(fields, "window-attn-skip-freq", layers,
+                            [](int i, int n) { return (i + 1) % n != 0; })),
+          linear(kinds_of(fields, "linear-attention-freq", layers,
+                          [](int i, int n) { return (i + 1) % n != 0; })),
+          pattern(fields.word({"hybrid-override-pattern", "hybrid-layer-pattern"}).value_or("")) {
+        if (!pattern.empty() && std::cmp_not_equal(pattern.size(), layers))
+            fields.fail(
+                cat("the hybrid pattern has ", pattern.size(), " layers, but --num-layers is ", layers));
+        if (const auto at = pattern.find_first_not_of("M*-E"); at != std::string::npos)
+            fields.fail(cat("the hybrid pattern has ", in_quotes(pattern.substr(at, 1)),
+                            "; plan knows M, *, - and E"));
+        const auto* value = fields.find({"window-size"});
+        if (value == nullptr) return;
         const auto text = value->is_string() ? value->text() : value->dump();
         const auto at = std::min(text.size(), text.find_first_of("0123456789"));
-        if (std::from_chars(text.data() + at, text.data() + text.size(), window).ec != std::errc{} ||
-            window < 1)
+        const auto error = std::from_chars(text.data() + at, text.data() + text.size(), window).ec;
+        if (error != std::errc{} || window < 1)
             fields.fail(cat("--window-size is ", in_quotes(text), "; it must be such as 128,0"));
     }
-    const auto windowed = kinds_of(fields, "window-attn-skip-freq", layers,
-                                   [](int i, int every) { return (i + 1) % every != 0; });
-    const auto linear = kinds_of(fields, "linear-attention-freq", layers,
-                                 [](int i, int every) { return (i + 1) % every != 0; });
-    const auto pattern = fields.word({"hybrid-override-pattern", "hybrid-layer-pattern"}).value_or("");
-    if (!pattern.empty() && std::cmp_not_equal(pattern.size(), layers))
-        fields.fail(cat("the hybrid pattern has ", pattern.size(), " layers, but --num-layers is ", layers));
-    for (int i = 0; i < layers; ++i) {
-        const auto at = static_cast<std::size_t>(i);
-        auto one = layer;
-        const auto without_attention = [&] {
-            one.heads = one.kv_heads = one.head_dim = one.value_dim = one.q_rank = one.kv_rank =
-                one.rope_dim = 0;
-            one.gate = false;
-        };
-        if (window > 0 && (windowed.empty() || windowed[at] == 1)) one.window = window;
-        if (!linear.empty() && linear[at] == 1) {
-            without_attention();
-            const auto size = [&](const char* name, int usual) {
-                return fields.number({name}).value_or(usual);
-            };
-            const auto state = delta(model.hidden, size("linear-num-value-heads", 32),
-                                     size("linear-num-key-heads", 16), size("linear-key-head-dim", 128),
-                                     size("linear-value-head-dim", 128), size("linear-conv-kernel-dim", 4));
-            one.heads = state.heads, one.state = state.state, one.weights = state.weights, one.window = 0;
-        }
-        auto dense = experts.empty() ? layer.experts == 0 : experts[at] == 0;
-        if (!pattern.empty()) {
-            const auto kind = pattern[at];
-            if (std::string_view("M*-E").find(kind) == std::string_view::npos)
-                fields.fail(cat("the hybrid pattern has ", in_quotes(std::string(1, kind)),
-                                "; plan knows M, *, - and E"));
-            if (kind != '*') without_attention(), one.window = 0;
-            if (kind == 'M') {
-                const auto state = mamba(fields, model.hidden);
-                one.heads = state.heads, one.state = state.state, one.weights = state.weights;
-            }
-            if (kind == 'M' || kind == '*') one.ffn = one.experts = 0, dense = true, one.gated = false;
-            if (kind == '-') dense = true;
-            if (kind == 'E') dense = false;
-        }
-        if (dense)
-            one.experts = one.top_k = one.expert_ffn = one.shared_ffn = 0;
-        else
-            one.ffn = 0;
-        model.add(1, one);
+};
+
+/// Returns layer `at`.
+Layer layer_at(const Fields& fields, const Kinds& kinds, const Layer& usual, int hidden, std::size_t at) {
+    auto one = usual;
+    const auto size = [&](const char* name, int otherwise) {
+        return fields.number({name}).value_or(otherwise);
+    };
+    // A state, or nothing, instead of attention.
+    const auto replace_attention = [&](const Layer& by) {
+        one.kv_heads = one.head_dim = one.value_dim = one.q_rank = one.kv_rank = one.rope_dim = one.window =
+            0;
+        one.gate = false;
+        one.heads = by.heads, one.state = by.state, one.weights = by.weights;
+    };
+    if (kinds.window > 0 && (kinds.windowed.empty() || kinds.windowed[at] == 1)) one.window = kinds.window;
+    if (!kinds.linear.empty() && kinds.linear[at] == 1)
+        replace_attention(delta(hidden, size("linear-num-value-heads", 32), size("linear-num-key-heads", 16),
+                                size("linear-key-head-dim", 128), size("linear-value-head-dim", 128),
+                                size("linear-conv-kernel-dim", 4)));
+    auto dense = kinds.experts.empty() ? usual.experts == 0 : kinds.experts[at] == 0;
+    if (!kinds.pattern.empty()) {
+        const auto kind = kinds.pattern[at];
+        if (kind != '*') replace_attention(kind == 'M' ? mamba(fields, hidden) : Layer{});
+        dense = kind != 'E';
+        if (kind == 'M' || kind == '*') one.ffn = 0, one.gated = false;
     }
+    if (dense)
+        one.experts = one.top_k = one.expert_ffn = one.shared_ffn = 0;
+    else
+        one.ffn = 0;
+    return one;
+}
+
+}  // namespace of_flags_text
+
+Model of_flags(const std::string& text, const std::string& source, Checkpoint& checkpoint) {
+    using namespace of_flags_text;
+    const auto fields = Fields(source, flags_in(text, source));
+    auto model = Model{};
+    const auto layers = needed(fields, "num-layers", "the number of layers");
+    model.hidden = needed(fields, "hidden-size", "the width of the model");
+    const auto usual = usual_layer(fields, model);
+    const auto vocabulary = fields.number({"padded-vocab-size", "vocab-size"});
+    if (!vocabulary)
+        fields.fail("has no --vocab-size, because Megatron takes it from the tokenizer; add --vocab-size N");
+    model.vocabulary = *vocabulary;
+    model.tied = fields.find({"untie-embeddings-and-output-weights"}) == nullptr;
+    model.sequence = fields.number({"seq-length"}).value_or(0);
+    const auto kinds = Kinds(fields, layers);
+    for (int i = 0; i < layers; ++i)
+        model.add(1, layer_at(fields, kinds, usual, model.hidden, static_cast<std::size_t>(i)));
     model.predictors = fields.number({"mtp-num-layers"}, 0).value_or(0);
     name_unread(fields, checkpoint);
     return model;

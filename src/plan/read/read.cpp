@@ -7,6 +7,8 @@
 
 #include "formats/file.hpp"
 #include "formats/text.hpp"
+#include "plan/csv.hpp"
+#include "plan/line.hpp"
 #include "plan/read/fields.hpp"
 
 namespace rankmesh::plan {
@@ -89,12 +91,8 @@ Model read_model_text(const std::string& text, const std::string& source, Checkp
                                                  checkpoint == nullptr ? left_out : *checkpoint)
                  : said.find("--num-layers") != std::string_view::npos || said.starts_with("--")
                      ? of_flags(std::string(said), source, checkpoint == nullptr ? left_out : *checkpoint)
-                     : of_line(said, source);
-    try {
-        check(model);
-    } catch (const UsageError& error) {
-        throw UsageError(cat(source, ": ", error.what()));
-    }
+                     : read_line(said, source);
+    check_at(source, model);
     return model;
 }
 

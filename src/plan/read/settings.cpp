@@ -8,10 +8,8 @@
 #include <rankmesh/core/detail/caller.hpp>
 #include <rankmesh/core/text.hpp>
 #include <rankmesh/plan/answer.hpp>
-#include <rankmesh/plan/text.hpp>
 
 #include "formats/json.hpp"
-#include "plan/names.hpp"
 #include "plan/read/abilities.hpp"
 
 namespace rankmesh::plan {
@@ -167,7 +165,7 @@ FrameworkSettings settings(const Job& job, const Layout& layout, std::string_vie
             cat(*conversion.moved, " of ", conversion.ranks, " ranks stand elsewhere than in ", said.mesh));
     if (framework == "megatron") {
         if (layout.schedule != Schedule::one_f_one_b)
-            said.notes.push_back(cat("lost: schedule=", name_of(layout.schedule),
+            said.notes.push_back(cat("lost: schedule=", to_string(layout.schedule),
                                      ": Megatron runs 1F1B, interleaved if a stage has several chunks"));
         if (layout.fp8_activations) said.notes.emplace_back("lost: acts=fp8: no flag of Megatron says it");
         said.text = megatron(job, layout, *conversion.text);
