@@ -157,6 +157,56 @@ void set_precisions(Answer& answer, const Question& question, const Checkpoint& 
                               weights > Precision::fp8 ? ", to which weights are widened" : ""));
 }
 
+/// Completes the answer to a question of training, whose job is set.
+void answer_training(const Question& question, Answer& answer) {
+    auto& job = answer.job;
+    job.stack = stack_of(question.as);
+    if (question.as.empty())
+        answer.assumed.push_back(cat("no framework: the typical behaviour of all measured frameworks; ",
+                                     detail::in_python("as_=FRAMEWORK", "--as FRAMEWORK"), " names one"));
+    check(job);
+    answer.capacity = capacity(job.machine.device);
+    if (!question.measured.empty()) {
+        const auto measured = read_measured(file(question.measured), detail::excerpt(question.measured, 400));
+        answer.calibration = calibrate(job, measured);
+    }
+    if (question.explain) {
+        answer.explained = explain(job, read_layout(*question.explain, job.devices));
+    } else {
+        auto options = Options{
+            .count = std::max(question.count, std::size_t{2}),
+            .capacity = static_cast<std::int64_t>(static_cast<double>(answer.capacity) / (1 + memory_error)),
+            .progress = question.progress};
+        restrict_to(question.as, options);
+        const auto says_tp = [](const std::string& text) { return text.starts_with("tp="); };
+        if (std::ranges::none_of(question.fix, says_tp) && std::ranges::none_of(question.most, says_tp) &&
+            job.devices > job.machine.node) {
+            options.tp.most = job.machine.node;
+            answer.assumed.push_back(cat("tp inside a node of ", job.machine.node,
+                                         " devices, because no measured step has tp across nodes; ",
+                                         detail::in_python("max={'tp': N}", "--max tp=N"),
+                                         " searches further"));
+        }
+        for (const auto& text : question.fix) fix(options, text);
+        for (const auto& text : question.most) limit(options, text);
+        answer.count = question.count;
+        answer.found = search(job, options);
+        answer.help = what_would_help(job, *answer.found, options);
+        if (answer.found->best.empty() && answer.found->smallest) {
+            answer.relaxed = fits_with(job, options);
+            options.capacity = answer.capacity;
+            if (const auto close = search(job, options).best; !close.empty()) answer.tight = close.front();
+        }
+    }
+    const auto kv_heads = job.model.kv_heads();
+    if (const auto* planned = answer.planned();
+        planned != nullptr && kv_heads > 0 && planned->layout.tp > kv_heads)
+        answer.assumed.push_back(cat("each of the ", kv_heads, " kv heads on ", planned->layout.tp / kv_heads,
+                                     " ranks, because tp=", planned->layout.tp, " exceeds their number"));
+    if (answer.fits() && !question.as.empty())
+        answer.settings = settings(job, answer.planned()->layout, question.as, *question.on);
+}
+
 }  // namespace of_answer
 
 const Planned* Answer::planned() const {
@@ -207,55 +257,10 @@ Answer answer(const Question& question) {
                                  did_you_mean(question.as, names)));
         }
     }
-    if (question.serve) {
+    if (question.serve)
         answer_serving(question, checkpoint.fp8_cache, answer);
-        return answer;
-    }
-    job.stack = stack_of(question.as);
-    if (question.as.empty())
-        answer.assumed.push_back(cat("no framework: the typical behaviour of all measured frameworks; ",
-                                     detail::in_python("as_=FRAMEWORK", "--as FRAMEWORK"), " names one"));
-    check(job);
-    answer.capacity = capacity(job.machine.device);
-    if (!question.measured.empty()) {
-        const auto measured = read_measured(file(question.measured), detail::excerpt(question.measured, 400));
-        answer.calibration = calibrate(job, measured);
-    }
-    if (question.explain) {
-        answer.explained = explain(job, read_layout(*question.explain, job.devices));
-    } else {
-        auto options = Options{
-            .count = std::max(question.count, std::size_t{2}),
-            .capacity = static_cast<std::int64_t>(static_cast<double>(answer.capacity) / (1 + memory_error)),
-            .progress = question.progress};
-        restrict_to(question.as, options);
-        const auto says_tp = [](const std::string& text) { return text.starts_with("tp="); };
-        if (std::ranges::none_of(question.fix, says_tp) && std::ranges::none_of(question.most, says_tp) &&
-            job.devices > job.machine.node) {
-            options.tp.most = job.machine.node;
-            answer.assumed.push_back(cat("tp inside a node of ", job.machine.node,
-                                         " devices, because no measured step has tp across nodes; ",
-                                         detail::in_python("max={'tp': N}", "--max tp=N"),
-                                         " searches further"));
-        }
-        for (const auto& text : question.fix) fix(options, text);
-        for (const auto& text : question.most) limit(options, text);
-        answer.count = question.count;
-        answer.found = search(job, options);
-        answer.help = what_would_help(job, *answer.found, options);
-        if (answer.found->best.empty() && answer.found->smallest) {
-            answer.relaxed = fits_with(job, options);
-            options.capacity = answer.capacity;
-            if (const auto close = search(job, options).best; !close.empty()) answer.tight = close.front();
-        }
-    }
-    const auto kv_heads = job.model.kv_heads();
-    if (const auto* planned = answer.planned();
-        planned != nullptr && kv_heads > 0 && planned->layout.tp > kv_heads)
-        answer.assumed.push_back(cat("each of the ", kv_heads, " kv heads on ", planned->layout.tp / kv_heads,
-                                     " ranks, because tp=", planned->layout.tp, " exceeds their number"));
-    if (answer.fits() && !question.as.empty())
-        answer.settings = settings(job, answer.planned()->layout, question.as, *question.on);
+    else
+        answer_training(question, answer);
     return answer;
 }
 
