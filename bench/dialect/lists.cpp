@@ -15,7 +15,6 @@
 #include <string_view>
 #include <vector>
 
-#include <rankmesh/dialect/megatron/hyper_comm_grid.hpp>
 #include <rankmesh/frameworks/llamafactory.hpp>
 #include <rankmesh/frameworks/megatron2022.hpp>
 #include <rankmesh/frameworks/picotron.hpp>
@@ -69,13 +68,6 @@ void add_small_dialects() {
     add("megatron2022", "model", [=] { return megatron2022.partition("pp", "tp"); });
 }
 
-void add_megatron() {
-    const auto grid = rankmesh::megatron::Grid({8, 8, 64, 16}, {"tp", "cp", "dp", "pp"}, large.world);
-    for (const auto& dims : {rankmesh::megatron::Dims{"dp"}, {"tp", "pp"}, {"cp", "dp"}})
-        add("megatron", "grid " + dims.names().front(), [=] { return grid.get_rank_enum(dims); });
-    add("megatron", "grid in order", [=] { return grid.gen_rank_enum({"dp", "tp"}); });
-}
-
 /// The axes of a topology, and what a grid of it makes.
 void add_topology(const std::string& dialect, const auto& topology) {
     for (const auto& axis : topology.axes())
@@ -121,7 +113,6 @@ void print(const Kind& kind, const Samples& samples) {
 int main(int argc, char** argv) {
     const auto all = argc > 1 && std::string_view(argv[1]) == "--all";
     add_small_dialects();
-    add_megatron();
     add_grids();
     auto room = std::vector<int>(static_cast<std::size_t>(large.world), 1);
     struct Worst {

@@ -9,18 +9,10 @@
 namespace golden {
 
 const std::vector<System>& systems() {
-    static const auto all = std::vector<System>{areal_grid(),
-                                                areal_topology(),
-                                                deepspeed_groups(),
-                                                deepspeed_topology(),
-                                                llamafactory(),
-                                                megatron_hyper_comm_grid(),
-                                                megatron_parallel_state(),
-                                                megatron_rank_generator(),
-                                                olmo_mesh(),
-                                                picotron(),
-                                                torchtitan(),
-                                                vllm_parallel_state()};
+    static const auto all = std::vector<System>{
+        areal_grid(),   areal_topology(),          deepspeed_groups(), deepspeed_topology(),
+        llamafactory(), megatron_parallel_state(), olmo_mesh(),        picotron(),
+        torchtitan(),   vllm_parallel_state()};
     return all;
 }
 

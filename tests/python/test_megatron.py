@@ -15,9 +15,8 @@ import rankmesh
 import signatures
 from rankmesh import Group
 from rankmesh._rows import Current
-from rankmesh.megatron import HyperCommGrid, ProcessGroupCollection, parallel_state
+from rankmesh.megatron import HyperCommGrid, parallel_state
 from rankmesh.megatron.parallel_state import ParallelState, RankGenerator, for_rank
-from rankmesh.megatron.process_groups_config import MultiModuleProcessGroupCollection, resolve_gtp_remat_group
 from with_numpy import needs_numpy, np
 
 SIZES = [
@@ -256,7 +255,6 @@ def test_a_second_group_to_gather_in_is_made_where_it_is_asked_for() -> None:
     of_all = state.get_data_parallel_group(with_context_parallel=True)
     assert state.get_data_parallel_group(with_context_parallel=True, independent_all_gather=True) == of_all
     assert state.get_data_parallel_group(independent_all_gather=True) == state.get_data_parallel_group()
-    assert ProcessGroupCollection.use_mpu_process_groups(state=state).dp_cp_ag == of_all
     assert state.has_separate_all_gather_group()
     plain = for_rank(3, 16)
     assert not plain.has_separate_all_gather_group()
@@ -334,6 +332,12 @@ def wrong_calls() -> list[tuple[Any, type[Exception], str]]:
         (lambda: RankGenerator(1, 2, 1, 1, 2, "tp"), AssertionError, "Both EP and CP"),
         (lambda: RankGenerator(1, 1, 2, 1, 1, "tp"), RuntimeError, "The size of (dp) is (2)"),
         (lambda: RankGenerator(1, 1, 1, 1, 1, "tp-xx"), KeyError, "xx"),
+        (lambda: RankGenerator(1, 1, 1, 1, 1, "tp--dp"), KeyError, "the order (tp--dp) names ''; the axes are tp"),
+        # The original looks for the letters "tp", finds them in gtp_remat, and fails at the first group.
+        (lambda: RankGenerator(2, 1, 1, 1, 1, "gtp_remat-dp-pp"), AssertionError, "The size of (tp) is (2)"),
+        (lambda: RankGenerator(1, 1, -2, 1, 1, "tp-dp"), AssertionError, "a size of -2 was given for dp"),
+        (lambda: RankGenerator(1, 1, 1, 1, 1, "tp", -1), ValueError, "a rank offset of -1 was given"),
+        (lambda: RankGenerator(1, 1, 2, 1, 1, "dp-tp-dp"), ValueError, "the order (dp-tp-dp) lists dp twice"),
         (lambda: RankGenerator(2, 1, 1, 1, 1, "tp").get_ranks("xx"), ValueError, "'xx' is not in"),
         (lambda: RankGenerator(2, 1, 1, 1, 1, "tp").get_gtp_ranks(2), AssertionError, "gtp_remat axis size (1)"),
         (lambda: parallel_state.default_embedding_ranks([]), IndexError, "without ranks"),
@@ -348,16 +352,19 @@ def wrong_calls() -> list[tuple[Any, type[Exception], str]]:
         (lambda: grid().get_rank_enum("tp", view="nope"), KeyError, "View 'nope' is not registered"),
         (lambda: grid().get_rank_enum("ep"), ValueError, "'ep' is not in view 'base'"),
         (lambda: grid(rank=None).create_pg("tp"), ValueError, "does not know which rank asks"),
+        (lambda: grid().get_rank_enum(["tp", "tp"]), ValueError, "the dimensions ['tp', 'tp'] repeat"),
+        (lambda: HyperCommGrid([2, 0], ["tp", "dp"], world_size=8), RuntimeError, "[2, 0] has a size of 0"),
+        (lambda: HyperCommGrid([2, 2], ["tp", "tp"], world_size=8), ValueError, "duplicate dim_names: ['tp', 'tp']"),
+        (lambda: HyperCommGrid([2], ["tp"], -1, world_size=8), ValueError, "rank_offset must be non-negative, got -1"),
+        (
+            lambda: grid().register_view("expert", [2, 4], ["ep", "dp"], ["dp"]),
+            ValueError,
+            "Shared dim 'dp' has different membership across views: base enumeration [[0, 4], [1, 5], [2, 6], [3, 7]] "
+            "!= view 'expert' enumeration [[0, 2, 4, 6], [1, 3, 5, 7]]",
+        ),
         (lambda: grid().register_view("base", [8], ["a"]), ValueError, "is already registered"),
         (lambda: grid().register_view("v", [-1, 8], ["a", "b"]), ValueError, "shape must be positive ints"),
         (lambda: grid().register_view("v", [4, 2], ["a", "b"], ["cp"]), ValueError, "is not in the view's dim_names"),
-        (lambda: ProcessGroupCollection(foo=1), ValueError, "Unknown attribute: foo"),
-        (
-            lambda: ProcessGroupCollection.use_mpu_process_groups(["tp", "foo"]),
-            ValueError,
-            "Invalid process groups requested: ['foo']",
-        ),
-        (lambda: MultiModuleProcessGroupCollection({}), ValueError, "module_pgs dict cannot be empty"),
     ]
 
 
@@ -371,6 +378,26 @@ def test_what_the_original_refuses_is_refused_by_its_own_exception(call: Any, ki
         call()
     assert text in str(caught.value)
     assert isinstance(caught.value, rankmesh.Error)
+
+
+def test_the_first_token_of_an_order_is_fastest_and_tokens_of_a_group_have_none() -> None:
+    sizes = {"tp": 2, "dp": 3, "pp": 2, "cp": 1, "gtp_remat": 1}
+    for order in ("tp-cp-ep-dp-pp", "pp-dp-tp", "dp-tp-gtp_remat-pp-cp", "PP-TP-DP"):
+        made = RankGenerator(tp=2, ep=1, dp=3, pp=2, cp=1, order=order, rank_offset=4)
+        for token in ("tp", "dp", "pp", "cp", "tp-pp", "dp-cp", "dp-tp-pp"):
+            # Ranks that are the same in every axis outside the token form a group.
+            expected: dict[tuple[int, ...], list[int]] = {}
+            for rank in range(12):
+                rest, outside = rank, []
+                for name, size in zip(made.order.split("-"), made.ordered_size, strict=True):
+                    assert size == sizes.get(name, 1)
+                    outside += [] if name in token.split("-") else [rest % size]
+                    rest //= size
+                expected.setdefault(tuple(reversed(outside)), []).append(rank + 4)
+            assert made.get_ranks(token) == [expected[outside] for outside in sorted(expected)]
+        assert made.get_ranks("tp-pp") == made.get_ranks("pp-tp")
+        assert made.get_ranks("tp-tp") == made.get_ranks("tp")
+    assert RankGenerator(1, 1, 2, 1, 1, "tp-dp-tp").world_size == 2, "a size of 1 may stand twice"
 
 
 def test_groups_of_a_mask_are_those_of_the_axes() -> None:
@@ -417,56 +444,6 @@ def test_a_grid_takes_the_world_from_the_environment(monkeypatch: pytest.MonkeyP
     assert HyperCommGrid([2, 2], ["tp", "dp"]).size == 4
     with pytest.raises(RuntimeError, match="over sized"):
         HyperCommGrid([2, 4], ["tp", "dp"])
-
-
-def test_a_collection_has_the_groups_of_parallel_state() -> None:
-    parallel_state.initialize_model_parallel(2, 2, context_parallel_size=2, rank=5, world_size=16)
-    every = ProcessGroupCollection.use_mpu_process_groups()
-    assert every.tp == parallel_state.get_tensor_model_parallel_group()
-    assert every.dp_cp == parallel_state.get_data_parallel_group(with_context_parallel=True)
-    assert every.dp_cp_ag is None
-    some = ProcessGroupCollection.use_mpu_process_groups(["tp", "pp"])
-    assert repr(some) == "ProcessGroupCollection(tp(2), pp(2))"
-    assert some.dp is None
-    assert not hasattr(some, "foo")
-    assert repr(ProcessGroupCollection()) == "ProcessGroupCollection(empty)"
-    assert repr(ProcessGroupCollection(hcp=[Group([0, 1]), Group([0])])) == "ProcessGroupCollection(hcp([2, 1]))"
-    other = ProcessGroupCollection.use_mpu_process_groups(state=for_rank(0, 4))
-    assert list(other.dp) == [0, 1, 2, 3]
-    assert resolve_gtp_remat_group(ProcessGroupCollection(gtp_remat=every.tp), False) == every.tp
-    assert list(resolve_gtp_remat_group(None, True)) == [5]
-    modules = MultiModuleProcessGroupCollection({"llm": every, "encoder": some}, "llm")
-    assert modules.get_language_model_cp_size() == 2
-    assert repr(modules) == (
-        "MultiModuleProcessGroupCollection(modules=[llm, encoder], language_model_module_name='llm')"
-    )
-
-
-@pytest.mark.parametrize("instances", [1, 2])
-def test_an_optimizer_and_ddp_get_the_groups_that_they_need(instances: int) -> None:
-    config = types.SimpleNamespace(context_parallel_size=1)
-    ddp_config = types.SimpleNamespace(num_distributed_optimizer_instances=instances, use_distributed_optimizer=True)
-    chunk = types.SimpleNamespace(config=config, ddp_config=ddp_config)
-    parallel_state.initialize_model_parallel(2, 2, num_distributed_optimizer_instances=instances, rank=5, world_size=16)
-    ours = ProcessGroupCollection.use_mpu_process_groups()
-    optimizer = ProcessGroupCollection.setup_process_groups_for_optimizer
-    ddp = ProcessGroupCollection.setup_process_groups_for_ddp
-    by_state, by_collection = optimizer(None, [chunk]), optimizer(ours, [chunk], use_gloo_process_groups=False)
-    assert by_state.pop("intra_dp_cp_group_gloo") == by_state["intra_dp_cp_group"]
-    assert by_state.pop("intra_expt_dp_group_gloo") == by_state["intra_expt_dp_group"]
-    assert by_state == {key: group for key, group in by_collection.items() if not key.endswith("gloo")}
-    by_state, by_collection = ddp(None, config, ddp_config), ddp(ours, config, ddp_config)
-    assert by_state.pop("intra_dist_opt_group") == ours.intra_dist_opt
-    assert by_state == by_collection
-    assert (by_state["inter_dist_opt_group"] is None) == (instances == 1)
-    alone = types.SimpleNamespace(num_distributed_optimizer_instances=1)
-    assert list(ddp(ProcessGroupCollection(dp=1, tp=1, pp=1, ep=1), config, alone)["expt_dp_group"]) == [5]
-    with pytest.raises(ValueError, match="dp process group is required"):
-        optimizer(ProcessGroupCollection(), [chunk])
-    with pytest.raises(ValueError, match="tp, pp and ep process groups are required"):
-        ddp(ProcessGroupCollection(dp=1, expt_dp=1), config, alone)
-    with pytest.raises(ValueError, match="Gloo process groups are not supported"):
-        optimizer(ours, [chunk])
 
 
 def test_importing_it_brings_neither_numpy_nor_torch_nor_dataclasses() -> None:

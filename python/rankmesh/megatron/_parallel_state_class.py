@@ -52,10 +52,8 @@ PickRanks: TypeAlias = Callable[[list[int]], Sequence[int]]
 
 def _kind_of_sizes(error: DialectError) -> type[Exception]:
     """What initialize_model_parallel raises for sizes that do not fit: it asserts most of them."""
-    text = str(error)
-    if error.fault == "missing":  # gtp_remat in the order hides from the original that tp is missing
-        return AssertionError if text.startswith("The size of (tp)") else RuntimeError
-    return RuntimeError if text.startswith(("world_size (", "pipeline-model-parallel size should")) else AssertionError
+    asserted = not str(error).startswith(("world_size (", "pipeline-model-parallel size should"))
+    return RuntimeError if error.fault == "missing" or not asserted else AssertionError
 
 
 class _Made(Answers, Current):

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rankmesh._core import Mesh
+from rankmesh._core import Group, Mesh
 from rankmesh._dialects import megatron as _native
-from rankmesh._originals import original, raises, raising
+from rankmesh._originals import original, raises
 
 
 @raises(AssertionError)
@@ -26,22 +26,45 @@ def generate_masked_orthogonal_rank_groups(
     return [list(group) for group in mesh.partition("one", *chosen)]
 
 
-@raising(AssertionError, unknown=ValueError)
-class RankGenerator(_native.RankGenerator):
+class RankGenerator:
     """Which ranks stand together along the axes that `order` lists innermost first.
 
     >>> RankGenerator(tp=2, ep=1, dp=2, pp=1, cp=1, order="tp-dp").get_ranks("dp")
     [[0, 2], [1, 3]]
     """
 
-    @raises(ValueError, exclusive=AssertionError, missing=RuntimeError, unknown=KeyError)
+    @raises(ValueError, sizes=AssertionError, missing=RuntimeError, unknown=KeyError)
     def __init__(
         self, tp: int, ep: int, dp: int, pp: int, cp: int, order: str, rank_offset: int = 0, gtp_remat: int = 1
     ) -> None:
-        super().__init__(tp, ep, dp, pp, cp, order, rank_offset, gtp_remat)
+        if ep != 1 and cp != 1:
+            text = (
+                "Both EP and CP > 1 in not allow in one rank generator. CP is only included in default "
+                "RankGenerator, and EP only in expert RankGenerator."
+            )
+            raise original(AssertionError, text, "exclusive")
         self.name_to_size = {"tp": tp, "pp": pp, "dp": dp, "ep": ep, "cp": cp, "gtp_remat": gtp_remat}
         self.tp, self.pp, self.dp, self.ep, self.cp, self.gtp_remat = self.name_to_size.values()
         self.rank_offset = rank_offset
+        self.order, axes = _native.in_order(order, list(self.name_to_size.values()), rank_offset)
+        self.ordered_size = [self.name_to_size[name] for name in self.order.split("-")]
+        self._mesh = Mesh(axes).shifted(rank_offset)
+        self.world_size = self._mesh.size
+
+    def get_mask(self, order: str, token: str) -> list[bool]:
+        """For each axis of `order` whether `token`, one or several with `-` between them, lists it."""
+        ordered = order.split("-")
+        tokens = _tokens(token, ordered, order)
+        return [name in tokens for name in ordered]
+
+    def get_ranks(self, token: str) -> list[list[int]]:
+        """All groups along the axes of `token`, whose order does not matter, by their first ranks."""
+        return [list(group) for group in self._mesh.partition(*_tokens(token, self._mesh.axes, self.order))]
+
+    def group(self, token: str, rank: int) -> Group | None:
+        """The group of one rank in closed form, None outside; an addition to the original."""
+        axes = _tokens(token, self._mesh.axes, self.order)
+        return self._mesh.group(rank, *axes) if rank in self._mesh else None
 
     def get_gtp_ranks(self, gtp_remat_size: int) -> list[list[int]]:
         """The groups that share the pieces of a weight."""
@@ -51,16 +74,26 @@ class RankGenerator(_native.RankGenerator):
         return self.get_ranks("gtp_remat")
 
 
-@raises(IndexError)
+def _tokens(token: str, known: Sequence[str], order: str) -> list[str]:
+    """The axes of a token, each once."""
+    tokens = list(dict.fromkeys(token.split("-")))
+    for name in tokens:
+        if name not in known:
+            raise original(ValueError, f"'{name}' is not in the order {order}", "unknown")
+    return tokens
+
+
 def default_embedding_ranks(pp_ranks: Sequence[int]) -> list[int]:
     """Which of a pipeline's ranks hold word embeddings: the first and the last."""
-    return _native.default_embedding_ranks(pp_ranks)
+    first = default_position_embedding_ranks(pp_ranks)
+    return first if len(pp_ranks) == 1 else [*first, pp_ranks[-1]]
 
 
-@raises(IndexError)
 def default_position_embedding_ranks(pp_ranks: Sequence[int]) -> list[int]:
     """Which of a pipeline's ranks hold position embeddings: the first."""
-    return _native.default_position_embedding_ranks(pp_ranks)
+    if len(pp_ranks) == 0:
+        raise original(IndexError, "a pipeline without ranks has no first one", "out of range")
+    return [pp_ranks[0]]
 
 
 def _inject_gtp_remat_axis(order_str: str, after: str = "tp") -> str:

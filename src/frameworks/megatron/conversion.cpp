@@ -3,12 +3,11 @@
 #include <algorithm>
 
 #include <rankmesh/dialect/error.hpp>
-#include <rankmesh/dialect/megatron/rank_generator.hpp>
 #include <rankmesh/frameworks/megatron.hpp>
 
 #include "convert/rows.hpp"
 #include "convert/words.hpp"
-#include "frameworks/rows.hpp"
+#include "frameworks/megatron/megatron.hpp"
 
 namespace rankmesh::conversion {
 
@@ -137,7 +136,7 @@ std::string order_of(const Mesh& dense) {
     auto order = by_stride(dense);
     std::ranges::reverse(order);
     for (const auto* known : {"tp-cp-ep-dp-pp", mapped_order}) {
-        auto names = megatron::tokens(known);
+        auto names = frameworks::of_megatron::tokens(known);
         std::erase_if(names, [&](const auto& name) { return size_of(dense, name) == 1; });
         if (names == order) return known;
     }

@@ -4,17 +4,14 @@
 #include <set>
 #include <utility>
 
-#include <rankmesh/core/detail/number.hpp>
-#include <rankmesh/dialect/megatron/rank_generator.hpp>
+#include <rankmesh/core/name.hpp>
 
-#include "dialect/megatron/partitions.hpp"
 #include "frameworks/megatron/megatron.hpp"
 
 namespace rankmesh::frameworks::of_megatron {
 
 using detail::cat;
 using dialect::Refusal;
-using megatron::RankGenerator;
 
 namespace {
 
@@ -35,10 +32,13 @@ void check_sizes(const Given& given) {
     for (const auto size : levels(given)) check(level_sizes, size);
 }
 
+int local_world(const Given& given) {
+    return given.is_none("local_world_size") ? given.world_size() : given.number("local_world_size");
+}
+
 /// What is left of the world after these sizes; `what` is what the original calls them.
 int rest_of(const Given& given, std::initializer_list<std::string_view> sizes, std::string_view what) {
-    const auto world =
-        given.is_none("local_world_size") ? given.world_size() : given.number("local_world_size");
+    const auto world = local_world(given);
     auto known = std::int64_t{1};
     for (const auto size : sizes) known *= given.number(size);
     if (world % known != 0)
@@ -47,17 +47,35 @@ int rest_of(const Given& given, std::initializer_list<std::string_view> sizes, s
     return static_cast<int>(world / known);
 }
 
-/// The axes of a mesh, those of the experts under names of their own, and without those that it never cuts.
-std::string axes_of(const Mesh& mesh, bool of_experts) {
+/// The axes, those of the experts under names of their own, and without those that are never cut.
+std::string axes_of(const Ordered& ordered, bool of_experts) {
     auto axes = std::string{};
-    for (int a = 0; a < mesh.axis_count(); ++a) {
-        auto name = std::string(mesh.name(AxisId{a}));
-        if (name == (of_experts ? "cp" : "ep") || (name == "gtp_remat" && mesh.size(name) == 1)) continue;
-        if (of_experts && name == "gtp_remat") name = "egtp_remat";
-        if (of_experts && (name == "dp" || name == "tp")) name.insert(0, "e");
-        axes += cat(axes.empty() ? "" : " ", name);
+    for (const auto& [axis, size] : ordered.axes) {
+        if (axis == (of_experts ? "cp" : "ep") || (axis == "gtp_remat" && size == 1)) continue;
+        const auto is_own = of_experts && (axis == "dp" || axis == "tp" || axis == "gtp_remat");
+        axes += cat(axes.empty() ? "" : " ", is_own ? "e" : "", axis);
     }
     return axes;
+}
+
+/// The distance of two stages of a pipeline.
+int stride_of_stages(const Ordered& ordered) {
+    auto stride = 0;
+    for (const auto& [axis, size] : ordered.axes) stride = axis == "pp" ? 1 : stride * size;
+    return stride;
+}
+
+/// The pipelines as the original's text lists them, the first of many.
+std::string pipelines(int stride, int stages, int world, int rank_offset) {
+    constexpr auto most = 64;  // ranks
+    auto lists = std::vector<std::string>{};
+    for (int first = 0; first < std::min(world, most); ++first) {
+        if (first / stride % stages != 0) continue;
+        auto ranks = std::vector<int>{};
+        for (int stage = 0; stage < stages; ++stage) ranks.push_back(rank_offset + first + stage * stride);
+        lists.push_back(cat("[", detail::with_commas(ranks), "]"));
+    }
+    return cat("[", detail::with_commas(lists), world > most ? ", ...]" : "]");
 }
 
 std::string replaced(std::string axes, std::string_view axis, const std::string& parts) {
@@ -109,13 +127,8 @@ void check(Given& given) {
     if (!given.is_none("virtual_pipeline_model_parallel_size") && pp < 2)
         throw Error(Fault::sizes,
                     "pipeline-model-parallel size should be greater than 1 with interleaved schedule");
-    const auto dense = RankGenerator({.tp = tp,
-                                      .dp = dp,
-                                      .pp = pp,
-                                      .cp = cp,
-                                      .order = megatron::inject_gtp_remat_axis(order, "tp"),
-                                      .rank_offset = offset,
-                                      .gtp_remat = given.number("gtp_remat_size")});
+    const auto dense = in_order(inject_gtp_remat_axis(order, "tp"),
+                                {tp, pp, dp, 1, cp, given.number("gtp_remat_size")}, offset);
     given.derive("expert_tensor_parallel_size", given.is_none("expert_tensor_parallel_size")
                                                     ? tp
                                                     : given.number("expert_tensor_parallel_size"));
@@ -123,30 +136,28 @@ void check(Given& given) {
                              {"expert_tensor_parallel_size", "expert_model_parallel_size",
                               "pipeline_model_parallel_size", "expert_gtp_remat_size"},
                              "expert_tensor_model_pipeline_parallel size (");
-    const auto experts = RankGenerator({.tp = given.number("expert_tensor_parallel_size"),
-                                        .ep = given.number("expert_model_parallel_size"),
-                                        .dp = edp,
-                                        .pp = pp,
-                                        .order = megatron::inject_gtp_remat_axis(order, "ep"),
-                                        .rank_offset = offset,
-                                        .gtp_remat = given.number("expert_gtp_remat_size")});
+    const auto experts =
+        in_order(inject_gtp_remat_axis(order, "ep"),
+                 {given.number("expert_tensor_parallel_size"), pp, edp,
+                  given.number("expert_model_parallel_size"), 1, given.number("expert_gtp_remat_size")},
+                 offset);
     if (!order.ends_with("pp") && pp != 1 && edp != dp)
         throw Error(Fault::sizes,
                     "When not using pp-last rank ordering, the data parallel size of the attention and moe "
                     "layers must be the same");
-    const auto pipelines = dense.get_ranks("pp"), of_experts = experts.get_ranks("pp");
-    if (!megatron::same_groups(pipelines, of_experts))
+    if (const auto own = stride_of_stages(dense), other = stride_of_stages(experts); pp > 1 && own != other)
         throw Error(Fault::sizes,
                     cat("Pipeline parallel groups are expected to be the same for Non-Expert and Expert "
                         "part, but got ",
-                        megatron::listed(pipelines), " and ", megatron::listed(of_experts)));
+                        pipelines(own, pp, local_world(given), offset), " and ",
+                        pipelines(other, pp, local_world(given), offset)));
     const auto ranks = dp * cp;
     if (ranks % instances != 0)
         throw Error(Fault::sizes, "Data parallel size should be divisible by partial DistOpt shard factor");
-    if (dense.mesh().extent() > given.world_size())
+    if (const auto end = std::int64_t{offset} + local_world(given); end > given.world_size())
         throw Error(Fault::out_of_range,
-                    cat("the groups would reach rank ", dense.mesh().extent() - 1, " of a world of ",
-                        given.world_size(), "; rank_offset and local_world_size stay inside it"));
+                    cat("the groups would reach rank ", end - 1, " of a world of ", given.world_size(),
+                        "; rank_offset and local_world_size stay inside it"));
     if (given.flag("hybrid_context_parallel") && ranks % 2 != 0)
         throw Error(Fault::sizes, "Hybrid context parallel requires an even number of ranks");
     auto product = std::int64_t{1};
@@ -158,7 +169,8 @@ void check(Given& given) {
     if (edp % instances != 0)
         throw Error(Fault::sizes,
                     "Expert data parallel size should be divisible by partial DistOpt shard factor");
-    for (const auto* token : {"tp", "dp-cp"}) static_cast<void>(dense.axes(token));  // throws without one
+    if (std::ranges::find(dense.axes, "tp", &std::pair<std::string, int>::first) == dense.axes.end())
+        throw Error(Fault::unknown, cat("'tp' is not in the order ", dense.text));
     for (const auto& [name, size] :
          std::initializer_list<std::pair<std::string_view, int>>{{"dp", dp},
                                                                  {"edp", edp},
@@ -167,8 +179,8 @@ void check(Given& given) {
                                                                  {"dp_cp_of_instance", ranks / instances}})
         given.derive(name, size);
     for (std::size_t i = 0; i < levels(given).size(); ++i) given.derive(cat("l", i), levels(given)[i]);
-    given.derive(dense_axes, of_megatron::axes_of(dense.mesh(), false));
-    given.derive(expert_axes, of_megatron::axes_of(experts.mesh(), true));
+    given.derive(dense_axes, axes_of(dense, false));
+    given.derive(expert_axes, axes_of(experts, true));
 }
 
 /// Lists meshes in the setting `order`, and the kinds that have a number in their names.
