@@ -22,7 +22,6 @@ NAMES = {
         "megatron.core.parallel_state": "parallel_state",
         "megatron.core.mpu": "parallel_state",
         "megatron.core.hyper_comm_grid": "hyper_comm_grid",
-        "megatron.core.process_groups_config": "process_groups_config",
     },
     "megatron2022": {"vllm.model_executor.parallel_utils.parallel_state": "parallel_state"},
     "olmo": {
@@ -84,7 +83,9 @@ def test_of_an_installed_original_only_these_modules_are_replaced(original: Path
         assert "megatron" not in sys.modules
         import megatron.core.timers
         from megatron.core.hyper_comm_grid import HyperCommGrid
+        from megatron.core.process_groups_config import get_tensor_model_parallel_rank
         from rankmesh.megatron import parallel_state
+        assert get_tensor_model_parallel_rank() == "the original"
         assert megatron.core.timers.mpu is megatron.core.parallel_state is parallel_state
         assert megatron.core.rank is parallel_state.get_tensor_model_parallel_rank
         assert HyperCommGrid is rankmesh.megatron.HyperCommGrid
