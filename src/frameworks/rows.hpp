@@ -188,8 +188,9 @@ struct AccessorRow {
     std::string raises = {};   ///< the Python type of what it raises, where that is another
     bool called = false;       ///< a method also without options, in a class of attributes
     std::string missing = {};  ///< what the original says without a group, where the kind says another text
-    /// The same by the options; throws Error for options that the original refuses.
-    std::string (*says)(const Given& options) = nullptr;
+    /// The kinds that the options mean, of which the first that is there is asked; throws Error for options
+    /// that the original refuses.
+    std::vector<std::string_view> (*kinds)(const Given& options) = nullptr;
     std::optional<Value> no_world = {};  ///< the answer of a process that is in no world
     /// Every rank has it, also one that is not a member, as the original keeps it in a list, which is stale
     /// after the groups are destroyed.

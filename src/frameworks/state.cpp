@@ -189,12 +189,17 @@ Value State::ask(std::string_view accessor, const Values& values) const {
 }
 
 std::string State::kind_of(const AccessorRow& row, const Given& options) const {
+    if (row.kinds) {
+        const auto kinds = row.kinds(options);
+        const auto has = [&](std::string_view kind) { return groups_ && groups_->has(kind); };
+        const auto found = std::ranges::find_if(kinds, has);
+        return std::string(found == kinds.end() ? kinds.front() : *found);
+    }
     return row.choose && groups_ ? row.choose(Access::given(*groups_), options) : row.kind;
 }
 
 /// The group that a row is about; nothing where it says what is answered then.
 std::optional<GroupPart> State::group_of(const AccessorRow& row, const Given& options) const {
-    const auto said = row.says ? row.says(options) : row.missing;
     const auto kind = kind_of(row, options);
     if (kind == "*" && groups_) return GroupPart(Mesh{{"world", world_size_}}.ranks(), 0, 1, world_size_);
     const auto has = groups_ && groups_->has(kind);
@@ -202,12 +207,12 @@ std::optional<GroupPart> State::group_of(const AccessorRow& row, const Given& op
         if (const auto own = row.listed ? Access::listed(*groups_, kind, rank_) : groups_->of(kind, rank_))
             return own;
     if (row.without || (options.has(checked) && !options.flag(checked))) return std::nullopt;
-    const auto text = said.empty() ? missing_of(*framework_, kind) : std::string_view(said);
+    const auto text = row.missing.empty() ? missing_of(*framework_, kind) : std::string_view(row.missing);
     if (row.listed && destroyed_)
         throw dialect::Refusal(Fault::not_initialised, "stale",
                                cat(text, "; its ranks from before destroy_model_parallel are stale"));
     if (!groups_) throw Error(Fault::not_initialised, std::string(text));
-    if (!has && !said.empty()) throw Error(Fault::not_initialised, said);
+    if (!has && !row.missing.empty()) throw Error(Fault::not_initialised, row.missing);
     if (!has) static_cast<void>(groups_->count(kind));  // throws what the original says
     const auto line = Access::listed(*groups_, kind, rank_);
     throw Error(Fault::not_member, cat(text, " on rank ", rank_,

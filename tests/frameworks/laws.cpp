@@ -95,7 +95,7 @@ TEST(Frameworks, AnswersAreThoseOfTheirGroup) {
         for (int rank = 0; rank < groups.world_size(); ++rank) {
             const auto state = State(groups, rank);
             for (const auto& row : frameworks::Access::framework(groups).accessors) {
-                if (row.code || row.choose || !groups.has(row.kind)) continue;
+                if (row.code || row.choose || row.kinds || !groups.has(row.kind)) continue;
                 const auto own = groups.of(row.kind, rank);
                 if (!own) continue;
                 const auto place = *own->group_rank(rank);

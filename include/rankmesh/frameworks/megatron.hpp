@@ -89,73 +89,227 @@ public:
     /// Forgets the groups and what was set.
     void destroy_model_parallel() { destroy(); }
 
-    /// Tensor and pipeline parallel ranks of one replica, those of weight re-materialisation with them.
+    /// The ranks of this rank's group of the ranks that hold one replica.
     GroupPart get_model_parallel_group() const { return *group("get_model_parallel_group"); }
 
-    /// This rank's tensor-parallel group.
+    /// The ranks of this rank's tensor-parallel group.
     GroupPart get_tensor_model_parallel_group() const { return *group("get_tensor_model_parallel_group"); }
 
-    /// This rank's pipeline.
+    /// This rank's place in its tensor-parallel group, or what was set.
+    int get_tensor_model_parallel_rank() const { return get<int>("get_tensor_model_parallel_rank"); }
+
+    /// The size of this rank's tensor-parallel group, or what was set.
+    int get_tensor_model_parallel_world_size() const {
+        return get<int>("get_tensor_model_parallel_world_size");
+    }
+
+    /// What the getter answers from now on; nothing: the group's own again.
+    void set_tensor_model_parallel_rank(std::optional<int> rank) {
+        set("set_tensor_model_parallel_rank", {{"rank", value_of(rank)}});
+    }
+
+    /// What the getter answers from now on; nothing: the group's own again.
+    void set_tensor_model_parallel_world_size(std::optional<int> world_size) {
+        set("set_tensor_model_parallel_world_size", {{"world_size", value_of(world_size)}});
+    }
+
+    /// The ranks of this rank's pipeline.
     GroupPart get_pipeline_model_parallel_group() const {
         return *group("get_pipeline_model_parallel_group");
     }
 
-    /// This rank's context-parallel group.
+    /// This rank's place in its pipeline, or what was set.
+    int get_pipeline_model_parallel_rank() const { return get<int>("get_pipeline_model_parallel_rank"); }
+
+    /// The size of this rank's pipeline, or what was set.
+    int get_pipeline_model_parallel_world_size() const {
+        return get<int>("get_pipeline_model_parallel_world_size");
+    }
+
+    /// What the getter answers from now on; nothing: the group's own again.
+    void set_pipeline_model_parallel_rank(std::optional<int> rank) {
+        set("set_pipeline_model_parallel_rank", {{"rank", value_of(rank)}});
+    }
+
+    /// What the getter answers from now on; nothing: the group's own again.
+    void set_pipeline_model_parallel_world_size(std::optional<int> world_size) {
+        set("set_pipeline_model_parallel_world_size", {{"world_size", value_of(world_size)}});
+    }
+
+    /// This rank's place in its data-parallel group, or what was set; 0 where no world is known.
+    int get_data_parallel_rank(bool with_context_parallel = false, bool with_gtp_remat = true,
+                               bool partial_data_parallel = false) const {
+        return get<int>("get_data_parallel_rank", {{"with_context_parallel", with_context_parallel},
+                        {"with_gtp_remat", with_gtp_remat},
+                        {"partial_data_parallel", partial_data_parallel}});
+    }
+
+    /// The size of this rank's data-parallel group; 0 where no world is known.
+    int get_data_parallel_world_size(bool with_context_parallel = false, bool with_gtp_remat = true,
+                                     bool partial_data_parallel = false) const {
+        return get<int>("get_data_parallel_world_size", {{"with_context_parallel", with_context_parallel},
+                        {"with_gtp_remat", with_gtp_remat},
+                        {"partial_data_parallel", partial_data_parallel}});
+    }
+
+    /// What the getter answers from now on; nothing: the group's own again.
+    void set_data_parallel_rank(std::optional<int> rank) {
+        set("set_data_parallel_rank", {{"rank", value_of(rank)}});
+    }
+
+    /// The ranks of this rank's context-parallel group.
     GroupPart get_context_parallel_group() const { return *group("get_context_parallel_group"); }
 
-    /// The ranks of this rank's pipeline that hold word embeddings, on these stages.
-    GroupPart get_embedding_group() const { return *group("get_embedding_group"); }
-
-    /// The ranks of this rank's pipeline that hold position embeddings, on these stages.
-    GroupPart get_position_embedding_group() const { return *group("get_position_embedding_group"); }
-
-    /// The tensor and context parallel ranks of one replica's stage.
-    GroupPart get_tensor_and_context_parallel_group() const {
-        return *group("get_tensor_and_context_parallel_group");
-    }
-
-    /// The ranks that share the pieces of a weight that is gathered before use.
-    GroupPart get_gtp_weight_remat_group() const { return *group("get_gtp_weight_remat_group"); }
-
-    /// The ranks that share the pieces of an expert's weight.
-    GroupPart get_expert_gtp_weight_remat_group() const {
-        return *group("get_expert_gtp_weight_remat_group");
-    }
-
-    /// The ranks that hold other experts.
-    GroupPart get_expert_model_parallel_group() const { return *group("get_expert_model_parallel_group"); }
-
-    /// The ranks that hold the other pieces of an expert.
-    GroupPart get_expert_tensor_parallel_group() const { return *group("get_expert_tensor_parallel_group"); }
-
-    /// All ranks that hold one set of experts on a stage.
-    GroupPart get_expert_tensor_and_model_parallel_group() const {
-        return *group("get_expert_tensor_and_model_parallel_group");
-    }
-
-    /// All ranks of one optimizer instance.
-    GroupPart get_intra_distributed_optimizer_instance_group() const {
-        return *group("get_intra_distributed_optimizer_instance_group");
-    }
-
-    /// This rank's counterparts in the other optimizer instances.
-    GroupPart get_inter_distributed_optimizer_instance_group() const {
-        return *group("get_inter_distributed_optimizer_instance_group");
-    }
-
-    /// The ranks of the group that get_context_parallel_group gives.
+    /// The ranks of this rank's context-parallel group.
     GroupPart get_context_parallel_global_ranks() const {
         return *group("get_context_parallel_global_ranks");
     }
 
-    /// The ranks of the group that get_gtp_weight_remat_group gives.
+    /// This rank's place in its context-parallel group; 0 where no world is known.
+    int get_context_parallel_rank() const { return get<int>("get_context_parallel_rank"); }
+
+    /// The size of this rank's context-parallel group; 0 where no world is known.
+    int get_context_parallel_world_size() const { return get<int>("get_context_parallel_world_size"); }
+
+    /// The ranks of this rank's pipeline, those that hold word embeddings.
+    GroupPart get_embedding_group() const { return *group("get_embedding_group"); }
+
+    /// The ranks of this rank's pipeline, those that hold position embeddings.
+    GroupPart get_position_embedding_group() const { return *group("get_position_embedding_group"); }
+
+    /// The ranks of this rank's tensor and context parallel group.
+    GroupPart get_tensor_and_context_parallel_group() const {
+        return *group("get_tensor_and_context_parallel_group");
+    }
+
+    /// This rank's place in its tensor and context parallel group; 0 where no world is known.
+    int get_tensor_and_context_parallel_rank() const {
+        return get<int>("get_tensor_and_context_parallel_rank");
+    }
+
+    /// The size of this rank's tensor and context parallel group; 0 where no world is known.
+    int get_tensor_and_context_parallel_world_size() const {
+        return get<int>("get_tensor_and_context_parallel_world_size");
+    }
+
+    /// The ranks of this rank's group that shares the pieces of a weight.
+    GroupPart get_gtp_weight_remat_group() const { return *group("get_gtp_weight_remat_group"); }
+
+    /// The ranks of this rank's group that shares the pieces of a weight.
     GroupPart get_gtp_weight_remat_global_ranks() const {
         return *group("get_gtp_weight_remat_global_ranks");
     }
 
-    /// The ranks of the group that get_expert_gtp_weight_remat_group gives.
+    /// This rank's place in its group that shares the pieces of a weight; 0 where there is no group.
+    int get_gtp_weight_remat_rank() const { return get<int>("get_gtp_weight_remat_rank"); }
+
+    /// The size of this rank's group that shares the pieces of a weight; 0 where there is no group.
+    int get_gtp_weight_remat_world_size() const { return get<int>("get_gtp_weight_remat_world_size"); }
+
+    /// The ranks of this rank's group that shares the pieces of an expert's weight.
+    GroupPart get_expert_gtp_weight_remat_group() const {
+        return *group("get_expert_gtp_weight_remat_group");
+    }
+
+    /// The ranks of this rank's group that shares the pieces of an expert's weight.
     GroupPart get_expert_gtp_weight_remat_global_ranks() const {
         return *group("get_expert_gtp_weight_remat_global_ranks");
+    }
+
+    /// This rank's place in its group that shares the pieces of an expert's weight; 0 where there is no
+    /// group.
+    int get_expert_gtp_weight_remat_rank() const { return get<int>("get_expert_gtp_weight_remat_rank"); }
+
+    /// The size of this rank's group that shares the pieces of an expert's weight; 0 where there is no group.
+    int get_expert_gtp_weight_remat_world_size() const {
+        return get<int>("get_expert_gtp_weight_remat_world_size");
+    }
+
+    /// The ranks of this rank's group of the ranks with other experts.
+    GroupPart get_expert_model_parallel_group() const { return *group("get_expert_model_parallel_group"); }
+
+    /// This rank's place in its group of the ranks with other experts, or what was set; 0 where no world is
+    /// known.
+    int get_expert_model_parallel_rank() const { return get<int>("get_expert_model_parallel_rank"); }
+
+    /// The size of this rank's group of the ranks with other experts, or what was set; 0 where no world is
+    /// known.
+    int get_expert_model_parallel_world_size() const {
+        return get<int>("get_expert_model_parallel_world_size");
+    }
+
+    /// What the getter answers from now on; nothing: the group's own again.
+    void set_expert_model_parallel_rank(std::optional<int> rank) {
+        set("set_expert_model_parallel_rank", {{"rank", value_of(rank)}});
+    }
+
+    /// What the getter answers from now on; nothing: the group's own again.
+    void set_expert_model_parallel_world_size(std::optional<int> world_size) {
+        set("set_expert_model_parallel_world_size", {{"world_size", value_of(world_size)}});
+    }
+
+    /// The ranks of this rank's group that shares an expert.
+    GroupPart get_expert_tensor_parallel_group() const { return *group("get_expert_tensor_parallel_group"); }
+
+    /// This rank's place in its group that shares an expert, or what was set for it, else for tensor
+    /// parallelism.
+    std::optional<int> get_expert_tensor_parallel_rank() const {
+        return get<std::optional<int>>("get_expert_tensor_parallel_rank");
+    }
+
+    /// The size of this rank's group that shares an expert, or what was set for it, else for tensor
+    /// parallelism.
+    std::optional<int> get_expert_tensor_parallel_world_size() const {
+        return get<std::optional<int>>("get_expert_tensor_parallel_world_size");
+    }
+
+    /// What the getter answers from now on; nothing: the group's own again.
+    void set_expert_tensor_parallel_rank(std::optional<int> rank) {
+        set("set_expert_tensor_parallel_rank", {{"rank", value_of(rank)}});
+    }
+
+    /// What the getter answers from now on; nothing: the group's own again.
+    void set_expert_tensor_parallel_world_size(std::optional<int> world_size) {
+        set("set_expert_tensor_parallel_world_size", {{"world_size", value_of(world_size)}});
+    }
+
+    /// The ranks of this rank's group that holds one set of experts on a stage.
+    GroupPart get_expert_tensor_and_model_parallel_group() const {
+        return *group("get_expert_tensor_and_model_parallel_group");
+    }
+
+    /// This rank's place in its group that holds one set of experts on a stage; 0 where no world is known.
+    int get_expert_tensor_and_model_parallel_rank() const {
+        return get<int>("get_expert_tensor_and_model_parallel_rank");
+    }
+
+    /// The size of this rank's group that holds one set of experts on a stage; 0 where no world is known.
+    int get_expert_tensor_and_model_parallel_world_size() const {
+        return get<int>("get_expert_tensor_and_model_parallel_world_size");
+    }
+
+    /// This rank's place in its group of the ranks with the same experts; 0 where no world is known.
+    int get_expert_data_parallel_rank(bool with_gtp_remat = true,
+                                      bool partial_expert_data_parallel = false) const {
+        return get<int>("get_expert_data_parallel_rank", {{"with_gtp_remat", with_gtp_remat},
+                        {"partial_expert_data_parallel", partial_expert_data_parallel}});
+    }
+
+    /// The size of this rank's group of the ranks with the same experts; 0 where no world is known.
+    int get_expert_data_parallel_world_size(bool with_gtp_remat = true,
+                                            bool partial_expert_data_parallel = false) const {
+        return get<int>("get_expert_data_parallel_world_size", {{"with_gtp_remat", with_gtp_remat},
+                        {"partial_expert_data_parallel", partial_expert_data_parallel}});
+    }
+
+    /// The ranks of this rank's optimizer instance.
+    GroupPart get_intra_distributed_optimizer_instance_group() const {
+        return *group("get_intra_distributed_optimizer_instance_group");
+    }
+
+    /// The ranks of this rank's group of counterparts in all optimizer instances.
+    GroupPart get_inter_distributed_optimizer_instance_group() const {
+        return *group("get_inter_distributed_optimizer_instance_group");
     }
 
     /// Those who hold other samples: also along cp, along gtp_remat, or of one optimizer instance only. With
@@ -173,16 +327,6 @@ public:
                                            bool partial_data_parallel = false) const {
         return *group("get_data_parallel_group_gloo", {{"with_context_parallel", with_context_parallel},
                       {"partial_data_parallel", partial_data_parallel}});
-    }
-
-    /// A list of one group a level, innermost first.
-    std::vector<GroupPart> get_hierarchical_context_parallel_groups() const {
-        return several("get_hierarchical_context_parallel_groups");
-    }
-
-    /// The group of `group_size` consecutive data and context parallel ranks.
-    GroupPart get_hybrid_data_context_parallel_groups(std::optional<int> group_size = {}) const {
-        return *group("get_hybrid_data_context_parallel_groups", {{"group_size", value_of(group_size)}});
     }
 
     /// The ranks that agree on a largest value: tensor with data or context parallel ranks.
@@ -217,120 +361,18 @@ public:
                       {{"partial_expert_data_parallel", partial_expert_data_parallel}});
     }
 
-    /// Where this rank stands in its tensor-parallel group, or what was set.
-    int get_tensor_model_parallel_rank() const { return get<int>("get_tensor_model_parallel_rank"); }
-
-    /// The size of the tensor-parallel group, or what was set.
-    int get_tensor_model_parallel_world_size() const {
-        return get<int>("get_tensor_model_parallel_world_size");
+    /// A list of one group a level, innermost first.
+    std::vector<GroupPart> get_hierarchical_context_parallel_groups() const {
+        return several("get_hierarchical_context_parallel_groups");
     }
 
-    /// This rank's stage, or what was set.
-    int get_pipeline_model_parallel_rank() const { return get<int>("get_pipeline_model_parallel_rank"); }
-
-    /// The number of stages, or what was set.
-    int get_pipeline_model_parallel_world_size() const {
-        return get<int>("get_pipeline_model_parallel_world_size");
-    }
-
-    /// Where this rank stands in its data-parallel group, or what was set; 0 where no world is known.
-    int get_data_parallel_rank(bool with_context_parallel = false, bool with_gtp_remat = true,
-                               bool partial_data_parallel = false) const {
-        return get<int>("get_data_parallel_rank", {{"with_context_parallel", with_context_parallel},
-                        {"with_gtp_remat", with_gtp_remat},
-                        {"partial_data_parallel", partial_data_parallel}});
-    }
-
-    /// The size of the data-parallel group; 0 where no world is known.
-    int get_data_parallel_world_size(bool with_context_parallel = false, bool with_gtp_remat = true,
-                                     bool partial_data_parallel = false) const {
-        return get<int>("get_data_parallel_world_size", {{"with_context_parallel", with_context_parallel},
-                        {"with_gtp_remat", with_gtp_remat},
-                        {"partial_data_parallel", partial_data_parallel}});
-    }
-
-    /// Where this rank stands in its context-parallel group; 0 where no world is known.
-    int get_context_parallel_rank() const { return get<int>("get_context_parallel_rank"); }
-
-    /// The size of the context-parallel group; 0 where no world is known.
-    int get_context_parallel_world_size() const { return get<int>("get_context_parallel_world_size"); }
-
-    /// Where this rank stands in the tensor and context parallel group; 0 where no world is known.
-    int get_tensor_and_context_parallel_rank() const {
-        return get<int>("get_tensor_and_context_parallel_rank");
-    }
-
-    /// The size of the tensor and context parallel group; 0 where no world is known.
-    int get_tensor_and_context_parallel_world_size() const {
-        return get<int>("get_tensor_and_context_parallel_world_size");
-    }
-
-    /// Where this rank stands in its expert-parallel group, or what was set; 0 where no world is known.
-    int get_expert_model_parallel_rank() const { return get<int>("get_expert_model_parallel_rank"); }
-
-    /// The size of the expert-parallel group, or what was set; 0 where no world is known.
-    int get_expert_model_parallel_world_size() const {
-        return get<int>("get_expert_model_parallel_world_size");
-    }
-
-    /// Where this rank stands in the experts' tensor-parallel group, or what was set for it, else for tensor
-    /// parallelism.
-    std::optional<int> get_expert_tensor_parallel_rank() const {
-        return get<std::optional<int>>("get_expert_tensor_parallel_rank");
-    }
-
-    /// The size of the experts' tensor-parallel group, or what was set for it, else for tensor parallelism.
-    std::optional<int> get_expert_tensor_parallel_world_size() const {
-        return get<std::optional<int>>("get_expert_tensor_parallel_world_size");
-    }
-
-    /// Where this rank stands in the experts' data-parallel group; 0 where no world is known.
-    int get_expert_data_parallel_rank(bool with_gtp_remat = true,
-                                      bool partial_expert_data_parallel = false) const {
-        return get<int>("get_expert_data_parallel_rank", {{"with_gtp_remat", with_gtp_remat},
-                        {"partial_expert_data_parallel", partial_expert_data_parallel}});
-    }
-
-    /// The size of the experts' data-parallel group; 0 where no world is known.
-    int get_expert_data_parallel_world_size(bool with_gtp_remat = true,
-                                            bool partial_expert_data_parallel = false) const {
-        return get<int>("get_expert_data_parallel_world_size", {{"with_gtp_remat", with_gtp_remat},
-                        {"partial_expert_data_parallel", partial_expert_data_parallel}});
-    }
-
-    /// Where this rank stands among the ranks that hold one set of experts on a stage; 0 where no world is
-    /// known.
-    int get_expert_tensor_and_model_parallel_rank() const {
-        return get<int>("get_expert_tensor_and_model_parallel_rank");
-    }
-
-    /// The number of ranks that hold one set of experts on a stage; 0 where no world is known.
-    int get_expert_tensor_and_model_parallel_world_size() const {
-        return get<int>("get_expert_tensor_and_model_parallel_world_size");
-    }
-
-    /// Which piece of a weight this rank has; 0 where there is no group.
-    int get_gtp_weight_remat_rank() const { return get<int>("get_gtp_weight_remat_rank"); }
-
-    /// How many ranks share the pieces of a weight; 0 where there is no group.
-    int get_gtp_weight_remat_world_size() const { return get<int>("get_gtp_weight_remat_world_size"); }
-
-    /// Which piece of an expert's weight this rank has; 0 where there is no group.
-    int get_expert_gtp_weight_remat_rank() const { return get<int>("get_expert_gtp_weight_remat_rank"); }
-
-    /// How many ranks share the pieces of an expert's weight; 0 where there is no group.
-    int get_expert_gtp_weight_remat_world_size() const {
-        return get<int>("get_expert_gtp_weight_remat_world_size");
+    /// The group of `group_size` consecutive data and context parallel ranks.
+    GroupPart get_hybrid_data_context_parallel_groups(std::optional<int> group_size = {}) const {
+        return *group("get_hybrid_data_context_parallel_groups", {{"group_size", value_of(group_size)}});
     }
 
     /// The first rank of this rank's tensor-parallel group.
     int get_tensor_model_parallel_src_rank() const { return get<int>("get_tensor_model_parallel_src_rank"); }
-
-    /// The first rank of this rank's data-parallel group without weight re-materialisation, unlike
-    /// get_data_parallel_rank.
-    int get_data_parallel_src_rank(bool with_context_parallel = false) const {
-        return get<int>("get_data_parallel_src_rank", {{"with_context_parallel", with_context_parallel}});
-    }
 
     /// The first rank of this rank's replica.
     int get_model_parallel_src_rank() const { return get<int>("get_model_parallel_src_rank"); }
@@ -341,6 +383,12 @@ public:
     /// The rank in the first stage of this rank's pipeline.
     int get_pipeline_model_parallel_first_rank() const {
         return get<int>("get_pipeline_model_parallel_first_rank");
+    }
+
+    /// The first rank of this rank's data-parallel group without weight re-materialisation, unlike
+    /// get_data_parallel_rank.
+    int get_data_parallel_src_rank(bool with_context_parallel = false) const {
+        return get<int>("get_data_parallel_src_rank", {{"with_context_parallel", with_context_parallel}});
     }
 
     /// The rank in the last stage of this rank's pipeline.
@@ -400,51 +448,6 @@ public:
 
     /// `tp_gtp_dp_cp_pp_ep` of this rank: `0_0_2_1_0_0`.
     std::string get_all_ranks() const { return get<std::string>("get_all_ranks"); }
-
-    /// What the getter answers from now on; nothing: the group's own again.
-    void set_tensor_model_parallel_rank(std::optional<int> rank) {
-        set("set_tensor_model_parallel_rank", {{"rank", value_of(rank)}});
-    }
-
-    /// What the getter answers from now on; nothing: the group's own again.
-    void set_tensor_model_parallel_world_size(std::optional<int> world_size) {
-        set("set_tensor_model_parallel_world_size", {{"world_size", value_of(world_size)}});
-    }
-
-    /// What the getter answers from now on; nothing: the group's own again.
-    void set_pipeline_model_parallel_rank(std::optional<int> rank) {
-        set("set_pipeline_model_parallel_rank", {{"rank", value_of(rank)}});
-    }
-
-    /// What the getter answers from now on; nothing: the group's own again.
-    void set_pipeline_model_parallel_world_size(std::optional<int> world_size) {
-        set("set_pipeline_model_parallel_world_size", {{"world_size", value_of(world_size)}});
-    }
-
-    /// What the getter answers from now on; nothing: the group's own again.
-    void set_data_parallel_rank(std::optional<int> rank) {
-        set("set_data_parallel_rank", {{"rank", value_of(rank)}});
-    }
-
-    /// What the getter answers from now on; nothing: the group's own again.
-    void set_expert_model_parallel_rank(std::optional<int> rank) {
-        set("set_expert_model_parallel_rank", {{"rank", value_of(rank)}});
-    }
-
-    /// What the getter answers from now on; nothing: the group's own again.
-    void set_expert_model_parallel_world_size(std::optional<int> world_size) {
-        set("set_expert_model_parallel_world_size", {{"world_size", value_of(world_size)}});
-    }
-
-    /// What the getter answers from now on; nothing: the group's own again.
-    void set_expert_tensor_parallel_rank(std::optional<int> rank) {
-        set("set_expert_tensor_parallel_rank", {{"rank", value_of(rank)}});
-    }
-
-    /// What the getter answers from now on; nothing: the group's own again.
-    void set_expert_tensor_parallel_world_size(std::optional<int> world_size) {
-        set("set_expert_tensor_parallel_world_size", {{"world_size", value_of(world_size)}});
-    }
 
     /// What the getter answers from now on; nothing: the group's own again.
     void set_virtual_pipeline_model_parallel_rank(std::optional<int> rank) {
@@ -517,13 +520,6 @@ public:
                         {{"with_context_parallel", with_context_parallel},
                         {"partial_data_parallel", partial_data_parallel}});
     }
-    std::vector<Communicator*> get_hierarchical_context_parallel_groups() {
-        return live_.all(*this, "get_hierarchical_context_parallel_groups");
-    }
-    Communicator& get_hybrid_data_context_parallel_groups(std::optional<int> group_size = {}) {
-        return live_.at(*this, "get_hybrid_data_context_parallel_groups",
-                        {{"group_size", value_of(group_size)}});
-    }
     Communicator& get_amax_reduction_group(bool with_context_parallel = false,
                                            bool tp_only_amax_red = false) {
         return live_.at(*this, "get_amax_reduction_group",
@@ -546,6 +542,13 @@ public:
     Communicator& get_expert_data_parallel_group_gloo(bool partial_expert_data_parallel = false) {
         return live_.at(*this, "get_expert_data_parallel_group_gloo",
                         {{"partial_expert_data_parallel", partial_expert_data_parallel}});
+    }
+    std::vector<Communicator*> get_hierarchical_context_parallel_groups() {
+        return live_.all(*this, "get_hierarchical_context_parallel_groups");
+    }
+    Communicator& get_hybrid_data_context_parallel_groups(std::optional<int> group_size = {}) {
+        return live_.at(*this, "get_hybrid_data_context_parallel_groups",
+                        {{"group_size", value_of(group_size)}});
     }
 
 private:

@@ -1,8 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // The getters and setters of Megatron-core's parallel_state.
-#include <array>
-#include <tuple>
-
 #include "frameworks/megatron/megatron.hpp"
 
 namespace rankmesh::frameworks::of_megatron {
@@ -30,111 +27,71 @@ constexpr std::string_view data = "DATA_PARALLEL_GROUP", all_gather = "DATA_PARA
 
 int number(const State& state, const char* accessor) { return std::get<int>(state.ask(accessor)); }
 
-// --- which group the options mean, and what the original says without it
+// --- which group the options mean
 
-bool has_gtp(const Given& options) { return options.has("with_gtp_remat") && options.flag("with_gtp_remat"); }
-std::string not_there(std::string_view what, const Given& options) {
-    return cat(what, has_gtp(options) ? " (with GTP_remat)" : "", " is not initialized");
-}
+bool is(const Given& options, std::string_view name) { return options.has(name) && options.flag(name); }
 
-bool is_all_gather(const Given& options) {
-    return options.has("independent_all_gather") && options.flag("independent_all_gather") &&
-           options.flag("with_context_parallel") && !options.flag("partial_data_parallel");
-}
-std::string data_parallel(const Given& given, const Given& options) {
-    const auto gtp = has_gtp(options) && given.number("gtp_remat_size") > 1;
-    if (!options.flag("with_context_parallel"))
-        return gtp ? "DATA_PARALLEL_GROUP_WITH_GTP_REMAT" : "DATA_PARALLEL_GROUP";
-    if (is_all_gather(options)) return std::string(all_gather);
-    if (options.flag("partial_data_parallel") && given.number("num_distributed_optimizer_instances") > 1)
-        return "INTRA_PARTIAL_DATA_PARALLEL_GROUP_WITH_CP";
-    return gtp ? "DATA_PARALLEL_GROUP_WITH_CP_WITH_GTP_REMAT" : "DATA_PARALLEL_GROUP_WITH_CP";
-}
-std::string no_data_parallel(const Given& options) {
-    const auto cp = options.flag("with_context_parallel"), partial = options.flag("partial_data_parallel");
+using Names = std::vector<std::string_view>;
+
+Names data_parallel(const Given& options) {
+    const auto cp = is(options, "with_context_parallel"), partial = is(options, "partial_data_parallel");
     if (partial && !cp) throw Error(Fault::missing, no_partial);
-    if (is_all_gather(options)) return "data parallel group with context parallel AG is not initialized";
-    return not_there(!cp       ? "data parallel group"
-                     : partial ? "intra partial data parallel group with CP"
-                               : "data parallel group with CP",
-                     options);
+    if (cp && !partial && is(options, "independent_all_gather")) return {all_gather};
+    auto kinds = Names{};
+    if (partial) kinds.emplace_back("INTRA_PARTIAL_DATA_PARALLEL_GROUP_WITH_CP");
+    if (is(options, "with_gtp_remat"))
+        kinds.emplace_back(cp ? "DATA_PARALLEL_GROUP_WITH_CP_WITH_GTP_REMAT"
+                              : "DATA_PARALLEL_GROUP_WITH_GTP_REMAT");
+    kinds.emplace_back(cp ? "DATA_PARALLEL_GROUP_WITH_CP" : data);
+    return kinds;
 }
-
-std::string data_parallel_gloo(const Given& given, const Given& options) {
-    const auto cp = options.flag("with_context_parallel"), partial = options.flag("partial_data_parallel");
-    if (partial && !cp && given.flag("create_gloo_process_groups")) throw Error(Fault::missing, no_partial);
-    if (cp && partial && given.number("num_distributed_optimizer_instances") > 1)
-        return "INTRA_PARTIAL_DATA_PARALLEL_GROUP_WITH_CP_GLOO";
-    return cp ? "DATA_PARALLEL_GROUP_WITH_CP_GLOO" : "DATA_PARALLEL_GROUP_GLOO";
+Names data_parallel_gloo(const Given& options) {
+    const auto cp = is(options, "with_context_parallel"), partial = is(options, "partial_data_parallel");
+    if (partial && !cp) throw Error(Fault::missing, no_partial);
+    if (!cp) return {"DATA_PARALLEL_GROUP_GLOO"};
+    auto kinds = Names{"INTRA_PARTIAL_DATA_PARALLEL_GROUP_WITH_CP_GLOO", "DATA_PARALLEL_GROUP_WITH_CP_GLOO"};
+    if (!partial) kinds.erase(kinds.begin());
+    return kinds;
 }
-std::string no_data_parallel_gloo(const Given& options) {
-    if (!options.flag("with_context_parallel")) return "data parallel group-gloo is not initialized";
-    return options.flag("partial_data_parallel")
-               ? "Intra partial data parallel group is not initialized"
-               : "data parallel group-gloo with context parallel combined is not initialized";
+Names data_parallel_source(const Given& options) {
+    return {is(options, "with_context_parallel") ? "DATA_PARALLEL_GROUP_WITH_CP" : data};
 }
-
-std::string data_parallel_source(const Given&, const Given& options) {
-    return options.flag("with_context_parallel") ? "DATA_PARALLEL_GROUP_WITH_CP" : "DATA_PARALLEL_GROUP";
+Names expert_data(const Given& options) {
+    auto kinds = Names{};
+    if (is(options, "partial_expert_data_parallel"))
+        kinds.emplace_back("HIERARCHICAL_EXPERT_DATA_PARALLEL_GROUP_L0");
+    if (is(options, "with_gtp_remat")) kinds.emplace_back("EXPERT_DATA_PARALLEL_GROUP_WITH_GTP_REMAT");
+    kinds.emplace_back("EXPERT_DATA_PARALLEL_GROUP");
+    return kinds;
 }
-std::string no_data_parallel_source(const Given& options) {
-    return cat("Data parallel group",
-               options.flag("with_context_parallel") ? " with context parallel combined" : "",
-               " is not initialized");
+Names expert_data_gloo(const Given& options) {
+    auto kinds = Names{"HIERARCHICAL_EXPERT_DATA_PARALLEL_GROUP_GLOO_L0", "EXPERT_DATA_PARALLEL_GROUP_GLOO"};
+    if (!is(options, "partial_expert_data_parallel")) kinds.erase(kinds.begin());
+    return kinds;
 }
-
-std::string expert_data(const Given& given, const Given& options) {
-    if (options.flag("partial_expert_data_parallel") &&
-        given.number("num_distributed_optimizer_instances") > 1)
-        return "HIERARCHICAL_EXPERT_DATA_PARALLEL_GROUP_L0";
-    return has_gtp(options) && given.number("expert_gtp_remat_size") > 1
-               ? "EXPERT_DATA_PARALLEL_GROUP_WITH_GTP_REMAT"
-               : "EXPERT_DATA_PARALLEL_GROUP";
+Names expert_pipeline(const Given& options) {
+    return {is(options, "with_egtp_remat") ? "EXPERT_TENSOR_MODEL_PIPELINE_PARALLEL_GROUP_WITH_EGTP"
+                                           : "EXPERT_TENSOR_MODEL_PIPELINE_PARALLEL_GROUP"};
 }
-std::string expert_data_gloo(const Given& given, const Given& options) {
-    return options.flag("partial_expert_data_parallel") &&
-                   given.number("num_distributed_optimizer_instances") > 1
-               ? "HIERARCHICAL_EXPERT_DATA_PARALLEL_GROUP_GLOO_L0"
-               : "EXPERT_DATA_PARALLEL_GROUP_GLOO";
+Names tensor_and_data(const Given& options) {
+    return {is(options, "with_context_parallel") ? "TENSOR_AND_DATA_PARALLEL_GROUP_WITH_CP"
+                                                 : "TENSOR_AND_DATA_PARALLEL_GROUP"};
 }
-template <bool on_host>
-std::string no_expert_data(const Given& options) {
-    return not_there(cat(options.flag("partial_expert_data_parallel") ? "Intra partial expert" : "Expert",
-                         " data parallel group", on_host ? "-gloo" : ""),
-                     options);
-}
-
-std::string expert_pipeline(const Given&, const Given& options) {
-    return cat("EXPERT_TENSOR_MODEL_PIPELINE_PARALLEL_GROUP",
-               options.flag("with_egtp_remat") ? "_WITH_EGTP" : "");
-}
-std::string no_expert_pipeline(const Given& options) {
-    return cat("Expert tensor-model-pipeline parallel group",
-               options.flag("with_egtp_remat") ? " with EGTP" : "", " is not initialized");
-}
-
-std::string tensor_and_data(const Given&, const Given& options) {
-    return cat("TENSOR_AND_DATA_PARALLEL_GROUP", options.flag("with_context_parallel") ? "_WITH_CP" : "");
-}
-std::string amax(const Given& given, const Given& options) {
-    if (!options.flag("tp_only_amax_red")) return tensor_and_data(given, options);
-    return options.flag("with_context_parallel") ? "TENSOR_AND_CONTEXT_PARALLEL_GROUP"
-                                                 : "TENSOR_MODEL_PARALLEL_GROUP";
+Names amax(const Given& options) {
+    if (!is(options, "tp_only_amax_red")) return tensor_and_data(options);
+    return {is(options, "with_context_parallel") ? "TENSOR_AND_CONTEXT_PARALLEL_GROUP"
+                                                 : "TENSOR_MODEL_PARALLEL_GROUP"};
 }
 
 std::string of_size(const Given& given, const Given& options) {
+    if (options.is_none("group_size")) throw Error(Fault::unknown, "give the group_size of a hybrid group");
     const auto size = options.number("group_size");
-    if (size == given.number("dp") * given.number("context_parallel_size") * given.number("gtp_remat_size"))
-        return "DATA_PARALLEL_GROUP_WITH_CP";
     const auto ranks = given.number("dp") * given.number("context_parallel_size");
+    if (size == ranks * given.number("gtp_remat_size")) return "DATA_PARALLEL_GROUP_WITH_CP";
     const auto is_power = size > 1 && (size & (size - 1)) == 0;
     if (!given.flag("hybrid_context_parallel") || !is_power || size > ranks / 2)
         throw Error(Fault::unknown, cat("there is no hybrid group of size ", size));
     return cat(hybrid, "_", size);
-}
-std::string no_hybrid(const Given& options) {
-    if (options.is_none("group_size")) throw Error(Fault::unknown, "give the group_size of a hybrid group");
-    return "data parallel group with CP (with GTP_remat) is not initialized";
 }
 
 Value levels_of(const State& state, const Given& options) {
@@ -221,195 +178,167 @@ Value nothing(const State&, const Given&) { return {}; }
 Setting flag(const char* name, bool otherwise = false) {
     return {.name = name, .otherwise = otherwise, .type = Type::flag};
 }
-Setting maybe(const char* name, bool needed = false) {
-    return {.name = name, .otherwise = {}, .type = Type::maybe_number, .needed = needed};
+Setting maybe(std::string name, bool needed = false) {
+    return {.name = std::move(name), .otherwise = {}, .type = Type::maybe_number, .needed = needed};
 }
+Setting checked() { return flag("check_initialized", true); }
+Setting gtp() { return flag("with_gtp_remat", true); }
 
 const auto* const no_pipeline = "Pipeline parallel group is not initialized";
 
 // --- rows
 
-using Choose = std::string (*)(const Given&, const Given&);
-using Says = std::string (*)(const Given&);
+/// What a number is where there is no group: an error, 0 in no world, or 0 anywhere.
+enum class Without { raises, in_no_world, anywhere };
 
-void add_groups(std::vector<AccessorRow>& rows) {
-    using enum Quantity;
-    const auto check = flag("check_initialized", true), cp = flag("with_context_parallel"),
-               gtp = flag("with_gtp_remat", true), partial = flag("partial_data_parallel"),
-               partial_expert = flag("partial_expert_data_parallel");
-    for (const auto& [name, kind, doc] : std::initializer_list<std::array<const char*, 3>>{
-             {"model_parallel", "MODEL_PARALLEL_GROUP",
-              "Tensor and pipeline parallel ranks of one replica, those of weight re-materialisation with "
-              "them."},
-             {"tensor_model_parallel", "TENSOR_MODEL_PARALLEL_GROUP", "This rank's tensor-parallel group."},
-             {"pipeline_model_parallel", "PIPELINE_MODEL_PARALLEL_GROUP", "This rank's pipeline."},
-             {"context_parallel", "CONTEXT_PARALLEL_GROUP", "This rank's context-parallel group."},
-             {"embedding", "EMBEDDING_GROUP",
-              "The ranks of this rank's pipeline that hold word embeddings, on these stages."},
-             {"position_embedding", "POSITION_EMBEDDING_GROUP",
-              "The ranks of this rank's pipeline that hold position embeddings, on these stages."},
-             {"tensor_and_context_parallel", "TENSOR_AND_CONTEXT_PARALLEL_GROUP",
-              "The tensor and context parallel ranks of one replica's stage."},
-             {"gtp_weight_remat", "GTP_WEIGHT_REMAT_GROUP",
-              "The ranks that share the pieces of a weight that is gathered before use."},
-             {"expert_gtp_weight_remat", "EXPERT_GTP_WEIGHT_REMAT_GROUP",
-              "The ranks that share the pieces of an expert's weight."},
-             {"expert_model_parallel", "EXPERT_MODEL_PARALLEL_GROUP", "The ranks that hold other experts."},
-             {"expert_tensor_parallel", "EXPERT_TENSOR_PARALLEL_GROUP",
-              "The ranks that hold the other pieces of an expert."},
-             {"expert_tensor_and_model_parallel", "EXPERT_TENSOR_AND_MODEL_PARALLEL_GROUP",
-              "All ranks that hold one set of experts on a stage."},
-             {"intra_distributed_optimizer_instance", "INTRA_DISTRIBUTED_OPTIMIZER_INSTANCE_GROUP",
-              "All ranks of one optimizer instance."},
-             {"inter_distributed_optimizer_instance", "HIERARCHICAL_EXPERT_DATA_PARALLEL_GROUP_L1",
-              "This rank's counterparts in the other optimizer instances."}})
-        rows.push_back({cat("get_", name, "_group"), kind, group, doc, {check}});
-    for (const auto& [name, kind] : std::initializer_list<std::array<const char*, 2>>{
-             {"context_parallel", "CONTEXT_PARALLEL_GROUP"},
-             {"gtp_weight_remat", "GTP_WEIGHT_REMAT_GROUP"},
-             {"expert_gtp_weight_remat", "EXPERT_GTP_WEIGHT_REMAT_GROUP"}})
-        rows.push_back({cat("get_", name, "_global_ranks"),
-                        kind,
-                        ranks,
-                        cat("The ranks of the group that get_", name, "_group gives."),
-                        {check}});
-    const auto chosen = [&](const char* name, const char* kind, Choose choose, Says says, const char* doc,
-                            std::vector<Setting> options) {
-        rows.push_back({.name = name,
-                        .kind = kind,
-                        .doc = doc,
-                        .options = std::move(options),
-                        .choose = choose,
-                        .says = says});
-    };
-    auto apart = flag("independent_all_gather");
-    apart.apart = true;
-    chosen("get_data_parallel_group", data.data(), data_parallel, no_data_parallel,
-           "Those who hold other samples: also along cp, along gtp_remat, or of one optimizer instance "
-           "only.\n\nWith context parallelism `independent_all_gather` is the second group of "
-           "`create_all_gather_group`.",
-           {cp, gtp, partial, apart});
-    chosen("get_data_parallel_group_gloo", "DATA_PARALLEL_GROUP_GLOO", data_parallel_gloo,
-           no_data_parallel_gloo, "The same on the host.", {cp, partial});
-    rows.push_back({.name = "get_hierarchical_context_parallel_groups",
-                    .quantity = group_list,
-                    .doc = "A list of one group a level, innermost first.",
-                    .options = {check},
-                    .code = levels_of});
-    chosen("get_hybrid_data_context_parallel_groups", hybrid.data(), of_size, no_hybrid,
-           "The group of `group_size` consecutive data and context parallel ranks.",
-           {check, maybe("group_size")});
-    chosen("get_amax_reduction_group", "TENSOR_AND_DATA_PARALLEL_GROUP", amax,
-           [](const Given&) { return std::string("FP8 amax reduction group is not initialized"); },
-           "The ranks that agree on a largest value: tensor with data or context parallel ranks.",
-           {cp, flag("tp_only_amax_red")});
-    chosen("get_tensor_and_data_parallel_group", "TENSOR_AND_DATA_PARALLEL_GROUP", tensor_and_data,
-           [](const Given&) { return std::string("tensor and data parallel group is not initialized"); },
-           "The tensor and data parallel ranks of one stage.", {check, cp});
-    chosen("get_expert_tensor_model_pipeline_parallel_group", "EXPERT_TENSOR_MODEL_PIPELINE_PARALLEL_GROUP",
-           expert_pipeline, no_expert_pipeline, "All ranks that hold one set of experts on any stage.",
-           {check, flag("with_egtp_remat")});
-    chosen("get_expert_data_parallel_group", "EXPERT_DATA_PARALLEL_GROUP", expert_data, no_expert_data<false>,
-           "The ranks that hold the same experts: also along gtp_remat, or of one optimizer instance only.",
-           {check, gtp, partial_expert});
-    chosen("get_expert_data_parallel_group_gloo", "EXPERT_DATA_PARALLEL_GROUP_GLOO", expert_data_gloo,
-           no_expert_data<true>, "The same on the host.", {partial_expert});
+/// The functions get_NAME_group and so on, about the kind of that name.
+struct Named {
+    std::string_view name, noun;
+    std::string_view gets;       ///< the functions get_NAME_...
+    std::string_view sets = {};  ///< the functions set_NAME_...
+    Without without = Without::raises;
+};
+using enum Without;
+constexpr Named names[] = {
+    {"model_parallel", "group of the ranks that hold one replica", "group"},
+    {"tensor_model_parallel", "tensor-parallel group", "group rank world_size", "rank world_size"},
+    {"pipeline_model_parallel", "pipeline", "group rank world_size", "rank world_size"},
+    {"data_parallel", "data-parallel group", "rank world_size", "rank", in_no_world},
+    {"context_parallel", "context-parallel group", "group global_ranks rank world_size", "", in_no_world},
+    {"embedding", "pipeline, those that hold word embeddings", "group"},
+    {"position_embedding", "pipeline, those that hold position embeddings", "group"},
+    {"tensor_and_context_parallel", "tensor and context parallel group", "group rank world_size", "",
+     in_no_world},
+    {"gtp_weight_remat", "group that shares the pieces of a weight", "group global_ranks rank world_size", "",
+     anywhere},
+    {"expert_gtp_weight_remat", "group that shares the pieces of an expert's weight",
+     "group global_ranks rank world_size", "", anywhere},
+    {"expert_model_parallel", "group of the ranks with other experts", "group rank world_size",
+     "rank world_size", in_no_world},
+    {"expert_tensor_parallel", "group that shares an expert", "group rank world_size", "rank world_size"},
+    {"expert_tensor_and_model_parallel", "group that holds one set of experts on a stage",
+     "group rank world_size", "", in_no_world},
+    {"expert_data_parallel", "group of the ranks with the same experts", "rank world_size", "", in_no_world},
+    {"intra_distributed_optimizer_instance", "optimizer instance", "group"},
+    {"inter_distributed_optimizer_instance", "group of counterparts in all optimizer instances", "group"}};
+
+/// GTP_WEIGHT_REMAT_GROUP of gtp_weight_remat.
+std::string kind_of(std::string_view name) {
+    if (name.starts_with("inter_")) return "HIERARCHICAL_EXPERT_DATA_PARALLEL_GROUP_L1";
+    auto kind = cat(name, "_GROUP");
+    for (auto& c : kind)
+        if (c >= 'a' && c <= 'z') c = static_cast<char>(c - 'a' + 'A');
+    return kind;
 }
 
-/// What a number is where there is no group: an error, 0 in no world, or 0 anywhere.
-enum class Without { raises, world, group };
-
-void add_numbers(std::vector<AccessorRow>& rows) {
-    using enum Quantity;
-    const auto pair = [&](const std::string& name, const char* kind, Without without,
-                          std::array<const char*, 2> docs, std::string_view slots = {}) {
-        for (const auto& [suffix, quantity, doc] :
-             {std::tuple{"_rank", rank, docs[0]}, {"_world_size", size, docs[1]}}) {
-            auto row =
-                AccessorRow{.name = cat("get_", name, suffix),
-                            .kind = kind,
-                            .quantity = quantity,
-                            .doc = without == Without::world   ? cat(doc, "; 0 where no world is known.")
-                                   : without == Without::group ? cat(doc, "; 0 where there is no group.")
-                                                               : cat(doc, ".")};
-            if (without == Without::world) row.no_world = 0;
-            if (without == Without::group) row.without = 0;
-            if (slots.find(suffix) != slots.npos) row.slot = name + suffix;
-            rows.push_back(std::move(row));
-        }
-    };
-    const auto options = [&](Choose choose, Says says, std::vector<Setting> of) {
-        for (auto row = rows.end() - 2; row != rows.end(); ++row) {
-            row->options = of;
-            row->choose = choose;
-            row->says = says;
-        }
-    };
-    const auto gtp = flag("with_gtp_remat", true);
-    pair("tensor_model_parallel", "TENSOR_MODEL_PARALLEL_GROUP", Without::raises,
-         {"Where this rank stands in its tensor-parallel group, or what was set",
-          "The size of the tensor-parallel group, or what was set"},
-         "_rank _world_size");
-    pair("pipeline_model_parallel", "PIPELINE_MODEL_PARALLEL_GROUP", Without::raises,
-         {"This rank's stage, or what was set", "The number of stages, or what was set"},
-         "_rank _world_size");
-    pair("data_parallel", data.data(), Without::world,
-         {"Where this rank stands in its data-parallel group, or what was set",
-          "The size of the data-parallel group"},
-         "_rank");
-    options(data_parallel, no_data_parallel,
-            {flag("with_context_parallel"), gtp, flag("partial_data_parallel")});
-    pair("context_parallel", "CONTEXT_PARALLEL_GROUP", Without::world,
-         {"Where this rank stands in its context-parallel group", "The size of the context-parallel group"});
-    pair("tensor_and_context_parallel", "TENSOR_AND_CONTEXT_PARALLEL_GROUP", Without::world,
-         {"Where this rank stands in the tensor and context parallel group",
-          "The size of the tensor and context parallel group"});
-    pair("expert_model_parallel", "EXPERT_MODEL_PARALLEL_GROUP", Without::world,
-         {"Where this rank stands in its expert-parallel group, or what was set",
-          "The size of the expert-parallel group, or what was set"},
-         "_rank _world_size");
-    pair("expert_tensor_parallel", expert_tensor.data(), Without::raises,
-         {"Where this rank stands in the experts' tensor-parallel group, or what was set for it, else for "
-          "tensor parallelism",
-          "The size of the experts' tensor-parallel group, or what was set for it, else for tensor "
-          "parallelism"},
-         "_rank _world_size");
-    for (auto row = rows.end() - 2; row != rows.end(); ++row) {
-        row->code = row->quantity == size ? expert_tensor_number<true> : expert_tensor_number<false>;
-        row->quantity = value;
-        row->type = Type::maybe_number;
+AccessorRow getter(const Named& named, std::string_view what) {
+    const auto is_number = what == "rank" || what == "world_size";
+    auto row = AccessorRow{.name = cat("get_", named.name, "_", what),
+                           .kind = kind_of(named.name),
+                           .quantity = what == "group"          ? Quantity::group
+                                       : what == "global_ranks" ? Quantity::ranks
+                                       : what == "rank"         ? Quantity::rank
+                                                                : Quantity::size,
+                           .doc = cat(what == "rank"         ? "This rank's place in its "
+                                      : what == "world_size" ? "The size of this rank's "
+                                                             : "The ranks of this rank's ",
+                                      named.noun)};
+    if (!is_number) row.options = {checked()};
+    if (named.sets.find(what) != named.sets.npos) {
+        row.slot = cat(named.name, "_", what);
+        row.doc += ", or what was set";
     }
-    pair("expert_data_parallel", "EXPERT_DATA_PARALLEL_GROUP", Without::world,
-         {"Where this rank stands in the experts' data-parallel group",
-          "The size of the experts' data-parallel group"});
-    options(expert_data, no_expert_data<false>, {gtp, flag("partial_expert_data_parallel")});
-    pair("expert_tensor_and_model_parallel", "EXPERT_TENSOR_AND_MODEL_PARALLEL_GROUP", Without::world,
-         {"Where this rank stands among the ranks that hold one set of experts on a stage",
-          "The number of ranks that hold one set of experts on a stage"});
-    pair("gtp_weight_remat", "GTP_WEIGHT_REMAT_GROUP", Without::group,
-         {"Which piece of a weight this rank has", "How many ranks share the pieces of a weight"});
-    pair("expert_gtp_weight_remat", "EXPERT_GTP_WEIGHT_REMAT_GROUP", Without::group,
-         {"Which piece of an expert's weight this rank has",
-          "How many ranks share the pieces of an expert's weight"});
-    const auto first_of = [&](const char* name, const char* kind, const char* missing, const char* doc) {
-        rows.push_back({.name = name, .kind = kind, .quantity = first, .doc = doc, .missing = missing});
+    if (row.kind == expert_tensor && is_number) {
+        row.code = what == "rank" ? expert_tensor_number<false> : expert_tensor_number<true>;
+        row.quantity = Quantity::value;
+        row.type = Type::maybe_number;
+        row.doc += " for it, else for tensor parallelism";
+    }
+    if (row.kind == data) {
+        row.kinds = data_parallel;
+        row.options = {flag("with_context_parallel"), gtp(), flag("partial_data_parallel")};
+    } else if (row.kind == "EXPERT_DATA_PARALLEL_GROUP") {
+        row.kinds = expert_data;
+        row.options = {gtp(), flag("partial_expert_data_parallel")};
+    }
+    if (is_number && named.without == in_no_world) {
+        row.no_world = 0;
+        row.doc += "; 0 where no world is known";
+    } else if (is_number && named.without == anywhere) {
+        row.without = 0;
+        row.doc += "; 0 where there is no group";
+    }
+    row.doc += ".";
+    return row;
+}
+
+AccessorRow setter(std::string_view name, std::string_view number) {
+    return {.name = cat("set_", name, "_", number),
+            .quantity = Quantity::action,
+            .doc = "What the getter answers from now on; None: the group's own again.",
+            .options = {maybe(std::string(number), true)},
+            .slot = cat(name, "_", number)};
+}
+
+void add_chosen(std::vector<AccessorRow>& rows) {
+    const auto cp = flag("with_context_parallel"), partial = flag("partial_data_parallel"),
+               partial_expert = flag("partial_expert_data_parallel");
+    auto apart = flag("independent_all_gather");
+    apart.apart = true;
+    const auto add = [&](const char* name, Names (*kinds)(const Given&), std::vector<Setting> options,
+                         const char* doc, const char* missing = "") {
+        rows.push_back(
+            {.name = name, .doc = doc, .options = std::move(options), .missing = missing, .kinds = kinds});
     };
-    first_of("get_tensor_model_parallel_src_rank", "TENSOR_MODEL_PARALLEL_GROUP",
-             "Tensor model parallel group is not initialized",
-             "The first rank of this rank's tensor-parallel group.");
-    first_of("get_data_parallel_src_rank", data.data(), "",
-             "The first rank of this rank's data-parallel group without weight re-materialisation, unlike "
-             "get_data_parallel_rank.");
+    add("get_data_parallel_group", data_parallel, {cp, gtp(), partial, apart},
+        "Those who hold other samples: also along cp, along gtp_remat, or of one optimizer instance only.\n\n"
+        "With context parallelism `independent_all_gather` is the second group of "
+        "`create_all_gather_group`.");
+    add("get_data_parallel_group_gloo", data_parallel_gloo, {cp, partial}, "The same on the host.");
+    add("get_amax_reduction_group", amax, {cp, flag("tp_only_amax_red")},
+        "The ranks that agree on a largest value: tensor with data or context parallel ranks.",
+        "FP8 amax reduction group is not initialized");
+    add("get_tensor_and_data_parallel_group", tensor_and_data, {checked(), cp},
+        "The tensor and data parallel ranks of one stage.",
+        "tensor and data parallel group is not initialized");
+    add("get_expert_tensor_model_pipeline_parallel_group", expert_pipeline,
+        {checked(), flag("with_egtp_remat")}, "All ranks that hold one set of experts on any stage.");
+    add("get_expert_data_parallel_group", expert_data, {checked(), gtp(), partial_expert},
+        "The ranks that hold the same experts: also along gtp_remat, or of one optimizer instance only.");
+    add("get_expert_data_parallel_group_gloo", expert_data_gloo, {partial_expert}, "The same on the host.");
+    rows.push_back({.name = "get_hierarchical_context_parallel_groups",
+                    .quantity = Quantity::group_list,
+                    .doc = "A list of one group a level, innermost first.",
+                    .options = {checked()},
+                    .code = levels_of});
+    rows.push_back({.name = "get_hybrid_data_context_parallel_groups",
+                    .kind = hybrid.data(),
+                    .doc = "The group of `group_size` consecutive data and context parallel ranks.",
+                    .options = {checked(), maybe("group_size")},
+                    .choose = of_size,
+                    .missing = "data parallel group with CP (with GTP_remat) is not initialized"});
+}
+
+void add_firsts(std::vector<AccessorRow>& rows) {
+    const auto add = [&](const char* name, const char* kind, const char* missing, const char* doc) {
+        rows.push_back(
+            {.name = name, .kind = kind, .quantity = Quantity::first, .doc = doc, .missing = missing});
+    };
+    add("get_tensor_model_parallel_src_rank", "TENSOR_MODEL_PARALLEL_GROUP",
+        "Tensor model parallel group is not initialized",
+        "The first rank of this rank's tensor-parallel group.");
+    add("get_model_parallel_src_rank", "MODEL_PARALLEL_GROUP", "Model parallel group is not initialized",
+        "The first rank of this rank's replica.");
+    add("get_expert_model_parallel_src_rank", "EXPERT_MODEL_PARALLEL_GROUP",
+        "Expert model parallel group is not initialized",
+        "The first rank of this rank's expert-parallel group.");
+    add("get_pipeline_model_parallel_first_rank", "PIPELINE_MODEL_PARALLEL_GROUP", no_pipeline,
+        "The rank in the first stage of this rank's pipeline.");
+    add("get_data_parallel_src_rank", "", "Data parallel group is not initialized",
+        "The first rank of this rank's data-parallel group without weight re-materialisation, unlike "
+        "get_data_parallel_rank.");
+    rows.back().kinds = data_parallel_source;
     rows.back().options = {flag("with_context_parallel")};
-    rows.back().choose = data_parallel_source;
-    rows.back().says = no_data_parallel_source;
-    first_of("get_model_parallel_src_rank", "MODEL_PARALLEL_GROUP", "Model parallel group is not initialized",
-             "The first rank of this rank's replica.");
-    first_of("get_expert_model_parallel_src_rank", "EXPERT_MODEL_PARALLEL_GROUP",
-             "Expert model parallel group is not initialized",
-             "The first rank of this rank's expert-parallel group.");
-    first_of("get_pipeline_model_parallel_first_rank", "PIPELINE_MODEL_PARALLEL_GROUP", no_pipeline,
-             "The rank in the first stage of this rank's pipeline.");
 }
 
 void add_computed(std::vector<AccessorRow>& rows) {
@@ -455,24 +384,20 @@ void add_computed(std::vector<AccessorRow>& rows) {
                     .kind = "PIPELINE_MODEL_PARALLEL_GROUP",
                     .doc = "This rank's pipeline, for what is asked about stages.",
                     .missing = no_pipeline});
-    for (const auto* name :
-         {"tensor_model_parallel", "pipeline_model_parallel", "data_parallel", "expert_model_parallel",
-          "expert_tensor_parallel", "virtual_pipeline_model_parallel"})
-        for (const auto* number : {"rank", "world_size"})
-            if (const auto slot = cat(name, "_", number); slot != "data_parallel_world_size")
-                rows.push_back({.name = "set_" + slot,
-                                .quantity = action,
-                                .doc = "What the getter answers from now on; None: the group's own again.",
-                                .options = {maybe(number, true)},
-                                .slot = slot});
+    for (const auto* number : {"rank", "world_size"})
+        rows.push_back(setter("virtual_pipeline_model_parallel", number));
 }
 
 }  // namespace
 
 std::vector<AccessorRow> accessors() {
     auto rows = std::vector<AccessorRow>{};
-    add_groups(rows);
-    add_numbers(rows);
+    for (const auto& named : names) {
+        each_word(named.gets, [&](std::string_view what) { rows.push_back(getter(named, what)); });
+        each_word(named.sets, [&](std::string_view number) { rows.push_back(setter(named.name, number)); });
+    }
+    add_chosen(rows);
+    add_firsts(rows);
     add_computed(rows);
     return rows;
 }

@@ -18,79 +18,80 @@ std::vector<int> position_embeddings(const Given& given) {
     return given.numbers("position_embedding_stages");
 }
 
-/// `extend` lists the axes of each mesh in the order of `order`.
+/// `extend` lists the axes of each mesh in the order of `order`. Groups `_GLOO` are those before, on the
+/// host.
 std::vector<KindRow> kinds() {
     // A plan calls it as the section of its options in the file for NCCL.
-    const auto kind = [](const char* name, const char* brief, const char* groups, const char* missing,
-                         bool (*when)(const Given&) = nullptr) {
-        return KindRow{.name = name, .groups = groups, .missing = missing, .when = when, .brief = brief};
-    };
-    const auto host = [](const char* name, const char* groups, const char* missing,
-                         bool (*when)(const Given&) = on_host) {
-        return KindRow{.name = name, .groups = groups, .missing = missing, .when = when, .on_host = true};
+    const auto kind = [](std::string_view name, const char* brief, const char* groups,
+                         std::string_view missing, bool (*when)(const Given&) = nullptr) {
+        return KindRow{.name = std::string(name),
+                       .groups = groups,
+                       .missing = missing.empty() ? "" : detail::cat(missing, " is not initialized"),
+                       .when = when,
+                       .at = name == "EMBEDDING_GROUP"            ? embeddings
+                             : name == "POSITION_EMBEDDING_GROUP" ? position_embeddings
+                                                                  : nullptr,
+                       .apart = name.ends_with("_AG"),
+                       .on_host = name.find("_GLOO") != name.npos,
+                       .brief = brief};
     };
     auto rows = std::vector<KindRow>{
-        kind("GTP_WEIGHT_REMAT_GROUP", "gtp_remat", "* | gtp_remat",
-             "generalized tensor parallel group is not initialized"),
-        kind("DATA_PARALLEL_GROUP_WITH_CP", "dp_cp", "* | dp cp",
-             "data parallel group with CP is not initialized"),
-        kind("DATA_PARALLEL_GROUP_WITH_CP_AG", "dp_cp_ag", "* | dp cp", "", of_gathering),
-        host("DATA_PARALLEL_GROUP_WITH_CP_GLOO", "* | dp cp", ""),
-        kind("INTRA_PARTIAL_DATA_PARALLEL_GROUP_WITH_CP", "intra_dp_cp", "* | dp cp / dp_cp_of_instance", "",
-             of_instances),
-        host("INTRA_PARTIAL_DATA_PARALLEL_GROUP_WITH_CP_GLOO", "* | dp cp / dp_cp_of_instance", "",
-             of_instances_on_host),
-        kind(hybrid.data(), "hybrid_dp_cp", "* | dp cp / 2", ""),
-        kind("DATA_PARALLEL_GROUP", "dp", "* | dp", "data parallel group is not initialized"),
-        host("DATA_PARALLEL_GROUP_GLOO", "* | dp", "data parallel group-gloo is not initialized"),
-        kind("DATA_PARALLEL_GROUP_WITH_GTP_REMAT", "gtp_remat_dp", "* | dp gtp_remat", "", of_remat),
-        kind("DATA_PARALLEL_GROUP_WITH_CP_WITH_GTP_REMAT", "gtp_remat_dp_cp", "* | dp cp gtp_remat", "",
-             of_remat),
-        kind("CONTEXT_PARALLEL_GROUP", "cp", "* | cp", "context parallel group is not initialized"),
-        kind(hierarchical.data(), "hcp", "levels: * | l0", ""),
-        kind("MODEL_PARALLEL_GROUP", "mp", "* | tp gtp_remat pp", "model parallel group is not initialized"),
-        kind("TENSOR_MODEL_PARALLEL_GROUP", "tp", "* | tp", "tensor model parallel group is not initialized"),
-        kind("PIPELINE_MODEL_PARALLEL_GROUP", "pp", "* | pp",
-             "pipeline_model parallel group is not initialized"),
-        kind("EMBEDDING_GROUP", "embd", "* | pp", "embedding group is not initialized"),
-        kind("POSITION_EMBEDDING_GROUP", "pos_embd", "* | pp", "position embedding group is not initialized"),
+        kind("GTP_WEIGHT_REMAT_GROUP", "gtp_remat", "* | gtp_remat", "generalized tensor parallel group"),
+        kind("DATA_PARALLEL_GROUP_WITH_CP", "dp_cp", "* | dp cp", "data parallel group with CP"),
+        kind("DATA_PARALLEL_GROUP_WITH_CP_AG", "dp_cp_ag", "* | dp cp",
+             "data parallel group with context parallel AG", of_gathering),
+        kind("DATA_PARALLEL_GROUP_WITH_CP_GLOO", "", "* | dp cp",
+             "data parallel group-gloo with context parallel combined", on_host),
+        kind("INTRA_PARTIAL_DATA_PARALLEL_GROUP_WITH_CP", "intra_dp_cp", "* | dp cp / dp_cp_of_instance",
+             "intra partial data parallel group with CP (with GTP_remat)", of_instances),
+        kind("INTRA_PARTIAL_DATA_PARALLEL_GROUP_WITH_CP_GLOO", "", "* | dp cp / dp_cp_of_instance",
+             "Intra partial data parallel group", of_instances_on_host),
+        kind(hybrid, "hybrid_dp_cp", "* | dp cp / 2", ""),
+        kind("DATA_PARALLEL_GROUP", "dp", "* | dp", "data parallel group"),
+        kind("DATA_PARALLEL_GROUP_GLOO", "", "* | dp", "data parallel group-gloo", on_host),
+        kind("DATA_PARALLEL_GROUP_WITH_GTP_REMAT", "gtp_remat_dp", "* | dp gtp_remat",
+             "data parallel group (with GTP_remat)", of_remat),
+        kind("DATA_PARALLEL_GROUP_WITH_CP_WITH_GTP_REMAT", "gtp_remat_dp_cp", "* | dp cp gtp_remat",
+             "data parallel group with CP (with GTP_remat)", of_remat),
+        kind("CONTEXT_PARALLEL_GROUP", "cp", "* | cp", "context parallel group"),
+        kind(hierarchical, "hcp", "levels: * | l0", ""),
+        kind("MODEL_PARALLEL_GROUP", "mp", "* | tp gtp_remat pp", "model parallel group"),
+        kind("TENSOR_MODEL_PARALLEL_GROUP", "tp", "* | tp", "tensor model parallel group"),
+        kind("PIPELINE_MODEL_PARALLEL_GROUP", "pp", "* | pp", "pipeline_model parallel group"),
+        kind("EMBEDDING_GROUP", "embd", "* | pp", "embedding group"),
+        kind("POSITION_EMBEDDING_GROUP", "pos_embd", "* | pp", "position embedding group"),
         kind("TENSOR_AND_DATA_PARALLEL_GROUP_WITH_CP", "tp_dp_cp", "* | tp gtp_remat dp cp", ""),
         kind("TENSOR_AND_DATA_PARALLEL_GROUP", "tp_dp", "* | tp gtp_remat dp", ""),
-        kind("TENSOR_AND_CONTEXT_PARALLEL_GROUP", "tp_cp", "* | tp cp",
-             "tensor and context parallel group is not initialized"),
+        kind("TENSOR_AND_CONTEXT_PARALLEL_GROUP", "tp_cp", "* | tp cp", "tensor and context parallel group"),
         kind("EXPERT_GTP_WEIGHT_REMAT_GROUP", "expt_gtp_remat", "experts: * | egtp_remat",
-             "expert generalized tensor parallel group is not initialized"),
-        kind("EXPERT_MODEL_PARALLEL_GROUP", "ep", "experts: * | ep",
-             "expert model parallel group is not initialized"),
-        kind("EXPERT_TENSOR_PARALLEL_GROUP", "ep_tp", "experts: * | etp",
-             "Expert tensor parallel group is not initialized"),
+             "expert generalized tensor parallel group"),
+        kind("EXPERT_MODEL_PARALLEL_GROUP", "ep", "experts: * | ep", "expert model parallel group"),
+        kind("EXPERT_TENSOR_PARALLEL_GROUP", "ep_tp", "experts: * | etp", "Expert tensor parallel group"),
         kind("EXPERT_TENSOR_AND_MODEL_PARALLEL_GROUP", "tp_ep_mp", "experts: * | etp ep",
-             "Expert tensor and model parallel group is not initialized"),
-        kind("EXPERT_TENSOR_MODEL_PIPELINE_PARALLEL_GROUP", "tp_ep_pp", "experts: * | etp ep pp", ""),
+             "Expert tensor and model parallel group"),
+        kind("EXPERT_TENSOR_MODEL_PIPELINE_PARALLEL_GROUP", "tp_ep_pp", "experts: * | etp ep pp",
+             "Expert tensor-model-pipeline parallel group"),
         kind("EXPERT_TENSOR_MODEL_PIPELINE_PARALLEL_GROUP_WITH_EGTP", "tp_ep_gtp_remat_pp",
-             "experts: * | etp ep egtp_remat pp", ""),
-        kind("EXPERT_DATA_PARALLEL_GROUP", "ep_dp", "experts: * | edp", ""),
-        host("EXPERT_DATA_PARALLEL_GROUP_GLOO", "experts: * | edp", ""),
-        kind("HIERARCHICAL_EXPERT_DATA_PARALLEL_GROUP_L0", "intra_ep_dp", "instances: * inter | intra", "",
+             "experts: * | etp ep egtp_remat pp", "Expert tensor-model-pipeline parallel group with EGTP"),
+        kind("EXPERT_DATA_PARALLEL_GROUP", "ep_dp", "experts: * | edp", "Expert data parallel group"),
+        kind("EXPERT_DATA_PARALLEL_GROUP_GLOO", "", "experts: * | edp", "Expert data parallel group-gloo",
+             on_host),
+        kind("HIERARCHICAL_EXPERT_DATA_PARALLEL_GROUP_L0", "intra_ep_dp", "instances: * inter | intra",
+             "Intra partial expert data parallel group (with GTP_remat)", of_instances),
+        kind("HIERARCHICAL_EXPERT_DATA_PARALLEL_GROUP_GLOO_L0", "", "instances: * inter | intra",
+             "Intra partial expert data parallel group-gloo", of_instances_on_host),
+        kind("HIERARCHICAL_EXPERT_DATA_PARALLEL_GROUP_L1", "inter_ep_dp", "instances: * intra | inter", "",
              of_instances),
-        host("HIERARCHICAL_EXPERT_DATA_PARALLEL_GROUP_GLOO_L0", "instances: * inter | intra", "",
-             of_instances_on_host),
-        kind("HIERARCHICAL_EXPERT_DATA_PARALLEL_GROUP_L1", "inter_ep_dp", "instances: * intra | inter",
-             "Attention and MLP/Expert share same inter distributed optimize instance group, which has not "
-             "been initialized",
-             of_instances),
-        host("HIERARCHICAL_EXPERT_DATA_PARALLEL_GROUP_GLOO_L1", "instances: * intra | inter", "",
+        kind("HIERARCHICAL_EXPERT_DATA_PARALLEL_GROUP_GLOO_L1", "", "instances: * intra | inter", "",
              of_instances_on_host),
         kind("EXPERT_DATA_PARALLEL_GROUP_WITH_GTP_REMAT", "ep_gtp_remat_dp", "experts: * | edp egtp_remat",
-             "", of_expert_remat),
+             "Expert data parallel group (with GTP_remat)", of_expert_remat),
         kind("INTRA_DISTRIBUTED_OPTIMIZER_INSTANCE_GROUP", "intra_dist_opt_instance",
-             "instances: inter | intra *", "Intra distributed optimizer instance group is not initialized")};
+             "instances: inter | intra *", "Intra distributed optimizer instance group")};
     rows.back().sorted = true;
-    for (auto& row : rows) {
-        row.apart = row.name.ends_with("_AG");
-        if (row.name == "EMBEDDING_GROUP") row.at = embeddings;
-        if (row.name == "POSITION_EMBEDDING_GROUP") row.at = position_embeddings;
-    }
+    std::ranges::find(rows, "inter_ep_dp", &KindRow::brief)->missing =
+        "Attention and MLP/Expert share same inter distributed optimize instance group, which has not been "
+        "initialized";
     return rows;
 }
 
