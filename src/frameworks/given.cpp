@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 
+#include <rankmesh/core/detail/number.hpp>
 #include <rankmesh/core/name.hpp>
 
 #include "frameworks/rows.hpp"
@@ -11,13 +12,28 @@ using detail::cat;
 
 namespace {
 
-/// What a value of that type is, for an error.
-std::string_view wanted(Type type) {
-    constexpr std::string_view texts[] = {
-        "a whole number",          "a whole number or nothing", "true or false",     "a word",
-        "a list of whole numbers", "a word or nothing",         "a word or a table", "words",
-        "a word or words",         "a mesh or nothing"};
-    return texts[static_cast<std::size_t>(type)];
+// The types in Value, in their order there.
+enum : unsigned { nothing = 1, flag = 2, number = 4, word = 8, numbers = 16, words = 32, meshes = 64 };
+
+/// The values of each Type, in words and as some of these.
+constexpr struct {
+    std::string_view text;
+    unsigned alternatives;
+} allowed[] = {{"a whole number", number},
+               {"a whole number or nothing", number | nothing},
+               {"true or false", flag},
+               {"a word", word},
+               {"a list of whole numbers", numbers | nothing},
+               {"a word or nothing", word | nothing},
+               {"a word or a table", word | nothing},
+               {"words", words},
+               {"a word or words", word | words},
+               {"a mesh or nothing", meshes | nothing}};
+
+const auto& allowed_of(const Setting& setting) { return allowed[static_cast<std::size_t>(setting.type)]; }
+
+bool is_of(const Value& value, const Setting& setting) {
+    return (allowed_of(setting).alternatives >> value.index() & 1U) != 0;
 }
 
 std::string shown(const Value& value) {
@@ -32,35 +48,6 @@ std::string shown(const Value& value) {
     if (const auto* numbers = std::get_if<std::vector<int>>(&value)) return list(*numbers);
     if (const auto* words = std::get_if<std::vector<std::string>>(&value)) return list(*words);
     return "nothing";
-}
-
-bool is_of(const Value& value, const Setting& setting) {
-    switch (setting.type) {
-        case Type::number:
-            return std::holds_alternative<int>(value);
-        case Type::maybe_number:
-            return std::holds_alternative<int>(value) || std::holds_alternative<std::monostate>(value);
-        case Type::flag:
-            return std::holds_alternative<bool>(value);
-        case Type::word:
-            return std::holds_alternative<std::string>(value);
-        case Type::numbers:
-            return std::holds_alternative<std::vector<int>>(value) ||
-                   std::holds_alternative<std::monostate>(value);
-        case Type::maybe_word:
-        case Type::plan:
-            return std::holds_alternative<std::string>(value) ||
-                   std::holds_alternative<std::monostate>(value);
-        case Type::words:
-            return std::holds_alternative<std::vector<std::string>>(value);
-        case Type::names:
-            return std::holds_alternative<std::string>(value) ||
-                   std::holds_alternative<std::vector<std::string>>(value);
-        case Type::mesh:
-            return std::holds_alternative<std::vector<dialect::DeviceMesh>>(value) ||
-                   std::holds_alternative<std::monostate>(value);
-    }
-    return false;
 }
 
 }  // namespace
@@ -82,7 +69,7 @@ Given::Given(std::string_view what, const std::vector<Setting>& known, const Val
         }
         if (!is_of(value, *found))
             throw UsageError(
-                cat(name, " of ", what, " is ", shown(value), "; it must be ", wanted(found->type)));
+                cat(name, " of ", what, " is ", shown(value), "; it must be ", allowed_of(*found).text));
         const auto* word = std::get_if<std::string>(&value);
         if (word && !found->words.empty() && std::ranges::find(found->words, *word, [](const auto& each) {
                                                  return each.first;
@@ -124,6 +111,23 @@ const std::vector<int>& Given::numbers(std::string_view name) const {
 }
 const std::string& Given::word(std::string_view name) const { return std::get<std::string>(value(name)); }
 bool Given::has(std::string_view name) const { return find(name) != nullptr; }
+
+bool Given::holds(std::string_view condition) const {
+    constexpr std::string_view also = " and ";
+    if (const auto end = condition.find(also); end != condition.npos)
+        return holds(condition.substr(0, end)) && holds(condition.substr(end + also.size()));
+    const auto in = [this](std::string_view word) {  // a flag is 1 or 0
+        if (const auto literal = detail::number_in(word)) return *literal;
+        const auto* flag = std::get_if<bool>(&value(word));
+        return flag ? int{*flag} : number(word);
+    };
+    const auto words = words_of(condition);
+    if (words.size() == 1) return in(words[0]) != 0;
+    if (words.size() == 2 && words[0] == "not") return in(words[1]) == 0;
+    const auto left = in(words.at(0)), right = in(words.at(2));
+    const auto of = words[1];
+    return of == ">" ? left > right : of == "<=" ? left <= right : (of == "==") == (left == right);
+}
 
 void Given::derive(std::string_view name, Value value) {
     for (std::size_t i = 0; i < values_.size(); ++i)

@@ -174,6 +174,17 @@ void check_sizes(const Framework& framework, const Given& given) {
                 cat(setting.name, " is ", given.number(setting.name), "; every size is 1 or more"));
 }
 
+/// The kind whose groups a kind has; empty for its own.
+std::string_view same_of(const KindRow& row, const Given& given) {
+    constexpr std::string_view between = ", ", where = " if ";
+    for (auto left = std::string_view(row.same); !left.empty();) {
+        const auto one = left.substr(0, left.find(between)), kind = one.substr(0, one.find(where));
+        if (given.holds(one.substr(kind.size() + where.size()))) return kind;
+        left.remove_prefix(std::min(left.size(), one.size() + between.size()));
+    }
+    return {};
+}
+
 /// The ranks as `experts: * | ep` or `dp tp / size` lists them.
 Kind kind_of(const KindRow& row, const Given& given,
              const std::vector<std::pair<std::string, Mesh>>& meshes) {
@@ -303,9 +314,8 @@ Groups::Groups(std::string_view name, const Values& settings, int world_size) {
             made->placed = std::make_shared<const std::vector<int>>(ranks);
     made->kinds.reserve(kinds.rows.size());
     for (const auto* row : kinds.rows) {
-        if (row->when && !row->when(made->given)) continue;
-        const auto same = row->same ? row->same(made->given) : std::string_view();
-        const auto* other = same.empty() ? nullptr : made->find(same);
+        if (!row->when.empty() && !made->given.holds(row->when)) continue;
+        const auto* other = made->find(same_of(*row, made->given));
         auto& kind = made->kinds.emplace_back(other ? *other : kind_of(*row, made->given, made->meshes));
         if (other) {
             kind.name = kind.brief = kind.device = row->name;

@@ -87,6 +87,9 @@ public:
     /// The value of setting number `i`.
     const Value& at(std::size_t i) const { return values_[i]; }
     bool has(std::string_view name) const;
+    /// True if a condition on numbers and flags holds: `dcp_size > 1 and is_moe and not enable_eplb`; other
+    /// operators are `==`, `!=` and `<=`.
+    bool holds(std::string_view condition) const;
     /// Sets what follows from the settings, for rows that name it, in the place of a setting of that name.
     void derive(std::string_view name, Value value);
 
@@ -119,13 +122,13 @@ struct MeshRow {
 struct KindRow {
     std::string name;
     std::string groups;
-    std::string missing = {};                          ///< what the original says where there is none
-    bool (*when)(const Given&) = nullptr;              ///< null: always
-    std::string_view (*same)(const Given&) = nullptr;  ///< the kind whose group it is, empty for its own
-    std::vector<int> (*at)(const Given&) = nullptr;    ///< only the members at these positions
-    bool apart = false;                                ///< with a channel of its own
-    std::string shown = {};                            ///< what `--as` calls it, where that is not its name
-    std::string holds = {};                            ///< `when` in words, of a kind with several rows
+    std::string missing = {};  ///< what the original says where there is none
+    std::string when = {};     ///< a condition for `Given::holds`; empty: always
+    /// The kind whose groups it has: `tp if dp_size == 1`, several with `, ` between; empty: it has its own.
+    std::string same = {};
+    std::vector<int> (*at)(const Given&) = nullptr;  ///< only the members at these positions
+    bool apart = false;                              ///< with a channel of its own
+    std::string shown = {};                          ///< what `--as` calls it, where that is not its name
     /// The groups of the kind before it with the same `groups`, on the host: no plan has them, nor does
     /// `--as`.
     bool on_host = false;

@@ -141,7 +141,7 @@ Named rows_of(const Text& name) {
     rows["meshes"] = meshes;
     auto kinds = nb::list();
     for (const auto& row : framework.kinds)
-        kinds.append(nb::make_tuple(row.name, row.groups, row.missing, row.holds));
+        kinds.append(nb::make_tuple(row.name, row.groups, row.missing, row.when));
     rows["kinds"] = kinds;
     auto briefs = nb::dict();
     for (const auto& row : framework.kinds)

@@ -67,6 +67,9 @@ void check(Given& given) {
     given.derive("data_parallel_size", replicas * shard);
     for (const auto* axis : {"dp_replicate", "dp_shard", "cp", "sp", "tp"})
         given.derive(detail::cat(axis, "_enabled"), size(axis) > 1);
+    given.derive("dp_size", replicas * shard);
+    given.derive("dp_shard_cp_size", shard * cp);
+    given.derive("dp_cp_size", replicas * shard * cp);
     const auto data = enabled(given, {"dp_replicate", "dp_shard"});
     const auto others = enabled(given, {"tp", "cp", "sp"});
     auto active = data;
@@ -79,10 +82,6 @@ void check(Given& given) {
     given.derive("dp_cp_dim_names", enabled(given, {"dp_replicate", "dp_shard", "cp"}));
     given.derive("fsdp_dim_names", fsdp);
     given.derive("active_mesh_dims", active);
-}
-
-bool has(const Given& given, std::initializer_list<const char*> axes) {
-    return !given.flag("sp_enabled") && !enabled(given, axes).empty();
 }
 
 }  // namespace of_accelerate
@@ -104,6 +103,9 @@ Framework accelerate() {
                        .flag = detail::cat("parallelism_config_", name),
                        .type = Type::maybe_word};
     };
+    const auto along = [](const std::string& name, const char* groups) {
+        return KindRow{.name = name, .groups = groups, .when = name + "_size > 1 and not sp_enabled"};
+    };
     const auto answer = [](const char* name, Type type, const char* doc) {
         return AccessorRow{.name = name, .kind = name, .quantity = Quantity::value, .doc = doc, .type = type};
     };
@@ -121,36 +123,13 @@ Framework accelerate() {
                          size("sp", "ranks that share a sequence, whose groups DeepSpeed makes"),
                          backend("sp_backend")},
             .meshes = {{"device_mesh", "dp_replicate dp_shard cp sp tp"}},
-            .kinds = {{.name = "dp_replicate",
-                       .groups = "dp_shard cp sp tp | dp_replicate",
-                       .when = [](const Given& g) { return has(g, {"dp_replicate"}); }},
-                      {.name = "dp_shard",
-                       .groups = "dp_replicate cp sp tp | dp_shard",
-                       .when = [](const Given& g) { return has(g, {"dp_shard"}); }},
-                      {.name = "cp",
-                       .groups = "dp_replicate dp_shard sp tp | cp",
-                       .when = [](const Given& g) { return has(g, {"cp"}); }},
-                      {.name = "tp",
-                       .groups = "dp_replicate dp_shard cp sp | tp",
-                       .when = [](const Given& g) { return has(g, {"tp"}); }},
-                      {.name = "dp",
-                       .groups = "cp sp tp | dp_replicate dp_shard",
-                       .when =
-                           [](const Given& g) {
-                               return has(g, {"dp_replicate", "dp_shard"});
-                           }},
-                      {.name = "dp_shard_cp",
-                       .groups = "dp_replicate sp tp | dp_shard cp",
-                       .when =
-                           [](const Given& g) {
-                               return has(g, {"dp_shard", "cp"});
-                           }},
-                      {.name = "dp_cp",
-                       .groups = "sp tp | dp_replicate dp_shard cp",
-                       .when =
-                           [](const Given& g) {
-                               return has(g, {"dp_replicate", "dp_shard", "cp"});
-                           }}},
+            .kinds = {along("dp_replicate", "dp_shard cp sp tp | dp_replicate"),
+                      along("dp_shard", "dp_replicate cp sp tp | dp_shard"),
+                      along("cp", "dp_replicate dp_shard sp tp | cp"),
+                      along("tp", "dp_replicate dp_shard cp sp | tp"),
+                      along("dp", "cp sp tp | dp_replicate dp_shard"),
+                      along("dp_shard_cp", "dp_replicate sp tp | dp_shard cp"),
+                      along("dp_cp", "sp tp | dp_replicate dp_shard cp")},
             .accessors = {answer("dp_replicate_size", Type::number, "The number of replicas."),
                           answer("dp_shard_size", Type::number, "The ranks that share parameters."),
                           answer("tp_size", Type::number, "The tensor-parallel ranks."),

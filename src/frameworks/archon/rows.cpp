@@ -10,10 +10,8 @@ namespace of_archon {
 using detail::cat;
 
 bool has_experts(const Given& given) { return given.number("ep") > 1; }
-bool has_none(const Given& given) { return !has_experts(given); }
 /// True where tp splits experts as it splits all else.
 bool splits(const Given& given) { return has_experts(given) && given.number("etp") == given.number("tp"); }
-bool borrows(const Given& given) { return has_experts(given) && !splits(given); }
 
 /// The ranks of a shard's ranks that experts share, and how many of them an expert's ranks take at least.
 void check_experts(Given& given) {
@@ -56,7 +54,7 @@ void check(Given& given) {
 }
 
 std::optional<Mesh> experts(const Given& given, const Mesh&) {
-    if (has_none(given)) return std::nullopt;
+    if (!has_experts(given)) return std::nullopt;
     return Mesh{{"pp", given.number("pp")},
                 {"edp", given.number("dp_shard_mod_ep")},
                 {"ep", given.number("ep")},
@@ -80,10 +78,6 @@ Framework archon() {
     const auto number = [](const char* name, const char* doc) {
         return AccessorRow{.name = name, .kind = name, .quantity = value, .doc = doc};
     };
-    const auto with_experts = [](const char* name, const char* groups, bool (*when)(const Given&),
-                                 const char* holds = "") {
-        return KindRow{.name = name, .groups = groups, .when = when, .holds = holds};
-    };
     return {
         .name = "archon",
         .version = "1.0.4",
@@ -105,21 +99,17 @@ Framework archon() {
                      {.name = "etp", .doc = "ranks that share an expert: 1 or tp"}},
         .meshes = {{"ranks", "pp dp_shard cp tp"}, {"experts", "pp dp_shard_mod_ep dp_shard_in_ep cp tp"}},
         .kinds = {{"pp", "dp_shard cp tp | pp"},
-                  with_experts("dp_shard", "pp cp tp | dp_shard", has_none),
-                  with_experts("dp_shard_mod_ep", "experts: pp dp_shard_in_ep cp tp | dp_shard_mod_ep",
-                               has_experts),
-                  with_experts("dp_shard_in_ep", "experts: pp dp_shard_mod_ep cp tp | dp_shard_in_ep",
-                               has_experts),
+                  {"dp_shard", "pp cp tp | dp_shard", "", "ep <= 1"},
+                  {"dp_shard_mod_ep", "experts: pp dp_shard_in_ep cp tp | dp_shard_mod_ep", "", "ep > 1"},
+                  {"dp_shard_in_ep", "experts: pp dp_shard_mod_ep cp tp | dp_shard_in_ep", "", "ep > 1"},
                   {"cp", "pp dp_shard tp | cp"},
                   {"tp", "pp dp_shard cp | tp"},
                   {"dp", "pp cp tp | dp_shard"},
                   {"dp_shard_cp", "pp tp | dp_shard cp"},
                   {"dp_cp", "pp tp | dp_shard cp"},
                   {"pp_cp_tp", "dp_shard | pp cp tp"},
-                  with_experts("ep", "experts: pp dp_shard_mod_ep tp | dp_shard_in_ep cp", splits,
-                               "etp is tp"),
-                  with_experts("ep", "experts: pp dp_shard_mod_ep | dp_shard_in_ep cp tp", borrows,
-                               "etp is 1, tp is not")},
+                  {"ep", "experts: pp dp_shard_mod_ep tp | dp_shard_in_ep cp", "", "ep > 1 and etp == tp"},
+                  {"ep", "experts: pp dp_shard_mod_ep | dp_shard_in_ep cp tp", "", "ep > 1 and etp != tp"}},
         .accessors =
             {{.name = "get_group",
               .quantity = group,

@@ -6,12 +6,10 @@ namespace rankmesh::frameworks {
 
 namespace of_megatron {
 
-bool on_host(const Given& given) { return given.flag("create_gloo_process_groups"); }
-bool of_gathering(const Given& given) { return given.flag("create_all_gather_group"); }
-bool of_remat(const Given& given) { return given.number("gtp_remat_size") > 1; }
-bool of_expert_remat(const Given& given) { return given.number("expert_gtp_remat_size") > 1; }
-bool of_instances(const Given& given) { return given.number("num_distributed_optimizer_instances") > 1; }
-bool of_instances_on_host(const Given& given) { return of_instances(given) && on_host(given); }
+constexpr auto on_host = "create_gloo_process_groups", of_remat = "gtp_remat_size > 1",
+               of_instances = "num_distributed_optimizer_instances > 1",
+               of_instances_on_host =
+                   "create_gloo_process_groups and num_distributed_optimizer_instances > 1";
 
 std::vector<int> embeddings(const Given& given) { return given.numbers("embedding_stages"); }
 std::vector<int> position_embeddings(const Given& given) {
@@ -23,7 +21,7 @@ std::vector<int> position_embeddings(const Given& given) {
 std::vector<KindRow> kinds() {
     // A plan calls it as the section of its options in the file for NCCL.
     const auto kind = [](std::string_view name, const char* brief, const char* groups,
-                         std::string_view missing, bool (*when)(const Given&) = nullptr) {
+                         std::string_view missing, const char* when = "") {
         return KindRow{.name = std::string(name),
                        .groups = groups,
                        .missing = missing.empty() ? "" : detail::cat(missing, " is not initialized"),
@@ -39,7 +37,7 @@ std::vector<KindRow> kinds() {
         kind("GTP_WEIGHT_REMAT_GROUP", "gtp_remat", "* | gtp_remat", "generalized tensor parallel group"),
         kind("DATA_PARALLEL_GROUP_WITH_CP", "dp_cp", "* | dp cp", "data parallel group with CP"),
         kind("DATA_PARALLEL_GROUP_WITH_CP_AG", "dp_cp_ag", "* | dp cp",
-             "data parallel group with context parallel AG", of_gathering),
+             "data parallel group with context parallel AG", "create_all_gather_group"),
         kind("DATA_PARALLEL_GROUP_WITH_CP_GLOO", "", "* | dp cp",
              "data parallel group-gloo with context parallel combined", on_host),
         kind("INTRA_PARTIAL_DATA_PARALLEL_GROUP_WITH_CP", "intra_dp_cp", "* | dp cp / dp_cp_of_instance",
@@ -85,7 +83,7 @@ std::vector<KindRow> kinds() {
         kind("HIERARCHICAL_EXPERT_DATA_PARALLEL_GROUP_GLOO_L1", "", "instances: * intra | inter", "",
              of_instances_on_host),
         kind("EXPERT_DATA_PARALLEL_GROUP_WITH_GTP_REMAT", "ep_gtp_remat_dp", "experts: * | edp egtp_remat",
-             "Expert data parallel group (with GTP_remat)", of_expert_remat),
+             "Expert data parallel group (with GTP_remat)", "expert_gtp_remat_size > 1"),
         kind("INTRA_DISTRIBUTED_OPTIMIZER_INSTANCE_GROUP", "intra_dist_opt_instance",
              "instances: inter | intra *", "Intra distributed optimizer instance group")};
     rows.back().sorted = true;

@@ -33,25 +33,6 @@ void check(Given& given) {
                                               given.number("tp_size")));
 }
 
-/// `tp` where a size of its is that of all ranks of a stage.
-template <const char* size>
-std::string_view whole_stage(const Given& given) {
-    return given.number(size) == given.number("tp_size") ? "tp" : "";
-}
-constexpr char cp[] = "attn_cp_size";
-constexpr char attn_tp[] = "tp";
-constexpr char ep[] = "ep_size";
-constexpr char moe_tp[] = "moe_tp";
-
-std::string_view shared_experts(const Given& given) {
-    return given.number("shared_experts_tp_size") == given.number("tp") ? "attn_tp" : "";
-}
-/// Context-parallel ranks that have the same experts share their tokens.
-std::string_view expert_replicas(const Given& given) {
-    if (given.number("attn_cp_size") > given.number("moe_dp_size")) return "attn_cp";
-    return given.number("moe_dp_size") == given.number("tp_size") ? "tp" : "";
-}
-
 std::optional<Mesh> experts(const Given& given, const Mesh& mesh) {
     if (given.number("ep_size") == 1 && given.number("moe_dp_size") == 1) return std::nullopt;
     return Mesh{{"pp", mesh.size("pp")},
@@ -126,24 +107,20 @@ Framework sglang() {
                   {.name = "pdmux_prefill_tp",
                    .groups = "pp | dp cp tp",
                    .missing = "tensor model parallel group for PD-Multiplexing Prefill is not initialized",
-                   .when = [](const Given& g) { return g.flag("duplicate_tp_group"); },
+                   .when = "duplicate_tp_group",
                    .apart = true},
-                  {.name = "dcp",
-                   .groups = "pp dp cp tp / dcp_size",
-                   .missing = "parallel name 'dcp_group' has not been written in this process",
-                   .when = [](const Given& g) { return g.number("dcp_size") > 1; }},
-                  {.name = "attn_cp", .groups = "pp dp tp | cp", .same = whole_stage<cp>},
-                  {.name = "attn_tp", .groups = "pp dp cp | tp", .same = whole_stage<attn_tp>},
-                  {.name = "shared_experts_tp",
-                   .groups = "pp dp cp tp / shared_experts_tp_size",
-                   .missing = "parallel name 'shared_experts_tp_group' has not been written in this process",
-                   .when = [](const Given& g) { return g.number("shared_experts_tp_size") > 1; },
-                   .same = shared_experts},
-                  {.name = "moe_dp", .groups = "experts: pp moe_ep moe_tp | moe_dp", .same = expert_replicas},
-                  {.name = "moe_ep", .groups = "experts: pp moe_dp moe_tp | moe_ep", .same = whole_stage<ep>},
-                  {.name = "moe_tp",
-                   .groups = "experts: pp moe_dp moe_ep | moe_tp",
-                   .same = whole_stage<moe_tp>},
+                  {"dcp", "pp dp cp tp / dcp_size",
+                   "parallel name 'dcp_group' has not been written in this process", "dcp_size > 1"},
+                  {"attn_cp", "pp dp tp | cp", "", "", "tp if attn_cp_size == tp_size"},
+                  {"attn_tp", "pp dp cp | tp", "", "", "tp if tp == tp_size"},
+                  {"shared_experts_tp", "pp dp cp tp / shared_experts_tp_size",
+                   "parallel name 'shared_experts_tp_group' has not been written in this process",
+                   "shared_experts_tp_size > 1", "attn_tp if shared_experts_tp_size == tp"},
+                  // Context-parallel ranks that have the same experts share their tokens.
+                  {"moe_dp", "experts: pp moe_ep moe_tp | moe_dp", "", "",
+                   "attn_cp if attn_cp_size > moe_dp_size, tp if moe_dp_size == tp_size"},
+                  {"moe_ep", "experts: pp moe_dp moe_tp | moe_ep", "", "", "tp if ep_size == tp_size"},
+                  {"moe_tp", "experts: pp moe_dp moe_ep | moe_tp", "", "", "tp if moe_tp == tp_size"},
                   {"pp", "dp cp tp | pp"},
                   {"self_pp", "pp dp cp tp |", "self pipeline group is not initialized"}},
         .accessors =

@@ -49,8 +49,6 @@ void check(Given& given) {
     given.derive("dp_size", replicas * fsdp);
 }
 
-bool has_mesh(const Given& given) { return given.flag("has_mesh"); }
-
 std::optional<Mesh> experts(const Given& given, const Mesh& mesh) {
     const auto ep = given.number("ep");
     if (ep == 1) return std::nullopt;
@@ -78,7 +76,7 @@ Framework transformers() {
         return Setting{.name = name, .otherwise = {}, .type = Type::plan, .doc = doc};
     };
     const auto along = [](const char* name, const char* groups) {
-        return KindRow{.name = name, .groups = groups, .when = has_mesh};
+        return KindRow{.name = name, .groups = groups, .when = "has_mesh"};
     };
     const auto answer = [](const char* name, const char* doc) {
         return AccessorRow{.name = name, .kind = name, .quantity = Quantity::value, .doc = doc};

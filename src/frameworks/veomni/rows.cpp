@@ -100,17 +100,6 @@ void extend(const Given& given, std::vector<MeshRow>& meshes, Kinds& kinds) {
     }
 }
 
-template <const char* flag>
-bool is_on(const Given& given) {
-    return given.flag(flag);
-}
-constexpr char pp[] = "pp_enabled";
-constexpr char tp[] = "tp_enabled";
-constexpr char cp[] = "cp_enabled";
-constexpr char ulysses[] = "ulysses_enabled";
-constexpr char sp[] = "sp_enabled";
-constexpr char replicas[] = "dp_replicate_enabled";
-
 /// The part that an accessor with a parameter is about, else that of experts.
 std::string part(const Given&, const Given& options) {
     return options.has("para_name") ? options.word("para_name") : "ep";
@@ -137,7 +126,7 @@ Value part_shards(const State& state, const Given& options) {
 }
 Value part_divides(const State& state, const Given&) {
     const auto& given = Access::given(state);
-    if (given.flag(tp) || given.flag(pp))
+    if (given.flag("tp_enabled") || given.flag("pp_enabled"))
         throw Error(Fault::exclusive,
                     "gradients are divided by the world's size only where tp_size and pp_size are 1");
     return given.world_size();
@@ -156,8 +145,8 @@ Values write_experts(const Mesh& experts) {
 Framework veomni() {
     using namespace of_veomni;
     using enum Quantity;
-    const auto of_part = std::vector<Setting>{
-        {.name = "para_name", .otherwise = std::string("ep"), .type = Type::word}};
+    const auto of_part =
+        std::vector<Setting>{{.name = "para_name", .otherwise = std::string("ep"), .type = Type::word}};
     const auto flag = [](const char* name, const char* doc) {
         return AccessorRow{.name = name, .kind = name, .quantity = value, .doc = doc, .type = Type::flag};
     };
@@ -205,20 +194,16 @@ Framework veomni() {
               .type = Type::words},
              {.name = "async_enabled", .otherwise = false, .type = Type::flag}},
         .meshes = {{"ranks", "pp dp_replicate dp_shard ulysses cp tp"}},
-        .kinds = {{.name = "pp", .groups = "dp_replicate dp_shard ulysses cp tp | pp", .when = is_on<pp>},
-                  {.name = "dp_replicate",
-                   .groups = "pp dp_shard ulysses cp tp | dp_replicate",
-                   .when = is_on<replicas>},
+        .kinds = {{"pp", "dp_replicate dp_shard ulysses cp tp | pp", "", "pp_enabled"},
+                  {"dp_replicate", "pp dp_shard ulysses cp tp | dp_replicate", "", "dp_replicate_enabled"},
                   {"dp_shard", "pp dp_replicate ulysses cp tp | dp_shard"},
-                  {.name = "ulysses",
-                   .groups = "pp dp_replicate dp_shard cp tp | ulysses",
-                   .when = is_on<ulysses>},
-                  {.name = "cp", .groups = "pp dp_replicate dp_shard ulysses tp | cp", .when = is_on<cp>},
-                  {.name = "tp", .groups = "pp dp_replicate dp_shard ulysses cp | tp", .when = is_on<tp>},
+                  {"ulysses", "pp dp_replicate dp_shard cp tp | ulysses", "", "ulysses_enabled"},
+                  {"cp", "pp dp_replicate dp_shard ulysses tp | cp", "", "cp_enabled"},
+                  {"tp", "pp dp_replicate dp_shard ulysses cp | tp", "", "tp_enabled"},
                   {"dp", "pp ulysses cp tp | dp_replicate dp_shard"},
                   {"dp_shard_sp", "pp dp_replicate tp | dp_shard ulysses cp"},
                   {"dp_sp", "pp tp | dp_replicate dp_shard ulysses cp"},
-                  {.name = "sp", .groups = "pp dp_replicate dp_shard tp | ulysses cp", .when = is_on<sp>}},
+                  {"sp", "pp dp_replicate dp_shard tp | ulysses cp", "", "sp_enabled"}},
         .accessors =
             {{"dp_group", "dp", group, "The ranks with other data."},
              {"dp_rank", "dp", rank, "Where this rank is among those with other data."},

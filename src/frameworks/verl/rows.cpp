@@ -26,12 +26,6 @@ void check_division(const Given& given, const char* name) {
                                    " ranks of the world; the last ", over, " would be in no group"));
 }
 
-bool has_rollout(const Given& given) {
-    for (const auto* name : of_rollout)
-        if (!given.is_none(name)) return true;
-    return false;
-}
-
 void check(Given& given) {
     const auto world = given.world_size();
     const auto shards = given.number("fsdp_size");
@@ -46,7 +40,9 @@ void check(Given& given) {
     given.derive("dp", world / sequence);
     given.derive("sp", sequence);
     auto sizes = std::vector<std::int64_t>{};
+    auto has_rollout = false;
     for (const auto* name : of_rollout) {
+        has_rollout = has_rollout || !given.is_none(name);
         sizes.push_back(given.is_none(name) ? 1 : given.number(name));
         if (sizes.back() < 1)
             throw Error(Fault::sizes, cat(name, " is ", sizes.back(), "; every size is 1 or more"));
@@ -59,6 +55,12 @@ void check(Given& given) {
     given.derive("rollout_tp", static_cast<int>(sizes[0]));
     given.derive("infer_tp", static_cast<int>(sizes[0] * sizes[1]));
     given.derive("infer_pp", static_cast<int>(sizes[2]));
+    given.derive("has_rollout", has_rollout);
+    // verl's infer_tp has the engine's dp in it, and its infer_pp is fastest, where an engine lists dp, pp,
+    // tp. verl makes no call on them.
+    const auto is_pp = sizes[0] == 1 || sizes[2] == 1;
+    given.derive("infer_tp_is_tp", has_rollout && is_pp && sizes[1] == 1);
+    given.derive("infer_pp_is_pp", has_rollout && is_pp);
 }
 
 /// What one mesh of all axes can say.
@@ -70,18 +72,6 @@ void check_flags(const Given& given) {
                         given.number("fsdp"), ", so no mesh has both as axes"));
 }
 
-// verl's infer_tp has the engine's dp in it, and its infer_pp is fastest, where an engine lists dp, pp, tp. verl makes no
-// call on them.
-bool is_tensor_parallel(const Given& given) {
-    const auto tensor = given.number("rollout_tp");
-    return has_rollout(given) && given.number("infer_tp") == tensor &&
-           (tensor == 1 || given.number("infer_pp") == 1);
-}
-bool is_pipeline(const Given& given) {
-    return has_rollout(given) && (given.number("rollout_tp") == 1 || given.number("infer_pp") == 1);
-}
-
-bool has_replicas(const Given& given) { return given.number("ddp") > 1; }
 bool has_sequence(const Given& given) { return given.number("sp") > 1; }
 
 std::string data_parallel(const Given& given, const Given&) {
@@ -97,7 +87,8 @@ Framework verl() {
     using namespace of_verl;
     using enum Quantity;
     constexpr auto of_engine =
-        "verl's infer_tp and infer_pp have other ranks than the rollout's tensor-parallel groups and pipelines "
+        "verl's infer_tp and infer_pp have other ranks than the rollout's tensor-parallel groups and "
+        "pipelines "
         "for these sizes; ask for the groups of its engine";
     const auto rollout = [](const char* name) {
         return Setting{.name = name, .otherwise = {}, .type = Type::maybe_number};
@@ -128,25 +119,16 @@ Framework verl() {
                    {"device_mesh", "ddp fsdp"},
                    {"ulysses_device_mesh", "dp sp"},
                    {"rollout_device_mesh", "rollout_dp infer_tp infer_pp"}},
-        .kinds = {{.name = "device_mesh.ddp", .groups = "device_mesh: fsdp | ddp", .when = has_replicas},
+        .kinds = {{"device_mesh.ddp", "device_mesh: fsdp | ddp", "", "ddp > 1"},
                   {"device_mesh.fsdp", "device_mesh: ddp | fsdp"},
-                  {.name = "ulysses_device_mesh.dp",
-                   .groups = "ulysses_device_mesh: sp | dp",
-                   .when = has_sequence},
-                  {.name = "ulysses_device_mesh.sp",
-                   .groups = "ulysses_device_mesh: dp | sp",
-                   .when = has_sequence},
-                  {.name = "rollout_device_mesh.dp",
-                   .groups = "rollout_device_mesh: infer_tp infer_pp | rollout_dp",
-                   .when = has_rollout},
-                  {.name = "rollout_device_mesh.infer_tp",
-                   .groups = "rollout_device_mesh: rollout_dp infer_pp | infer_tp",
-                   .missing = of_engine,
-                   .when = is_tensor_parallel},
-                  {.name = "rollout_device_mesh.infer_pp",
-                   .groups = "rollout_device_mesh: rollout_dp infer_tp | infer_pp",
-                   .missing = of_engine,
-                   .when = is_pipeline}},
+                  {"ulysses_device_mesh.dp", "ulysses_device_mesh: sp | dp", "", "sp > 1"},
+                  {"ulysses_device_mesh.sp", "ulysses_device_mesh: dp | sp", "", "sp > 1"},
+                  {"rollout_device_mesh.dp", "rollout_device_mesh: infer_tp infer_pp | rollout_dp", "",
+                   "has_rollout"},
+                  {"rollout_device_mesh.infer_tp", "rollout_device_mesh: rollout_dp infer_pp | infer_tp",
+                   of_engine, "infer_tp_is_tp"},
+                  {"rollout_device_mesh.infer_pp", "rollout_device_mesh: rollout_dp infer_tp | infer_pp",
+                   of_engine, "infer_pp_is_pp"}},
         .accessors = {{.name = "get_data_parallel_rank",
                        .quantity = rank,
                        .doc = "Where this rank is among those with other data.",

@@ -38,25 +38,6 @@ void check_flags(const Given& given) {
 
 std::string if_enabled(const Given&, const Given& options) { return options.flag("enabled") ? "dcp" : ""; }
 
-bool has_experts(const Given& given) { return given.flag("is_moe"); }
-bool balances_experts(const Given& given) { return given.flag("is_moe") && given.flag("enable_eplb"); }
-bool is_over_nodes(const Given& given) { return given.number("nnodes_within_dp") > 1; }
-bool shares_engrams(const Given& given) {
-    const auto size = given.number("engram_data_parallel_size");
-    return size > 1 && size <= given.number("data_parallel_size");
-}
-
-std::string_view whole_world(const Given& given) {
-    return given.number("data_parallel_size") == 1 ? "world" : "";
-}
-std::string_view tensor_parallel(const Given& given) {
-    const auto other = given.number("engram_tensor_parallel_size");
-    return other == 0 || other == given.number("tensor_model_parallel_size") ? "tp" : "";
-}
-std::string_view data_parallel(const Given& given) {
-    return given.number("engram_data_parallel_size") == given.number("data_parallel_size") ? "dp" : "";
-}
-
 constexpr auto no_dcp = "decode context model parallel group is not initialized";
 constexpr auto no_ep =
     "expert parallel group is not initialized. EP group is only created for MoE models with num_experts > 0. "
@@ -126,38 +107,26 @@ Framework vllm() {
              {.name = "nnodes_within_dp", .apart = true, .doc = "hosts of one data-parallel rank"}},
         .meshes = {{"ranks", "external_dp dp pp pcp tp"}},
         .kinds = {{"world", "| external_dp dp pp pcp tp", "world group is not initialized"},
-                  {.name = "inner_dp_world",
-                   .groups = "external_dp dp | pp pcp tp",
-                   .missing = "inner dp world group is not initialized",
-                   .when = is_over_nodes,
-                   .same = whole_world},
+                  {"inner_dp_world", "external_dp dp | pp pcp tp", "inner dp world group is not initialized",
+                   "nnodes_within_dp > 1", "world if data_parallel_size == 1"},
                   {"tp", "external_dp dp pp pcp | tp", "tensor model parallel group is not initialized"},
-                  {.name = "etp",
-                   .groups = "external_dp pp pcp dp tp / engram_tensor_parallel_size",
-                   .missing = "Engram tensor-parallel group is not initialized",
-                   .same = tensor_parallel},
-                  {.name = "dcp",
-                   .groups = "external_dp dp pp pcp tp / dcp_size",
-                   .missing = no_dcp,
-                   .when = [](const Given& g) { return g.number("dcp_size") == 1; },
-                   .holds = "dcp_size is 1"},
-                  {.name = "dcp",
-                   .groups = "external_dp dp pp tp pcp / dcp_size",
-                   .missing = no_dcp,
-                   .when = [](const Given& g) { return g.number("dcp_size") > 1; },
-                   .holds = "dcp_size is above 1"},
+                  {"etp", "external_dp pp pcp dp tp / engram_tensor_parallel_size",
+                   "Engram tensor-parallel group is not initialized", "",
+                   "tp if engram_tensor_parallel_size == 0, "
+                   "tp if engram_tensor_parallel_size == tensor_model_parallel_size"},
+                  {"dcp", "external_dp dp pp pcp tp / dcp_size", no_dcp, "dcp_size == 1"},
+                  {"dcp", "external_dp dp pp tp pcp / dcp_size", no_dcp, "dcp_size > 1"},
                   {"pcp", "external_dp dp pp tp | pcp", "prefill context parallel group is not initialized"},
                   {"pp", "external_dp dp tp pcp | pp", "pipeline model parallel group is not initialized"},
                   {"dp", "external_dp tp pp pcp | dp", "data parallel group is not initialized"},
-                  {.name = "edp",
-                   .groups = "external_dp pp pcp tp dp / engram_data_parallel_size",
-                   .when = shares_engrams,
-                   .same = data_parallel},
-                  {"ep", "external_dp pp | dp pcp tp", no_ep, has_experts},
+                  {"edp", "external_dp pp pcp tp dp / engram_data_parallel_size", "",
+                   "engram_data_parallel_size > 1 and engram_data_parallel_size <= data_parallel_size",
+                   "dp if engram_data_parallel_size == data_parallel_size"},
+                  {"ep", "external_dp pp | dp pcp tp", no_ep, "is_moe"},
                   {.name = "eplb",
                    .groups = "external_dp pp | dp pcp tp",
                    .missing = no_eplb,
-                   .when = balances_experts,
+                   .when = "is_moe and enable_eplb",
                    .apart = true}},
         .accessors =
             {{"get_world_group", "world", group, "All ranks."},
