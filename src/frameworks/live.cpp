@@ -6,7 +6,7 @@
 #include <rankmesh/core/ranks.hpp>
 #include <rankmesh/dialect/member.hpp>
 
-#include "frameworks/rows.hpp"
+#include "frameworks/kinds.hpp"
 
 namespace rankmesh::frameworks {
 
@@ -31,7 +31,7 @@ Live::Live(const Member& member, const State& state, std::string_view name) {
         dialect::check_mesh(place, declared.mesh.resolve(), joined_with);
         const auto own = groups.of(kind, member.rank());
         auto ranks = own ? std::vector<int>(own->begin(), own->end()) : std::vector<int>();
-        if (Access::is_rising(groups, kind)) std::ranges::sort(ranks);
+        if (Access::made(groups).at(kind).row->rising) std::ranges::sort(ranks);
         auto found = place.find("group");
         if (found ? !own || found->world_ranks() != ranks : own.has_value())
             throw UsageError(cat("the member's group '", declared.name, "' ",
@@ -44,7 +44,8 @@ Live::Live(const Member& member, const State& state, std::string_view name) {
     }
     for (const auto& kind : groups.kinds())
         if (groups.is_on_host(kind))
-            if (const auto device = groups_.find(Access::device_kind(groups, kind)); device != groups_.end())
+            if (const auto device = groups_.find(Access::made(groups).at(kind).device);
+                device != groups_.end())
                 groups_.emplace(kind, device->second.host());
 }
 

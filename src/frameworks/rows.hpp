@@ -313,6 +313,7 @@ inline std::string name_in_plan(std::string_view name, std::string_view kind) {
 
 /// What only the rooms beside this one ask of groups.
 struct RANKMESH_EXPORT Access {
+    static const Groups::Made& made(const Groups& groups);  // in kinds.hpp
     static const Framework& framework(const Groups& groups);
     static const Framework& framework(const State& state);
     static const Given& given(const Groups& groups);
@@ -320,19 +321,13 @@ struct RANKMESH_EXPORT Access {
     static const Given& given(const State& state) { return given(state.groups()); }
     /// Those of the MeshRows, by name.
     static const std::vector<std::pair<std::string, Mesh>>& meshes(const Groups& groups);
-    /// The group that is made of the ranks among which `rank` is, though only some may be members.
-    static std::optional<GroupPart> listed(const Groups& groups, std::string_view kind, int rank);
     /// The mesh of a MeshRow as this rank sees it, always the same one, so that parts of it are equal. Throws
     /// what the original says before there are groups.
     static const dialect::DeviceMesh& device_mesh(const State& state, std::string_view mesh);
     /// The kind that a plan declares under that name, empty for all ranks.
     static std::string kind_in_plan(const Groups& groups, std::string_view name);
-    /// The kind whose groups those of a kind are: another one of a kind on the host, else itself.
-    static std::string device_kind(const Groups& groups, std::string_view kind);
     /// The world ranks of the ranks of a mesh that is a part of the world.
     static const dialect::Placed& placed(const Groups& groups);
-    /// True for a kind whose communicators have rising ranks.
-    static bool is_rising(const Groups& groups, std::string_view kind);
     /// The groups with what an accessor adds, whose names go to `kinds`.
     static Groups with(const Groups& groups, const AccessorRow& row, const Given& options,
                        std::vector<std::string>& kinds);

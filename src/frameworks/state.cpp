@@ -4,7 +4,7 @@
 #include <rankmesh/core/name.hpp>
 #include <rankmesh/core/ranks.hpp>
 
-#include "frameworks/rows.hpp"
+#include "frameworks/kinds.hpp"
 
 namespace rankmesh::frameworks {
 
@@ -181,7 +181,8 @@ Value State::ask(std::string_view accessor, const Values& values) const {
     const auto own = group_of(row, options);
     if (!own) return row.without.value_or(Value());
     if (row.quantity == Quantity::first || row.quantity == Quantity::rank)
-        if (const auto kind = kind_of(row, options); kind != "*" && Access::is_rising(*groups_, kind))
+        if (const auto kind = kind_of(row, options);
+            kind != "*" && Access::made(*groups_).at(kind).row->rising)
             return row.quantity == Quantity::first ? std::ranges::min(*own)
                                                    : static_cast<int>(std::ranges::count_if(
                                                          *own, [&](int other) { return other < rank_; }));
@@ -204,7 +205,8 @@ std::optional<GroupPart> State::group_of(const AccessorRow& row, const Given& op
     if (kind == "*" && groups_) return GroupPart(Mesh{{"world", world_size_}}.ranks(), 0, 1, world_size_);
     const auto has = groups_ && groups_->has(kind);
     if (has)
-        if (const auto own = row.listed ? Access::listed(*groups_, kind, rank_) : groups_->of(kind, rank_))
+        if (const auto own =
+                row.listed ? Access::made(*groups_).at(kind).listed_of(rank_) : groups_->of(kind, rank_))
             return own;
     if (row.without || (options.has(checked) && !options.flag(checked))) return std::nullopt;
     const auto text = row.missing.empty() ? missing_of(*framework_, kind) : std::string_view(row.missing);
@@ -214,7 +216,7 @@ std::optional<GroupPart> State::group_of(const AccessorRow& row, const Given& op
     if (!groups_) throw Error(Fault::not_initialised, std::string(text));
     if (!has && !row.missing.empty()) throw Error(Fault::not_initialised, row.missing);
     if (!has) static_cast<void>(groups_->count(kind));  // throws what the original says
-    const auto line = Access::listed(*groups_, kind, rank_);
+    const auto line = Access::made(*groups_).at(kind).listed_of(rank_);
     throw Error(Fault::not_member, cat(text, " on rank ", rank_,
                                        line ? cat("; its members here are ", ranks_to_string(std::vector<int>(
                                                                                  line->begin(), line->end())))

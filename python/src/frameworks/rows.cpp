@@ -7,7 +7,7 @@
 #include <rankmesh/frameworks/groups.hpp>
 
 #include "frameworks.hpp"
-#include "frameworks/rows.hpp"
+#include "frameworks/kinds.hpp"
 
 namespace rankmesh::python {
 
@@ -177,6 +177,10 @@ auto about_accessor(const Ask& ask) {
     };
 }
 
+bool is_rising(const Groups& groups, std::string_view kind) {
+    return frameworks::Access::made(groups).at(kind).row->rising;
+}
+
 /// Makes a method that returns what `ask` returns for a kind.
 template <class Ask>
 auto about_kind(Ask ask) {
@@ -209,7 +213,7 @@ void bind_rows(nb::module_& parent) {
              "True where groups of equal ranks do not share a channel.")
         .def("is_on_host", about_kind(&Groups::is_on_host), any("kind"),
              "True where the groups are those of another kind, on the host.")
-        .def("is_rising", about_kind(&frameworks::Access::is_rising), any("kind"),
+        .def("is_rising", about_kind(&is_rising), any("kind"),
              "True where communicators have the ranks of a group in rising order.")
         .def(
             "partition",
