@@ -25,7 +25,7 @@ def by_rows(name):
         current = rows.Current(name)
         try:
             state = framework.state(name, rank=rank, world_size=world, **settings)
-            current.initialize(settings, rank, world)
+            current.initialize({**settings, "rank": rank, "world_size": world})
         except Error as error:
             return refusal(error)
         groups = state.groups
