@@ -50,8 +50,6 @@ class {state_class}(Current):
     def {initialize}(
         self,
 {parameters}
-        rank: int | None = None,
-        world_size: int | None = None,
     ) -> None:
         """Creates the groups of rank `rank` of `world_size`, else of this process in torch.distributed.{notes}
         """
@@ -111,8 +109,6 @@ VARIABLE = '''
 
 def {maker}(
 {parameters}
-    rank: int | None = None,
-    world_size: int | None = None,
 ) -> None:
     """Makes this process's `{initialize}`, the variable `{variable}` of this module."""
     global {variable}
@@ -128,8 +124,6 @@ class {initialize}(Current):
     def __init__(
         self,
 {parameters}
-        rank: int | None = None,
-        world_size: int | None = None,
     ) -> None:
         Current.__init__(self, "{name}")
         self.initialize(locals())
@@ -159,8 +153,6 @@ _made: {initialize} | None = None
 
 def {maker}(
 {parameters}
-    rank: int | None = None,
-    world_size: int | None = None,
 ) -> {initialize}:
     """Makes a `{initialize}`, which `{getter}` gives from then on."""
     global _made
@@ -261,7 +253,8 @@ def module(told: dict[str, Any]) -> str:
     if told["backend_after"]:
         place = [each["name"] for each in settings if not each["apart"]] + ["("]
         own.insert((place.index(told["backend_after"]) + 1) % len(place), "    backend: str | None = None,")
-    parameters = "\n".join([*own, "    *,", *apart])
+    plain = "\n".join([*own, "    *,", *apart])
+    parameters = f"{plain}\n    rank: int | None = None,\n    world_size: int | None = None,"
     words = {
         **told,
         "state_class": told["state_class"] or "ParallelState",
@@ -274,7 +267,7 @@ def module(told: dict[str, Any]) -> str:
     accessors = accessors_of(told)
     known = [each["name"] for each in accessors]
     text = (HEAD + (CLASS if is_class else STATE)).format(**words)
-    text += ENSURE.format(**words) if told["ensure"] else ""
+    text += ENSURE.format(**{**words, "parameters": indent(plain, "    ")}) if told["ensure"] else ""
     text += "".join(accessor(each, handle, is_class, "ask") for each in accessors)
     fields = [each for each in settings if told["by_value"] and not each["apart"] and each["name"] not in known]
     text += "".join(FIELD.format(**each) for each in fields)
