@@ -193,7 +193,7 @@ struct AccessorRow {
     std::string missing = {};  ///< what the original says without a group, where the kind says another text
     /// The kinds that the options mean, of which the first that is there is asked; throws Error for options
     /// that the original refuses.
-    std::vector<std::string_view> (*kinds)(const Given& options) = nullptr;
+    std::vector<std::string_view> (*kinds)(const State&, const Given& options) = nullptr;
     std::optional<Value> no_world = {};  ///< the answer of a process that is in no world
     /// Every rank has it, also one that is not a member, as the original keeps it in a list, which is stale
     /// after the groups are destroyed.
@@ -205,6 +205,15 @@ struct AccessorRow {
     /// that the original refuses.
     void (*adds)(Given&, const Given& options, Additions&) = nullptr;
 };
+
+/// Functions about one kind, under names as Megatron has them.
+struct Named {
+    std::string_view name, kind;
+    std::string_view noun;       ///< what the group is to its rank: `tensor-parallel group`
+    std::string_view gets;       ///< the functions get_NAME_...: group, global_ranks, rank and world_size
+    std::string_view sets = {};  ///< the functions set_NAME_..., of what get_NAME_... answers from then on
+};
+std::vector<AccessorRow> accessors_of(const Named& named);
 
 /// A call with options that `--as` shows as well.
 struct Call {

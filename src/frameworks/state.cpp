@@ -176,6 +176,7 @@ Value State::ask(std::string_view accessor, const Values& values) const {
     if (const auto* set = Access::slot(*this, row.slot)) return *set;
     if (row.no_world && world_size_ == 0) return *row.no_world;
     if (row.code) return row.code(*this, options);
+    if (row.quantity == Quantity::value && !row.slot.empty()) return {};
     if (row.quantity == Quantity::value && groups_ && !row.kind.empty())
         return Access::given(*groups_).value(row.kind);
     const auto own = group_of(row, options);
@@ -191,7 +192,7 @@ Value State::ask(std::string_view accessor, const Values& values) const {
 
 std::string State::kind_of(const AccessorRow& row, const Given& options) const {
     if (row.kinds) {
-        const auto kinds = row.kinds(options);
+        const auto kinds = row.kinds(*this, options);
         const auto has = [&](std::string_view kind) { return groups_ && groups_->has(kind); };
         const auto found = std::ranges::find_if(kinds, has);
         return std::string(found == kinds.end() ? kinds.front() : *found);

@@ -312,6 +312,16 @@ public:
         return *group("get_inter_distributed_optimizer_instance_group");
     }
 
+    /// What the getter answers from now on; nothing: the group's own again.
+    void set_virtual_pipeline_model_parallel_rank(std::optional<int> rank) {
+        set("set_virtual_pipeline_model_parallel_rank", {{"rank", value_of(rank)}});
+    }
+
+    /// What the getter answers from now on; nothing: the group's own again.
+    void set_virtual_pipeline_model_parallel_world_size(std::optional<int> world_size) {
+        set("set_virtual_pipeline_model_parallel_world_size", {{"world_size", value_of(world_size)}});
+    }
+
     /// Those who hold other samples: also along cp, along gtp_remat, or of one optimizer instance only. With
     /// context parallelism `independent_all_gather` is the second group of `create_all_gather_group`.
     GroupPart get_data_parallel_group(bool with_context_parallel = false, bool with_gtp_remat = true,
@@ -436,6 +446,9 @@ public:
     /// True if `create_all_gather_group` made this rank a group to gather in.
     bool has_separate_all_gather_group() const { return get<bool>("has_separate_all_gather_group"); }
 
+    /// `tp_gtp_dp_cp_pp_ep` of this rank: `0_0_2_1_0_0`.
+    std::string get_all_ranks() const { return get<std::string>("get_all_ranks"); }
+
     /// The current virtual stage; nothing without virtual stages.
     std::optional<int> get_virtual_pipeline_model_parallel_rank() const {
         return get<std::optional<int>>("get_virtual_pipeline_model_parallel_rank");
@@ -444,19 +457,6 @@ public:
     /// How many virtual stages there are; nothing without them.
     std::optional<int> get_virtual_pipeline_model_parallel_world_size() const {
         return get<std::optional<int>>("get_virtual_pipeline_model_parallel_world_size");
-    }
-
-    /// `tp_gtp_dp_cp_pp_ep` of this rank: `0_0_2_1_0_0`.
-    std::string get_all_ranks() const { return get<std::string>("get_all_ranks"); }
-
-    /// What the getter answers from now on; nothing: the group's own again.
-    void set_virtual_pipeline_model_parallel_rank(std::optional<int> rank) {
-        set("set_virtual_pipeline_model_parallel_rank", {{"rank", value_of(rank)}});
-    }
-
-    /// What the getter answers from now on; nothing: the group's own again.
-    void set_virtual_pipeline_model_parallel_world_size(std::optional<int> world_size) {
-        set("set_virtual_pipeline_model_parallel_world_size", {{"world_size", value_of(world_size)}});
     }
 };
 

@@ -51,72 +51,6 @@ public:
     /// Forgets the groups and what was set.
     void destroy_model_parallel() { destroy(); }
 
-    /// The tensor and pipeline parallel ranks of one replica.
-    GroupPart get_model_parallel_group() const { return *group("get_model_parallel_group"); }
-
-    /// This rank's tensor-parallel group.
-    GroupPart get_tensor_model_parallel_group() const { return *group("get_tensor_model_parallel_group"); }
-
-    /// This rank's pipeline.
-    GroupPart get_pipeline_model_parallel_group() const {
-        return *group("get_pipeline_model_parallel_group");
-    }
-
-    /// This rank's data-parallel group.
-    GroupPart get_data_parallel_group() const { return *group("get_data_parallel_group"); }
-
-    /// The first and last rank of this rank's pipeline and that of the split, on these stages.
-    GroupPart get_embedding_group() const { return *group("get_embedding_group"); }
-
-    /// The first rank of this rank's pipeline and that of the split, on these stages.
-    GroupPart get_position_embedding_group() const { return *group("get_position_embedding_group"); }
-
-    /// What the getter answers from now on; nothing: the group's own again.
-    void set_tensor_model_parallel_world_size(std::optional<int> world_size) {
-        set("set_tensor_model_parallel_world_size", {{"world_size", value_of(world_size)}});
-    }
-
-    /// What the getter answers from now on; nothing: the group's own again.
-    void set_pipeline_model_parallel_world_size(std::optional<int> world_size) {
-        set("set_pipeline_model_parallel_world_size", {{"world_size", value_of(world_size)}});
-    }
-
-    /// What the getter answers from now on; nothing: the group's own again.
-    void set_tensor_model_parallel_rank(std::optional<int> rank) {
-        set("set_tensor_model_parallel_rank", {{"rank", value_of(rank)}});
-    }
-
-    /// What the getter answers from now on; nothing: the group's own again.
-    void set_pipeline_model_parallel_rank(std::optional<int> rank) {
-        set("set_pipeline_model_parallel_rank", {{"rank", value_of(rank)}});
-    }
-
-    /// Does nothing: the original writes a variable that nobody reads.
-    void set_pipeline_model_parallel_split_rank(std::optional<int> rank) {
-        set("set_pipeline_model_parallel_split_rank", {{"rank", value_of(rank)}});
-    }
-
-    /// The current virtual stage.
-    void set_virtual_pipeline_model_parallel_rank(std::optional<int> rank) {
-        set("set_virtual_pipeline_model_parallel_rank", {{"rank", value_of(rank)}});
-    }
-
-    /// The size of the tensor-parallel group, or what was set.
-    int get_tensor_model_parallel_world_size() const {
-        return get<int>("get_tensor_model_parallel_world_size");
-    }
-
-    /// The number of stages, or what was set.
-    int get_pipeline_model_parallel_world_size() const {
-        return get<int>("get_pipeline_model_parallel_world_size");
-    }
-
-    /// Where this rank stands in its tensor-parallel group, or what was set.
-    int get_tensor_model_parallel_rank() const { return get<int>("get_tensor_model_parallel_rank"); }
-
-    /// This rank's stage, or what was set.
-    int get_pipeline_model_parallel_rank() const { return get<int>("get_pipeline_model_parallel_rank"); }
-
     /// True in the first stage and, unless ignored, at the first virtual stage.
     bool is_pipeline_first_stage(bool ignore_virtual = false) const {
         return get<bool>("is_pipeline_first_stage", {{"ignore_virtual", ignore_virtual}});
@@ -186,12 +120,6 @@ public:
         return get<int>("get_pipeline_model_parallel_prev_rank");
     }
 
-    /// The size of the data-parallel group.
-    int get_data_parallel_world_size() const { return get<int>("get_data_parallel_world_size"); }
-
-    /// Where this rank stands in its data-parallel group.
-    int get_data_parallel_rank() const { return get<int>("get_data_parallel_rank"); }
-
     /// The ranks of this rank's pipeline.
     GroupPart pipeline_global_ranks() const { return *group("_PIPELINE_GLOBAL_RANKS"); }
 
@@ -217,6 +145,78 @@ public:
     /// The split as it was given.
     std::optional<int> pipeline_model_parallel_split_rank() const {
         return get<std::optional<int>>("_PIPELINE_MODEL_PARALLEL_SPLIT_RANK");
+    }
+
+    /// The ranks of this rank's group of the ranks that hold one replica.
+    GroupPart get_model_parallel_group() const { return *group("get_model_parallel_group"); }
+
+    /// The ranks of this rank's tensor-parallel group.
+    GroupPart get_tensor_model_parallel_group() const { return *group("get_tensor_model_parallel_group"); }
+
+    /// This rank's place in its tensor-parallel group, or what was set.
+    int get_tensor_model_parallel_rank() const { return get<int>("get_tensor_model_parallel_rank"); }
+
+    /// The size of this rank's tensor-parallel group, or what was set.
+    int get_tensor_model_parallel_world_size() const {
+        return get<int>("get_tensor_model_parallel_world_size");
+    }
+
+    /// What the getter answers from now on; nothing: the group's own again.
+    void set_tensor_model_parallel_rank(std::optional<int> rank) {
+        set("set_tensor_model_parallel_rank", {{"rank", value_of(rank)}});
+    }
+
+    /// What the getter answers from now on; nothing: the group's own again.
+    void set_tensor_model_parallel_world_size(std::optional<int> world_size) {
+        set("set_tensor_model_parallel_world_size", {{"world_size", value_of(world_size)}});
+    }
+
+    /// The ranks of this rank's pipeline.
+    GroupPart get_pipeline_model_parallel_group() const {
+        return *group("get_pipeline_model_parallel_group");
+    }
+
+    /// This rank's place in its pipeline, or what was set.
+    int get_pipeline_model_parallel_rank() const { return get<int>("get_pipeline_model_parallel_rank"); }
+
+    /// The size of this rank's pipeline, or what was set.
+    int get_pipeline_model_parallel_world_size() const {
+        return get<int>("get_pipeline_model_parallel_world_size");
+    }
+
+    /// What the getter answers from now on; nothing: the group's own again.
+    void set_pipeline_model_parallel_rank(std::optional<int> rank) {
+        set("set_pipeline_model_parallel_rank", {{"rank", value_of(rank)}});
+    }
+
+    /// What the getter answers from now on; nothing: the group's own again.
+    void set_pipeline_model_parallel_world_size(std::optional<int> world_size) {
+        set("set_pipeline_model_parallel_world_size", {{"world_size", value_of(world_size)}});
+    }
+
+    /// The ranks of this rank's data-parallel group.
+    GroupPart get_data_parallel_group() const { return *group("get_data_parallel_group"); }
+
+    /// This rank's place in its data-parallel group.
+    int get_data_parallel_rank() const { return get<int>("get_data_parallel_rank"); }
+
+    /// The size of this rank's data-parallel group.
+    int get_data_parallel_world_size() const { return get<int>("get_data_parallel_world_size"); }
+
+    /// The ranks of this rank's pipeline: the first, the last and that of the split.
+    GroupPart get_embedding_group() const { return *group("get_embedding_group"); }
+
+    /// The ranks of this rank's pipeline: the first and that of the split.
+    GroupPart get_position_embedding_group() const { return *group("get_position_embedding_group"); }
+
+    /// Does nothing: the original writes a variable that nobody reads.
+    void set_pipeline_model_parallel_split_rank(std::optional<int> rank) {
+        set("set_pipeline_model_parallel_split_rank", {{"rank", value_of(rank)}});
+    }
+
+    /// What the getter answers from now on; nothing: the group's own again.
+    void set_virtual_pipeline_model_parallel_rank(std::optional<int> rank) {
+        set("set_virtual_pipeline_model_parallel_rank", {{"rank", value_of(rank)}});
     }
 };
 

@@ -70,9 +70,6 @@ public:
     /// The ranks of this rank's stage.
     GroupPart get_tp_group() const { return *group("get_tp_group"); }
 
-    /// The ranks of this rank's stage.
-    GroupPart get_tensor_model_parallel_group() const { return *group("get_tensor_model_parallel_group"); }
-
     /// All ranks.
     GroupPart get_world_group() const { return *group("get_world_group"); }
 
@@ -103,11 +100,6 @@ public:
     /// The stages of this rank's pipeline.
     GroupPart get_pp_group() const { return *group("get_pp_group"); }
 
-    /// The stages of this rank's pipeline.
-    GroupPart get_pipeline_model_parallel_group() const {
-        return *group("get_pipeline_model_parallel_group");
-    }
-
     /// This rank alone, as the pipeline of a draft model.
     GroupPart get_self_pp_group() const { return *group("get_self_pp_group"); }
 
@@ -117,65 +109,73 @@ public:
     /// This rank among all.
     int get_world_rank() const { return get<int>("get_world_rank"); }
 
-    /// The size of the decode context parallel group.
-    int get_dcp_world_size() const { return get<int>("get_dcp_world_size"); }
-
-    /// Where this rank is in its decode context parallel group.
+    /// This rank's place in its decode context parallel group.
     int get_dcp_rank() const { return get<int>("get_dcp_rank"); }
 
-    /// The size of the tensor-parallel group.
+    /// The size of this rank's decode context parallel group.
+    int get_dcp_world_size() const { return get<int>("get_dcp_world_size"); }
+
+    /// The ranks of this rank's stage.
+    GroupPart get_tensor_model_parallel_group() const { return *group("get_tensor_model_parallel_group"); }
+
+    /// This rank's place in its stage.
+    int get_tensor_model_parallel_rank() const { return get<int>("get_tensor_model_parallel_rank"); }
+
+    /// The size of this rank's stage.
     int get_tensor_model_parallel_world_size() const {
         return get<int>("get_tensor_model_parallel_world_size");
     }
 
-    /// Where this rank is in its tensor-parallel group.
-    int get_tensor_model_parallel_rank() const { return get<int>("get_tensor_model_parallel_rank"); }
-
-    /// The size of the attention's tensor-parallel group.
-    int get_attn_tensor_model_parallel_world_size() const {
-        return get<int>("get_attn_tensor_model_parallel_world_size");
-    }
-
-    /// Where this rank is in its attention's tensor-parallel group.
+    /// This rank's place in its attention's tensor-parallel group.
     int get_attn_tensor_model_parallel_rank() const {
         return get<int>("get_attn_tensor_model_parallel_rank");
     }
 
-    /// The size of the attention's context-parallel group.
-    int get_attn_context_model_parallel_world_size() const {
-        return get<int>("get_attn_context_model_parallel_world_size");
+    /// The size of this rank's attention's tensor-parallel group.
+    int get_attn_tensor_model_parallel_world_size() const {
+        return get<int>("get_attn_tensor_model_parallel_world_size");
     }
 
-    /// Where this rank is in its attention's context-parallel group.
+    /// This rank's place in its attention's context-parallel group.
     int get_attn_context_model_parallel_rank() const {
         return get<int>("get_attn_context_model_parallel_rank");
     }
 
-    /// The number of stages.
+    /// The size of this rank's attention's context-parallel group.
+    int get_attn_context_model_parallel_world_size() const {
+        return get<int>("get_attn_context_model_parallel_world_size");
+    }
+
+    /// The ranks of this rank's pipeline.
+    GroupPart get_pipeline_model_parallel_group() const {
+        return *group("get_pipeline_model_parallel_group");
+    }
+
+    /// This rank's place in its pipeline.
+    int get_pipeline_model_parallel_rank() const { return get<int>("get_pipeline_model_parallel_rank"); }
+
+    /// The size of this rank's pipeline.
     int get_pipeline_model_parallel_world_size() const {
         return get<int>("get_pipeline_model_parallel_world_size");
     }
 
-    /// This rank's stage.
-    int get_pipeline_model_parallel_rank() const { return get<int>("get_pipeline_model_parallel_rank"); }
-
-    /// The size of the experts' data-parallel group.
-    int get_moe_data_parallel_world_size() const { return get<int>("get_moe_data_parallel_world_size"); }
-
-    /// Where this rank is in its experts' data-parallel group.
+    /// This rank's place in its experts' data-parallel group.
     int get_moe_data_parallel_rank() const { return get<int>("get_moe_data_parallel_rank"); }
 
-    /// The size of the expert-parallel group.
-    int get_moe_expert_parallel_world_size() const { return get<int>("get_moe_expert_parallel_world_size"); }
+    /// The size of this rank's experts' data-parallel group.
+    int get_moe_data_parallel_world_size() const { return get<int>("get_moe_data_parallel_world_size"); }
 
-    /// Where this rank is in its expert-parallel group.
+    /// This rank's place in its expert-parallel group.
     int get_moe_expert_parallel_rank() const { return get<int>("get_moe_expert_parallel_rank"); }
 
-    /// The size of the experts' tensor-parallel group.
-    int get_moe_tensor_parallel_world_size() const { return get<int>("get_moe_tensor_parallel_world_size"); }
+    /// The size of this rank's expert-parallel group.
+    int get_moe_expert_parallel_world_size() const { return get<int>("get_moe_expert_parallel_world_size"); }
 
-    /// Where this rank is in its experts' tensor-parallel group.
+    /// This rank's place in its experts' tensor-parallel group.
     int get_moe_tensor_parallel_rank() const { return get<int>("get_moe_tensor_parallel_rank"); }
+
+    /// The size of this rank's experts' tensor-parallel group.
+    int get_moe_tensor_parallel_world_size() const { return get<int>("get_moe_tensor_parallel_world_size"); }
 };
 
 /// The same in a job. A group is a communicator.
@@ -193,9 +193,6 @@ public:
     }
 
     Communicator& get_tp_group() { return live_.at(*this, "get_tp_group"); }
-    Communicator& get_tensor_model_parallel_group() {
-        return live_.at(*this, "get_tensor_model_parallel_group");
-    }
     Communicator& get_world_group() { return live_.at(*this, "get_world_group"); }
     Communicator& get_attn_tp_group() { return live_.at(*this, "get_attn_tp_group"); }
     Communicator& get_attn_cp_group() { return live_.at(*this, "get_attn_cp_group"); }
@@ -206,10 +203,13 @@ public:
     Communicator& get_moe_ep_group() { return live_.at(*this, "get_moe_ep_group"); }
     Communicator& get_moe_tp_group() { return live_.at(*this, "get_moe_tp_group"); }
     Communicator& get_pp_group() { return live_.at(*this, "get_pp_group"); }
+    Communicator& get_self_pp_group() { return live_.at(*this, "get_self_pp_group"); }
+    Communicator& get_tensor_model_parallel_group() {
+        return live_.at(*this, "get_tensor_model_parallel_group");
+    }
     Communicator& get_pipeline_model_parallel_group() {
         return live_.at(*this, "get_pipeline_model_parallel_group");
     }
-    Communicator& get_self_pp_group() { return live_.at(*this, "get_self_pp_group"); }
 
 private:
     frameworks::Live live_;

@@ -33,7 +33,7 @@ bool is(const Given& options, std::string_view name) { return options.has(name) 
 
 using Names = std::vector<std::string_view>;
 
-Names data_parallel(const Given& options) {
+Names data_parallel(const State&, const Given& options) {
     const auto cp = is(options, "with_context_parallel"), partial = is(options, "partial_data_parallel");
     if (partial && !cp) throw Error(Fault::missing, no_partial);
     if (cp && !partial && is(options, "independent_all_gather")) return {all_gather};
@@ -45,18 +45,18 @@ Names data_parallel(const Given& options) {
     kinds.emplace_back(cp ? "DATA_PARALLEL_GROUP_WITH_CP" : data);
     return kinds;
 }
-Names data_parallel_gloo(const Given& options) {
+Names data_parallel_gloo(const State& state, const Given& options) {
     const auto cp = is(options, "with_context_parallel"), partial = is(options, "partial_data_parallel");
-    if (partial && !cp) throw Error(Fault::missing, no_partial);
+    if (partial && !cp && find(state, "DATA_PARALLEL_GROUP_GLOO")) throw Error(Fault::missing, no_partial);
     if (!cp) return {"DATA_PARALLEL_GROUP_GLOO"};
     auto kinds = Names{"INTRA_PARTIAL_DATA_PARALLEL_GROUP_WITH_CP_GLOO", "DATA_PARALLEL_GROUP_WITH_CP_GLOO"};
     if (!partial) kinds.erase(kinds.begin());
     return kinds;
 }
-Names data_parallel_source(const Given& options) {
+Names data_parallel_source(const State&, const Given& options) {
     return {is(options, "with_context_parallel") ? "DATA_PARALLEL_GROUP_WITH_CP" : data};
 }
-Names expert_data(const Given& options) {
+Names expert_data(const State&, const Given& options) {
     auto kinds = Names{};
     if (is(options, "partial_expert_data_parallel"))
         kinds.emplace_back("HIERARCHICAL_EXPERT_DATA_PARALLEL_GROUP_L0");
@@ -64,21 +64,21 @@ Names expert_data(const Given& options) {
     kinds.emplace_back("EXPERT_DATA_PARALLEL_GROUP");
     return kinds;
 }
-Names expert_data_gloo(const Given& options) {
+Names expert_data_gloo(const State&, const Given& options) {
     auto kinds = Names{"HIERARCHICAL_EXPERT_DATA_PARALLEL_GROUP_GLOO_L0", "EXPERT_DATA_PARALLEL_GROUP_GLOO"};
     if (!is(options, "partial_expert_data_parallel")) kinds.erase(kinds.begin());
     return kinds;
 }
-Names expert_pipeline(const Given& options) {
+Names expert_pipeline(const State&, const Given& options) {
     return {is(options, "with_egtp_remat") ? "EXPERT_TENSOR_MODEL_PIPELINE_PARALLEL_GROUP_WITH_EGTP"
                                            : "EXPERT_TENSOR_MODEL_PIPELINE_PARALLEL_GROUP"};
 }
-Names tensor_and_data(const Given& options) {
+Names tensor_and_data(const State&, const Given& options) {
     return {is(options, "with_context_parallel") ? "TENSOR_AND_DATA_PARALLEL_GROUP_WITH_CP"
                                                  : "TENSOR_AND_DATA_PARALLEL_GROUP"};
 }
-Names amax(const Given& options) {
-    if (!is(options, "tp_only_amax_red")) return tensor_and_data(options);
+Names amax(const State& state, const Given& options) {
+    if (!is(options, "tp_only_amax_red")) return tensor_and_data(state, options);
     return {is(options, "with_context_parallel") ? "TENSOR_AND_CONTEXT_PARALLEL_GROUP"
                                                  : "TENSOR_MODEL_PARALLEL_GROUP"};
 }
@@ -173,8 +173,6 @@ Value all_ranks(const State& state, const Given&) {
     return text;
 }
 
-Value nothing(const State&, const Given&) { return {}; }
-
 Setting flag(const char* name, bool otherwise = false) {
     return {.name = name, .otherwise = otherwise, .type = Type::flag};
 }
@@ -191,15 +189,12 @@ const auto* const no_pipeline = "Pipeline parallel group is not initialized";
 /// What a number is where there is no group: an error, 0 in no world, or 0 anywhere.
 enum class Without { raises, in_no_world, anywhere };
 
-/// The functions get_NAME_group and so on, about the kind of that name.
-struct Named {
-    std::string_view name, noun;
-    std::string_view gets;       ///< the functions get_NAME_...
-    std::string_view sets = {};  ///< the functions set_NAME_...
+struct Own {
+    std::string_view name, noun, gets, sets = {};  ///< as of `Named`
     Without without = Without::raises;
 };
 using enum Without;
-constexpr Named names[] = {
+constexpr Own names[] = {
     {"model_parallel", "group of the ranks that hold one replica", "group"},
     {"tensor_model_parallel", "tensor-parallel group", "group rank world_size", "rank world_size"},
     {"pipeline_model_parallel", "pipeline", "group rank world_size", "rank world_size"},
@@ -220,7 +215,8 @@ constexpr Named names[] = {
      "group rank world_size", "", in_no_world},
     {"expert_data_parallel", "group of the ranks with the same experts", "rank world_size", "", in_no_world},
     {"intra_distributed_optimizer_instance", "optimizer instance", "group"},
-    {"inter_distributed_optimizer_instance", "group of counterparts in all optimizer instances", "group"}};
+    {"inter_distributed_optimizer_instance", "group of counterparts in all optimizer instances", "group"},
+    {"virtual_pipeline_model_parallel", "", "", "rank world_size"}};
 
 /// GTP_WEIGHT_REMAT_GROUP of gtp_weight_remat.
 std::string kind_of(std::string_view name) {
@@ -231,53 +227,31 @@ std::string kind_of(std::string_view name) {
     return kind;
 }
 
-AccessorRow getter(const Named& named, std::string_view what) {
-    const auto is_number = what == "rank" || what == "world_size";
-    auto row = AccessorRow{.name = cat("get_", named.name, "_", what),
-                           .kind = kind_of(named.name),
-                           .quantity = what == "group"          ? Quantity::group
-                                       : what == "global_ranks" ? Quantity::ranks
-                                       : what == "rank"         ? Quantity::rank
-                                                                : Quantity::size,
-                           .doc = cat(what == "rank"         ? "This rank's place in its "
-                                      : what == "world_size" ? "The size of this rank's "
-                                                             : "The ranks of this rank's ",
-                                      named.noun)};
-    if (!is_number) row.options = {checked()};
-    if (named.sets.find(what) != named.sets.npos) {
-        row.slot = cat(named.name, "_", what);
-        row.doc += ", or what was set";
+/// What Megatron's rows have besides.
+void complete(AccessorRow& row, Without without) {
+    if (row.quantity == Quantity::action) return;
+    if (row.quantity == Quantity::group || row.quantity == Quantity::ranks) {
+        row.options = {checked()};
+        return;
     }
-    if (row.kind == expert_tensor && is_number) {
-        row.code = what == "rank" ? expert_tensor_number<false> : expert_tensor_number<true>;
+    if (row.kind == expert_tensor) {
+        row.code = row.quantity == Quantity::rank ? expert_tensor_number<false> : expert_tensor_number<true>;
         row.quantity = Quantity::value;
         row.type = Type::maybe_number;
-        row.doc += " for it, else for tensor parallelism";
-    }
-    if (row.kind == data) {
+    } else if (row.kind == data) {
         row.kinds = data_parallel;
         row.options = {flag("with_context_parallel"), gtp(), flag("partial_data_parallel")};
     } else if (row.kind == "EXPERT_DATA_PARALLEL_GROUP") {
         row.kinds = expert_data;
         row.options = {gtp(), flag("partial_expert_data_parallel")};
     }
-    if (is_number && named.without == in_no_world) {
-        row.no_world = 0;
-        row.doc += "; 0 where no world is known";
-    } else if (is_number && named.without == anywhere) {
-        row.without = 0;
-        row.doc += "; 0 where there is no group";
-    }
-    row.doc += ".";
-    return row;
-}
-
-AccessorRow setter(std::string_view name, std::string_view number) {
-    return {.name = cat("set_", name, "_", number),
-            .quantity = Quantity::action,
-            .doc = "What the getter answers from now on; None: the group's own again.",
-            .options = {maybe(std::string(number), true)},
-            .slot = cat(name, "_", number)};
+    if (without == in_no_world) row.no_world = 0;
+    if (without == anywhere) row.without = 0;
+    row.doc.pop_back();
+    row.doc += row.kind == expert_tensor ? " for it, else for tensor parallelism."
+               : without == in_no_world  ? "; 0 where no world is known."
+               : without == anywhere     ? "; 0 where there is no group."
+                                         : ".";
 }
 
 void add_chosen(std::vector<AccessorRow>& rows) {
@@ -285,8 +259,8 @@ void add_chosen(std::vector<AccessorRow>& rows) {
                partial_expert = flag("partial_expert_data_parallel");
     auto apart = flag("independent_all_gather");
     apart.apart = true;
-    const auto add = [&](const char* name, Names (*kinds)(const Given&), std::vector<Setting> options,
-                         const char* doc, const char* missing = "") {
+    const auto add = [&](const char* name, Names (*kinds)(const State&, const Given&),
+                         std::vector<Setting> options, const char* doc, const char* missing = "") {
         rows.push_back(
             {.name = name, .doc = doc, .options = std::move(options), .missing = missing, .kinds = kinds});
     };
@@ -344,14 +318,8 @@ void add_firsts(std::vector<AccessorRow>& rows) {
 void add_computed(std::vector<AccessorRow>& rows) {
     using enum Quantity;
     const auto computed = [&](const char* name, Type type, auto* code, const char* doc,
-                              std::vector<Setting> options = {}, const char* slot = "") {
-        rows.push_back({.name = name,
-                        .quantity = value,
-                        .doc = doc,
-                        .options = std::move(options),
-                        .code = code,
-                        .type = type,
-                        .slot = slot});
+                              std::vector<Setting> options = {}) {
+        rows.push_back({name, "", value, doc, std::move(options), nullptr, {}, code, type});
     };
     const auto stage = std::vector{flag("ignore_virtual", true), maybe("vp_stage")};
     computed("get_pipeline_model_parallel_last_rank", Type::number, last_in_pipeline,
@@ -374,28 +342,30 @@ void add_computed(std::vector<AccessorRow>& rows) {
     computed("is_initialized", Type::flag, has<data>, "True if this rank has a data-parallel group.");
     computed("has_separate_all_gather_group", Type::flag, has<all_gather>,
              "True if `create_all_gather_group` made this rank a group to gather in.");
-    computed("get_virtual_pipeline_model_parallel_rank", Type::maybe_number, nothing,
-             "The current virtual stage; None without virtual stages.", {},
-             "virtual_pipeline_model_parallel_rank");
-    computed("get_virtual_pipeline_model_parallel_world_size", Type::maybe_number, nothing,
-             "How many virtual stages there are; None without them.", {}, virtual_size);
     computed("get_all_ranks", Type::word, all_ranks, "`tp_gtp_dp_cp_pp_ep` of this rank: `0_0_2_1_0_0`.");
+    for (const auto& [number, doc] :
+         {std::pair("rank", "The current virtual stage; None without virtual stages."),
+          {"world_size", "How many virtual stages there are; None without them."}})
+        rows.push_back({.name = cat("get_virtual_pipeline_model_parallel_", number),
+                        .quantity = value,
+                        .doc = doc,
+                        .type = Type::maybe_number,
+                        .slot = cat("virtual_pipeline_model_parallel_", number)});
     rows.push_back({.name = "__pipeline",
                     .kind = "PIPELINE_MODEL_PARALLEL_GROUP",
                     .doc = "This rank's pipeline, for what is asked about stages.",
                     .missing = no_pipeline});
-    for (const auto* number : {"rank", "world_size"})
-        rows.push_back(setter("virtual_pipeline_model_parallel", number));
 }
 
 }  // namespace
 
 std::vector<AccessorRow> accessors() {
     auto rows = std::vector<AccessorRow>{};
-    for (const auto& named : names) {
-        each_word(named.gets, [&](std::string_view what) { rows.push_back(getter(named, what)); });
-        each_word(named.sets, [&](std::string_view number) { rows.push_back(setter(named.name, number)); });
-    }
+    for (const auto& [name, noun, gets, sets, without] : names)
+        for (auto& row : accessors_of({name, kind_of(name), noun, gets, sets})) {
+            complete(row, without);
+            rows.push_back(std::move(row));
+        }
     add_chosen(rows);
     add_firsts(rows);
     add_computed(rows);

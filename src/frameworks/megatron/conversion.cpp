@@ -145,9 +145,7 @@ std::string order_of(const Mesh& dense) {
     if (std::ranges::find(order, "pp") == order.end()) order.emplace_back("pp");
     const auto inside = size_of(dense, "dp") > 1 ? "dp" : "pp";
     order.insert(std::ranges::find(order, inside), "ep");  // experts are taken out of dp
-    auto text = order[0];
-    for (std::size_t i = 1; i < order.size(); ++i) text += "-" + order[i];
-    return text;
+    return frameworks::of_megatron::joined(order);
 }
 
 /// The sizes of an arrangement in roles.

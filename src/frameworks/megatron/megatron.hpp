@@ -22,6 +22,7 @@ std::vector<AccessorRow> accessors();
 
 /// `dp-cp` as `dp` and `cp`; of `a--b` the second is empty.
 std::vector<std::string> tokens(std::string_view joined);
+std::string joined(const std::vector<std::string>& tokens);
 /// `order` with `gtp_remat` after the axis `after`, else after tp, else first; `order` itself if it has it.
 RANKMESH_EXPORT std::string inject_gtp_remat_axis(std::string_view order, std::string_view after);
 

@@ -152,34 +152,9 @@ std::vector<AccessorRow> accessors() {
                    position = "_POSITION_EMBEDDING_GROUP";
     const auto ignore_virtual = Setting{.name = "ignore_virtual", .otherwise = false, .type = Type::flag};
     const auto stage = Setting{.name = "rank", .otherwise = {}, .type = Type::maybe_number};
-    const auto set = [](const char* name, const char* parameter, const char* slot, std::optional<int> least,
-                        const char* doc =
-                            "What the getter answers from now on; None: the group's own again.") {
-        return AccessorRow{
-            .name = name,
-            .quantity = action,
-            .doc = doc,
-            .options = {{.name = parameter, .otherwise = {}, .type = Type::maybe_number, .needed = true}},
-            .raises = "ValueError",
-            .slot = slot,
-            .least = least};
-    };
-    const auto settable = [](const char* name, const char* kind, Quantity quantity, const char* doc) {
-        return AccessorRow{.name = name,
-                           .kind = kind,
-                           .quantity = quantity,
-                           .doc = doc,
-                           .slot = std::string(name).substr(4)};
-    };
     const auto computed = [](const char* name, Type type, auto* code, const char* doc,
                              std::vector<Setting> options = {}, const char* raises = "") {
-        return AccessorRow{.name = name,
-                           .quantity = value,
-                           .doc = doc,
-                           .options = std::move(options),
-                           .code = code,
-                           .type = type,
-                           .raises = raises};
+        return AccessorRow{name, "", value, doc, std::move(options), nullptr, {}, code, type, raises};
     };
     const auto listed = [](const char* name, const char* kind, Quantity quantity, const char* missing,
                            const char* doc) {
@@ -187,40 +162,13 @@ std::vector<AccessorRow> accessors() {
             .name = name, .kind = kind, .quantity = quantity, .doc = doc, .missing = missing, .listed = true};
     };
     const auto remembered = [](const char* name, const char* slot, const char* doc) {
-        return AccessorRow{.name = name,
-                           .quantity = value,
-                           .doc = doc,
-                           .code = [](const State&, const Given&) { return Value(); },
-                           .type = Type::maybe_number,
-                           .slot = slot};
+        return AccessorRow{
+            .name = name, .quantity = value, .doc = doc, .type = Type::maybe_number, .slot = slot};
     };
     constexpr auto no_pipeline = "Pipeline parallel group is not initialized";
     constexpr auto no_data = "Data parallel group is not initialized";
     constexpr auto is_none = "TypeError";  // a list that is None
-    return {
-        {"get_model_parallel_group", "_MODEL_PARALLEL_GROUP", group,
-         "The tensor and pipeline parallel ranks of one replica."},
-        {"get_tensor_model_parallel_group", tensor, group, "This rank's tensor-parallel group."},
-        {"get_pipeline_model_parallel_group", pipeline, group, "This rank's pipeline."},
-        {"get_data_parallel_group", data, group, "This rank's data-parallel group."},
-        {"get_embedding_group", embedding, group,
-         "The first and last rank of this rank's pipeline and that of the split, on these stages."},
-        {"get_position_embedding_group", position, group,
-         "The first rank of this rank's pipeline and that of the split, on these stages."},
-        set("set_tensor_model_parallel_world_size", "world_size", "tensor_model_parallel_world_size", 1),
-        set("set_pipeline_model_parallel_world_size", "world_size", "pipeline_model_parallel_world_size", 1),
-        set("set_tensor_model_parallel_rank", "rank", "tensor_model_parallel_rank", {}),
-        set("set_pipeline_model_parallel_rank", "rank", "pipeline_model_parallel_rank", {}),
-        set("set_pipeline_model_parallel_split_rank", "rank", "", {},
-            "Does nothing: the original writes a variable that nobody reads."),
-        set("set_virtual_pipeline_model_parallel_rank", "rank", virtual_rank, {},
-            "The current virtual stage."),
-        settable("get_tensor_model_parallel_world_size", tensor, size,
-                 "The size of the tensor-parallel group, or what was set."),
-        settable(stage_count, pipeline, size, "The number of stages, or what was set."),
-        settable("get_tensor_model_parallel_rank", tensor, rank,
-                 "Where this rank stands in its tensor-parallel group, or what was set."),
-        settable(stage_of_rank, pipeline, rank, "This rank's stage, or what was set."),
+    auto rows = std::vector<AccessorRow>{
         computed("is_pipeline_first_stage", Type::flag, is_first_stage,
                  "True in the first stage and, unless ignored, at the first virtual stage.",
                  {ignore_virtual}),
@@ -255,8 +203,6 @@ std::vector<AccessorRow> accessors() {
                  "The rank in the next stage, the first after the last."),
         computed("get_pipeline_model_parallel_prev_rank", Type::number, rank_beside<-1>,
                  "The rank in the stage before, the last before the first."),
-        {"get_data_parallel_world_size", data, size, "The size of the data-parallel group."},
-        {"get_data_parallel_rank", data, rank, "Where this rank stands in its data-parallel group."},
         // The original's variables.
         listed("_PIPELINE_GLOBAL_RANKS", pipeline, ranks, no_pipeline, "The ranks of this rank's pipeline."),
         listed("_DATA_PARALLEL_GLOBAL_RANKS", data, ranks, no_data,
@@ -270,6 +216,26 @@ std::vector<AccessorRow> accessors() {
                    "How many virtual stages there are."),
         computed("_PIPELINE_MODEL_PARALLEL_SPLIT_RANK", Type::maybe_number, split,
                  "The split as it was given.")};
+    for (const auto& named : std::initializer_list<Named>{
+             {"model_parallel", "_MODEL_PARALLEL_GROUP", "group of the ranks that hold one replica", "group"},
+             {"tensor_model_parallel", tensor, "tensor-parallel group", "group rank world_size",
+              "rank world_size"},
+             {"pipeline_model_parallel", pipeline, "pipeline", "group rank world_size", "rank world_size"},
+             {"data_parallel", data, "data-parallel group", "group rank world_size"},
+             {"embedding", embedding, "pipeline: the first, the last and that of the split", "group"},
+             {"position_embedding", position, "pipeline: the first and that of the split", "group"},
+             {"pipeline_model_parallel_split", "", "", "", "rank"},
+             {"virtual_pipeline_model_parallel", "", "", "", "rank"}})
+        for (auto& row : accessors_of(named)) {
+            if (row.quantity == action) row.raises = "ValueError";
+            if (row.quantity == action && row.name.ends_with("_size")) row.least = 1;
+            if (named.name.ends_with("_split")) {
+                row.slot.clear();
+                row.doc = "Does nothing: the original writes a variable that nobody reads.";
+            }
+            rows.push_back(std::move(row));
+        }
+    return rows;
 }
 
 }  // namespace of_megatron2022
