@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Settings and words of every framework that is described by rows.
+// Settings of every framework that is described by rows.
 #include "convert/rows.hpp"
 
 #include <algorithm>
@@ -15,7 +15,6 @@ namespace rankmesh::conversion {
 
 using detail::cat;
 using frameworks::Groups;
-using frameworks::Quantity;
 using frameworks::Type;
 using frameworks::Value;
 
@@ -233,32 +232,6 @@ Arrangement read(const frameworks::Framework& rows, Settings& settings, std::opt
     return arrangement;
 }
 
-/// A part of a mesh as its dimensions and its ranks: `dp=2 cp=2 {0, 2, 4, 6}`.
-std::string described(const dialect::DeviceMesh& part) {
-    const auto names = part.mesh_dim_names().value_or(std::vector<std::string>{});
-    const auto shape = part.shape();
-    auto text = std::string{};
-    for (std::size_t i = 0; i < names.size(); ++i) text += cat(names[i], "=", shape[i], " ");
-    return text + to_string(part.mesh());
-}
-
-Json json_of(const Value& value) {
-    return std::visit(
-        [](const auto& each) {
-            using Each = std::decay_t<decltype(each)>;
-            if constexpr (std::is_same_v<Each, std::monostate>) {
-                return Json();
-            } else if constexpr (std::is_same_v<Each, std::vector<dialect::DeviceMesh>>) {
-                auto texts = std::vector<std::string>{};
-                for (const auto& mesh : each) texts.push_back(described(mesh));
-                return texts.size() == 1 ? Json(texts.front()) : Json(texts);
-            } else {
-                return Json(each);
-            }
-        },
-        value);
-}
-
 std::string text_of(const Json& value) {
     if (value.is_boolean()) return value.get<bool>() ? "True" : "False";
     return value.dump();
@@ -374,58 +347,12 @@ Document write(const frameworks::Framework& rows, const Arrangement& arrangement
     return document_of(rows, values);
 }
 
-/// True for what is one value of a rank, and no variable that repeats a function's.
-bool is_answer(const frameworks::AccessorRow& row) {
-    if (row.name.starts_with('_') && row.name != "__str__") return false;
-    const auto others = {Quantity::group,  Quantity::group_list, Quantity::ranks,
-                         Quantity::matrix, Quantity::mesh,       Quantity::action};
-    return std::ranges::find(others, row.quantity) == others.end() &&
-           (row.quantity != Quantity::device_mesh || row.options.empty()) &&
-           std::ranges::none_of(row.options, &frameworks::Setting::needed);
-}
-
 Words words(const frameworks::Framework& rows, const Arrangement& roles, const Document& document) {
     auto settings = Settings(rows.name, document.values, document.text);
     return words_of(groups_of(rows, settings, roles.dense().size()).groups);
 }
 
 }  // namespace
-
-Words words_of(const Groups& groups) {
-    const auto& rows = frameworks::Access::framework(groups);
-    auto calls = std::vector<frameworks::Call>{};
-    for (const auto& row : rows.accessors)
-        if (is_answer(row))
-            calls.push_back({row.name == "__str__" ? cat("str(", rows.variable, ")")
-                             : row.called          ? row.name + "()"
-                                                   : row.name,
-                             row.name,
-                             {}});
-    if (rows.calls)
-        for (auto& call : rows.calls(frameworks::Access::given(groups))) calls.push_back(std::move(call));
-    const auto answers = [groups, calls](int rank) {
-        const auto state = frameworks::State(groups, rank);
-        auto said = Json::object();
-        for (const auto& call : calls) {
-            try {
-                said[call.text] = json_of(state.ask(call.accessor, call.options));
-            } catch (const UsageError& error) {
-                said[call.text] = {{"error", error.what()}};
-            }
-        }
-        return said;
-    };
-    auto in_words = Words{.mesh = groups.mesh(), .kinds = {}, .answers = answers};
-    for (const auto& kind : groups.kinds()) {
-        if (groups.is_on_host(kind)) continue;
-        const auto row = std::ranges::find(rows.kinds, kind, &frameworks::KindRow::name);
-        in_words.kinds.push_back({.name = row == rows.kinds.end() || row->shown.empty() ? kind : row->shown,
-                                  .count = groups.count(kind),
-                                  .group = [groups, kind](int i) { return list_of(groups.group(kind, i)); },
-                                  .of = [groups, kind](int rank) { return list_of(groups.of(kind, rank)); }});
-    }
-    return in_words;
-}
 
 Converter of_rows(const frameworks::Framework& rows) {
     auto converter = Converter{
