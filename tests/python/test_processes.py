@@ -399,7 +399,12 @@ def test_the_interpreter_ends_with_a_daemon_thread_inside_a_collective(tmp_path:
 
 @pytest.mark.parametrize(
     "program",
-    ["time.sleep(0.5), group.barrier()", "group.barrier() if world.rank else time.sleep(20)", "spin(group)"],
+    [
+        "time.sleep(0.5), group.barrier()",
+        "group.barrier() if world.rank else time.sleep(20)",
+        "spin(group)",
+        "group.broadcast_object(Slow())",  # Python runs inside a bound function
+    ],
 )
 def test_the_interpreter_ends_with_a_daemon_thread_inside_a_run(program: str) -> None:
     assert alone(
@@ -407,6 +412,10 @@ def test_the_interpreter_ends_with_a_daemon_thread_inside_a_run(program: str) ->
         def spin(group):
             while True:
                 group.all_reduce(array("d", [1] * 3))
+        class Slow:
+            def __reduce__(self):
+                while True:
+                    time.sleep(0.001)
         def main(world):
             group = world.join("dp=*").on("dp")
             {program}

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "values/convert.hpp"
 
+#include <unistd.h>
+
 #include <rankmesh/core/detail/caller.hpp>
 
 #include <algorithm>
@@ -250,6 +252,9 @@ void translate(const std::exception_ptr& thrown) {
 
 void register_errors() {
     nb::register_exception_translator([](const std::exception_ptr& thrown, void*) {
+        // Null: no exception, but Python unwinds a thread that asks for the GIL after the interpreter has
+        // ended.
+        while (!thrown) pause();
         try {
             translate(thrown);
         } catch (nb::python_error& error) {  // raised while the exception was made: Ctrl-C, out of memory
