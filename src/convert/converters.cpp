@@ -2,7 +2,6 @@
 #include "convert/converters.hpp"
 
 #include <algorithm>
-#include <cctype>
 
 #include <rankmesh/core/detail/caller.hpp>
 #include <rankmesh/core/detail/number.hpp>
@@ -11,6 +10,7 @@
 #include <rankmesh/engine/launcher.hpp>
 
 #include "convert/rows.hpp"
+#include "formats/text.hpp"
 #include "frameworks/rows.hpp"
 
 namespace rankmesh::conversion {
@@ -184,14 +184,10 @@ int needed_world(Settings& settings, std::optional<int> world, std::string_view 
 }
 
 std::string schedule_named(const std::string& word) {
-    const auto lower = [](std::string text) {
-        std::ranges::transform(text, text.begin(), [](unsigned char c) { return std::tolower(c); });
-        return text;
-    };
     for (const auto* known :
          {"1F1B", "GPipe", "Interleaved1F1B", "LoopedBFS", "InterleavedZeroBubble", "ZBVZeroBubble",
           "DualPipeV", "Custom1F1B", "CustomInterleaved1F1B", "Custom1F1BV"})
-        if (lower(word) == lower(known)) return known;
+        if (formats::lower(word) == formats::lower(known)) return known;
     return word;
 }
 

@@ -3,6 +3,8 @@
 #include <map>
 #include <set>
 
+#include <rankmesh/core/name.hpp>
+
 #include "explain/findings.hpp"
 
 namespace rankmesh::detail::explaining {
@@ -163,13 +165,6 @@ const RecordedEntry& entry_of(const Class& one, std::int64_t number) {
     return *one.members.front()->find(number);
 }
 
-std::string list(const std::vector<std::string>& words) {
-    auto text = std::string{};
-    for (std::size_t i = 0; i < words.size(); ++i)
-        text += (i == 0 ? "" : i + 1 == words.size() ? " and " : ", ") + words[i];
-    return text;
-}
-
 Finding finding_of(const Evidence& evidence, Difference difference) {
     const auto is_told = tells_who_is_right(evidence, difference);
     const auto& [communicator, number, created, classes] = difference;
@@ -197,7 +192,7 @@ Finding finding_of(const Evidence& evidence, Difference difference) {
     }
     const auto other = differences(evidence.agreement(classes[0].agreements.front()),
                                    evidence.agreement(classes[1].agreements.front()));
-    if (!other.empty()) text += cat("; ", list(other), other.size() == 1 ? " differs" : " differ");
+    if (!other.empty()) text += cat("; ", detail::listed(other), other.size() == 1 ? " differs" : " differ");
     if (!is_told)
         finding.details.emplace_back(
             "as many called the one as the other, so records do not tell which is right");

@@ -13,6 +13,13 @@ std::string_view trimmed(std::string_view text) {
     return text.substr(0, text.find_last_not_of(blanks) + 1);  // npos + 1 is 0
 }
 
+std::string lower(std::string_view text) {
+    auto out = std::string(text);
+    for (auto& c : out)
+        if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+    return out;
+}
+
 std::optional<std::size_t> find_no_text(std::string_view text) {
     for (std::size_t at = 0; at < text.size();) {
         const auto size = detail::character_size(text.substr(at));

@@ -3,12 +3,16 @@
 
 #include <cstddef>
 #include <optional>
+#include <string>
 #include <string_view>
 
 namespace rankmesh::formats {
 
 /// Returns the text without leading and trailing blanks and line ends.
 std::string_view trimmed(std::string_view text);
+
+/// Returns the text with the letters of ASCII in lower case.
+std::string lower(std::string_view text);
 
 /// Returns the index of the first byte that is not UTF-8 or is 0; nullopt if there is none.
 std::optional<std::size_t> find_no_text(std::string_view text);

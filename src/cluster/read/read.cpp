@@ -9,6 +9,7 @@
 
 #include "cluster/read/formats.hpp"
 #include "formats/file.hpp"
+#include "formats/text.hpp"
 
 namespace rankmesh::cluster_files {
 
@@ -20,11 +21,6 @@ namespace {
 bool has_line(std::string_view text, auto&& is) {
     return std::ranges::any_of(lines_of(text),
                                [&](const Line& line) { return is(std::string_view(line.text)); });
-}
-
-bool begins(std::string_view line, std::string_view word) {
-    return std::ranges::equal(line.substr(0, word.size()), word,
-                              [](char a, char b) { return (a >= 'A' && a <= 'Z' ? a - 'A' + 'a' : a) == b; });
 }
 
 /// Returns true if an XML text begins with this element, after declarations and comments.
@@ -74,8 +70,8 @@ constexpr auto readers = std::array{
     Reader{{"slurm", "Slurm's topology.conf, of topology/tree or topology/block"},
            [](std::string_view text) {
                return has_line(text, [](auto line) {
-                   return begins(line, "switchname=") || begins(line, "blockname=") ||
-                          begins(line, "blocksizes=");
+                   const auto setting = formats::lower(line.substr(0, line.find('=') + 1));
+                   return setting == "switchname=" || setting == "blockname=" || setting == "blocksizes=";
                });
            },
            read_slurm},

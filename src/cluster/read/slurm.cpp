@@ -3,12 +3,12 @@
 // of a job.
 #include <algorithm>
 #include <array>
-#include <cctype>
 #include <map>
 #include <optional>
 #include <set>
 
 #include "cluster/read/formats.hpp"
+#include "formats/text.hpp"
 
 #include <rankmesh/core/error.hpp>
 #include <rankmesh/core/name.hpp>
@@ -20,12 +20,6 @@ using detail::in_quotes;
 
 namespace of_slurm {
 
-std::string small(std::string_view word) {
-    auto out = std::string(word);
-    for (auto& c : out) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-    return out;
-}
-
 /// Returns the settings of a line by their names in lower case.
 std::map<std::string, std::string_view, std::less<>> settings_of(const Text& text, const Line& line) {
     auto settings = std::map<std::string, std::string_view, std::less<>>{};
@@ -33,7 +27,7 @@ std::map<std::string, std::string_view, std::less<>> settings_of(const Text& tex
         const auto equals = word.find('=');
         if (equals == std::string_view::npos)
             text.fail(line.number, cat(in_quotes(word), " is not a setting such as Nodes=a[01-31]"));
-        const auto key = small(word.substr(0, equals));
+        const auto key = formats::lower(word.substr(0, equals));
         constexpr auto known =
             std::array{"switchname", "switches", "nodes", "linkspeed", "blockname", "blocksizes"};
         if (std::ranges::find(known, std::string_view(key)) == known.end())

@@ -2,17 +2,12 @@
 // Reads how a checkpoint is quantized: quantization_config of transformers, compressed-tensors and ModelOpt.
 #include <algorithm>
 
+#include "formats/text.hpp"
 #include "plan/read/fields.hpp"
 
 namespace rankmesh::plan::of_read {
 
 namespace of_quantization {
-
-std::string lower(std::string text) {
-    for (auto& c : text)
-        if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
-    return text;
-}
 
 /// Returns the type of a method, a format or an algorithm, such as `NVFP4`, `W4A16_AWQ` or `fbgemm_fp8`.
 std::optional<Precision> type_of(const std::string& words, int bits) {
@@ -36,7 +31,7 @@ void read_quantization(const Json& values, Checkpoint& checkpoint) {
     auto attention = false;
     const auto read = [&](const Json& from) {
         for (const auto* key : {"quant_method", "quant_algo", "format", "type", "fmt"})
-            if (from.contains(key) && from[key].is_string()) words += " " + lower(from[key].text());
+            if (from.contains(key) && from[key].is_string()) words += " " + formats::lower(from[key].text());
         for (const auto* key : {"bits", "num_bits", "w_bit", "weight_bits"})
             if (from.contains(key) && from[key].is_number_integer()) bits = from[key].get<int>();
         if (from.contains("group_size") && from["group_size"].is_number_integer())
@@ -59,7 +54,7 @@ void read_quantization(const Json& values, Checkpoint& checkpoint) {
     if (!checkpoint.weights)
         checkpoint.notes.push_back(cat("not used: quantization_config", words.empty() ? "" : " of", words));
     for (const auto* key : {"kv_cache_quant_algo", "kv_cache_scheme"})
-        if (values.contains(key) && values[key].is_string() && lower(values[key].text()) == "fp8")
+        if (values.contains(key) && values[key].is_string() && formats::lower(values[key].text()) == "fp8")
             checkpoint.fp8_cache = true;
 }
 

@@ -9,6 +9,7 @@
 #include "formats/text.hpp"
 #include "plan/csv.hpp"
 #include "plan/line.hpp"
+#include "plan/names.hpp"
 #include "plan/read/fields.hpp"
 
 namespace rankmesh::plan {
@@ -23,16 +24,9 @@ bool is_file(const std::string& text) {
            (!text.starts_with("--") && formats::is_file_name(text, "={\n", {".json", ".sh", ".txt"}));
 }
 
-std::string lower(std::string_view text) {
-    auto out = std::string(text);
-    for (auto& c : out)
-        if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
-    return out;
-}
-
 Model named(const std::string& name) {
     const auto all = models();
-    const auto found = std::ranges::find(all, lower(name), [](const Model& one) { return lower(one.name); });
+    const auto found = std::ranges::find_if(all, [&](const Model& one) { return same_name(one.name, name); });
     if (found != all.end()) return *found;
     auto names = std::vector<std::string_view>{};
     for (const auto& one : all) names.push_back(one.name);
