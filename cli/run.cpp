@@ -356,7 +356,7 @@ Subcommand run() {
                  {"threads", "mpi", "gloo"},
                  {"--engine",
                   "threads, mpi or gloo; default: RANKMESH_ENGINE, else the launcher's (mpi under mpirun; "
-                  "gloo under torchrun, under srun --mpi=pmix or with RANKMESH_STORE), else threads",
+                  "gloo under torchrun, under srun or with RANKMESH_STORE), else threads",
                   &arguments->engine, "ENGINE"}),
              with_values({"nccl"},
                          {"--device",

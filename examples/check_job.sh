@@ -5,4 +5,4 @@
 set -euo pipefail
 mesh=$1
 rankmesh check "$mesh" --world "$SLURM_NTASKS" --on <(env) --keep tp:node --engine gloo  # exit status 1 ends the job here
-srun --mpi=pmix python train.py "$mesh"
+srun python train.py "$mesh"

@@ -9,6 +9,7 @@
 
 #include "cli/devices.hpp"
 #include "cli/rankmesh.hpp"
+#include "support/processes.hpp"
 
 namespace rankmesh::tests {
 namespace {
@@ -158,11 +159,15 @@ TEST(RunSubcommand, TheOperationsOnDevicesAreThoseOfNccl) {
 TEST(RunSubcommand, VerifiesOnDevicesBesideEveryEngineOfProcesses) {
     if (!nccl::is_built() || !mpi::is_built()) GTEST_SKIP() << "built without NCCL, or without MPI";
     auto engines = std::vector<std::string>{"mpi"};
-    if (gloo::is_built() && RANKMESH_HAS_PMIX) engines.push_back("gloo");
+    if (gloo::is_built()) engines.push_back("gloo");
     for (const auto& engine : engines) {
         SCOPED_TRACE(engine);
-        const auto outcome = under_mpirun(
-            8, "run 'dp=2 cp=1 tp=4' --bytes 64 --json --device nccl --engine " + engine, with_devices(8));
+        const auto folder = support::Folder();
+        const auto store =
+            engine == "gloo" ? "export RANKMESH_STORE=" + folder.path() + "/store;" : std::string{};
+        const auto outcome =
+            under_mpirun(8, "run 'dp=2 cp=1 tp=4' --bytes 64 --json --device nccl --engine " + engine,
+                         with_devices(8) + store);
         ASSERT_EQ(outcome.exit_code, 0) << outcome.output;
         expect_all_ok_with_devices(nlohmann::json::parse(outcome.output.substr(outcome.output.find('{'))),
                                    engine);

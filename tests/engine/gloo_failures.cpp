@@ -668,25 +668,6 @@ TEST(GlooFailures, WhatIsMissingToMeetIsSaid) {
         "main caught: ");  // a mesh of two does not fit, but the world is there
 }
 
-TEST(GlooFailures, APmixServerThatDoesNotAnswerEndsTheStartAtItsTimeout) {
-    if (!RANKMESH_HAS_PMIX) GTEST_SKIP() << "built without PMIx";
-    const auto mute = support::Listener();
-    const auto address = "mute.0;tcp4://127.0.0.1:" + std::to_string(mute.port());
-    const auto outcome = job("timeout", 2, 1, "pmix",
-                             {{"PMIX_NAMESPACE", "here"},
-                              {"PMIX_RANK", "0"},
-                              {"PMIX_SERVER_URI4", address},
-                              {"PMIX_SERVER_URI41", address},
-                              {"PMIX_SECURITY_MODE", "native"},
-                              {"PMIX_GDS_MODULE", "hash"},
-                              {"ASAN_OPTIONS", "detect_leaks=0"}});  // PMIx has lost some bytes by then
-    EXPECT_EQ(outcome.exit_codes, std::vector{1});
-    expect_says(
-        outcome, 0,
-        "main caught: the timeout of 1 s expired: the PMIx server of 'here', which started this process, "
-        "has not answered");
-}
-
 TEST(GlooFailures, TooFewDescriptorsEveryRankRefusesBeforeConnecting) {
     const auto folder = support::Folder();
     auto processes = std::vector<pid_t>{};

@@ -555,12 +555,45 @@ TEST(Fields, WhatCannotBeReadIsAnEngineFailureInWords) {
 
 TEST(RendezvousConfig, TheOnlyRankIsZeroWhereNobodySaysAndNeedsNoStore) {
     for (const auto* variable :
-         {"OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID", "RANK", "RANKMESH_STORE", "PMIX_NAMESPACE"})
+         {"OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID", "RANK", "RANKMESH_STORE"})
         unsetenv(variable);
-    const auto config = resolve({.size = 1}, std::chrono::seconds(1));
+    const auto config = resolve({.size = 1});
     EXPECT_EQ(config.rank, 0);
     EXPECT_EQ(config.size, 1);
     EXPECT_EQ(config.text(), "rank 0 (the only one) of 1 (the program)");
+}
+
+TEST(RendezvousConfig, TheTasksOfAStepOfSlurmMeetOnItsFirstHost) {
+    for (const auto* variable :
+         {"RANKMESH_WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK", "PMI_SIZE", "PMI_RANK",
+          "RANKMESH_STORE", "RANKMESH_JOB", "MASTER_ADDR", "TORCHELASTIC_RUN_ID"})
+        unsetenv(variable);
+    for (const auto& [variable, text] : {std::pair("SLURM_JOB_ID", "17"),
+                                         {"SLURM_STEP_ID", "3"},
+                                         {"SLURM_PROCID", "5"},
+                                         {"SLURM_RESTART_COUNT", "0"},
+                                         {"SLURM_STEP_NUM_TASKS", "8"}})
+        setenv(variable, text, 1);
+    const auto store_on = [](const char* hosts) {
+        setenv("SLURM_STEP_NODELIST", hosts, 1);
+        const auto store = resolve({}).store;
+        return store.substr(0, store.rfind(':'));
+    };
+    EXPECT_EQ(store_on("a01"), "tcp://a01");
+    EXPECT_EQ(store_on("a[01-04,07],b3"), "tcp://a01");
+    EXPECT_EQ(store_on("rack[2,4]gpu[08-09]-ib,login"), "tcp://rack2gpu08-ib");
+    EXPECT_EQ(store_on("a,b[1-2]"), "tcp://a");
+    const auto config = resolve({});
+    EXPECT_EQ(config.rank_from + ", " + config.size_from + ", " + config.store_from,
+              "SLURM_PROCID, SLURM_STEP_NUM_TASKS, SLURM_STEP_NODELIST");
+    EXPECT_EQ(config.job, "17.3.0");
+    setenv("SLURM_STEP_ID", "4", 1);
+    EXPECT_NE(resolve({}).store, config.store);
+    // Of a launcher that Slurm has started, each task starts several ranks.
+    EXPECT_THROW(resolve({.rank = 6, .size = 8}), UsageError);
+    EXPECT_THROW(resolve({.rank = 5, .size = 16}), UsageError);
+    setenv("RANKMESH_STORE", "/a/folder", 1);
+    EXPECT_EQ(resolve({}).store, "/a/folder");
 }
 
 TEST(StoreRendezvous, Store_WhenEmptied_IsNamed) {

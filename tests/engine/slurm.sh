@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # slurm.sh RANKMESH PROGRAM SUITE PART: runs them, and of the suite that part, on Gloo under a Slurm of one node that is
-# started for it and stopped again: by srun --mpi=pmix, and by srun with a folder.
+# started for it and stopped again: with nothing set, and with a folder.
 set -u
 rankmesh=$1
 program=$2
@@ -103,19 +103,17 @@ step() { # FILE srun's words: a step of 4 processes in the allocation of 8
 }
 run_all() {
     unset RANKMESH_ENGINE RANKMESH_STORE RANKMESH_JOB
-    step pmix --mpi=pmix "$program" log
-    check 4 "rendezvous: rank [0-3] of 4 by PMIx, namespace 'slurm\.pmix\.[0-9.]+', on " "$home/pmix"
-    check 4 '^rank [0-3] ended well' "$home/pmix"
-    step pmix-run --mpi=pmix "$rankmesh" run 'dp=2 tp=2' --engine gloo --bytes 1024
-    check 1 '^all 66 ok in ' "$home/pmix-run"
-    RANKMESH_STORE=pmix step pmix-suite --mpi=pmix "$suite" --gtest_brief=1 --gtest_filter="$part"
-    check 1 '  PASSED  ' "$home/pmix-suite"
-    check 0 'rank [0-3]: |FAILED' "$home/pmix-suite"
-    step pmix-throw --mpi=pmix "$program" throw-before-join
-    check 3 'join: PeerLost \{1\} after .*rank 1 of 4 left its world by an exception' "$home/pmix-throw"
-    step pmix-timeout --mpi=pmix "$program" timeout-join
-    check 3 'join: Timeout \{1\} after [0-9]+ ms: .*: arrived ranks \{0, 2, 3\}, missing rank 1' "$home/pmix-timeout"
-    check 0 'PMIX ERROR' "$home/pmix"
+    step alone "$program" log
+    check 4 "rendezvous: rank [0-3] \(SLURM_PROCID\) of 4 \(SLURM_STEP_NUM_TASKS\), store 'tcp://$node:[0-9]+-[0-9]+' \(SLURM_STEP_NODELIST\), job '[0-9.]*' " \
+        "$home/alone"
+    check 4 '^rank [0-3] ended well' "$home/alone"
+    step alone-run "$rankmesh" run 'dp=2 tp=2' --engine gloo --bytes 1024
+    check 1 '^all 66 ok in ' "$home/alone-run"
+    step alone-suite "$suite" --gtest_brief=1 --gtest_filter="$part"
+    check 1 '  PASSED  ' "$home/alone-suite"
+    check 0 'rank [0-3]: |FAILED' "$home/alone-suite"
+    step alone-throw "$program" throw-before-join
+    check 3 'join: PeerLost \{1\} after .*rank 1 of 4 left its world by an exception' "$home/alone-throw"
 
     export RANKMESH_STORE=$home/store
     step folder "$program" log
@@ -129,7 +127,7 @@ run_all() {
     check 0 'rank [0-3]: |FAILED' "$home/folder-suite"
     return $failures
 }
-export rankmesh program suite part home failures
+export rankmesh program suite part home node failures
 export -f check step run_all
 timeout -k 5 1100 salloc -n 8 -Q bash -c run_all || exit 1
 echo "all is well"

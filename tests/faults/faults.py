@@ -432,7 +432,7 @@ def run(job, program, launcher):
     folder = Path(tempfile.mkdtemp(prefix="faults"))
     mark = f"RANKMESH_FAULT_JOB={os.getpid()}-{job.number}-{folder.name}"
     environment = {name: value for name, value in os.environ.items()
-                   if not re.match("RANKMESH_|OMPI_COMM|OMPI_MCA|PMIX?_|WORLD_SIZE|RANK$|SLURM_", name)}
+                   if not re.match("RANKMESH_|OMPI_COMM|OMPI_MCA|PMI_|WORLD_SIZE|RANK$|SLURM_", name)}
     environment |= dict([mark.split("=")], TMPDIR=str(folder), OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
     arguments = [str(program)] + [f"{name}={value}" for name, value in {
         "engine": job.engine, "timeout": job.timeout, "checked": int(job.checked), "dp": job.dp, "tp": job.tp,

@@ -16,7 +16,7 @@ from pathlib import Path
 from wheel_installed import called, installed
 
 source, work = (Path(word).resolve() for word in sys.argv[1:3])
-ENGINES = [name for name in ("mpi", "gloo", "redis", "pmix", "nccl") if f"RANKMESH_{name.upper()}=ON" in sys.argv]
+ENGINES = [name for name in ("mpi", "gloo", "redis", "nccl") if f"RANKMESH_{name.upper()}=ON" in sys.argv]
 COMPILED_IN = ["libcli11-dev", "libtomlplusplus-dev", "nlohmann-json3-dev"]  # headers of these Debian packages
 
 
@@ -71,7 +71,7 @@ assert {*written, "rankmesh/py.typed"} <= files.keys(), written - files.keys()
 modules = {name.partition(".")[0] for name in files if name.startswith("rankmesh/") and name.endswith(".so")}
 assert len(modules) == 3, files.keys()
 assert "manylinux" in wheel.name, wheel
-strange = sorted(name for name in files if "/libmpi" in name or "/libpmix" in name)
+strange = sorted(name for name in files if "/libmpi" in name)
 assert not strange, f"these must be those of the launcher: {strange}"
 for module in modules:
     assert {f"{module}.pyi", f"{module}/__init__.pyi"} & files.keys(), f"no stub of {module}"

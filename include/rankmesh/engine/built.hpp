@@ -11,7 +11,7 @@ namespace rankmesh {
 
 /// An engine in this build, or a store for Gloo's rendezvous.
 struct BuiltEngine {
-    std::string name;     ///< "threads", "mpi", "gloo", "redis", "pmix" or "nccl"
+    std::string name;     ///< "threads", "mpi", "gloo", "redis" or "nccl"
     std::string library;  ///< `Open MPI v4.1.4`: the library as loaded or, except for MPI, as compiled
 };
 

@@ -22,20 +22,20 @@ struct RendezvousOptions {
     /// - `tcp://HOST:PORT`: a store that rank 0 serves. It ends with rank 0.
     /// - `redis://HOST:PORT`: a Redis server. Its password comes from RANKMESH_REDIS_PASSWORD, or from the
     /// file RANKMESH_REDIS_PASSWORD_FILE, which other users must not be able to read.
-    /// - `pmix`: the PMIx server of the launcher
     ///
-    /// If empty: RANKMESH_STORE, else PMIx if it answers, else rank 0 at MASTER_ADDR and a port derived from
-    /// MASTER_PORT. A job of one process needs no store. Clients of rank 0's store must know RANKMESH_SECRET,
-    /// or the first line of the file RANKMESH_SECRET_FILE. If neither is set, they must know the id `job`.
+    /// If empty: RANKMESH_STORE, else rank 0 at MASTER_ADDR and a port derived from MASTER_PORT, else in a step
+    /// of Slurm the first task at a port derived from the step. A job of one process needs no store. Clients of
+    /// rank 0's store must know RANKMESH_SECRET, or the first line of the file RANKMESH_SECRET_FILE. If neither
+    /// is set, they must know the id `job`.
     std::string store = {};
     /// The id of this run of the job in the store. If empty: RANKMESH_JOB, TORCHELASTIC_RUN_ID, SLURM_JOB_ID
-    /// with its step, or Open MPI's id of the job. PMIx and a store of rank 0 need none.
+    /// with its step, or Open MPI's id of the job. A store of rank 0 needs none.
     std::string job = {};
     /// True if only the ranks know the job, because it is random: it then is the secret of rank 0's store.
     bool job_is_secret = false;
-    /// This process's rank. If unset: from PMIx, or OMPI_COMM_WORLD_RANK, PMI_RANK, SLURM_PROCID or RANK.
+    /// This process's rank. If unset: OMPI_COMM_WORLD_RANK, PMI_RANK, SLURM_PROCID or RANK.
     std::optional<int> rank = {};
-    /// The number of ranks. If unset: from PMIx, or from the launcher as for every engine.
+    /// The number of ranks. If unset: from the launcher as for every engine.
     std::optional<int> size = {};
     /// The network interface to use, by name, address or subnet such as `10.0.0.0/8`. If empty:
     /// RANKMESH_INTERFACE, else loopback if all ranks share a network namespace, else the interface of the

@@ -33,7 +33,7 @@ struct WorldOptions {
     /// - RANKMESH_ENGINE if set
     /// - else MPI, if built and an MPI launcher started the program
     /// - else Gloo, if built and a launcher announces several processes; or one process and RANKMESH_STORE is
-    /// set, or MASTER_ADDR and MASTER_PORT are set, or the launcher supports PMIx
+    /// set, or MASTER_ADDR and MASTER_PORT are set
     /// - else threads
     std::string engine = {};
     /// The timeout of join, and of blocking calls on meshes without their own timeout. Default:
@@ -64,7 +64,7 @@ struct WorldOptions {
 /// Gloo the peers' calls throw PeerLost.
 class RANKMESH_EXPORT World {
 public:
-    /// Returns the world in which this process was started: MPI under mpirun; Gloo under srun --mpi=pmix,
+    /// Returns the world in which this process was started: MPI under mpirun; Gloo under srun,
     /// torchrun, or with RANKMESH_STORE; a single rank without a launcher.
     ///
     /// Throws NotBuilt for an engine that this build lacks. Throws UsageError for an engine that does not

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <rankmesh/engine/gloo.hpp>
 
-#include "engine/hosts/pmix_client.hpp"
 #include "engine/membership/rendezvous_config.hpp"
 #include "engine/store/redis_store.hpp"
 
@@ -13,7 +12,6 @@ bool has_rendezvous() { return false; }
 
 std::string gloo_library() { return {}; }
 std::string redis_library() { return {}; }
-std::string pmix_library() { return {}; }
 
 }  // namespace detail
 

@@ -16,7 +16,6 @@
 #include "engine/fork.hpp"
 #include "engine/gloo/world.hpp"
 #include "engine/membership/open_store.hpp"
-#include "engine/membership/pmix_rendezvous.hpp"
 #include "engine/membership/rendezvous_config.hpp"
 #include "engine/membership/store_rendezvous.hpp"
 #include "engine/timeout.hpp"
@@ -44,7 +43,6 @@ int next_world(const detail::RendezvousConfig& config) {
 /// The rendezvous of all ranks.
 std::unique_ptr<detail::Rendezvous> rendezvous_of(const detail::RendezvousConfig& config,
                                                   detail::Duration timeout) {
-    if (config.pmix) return std::make_unique<detail::PmixRendezvous>(config.pmix, timeout);
     const auto world = config.size > 1 ? next_world(config) : 0;
     return std::make_unique<detail::StoreRendezvous>(detail::open_store(config), config.rank, config.size,
                                                      timeout, world);
@@ -53,7 +51,7 @@ std::unique_ptr<detail::Rendezvous> rendezvous_of(const detail::RendezvousConfig
 std::shared_ptr<detail::WorldState> whole_world(const RendezvousOptions& rendezvous,
                                                 const WorldOptions& given) {
     const auto options = detail::settled(given);
-    const auto config = detail::resolve(rendezvous, options.timeout);
+    const auto config = detail::resolve(rendezvous);
     if (!rendezvous.size) check_announced("gloo", config.size);
     auto state = std::make_shared<detail::GlooWorld>(rendezvous_of(config, options.timeout), config.interface,
                                                      options);

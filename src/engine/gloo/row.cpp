@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <cstdlib>
 #include <string_view>
+#include <utility>
 
 #include <rankmesh/core/detail/number.hpp>
 #include <rankmesh/core/error.hpp>
@@ -9,7 +10,6 @@
 
 #include "engine/engines.hpp"
 #include "engine/gloo/descriptors.hpp"
-#include "engine/hosts/pmix_client.hpp"
 #include "engine/membership/rendezvous_config.hpp"
 #include "engine/store/redis_store.hpp"
 
@@ -23,8 +23,7 @@ namespace {
 std::vector<BuiltEngine> built_of_gloo() {
     if (!gloo::is_built()) return {};
     auto built = std::vector<BuiltEngine>{{"gloo", gloo_library()}};
-    for (auto& store : {BuiltEngine{"redis", redis_library()}, BuiltEngine{"pmix", pmix_library()}})
-        if (!store.library.empty()) built.push_back(store);
+    if (auto library = redis_library(); !library.empty()) built.push_back({"redis", std::move(library)});
     return built;
 }
 

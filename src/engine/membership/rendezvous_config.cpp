@@ -10,7 +10,7 @@
 #include <rankmesh/engine/launcher.hpp>
 
 #include "engine/environment.hpp"
-#include "engine/hosts/pmix_client.hpp"
+#include "engine/hash.hpp"
 #include "engine/store/redis_url.hpp"
 #include "engine/store/tcp_url.hpp"
 #include "engine/store/url.hpp"
@@ -64,63 +64,99 @@ std::string store_beside_master() {
     return TcpUrl::beside(environment("MASTER_ADDR"), port).text();
 }
 
-/// What the user can do to make PMIx available.
-std::string how_to_have_pmix() {
-    if (!PmixClient::is_built())
-        return "this build of rankmesh has no PMIx; configure with -DRANKMESH_PMIX=ON where libpmix-dev is "
-               "installed";
-    const auto name = environment("PMIX_NAMESPACE");
-    return cat(name.empty()
-                   ? "no PMIx server has started this process"
-                   : cat("the PMIx server of '", name, "', which started this process, does not answer"),
-               "; start under mpirun of Open MPI or srun --mpi=pmix");
-}
-
-/// The configuration of a rendezvous by PMIx; nothing if another store was named or no server answers.
-std::optional<RendezvousConfig> resolve_by_pmix(const gloo::RendezvousOptions& given,
-                                                std::chrono::nanoseconds timeout) {
-    const auto store = given.store.empty() ? environment("RANKMESH_STORE") : given.store;
-    const auto asked = store == "pmix";
-    const auto announced = given.size ? Announced{*given.size, {}} : announced_size().value_or(Announced{});
-    if (!asked && (!store.empty() || announced.value == 1 || is_of_torchrun())) return std::nullopt;
-    auto config = RendezvousConfig{};
-    config.pmix = PmixClient::of_process(timeout);
-    if (!config.pmix) {
-        if (!asked) return std::nullopt;
-        if (!PmixClient::is_built()) throw NotBuilt(how_to_have_pmix());
-        throw UsageError(cat("the engine 'gloo' is to find its peers by PMIx (RANKMESH_STORE=pmix), but ",
-                             how_to_have_pmix()));
+/// The first host of Slurm's list: `node01` of `node[01-04,07],gpu3`.
+std::string first_host(std::string_view list) {
+    auto host = std::string{};
+    auto in_brackets = false;
+    auto skips = false;  // the numbers after the first
+    for (const auto c : list) {
+        if (c == '[')
+            in_brackets = true;
+        else if (c == ']')
+            in_brackets = skips = false;
+        else if (in_brackets && (c == '-' || c == ','))
+            skips = true;
+        else if (c == ',')
+            break;
+        else if (!skips)
+            host += c;
     }
-    config.rank = config.pmix->rank();
-    config.size = config.pmix->size();
-    if (given.rank.value_or(config.rank) != config.rank || given.size.value_or(config.size) != config.size)
-        throw UsageError(cat("the program says that this is rank ", given.rank.value_or(config.rank), " of ",
-                             given.size.value_or(config.size), ", but by PMIx it is rank ", config.rank,
-                             " of ", config.size,
-                             "; leave both out of the RendezvousOptions, or give it a store"));
-    config.interface = interface_of(given);
-    return config;
+    return host;
 }
 
-void find_store(RendezvousConfig& config, const gloo::RendezvousOptions& given);
+/// The store that rank 0 serves on the first host of the step, whose tasks are the ranks; "" outside Slurm.
+/// Each step has ports of its own, below those that systems give to clients.
+std::string store_of_slurm(const RendezvousConfig& config) {
+    const auto host = first_host(environment("SLURM_STEP_NODELIST"));
+    if (host.empty() || environment("SLURM_PROCID") != cat(config.rank) ||
+        environment("SLURM_STEP_NUM_TASKS") != cat(config.size))
+        return {};
+    constexpr auto ports = 8;
+    const auto step = hash(cat(environment("SLURM_JOB_ID"), ".", environment("SLURM_STEP_ID"))) % 2500;
+    const auto first = 10'000 + static_cast<int>(step) * ports;
+    return TcpUrl{.host = host, .first_port = first, .last_port = first + ports - 1}.text();
+}
+
+void find_store(RendezvousConfig& config, const gloo::RendezvousOptions& given) {
+    config.store = given.store;
+    config.store_from = "the program";
+    if (config.store.empty()) {
+        config.store = environment("RANKMESH_STORE");
+        config.store_from = "RANKMESH_STORE";
+    }
+    if (config.store.empty() && has_master()) {
+        config.store = store_beside_master();
+        config.store_from = "MASTER_ADDR, MASTER_PORT";
+    }
+    if (config.store.empty()) {
+        config.store = store_of_slurm(config);
+        config.store_from = "SLURM_STEP_NODELIST";
+    }
+    if (config.store.empty())
+        throw UsageError(cat(
+            "the engine 'gloo' has no store in which ", config.size, " processes (", config.size_from,
+            ") meet",
+            environment("MASTER_ADDR").empty() ? "" : ": MASTER_ADDR is set, and MASTER_PORT is not",
+            "; set MASTER_ADDR and MASTER_PORT to the host of rank 0 and a port of it, or RANKMESH_STORE to "
+            "a folder that all of them see, to tcp://HOST:PORT or to redis://HOST:PORT, and RANKMESH_JOB to "
+            "an id of this start"));
+    const auto by_tcp = config.store.starts_with("tcp:");
+    // Before anything repeats it.
+    if (by_tcp)
+        config.store = TcpUrl::parse(config.store).text();
+    else if (is_url(config.store))
+        static_cast<void>(RedisUrl::parse(config.store));
+    config.job = given.job;
+    config.job_is_secret = given.job_is_secret && !given.job.empty();
+    config.job_from = "the program";
+    if (config.job.empty()) std::tie(config.job, config.job_from) = announced_job(by_tcp);
+    // Entries that rank 0 serves end with it: no earlier job has left any.
+    if (config.job.empty() && by_tcp) {
+        config.job = cat("tcp:", TcpUrl::parse(config.store).ports(), start_of_torchrun(by_tcp));
+        config.job_from = "its port";
+    }
+    if (config.job.empty())
+        throw UsageError(
+            cat("the engine 'gloo' has no job id, so entries of an earlier job in the store '", config.store,
+                "' could be taken for this one's; set RANKMESH_JOB to the same new text for every "
+                "process, such as RANKMESH_JOB=$(uuidgen)"));
+    if (config.job.size() > 200)
+        throw UsageError(cat("a job id of ", config.job.size(), " characters (", config.job_from,
+                             "); it must have 1 to 200"));
+}
 
 }  // namespace
 
-bool has_rendezvous() {
-    return !environment("RANKMESH_STORE").empty() || has_master() ||
-           (PmixClient::is_built() && !environment("PMIX_NAMESPACE").empty());
-}
+bool has_rendezvous() { return !environment("RANKMESH_STORE").empty() || has_master(); }
 
 std::string RendezvousConfig::text() const {
-    if (pmix) return cat("rank ", rank, " of ", size, " by PMIx, namespace '", pmix->name_space(), "'");
     auto text = cat("rank ", rank, " (", rank_from, ") of ", size, " (", size_from, ")");
     if (!store.empty())
         append(text, cat(", store '", store, "' (", store_from, "), job '", job, "' (", job_from, ")"));
     return text;
 }
 
-RendezvousConfig resolve(const gloo::RendezvousOptions& given, std::chrono::nanoseconds timeout) {
-    if (auto config = resolve_by_pmix(given, timeout)) return *config;
+RendezvousConfig resolve(const gloo::RendezvousOptions& given) {
     auto config = RendezvousConfig{};
     config.rank_from = config.size_from = "the program";
     if (given.size) {
@@ -175,62 +211,13 @@ RendezvousConfig resolve_entering(const gloo::RendezvousOptions& given) {
         config.rank_from = rank->variable;
     }
     config.interface = interface_of(given);
-    const auto store = given.store.empty() ? environment("RANKMESH_STORE") : given.store;
-    if ((store.empty() && !has_master()) || store == "pmix")
+    if (given.store.empty() && !has_rendezvous())
         throw UsageError(
-            cat("a process enters a running job by the store of that job, ",
-                store.empty() ? "and RANKMESH_STORE is not set" : "and RANKMESH_STORE=pmix is none",
-                "; set it to what the job was started with, a folder, tcp://HOST:PORT or redis://HOST:PORT"));
+            "a process enters a running job by the store of that job, and RANKMESH_STORE is not set; set it "
+            "to what "
+            "the job was started with, a folder, tcp://HOST:PORT or redis://HOST:PORT");
     find_store(config, given);
     return config;
 }
-
-namespace {
-
-void find_store(RendezvousConfig& config, const gloo::RendezvousOptions& given) {
-    config.store = given.store;
-    config.store_from = "the program";
-    if (config.store.empty()) {
-        config.store = environment("RANKMESH_STORE");
-        config.store_from = "RANKMESH_STORE";
-    }
-    if (config.store.empty() && has_master()) {
-        config.store = store_beside_master();
-        config.store_from = "MASTER_ADDR, MASTER_PORT";
-    }
-    if (config.store.empty())
-        throw UsageError(cat(
-            "the engine 'gloo' has no store in which ", config.size, " processes (", config.size_from,
-            ") meet",
-            environment("MASTER_ADDR").empty() ? "" : ": MASTER_ADDR is set, and MASTER_PORT is not",
-            "; set MASTER_ADDR and MASTER_PORT to the host of rank 0 and a port of it, or RANKMESH_STORE to "
-            "a folder that all of them see, to tcp://HOST:PORT or to redis://HOST:PORT, and RANKMESH_JOB to "
-            "an id of this start"));
-    const auto by_tcp = config.store.starts_with("tcp:");
-    // Before anything repeats it.
-    if (by_tcp)
-        config.store = TcpUrl::parse(config.store).text();
-    else if (is_url(config.store))
-        static_cast<void>(RedisUrl::parse(config.store));
-    config.job = given.job;
-    config.job_is_secret = given.job_is_secret && !given.job.empty();
-    config.job_from = "the program";
-    if (config.job.empty()) std::tie(config.job, config.job_from) = announced_job(by_tcp);
-    // Entries that rank 0 serves end with it: no earlier job has left any.
-    if (config.job.empty() && by_tcp) {
-        config.job = cat("tcp:", TcpUrl::parse(config.store).ports(), start_of_torchrun(by_tcp));
-        config.job_from = "its port";
-    }
-    if (config.job.empty())
-        throw UsageError(
-            cat("the engine 'gloo' has no job id, so entries of an earlier job in the store '", config.store,
-                "' could be taken for this one's; set RANKMESH_JOB to the same new text for every "
-                "process, such as RANKMESH_JOB=$(uuidgen)"));
-    if (config.job.size() > 200)
-        throw UsageError(cat("a job id of ", config.job.size(), " characters (", config.job_from,
-                             "); it must have 1 to 200"));
-}
-
-}  // namespace
 
 }  // namespace rankmesh::detail
