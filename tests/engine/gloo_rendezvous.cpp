@@ -16,8 +16,8 @@
 #include "engine/gloo/world.hpp"
 #include "engine/join/join.hpp"
 #include "engine/join/suspend.hpp"
+#include "engine/membership/rendezvous.hpp"
 #include "engine/membership/rendezvous_config.hpp"
-#include "engine/membership/store_rendezvous.hpp"
 
 namespace rankmesh::detail {
 namespace {
@@ -79,7 +79,7 @@ private:
 
 /// Runs a program on the ranks of a world; what their stores have counted.
 std::vector<std::shared_ptr<CountingStore>> on_ranks(int size, bool patient,
-                                                     const std::function<void(StoreRendezvous&)>& program,
+                                                     const std::function<void(Rendezvous&)>& program,
                                                      Duration timeout = std::chrono::minutes(1)) {
     const auto entries = std::make_shared<Entries>();
     auto stores = std::vector<std::shared_ptr<CountingStore>>{};
@@ -87,7 +87,7 @@ std::vector<std::shared_ptr<CountingStore>> on_ranks(int size, bool patient,
     for (int rank = 0; rank < size; ++rank) {
         stores.push_back(std::make_shared<CountingStore>(entries, patient));
         threads.emplace_back([&program, size, rank, timeout, store = stores.back()] {
-            auto rendezvous = StoreRendezvous(store, rank, size, timeout);
+            auto rendezvous = Rendezvous(store, rank, size, timeout);
             program(rendezvous);
         });
     }
@@ -131,8 +131,8 @@ void on_worlds(int size, Duration timeout, const std::function<void(GlooWorld&, 
     for (int rank = 0; rank < size; ++rank)
         threads.emplace_back([&program, &entries, size, rank, timeout] {
             auto store = std::make_shared<CountingStore>(entries, false);
-            auto world = GlooWorld(std::make_unique<StoreRendezvous>(std::move(store), rank, size, timeout),
-                                   "", {.timeout = timeout});
+            auto world = GlooWorld(std::make_unique<Rendezvous>(std::move(store), rank, size, timeout), "",
+                                   {.timeout = timeout});
             program(world, rank);
         });
 }
@@ -146,10 +146,10 @@ Failure leaving(int rank, const char* why) {
 
 }  // namespace
 
-TEST(StoreRendezvous, Step_TakesTwoEntriesAndTwoLooksOfARank) {
+TEST(Rendezvous, Step_TakesTwoEntriesAndTwoLooksOfARank) {
     constexpr auto steps = 3;
     for (auto size : {2, 8, 64, 100}) {
-        const auto stores = on_ranks(size, true, [&](StoreRendezvous& world) {
+        const auto stores = on_ranks(size, true, [&](Rendezvous& world) {
             for (int step = 0; step < steps; ++step) {
                 const auto text = world.all("a test", std::string(1, 'a'), concatenation);
                 EXPECT_EQ(text, std::string(static_cast<std::size_t>(size), 'a'));
@@ -163,8 +163,8 @@ TEST(StoreRendezvous, Step_TakesTwoEntriesAndTwoLooksOfARank) {
     }
 }
 
-TEST(StoreRendezvous, Fetch_ReadsAGroupInOneLook) {
-    const auto stores = on_ranks(8, true, [](StoreRendezvous& world) {
+TEST(Rendezvous, Fetch_ReadsAGroupInOneLook) {
+    const auto stores = on_ranks(8, true, [](Rendezvous& world) {
         world.publish("name", std::to_string(world.rank()));
         const auto all = std::vector{0, 1, 2, 3, 4, 5, 6, 7};
         const auto from = std::vector{6, 2, 5};
@@ -174,9 +174,9 @@ TEST(StoreRendezvous, Fetch_ReadsAGroupInOneLook) {
     for (const auto& store : stores) EXPECT_EQ(store->looks, 1);
 }
 
-TEST(StoreRendezvous, Poll_PausesAQuarterOfTheTimeWaited) {
+TEST(Rendezvous, Poll_PausesAQuarterOfTheTimeWaited) {
     auto waited = 0.0;  // seconds
-    const auto stores = on_ranks(2, false, [&](StoreRendezvous& world) {
+    const auto stores = on_ranks(2, false, [&](Rendezvous& world) {
         // The bound is about a wait that is long beside its shortest pause.
         if (world.rank() == 0) std::this_thread::sleep_for(std::chrono::milliseconds(400));
         const auto begin = std::chrono::steady_clock::now();
@@ -188,10 +188,10 @@ TEST(StoreRendezvous, Poll_PausesAQuarterOfTheTimeWaited) {
     EXPECT_LE(stores[1]->looks, 5 + 1 + std::ceil(std::log(waited / 200e-6) / std::log(1.25)));
 }
 
-TEST(StoreRendezvous, MissingRanks_AreFoundInOneLook) {
+TEST(Rendezvous, MissingRanks_AreFoundInOneLook) {
     const auto stores = on_ranks(
         20, false,
-        [](StoreRendezvous& world) {
+        [](Rendezvous& world) {
             if (world.rank() == 3 || world.rank() == 17) return;
             try {
                 world.all("a test", "", concatenation);
@@ -205,9 +205,9 @@ TEST(StoreRendezvous, MissingRanks_AreFoundInOneLook) {
     for (const auto& store : stores) EXPECT_LE(store->looks, 2 * (6 + 33) + 1);
 }
 
-TEST(StoreRendezvous, Rank_WhenItLeaves_IsLostWithItsReason) {
+TEST(Rendezvous, Rank_WhenItLeaves_IsLostWithItsReason) {
     for (auto leaver : {0, 2, 11}) {
-        on_ranks(12, false, [&](StoreRendezvous& world) {
+        on_ranks(12, false, [&](Rendezvous& world) {
             if (world.rank() == leaver) return world.leave(leaving(leaver, "has had enough"));
             try {
                 world.all("a test", "", concatenation);
@@ -222,12 +222,12 @@ TEST(StoreRendezvous, Rank_WhenItLeaves_IsLostWithItsReason) {
     }
 }
 
-TEST(StoreRendezvous, Step_WhenItExpires_NamesTheAbsentOnAllRanks) {
+TEST(Rendezvous, Step_WhenItExpires_NamesTheAbsentOnAllRanks) {
     // Of 9 ranks the first child of rank 1 would be the first that is none, of 12 it has three.
     for (auto [size, absent] : {std::pair(9, 0), {9, 8}, {12, 0}, {12, 2}, {12, 11}}) {
         on_ranks(
             size, false,
-            [&, ranks = static_cast<std::size_t>(size), absent = absent](StoreRendezvous& world) {
+            [&, ranks = static_cast<std::size_t>(size), absent = absent](Rendezvous& world) {
                 if (world.rank() == absent) return;
                 // Ranks that arrive at different times, of which the last would wait longest.
                 std::this_thread::sleep_for(std::chrono::milliseconds(10 * world.rank()));
@@ -244,12 +244,12 @@ TEST(StoreRendezvous, Step_WhenItExpires_NamesTheAbsentOnAllRanks) {
     }
 }
 
-TEST(StoreRendezvous, Rank_WhenItArrivesAndStops_IsNamed) {
+TEST(Rendezvous, Rank_WhenItArrivesAndStops_IsNamed) {
     for (auto stuck : {0, 1, 2}) {  // which have children
         auto expired = std::latch(19);
         on_ranks(
             20, false,
-            [&](StoreRendezvous& world) {
+            [&](Rendezvous& world) {
                 const auto combine = [&, first = true](const std::string& a, const std::string& b) mutable {
                     if (world.rank() == stuck && std::exchange(first, false)) expired.wait();
                     return a + b;
@@ -321,11 +321,11 @@ TEST(GlooWorld, Rank_ThatCannotJoin_EndsSoon) {
     });
 }
 
-TEST(StoreRendezvous, Receiver_OfAWaitingRank_NamesTheMissingOne) {
+TEST(Rendezvous, Receiver_OfAWaitingRank_NamesTheMissingOne) {
     auto waiting = std::latch(4);
     on_ranks(
         5, false,
-        [&](StoreRendezvous& world) {
+        [&](Rendezvous& world) {
             if (world.rank() == 2) return waiting.wait();
             const auto missing = std::vector{2};
             try {
@@ -350,9 +350,9 @@ TEST(StoreRendezvous, Receiver_OfAWaitingRank_NamesTheMissingOne) {
         std::chrono::milliseconds(300));
 }
 
-TEST(StoreRendezvous, Rank_ThatHearsOfAFailure_IsNotTheCause) {
+TEST(Rendezvous, Rank_ThatHearsOfAFailure_IsNotTheCause) {
     auto heard = std::latch(1);
-    on_ranks(4, false, [&](StoreRendezvous& world) {
+    on_ranks(4, false, [&](Rendezvous& world) {
         if (world.rank() == 1)
             world.fail({}, {.kind = Failure::Kind::gone, .why = "rank 2 is gone", .lost = {2}});
         if (world.rank() == 0) {
@@ -369,10 +369,10 @@ TEST(StoreRendezvous, Rank_ThatHearsOfAFailure_IsNotTheCause) {
     });
 }
 
-TEST(StoreRendezvous, Rank_ThatLeavesBecauseOfAnother_IsNotTheCause) {
+TEST(Rendezvous, Rank_ThatLeavesBecauseOfAnother_IsNotTheCause) {
     on_ranks(
         4, false,
-        [](StoreRendezvous& world) {
+        [](Rendezvous& world) {
             if (world.rank() == 1) return;
             if (world.rank() == 2) {
                 world.give_up("",
@@ -396,11 +396,10 @@ TEST(StoreRendezvous, Rank_ThatLeavesBecauseOfAnother_IsNotTheCause) {
         std::chrono::minutes(1));
 }
 
-TEST(StoreRendezvous, Rank_ThatEndsBecauseOfAnother_IsNotBlamed) {
+TEST(Rendezvous, Rank_ThatEndsBecauseOfAnother_IsNotBlamed) {
     const auto entries = std::make_shared<Entries>();
     const auto of_rank = [&](int rank) {
-        return StoreRendezvous(std::make_shared<CountingStore>(entries, false), rank, 3,
-                               std::chrono::minutes(1));
+        return Rendezvous(std::make_shared<CountingStore>(entries, false), rank, 3, std::chrono::minutes(1));
     };
     auto first = of_rank(0);
     auto last = of_rank(2);
@@ -417,11 +416,11 @@ TEST(StoreRendezvous, Rank_ThatEndsBecauseOfAnother_IsNotBlamed) {
     }
 }
 
-TEST(StoreRendezvous, Rank_AfterTheOthersGaveUp_IsToldAtOnce) {
+TEST(Rendezvous, Rank_AfterTheOthersGaveUp_IsToldAtOnce) {
     auto gave_up = std::latch(2);
     on_ranks(
         3, false,
-        [&](StoreRendezvous& world) {
+        [&](Rendezvous& world) {
             if (world.rank() == 1) gave_up.wait();
             const auto begin = std::chrono::steady_clock::now();
             try {
@@ -439,15 +438,15 @@ TEST(StoreRendezvous, Rank_AfterTheOthersGaveUp_IsToldAtOnce) {
         std::chrono::milliseconds(300));
 }
 
-TEST(StoreRendezvous, Worlds_OfTheSameRanks_LeaveFewEntries) {
+TEST(Rendezvous, Worlds_OfTheSameRanks_LeaveFewEntries) {
     const auto entries = std::make_shared<Entries>();
     auto counts = std::vector<std::size_t>{};
     // A rank removes what it wrote after others may have gone on: it is counted when all are at the same
     // place.
     auto all_there = std::barrier(4);
     const auto program = [&](int rank) {
-        auto world = StoreRendezvous(std::make_shared<CountingStore>(entries, false), rank, 4,
-                                     std::chrono::minutes(1));
+        auto world =
+            Rendezvous(std::make_shared<CountingStore>(entries, false), rank, 4, std::chrono::minutes(1));
         auto kept = std::unique_ptr<Rendezvous>{};
         for (int turn = 0; turn < 40; ++turn) {
             const auto ranks = turn % 2 == 0 ? std::vector{0, 1, 2, 3} : std::vector{3, 2, 1, 0};
@@ -494,8 +493,8 @@ TEST(GlooWorld, Communicator_WhenResumedOften_LeavesFewEntries) {
     EXPECT_EQ(counts, std::vector(6, counts.front()));
 }
 
-TEST(StoreRendezvous, Publish_OfAnExistingEntry_Throws) {
-    on_ranks(2, false, [](StoreRendezvous& world) {
+TEST(Rendezvous, Publish_OfAnExistingEntry_Throws) {
+    on_ranks(2, false, [](Rendezvous& world) {
         world.publish("name", "text");
         try {
             world.publish("name", "another");
@@ -511,7 +510,7 @@ TEST(StoreRendezvous, Publish_OfAnExistingEntry_Throws) {
     });
 }
 
-TEST(StoreRendezvous, Entry_WhenDamaged_IsRefusedByName) {
+TEST(Rendezvous, Entry_WhenDamaged_IsRefusedByName) {
     using Damage = std::function<void(std::string&)>;
     const auto damages = std::vector<Damage>{
         [](std::string& text) { text = ""; },       [](std::string& text) { text = "stoi"; },
@@ -520,9 +519,9 @@ TEST(StoreRendezvous, Entry_WhenDamaged_IsRefusedByName) {
     for (const auto& damage : damages) {
         const auto entries = std::make_shared<Entries>();
         auto first =
-            StoreRendezvous(std::make_shared<CountingStore>(entries, false), 0, 2, std::chrono::seconds(1));
+            Rendezvous(std::make_shared<CountingStore>(entries, false), 0, 2, std::chrono::seconds(1));
         auto second =
-            StoreRendezvous(std::make_shared<CountingStore>(entries, false), 1, 2, std::chrono::seconds(1));
+            Rendezvous(std::make_shared<CountingStore>(entries, false), 1, 2, std::chrono::seconds(1));
         second.publish("name", "some text");
         damage(entries->by_name.at("name.1"));
         try {
@@ -596,11 +595,11 @@ TEST(RendezvousConfig, TheTasksOfAStepOfSlurmMeetOnItsFirstHost) {
     EXPECT_EQ(resolve({}).store, "/a/folder");
 }
 
-TEST(StoreRendezvous, Store_WhenEmptied_IsNamed) {
+TEST(Rendezvous, Store_WhenEmptied_IsNamed) {
     for (const auto in_part : {false, true}) {
         const auto entries = std::make_shared<Entries>();
         const auto store = std::make_shared<CountingStore>(entries, false);
-        auto world = StoreRendezvous(store, 1, 2, std::chrono::milliseconds(200));
+        auto world = Rendezvous(store, 1, 2, std::chrono::milliseconds(200));
         const auto part = world.sub({1, 0});
         auto& asked = in_part ? *part : static_cast<Rendezvous&>(world);
         EXPECT_THROW(asked.all("a test", "", concatenation), Timeout);
@@ -618,12 +617,12 @@ TEST(StoreRendezvous, Store_WhenEmptied_IsNamed) {
     }
 }
 
-TEST(StoreRendezvous, Rank_WhenStartedTwice_IsToldOfTheOther) {
+TEST(Rendezvous, Rank_WhenStartedTwice_IsToldOfTheOther) {
     const auto entries = std::make_shared<Entries>();
     const auto store = std::make_shared<CountingStore>(entries, false);
-    const auto first = StoreRendezvous(store, 1, 2, std::chrono::seconds(1));
+    const auto first = Rendezvous(store, 1, 2, std::chrono::seconds(1));
     try {
-        const auto second = StoreRendezvous(store, 1, 2, std::chrono::seconds(1));
+        const auto second = Rendezvous(store, 1, 2, std::chrono::seconds(1));
         FAIL();
     } catch (const UsageError& error) {
         EXPECT_TRUE(std::string(error.what())

@@ -22,8 +22,8 @@
 #include <rankmesh/core/error.hpp>
 
 #include "engine/hosts/host_addresses.hpp"
+#include "engine/membership/rendezvous.hpp"
 #include "engine/membership/rendezvous_config.hpp"
-#include "engine/membership/store_rendezvous.hpp"
 #include "engine/store/file_store.hpp"
 #include "engine/store/sha256.hpp"
 #include "engine/store/tcp_greeting.hpp"
@@ -156,7 +156,8 @@ TEST(TcpUrl, IsAHostAndAPortOrSomePorts) {
 }
 
 TEST(TcpUrl, OfASecondHost_NamesTheStoresThatOutliveRank0) {
-    for (const std::string url : {"tcp://a:1,b:1", "tcp://[::1]:1-8,[::2]:1", "tcp://a:1,", "tcp://a:1,b:2,c:3"})
+    for (const std::string url :
+         {"tcp://a:1,b:1", "tcp://[::1]:1-8,[::2]:1", "tcp://a:1,", "tcp://a:1,b:2,c:3"})
         EXPECT_EQ(text_of<UsageError>([&] { TcpUrl::parse(url); }),
                   "the store '" + url +
                       "' names more than one host, and rank 0 serves it at one; to outlive rank 0, set "
@@ -603,8 +604,8 @@ TEST(TcpStore, Ranks_WhenTheServerStops_NameItsRankInTheirWorld) {
                 const auto host = tcp_store(url, "a job", 0, 2);
                 for (;;) pause();
             }
-            auto world = StoreRendezvous(std::shared_ptr<Store>(tcp_store(url, "a job", 1, 2)), 1, 2,
-                                         std::chrono::seconds(1));
+            auto world = Rendezvous(std::shared_ptr<Store>(tcp_store(url, "a job", 1, 2)), 1, 2,
+                                    std::chrono::seconds(1));
             const auto part = world.sub({1, 0});
             kill(rank_0, signal);
             const auto number = in_part ? 1 : 0;
@@ -721,13 +722,13 @@ TEST(TcpStore, Child_OfRank0_HoldsNoConnections) {
 }
 
 /// Steps of all ranks, which are threads with a connection each.
-void on_ranks(int size, const std::function<void(StoreRendezvous&)>& program) {
+void on_ranks(int size, const std::function<void(Rendezvous&)>& program) {
     const auto url = free_url();
     auto threads = std::vector<std::jthread>{};
     for (int rank = 0; rank < size; ++rank)
         threads.emplace_back([&, rank] {
-            auto world = StoreRendezvous(std::shared_ptr<Store>(tcp_store(url, "a job", rank, size)), rank,
-                                         size, std::chrono::minutes(2));
+            auto world = Rendezvous(std::shared_ptr<Store>(tcp_store(url, "a job", rank, size)), rank, size,
+                                    std::chrono::minutes(2));
             program(world);
         });
 }
@@ -740,7 +741,7 @@ void expect_to_come_up(int size) {
     if (limit.rlim_cur < static_cast<rlim_t>(2 * size + 200))
         GTEST_SKIP() << "a process may open " << limit.rlim_cur << " descriptors here";
     auto sums = std::atomic<std::int64_t>(0);
-    on_ranks(size, [&](StoreRendezvous& world) {
+    on_ranks(size, [&](Rendezvous& world) {
         const auto add_up = [](const std::string& a, const std::string& b) {
             return std::to_string(std::stoll(a) + std::stoll(b));
         };
@@ -778,8 +779,8 @@ TEST(TcpStore, Rank_WhenItDoesNotCome_IsNamed) {
     auto threads = std::vector<std::jthread>{};
     for (auto rank : {0, 1, 3})
         threads.emplace_back([&, rank] {
-            auto world = StoreRendezvous(std::shared_ptr<Store>(tcp_store(url, "a job", rank, 4)), rank, 4,
-                                         std::chrono::seconds(3));
+            auto world = Rendezvous(std::shared_ptr<Store>(tcp_store(url, "a job", rank, 4)), rank, 4,
+                                    std::chrono::seconds(3));
             try {
                 world.all("a test", "", [](const std::string&, const std::string&) { return std::string{}; });
                 ADD_FAILURE();

@@ -16,8 +16,8 @@
 #include "engine/fork.hpp"
 #include "engine/gloo/world.hpp"
 #include "engine/membership/open_store.hpp"
+#include "engine/membership/rendezvous.hpp"
 #include "engine/membership/rendezvous_config.hpp"
-#include "engine/membership/store_rendezvous.hpp"
 #include "engine/timeout.hpp"
 
 namespace rankmesh::detail {
@@ -40,21 +40,14 @@ int next_world(const detail::RendezvousConfig& config) {
     return (*made)[{config.store, config.job, config.rank}]++;
 }
 
-/// The rendezvous of all ranks.
-std::unique_ptr<detail::Rendezvous> rendezvous_of(const detail::RendezvousConfig& config,
-                                                  detail::Duration timeout) {
-    const auto world = config.size > 1 ? next_world(config) : 0;
-    return std::make_unique<detail::StoreRendezvous>(detail::open_store(config), config.rank, config.size,
-                                                     timeout, world);
-}
-
-std::shared_ptr<detail::WorldState> whole_world(const RendezvousOptions& rendezvous,
-                                                const WorldOptions& given) {
+std::shared_ptr<detail::WorldState> whole_world(const RendezvousOptions& where, const WorldOptions& given) {
     const auto options = detail::settled(given);
-    const auto config = detail::resolve(rendezvous);
-    if (!rendezvous.size) check_announced("gloo", config.size);
-    auto state = std::make_shared<detail::GlooWorld>(rendezvous_of(config, options.timeout), config.interface,
-                                                     options);
+    const auto config = detail::resolve(where);
+    if (!where.size) check_announced("gloo", config.size);
+    auto rendezvous =
+        std::make_unique<detail::Rendezvous>(detail::open_store(config), config.rank, config.size,
+                                             options.timeout, config.size > 1 ? next_world(config) : 0);
+    auto state = std::make_shared<detail::GlooWorld>(std::move(rendezvous), config.interface, options);
     state->log(detail::cat("rank ", config.rank),
                detail::cat("rendezvous: ", config.text(), state->address().empty() ? "" : ", on ",
                            state->address()));
@@ -77,9 +70,9 @@ std::shared_ptr<detail::WorldState> entered_world(const RendezvousOptions& rende
     const auto store = detail::open_store_to_enter(config);
     auto grown = detail::Rendezvous::Grown{};
     try {
-        grown = detail::StoreRendezvous::rejoin(
-            store, config.rank < 0 ? std::nullopt : std::optional(config.rank),
-            detail::GlooWorld::about_this_process(config.interface), options.timeout);
+        grown = detail::Rendezvous::rejoin(store, config.rank < 0 ? std::nullopt : std::optional(config.rank),
+                                           detail::GlooWorld::about_this_process(config.interface),
+                                           options.timeout);
     } catch (const Timeout& timeout) {
         if (!lacks_rank_zero(*store)) throw;
         throw Timeout(detail::cat(timeout.what(),

@@ -185,9 +185,8 @@ std::shared_ptr<WorldState> GlooWorld::sub(const std::vector<int>& ranks) {
 }
 
 std::shared_ptr<WorldState> GlooWorld::survivors(Duration grace) {
-    auto rest = rendezvous_->survivors(
-        grace, [this] { return ended(); },
-        [this] { ended_->renewal.begin(cause->of_survivors(rank(), lost_ranks())); });
+    ended_->renewal.begin(cause->of_survivors(rank(), lost_ranks()));
+    auto rest = rendezvous_->survivors(grace, [this] { return ended(); });
     auto ranks = rest.ranks;
     auto made = std::make_shared<GlooWorld>(std::move(rest), *this);
     ended_->renewal.add(made->renewal(), std::move(ranks), true);

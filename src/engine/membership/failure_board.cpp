@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "engine/channel.hpp"
-#include "engine/membership/rendezvous.hpp"
 #include "engine/membership/renewal.hpp"
 #include "engine/timeout.hpp"
 
@@ -22,7 +21,18 @@ const std::vector<int>& blamed(const Failure& failure) {
     return failure.kind == Failure::Kind::timeout ? failure.missing : failure.lost;
 }
 
+template <class Kind>
+struct RelayedError final : Kind, RelayedFailure {
+    RelayedError(Kind error, Failure relayed) : Kind(std::move(error)), RelayedFailure{std::move(relayed)} {}
+};
+
 }  // namespace
+
+void RelayedFailure::raise(const Failure& failure, const std::string& step) {
+    if (failure.kind == Failure::Kind::timeout)
+        throw RelayedError<Timeout>(Timeout(failure.why, failure.arrived, failure.missing), failure);
+    throw RelayedError<PeerLost>(PeerLost(cat(failure.why, "; ", step), failure.lost), failure);
+}
 
 std::string FailureBoard::gave_up_key(const std::string& where, int rank) const {
     return cat(scope_, "gave_up.", where, ".", rank);
@@ -146,7 +156,7 @@ void FailureBoard::throw_best_about(const std::string& phase, const std::vector<
     const auto lock = std::lock_guard(mutex_);
     const auto* told = first_about(ranks, false);
     if (told && told->failure.kind == Failure::Kind::timeout) {
-        std::this_thread::sleep_for(Rendezvous::moment);
+        std::this_thread::sleep_for(telling);
         read();
     }
     throw_if_about(phase, ranks, false);

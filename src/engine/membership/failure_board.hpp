@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <chrono>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -12,6 +13,17 @@
 #include "engine/store/store.hpp"
 
 namespace rankmesh::detail {
+
+/// The part of an error that is the same on all ranks: a failure that one rank tells the others.
+struct RelayedFailure {
+    Failure failure;
+
+    /// Throws the failure as an error of this rank; `step` is the end of its text.
+    [[noreturn]] static void raise(const Failure& failure, const std::string& step);
+};
+
+/// The time in which ranks whose timeouts expire together tell each other why.
+inline constexpr auto telling = std::chrono::milliseconds(50);
 
 /// The failures that the ranks of a world tell each other through its store.
 ///
@@ -54,8 +66,8 @@ public:
     /// and PeerLost if this rank has left. `of_this`: also a failure that is due to this rank. A renewal
     /// concerns all.
     void throw_if_about(const std::string& phase, const std::vector<int>& ranks, bool of_this);
-    /// The same. Before a timeout it reads once more: the timeouts of ranks that wait for each other expire
-    /// together, and only one of these ranks knows who is missing.
+    /// Throws as `throw_if_about` does, but reads once more before a timeout: the timeouts of ranks that wait
+    /// for each other expire together, and only one of these ranks knows who is missing.
     void throw_best_about(const std::string& phase, const std::vector<int>& ranks);
 
 private:
@@ -67,7 +79,7 @@ private:
     const int rank_;
     const int size_;
     mutable std::recursive_mutex mutex_;
-    std::vector<FailureNote> read_;    // in their order
+    std::vector<FailureNote> read_;  // in their order
     std::shared_ptr<FailureBoard> whole_;
     std::vector<int> ranks_;           // in that world
     std::optional<Failure> renewal_;   // of that world

@@ -31,8 +31,8 @@ bool has_rendezvous();
 /// Completes `given` from the environment; throws UsageError if something is unknown.
 RendezvousConfig resolve(const gloo::RendezvousOptions& given);
 
-/// Completes `given` for a process that enters a running job. The size is 0; the rank comes from the program or RANK,
-/// -1 for any.
+/// Completes `given` for a process that enters a running job. The size is 0; the rank comes from the program
+/// or RANK, -1 for any.
 RendezvousConfig resolve_entering(const gloo::RendezvousOptions& given);
 
 }  // namespace rankmesh::detail

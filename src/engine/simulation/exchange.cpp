@@ -88,8 +88,8 @@ SimulatedExchange::SimulatedExchange(Replay::Run& run, int size, JoinBy by,
       tally_(tally),
       creations_(creations) {
     if (by == JoinBy::store)
-        rendezvous_ = StoreRendezvous::of_part(std::make_shared<SimulatedStore>(run, costs, tally), "",
-                                               run.rank(), size, std::chrono::hours(24));
+        rendezvous_ = Rendezvous::of_part(std::make_shared<SimulatedStore>(run, costs, tally), "", run.rank(),
+                                          size, std::chrono::hours(24));
 }
 
 void SimulatedExchange::announce(const std::string&, std::span<const ChannelRequest> requests) {

@@ -14,7 +14,7 @@
 #include <rankmesh/engine/simulation.hpp>
 
 #include "engine/exchange.hpp"
-#include "engine/membership/store_rendezvous.hpp"
+#include "engine/membership/rendezvous.hpp"
 #include "engine/simulation/creations.hpp"
 #include "engine/simulation/replay.hpp"
 
@@ -62,8 +62,8 @@ private:
     const StepCosts& costs_;
     Tally& tally_;
     Creations& creations_;
-    std::unique_ptr<StoreRendezvous> rendezvous_;  // null without a store
-    std::map<std::pair<int, int>, int> numbers_;   // of messages, by sender and receiver
+    std::unique_ptr<Rendezvous> rendezvous_;      // null without a store
+    std::map<std::pair<int, int>, int> numbers_;  // of messages, by sender and receiver
     std::vector<ChannelRequest> created_;
 };
 

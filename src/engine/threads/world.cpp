@@ -59,11 +59,11 @@ std::shared_ptr<WorldState> ThreadsWorld::sub(const std::vector<int>& ranks) {
                                           cat(part_, "sub-", ranks_to_string(ranks), ".", turn, "."));
 }
 
-StoreRendezvous& ThreadsWorld::rendezvous() {
+Rendezvous& ThreadsWorld::rendezvous() {
     if (!rendezvous_ && part_.empty())
-        rendezvous_ = std::make_unique<StoreRendezvous>(store_, rank_, job_->size, options.timeout);
+        rendezvous_ = std::make_unique<Rendezvous>(store_, rank_, job_->size, options.timeout);
     else if (!rendezvous_)
-        rendezvous_ = StoreRendezvous::of_part(store_, part_, rank_, job_->size, options.timeout);
+        rendezvous_ = Rendezvous::of_part(store_, part_, rank_, job_->size, options.timeout);
     return *rendezvous_;
 }
 
@@ -71,26 +71,23 @@ std::shared_ptr<ThreadsWorld> ThreadsWorld::over(std::unique_ptr<Rendezvous> ren
                                                  const std::shared_ptr<JobStore>& store,
                                                  const WorldOptions& options,
                                                  std::shared_ptr<PendingBuffers> pending) {
-    auto own = std::unique_ptr<StoreRendezvous>(static_cast<StoreRendezvous*>(rendezvous.release()));
     // Its scope is in front of what is said in worlds of some of its ranks, too.
-    auto world = std::make_shared<ThreadsWorld>(store->job(own->scope(), own->size()), store, own->rank(),
-                                                options, std::move(pending), own->scope());
-    world->rendezvous_ = std::move(own);
+    const auto& scope = rendezvous->scope();
+    auto world = std::make_shared<ThreadsWorld>(store->job(scope, rendezvous->size()), store,
+                                                rendezvous->rank(), options, std::move(pending), scope);
+    world->rendezvous_ = std::move(rendezvous);
     return world;
 }
 
 std::shared_ptr<WorldState> ThreadsWorld::survivors(Duration grace) {
     auto& own = rendezvous();
-    auto rest = own.survivors(
-        grace, [this] { return job_->ended(); },
-        [&] {
-            auto lost = job_->ended();
-            std::ranges::sort(lost);
-            lost.erase(std::unique(lost.begin(), lost.end()), lost.end());
-            const auto why = cause->of_survivors(rank_, std::move(lost));
-            job_->renew(why);
-            own.fail({}, why);  // to those that wait in grow
-        });
+    auto lost = job_->ended();
+    std::ranges::sort(lost);
+    lost.erase(std::unique(lost.begin(), lost.end()), lost.end());
+    const auto why = cause->of_survivors(rank_, std::move(lost));
+    job_->renew(why);
+    own.fail({}, why);  // to those that wait in grow
+    auto rest = own.survivors(grace, [this] { return job_->ended(); });
     auto world = over(std::move(rest.rendezvous), store_, options, pending_);
     job_->made(world->job_, rest.ranks);
     world->record_in(recorder(), roots_of(rest.ranks));
@@ -107,7 +104,7 @@ std::shared_ptr<WorldState> ThreadsWorld::grow(int most, Duration timeout) {
 
 std::shared_ptr<WorldState> ThreadsWorld::rejoin(const std::shared_ptr<JobStore>& store,
                                                  std::optional<int> place, WorldOptions options) {
-    auto grown = StoreRendezvous::rejoin(store, place, "", options.timeout);
+    auto grown = Rendezvous::rejoin(store, place, "", options.timeout);
     options.checked = grown.world.common == "1";  // as all others have it
     auto world = over(std::move(grown.rendezvous), store, options, std::make_shared<PendingBuffers>());
     world->is_grown = true;

@@ -13,7 +13,7 @@
 #include <rankmesh/engine/world.hpp>
 
 #include "engine/host.hpp"
-#include "engine/membership/store_rendezvous.hpp"
+#include "engine/membership/rendezvous.hpp"
 #include "engine/pending_buffers.hpp"
 #include "engine/threads/job.hpp"
 #include "engine/threads/job_store.hpp"
@@ -77,7 +77,7 @@ private:
     std::string doing(int rank) override;
     std::shared_ptr<Channel> create(const ChannelRequest& request) override;
 
-    StoreRendezvous& rendezvous();
+    Rendezvous& rendezvous();
     /// The world of the ranks of a rendezvous that this one's have made.
     static std::shared_ptr<ThreadsWorld> over(std::unique_ptr<Rendezvous> rendezvous,
                                               const std::shared_ptr<JobStore>& store,
@@ -87,7 +87,7 @@ private:
     std::shared_ptr<Job> job_;
     const std::shared_ptr<JobStore> store_;
     const std::string part_;
-    std::unique_ptr<StoreRendezvous> rendezvous_;  // once it is needed
+    std::unique_ptr<Rendezvous> rendezvous_;  // once it is needed
     int rank_;
     std::shared_ptr<PendingBuffers> pending_;
     std::vector<int> local_ranks_;           // all

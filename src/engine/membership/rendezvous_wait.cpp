@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// How a StoreRendezvous waits for entries, and finds out why they do not come.
+// How a Rendezvous waits for entries, and finds out why they do not come.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <iterator>
 #include <numeric>
+#include <thread>
 #include <utility>
 
 #include <rankmesh/core/text.hpp>
 
-#include "engine/membership/store_rendezvous.hpp"
+#include "engine/diagnosis/attendance.hpp"
+#include "engine/membership/rendezvous.hpp"
 #include "engine/timeout.hpp"
 
 namespace rankmesh::detail {
@@ -23,11 +25,13 @@ std::string they_have(const std::vector<int>& ranks) {
 }
 
 constexpr auto silence = std::chrono::seconds(10);  // then a user is told who is missing
+/// The time in which a missing rank says whom it waits for itself: its timeout may have begun a little later.
+constexpr auto patience = std::chrono::milliseconds(500);
 
 }  // namespace
 
 /// Waits as `wait` does, and tells the other ranks if that fails.
-std::vector<std::string> StoreRendezvous::wait_in_step(const Wait& step) {
+std::vector<std::string> Rendezvous::wait_in_step(const Wait& step) {
     try {
         return wait(step);
     } catch (const RelayedFailure& relayed) {
@@ -47,14 +51,26 @@ std::vector<std::string> StoreRendezvous::wait_in_step(const Wait& step) {
     }
 }
 
+std::optional<Failure> Rendezvous::give_up_for_cause(const std::string& where, const Failure& failure) {
+    const auto until =
+        from_now(failure.kind == Failure::Kind::timeout ? patience : std::chrono::milliseconds(0));
+    give_up(where, failure);
+    auto found = cause(where, failure);
+    while (!found && Clock::now() < until) {
+        std::this_thread::sleep_for(telling);
+        found = cause(where, failure);
+    }
+    return found;
+}
+
 /// The texts of the entries, once all of them exist.
-std::vector<std::string> StoreRendezvous::wait(const Wait& wait) {
+std::vector<std::string> Rendezvous::wait(const Wait& wait) {
     const auto begin = Clock::now();
     // A store that waits by itself is asked anew each time.
     const auto period = std::chrono::milliseconds(!store_->can_wait()       ? 100
                                                   : failures_->is_of_part() ? 500
                                                                             : 1000);
-    auto next_look = watches() || failures_->is_of_part() ? begin + period : Instant::max();
+    auto next_look = ended_ || failures_->is_of_part() ? begin + period : Instant::max();
     auto until = wait.until;
     // Two ranks, because one of them may be missing.
     auto tell_at = rank() < 2 ? begin + silence : Instant::max();
@@ -107,7 +123,7 @@ std::vector<std::string> StoreRendezvous::wait(const Wait& wait) {
 }
 
 /// Throws Timeout. `late`: the ranks that have not arrived; if all have, the ranks that hold the step up.
-void StoreRendezvous::throw_late(const Wait& wait, std::vector<int> late) {
+void Rendezvous::throw_late(const Wait& wait, std::vector<int> late) {
     auto seen = late.empty() ? std::string{} : made_fewer_worlds(late);
     if (late.empty() && wait.stuck) {
         late = wait.stuck();
@@ -116,19 +132,19 @@ void StoreRendezvous::throw_late(const Wait& wait, std::vector<int> late) {
     }
     auto arrived = ranks_of(wait);
     std::erase_if(arrived, [&](int each) { return contains(late, each); });
-    throw_timeout(wait.phase, timeout_, arrived, late, seen);
+    throw timeout_error_in(wait.phase, timeout_, rank_, arrived, late, ranks_text(late), seen);
 }
 
 /// The ranks that are waited for.
-std::vector<int> StoreRendezvous::ranks_of(const Wait& wait) const {
+std::vector<int> Rendezvous::ranks_of(const Wait& wait) const {
     return wait.ranks.empty() ? first_ranks(size()) : wait.ranks;
 }
 
 /// Throws PeerLost, as a RelayedFailure error, if some ranks have ended before they set their last entry of a
 /// step; or the failure because of which they have ended.
-void StoreRendezvous::throw_if_ended(const Wait& wait) {
+void Rendezvous::throw_if_ended(const Wait& wait) {
     const auto ranks = ranks_of(wait);
-    auto lost = ended();
+    auto lost = ended_ ? ended_() : std::vector<int>{};
     std::erase_if(lost, [&](int each) { return !contains(ranks, each); });
     if (lost.empty()) return;
     std::ranges::sort(lost);
@@ -147,7 +163,7 @@ void StoreRendezvous::throw_if_ended(const Wait& wait) {
 
 /// The ranks that have not set the entry that they set when they arrive. Throws EngineFailure if the store
 /// has lost what this rank set.
-std::vector<int> StoreRendezvous::missing(const Wait& wait) {
+std::vector<int> Rendezvous::missing(const Wait& wait) {
     auto ranks = ranks_of(wait);
     auto entries = std::vector<std::string>{};
     for (auto each : ranks) entries.push_back(full(wait.arrival(each)));
@@ -168,7 +184,7 @@ std::vector<int> StoreRendezvous::missing(const Wait& wait) {
 
 /// The ranks that hold a step along the tree up, if all have arrived at it: they have the texts of all their
 /// children, and have not passed them on.
-std::vector<int> StoreRendezvous::stuck_in(const Key& last) {
+std::vector<int> Rendezvous::stuck_in(const Key& last) {
     auto keys = std::vector<std::string>{};
     for (int each = 0; each < size(); ++each) keys.push_back(full(last(each)));
     const auto passed_on = store_->get(keys, from_now(request_grace));
@@ -185,7 +201,7 @@ std::vector<int> StoreRendezvous::stuck_in(const Key& last) {
 }
 
 /// Says which of these ranks have come to the world before this one, and not to this one; "" if none.
-std::string StoreRendezvous::made_fewer_worlds(const std::vector<int>& ranks) {
+std::string Rendezvous::made_fewer_worlds(const std::vector<int>& ranks) {
     if (world_ == 0) return {};
     auto claims = std::vector<std::string>{};
     for (const auto& scope : {scope_of(world_ - 1), scope_})
