@@ -37,7 +37,7 @@ private:
     std::string buffer_;
 };
 
-/// Returns the engines and stores of this build: `gloo (Gloo 0.5.0)`.
+/// Returns the engines of this build: `gloo (Gloo 0.5.0)`.
 std::string engines_text();
 
 using report::bytes_text;

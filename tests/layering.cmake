@@ -24,7 +24,6 @@ set(posix "^(unistd|signal|poll|pthread|sched|termios|fcntl|dlfcn|time|wchar|lan
 set(third_party_of_src_engine_mpi "^mpi\\.h$")
 set(third_party_of_src_interop_mpi "^mpi\\.h$")
 set(third_party_of_src_engine_gloo "^gloo/")
-set(third_party_of_src_engine_store "^hiredis/")
 set(third_party_of_src_interop_nccl "^nccl\\.h$")
 set(third_party_of_src_engine_nccl "^(nccl|cuda|cuda_runtime)\\.h$")
 set(third_party_of_cli "^fmt/core\\.h$")

@@ -41,7 +41,7 @@ class Rankmesh(ConanFile):
 
     def generate(self) -> None:
         toolchain = CMakeToolchain(self)
-        for name in ("CLI", "TESTS", "REDIS", "NCCL", "XML", "HWLOC"):
+        for name in ("CLI", "TESTS", "NCCL", "XML", "HWLOC"):
             toolchain.cache_variables[f"RANKMESH_{name}"] = "OFF"
         for name in ("mpi", "gloo"):
             toolchain.cache_variables[f"RANKMESH_{name.upper()}"] = "ON" if self.options.get_safe(name) else "OFF"

@@ -17,7 +17,6 @@ class Rankmesh(CMakePackage):
     variant("shared", default=True, description="Build a shared library")
     variant("mpi", default=True, description="Build the MPI engine")
     variant("gloo", default=False, description="Build the Gloo engine")
-    variant("redis", default=False, when="+gloo", description="Let processes of Gloo meet at a Redis server")
     variant("command", default=True, description="Build the command rankmesh and rankmesh::convert")
     variant("hwloc", default=True, when="+command", description="Detect this machine, and read clusters in XML")
 
@@ -26,7 +25,6 @@ class Rankmesh(CMakePackage):
     depends_on("cmake@3.25:", type="build")
     depends_on("mpi@3.1:", when="+mpi")
     depends_on("gloo", when="+gloo")
-    depends_on("hiredis", when="+redis")
     depends_on("cli11", type="build", when="+command")
     depends_on("fmt", when="+command")
     depends_on("nlohmann-json", type="build", when="+command")
@@ -40,7 +38,7 @@ class Rankmesh(CMakePackage):
     def cmake_args(self):
         args = [self.define(f"RANKMESH_{name}", False) for name in ("TESTS", "NCCL")]
         args.append(self.define_from_variant("BUILD_SHARED_LIBS", "shared"))
-        for variant in ("mpi", "gloo", "redis", "hwloc"):
+        for variant in ("mpi", "gloo", "hwloc"):
             args.append(self.define(f"RANKMESH_{variant.upper()}", self.spec.satisfies(f"+{variant}")))
         args.append(self.define("RANKMESH_XML", self.spec.satisfies("+hwloc")))
         args.append(self.define_from_variant("RANKMESH_CLI", "command"))

@@ -10,7 +10,7 @@ version() { sed -nE 's/^project\(rankmesh VERSION ([0-9]+)\.([0-9]+).*/\1 \2/p' 
 # library FOLDER BUILD: builds the shared library with all that is said about its types. Engines that were not built export the same.
 library() {
     cmake -S "$1" -B "$2" -G Ninja -DCMAKE_BUILD_TYPE=None -DCMAKE_CXX_FLAGS=-g -DBUILD_SHARED_LIBS=ON -DRANKMESH_{TESTS,CLI,INSTALL}=OFF \
-        -DRANKMESH_{MPI,GLOO,REDIS,NCCL}=OFF && cmake --build "$2" --target rankmesh
+        -DRANKMESH_{MPI,GLOO,NCCL}=OFF && cmake --build "$2" --target rankmesh
 }
 
 # Of a commit that is tagged the last tag is the one before.

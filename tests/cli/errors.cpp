@@ -156,7 +156,6 @@ TEST(Command, HelpsAndTellsItsVersion) {
     const auto expected = std::regex("rankmesh " RANKMESH_VERSION "\nengines: threads" +
                                      of(mpi::is_built(), "mpi [(].*" + number + "[)]") +
                                      of(gloo::is_built(), "gloo [(]Gloo " + number + "[)]") +
-                                     of(RANKMESH_HAS_REDIS, "redis [(]hiredis " + number + "[)]") +
                                      of(nccl::is_built(), "nccl [(]NCCL " + number + "[)]") + "\n");
     EXPECT_TRUE(std::regex_match(version.output, expected)) << version.output;
     EXPECT_EQ(version.exit_code, 0);

@@ -21,7 +21,7 @@ function(setting name variable)
     set(value "${value}" PARENT_SCOPE)
 endfunction()
 
-foreach(part MPI GLOO REDIS NCCL PYTHON XML HWLOC)
+foreach(part MPI GLOO NCCL PYTHON XML HWLOC)
     foreach(preset clang release)
         setting(${preset} RANKMESH_${part})
         if(NOT value STREQUAL "ON")

@@ -2,8 +2,7 @@ include(${CMAKE_CURRENT_LIST_DIR}/run.cmake)
 file(REMOVE_RECURSE ${WORK}/embedded)
 take_objects(${WORK}/embedded/_deps/rankmesh-build ${SOURCE})
 run("configuration" ${CMAKE_COMMAND} -S ${SOURCE}/tests/consumers/embedded -B ${WORK}/embedded ${build_as}
-    -DCMAKE_BUILD_TYPE=${BUILD_TYPE} -DRANKMESH_SOURCE=${SOURCE} -DRANKMESH_GLOO=OFF -DRANKMESH_NCCL=OFF
-    -DRANKMESH_REDIS=OFF)
+    -DCMAKE_BUILD_TYPE=${BUILD_TYPE} -DRANKMESH_SOURCE=${SOURCE} -DRANKMESH_GLOO=OFF -DRANKMESH_NCCL=OFF)
 run("build" ${CMAKE_COMMAND} --build ${WORK}/embedded --target core threads)
 string(REGEX MATCHALL "reused " reused "${output}")
 list(LENGTH reused count)

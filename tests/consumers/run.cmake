@@ -32,7 +32,7 @@ endfunction()
 # loads_no_engine(program): stops where a program loads, itself or by a library, what an engine is made of.
 function(loads_no_engine program)
     run("ldd" ldd ${program})
-    if(output MATCHES "libmpi|ibverbs|libgloo|hiredis")
+    if(output MATCHES "libmpi|ibverbs|libgloo")
         message(FATAL_ERROR "${program} loads what engines are made of:\n${output}")
     endif()
 endfunction()

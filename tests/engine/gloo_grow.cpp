@@ -14,9 +14,7 @@
 
 #include "support/gloo_job.hpp"
 #include "support/listener.hpp"
-#if RANKMESH_HAS_REDIS
 #include "support/redis_server.hpp"
-#endif
 
 namespace {
 
@@ -139,13 +137,11 @@ TEST(GlooGrow, Survivors_WithoutTheStoresServer_DoNotGoOn) {
     }
 }
 
-#if RANKMESH_HAS_REDIS
 TEST(GlooGrow, ByRedisAsWell) {
     if (!support::RedisServer::is_installed()) GTEST_SKIP() << support::RedisServer::how_to_get_it;
     const auto server = support::RedisServer();
     lose_and_replace(server.url(), 1, 1);
 }
-#endif
 
 TEST(GlooGrow, NewRanksComeAfterThoseThatWereThere) {
     auto job = Growing("sum grow:2:20000 sum grow:1:20000 sum", 2);

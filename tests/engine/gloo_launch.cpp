@@ -43,7 +43,6 @@ std::string ports_of(const Variables& variables) {
 class GlooRedis : public testing::Test {
 protected:
     void SetUp() override {
-        if (!RANKMESH_HAS_REDIS) GTEST_SKIP() << "built without hiredis";
         if (!support::RedisServer::is_installed()) GTEST_SKIP() << support::RedisServer::how_to_get_it;
     }
 };
@@ -311,12 +310,4 @@ TEST_F(GlooRedis, APasswordInTheUrlIsRefusedAndNobodyRepeatsIt) {
                         "main caught: the URL of the store says more than a host, a port and a database");
         EXPECT_EQ(outcome.all().find("secret"), std::string::npos) << outcome.all();
     }
-}
-
-TEST(GlooStore, ARedisServerIsRefusedWithASentenceWhereThisBuildHasNone) {
-    if (RANKMESH_HAS_REDIS) GTEST_SKIP() << "built with hiredis";
-    expect_says(
-        gloo_job(program("well"), 2, -1, "redis://127.0.0.1:1"), 0,
-        "main caught: this build of rankmesh cannot use the store 'redis://127.0.0.1:1'; configure with "
-        "-DRANKMESH_REDIS=ON where libhiredis-dev is installed, or name a folder that all processes see\n");
 }

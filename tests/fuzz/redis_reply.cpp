@@ -3,9 +3,6 @@
 // come.
 #include "engine/store/redis_reply.hpp"
 
-#include <hiredis/hiredis.h>
-
-#include <memory>
 #include <vector>
 
 #include "law.hpp"
@@ -21,20 +18,19 @@ struct Answers {
 };
 
 Answers read(std::string_view bytes, std::size_t piece) {
-    const auto reader =
-        std::unique_ptr<redisReader, decltype(&redisReaderFree)>(redisReaderCreate(), redisReaderFree);
-    rankmesh::detail::refuse_lists(*reader);
     auto answers = Answers{};
+    auto come = std::string{};
     while (!bytes.empty() && !answers.refused) {
         const auto part = bytes.substr(0, piece);
         bytes.remove_prefix(part.size());
-        redisReaderFeed(reader.get(), part.data(), part.size());
-        for (void* given = nullptr; !answers.refused;) {
-            answers.refused = redisReaderGetReply(reader.get(), &given) != REDIS_OK;
-            if (answers.refused || !given) break;
-            answers.replies.push_back(RedisReply::from(*static_cast<redisReply*>(given)));
-            freeReplyObject(given);
+        come += part;
+        auto unread = std::string_view(come);
+        try {
+            while (auto reply = RedisReply::take(unread)) answers.replies.push_back(*std::move(reply));
+        } catch (const RedisReply::Malformed&) {
+            answers.refused = true;
         }
+        come.erase(0, come.size() - unread.size());
     }
     return answers;
 }

@@ -16,7 +16,7 @@ from pathlib import Path
 from wheel_installed import called, installed
 
 source, work = (Path(word).resolve() for word in sys.argv[1:3])
-ENGINES = [name for name in ("mpi", "gloo", "redis", "nccl") if f"RANKMESH_{name.upper()}=ON" in sys.argv]
+ENGINES = [name for name in ("mpi", "gloo", "nccl") if f"RANKMESH_{name.upper()}=ON" in sys.argv]
 COMPILED_IN = ["libcli11-dev", "libtomlplusplus-dev", "nlohmann-json3-dev"]  # headers of these Debian packages
 
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The engines and stores that this build has.
+// The engines that this build has.
 #pragma once
 
 #include <string>
@@ -9,13 +9,13 @@
 
 namespace rankmesh {
 
-/// An engine in this build, or a store for Gloo's rendezvous.
+/// An engine in this build.
 struct BuiltEngine {
-    std::string name;     ///< "threads", "mpi", "gloo", "redis" or "nccl"
+    std::string name;     ///< "threads", "mpi", "gloo" or "nccl"
     std::string library;  ///< `Open MPI v4.1.4`: the library as loaded or, except for MPI, as compiled
 };
 
-/// Returns the engines and stores of this build, "threads" first.
+/// Returns the engines of this build, "threads" first.
 ///
 ///     auto names = std::vector<std::string>{};
 ///     for (const auto& engine : built_engines()) names.push_back(engine.name);

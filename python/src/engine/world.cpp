@@ -234,7 +234,7 @@ void bind_world(nb::module_& m) {
     bind_end(world);
     bind_run(m);
     function(m, "def engines() -> dict[str, str]",
-             "Returns the engines and stores of this build, each with the version of its library.", [] {
+             "Returns the engines of this build, each with the version of its library.", [] {
                  auto engines = nb::dict();
                  for (const auto& engine : built_engines()) engines[nb::cast(engine.name)] = engine.library;
                  return engines;

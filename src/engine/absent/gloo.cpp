@@ -2,7 +2,6 @@
 #include <rankmesh/engine/gloo.hpp>
 
 #include "engine/membership/rendezvous_config.hpp"
-#include "engine/store/redis_store.hpp"
 
 namespace rankmesh {
 
@@ -11,7 +10,6 @@ namespace detail {
 bool has_rendezvous() { return false; }
 
 std::string gloo_library() { return {}; }
-std::string redis_library() { return {}; }
 
 }  // namespace detail
 

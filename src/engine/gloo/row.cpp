@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <cstdlib>
 #include <string_view>
-#include <utility>
 
 #include <rankmesh/core/detail/number.hpp>
 #include <rankmesh/core/error.hpp>
@@ -11,7 +10,6 @@
 #include "engine/engines.hpp"
 #include "engine/gloo/descriptors.hpp"
 #include "engine/membership/rendezvous_config.hpp"
-#include "engine/store/redis_store.hpp"
 
 namespace rankmesh::detail {
 
@@ -22,9 +20,7 @@ namespace {
 
 std::vector<BuiltEngine> built_of_gloo() {
     if (!gloo::is_built()) return {};
-    auto built = std::vector<BuiltEngine>{{"gloo", gloo_library()}};
-    if (auto library = redis_library(); !library.empty()) built.push_back({"redis", std::move(library)});
-    return built;
+    return {{"gloo", gloo_library()}};
 }
 
 /// True if this process was started as one of several, or alone beside a store: also where something that

@@ -16,6 +16,7 @@
 #include <rankmesh/core/detail/number.hpp>
 #include <rankmesh/core/error.hpp>
 
+#include "engine/hosts/sockets.hpp"
 #include "engine/shortage.hpp"
 
 namespace rankmesh::detail {
@@ -31,30 +32,14 @@ std::optional<Bytes> bytes_of(int family, const std::string& text) {
 
 /// The local address from which this host would reach another, "" without a route. Nothing is sent.
 std::string source_towards(int family, const std::string& text) {
-    const auto bytes = bytes_of(family, text);
-    if (!bytes) return {};
-    auto four = sockaddr_in{};
-    auto six = sockaddr_in6{};
-    four.sin_family = AF_INET;
-    six.sin6_family = AF_INET6;
-    four.sin_port = six.sin6_port = htons(9);
-    std::copy_n(bytes->data(), sizeof four.sin_addr, reinterpret_cast<unsigned char*>(&four.sin_addr));
-    std::copy_n(bytes->data(), sizeof six.sin6_addr, reinterpret_cast<unsigned char*>(&six.sin6_addr));
-    const auto is_four = family == AF_INET;
-    auto* address = is_four ? reinterpret_cast<sockaddr*>(&four) : reinterpret_cast<sockaddr*>(&six);
-    auto size = static_cast<socklen_t>(is_four ? sizeof four : sizeof six);
+    auto address = SocketAddress::of(text, 9);
+    if (!address || address->family() != family) return {};
     const auto socket = ::socket(family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
     if (socket < 0) return {};
-    const auto found = ::connect(socket, address, size) == 0 && ::getsockname(socket, address, &size) == 0;
+    const auto found = ::connect(socket, address->get(), address->size) == 0 &&
+                       ::getsockname(socket, address->get(), &address->size) == 0;
     ::close(socket);
-    char name[INET6_ADDRSTRLEN] = {};
-    if (found) {
-        if (is_four)
-            inet_ntop(family, &four.sin_addr, name, sizeof name);
-        else
-            inet_ntop(family, &six.sin6_addr, name, sizeof name);
-    }
-    return name;
+    return found ? numeric_text(address->get(), address->size) : "";
 }
 
 }  // namespace

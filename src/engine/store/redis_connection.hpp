@@ -2,15 +2,12 @@
 #pragma once
 
 #include <chrono>
-#include <memory>
 #include <stdexcept>
 #include <string>
 #include <vector>
 
 #include "engine/store/redis_reply.hpp"
 #include "engine/store/redis_url.hpp"
-
-struct redisContext;
 
 namespace rankmesh::detail {
 
@@ -26,7 +23,6 @@ public:
     struct Broken : std::runtime_error {
         using std::runtime_error::runtime_error;
     };
-    using Reply = RedisReply;
 
     RedisConnection(const RedisUrl& server, Instant until);
     ~RedisConnection();
@@ -37,13 +33,8 @@ public:
     std::vector<RedisReply> ask(const std::vector<Command>& commands, Instant until);
 
 private:
-    [[noreturn]] void throw_no_server(const std::string& why) const;
-
-    struct Free {
-        void operator()(redisContext* context) const;
-    };
     const std::string server_;
-    std::unique_ptr<redisContext, Free> context_;
+    int socket_ = -1;
 };
 
 }  // namespace rankmesh::detail

@@ -3,9 +3,7 @@
 
 #include <optional>
 #include <string>
-
-struct redisReader;
-struct redisReply;
+#include <string_view>
 
 namespace rankmesh::detail {
 
@@ -14,11 +12,14 @@ struct RedisReply {
     bool is_error = false;
     std::optional<std::string> text = {};  // nothing for nil
 
-    static RedisReply from(const redisReply& reply);
+    /// Thrown for bytes that begin no reply.
+    struct Malformed {
+        std::string why;
+    };
+    /// Takes the reply at the begin of the bytes; nothing, and no bytes, while it is incomplete. No command
+    /// here is answered by a list, so a list is malformed.
+    static std::optional<RedisReply> take(std::string_view& bytes);
     bool operator==(const RedisReply&) const = default;
 };
-
-/// No command here is answered by a list, for which hiredis would take as much memory as its length says.
-void refuse_lists(redisReader& reader);
 
 }  // namespace rankmesh::detail

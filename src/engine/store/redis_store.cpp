@@ -14,7 +14,6 @@ namespace rankmesh::detail {
 namespace {
 
 using Command = RedisConnection::Command;
-using Reply = RedisConnection::Reply;
 
 constexpr auto lifetime = "86400";  // seconds
 
@@ -65,7 +64,8 @@ private:
     std::string key(const std::string& name) const { return cat("rankmesh:{", job_, "}:", name); }
 
     /// Asks, and throws for a reply that is an error. Sets `repeated` if it sent the commands twice.
-    std::vector<Reply> ask(const std::vector<Command>& commands, Instant until, bool* repeated = nullptr) {
+    std::vector<RedisReply> ask(const std::vector<Command>& commands, Instant until,
+                                bool* repeated = nullptr) {
         const auto lock = std::lock_guard(mutex_);
         // The server may have closed an idle connection, or may have been restarted: reconnects once.
         for (auto again = connection_ != nullptr;; again = false) {
@@ -100,7 +100,7 @@ private:
     }
 
     /// Throws the exception for an error reply.
-    void check(const Command& command, const Reply& reply) const {
+    void check(const Command& command, const RedisReply& reply) const {
         if (!reply.is_error) return;
         auto answer = reply.text->substr(0, 200);
         if (password_ && answer.find(password_->value) != answer.npos)

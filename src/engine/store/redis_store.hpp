@@ -13,10 +13,6 @@ namespace rankmesh::detail {
 ///
 /// RANKMESH_REDIS_USER names the user. RANKMESH_REDIS_PASSWORD, or the file RANKMESH_REDIS_PASSWORD_FILE, has
 /// the password. It connects at its first call, and reconnects once if the connection ends.
-/// Throws NotBuilt in a build without hiredis.
 std::unique_ptr<Store> redis_store(const RedisUrl& server, const std::string& job);
-
-/// The hiredis that this build was compiled with, "" without.
-std::string redis_library();
 
 }  // namespace rankmesh::detail

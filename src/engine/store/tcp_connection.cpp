@@ -12,7 +12,7 @@
 
 #include <rankmesh/core/error.hpp>
 
-#include "engine/store/tcp_search.hpp"
+#include "engine/hosts/sockets.hpp"
 
 namespace rankmesh::detail {
 namespace {
@@ -52,7 +52,7 @@ void TcpConnection::send(std::string_view bytes, Instant until) {
         if (count >= 0) {
             bytes.remove_prefix(static_cast<std::size_t>(count));
         } else if (errno == EAGAIN) {
-            if (wire::ready(socket_, POLLOUT, until)) continue;
+            if (ready(socket_, POLLOUT, until)) continue;
             // What was sent cannot be taken back.
             fail(cat("it took no request for ", elapsed_since(begin)));
             throw Silent{"has taken no request", begin};
@@ -95,7 +95,7 @@ TcpConnection::Answer TcpConnection::receive(std::uint32_t id, Instant until) {
 
 /// Reads what there is, or waits for something; returns why nothing comes any more, or "".
 std::string TcpConnection::read_some(Instant until) {
-    if (!wire::ready(socket_, POLLIN, until)) return {};
+    if (!ready(socket_, POLLIN, until)) return {};
     auto buffer = std::array<char, 1 << 16>{};
     const auto count = recv(socket_, buffer.data(), buffer.size(), 0);
     if (count == 0) return "it closed the connection";

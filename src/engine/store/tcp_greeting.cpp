@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/store/tcp_greeting.hpp"
 
-#include <arpa/inet.h>
-#include <netdb.h>
-#include <netinet/in.h>
 #include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -16,6 +13,7 @@
 
 #include <rankmesh/core/error.hpp>
 
+#include "engine/hosts/sockets.hpp"
 #include "engine/store/sha256.hpp"
 
 namespace rankmesh::detail {
@@ -34,7 +32,7 @@ wire::Greeting heard(int socket, TcpGreeting::Instant until) {
     for (;;) {
         const auto wanted = wire::Greeting::size_of(text);
         if (text.size() == wanted) return wire::Greeting::from(text);
-        if (!wire::ready(socket, POLLIN, until)) throw Silent{"is taken by something that says nothing"};
+        if (!ready(socket, POLLIN, until)) throw Silent{"is taken by something that says nothing"};
         char buffer[1024];
         const auto count = recv(socket, buffer, std::min(sizeof buffer, wanted - text.size()), 0);
         if (count < 0 && (errno == EINTR || errno == EAGAIN)) continue;
@@ -44,48 +42,15 @@ wire::Greeting heard(int socket, TcpGreeting::Instant until) {
     }
 }
 
-/// A connection, or the reason why there is none.
-std::pair<int, std::string> connected(const std::string& address, int port, TcpGreeting::Instant until) {
-    auto wanted = addrinfo{};
-    wanted.ai_flags = AI_NUMERICHOST | AI_NUMERICSERV;
-    wanted.ai_socktype = SOCK_STREAM;
-    addrinfo* target = nullptr;
-    if (getaddrinfo(address.c_str(), cat(port).c_str(), &wanted, &target) != 0)
-        return {-1, cat("has the address '", address, "', which is none")};
-    const auto made = socket(target->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    auto error = made < 0 || connect(made, target->ai_addr, target->ai_addrlen) != 0 ? errno : 0;
-    freeaddrinfo(target);
-    if (made < 0) return {-1, cat("cannot be reached (", std::strerror(error), ")")};
-    if (error == EINPROGRESS || error == EINTR) {
-        if (!wire::ready(made, POLLOUT, until)) {
-            close(made);
-            return {-1, "does not take the connection"};
-        }
-        auto size = socklen_t{sizeof error};
-        if (getsockopt(made, SOL_SOCKET, SO_ERROR, &error, &size) != 0) error = errno;
-    }
-    if (error == 0) {
-        // A port that nobody listens at may be taken by the very socket that connects to it.
-        auto own = sockaddr_in6{}, peer = sockaddr_in6{};
-        auto own_length = socklen_t{sizeof own}, peer_length = socklen_t{sizeof peer};
-        if (getsockname(made, reinterpret_cast<sockaddr*>(&own), &own_length) != 0 ||
-            getpeername(made, reinterpret_cast<sockaddr*>(&peer), &peer_length) != 0)
-            error = errno;
-        else if (own_length == peer_length && std::memcmp(&own, &peer, own_length) == 0)
-            error = ECONNREFUSED;
-        else
-            return {made, {}};
-    }
-    close(made);
-    return {-1, cat("cannot be reached (", std::strerror(error), ")")};
-}
-
 }  // namespace
 
 TcpGreeting TcpGreeting::at(const std::string& address, int port, Instant until) {
     auto greeting = TcpGreeting{};
-    std::tie(greeting.socket, greeting.failure) = connected(address, port, until);
-    if (greeting.socket < 0) return greeting;
+    std::tie(greeting.socket, greeting.failure) = connect_to(address, port, until);
+    if (greeting.socket < 0) {
+        greeting.failure = cat("cannot be reached (", greeting.failure, ")");
+        return greeting;
+    }
     try {
         greeting.said = heard(greeting.socket, until);
         wire::prepare(greeting.socket);
@@ -100,10 +65,7 @@ TcpGreeting TcpGreeting::at(const std::string& address, int port, Instant until)
 }
 
 TcpGreeting TcpGreeting::of(const std::string& address, int port, const std::string& host, Instant until) {
-    char unused[16];
-    const auto numeric =
-        inet_pton(AF_INET, host.c_str(), unused) == 1 || inet_pton(AF_INET6, host.c_str(), unused) == 1;
-    auto greeting = at(numeric ? host : address, port, until);
+    auto greeting = at(SocketAddress::of(host) ? host : address, port, until);
     if (greeting.socket >= 0) close(std::exchange(greeting.socket, -1));
     return greeting;
 }

@@ -18,7 +18,7 @@ struct TcpGreeting {
 
     /// Connects to a numeric address, and waits for the greeting.
     static TcpGreeting at(const std::string& address, int port, Instant until);
-    /// The same at `host` if that is a numeric address, else at `address`. Closes the connection.
+    /// Hears what is at `host` if that is a numeric address, else at `address`, and closes the connection.
     static TcpGreeting of(const std::string& address, int port, const std::string& host, Instant until);
 
     bool is_store() const { return failure.empty(); }

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/store/tcp_listener.hpp"
 
-#include <arpa/inet.h>
 #include <netinet/in.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -18,6 +17,7 @@
 #include <rankmesh/core/error.hpp>
 
 #include "engine/hosts/host_addresses.hpp"
+#include "engine/hosts/sockets.hpp"
 #include "engine/store/tcp_greeting.hpp"
 
 namespace rankmesh::detail {
@@ -111,28 +111,16 @@ void TcpListener::warn() const {
 /// True if it listens there now; false if the port is taken. At the host's first address that it can be, else
 /// at all of this machine.
 bool TcpListener::listen_at(int port) {
-    auto four = sockaddr_in{};
-    four.sin_family = AF_INET;
-    four.sin_port = htons(static_cast<std::uint16_t>(port));
-    auto six = sockaddr_in6{};
-    six.sin6_family = AF_INET6;
-    six.sin6_port = four.sin_port;
-    auto four_any = four;
-    const auto six_any = six;
     auto error = 0;
-    const auto tried = [&](int family, const auto& address) {
-        const auto made = ::socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-        if (made < 0) {
-            error = errno;
-            return false;
-        }
+    const auto listens = [&](const std::string& address) {
+        const auto at = SocketAddress::of(address, port);
+        const auto made = at ? ::socket(at->family(), SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0) : -1;
         const auto on = 1, off = 0;
         setsockopt(made, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-        if (family == AF_INET6) setsockopt(made, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off);
-        if (bind(made, reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0 ||
-            ::listen(made, 4096) != 0) {
+        if (at && at->family() == AF_INET6) setsockopt(made, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off);
+        if (made < 0 || bind(made, at->get(), at->size) != 0 || ::listen(made, 4096) != 0) {
             error = errno;
-            ::close(made);
+            if (made >= 0) ::close(made);
             return false;
         }
         socket_ = made;
@@ -142,21 +130,16 @@ bool TcpListener::listen_at(int port) {
     };
     for (const auto& each : own_) {
         address_ = each;
-        if (inet_pton(AF_INET, each.c_str(), &four.sin_addr) == 1) {
-            if (tried(AF_INET, four)) return true;
-        } else if (inet_pton(AF_INET6, each.c_str(), &six.sin6_addr) == 1) {
-            if (tried(AF_INET6, six)) return true;
-        }
+        if (listens(each)) return true;
         if (error == EADDRINUSE) return false;
     }
     own_.clear();
     is_local_ = false;
     address_ = "127.0.0.1";
-    if (tried(AF_INET6, six_any)) return true;
-    if (error == EADDRINUSE) return false;
-    four_any.sin_addr.s_addr = htonl(INADDR_ANY);
-    if (tried(AF_INET, four_any)) return true;
-    if (error == EADDRINUSE) return false;
+    for (const auto* all : {"::", "0.0.0.0"}) {
+        if (listens(all)) return true;
+        if (error == EADDRINUSE) return false;
+    }
     throw UsageError(cat("rank ", options_.rank, " cannot serve the store '", options_.url.text(port), "': ",
                          std::strerror(error), "; name a port of its host that this user may listen at"));
 }

@@ -3,12 +3,9 @@
 
 #include <netinet/in.h>
 #include <netinet/tcp.h>
-#include <poll.h>
 #include <sys/socket.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
 
 #include <rankmesh/core/error.hpp>
 
@@ -136,19 +133,6 @@ std::string proof_of(std::string_view key, std::string_view who, std::string_vie
     add(said, hello.rank);
     add(said, hello.size);
     return hmac_sha256(key, said);
-}
-
-bool ready(int socket, short events, std::chrono::steady_clock::time_point until) {
-    using Clock = std::chrono::steady_clock;
-    for (;;) {
-        const auto left = std::chrono::ceil<std::chrono::milliseconds>(until - Clock::now());
-        auto wanted = pollfd{socket, events, 0};
-        const auto count =
-            poll(&wanted, 1, static_cast<int>(std::clamp<long long>(left.count(), 0, 3'600'000)));
-        if (count > 0) return true;
-        if (count == 0 && Clock::now() >= until) return false;
-        if (count < 0 && errno != EINTR) return true;  // the next call on the socket says why
-    }
 }
 
 void prepare(int socket) {

@@ -3,7 +3,6 @@
 // describes.
 #pragma once
 
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -113,8 +112,6 @@ std::string tag_of(std::string_view job, std::string_view server_nonce);
 std::string proof_of(std::string_view key, std::string_view who, std::string_view job,
                      std::string_view server_nonce, const Hello& hello);
 
-/// True once the socket is ready for one of `events`, false if `until` passes first.
-bool ready(int socket, short events, std::chrono::steady_clock::time_point until);
 /// Settings of both ends: no delay, and a peer whose host is gone is noticed within a minute.
 void prepare(int socket);
 

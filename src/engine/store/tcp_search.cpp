@@ -14,6 +14,7 @@
 #include <rankmesh/core/error.hpp>
 
 #include "engine/hosts/host_addresses.hpp"
+#include "engine/hosts/sockets.hpp"
 #include "engine/store/secret.hpp"
 #include "engine/store/sha256.hpp"
 
@@ -57,7 +58,7 @@ std::string answer_to(const std::string& hello, int socket, Clock::time_point un
         throw Unanswered{"closes the connection"};
     auto answer = std::string{};
     for (auto wanted = std::size_t{5}; answer.size() < wanted;) {
-        if (!wire::ready(socket, POLLIN, until)) throw Unanswered{"does not answer"};
+        if (!ready(socket, POLLIN, until)) throw Unanswered{"does not answer"};
         char buffer[256];
         const auto count = recv(socket, buffer, std::min(sizeof buffer, wanted - answer.size()), 0);
         if (count < 0 && (errno == EAGAIN || errno == EINTR)) continue;
@@ -71,10 +72,6 @@ std::string answer_to(const std::string& hello, int socket, Clock::time_point un
 
 }  // namespace
 
-std::string elapsed_since(Clock::time_point begin) {
-    return cat(std::chrono::round<milliseconds>(Clock::now() - begin).count(), " ms");
-}
-
 std::shared_ptr<TcpServer> TcpStoreOptions::serve() const {
     return TcpServer::start({.url = url,
                              .job = job,
@@ -84,8 +81,7 @@ std::shared_ptr<TcpServer> TcpStoreOptions::serve() const {
                              .rank = rank});
 }
 
-TcpSearch::TcpSearch(const TcpStoreOptions& options)
-    : options_(options), key_(key_of(options.job)) {}
+TcpSearch::TcpSearch(const TcpStoreOptions& options) : options_(options), key_(key_of(options.job)) {}
 
 TcpSearch::Found TcpSearch::find(Instant until) const {
     const auto begin = Clock::now();
@@ -130,11 +126,11 @@ TcpSearch::Found TcpSearch::find(Instant until) const {
 }
 
 void TcpSearch::throw_late(Instant begin, const Reasons& reasons) const {
-    throw Timeout(cat("the timeout expired: rank ", options_.rank, " has not found the store '", url_.text(),
-                      "' of the job '", options_.job, "' for ", elapsed_since(begin), ": ",
-                      listed_by_port(reasons), "; rank 0 serves it: see that rank 0 has started, and that '",
-                      url_.host, "' is its host"),
-                  {}, {0});
+    throw Timeout(
+        cat("the timeout expired: rank ", options_.rank, " has not found the store '", url_.text(),
+            "' of the job '", options_.job, "' for ", elapsed_since(begin), ": ", listed_by_port(reasons),
+            "; rank 0 serves it: see that rank 0 has started, and that '", url_.host, "' is its host"),
+        {}, {0});
 }
 
 std::vector<std::string> TcpSearch::addresses(Instant until, Reasons& reasons) const {

@@ -11,9 +11,6 @@
 
 namespace rankmesh::detail {
 
-/// The whole milliseconds since `begin`: `17 ms`.
-std::string elapsed_since(std::chrono::steady_clock::time_point begin);
-
 /// The search for the process that serves a store: at each address of the URL's host, and each port.
 class TcpSearch {
 public:

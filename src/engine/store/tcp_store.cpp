@@ -12,6 +12,7 @@
 
 #include <rankmesh/core/error.hpp>
 
+#include "engine/hosts/sockets.hpp"
 #include "engine/store/server_lost.hpp"
 #include "engine/store/tcp_connection.hpp"
 #include "engine/store/tcp_search.hpp"

@@ -24,9 +24,10 @@ TcpUrl TcpUrl::parse(std::string_view url) {
                 "secret comes from RANKMESH_SECRET or the file RANKMESH_SECRET_FILE; ",
                 tcp_form));
     if (url.find(',') != url.npos)
-        throw UsageError(cat("the store '", url,
-                             "' names more than one host, and rank 0 serves it at one; to outlive rank 0, set "
-                             "RANKMESH_STORE to a folder that all ranks see, or to redis://HOST:PORT"));
+        throw UsageError(
+            cat("the store '", url,
+                "' names more than one host, and rank 0 serves it at one; to outlive rank 0, set "
+                "RANKMESH_STORE to a folder that all ranks see, or to redis://HOST:PORT"));
     constexpr auto begin = std::string_view("tcp://");
     if (!url.starts_with(begin)) throw UsageError(cat("the store '", url, "' is no URL; ", tcp_form));
     auto rest = url.substr(begin.size());
