@@ -9,7 +9,7 @@
 #include <rankmesh/core/error.hpp>
 
 #include "engine/fields.hpp"
-#include "engine/membership/grow_entries.hpp"
+#include "engine/membership/grow_outcome.hpp"
 #include "engine/random_bytes.hpp"
 #include "engine/texts.hpp"
 #include "engine/timeout.hpp"
@@ -18,7 +18,6 @@ namespace rankmesh::detail {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-using namespace grow_entries;
 
 /// A process that waits to enter, under one secret.
 class Candidacy {

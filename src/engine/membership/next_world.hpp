@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The next world of a job, which ranks have entered: as its ranks know it, and as an entry of a store holds
-// it.
+// The next world of a job, which processes have entered.
 #pragma once
 
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -32,18 +30,5 @@ struct NextWorld {
     std::string scope = {};    // the prefix of its keys, which no other world has
     std::string outcome = {};  // the entry that says all this
 };
-
-/// A world that is decided, and the secret by which each process knows itself in it, by rank: "" if the
-/// process knows its place.
-struct Listed {
-    NextWorld world;
-    std::vector<std::string> secrets;
-};
-/// The text of an entry that says the world; `read_listed` reads it.
-std::string to_text(const Listed& listed);
-/// Reads the parts of an outcome under `scope`; nothing for any outcome but a world.
-std::optional<Listed> read_listed(const std::vector<std::string>& parts, const std::string& scope);
-/// Reads a text of another rank that is a number.
-int read_number(const std::string& text);
 
 }  // namespace rankmesh::detail
