@@ -67,7 +67,7 @@ std::shared_ptr<detail::WorldState> entered_world(const RendezvousOptions& rende
                                                   const WorldOptions& given) {
     auto options = detail::settled(given);
     const auto config = detail::resolve_entering(rendezvous);
-    const auto store = detail::open_store_to_enter(config);
+    const auto store = detail::open_store(config);
     auto grown = detail::Rendezvous::Grown{};
     try {
         grown = detail::Rendezvous::rejoin(store, config.rank < 0 ? std::nullopt : std::optional(config.rank),

@@ -9,7 +9,6 @@
 #include "engine/gloo/descriptors.hpp"
 #include "engine/gloo/transport/endpoint.hpp"
 #include "engine/join/address_entries.hpp"
-#include "engine/store/server_lost.hpp"
 #include "engine/timeout.hpp"
 
 namespace rankmesh::detail {

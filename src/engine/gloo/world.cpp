@@ -13,7 +13,6 @@
 #include "engine/hosts/host_lines.hpp"
 #include "engine/hosts/hosts.hpp"
 #include "engine/membership/reduction.hpp"
-#include "engine/store/server_lost.hpp"
 #include "engine/timeout.hpp"
 
 namespace rankmesh::detail {

@@ -11,7 +11,5 @@ namespace rankmesh::detail {
 /// Opens the store that the configuration names: a folder, a Redis server, or what rank 0 serves; null in a
 /// world of one.
 std::shared_ptr<Store> open_store(const RendezvousConfig& config);
-/// The same in a process that enters a running job.
-std::shared_ptr<Store> open_store_to_enter(const RendezvousConfig& config);
 
 }  // namespace rankmesh::detail

@@ -17,7 +17,6 @@
 #include "engine/membership/grow_agreement.hpp"
 #include "engine/membership/next_world.hpp"
 #include "engine/membership/survivor_agreement.hpp"
-#include "engine/store/server_lost.hpp"
 #include "engine/store/store.hpp"
 
 namespace rankmesh::detail {

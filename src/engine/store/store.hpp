@@ -8,6 +8,8 @@
 #include <thread>
 #include <vector>
 
+#include <rankmesh/core/error.hpp>
+
 namespace rankmesh::detail {
 
 /// A key-value store that the processes of one job share. An entry never changes until it is removed.
@@ -38,6 +40,15 @@ public:
     /// The store's name in errors: `the store '/shared/run'`.
     virtual std::string text() const = 0;
     virtual const std::string& job() const = 0;
+};
+
+/// The process that serves the store has ended or cannot be reached.
+struct ServerLost final : EngineFailure {
+    using EngineFailure::EngineFailure;
+};
+/// The process that serves the store does not answer.
+struct ServerSilent final : Timeout {
+    using Timeout::Timeout;
 };
 
 /// The time for a request that a rank makes when its timeout has expired, or when it fails or leaves.

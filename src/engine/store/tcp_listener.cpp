@@ -29,7 +29,7 @@ using std::chrono::milliseconds;
 /// The descriptors that a process needs for what is not a rank of the job.
 constexpr auto other_descriptors = rlim_t{64};
 
-void check_descriptors_to_serve(const TcpServerOptions& options) {
+void check_descriptors_to_serve(const TcpStoreOptions& options) {
     const auto size = options.size;
     auto limit = rlimit{};
     if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return;

@@ -10,22 +10,22 @@
 
 namespace rankmesh::detail {
 
-/// What a rank serves, and where.
-struct TcpServerOptions {
+/// Which store of a job a rank serves or uses, and where.
+struct TcpStoreOptions {
     TcpUrl url;
     std::string job;
     std::string key;          // what only the ranks of the job know
     bool has_secret = false;  // whether the key is a secret
-    int size = 1;
-    int rank = 0;  // that serves
+    int size = 1;             // 0: of a process that enters the job later
+    int rank = 0;
 
-    bool operator==(const TcpServerOptions&) const = default;
+    bool operator==(const TcpStoreOptions&) const = default;
 };
 
 /// The socket at which a store is served.
 class TcpListener {
 public:
-    explicit TcpListener(const TcpServerOptions& options) : options_(options) {}
+    explicit TcpListener(const TcpStoreOptions& options) : options_(options) {}
     ~TcpListener() { close(); }
     TcpListener(const TcpListener&) = delete;
     TcpListener& operator=(const TcpListener&) = delete;
@@ -46,7 +46,7 @@ private:
     void find_addresses();
     bool listen_at(int port);
 
-    const TcpServerOptions& options_;
+    const TcpStoreOptions& options_;
     int socket_ = -1;
     std::optional<ClosedOnFork> closed_in_children_;
     int port_ = 0;

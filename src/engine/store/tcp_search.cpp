@@ -15,7 +15,6 @@
 
 #include "engine/hosts/host_addresses.hpp"
 #include "engine/hosts/sockets.hpp"
-#include "engine/store/secret.hpp"
 #include "engine/store/sha256.hpp"
 
 namespace rankmesh::detail {
@@ -24,12 +23,6 @@ namespace {
 namespace wire = tcp_protocol;
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
-
-/// What only the ranks of the job know.
-std::string key_of(const std::string& job) {
-    const auto given = secret("RANKMESH_SECRET");
-    return given ? cat("secret ", given->value) : cat("job ", job);
-}
 
 /// `port 1 is taken by ...; each port of 2-8 cannot be reached`: neighbours with equal reasons together.
 std::string listed_by_port(const std::map<int, std::string>& reasons) {
@@ -72,21 +65,10 @@ std::string answer_to(const std::string& hello, int socket, Clock::time_point un
 
 }  // namespace
 
-std::shared_ptr<TcpServer> TcpStoreOptions::serve() const {
-    return TcpServer::start({.url = url,
-                             .job = job,
-                             .key = key_of(job),
-                             .has_secret = job_is_secret || secret("RANKMESH_SECRET"),
-                             .size = size,
-                             .rank = rank});
-}
-
-TcpSearch::TcpSearch(const TcpStoreOptions& options) : options_(options), key_(key_of(options.job)) {}
-
 TcpSearch::Found TcpSearch::find(Instant until) const {
     const auto begin = Clock::now();
-    const auto first_port = options_.server ? options_.server->port() : url_.first_port;
-    const auto last_port = options_.server ? options_.server->port() : url_.last_port;
+    const auto first_port = server_ ? server_->port() : url_.first_port;
+    const auto last_port = server_ ? first_port : url_.last_port;
     auto reasons = Reasons{};
     auto longest = milliseconds(url_.first_port == url_.last_port ? 5000 : 500);
     auto pause = milliseconds(4);
@@ -134,7 +116,7 @@ void TcpSearch::throw_late(Instant begin, const Reasons& reasons) const {
 }
 
 std::vector<std::string> TcpSearch::addresses(Instant until, Reasons& reasons) const {
-    if (options_.server) return {options_.server->address()};
+    if (server_) return {server_->address()};
     try {
         return host_addresses(url_.host, until);
     } catch (const HostNotFound& error) {  // a host may get its name later
@@ -154,7 +136,7 @@ TcpSearch::Found TcpSearch::proved(const TcpGreeting& greeting, int port, Instan
                              .nonce = wire::nonce(),
                              .proof = {}};
     const auto proof = [&](std::string_view who) {
-        return wire::proof_of(key_, who, options_.job, greeting.said.server_nonce, hello);
+        return wire::proof_of(options_.key, who, options_.job, greeting.said.server_nonce, hello);
     };
     hello.proof = proof("rank");
     try {

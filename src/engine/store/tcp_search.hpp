@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "engine/store/tcp_greeting.hpp"
-#include "engine/store/tcp_store.hpp"
+#include "engine/store/tcp_server.hpp"
 
 namespace rankmesh::detail {
 
@@ -22,7 +22,8 @@ public:
         std::string server;  // how it names itself
     };
 
-    explicit TcpSearch(const TcpStoreOptions& options);
+    /// `server`: of this process, null if another one serves the store. Both outlive the search.
+    TcpSearch(const TcpStoreOptions& options, const TcpServer* server) : options_(options), server_(server) {}
 
     /// Searches until the server is found. Throws Timeout at `until`, and UsageError if the server refuses
     /// this rank, or another job is served there.
@@ -36,9 +37,9 @@ private:
     void throw_if_refused(const std::string& answer, const std::string& proof, int port) const;
     [[noreturn]] void throw_late(Instant begin, const Reasons& reasons) const;
 
-    const TcpStoreOptions options_;
+    const TcpStoreOptions& options_;
     const TcpUrl& url_ = options_.url;
-    const std::string key_;
+    const TcpServer* const server_;
 };
 
 }  // namespace rankmesh::detail

@@ -27,7 +27,7 @@ namespace rankmesh::detail {
 class TcpServer {
 public:
     using Instant = std::chrono::steady_clock::time_point;
-    using Options = TcpServerOptions;
+    using Options = TcpStoreOptions;
     struct Limits {
         std::size_t strangers = 512;               // that have not shown the key, more than the job has ranks
         std::size_t bytes = std::size_t{1} << 30;  // of entries and unread requests

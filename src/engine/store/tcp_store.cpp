@@ -13,7 +13,7 @@
 #include <rankmesh/core/error.hpp>
 
 #include "engine/hosts/sockets.hpp"
-#include "engine/store/server_lost.hpp"
+#include "engine/store/secret.hpp"
 #include "engine/store/tcp_connection.hpp"
 #include "engine/store/tcp_search.hpp"
 
@@ -26,9 +26,11 @@ using std::chrono::milliseconds;
 
 class TcpStore final : public Store {
 public:
-    explicit TcpStore(const TcpStoreOptions& options) : options_(options), search_(options) {}
+    /// `server`: of this process, null if it does not serve the store.
+    TcpStore(const TcpStoreOptions& options, std::shared_ptr<TcpServer> server)
+        : options_(options), server_(std::move(server)), search_(options_, server_.get()) {}
     ~TcpStore() override {
-        if (options_.server) options_.server->release();
+        if (server_) server_->release();
     }
     TcpStore(const TcpStore&) = delete;
     TcpStore& operator=(const TcpStore&) = delete;
@@ -117,6 +119,7 @@ private:
     std::string server() const { return cat("rank 0, ", found_.server.substr(0, found_.server.find(','))); }
 
     const TcpStoreOptions options_;
+    const std::shared_ptr<TcpServer> server_;
     const TcpSearch search_;
     std::mutex connecting_;
     TcpSearch::Found found_;
@@ -128,10 +131,14 @@ private:
 
 std::unique_ptr<Store> tcp_store(const TcpUrl& url, const std::string& job, int rank, int size,
                                  bool job_is_secret) {
-    auto options =
-        TcpStoreOptions{.url = url, .job = job, .job_is_secret = job_is_secret, .rank = rank, .size = size};
-    if (rank == 0 && size > 0) options.server = options.serve();
-    return std::make_unique<TcpStore>(options);
+    const auto given = secret("RANKMESH_SECRET");
+    const auto options = TcpStoreOptions{.url = url,
+                                         .job = job,
+                                         .key = given ? cat("secret ", given->value) : cat("job ", job),
+                                         .has_secret = job_is_secret || given,
+                                         .size = size,
+                                         .rank = rank};
+    return std::make_unique<TcpStore>(options, rank == 0 && size > 0 ? TcpServer::start(options) : nullptr);
 }
 
 }  // namespace rankmesh::detail

@@ -5,23 +5,9 @@
 #include <string>
 
 #include "engine/store/store.hpp"
-#include "engine/store/tcp_server.hpp"
 #include "engine/store/tcp_url.hpp"
 
 namespace rankmesh::detail {
-
-/// Which store of a job a process uses, and as which rank.
-struct TcpStoreOptions {
-    TcpUrl url;
-    std::string job;
-    bool job_is_secret = false;
-    int rank = 0;
-    int size = 0;                                 // 0: of a process that enters the job later
-    std::shared_ptr<TcpServer> server = nullptr;  // of this process, if it serves the store
-
-    /// Serves the store in this process.
-    std::shared_ptr<TcpServer> serve() const;
-};
 
 /// The client of the store of `job` that rank 0 serves at `url`. Rank 0 serves it from this call on, and
 /// throws UsageError if it cannot; it releases the server when it destroys this.
