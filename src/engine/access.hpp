@@ -16,7 +16,7 @@ namespace rankmesh::detail {
 /// Access to the state behind public objects, for engines that build on others, for native handles and for C.
 struct Access {
     static const std::shared_ptr<WorldState>& state(const World& world) { return world.state_; }
-    /// The same; throws UsageError if the world was moved from.
+    /// Throws UsageError if the world was moved from.
     static const std::shared_ptr<WorldState>& checked_state(const World& world) {
         if (!world.state_) throw UsageError("this world was moved from");
         return world.state_;

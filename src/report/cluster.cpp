@@ -192,8 +192,8 @@ std::vector<std::vector<std::string>> timed_sets(const JoinCost& cost) {
 std::string text_of(const Cluster& cluster, const Mesh& mesh, const ClusterReport& report, bool explain,
                     std::size_t width) {
     auto text = cat(folded("on " + to_string(cluster), 3, width), "\n\n");
-    const auto line = [&](bool right, const std::string& said) {
-        append(text, cat(folded(cat(right ? "ok " : "NO ", said), 3, width), "\n"));
+    const auto line = [&](bool right, const std::string& verdict) {
+        append(text, cat(folded(cat(right ? "ok " : "NO ", verdict), 3, width), "\n"));
     };
     const auto idle = report.devices - report.ranks;
     const auto on = cat(counted(report.ranks, "rank"), " on ", counted(report.devices, "device"));
@@ -201,7 +201,8 @@ std::string text_of(const Cluster& cluster, const Mesh& mesh, const ClusterRepor
                         : idle > 0     ? cat(on, ", ", idle, " idle")
                                        : on);
     for (const auto& rule : report.rules) line(rule.holds(), verdict_text(cluster, rule));
-    for (const auto& said : unchecked(cluster, mesh, report)) append(text, cat(folded(said, 3, width), "\n"));
+    for (const auto& sentence : unchecked(cluster, mesh, report))
+        append(text, cat(folded(sentence, 3, width), "\n"));
     if (!report.costs.empty()) text += costs_text(cluster, report);
     if (!explain) return text;
     for (const auto& rule : report.rules)

@@ -481,12 +481,13 @@ TEST(GlooWorld, Communicator_WhenResumedOften_LeavesFewEntries) {
         auto joining =
             Joining{.exchange = world.exchange(), .key = "join", .timeout = std::chrono::minutes(1)};
         const auto kept = join(std::vector{Declaration{.mesh = {{"dp", 3}}}}, std::nullopt, joining);
+        const auto one = std::array{&joining.connections.front()};
         for (int turn = 0; turn < 6; ++turn) {
-            suspend(joining, joining.connections.front());
+            suspend(joining, one);
             all_there.arrive_and_wait();
             if (rank == 0) counts.push_back(entries->by_name.size());
             all_there.arrive_and_wait();
-            resume(joining, joining.connections.front());
+            resume(joining, one);
         }
     };
     on_worlds(3, std::chrono::minutes(1), count, entries);

@@ -168,7 +168,7 @@ public:
     Member join(const Plan& plan);
     /// Joins a plan of one mesh; `options` is the rest of its declaration.
     Member join(const MeshSpec& mesh, const Declaration& options = {});
-    /// The same of a mesh in text. Throws UsageError for any other text.
+    /// Joins a mesh in text. Throws UsageError for any other text.
     ///
     ///     void sum(World& world, std::vector<float>& x) { world.join("dp=* tp=2").on("tp").all_reduce(x); }
     template <std::convertible_to<std::string_view> Text>

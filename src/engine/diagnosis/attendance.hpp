@@ -50,7 +50,7 @@ struct Attendance {
 Failure timeout_failure(Duration timeout, int rank, const std::string& what, const Label& label,
                         Attendance ranks);
 
-/// The same failure for a rank of the group that is in another call.
+/// The failure of that timeout for a rank of the group that is in another call.
 Failure timeout_failure_elsewhere(const Label& label, Attendance ranks);
 
 /// The error of a timeout in a step that is not a call of a group, such as `join`; `missing_text` names the

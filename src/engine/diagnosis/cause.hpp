@@ -26,7 +26,7 @@ public:
         failure_ = std::move(failure);
         is_set_ = true;
     }
-    /// The same of the exception that is being handled, if peers are its reason.
+    /// Sets the failure of the exception that is being handled, if peers are its reason.
     void set_by_exception() {
         try {
             throw;

@@ -39,7 +39,7 @@ struct Failure {
     }
     /// The error of its kind, with `why` as its text: PeerLost, Timeout, Disagreement or EngineFailure.
     std::exception_ptr error() const;
-    /// The same as calls on the group of `label` throw it.
+    /// The error as calls on the group of `label` throw it.
     std::exception_ptr error(const Label& label) const;
     [[noreturn]] void raise(const Label& label) const { std::rethrow_exception(error(label)); }
 };

@@ -22,7 +22,7 @@ public:
     LocalProcesses() = default;
     /// `lines` are the lines of all ranks, in order.
     LocalProcesses(const std::vector<HostLine>& lines, int own_rank);
-    /// The same in a world of some of the ranks, in that order.
+    /// Those of a world of some of the ranks, in that order.
     LocalProcesses among(const std::vector<int>& ranks) const;
 
     /// The ranks whose processes have ended. Looks again after 25 ms, or after 5 ms for each process.

@@ -139,28 +139,33 @@ private:
         }
     }
 
+    /// Reads a message. How many messages of this rank its sender had read tells which group it is about.
     void take(int from, const std::string& bytes) {
         const auto message = GroupMessage::from(bytes);
-        if (message.known > before_[from]) {
-            // It has read what this call told it, and has given up: this is of its next group.
-            counts_.deferred[from].push_back(bytes);
-            others_.try_emplace(from, message.description);
-            std::erase(pending_, from);
-            return;
-        }
+        if (message.known > before_[from]) return defer(from, message, bytes);
         ++counts_.received[from];
         if (message.description == description_) {
             others_.erase(from);
             std::erase(pending_, from);
             merge(classes_, {message.description, {from}});
-        } else if (message.description.empty()) {
+            return;
+        }
+        if (message.description.empty()) {  // it takes back what it has told
             others_.erase(from);
-        } else if (message.known == before_[from]) {
-            // It stands unless this is void, or of a group that the other has given up.
-            others_[from] = message.description;
-            post(Fields({}, GroupMessage::what)
-                     .ranks(message.ranks, static_cast<std::size_t>(exchange_.size())));
-        }  // else it had not read all that was told before: it is of a group that this rank has given up
+            return;
+        }
+        const auto is_of_earlier_group = message.known < before_[from];  // which this rank has given up
+        if (is_of_earlier_group) return;
+        others_[from] = message.description;
+        post(Fields({}, GroupMessage::what).ranks(message.ranks, static_cast<std::size_t>(exchange_.size())));
+    }
+
+    /// Keeps a message of a rank that has read what this call told it, and has given up: it is of its next
+    /// group.
+    void defer(int from, const GroupMessage& message, const std::string& bytes) {
+        counts_.deferred[from].push_back(bytes);
+        others_.try_emplace(from, message.description);
+        std::erase(pending_, from);
     }
 
     /// Those that have said nothing may come to this group later, which then is none. Where lists differ

@@ -208,6 +208,56 @@ std::vector<ChannelRequest> requests_of(const std::vector<MeshEntry*>& order, co
     return requests;
 }
 
+/// Runs a part of a join. If it fails, leaves the channels: those that just end would wait until all peers
+/// know it, also for one that is stopped. The others must not wait for a rank that something keeps alone from
+/// joining, such as a limit.
+template <class Body>
+void run_part(Joining& joining, Body&& body) {
+    const auto leave = [&] {
+        if (joining.world) joining.world->cause->set_by_exception();
+        joining.leave();
+    };
+    try {
+        body();
+    } catch (const PeerLost&) {
+        leave();
+        throw;
+    } catch (const Timeout&) {
+        leave();
+        throw;
+    } catch (const UsageError&) {
+        throw;
+    } catch (const Disagreement&) {
+        throw;
+    } catch (const std::exception& error) {
+        const auto rank = joining.exchange.rank();
+        const auto why = cat("rank ", rank, " cannot join: ", error.what());
+        joining.exchange.fail({.kind = Failure::Kind::left, .why = why, .lost = {rank}});
+        leave();
+        if (!dynamic_cast<const std::system_error*>(&error)) throw;
+        throw EngineFailure(cat(why, "; see the limits of its process (ulimit -a)"));
+    }
+}
+
+/// Agrees on what the ranks declare. The exchange has no mesh: coordinates in errors are those of the plan's
+/// first one, null for an invalid plan.
+void compare(Exchange& exchange, const std::string& declared, const MeshBlueprint* mesh) {
+    const auto placed = [&](const std::string& text, const std::vector<int>& ranks) {
+        if (!mesh || ranks.empty() || repeats_rank(*mesh)) return text;
+        return cat(text, "; in mesh ", mesh->text, " that is ",
+                   with_coordinates(ranks, mesh->mesh, mesh->placed.get()));
+    };
+    try {
+        agree(exchange, declared);
+    } catch (const Timeout& timeout) {
+        auto text = std::string(timeout.what());
+        if (!timeout.seen.empty()) text.resize(text.size() - timeout.seen.size() - 2);  // it comes last
+        throw Timeout(placed(text, timeout.missing), timeout.arrived, timeout.missing, timeout.seen);
+    } catch (const PeerLost& lost) {
+        throw PeerLost(placed(lost.what(), lost.ranks), lost.ranks);
+    }
+}
+
 }  // namespace
 
 std::string member_text(const MeshEntry& mesh_entry) {
@@ -259,84 +309,36 @@ void connect_later(const MeshEntry& mesh_entry, MeshEntry::GroupEntry& group_ent
 std::vector<MeshEntry> join(std::span<const Declaration> plan, std::optional<UsageError> wrong,
                             Joining& joining) {
     auto& exchange = joining.exchange;
-    auto said = std::string{};
+    auto declared = std::string{};
     auto mesh_entries = std::vector<MeshEntry>{};
     auto order = std::vector<MeshEntry*>{};
-    // Channels that just end would wait until all peers know it, also for one that is stopped.
-    const auto leave = [&] {
-        if (joining.world) joining.world->cause->set_by_exception();
-        joining.leave();
-    };
-    // The others must not wait for this rank where something keeps it alone from joining, such as a limit.
-    const auto fail_alone = [&](const std::exception& error) {
-        const auto rank = exchange.rank();
-        const auto why = cat("rank ", rank, " cannot join: ", error.what());
-        exchange.fail({.kind = Failure::Kind::left, .why = why, .lost = {rank}});
-        leave();
-        if (dynamic_cast<const std::system_error*>(&error))
-            throw EngineFailure(cat(why, "; see the limits of its process (ulimit -a)"));
-    };
-    try {
-        if (wrong) throw UsageError(*wrong);
-        auto meshes = make_blueprint(plan, exchange.size(), joining.timeout);
-        said = description(meshes);
-        for (auto& mesh : meshes) mesh_entries.push_back({.mesh = std::move(mesh)});
-        order = lay_out(mesh_entries, exchange.rank(), exchange.local_ranks());
-        if (joining.device)
-            for (const auto& mesh_entry : mesh_entries)
-                for (const auto& item : mesh_entry.mesh.items)
-                    joining.device->check_settings(item.settings, mesh_entry.mesh.item_text(item));
-        if (exchange.announces()) exchange.announce(joining.key, requests_of(order, joining));
-    } catch (const UsageError& error) {
-        // An invalid plan is compared like any other, so that no rank waits for one that has thrown.
-        wrong = error;
-        said = cat("a wrong plan: ", error.what());
-    } catch (const PeerLost&) {
-        throw;
-    } catch (const Timeout&) {
-        throw;
-    } catch (const std::exception& error) {
-        fail_alone(error);
-        throw;
-    }
-    if (joining.checked) append(said, ", in checked mode");
-    // The exchange has no mesh: coordinates are those in the plan's first one.
-    const auto placed = [&](const std::string& text, const std::vector<int>& ranks) {
-        if (wrong || ranks.empty() || repeats_rank(mesh_entries.front().mesh)) return text;
-        const auto& mesh = mesh_entries.front().mesh;
-        return cat(text, "; in mesh ", mesh.text, " that is ",
-                   with_coordinates(ranks, mesh.mesh, mesh.placed.get()));
-    };
-    try {
-        agree(exchange, said);
-    } catch (const Timeout& timeout) {
-        auto text = std::string(timeout.what());
-        if (!timeout.seen.empty()) text.resize(text.size() - timeout.seen.size() - 2);  // it comes last
-        throw Timeout(placed(text, timeout.missing), timeout.arrived, timeout.missing, timeout.seen);
-    } catch (const PeerLost& lost) {
-        throw PeerLost(placed(lost.what(), lost.ranks), lost.ranks);
-    }
+    run_part(joining, [&] {
+        try {
+            if (wrong) throw UsageError(*wrong);
+            auto meshes = make_blueprint(plan, exchange.size(), joining.timeout);
+            declared = description(meshes);
+            for (auto& mesh : meshes) mesh_entries.push_back({.mesh = std::move(mesh)});
+            order = lay_out(mesh_entries, exchange.rank(), exchange.local_ranks());
+            if (joining.device)
+                for (const auto& mesh_entry : mesh_entries)
+                    for (const auto& item : mesh_entry.mesh.items)
+                        joining.device->check_settings(item.settings, mesh_entry.mesh.item_text(item));
+            if (exchange.announces()) exchange.announce(joining.key, requests_of(order, joining));
+        } catch (const UsageError& error) {
+            // An invalid plan is compared like any other, so that no rank waits for one that has thrown.
+            wrong = error;
+            declared = cat("a wrong plan: ", error.what());
+        }
+    });
+    if (joining.checked) append(declared, ", in checked mode");
+    compare(exchange, declared, wrong ? nullptr : &mesh_entries.front().mesh);
     if (wrong) throw *wrong;
-
-    try {
+    run_part(joining, [&] {
         for (auto* mesh_entry : order)
             for (auto& group_entry : mesh_entry->group_entries)
                 if (!mesh_entry->mesh.lazy || (group_entry.label && group_entry.label->ranks.size() == 1))
                     connect(*mesh_entry, group_entry, joining, mesh_entries, !mesh_entry->mesh.lazy);
-    } catch (const PeerLost&) {
-        leave();
-        throw;
-    } catch (const Timeout&) {
-        leave();
-        throw;
-    } catch (const UsageError&) {
-        throw;
-    } catch (const Disagreement&) {
-        throw;
-    } catch (const std::exception& error) {
-        fail_alone(error);
-        throw;
-    }
+    });
     return mesh_entries;
 }
 

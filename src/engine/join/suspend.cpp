@@ -13,16 +13,6 @@ void check_idle(Channel& channel, const Label& label) {
                              "complete; wait for them first"));
 }
 
-}  // namespace
-
-void check_idle(std::span<Joining::Connection* const> connections) {
-    for (const auto* each : connections) {
-        if (each->suspended) continue;
-        check_idle(*each->host, *each->request.label);
-        if (each->device) check_idle(*each->device, *each->request.label);
-    }
-}
-
 void suspend(Joining& joining, Joining::Connection& connection) {
     if (connection.suspended) return;
     auto& host = *connection.host;
@@ -53,6 +43,21 @@ void resume(Joining& joining, Joining::Connection& connection) {
         device->set_suspended(false);
     }
     connection.suspended = false;
+}
+
+}  // namespace
+
+void suspend(Joining& joining, std::span<Joining::Connection* const> connections) {
+    for (const auto* each : connections) {
+        if (each->suspended) continue;
+        check_idle(*each->host, *each->request.label);
+        if (each->device) check_idle(*each->device, *each->request.label);
+    }
+    for (auto* each : connections) suspend(joining, *each);
+}
+
+void resume(Joining& joining, std::span<Joining::Connection* const> connections) {
+    for (auto* each : connections) resume(joining, *each);
 }
 
 Usage usage_of(std::span<Joining::Connection* const> connections) {

@@ -12,12 +12,11 @@
 
 namespace rankmesh::detail {
 
-/// Throws UsageError if calls are pending on a connection that is not suspended; changes nothing.
-void check_idle(std::span<Joining::Connection* const> connections);
-/// Releases what a connection holds, once all its ranks have called this. Does nothing if it is suspended.
-void suspend(Joining& joining, Joining::Connection& connection);
-/// Connects its ranks again. Does nothing if it is not suspended.
-void resume(Joining& joining, Joining::Connection& connection);
+/// Releases what connections hold, once all their ranks have called this. Does nothing with those that are
+/// suspended. Throws UsageError, and changes nothing, if calls are pending on one.
+void suspend(Joining& joining, std::span<Joining::Connection* const> connections);
+/// Connects their ranks again. Does nothing with those that are not suspended.
+void resume(Joining& joining, std::span<Joining::Connection* const> connections);
 /// Counts what the connections hold now.
 Usage usage_of(std::span<Joining::Connection* const> connections);
 

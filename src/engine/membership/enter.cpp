@@ -32,7 +32,7 @@ public:
             for (int slot = 0; slot < most_candidates && slot_ < 0; ++slot)
                 if (!found[static_cast<std::size_t>(slot)] && store_.set(slot_key(slot), text_, until_))
                     slot_ = slot;
-            if (slot_ < 0) pause(store_, begin_);
+            if (slot_ < 0) pause_for(store_, begin_);
         }
     }
     ~Candidacy() {
@@ -58,7 +58,7 @@ public:
                 return std::nullopt;
             }
             if (expired()) return std::nullopt;
-            pause(store_, begin_);
+            pause_for(store_, begin_);
         }
     }
 
@@ -88,7 +88,7 @@ private:
                 return decided ? listed(*decided, scope) : std::nullopt;
             }
             if (now >= until) return std::nullopt;
-            pause(store_, begin);
+            pause_for(store_, begin);
         }
     }
 

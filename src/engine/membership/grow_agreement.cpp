@@ -16,7 +16,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 /// The time that a rank known to have ended is waited for: perhaps only its connection has.
-constexpr auto ended_wait = std::chrono::milliseconds(50);
+constexpr auto cut_wait = std::chrono::milliseconds(50);
 
 /// Thrown if a rank of the world makes another one.
 struct MadeAnother {
@@ -56,7 +56,7 @@ std::string follow(const GrowOutcome& outcome, const Growth& asked, const LostRa
                 asked.timeout, missing,
                 leader_is_here ? "rank 0 arrived and then did not go on: stopped, cut off or gone" : "");
         }
-        pause(*outcome.store, begin);
+        pause_for(*outcome.store, begin);
     }
 }
 
@@ -76,7 +76,7 @@ NextWorld GrowAgreement::grow(const Growth& asked, const std::function<std::vect
     const auto outcome = GrowOutcome{store_, cat(scope_, "grow.", number_++, "."), rank_, size_};
     // Perhaps only a connection was cut, and its rank still comes.
     const auto before = ended();
-    const auto given = Clock::now() + ended_wait;
+    const auto given = Clock::now() + cut_wait;
     const auto lost = [&](const std::vector<int>& absent) {
         if (const auto* failure = renewed()) throw MadeAnother{*failure};
         auto now = ended();

@@ -47,7 +47,7 @@ public:
             if (!stale_.empty()) store_.remove(stale_, outcome_.soon());
         };
         try {
-            while (!look()) pause(store_, begin);
+            while (!look()) pause_for(store_, begin);
         } catch (...) {
             clean();
             throw;
@@ -247,7 +247,7 @@ private:
                 return decide_not(outcome_.expire(
                     asked_.timeout, ranks,
                     cat(ranks_text(ranks), " arrived and then did not go on: stopped, cut off or gone")));
-            pause(store_, begin);
+            pause_for(store_, begin);
         }
     }
 

@@ -32,7 +32,7 @@ inline std::string yes_key(const std::string& scope, int round, const std::strin
 }
 
 /// Pauses as a rank does that waits since `begin`.
-inline void pause(const Store& store, Store::Instant begin) {
+inline void pause_for(const Store& store, Store::Instant begin) {
     pause_between_polls(
         begin, std::max<std::chrono::nanoseconds>(store.longest_pause(), std::chrono::milliseconds(5)));
 }

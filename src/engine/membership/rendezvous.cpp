@@ -112,18 +112,18 @@ std::string Rendezvous::all(const std::string& phase, std::string text, const Co
     if (!series_) return served(phase, [&] { return step(phase, std::move(text), combine); });
     // Each rank also says which earlier world of these ranks it still uses. If no rank uses a world, its
     // entries can go.
-    const auto split = [](const std::string& said) {
-        auto fields = Fields(said, "what the ranks of a world tell each other");
-        const auto world = fields.number();
-        return std::pair(static_cast<int>(world), said.substr(said.find(' ') + 1));
+    const auto split = [](const std::string& message) {
+        auto fields = Fields(message, "what the ranks of a world tell each other");
+        const auto world = static_cast<int>(fields.number());
+        return std::pair(world, std::string(fields.rest()));
     };
-    const auto both = [&](const auto& a, const auto& b) {
+    const auto combine_messages = [&](const auto& a, const auto& b) {
         const auto [world_a, text_a] = split(a);
         const auto [world_b, text_b] = split(b);
         return cat(std::min(world_a, world_b), " ", combine(text_a, text_b));
     };
-    const auto said = served(phase, [&] { return step(phase, cat(series_->first_used(), " ", text), both); });
-    auto [world, result] = split(said);
+    auto [world, result] = split(
+        served(phase, [&] { return step(phase, cat(series_->first_used(), " ", text), combine_messages); }));
     if (const auto keys = series_->take_before(world); !keys.empty())
         store_->remove(keys, from_now(timeout_));
     return std::move(result);

@@ -26,7 +26,7 @@ std::string they_have(const std::vector<int>& ranks) {
 
 constexpr auto silence = std::chrono::seconds(10);  // then a user is told who is missing
 /// The time in which a missing rank says whom it waits for itself: its timeout may have begun a little later.
-constexpr auto patience = std::chrono::milliseconds(500);
+constexpr auto cause_wait = std::chrono::milliseconds(500);
 
 }  // namespace
 
@@ -53,7 +53,7 @@ std::vector<std::string> Rendezvous::wait_in_step(const Wait& step) {
 
 std::optional<Failure> Rendezvous::give_up_for_cause(const std::string& where, const Failure& failure) {
     const auto until =
-        from_now(failure.kind == Failure::Kind::timeout ? patience : std::chrono::milliseconds(0));
+        from_now(failure.kind == Failure::Kind::timeout ? cause_wait : std::chrono::milliseconds(0));
     give_up(where, failure);
     auto found = cause(where, failure);
     while (!found && Clock::now() < until) {

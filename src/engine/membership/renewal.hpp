@@ -37,7 +37,7 @@ public:
 
     /// This rank has heard of it. Any thread may call it, and waits for nobody else who does.
     void hear(const Failure& why) noexcept;
-    /// The same by this rank's own call. The worlds fail that were made after an earlier one, too.
+    /// This rank begins it by its own call. The worlds fail that were made after an earlier one, too.
     void begin(const Failure& why) noexcept;
 
 private:

@@ -15,7 +15,7 @@ namespace rankmesh::detail {
 namespace {
 
 /// The time for which a rank known to have ended is waited for: perhaps only its connection has ended.
-constexpr auto moment = std::chrono::milliseconds(50);
+constexpr auto ended_wait = std::chrono::milliseconds(50);
 
 }  // namespace
 
@@ -86,7 +86,7 @@ std::vector<int> SurvivorAgreement::round(Duration grace, const std::function<st
             (is_here ? came : open).push_back(watched[i]);
             all_gone = all_gone && (is_here || found[2 + 2 * i]);
         }
-        if (gathers && (open.empty() || now >= until || (all_gone && now >= begin + moment))) {
+        if (gathers && (open.empty() || now >= until || (all_gone && now >= begin + ended_wait))) {
             std::ranges::sort(came);
             if (store_->set(list, ranks_to_string(came), from_now(timeout_))) continue;
         }

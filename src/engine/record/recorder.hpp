@@ -81,9 +81,9 @@ public:
     /// Writes the record if `error` is the first one that a call of this world throws; UsageErrors are not.
     /// `roots` as CallRing takes them.
     void failed(const std::exception_ptr& error, const std::vector<int>* roots) noexcept;
-    /// The same for an error that ends the process and is not thrown.
+    /// Writes the record of an error that ends the process and is not thrown.
     void failed(RecordReason reason) noexcept;
-    /// The same for an exception of the program that ends this rank.
+    /// Writes the record of an exception of the program that ends this rank.
     void program_failed(std::string_view what) noexcept;
     /// Writes the record, since a peer waits for this rank longer than its timeout.
     void asked() noexcept;

@@ -52,7 +52,7 @@ TcpGreeting TcpGreeting::at(const std::string& address, int port, Instant until)
         return greeting;
     }
     try {
-        greeting.said = heard(greeting.socket, until);
+        greeting.message = heard(greeting.socket, until);
         wire::prepare(greeting.socket);
         return greeting;
     } catch (const Silent& silent) {
@@ -71,7 +71,7 @@ TcpGreeting TcpGreeting::of(const std::string& address, int port, const std::str
 }
 
 bool TcpGreeting::serves(const std::string& job) const {
-    return is_store() && equal_in_constant_time(said.tag, wire::tag_of(job, said.server_nonce));
+    return is_store() && equal_in_constant_time(message.tag, wire::tag_of(job, message.server_nonce));
 }
 
 std::string TcpGreeting::text() const {

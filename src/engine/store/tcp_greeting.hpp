@@ -12,9 +12,9 @@ namespace rankmesh::detail {
 struct TcpGreeting {
     using Instant = std::chrono::steady_clock::time_point;
 
-    int socket = -1;              // the connection, which the caller closes; less than 0 if there is none
-    std::string failure;          // why there is no connection to a store
-    tcp_protocol::Greeting said;  // what a store says
+    int socket = -1;                 // the connection, which the caller closes; less than 0 if there is none
+    std::string failure;             // why there is no connection to a store
+    tcp_protocol::Greeting message;  // what a store says
 
     /// Connects to a numeric address, and waits for the greeting.
     static TcpGreeting at(const std::string& address, int port, Instant until);

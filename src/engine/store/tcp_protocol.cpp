@@ -52,10 +52,10 @@ Hello Hello::from(std::string_view bytes) {
 }
 
 std::string Hello::bytes() const {
-    auto said = std::string{};
-    add(said, rank);
-    add(said, size);
-    return said + nonce + proof;
+    auto numbers = std::string{};
+    add(numbers, rank);
+    add(numbers, size);
+    return numbers + nonce + proof;
 }
 
 Request Request::from(std::string_view message) {
@@ -125,14 +125,11 @@ std::string tag_of(std::string_view job, std::string_view server_nonce) {
 
 std::string proof_of(std::string_view key, std::string_view who, std::string_view job,
                      std::string_view server_nonce, const Hello& hello) {
-    auto said = std::string{};
-    add(said, who);
-    add(said, job);
-    add(said, server_nonce);
-    add(said, hello.nonce);
-    add(said, hello.rank);
-    add(said, hello.size);
-    return hmac_sha256(key, said);
+    auto text = std::string{};
+    for (const auto part : {who, job, server_nonce, std::string_view(hello.nonce)}) add(text, part);
+    add(text, hello.rank);
+    add(text, hello.size);
+    return hmac_sha256(key, text);
 }
 
 void prepare(int socket) {

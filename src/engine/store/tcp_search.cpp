@@ -136,7 +136,7 @@ TcpSearch::Found TcpSearch::proved(const TcpGreeting& greeting, int port, Instan
                              .nonce = wire::nonce(),
                              .proof = {}};
     const auto proof = [&](std::string_view who) {
-        return wire::proof_of(options_.key, who, options_.job, greeting.said.server_nonce, hello);
+        return wire::proof_of(options_.key, who, options_.job, greeting.message.server_nonce, hello);
     };
     hello.proof = proof("rank");
     try {
