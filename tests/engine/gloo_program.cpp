@@ -348,6 +348,7 @@ int program(const std::string& mode) {
         if (world.rank() == 2)
             hear(world, "dp", [&] { me.on("dp").within(std::chrono::seconds(20)).barrier(); });
         if (world.rank() == 3) hear(world, "join", [&] { world.join({{"dp", rest}}); });
+        if (world.rank() == 2) sleep(500);  // rank 3 may still look who has ended
         return 0;
     }
     if (mode == "kill-idle") {  // no rank is in a call when it happens
