@@ -23,10 +23,10 @@ struct RendezvousOptions {
     /// - `redis://HOST:PORT`: a Redis server. Its password comes from RANKMESH_REDIS_PASSWORD, or from the
     /// file RANKMESH_REDIS_PASSWORD_FILE, which other users must not be able to read.
     ///
-    /// If empty: RANKMESH_STORE, else rank 0 at MASTER_ADDR and a port derived from MASTER_PORT, else in a step
-    /// of Slurm the first task at a port derived from the step. A job of one process needs no store. Clients of
-    /// rank 0's store must know RANKMESH_SECRET, or the first line of the file RANKMESH_SECRET_FILE. If neither
-    /// is set, they must know the id `job`.
+    /// If empty: RANKMESH_STORE, else rank 0 at MASTER_ADDR and a port derived from MASTER_PORT, else in a
+    /// step of Slurm the first task at a port derived from the step. A job of one process needs no store.
+    /// Clients of rank 0's store must know RANKMESH_SECRET, or the first line of the file
+    /// RANKMESH_SECRET_FILE. If neither is set, they must know the id `job`.
     std::string store = {};
     /// The id of this run of the job in the store. If empty: RANKMESH_JOB, TORCHELASTIC_RUN_ID, SLURM_JOB_ID
     /// with its step, or Open MPI's id of the job. A store of rank 0 needs none.

@@ -153,9 +153,9 @@ MeshEntry::GroupEntry& declared(MeshEntry& mesh_entry, Names names) {
         throw UsageError(cat("axis '", names[0], "' of mesh ", to_string(mesh), " was left out of ", axes,
                              "; add it there, or leave ", axes, " away"));
     }
-    throw UsageError(cat("'", listed(names), "' of mesh ", to_string(mesh),
-                         " was not declared; add ", in_python("over=[(", ".over = {{"), quoted(names),
-                         in_python(")]", "}}"), " to the declaration"));
+    throw UsageError(cat("'", listed(names), "' of mesh ", to_string(mesh), " was not declared; add ",
+                         in_python("over=[(", ".over = {{"), quoted(names), in_python(")]", "}}"),
+                         " to the declaration"));
 }
 
 }  // namespace rankmesh::detail
