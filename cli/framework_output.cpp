@@ -34,7 +34,7 @@ std::size_t size_of_first(const GroupKind& kind) { return kind.count > 0 ? kind.
 Option as_option(std::string& as) {
     auto names = std::vector<std::string>{};
     for (const auto name : conversion::names_with_words()) names.emplace_back(name);
-    return {"--as", "use the names and groups of a framework: " + joined(names, ", "), &as, "DIALECT", {},
+    return {"--as", "use the names and groups of a framework: " + joined(names, ", "), &as, "FRAMEWORK", {},
             names};
 }
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <cstdio>
-#include <rankmesh/dialect/topology.hpp>
 #include <rankmesh/engine/launcher.hpp>
 #include <rankmesh/engine/threads.hpp>
 #include <rankmesh/frameworks/deepspeed.hpp>
+#include <rankmesh/frameworks/topology.hpp>
 
 void program(rankmesh::World& world) {
     const auto topology = rankmesh::deepspeed::PipeModelDataParallelTopology(2, 2, 2);

@@ -142,7 +142,7 @@ def lacking(names, module):
 
 
 def main(framework, place):
-    from rankmesh._dialects import rows
+    from rankmesh._frameworks import rows
 
     told = rows.rows(framework)
     file = told["original"].replace(".", "/") + ".py"

@@ -47,7 +47,7 @@ foreach(symbol ${functions})
 endforeach()
 
 # An exception is caught on the other side of the boundary by its one type.
-foreach(header core/error.hpp dialect/error.hpp)
+foreach(header core/error.hpp frameworks/error.hpp)
     file(STRINGS ${ROOT}/include/rankmesh/${header} errors REGEX "^class .* : public")
     foreach(error ${errors})
         string(REGEX REPLACE ".* ([A-Za-z]+) : public.*" "\\1" name "${error}")

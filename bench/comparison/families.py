@@ -47,12 +47,12 @@ BACKEND = ("{python}", "{bench}/python/collectives.py", "--pairs", "backend", "c
 
 PARTS = (
     Part("mesh", (*MPIRUN, "12", "{bin}/bench_core_mesh"), needs=("mpirun",)),
-    Part("lists", ("{bin}/bench_dialect_lists",)),
-    Part("worlds", ("{bin}/bench_dialect_start_up",)),
+    Part("lists", ("{bin}/bench_framework_lists",)),
+    Part("worlds", ("{bin}/bench_framework_start_up",)),
     Part("bookkeeping", ("{bin}/bench_engine_bookkeeping",)),
     Part(
         "frameworks",
-        ("{python}", "{bench}/python/frameworks.py", "--ours", "{bin}/bench_dialect_start_up", "--peers", "{peers}"),
+        ("{python}", "{bench}/python/frameworks.py", "--ours", "{bin}/bench_framework_start_up", "--peers", "{peers}"),
         needs=("torch", "peers"),
         is_quick=False,
     ),
@@ -163,9 +163,9 @@ FAMILIES = (
     Family(
         "list of all groups, small", "memset of as many bytes", "ranks", 500, "memset: beginning a list takes longer"
     ),
-    Family("list of a dialect's kind", "memset of as many bytes", "dialect", 1.25, "memset"),
-    Family("start-up of 65,536 ranks beside 64", "the same in a world of 64 ranks", "dialect", 1.5, "1"),
-    Family("start-up beside a framework's Python", "the framework", "dialect", 0.001, "0"),
+    Family("list of a framework's kind", "memset of as many bytes", "framework", 1.25, "memset"),
+    Family("start-up of 65,536 ranks beside 64", "the same in a world of 64 ranks", "framework", 1.5, "1"),
+    Family("start-up beside a framework's Python", "the framework", "framework", 0.001, "0"),
     Family("join's bookkeeping", "the same in a world of 8 ranks", "ranks", 1.5, "1"),
     Family("join's memory in bytes", "the same in a world of 8 ranks", "ranks", 1.5, "1"),
     Family("bring-up of threads", "std::thread and std::barrier", "threads", 4, "1: the threads themselves"),

@@ -3,7 +3,7 @@
 // one of eight ranks.
 #include <rankmesh/engine/join_cost.hpp>
 
-#include "../dialect/allocated.hpp"
+#include "../frameworks/allocated.hpp"
 #include "../measure.hpp"
 
 int main() {

@@ -12,7 +12,7 @@
 #include <rankmesh/engine/threads.hpp>
 #include <rankmesh/frameworks/megatron.hpp>
 
-#include "../dialect/sizes.hpp"
+#include "../frameworks/sizes.hpp"
 
 namespace {
 

@@ -1,8 +1,8 @@
-"""What one rank of 65,536 works out at start-up: rankmesh's dialect beside the framework's own Python.
+"""What one rank of 65,536 works out at start-up: rankmesh beside the framework's own Python.
 
 No group is made: what torch.distributed makes groups with returns at once, for both alike nothing is communicated.
 
-build/venv/bin/python bench/python/frameworks.py --ours build/release/bin/bench_dialect_start_up --peers CHECKOUTS
+build/venv/bin/python bench/python/frameworks.py --ours build/release/bin/bench_framework_start_up --peers CHECKOUTS
 """
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ def seconds(call: Callable[[], Any]) -> float:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--ours", type=Path, required=True, help="bench_dialect_start_up")
+    parser.add_argument("--ours", type=Path, required=True, help="bench_framework_start_up")
     parser.add_argument("--peers", type=Path, required=True, help="a folder with Megatron-LM, DeepSpeed and picotron")
     given = parser.parse_args()
     without_groups()

@@ -41,7 +41,6 @@ TYPE_CHECKING = False  # importing typing would take longer than everything else
 if TYPE_CHECKING:
     from typing import Any
 
-    from rankmesh._dialects import Conversion, Loss, convert, frameworks, plan
     from rankmesh._engine import (
         Communicator,
         Member,
@@ -56,6 +55,7 @@ if TYPE_CHECKING:
         wait_any,
     )
     from rankmesh._explain import Explanation, explain
+    from rankmesh._frameworks import Conversion, Loss, convert, frameworks, plan
     from rankmesh._models import plan_model
     from rankmesh._plan import Axes, Declaration, Pick
 
@@ -63,7 +63,7 @@ if TYPE_CHECKING:
 _LATER = {
     name: f"rankmesh.{module}"
     for module, names in {
-        "_dialects": "Conversion Loss convert frameworks plan",
+        "_frameworks": "Conversion Loss convert frameworks plan",
         "_engine": "Communicator Member Pending Usage World engines from_mpi4py run to_mpi4py wait_all wait_any",
         "_explain": "Explanation explain",
         "_models": "plan_model",

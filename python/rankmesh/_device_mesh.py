@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from rankmesh import Group
-from rankmesh._dialects import device_mesh as _native
-from rankmesh._originals import DialectError, raises
+from rankmesh._frameworks import device_mesh as _native
+from rankmesh._originals import FrameworkError, raises
 from rankmesh._world import world_of
 
 
-def _kind(error: DialectError) -> type[Exception]:
+def _kind(error: FrameworkError) -> type[Exception]:
     """Returns torch's exception type by fault, or by text if a fault has several types."""
     if error.fault == "unknown" or "ascending order" in str(error):
         return KeyError

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from rankmesh._core import Mesh, Placement
-from rankmesh._dialects import explained
+from rankmesh._frameworks import explained
 
 
 class Explanation(dict[str, Any]):

@@ -14,8 +14,8 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-class DialectError(UsageError):
-    """An error of a dialect. `rule` names the row of docs/frameworks.md if the original silently continues."""
+class FrameworkError(UsageError):
+    """An original's error. `rule` names the row of docs/frameworks.md if the original silently continues."""
 
     fault: str
     rule: str
@@ -31,30 +31,30 @@ class DialectError(UsageError):
 
 def _kind_of(kind: type) -> type[Exception]:
     """Returns the original's type of a class made by `_class_of`."""
-    return kind.__bases__[1] if len(kind.__bases__) > 1 else DialectError
+    return kind.__bases__[1] if len(kind.__bases__) > 1 else FrameworkError
 
 
-_classes: dict[type[Exception], type[DialectError]] = {}
+_classes: dict[type[Exception], type[FrameworkError]] = {}
 
 
-def _class_of(kind: type[Exception]) -> type[DialectError]:
-    if issubclass(DialectError, kind) or kind is DialectError:
-        return DialectError
+def _class_of(kind: type[Exception]) -> type[FrameworkError]:
+    if issubclass(FrameworkError, kind) or kind is FrameworkError:
+        return FrameworkError
     if kind not in _classes:
         names = {"__module__": kind.__module__, "__doc__": kind.__doc__}
-        _classes[kind] = type(kind.__name__, (DialectError, kind), names)
+        _classes[kind] = type(kind.__name__, (FrameworkError, kind), names)
     return _classes[kind]
 
 
-def original(kind: type[Exception], text: str, fault: str = "", rule: str = "") -> DialectError:
+def original(kind: type[Exception], text: str, fault: str = "", rule: str = "") -> FrameworkError:
     """Returns an exception of the original's type with this text, which is also a rankmesh.Error."""
     return _class_of(kind)(text, fault, rule)
 
 
 def raises(
-    default: type[Exception] | Callable[[DialectError], type[Exception]], **kinds: type[Exception]
+    default: type[Exception] | Callable[[FrameworkError], type[Exception]], **kinds: type[Exception]
 ) -> Callable[[Callable[P, T]], Callable[P, T]]:
-    """Makes a function raise the original's types, by fault, for errors of its dialect.
+    """Makes a function raise the original's types, by fault, for errors of its framework.
 
     If a fault has several types in the original, `default` is a function that returns the type.
 
@@ -67,8 +67,8 @@ def raises(
         def call(*args: P.args, **kwargs: P.kwargs) -> T:
             try:
                 return function(*args, **kwargs)
-            except DialectError as error:
-                if type(error) is not DialectError:  # an inner function has chosen the type
+            except FrameworkError as error:
+                if type(error) is not FrameworkError:  # an inner function has chosen the type
                     raise
                 other = default if isinstance(default, type) else default(error)
                 kind = kinds.get(error.fault.replace(" ", "_"), other)
@@ -82,7 +82,7 @@ def raises(
 
 
 def raising(
-    default: type[Exception] | Callable[[DialectError], type[Exception]], **kinds: type[Exception]
+    default: type[Exception] | Callable[[FrameworkError], type[Exception]], **kinds: type[Exception]
 ) -> Callable[[type[T]], type[T]]:
     """Makes the public methods of a class and of its native base raise the original's types, by fault."""
     wrap = raises(default, **kinds)

@@ -10,9 +10,9 @@ from math import prod
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from rankmesh._core import Group
-from rankmesh._dialects import rows as _native
 from rankmesh._errors import UsageError
-from rankmesh._originals import DialectError, original
+from rankmesh._frameworks import rows as _native
+from rankmesh._originals import FrameworkError, original
 from rankmesh._world import of_torch, world_of
 
 if TYPE_CHECKING:
@@ -139,7 +139,7 @@ class Current:
             return self._world
         try:
             return self._enter(*world_of(asked, rank, world_size))
-        except DialectError:
+        except FrameworkError:
             raise
         except UsageError as error:
             if missing is None:
@@ -150,10 +150,10 @@ class Current:
         """Returns the result of a function. Errors become the framework's types, or the given type."""
         try:
             return function()
-        except DialectError as error:
+        except FrameworkError as error:
             raise self._error(str(error), error.fault, error.rule, kind) from None
 
-    def _error(self, text: str, fault: str, rule: str = "", kind: str = "") -> DialectError:
+    def _error(self, text: str, fault: str, rule: str = "", kind: str = "") -> FrameworkError:
         raises = self._rows["raises"]
         name = kind or (rule and raises.get(rule)) or raises.get(fault) or raises.get("", "ValueError")
         return original(getattr(builtins, name), text, fault, rule)
@@ -183,7 +183,7 @@ class Current:
         if self._world != (rank, world_size):
             try:
                 self._state.enter(rank, world_size)
-            except DialectError as error:
+            except FrameworkError as error:
                 name = self._rows["raises"].get("no such rank") if error.fault == "out of range" else ""
                 raise self._error(str(error), error.fault, error.rule, name or "") from None
         self._world = (rank, world_size)
@@ -235,7 +235,7 @@ class Current:
         try:
             self._state.initialize(settings)
             self._settings = settings
-        except DialectError as error:
+        except FrameworkError as error:
             sizes = [settings.get(each["name"]) for each in self._rows["settings"] if each["axis"]]
             kind = self._rows["raises"].get("a size of 0", "") if 0 in sizes and error.fault == "sizes" else ""
             raise self._error(str(error), error.fault, error.rule, kind) from None
@@ -318,7 +318,7 @@ class Current:
             raise AttributeError(f"module {self._rows['original']!r} has no attribute {name!r}")
         try:
             return self.group(name) if name in self._missing else self.ask(name)
-        except DialectError as error:
+        except FrameworkError as error:
             if error.rule or error.fault not in ("not initialised", "not a member"):
                 raise
             return None

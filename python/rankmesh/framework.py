@@ -10,8 +10,8 @@ import contextlib
 from typing import Any
 
 from rankmesh._core import Mesh
-from rankmesh._dialects import rows as _rows
 from rankmesh._errors import UsageError
+from rankmesh._frameworks import rows as _rows
 
 
 def names() -> list[str]:

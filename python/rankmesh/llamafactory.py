@@ -17,12 +17,12 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from rankmesh import Group
 from rankmesh._device_mesh import DeviceMesh
-from rankmesh._dialects import rows
 from rankmesh._enums import StrEnum
 from rankmesh._errors import UsageError
+from rankmesh._frameworks import rows
 from rankmesh._install import installer
 from rankmesh._llamafactory import Answers
-from rankmesh._originals import DialectError, original, raises
+from rankmesh._originals import FrameworkError, original, raises
 from rankmesh._world import of_torch
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def _environment() -> tuple[int | None, int, int, int]:
     return number("RANK", None), number("WORLD_SIZE", 1), number("LOCAL_RANK", 0), number("LOCAL_WORLD_SIZE", 1)
 
 
-def _kind(error: DialectError) -> type[Exception]:
+def _kind(error: FrameworkError) -> type[Exception]:
     """A size below 1 is Python's own error in the original, or torch's."""
     if "sizes are 1 or more" in str(error):
         return ZeroDivisionError if " is 0;" in str(error) else RuntimeError

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
 from rankmesh._device_mesh import DeviceMesh
-from rankmesh._dialects import device_mesh, rows
 from rankmesh._enums import StrEnum
+from rankmesh._frameworks import device_mesh, rows
 from rankmesh._install import installer
-from rankmesh._originals import DialectError, original, raises
+from rankmesh._originals import FrameworkError, original, raises
 from rankmesh._torchtitan import Answers
 from rankmesh._world import no_rank, of_torch
 
@@ -95,7 +95,7 @@ class SpmdLayout:
         return types
 
 
-def _kind(error: DialectError) -> type[Exception]:
+def _kind(error: FrameworkError) -> type[Exception]:
     if error.fault == "not initialised" or str(error).startswith("Invalid mesh_dim_names"):
         return KeyError
     return AssertionError if error.fault == "sizes" else ValueError

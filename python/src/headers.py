@@ -10,9 +10,9 @@ from pathlib import Path
 from textwrap import wrap
 from typing import Any
 
-from rankmesh._dialects import rows as described
+from rankmesh._frameworks import rows as described
 
-TYPES = {"str": "std::string", "str | list[str]": "dialect::NameList", "list[str]": "std::vector<std::string>",
+TYPES = {"str": "std::string", "str | list[str]": "frameworks::NameList", "list[str]": "std::vector<std::string>",
          "list[int]": "std::vector<int>", "Any": "std::optional<DeviceMesh>"}  # fmt: skip
 OF_QUANTITY = {"size_and_rank": "std::vector<int>", "is_first": "bool", "is_last": "bool"}
 WIDTH = 110
@@ -41,7 +41,7 @@ struct Settings {{
     }}
 }};
 
-/// All groups of a world by kind, in the original's order. Throws dialect::Error where the original raises.
+/// All groups of a world by kind, in the original's order. Throws frameworks::Error where the original raises.
 inline frameworks::Groups groups(const Settings& settings, int world_size) {{
     return {{"{name}", settings.values(), world_size}};
 }}
@@ -71,7 +71,7 @@ public:
 # Of a framework without settings, whose functions make groups.
 ADDED_STATE = """\
 /// The answers of {original} for any rank, without starting a process: functions make
-/// groups, and others answer about them. A group is its ranks. Throws dialect::Error where the original raises.
+/// groups, and others answer about them. A group is its ranks. Throws frameworks::Error where the original raises.
 class State : public frameworks::TypedState {{
 public:
     State(int rank, int world_size) : TypedState("{name}") {{ enter(rank, world_size); }}
@@ -104,7 +104,7 @@ BEGUN = """\
     State() : TypedState("{name}") {{}}
     State(int rank, int world_size) : State() {{ enter(rank, world_size); }}
 
-    /// Makes the groups. Throws dialect::Error where the original raises; then nothing changes.
+    /// Makes the groups. Throws frameworks::Error where the original raises; then nothing changes.
     void {initialize}(const Settings& settings = {{}}) {{ initialize(settings.values()); }}
     bool model_parallel_is_initialized() const {{ return is_initialized(); }}
     /// Forgets the groups and what was set.
@@ -175,7 +175,7 @@ def broken(line: str, indent: int = 0) -> str:
 
 def value(setting: dict[str, Any]) -> str:
     name = setting["name"]
-    is_converted = type_of(setting["type"]).startswith(("std::optional", "dialect::"))
+    is_converted = type_of(setting["type"]).startswith(("std::optional", "frameworks::"))
     return f'{{"{name}", value_of({name})}}' if is_converted else f'{{"{name}", {name}}}'
 
 
@@ -268,7 +268,7 @@ def header(told: dict[str, Any]) -> str:
         "original": f"{told['original']} {told['version']}".rstrip(),
         "live": live,
         "layout": "// clang-format off\n" * any(not settings or len(options_of(each)) > 2 for each in accessors),
-        "device_mesh": "using dialect::DeviceMesh;\n" * any(each["quantity"] == "device_mesh" for each in accessors),
+        "device_mesh": "using frameworks::DeviceMesh;\n" * any(each["quantity"] == "device_mesh" for each in accessors),
         "settings": lines,
         "values": listed(list(map(value, settings))),
         "made": "".join(f"    using State::{each['name']};\n" for each in accessors if each["adds"]),

@@ -10,7 +10,7 @@ from pathlib import Path
 from textwrap import fill, indent
 from typing import Any
 
-from rankmesh._dialects.rows import rows
+from rankmesh._frameworks.rows import rows
 
 TYPES = {
     "group_list": "list[Any]",

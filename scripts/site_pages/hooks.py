@@ -35,8 +35,7 @@ FOLDERS = {
     "convert": "Settings of frameworks",
     "explain": "Flight records and their errors",
     "interop": "DLPack, MPI and NCCL",
-    "frameworks": "Groups of any framework",
-    "dialect": "Names of other frameworks",
+    "frameworks": "Groups and names of other frameworks",
 }
 
 
@@ -87,7 +86,7 @@ def files_of(folder):
     return sorted(each for each in folder.iterdir() if each.suffix in LANGUAGES and each.name != "CMakeLists.txt")
 
 
-def dialects():
+def frameworks():
     """The public modules that have the names of another framework."""
     files = [*TREE.glob("rankmesh/*.py"), *TREE.glob("rankmesh/*/*.py")]
     names = {".".join(file.relative_to(TREE).with_suffix("").parts) for file in files}
@@ -104,15 +103,15 @@ def help_of_command():
 
 def on_config(config):
     """Asks doxygen and the command, and puts the pages of the reference into the navigation."""
-    headers, others = cpp.pages(ROOT), dialects()
+    headers, others = cpp.pages(ROOT), frameworks()
     generated = {f"reference/{header}.md" if "/" in header else "reference/c.md": text for header, text in headers.items()}
     generated |= {f"reference/python/{module}.md": f"# {module}\n\n::: {module}\n" for module in PYTHON + others}
-    for place in [place for place in generated if re.search("/(dialect|frameworks)/", place) or place.split("/")[-1][:-3] in others]:
+    for place in [place for place in generated if "/frameworks/" in place or place.split("/")[-1][:-3] in others]:
         generated[place] = "---\nsearch:\n  boost: 0.2\n---\n\n" + generated[place]  # many frameworks have the same names
     generated["reference/options.md"] = help_of_command()
     generated["reference/cpp.md"] = overview(headers)
     apis = {"C++": ["reference/cpp.md"], "Python": [{module: f"reference/python/{module}.md"} for module in PYTHON]}
-    apis["Python"].append({FOLDERS["dialect"]: [{name.removeprefix("rankmesh."): f"reference/python/{name}.md"} for name in others]})
+    apis["Python"].append({FOLDERS["frameworks"]: [{name.removeprefix("rankmesh."): f"reference/python/{name}.md"} for name in others]})
     for folder, title in FOLDERS.items():
         pages = [
             {header.removeprefix(folder + "/"): f"reference/{header}.md"} for header in sorted(headers) if header.startswith(folder + "/")

@@ -6,8 +6,8 @@
 #include <rankmesh/core/detail/caller.hpp>
 #include <rankmesh/core/detail/number.hpp>
 #include <rankmesh/core/name.hpp>
-#include <rankmesh/dialect/error.hpp>
 #include <rankmesh/engine/launcher.hpp>
+#include <rankmesh/frameworks/error.hpp>
 
 #include "convert/rows.hpp"
 #include "formats/text.hpp"
@@ -53,7 +53,7 @@ Arrangement read_all(const Converter& from, Settings settings, std::optional<int
         auto arrangement = from.read(settings, world);
         settings.finish();
         return arrangement;
-    } catch (const dialect::Error& error) {
+    } catch (const frameworks::Error& error) {
         settings.finish();  // sizes that do not fit may be for want of one that is misspelt
         throw UsageError(settings.brief(error.what()));
     } catch (const UsageError& error) {

@@ -13,7 +13,7 @@ using frameworks::Quantity;
 namespace {
 
 /// A part of a mesh as its dimensions and its ranks: `dp=2 cp=2 {0, 2, 4, 6}`.
-std::string described(const dialect::DeviceMesh& part) {
+std::string described(const frameworks::DeviceMesh& part) {
     const auto names = part.mesh_dim_names().value_or(std::vector<std::string>{});
     const auto shape = part.shape();
     auto text = std::string{};
@@ -39,7 +39,7 @@ Json json_of(const frameworks::Value& value) {
             using Each = std::decay_t<decltype(each)>;
             if constexpr (std::is_same_v<Each, std::monostate>) {
                 return Json();
-            } else if constexpr (std::is_same_v<Each, std::vector<dialect::DeviceMesh>>) {
+            } else if constexpr (std::is_same_v<Each, std::vector<frameworks::DeviceMesh>>) {
                 auto texts = std::vector<std::string>{};
                 for (const auto& mesh : each) texts.push_back(described(mesh));
                 return texts.size() == 1 ? Json(texts.front()) : Json(texts);

@@ -2,7 +2,7 @@
 // The settings of a ProcessTopology, DeepSpeed's and AReaL's.
 #pragma once
 
-#include <rankmesh/dialect/topology.hpp>
+#include <rankmesh/frameworks/topology.hpp>
 
 #include "convert/words.hpp"
 

@@ -16,7 +16,7 @@ constexpr char model_kind[] = "ds_model_proc_group", data_kind[] = "dp_proc_grou
 
 /// The topology's rank on this rank of the world, -1 outside.
 int topology_rank(const State& state, int rank) {
-    const auto own = dialect::rank_on(Access::placed(state.groups()), rank).value_or(-1);
+    const auto own = rank_on(Access::placed(state.groups()), rank).value_or(-1);
     return own < state.groups().mesh().size() ? own : -1;
 }
 
@@ -31,7 +31,7 @@ Value in_topology(const State& state, const Given&) {
     return ranks;
 }
 
-dialect::ProcessTopology topology_of(const State& state) {
+ProcessTopology topology_of(const State& state) {
     const auto& given = Access::given(state);
     return {axes(given),
             given.numbers("dims"),
@@ -142,7 +142,7 @@ void also(std::vector<AccessorRow>& rows, const std::string& name, std::string_v
     rows.push_back(std::move(row));
 }
 
-void derive(Given& given, const dialect::ProcessTopology& topology, std::string_view slice) {
+void derive(Given& given, const ProcessTopology& topology, std::string_view slice) {
     for (const auto& axis : topology.axes()) given.derive(axis, topology.get_dim(axis));
     given.derive(rank_count, topology.world_size());
     given.derive(slice_count, std::max(topology.get_dim(slice), 1));

@@ -3,7 +3,7 @@
 // data.
 #pragma once
 
-#include <rankmesh/dialect/topology.hpp>
+#include <rankmesh/frameworks/topology.hpp>
 
 #include "frameworks/rows.hpp"
 
@@ -18,7 +18,7 @@ std::vector<AccessorRow> accessors();
 void also(std::vector<AccessorRow>& rows, const std::string& name, std::string_view of);
 
 /// Derives the sizes of a topology, whose number of ranks is the answer of `world_size`.
-void derive(Given& given, const dialect::ProcessTopology& topology, std::string_view slice);
+void derive(Given& given, const ProcessTopology& topology, std::string_view slice);
 /// Lists ranks and groups in the order of the topology's axes.
 void extend(const Given& given, std::vector<MeshRow>& meshes, Kinds& kinds);
 /// The number of ranks of `dims`.

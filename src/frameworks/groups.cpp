@@ -49,9 +49,8 @@ void check_sizes(const Framework& framework, const Given& given) {
     for (const auto& setting : framework.settings)
         if (!setting.axis.empty() && given.number(setting.name) < 1 &&
             given.value(setting.name) != setting.otherwise && !given.is_none(setting.name))
-            throw dialect::Refusal(
-                Fault::sizes, "sizes-below-one",
-                cat(setting.name, " is ", given.number(setting.name), "; every size is 1 or more"));
+            throw Refusal(Fault::sizes, "sizes-below-one",
+                          cat(setting.name, " is ", given.number(setting.name), "; every size is 1 or more"));
 }
 
 /// The kind whose groups a kind has; empty for its own.
@@ -144,7 +143,7 @@ std::string Access::kind_in_plan(const Groups& groups, std::string_view name) {
         if (!kind.row->on_host && kind.brief == name) return std::string(kind.name);
     return {};
 }
-const dialect::Placed& Access::placed(const Groups& groups) { return groups.made_->placed; }
+const Placed& Access::placed(const Groups& groups) { return groups.made_->placed; }
 const Given& Access::given(const Groups& groups) { return groups.made_->given; }
 Groups Access::with(const Groups& groups, const AccessorRow& row, const Given& options,
                     std::vector<std::string>& kinds) {

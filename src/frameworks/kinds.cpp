@@ -53,7 +53,7 @@ GroupPart Kind::group(int number) const {
 }
 
 std::optional<GroupPart> Kind::listed_of(int rank) const {
-    const auto own = dialect::rank_on(placed, rank);
+    const auto own = rank_on(placed, rank);
     const auto position = own ? listed.index_of(std::int64_t{*own} - base) : std::nullopt;
     if (!position) return std::nullopt;
     if (step > 1) return group(*position / (size * step) * step + *position % step);

@@ -26,7 +26,7 @@ struct Kind {
     int step = 1;             // between them in the list
     int period;               // of what is cut into groups, one after the other
     std::vector<int> at;
-    dialect::Placed placed;
+    Placed placed;
     bool partial = false;  // outside there may be ranks
 
     int count() const { return listed.size() / period * parts(); }
@@ -57,7 +57,7 @@ struct Groups::Made {
     Meshes meshes;
     std::vector<Kind> kinds;
     std::vector<std::shared_ptr<const KindRow>> owned;  // of kinds that are not rows of the framework
-    dialect::Placed placed;
+    Placed placed;
 
     const Kind* find(std::string_view name) const {
         const auto found = std::ranges::find(kinds, name, &Kind::name);

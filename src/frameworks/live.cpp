@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include <rankmesh/core/ranks.hpp>
-#include <rankmesh/dialect/member.hpp>
+#include <rankmesh/frameworks/member.hpp>
 
 #include "frameworks/kinds.hpp"
 
@@ -22,17 +22,17 @@ Live::Live(const Member& member, const State& state, std::string_view name) {
         throw UsageError(cat("the state is of rank ", state.rank(), ", and the member of rank ",
                              member.rank(), "; give the state of this rank"));
     for (const auto& declared : groups.plan()) {
-        const auto place = dialect::place(member, name_in_plan(name, declared.name), joined_with);
+        const auto joined = place(member, name_in_plan(name, declared.name), joined_with);
         const auto kind = Access::kind_in_plan(groups, declared.name);
         if (kind.empty()) {  // all ranks
-            groups_.emplace("*", dialect::communicator(place, {"world"}, joined_with));
+            groups_.emplace("*", communicator(joined, {"world"}, joined_with));
             continue;
         }
-        dialect::check_mesh(place, declared.mesh.resolve(), joined_with);
+        check_mesh(joined, declared.mesh.resolve(), joined_with);
         const auto own = groups.of(kind, member.rank());
         auto ranks = own ? std::vector<int>(own->begin(), own->end()) : std::vector<int>();
         if (Access::made(groups).at(kind).row->rising) std::ranges::sort(ranks);
-        auto found = place.find("group");
+        auto found = joined.find("group");
         if (found ? !own || found->world_ranks() != ranks : own.has_value())
             throw UsageError(cat("the member's group '", declared.name, "' ",
                                  found ? cat("is ", ranks_to_string(found->world_ranks()))
@@ -64,9 +64,8 @@ std::vector<Communicator*> Live::all(const State& state, std::string_view access
 Communicator& Live::of_kind(const std::string& kind) {
     const auto found = groups_.find(kind);
     if (found == groups_.end())
-        throw dialect::Error(
-            dialect::Fault::not_member,
-            cat("the last group of ", kind, " is shorter, which no plan declares; make it with World::sub"));
+        throw Error(Fault::not_member, cat("the last group of ", kind,
+                                           " is shorter, which no plan declares; make it with World::sub"));
     return found->second;
 }
 

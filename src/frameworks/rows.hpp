@@ -11,13 +11,10 @@
 #include <string_view>
 #include <vector>
 
-#include <rankmesh/dialect/error.hpp>
+#include <rankmesh/frameworks/error.hpp>
 #include <rankmesh/frameworks/groups.hpp>
 
 namespace rankmesh::frameworks {
-
-using dialect::Error;
-using dialect::Fault;
 
 /// What a setting, an option or an answer may be. Of a plan, a word or a table, only whether it is given
 /// matters; `names` are a word or a list of words.
@@ -332,11 +329,11 @@ struct RANKMESH_EXPORT Access {
     static const std::vector<std::pair<std::string, Mesh>>& meshes(const Groups& groups);
     /// The mesh of a MeshRow as this rank sees it, always the same one, so that parts of it are equal. Throws
     /// what the original says before there are groups.
-    static const dialect::DeviceMesh& device_mesh(const State& state, std::string_view mesh);
+    static const DeviceMesh& device_mesh(const State& state, std::string_view mesh);
     /// The kind that a plan declares under that name, empty for all ranks.
     static std::string kind_in_plan(const Groups& groups, std::string_view name);
     /// The world ranks of the ranks of a mesh that is a part of the world.
-    static const dialect::Placed& placed(const Groups& groups);
+    static const Placed& placed(const Groups& groups);
     /// The groups with what an accessor adds, whose names go to `kinds`.
     static Groups with(const Groups& groups, const AccessorRow& row, const Given& options,
                        std::vector<std::string>& kinds);

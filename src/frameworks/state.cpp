@@ -59,14 +59,14 @@ Value answer(const GroupPart& group, Quantity quantity, int rank) {
     return {};
 }
 
-dialect::DeviceMesh device_mesh(const Mesh& mesh, int rank) {
+DeviceMesh device_mesh(const Mesh& mesh, int rank) {
     auto shape = std::vector<int>{};
     auto names = std::vector<std::string>{};
     for (int a = 0; a < mesh.axis_count(); ++a) {
         shape.push_back(mesh.size(AxisId{a}));
         names.emplace_back(mesh.name(AxisId{a}));
     }
-    return dialect::init_device_mesh(shape, names, rank, mesh.size());
+    return init_device_mesh(shape, names, rank, mesh.size());
 }
 
 /// The kind whose groups an initialised state has.
@@ -91,7 +91,7 @@ State::State(Groups groups, int rank) : framework_(&Access::framework(groups)) {
 }
 
 void State::enter(int rank, int world_size) {
-    dialect::check_rank(rank, world_size);
+    check_rank(rank, world_size);
     check_fresh();
     rank_ = rank;
     world_size_ = world_size;
@@ -158,8 +158,8 @@ std::vector<std::string> State::set(std::string_view accessor, const Values& val
     if (const auto* number = std::get_if<int>(&value); number && row.least && *number < *row.least) {
         auto words = cat("the ", row.slot);
         std::ranges::replace(words, '_', ' ');
-        throw dialect::Refusal(Fault::sizes, "sizes-below-one",
-                               cat(words, " is ", *number, "; every size is 1 or more"));
+        throw Refusal(Fault::sizes, "sizes-below-one",
+                      cat(words, " is ", *number, "; every size is 1 or more"));
     }
     if (std::holds_alternative<std::monostate>(value))
         slots_.erase(row.slot);
@@ -212,8 +212,8 @@ std::optional<GroupPart> State::group_of(const AccessorRow& row, const Given& op
     if (row.without || (options.has(checked) && !options.flag(checked))) return std::nullopt;
     const auto text = row.missing.empty() ? missing_of(*framework_, kind) : std::string_view(row.missing);
     if (row.listed && destroyed_)
-        throw dialect::Refusal(Fault::not_initialised, "stale",
-                               cat(text, "; its ranks from before destroy_model_parallel are stale"));
+        throw Refusal(Fault::not_initialised, "stale",
+                      cat(text, "; its ranks from before destroy_model_parallel are stale"));
     if (!groups_) throw Error(Fault::not_initialised, std::string(text));
     if (!has && !row.missing.empty()) throw Error(Fault::not_initialised, row.missing);
     if (!has) static_cast<void>(groups_->count(kind));  // throws what the original says
@@ -241,7 +241,7 @@ std::vector<std::string> State::accessors() const {
 }
 
 const Framework& Access::framework(const State& state) { return *state.framework_; }
-const dialect::DeviceMesh& Access::device_mesh(const State& state, std::string_view mesh) {
+const DeviceMesh& Access::device_mesh(const State& state, std::string_view mesh) {
     static_cast<void>(state.groups());  // throws what the original says
     return state.meshes_.find(mesh)->second;
 }

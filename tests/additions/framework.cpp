@@ -2,7 +2,7 @@
 // Asks the framework whose rows docs/new-framework.md shows.
 #include <gtest/gtest.h>
 
-#include <rankmesh/dialect/error.hpp>
+#include <rankmesh/frameworks/error.hpp>
 
 #include "frameworks/rows.hpp"
 
@@ -30,5 +30,5 @@ TEST(Framework, OfTheDocumentAnswers) {
     EXPECT_EQ(state.ask("tensor_group"), frameworks::Value(std::vector{8, 9}));
     EXPECT_EQ(state.ask("stage"), frameworks::Value(1));
     EXPECT_EQ(state.ask("ends_size"), frameworks::Value(0));
-    EXPECT_THROW(frameworks::Groups("sample", {{"tensor_size", 5}}, 12), dialect::Error);
+    EXPECT_THROW(frameworks::Groups("sample", {{"tensor_size", 5}}, 12), frameworks::Error);
 }

@@ -1,21 +1,19 @@
-# Counts the files outside of an engine's or a dialect's own ones whose code names it: those that a new one touches.
+# Counts the files outside of an engine's or a framework's own ones whose code names it: those that a new one touches.
 #     cmake -DROOT=<the project> -P names.cmake
 # Fails where they are more than CONTRIBUTING says, and names them. Comments do not count, nor does what another framework
 # calls by that name.
 cmake_minimum_required(VERSION 3.25)
 set(engines gloo mpi)
 set(devices nccl)  # an engine for devices is made by C and verified by the command in files of their own, too
-set(dialects)
 file(GLOB rows RELATIVE ${ROOT}/src/frameworks ${ROOT}/src/frameworks/*/rows.cpp)
 list(TRANSFORM rows REPLACE "/rows[.]cpp$" "")
 set(most_of_rows 0)
 set(most_of_engines 8)
 set(most_of_devices 12)
-set(most_of_dialects 5)
 # Words of launchers, frameworks and their files, not the engine.
-set(others_of_gloo "/dialect/|/explain|/frameworks/|/store/|/membership/|/hosts/")
+set(others_of_gloo "/frameworks/|/explain|/store/|/membership/|/hosts/")
 set(others_of_mpi "/store/|/membership/|/hosts/|^cmake/test_environment|/cluster/read/|/place")
-set(others_of_nccl "/dialect/|/frameworks/|/explain|/cluster/read/")
+set(others_of_nccl "/frameworks/|/explain|/cluster/read/")
 set(others_of_vllm "/frameworks/megatron2022|/areal|^cli/plan|/plan/")  # which its first version was; whose layouts plan serves
 set(others_of_sglang "/areal|^cli/plan|/plan/")  # what runs a component of its allocation_mode; whose layouts plan serves
 set(others_of_archon "/areal")
@@ -23,7 +21,7 @@ set(topologies "/topology|/frameworks/grid|^src/convert/converters[.]cpp")  # wh
 set(others_of_areal "${topologies}|/archon|^src/convert/settings")
 set(others_of_deepspeed "${topologies}|/accelerate/|^cli/|/plan/")  # what runs on it
 # Of its grid; how it cuts; what has its first version, runs on it or writes its settings.
-set(others_of_megatron "^src/dialect/CMakeLists|^src/convert/converters[.]cpp|^cli/|core/sharding|/megatron2022|/areal|/verl|/plan/")
+set(others_of_megatron "^src/convert/converters[.]cpp|^cli/|core/sharding|/megatron2022|/areal|/verl|/plan/")
 set(others_of_megatron2022 "/plan/")  # whose constants have another name
 set(others_of_picotron "^cli/")  # examples of the help
 set(others_of_olmo "/plan/")  # which writes its configuration
@@ -41,7 +39,7 @@ foreach(file ${files})
         string(REGEX REPLACE "#[^\n]*" "" code "${code}")
     endif()
     string(TOLOWER "${code}" code)
-    foreach(name ${engines} ${devices} ${dialects} ${rows})
+    foreach(name ${engines} ${devices} ${rows})
         if(file MATCHES "/${name}[/._]" OR (others_of_${name} AND file MATCHES "${others_of_${name}}"))
             continue()
         elseif(code MATCHES "(^|[^a-z0-9])${name}([^a-z0-9]|$)")
@@ -51,7 +49,7 @@ foreach(file ${files})
 endforeach()
 
 set(wrong 0)
-foreach(kind engines devices dialects rows)
+foreach(kind engines devices rows)
     foreach(name ${${kind}})
         list(LENGTH touched_by_${name} count)
         list(JOIN touched_by_${name} ", " listed)

@@ -7,11 +7,11 @@
 #include <sstream>
 #include <tuple>
 
-#include <rankmesh/dialect/topology.hpp>
 #include <rankmesh/frameworks/deepspeed.hpp>
 #include <rankmesh/frameworks/groups.hpp>
 #include <rankmesh/frameworks/megatron.hpp>
 #include <rankmesh/frameworks/olmo.hpp>
+#include <rankmesh/frameworks/topology.hpp>
 
 #include "cli/rankmesh.hpp"
 #include "convert/conversions.hpp"

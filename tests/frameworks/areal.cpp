@@ -3,19 +3,19 @@
 #include <numeric>
 #include <set>
 
-#include <rankmesh/dialect/error.hpp>
-#include <rankmesh/dialect/topology.hpp>
 #include <rankmesh/engine/threads.hpp>
 #include <rankmesh/frameworks/areal.hpp>
+#include <rankmesh/frameworks/error.hpp>
+#include <rankmesh/frameworks/topology.hpp>
 
-#include "dialect/laws.hpp"
+#include "frameworks/laws.hpp"
 #include "support/fake_device.hpp"
 
 namespace of_areal {
 
 using namespace rankmesh;
 using namespace rankmesh::areal;
-using dialect::Refusal;
+using frameworks::Refusal;
 using Ranks = std::vector<int>;
 
 namespace {
@@ -64,7 +64,7 @@ TEST(AReaL, ATopologyHasTwoOrdersOfThreeAxes) {
     EXPECT_EQ(ProcessTopology(training, {1, 2, 1}).str(),
               "{PipeDataTensorProcessCoord(pipe=0, data=0, tensor=0): 0, "
               "PipeDataTensorProcessCoord(pipe=0, data=1, tensor=0): 1}");
-    EXPECT_EQ(laws::text_of<dialect::Error>([] {
+    EXPECT_EQ(laws::text_of<frameworks::Error>([] {
                   ProcessTopology({"pipe", "data"}, {2, 2});
               }),
               "Corresponding coordinate namedtuple not implemented for axes ['pipe', 'data']. Check "
@@ -85,7 +85,7 @@ TEST(AReaL, ThreeFactorsAreAllOrderedTriplesOnce) {
         EXPECT_EQ(factors.size(), brute.size()) << n;
         EXPECT_EQ(std::set(factors.begin(), factors.end()), brute) << n;
     }
-    EXPECT_EQ(laws::text_of<dialect::Error>([] { decompose_to_three_factors(-4); }),
+    EXPECT_EQ(laws::text_of<frameworks::Error>([] { decompose_to_three_factors(-4); }),
               "decompose -4 to three factors; give 0 or more");
 }
 
@@ -106,8 +106,8 @@ TEST(AReaL, EveryRankHasItsPlaceAndOutsideIsNothing) {
                 EXPECT_EQ(Ranks({p.stage_id(), p.data_parallel_id(), p.ds_model_rank(), p.stage_to_global(0),
                                  p.get_tensor_model_parallel_rank()}),
                           Ranks(5, -1));
-                EXPECT_EQ(laws::text_of<dialect::Error>([&] { p.get_model_parallel_world_size(); }),
-                          laws::text_of<dialect::Error>([&] { p.ds_model_world_size(); }));
+                EXPECT_EQ(laws::text_of<frameworks::Error>([&] { p.get_model_parallel_world_size(); }),
+                          laws::text_of<frameworks::Error>([&] { p.ds_model_world_size(); }));
                 continue;
             }
             const auto own = p.global_rank();
@@ -220,7 +220,7 @@ TEST(AReaL, SeveralModelsInOnePlanShareTheChannelsOfEqualGroups) {
 
 TEST(AReaL, AMappingThatLacksARankOrDoesNotRiseIsRefused) {
     const auto text = [](const Ranks& ranks) {
-        return laws::text_of<dialect::Error>([&] { State(settings(training, {1, 2, 2}, ranks), 0, 4); });
+        return laws::text_of<frameworks::Error>([&] { State(settings(training, {1, 2, 2}, ranks), 0, 4); });
     };
     EXPECT_EQ(text({0, 1, 2}), "the rank mapping has no rank 3");
     EXPECT_EQ(text({}), "the rank mapping has no rank 0");
@@ -238,16 +238,16 @@ TEST(AReaL, AMappingThatLacksARankOrDoesNotRiseIsRefused) {
         "the rank mapping puts topology ranks 1 and 2 on ranks 2 and 1; groups are sorted, so each rank must "
         "be above the one before");
     EXPECT_EQ(
-        laws::text_of<dialect::Error>([&] {
+        laws::text_of<frameworks::Error>([&] {
             State(settings(training, {1, 2, 4}), 0, 4);
         }),
         "The new group's rank should be within the world_size set by init_process_group; rank 7 is not in a "
         "world of 4");
-    EXPECT_EQ(laws::text_of<dialect::Error>([&] {
+    EXPECT_EQ(laws::text_of<frameworks::Error>([&] {
                   State(settings(training, {1, 2, 2}), 4, 4);
               }),
               "rank 4 of a world of 4; ranks are 0..3");
-    EXPECT_EQ(laws::text_of<dialect::Error>([&] { State(Settings{}, 0, 4); }),
+    EXPECT_EQ(laws::text_of<frameworks::Error>([&] { State(Settings{}, 0, 4); }),
               "a topology needs dims: a size for each axis");
 }
 

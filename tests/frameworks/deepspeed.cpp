@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <set>
 
-#include <rankmesh/dialect/error.hpp>
-#include <rankmesh/dialect/topology.hpp>
 #include <rankmesh/engine/threads.hpp>
 #include <rankmesh/frameworks/deepspeed.hpp>
 #include <rankmesh/frameworks/deepspeed_groups.hpp>
+#include <rankmesh/frameworks/error.hpp>
+#include <rankmesh/frameworks/topology.hpp>
 
-#include "dialect/laws.hpp"
+#include "frameworks/laws.hpp"
 
 namespace of_deepspeed {
 
@@ -70,21 +70,21 @@ TEST(DeepSpeed, EveryRankHasItsPlaceInEveryGroupOfTheGrid) {
 
 TEST(DeepSpeed, AGridSaysWhatIsWrong) {
     const auto topo = PipeDataParallelTopology(2, 2);
-    EXPECT_EQ(laws::text_of<dialect::Error>([&] { State(of(topo), 0, 8); }), "Invalid Grid");
-    EXPECT_EQ(laws::text_of<dialect::Error>([&] { State(of(topo), 4, 4); }),
+    EXPECT_EQ(laws::text_of<frameworks::Error>([&] { State(of(topo), 0, 8); }), "Invalid Grid");
+    EXPECT_EQ(laws::text_of<frameworks::Error>([&] { State(of(topo), 4, 4); }),
               "rank 4 of a world of 4; ranks are 0..3");
-    EXPECT_EQ(laws::text_of<dialect::Error>([] {
+    EXPECT_EQ(laws::text_of<frameworks::Error>([] {
                   State({.axes = {"a", "data"}, .dims = std::vector{2, 2}}, 0, 4);
               }),
               "the topology a=2 data=2 has no axis 'pipe'; a grid needs pipe and data");
     EXPECT_EQ(topo.stage_to_global(3, 0, {{"data", 0}}), 0);
-    EXPECT_EQ(laws::text_of<dialect::Error>([&] { State(of(topo), 3, 4).stage_to_global(2); }),
+    EXPECT_EQ(laws::text_of<frameworks::Error>([&] { State(of(topo), 3, 4).stage_to_global(2); }),
               "key {'pipe': 2, 'data': 1} invalid, mapping: pipe=2 data=2");
-    EXPECT_EQ(laws::text_of<dialect::Error>([&] {
+    EXPECT_EQ(laws::text_of<frameworks::Error>([&] {
                   topo.stage_to_global(3, 0, {{"jeff", 1}});
               }),
               "Got unexpected field names: ['jeff']");
-    EXPECT_EQ(laws::text_of<dialect::Error>([&] {
+    EXPECT_EQ(laws::text_of<frameworks::Error>([&] {
                   topo.stage_to_global(3, 0, {{"pipe", 1}});
               }),
               "stage_to_global() got multiple values for keyword argument 'pipe'");

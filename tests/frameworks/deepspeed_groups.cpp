@@ -10,21 +10,21 @@
 
 #include <gtest/gtest.h>
 
-#include <rankmesh/dialect/error.hpp>
 #include <rankmesh/engine/threads.hpp>
+#include <rankmesh/frameworks/error.hpp>
 
-#include "dialect/laws.hpp"
+#include "frameworks/laws.hpp"
 #include "support/fewer.hpp"
 
 namespace of_deepspeed_groups {
 
 using namespace rankmesh;
 using deepspeed_groups::State;
-using dialect::Refusal;
+using frameworks::Refusal;
 
 namespace {
 
-static_assert(sizeof(dialect::GroupPart) <= 1024, "a rank's group is no table, however large it is");
+static_assert(sizeof(frameworks::GroupPart) <= 1024, "a rank's group is no table, however large it is");
 
 using Groupings = std::vector<std::vector<int>>;
 
@@ -121,7 +121,7 @@ TEST(DeepSpeedGroups, EveryGroupIsLive) {
             const auto me = world.join(state.plan());
             auto groups = deepspeed_groups::Groups(me, state);
             const auto rank = me.rank();
-            const auto expect = [&](Communicator& on, const dialect::GroupPart& group,
+            const auto expect = [&](Communicator& on, const frameworks::GroupPart& group,
                                     const std::string& what) {
                 laws::expect_live(on, sorted(laws::list(group)), rank, what);
             };
@@ -175,7 +175,7 @@ TEST(DeepSpeedGroups, WhatIsThereStays) {
     state._create_expert_and_data_parallel(3);
     state._create_expert_and_data_parallel(3, {}, {}, "tp", true);
     EXPECT_EQ(laws::list(state._get_expert_parallel_group_ranks("ep_size_3")), (std::vector{3, 4, 5}));
-    EXPECT_EQ(laws::text_of<dialect::Error>([&] {
+    EXPECT_EQ(laws::text_of<frameworks::Error>([&] {
                   state._create_zero_param_parallel_group(2);
                   state._create_zero_param_parallel_group(4);
               }),
@@ -227,7 +227,7 @@ TEST(DeepSpeedGroups, TheTensorRanksOfExpertsAreThoseOfTheLastMpu) {
 TEST(DeepSpeedGroups, SayWhatIsWrong) {
     const auto of = [](int world, const Make& make) {
         auto state = State(0, world);
-        return laws::text_of<dialect::Error>([&] { make(state); });
+        return laws::text_of<frameworks::Error>([&] { make(state); });
     };
     EXPECT_EQ(of(8, [](State& s) { s._get_expert_parallel_rank("ep_size_4"); }),
               "expert parallel group is not initialized");
@@ -264,7 +264,8 @@ TEST(DeepSpeedGroups, SayWhatIsWrong) {
               "3 pipeline stages of a world of 8 leave ranks out; the size must divide the world's");
     EXPECT_EQ(of(6, [](State& s) { s._create_expert_and_data_parallel(2, 4); }),
               "4 tensor lanes of a stage of 6 leave ranks out; mp_size must divide the stage's");
-    EXPECT_EQ(laws::text_of<dialect::Error>([] { State(8, 8); }), "rank 8 of a world of 8; ranks are 0..7");
+    EXPECT_EQ(laws::text_of<frameworks::Error>([] { State(8, 8); }),
+              "rank 8 of a world of 8; ranks are 0..7");
     EXPECT_EQ(of(8,
                  [](State& s) {
                      s._create_model_parallel(100);
@@ -289,7 +290,7 @@ TEST(DeepSpeedGroups, NoSizeIsBelowOneWhateverIsMadeOfIt) {
             for (const auto wrong : {0, -size}) {
                 const auto right = std::exchange(size, wrong);
                 auto state = State(0, 8);
-                const auto text = laws::text_of<dialect::Error>([&] { make(state, sizes); });
+                const auto text = laws::text_of<frameworks::Error>([&] { make(state, sizes); });
                 EXPECT_TRUE(text.ends_with("; every size is 1 or more"))
                     << &make - &makers[0].second << " of " << testing::PrintToString(sizes) << ": " << text;
                 size = right;

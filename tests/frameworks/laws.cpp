@@ -6,8 +6,8 @@
 
 #include <gtest/gtest.h>
 
-#include <rankmesh/dialect/error.hpp>
 #include <rankmesh/engine/threads.hpp>
+#include <rankmesh/frameworks/error.hpp>
 #include <rankmesh/frameworks/groups.hpp>
 
 #include "frameworks/rows.hpp"
@@ -54,7 +54,7 @@ void for_each_groups(int most, Visit&& visit) {
                 auto groups = std::optional<Groups>{};
                 try {
                     groups.emplace(framework.name, settings_of(framework, number), world);
-                } catch (const dialect::Error&) {
+                } catch (const frameworks::Error&) {
                     continue;
                 }
                 SCOPED_TRACE(framework.name + " " + to_string(groups->mesh()));

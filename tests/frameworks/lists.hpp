@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include <rankmesh/dialect/error.hpp>
+#include <rankmesh/frameworks/error.hpp>
 #include <rankmesh/frameworks/groups.hpp>
 
 namespace rankmesh::tests {
@@ -25,7 +25,7 @@ inline Lists lists(const frameworks::Groups& groups, std::string_view kind) {
 inline std::string refusal(const char* framework, const frameworks::Values& settings, int world) {
     try {
         frameworks::Groups(framework, settings, world);
-    } catch (const dialect::Error& error) {
+    } catch (const frameworks::Error& error) {
         return error.what();
     }
     return "nothing is refused";

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <cstdlib>
 
-#include <rankmesh/dialect/error.hpp>
 #include <rankmesh/engine/threads.hpp>
+#include <rankmesh/frameworks/error.hpp>
 #include <rankmesh/frameworks/llamafactory.hpp>
 
-#include "dialect/laws.hpp"
+#include "frameworks/laws.hpp"
 
 namespace of_llamafactory {
 
@@ -68,10 +68,10 @@ TEST(LlamaFactory, EveryGroupIsLive) {
 
 TEST(LlamaFactory, WhatCannotBeIsRefused) {
     const auto text = [](const Settings& settings) {
-        return laws::text_of<dialect::Error>([&] { plan(settings, 8); });
+        return laws::text_of<frameworks::Error>([&] { plan(settings, 8); });
     };
     EXPECT_EQ(text({.mp_replicate_size = 3}), "world_size (8) must be divisible by mp_replicate_size (3).");
-    EXPECT_THROW(plan({.mp_replicate_size = 3}, 8), dialect::Refusal);
+    EXPECT_THROW(plan({.mp_replicate_size = 3}, 8), frameworks::Refusal);
     EXPECT_EQ(text({.cp_size = 3}), "world_size (8) must be divisible by cp_size (3).");
     EXPECT_EQ(text({.cp_size = 0}), "cp_size is 0; sizes are 1 or more");
     EXPECT_EQ(text({.mp_replicate_size = 2, .mp_shard_size = 2}),
@@ -79,7 +79,7 @@ TEST(LlamaFactory, WhatCannotBeIsRefused) {
     EXPECT_EQ(text({.dp_size = 2, .cp_size = 3}),
               "dp_size * cp_size must equal to world_size, got 2 * 3 != 8.");
     const auto state = State({}, 0, 8);
-    EXPECT_EQ(laws::text_of<dialect::Error>([&] { state.get_device_mesh(); }), "dim must be specified.");
+    EXPECT_EQ(laws::text_of<frameworks::Error>([&] { state.get_device_mesh(); }), "dim must be specified.");
     EXPECT_EQ(laws::text_of<UsageError>([&] { state.get_rank("tp"); }),
               "dim is 'tp'; it must be mp_replicate or mp_shard or dp or cp");
 }
@@ -101,15 +101,15 @@ TEST(LlamaFactory, TheHostIsThatOfTheLauncher) {
     const auto one = State({}, 0, 1), four = State({}, 2, 4);
     for (const auto* name : {"LOCAL_RANK", "LOCAL_WORLD_SIZE"}) unsetenv(name);
     EXPECT_EQ(std::pair(one.get_local_rank(), one.get_local_world_size()), std::pair(0, 1));
-    EXPECT_EQ(laws::text_of<dialect::Error>([&] { four.get_local_rank(); }),
+    EXPECT_EQ(laws::text_of<frameworks::Error>([&] { four.get_local_rank(); }),
               "LOCAL_RANK is not set; start with torchrun, or ask Member::local_rank");
-    EXPECT_EQ(laws::text_of<dialect::Error>([&] { four.get_local_world_size(); }),
+    EXPECT_EQ(laws::text_of<frameworks::Error>([&] { four.get_local_world_size(); }),
               "LOCAL_WORLD_SIZE is not set; start with torchrun, or ask Member::local_size");
     setenv("LOCAL_RANK", "2", 1);
     setenv("LOCAL_WORLD_SIZE", "4", 1);
     EXPECT_EQ(std::pair(four.get_local_rank(), four.get_local_world_size()), std::pair(2, 4));
     setenv("LOCAL_RANK", "two", 1);
-    EXPECT_EQ(laws::text_of<dialect::Error>([&] { four.get_local_rank(); }),
+    EXPECT_EQ(laws::text_of<frameworks::Error>([&] { four.get_local_rank(); }),
               "LOCAL_RANK is 'two', which is no number");
     for (const auto* name : {"LOCAL_RANK", "LOCAL_WORLD_SIZE"}) unsetenv(name);
 }

@@ -3,16 +3,16 @@
 
 #include <algorithm>
 
-#include <rankmesh/dialect/error.hpp>
 #include <rankmesh/engine/threads.hpp>
+#include <rankmesh/frameworks/error.hpp>
 
-#include "dialect/laws.hpp"
+#include "frameworks/laws.hpp"
 #include "frameworks/lists.hpp"
 
 namespace of_megatron {
 
 using namespace rankmesh;
-using dialect::Refusal;
+using frameworks::Refusal;
 using laws::list;
 using megatron::groups;
 using megatron::ParallelState;
@@ -121,7 +121,7 @@ void for_every_getter(Groups& mpu, const Settings& sizes, const auto& use) {
             if constexpr (std::is_pointer_v<typename decltype(levels)::value_type>)
                 return *levels[level];
             else
-                return GroupPart(levels[level]);
+                return frameworks::GroupPart(levels[level]);
         });
     const auto all = mpu.get_data_parallel_world_size(true);
     if (sizes.hybrid_context_parallel)
@@ -218,7 +218,7 @@ TEST(Megatron, WhatIsSetWinsUntilItIsTakenBackAndRipplesIntoNeighbours) {
     EXPECT_TRUE(mpu.is_pipeline_last_stage());
     EXPECT_EQ(mpu.get_pipeline_model_parallel_next_rank(), 0);
     mpu.set_pipeline_model_parallel_world_size(9);
-    EXPECT_EQ(laws::text_of<dialect::Error>([&] { mpu.get_pipeline_model_parallel_last_rank(); }),
+    EXPECT_EQ(laws::text_of<frameworks::Error>([&] { mpu.get_pipeline_model_parallel_last_rank(); }),
               "stage 8 of a pipeline of 4");
     mpu.set_pipeline_model_parallel_rank({});
     mpu.set_pipeline_model_parallel_world_size({});
@@ -229,7 +229,7 @@ TEST(Megatron, WhatIsSetWinsUntilItIsTakenBackAndRipplesIntoNeighbours) {
     EXPECT_TRUE(mpu.is_pipeline_first_stage(false, 0));
     EXPECT_FALSE(mpu.is_pipeline_first_stage(false, 1));
     EXPECT_FALSE(mpu.is_rank_in_embedding_group(false, 1));
-    EXPECT_EQ(laws::text_of<dialect::Error>([&] { mpu.is_pipeline_last_stage(false); }),
+    EXPECT_EQ(laws::text_of<frameworks::Error>([&] { mpu.is_pipeline_last_stage(false); }),
               "vp_stage must be passed if virtual pipeline is enabled");
 
     mpu.destroy_model_parallel();
@@ -294,32 +294,33 @@ TEST(Megatron, AnEmbeddingIsOnAStageThatIsThereCountedFromEitherEnd) {
                 const auto n = std::to_string(pp);
                 const auto refused = "an embedding on stage " + std::to_string(stage) + " of " + n +
                                      "; stages are -" + n + ".." + std::to_string(pp - 1);
-                EXPECT_EQ(laws::text_of<dialect::Error>([&] { groups(sizes, 8 * pp); }),
+                EXPECT_EQ(laws::text_of<frameworks::Error>([&] { groups(sizes, 8 * pp); }),
                           -pp <= stage && stage < pp ? "nothing was thrown" : refused);
                 sizes.*stages = std::vector<int>{};
-                EXPECT_EQ(laws::text_of<dialect::Error>([&] { groups(sizes, 8 * pp); }),
+                EXPECT_EQ(laws::text_of<frameworks::Error>([&] { groups(sizes, 8 * pp); }),
                           "an embedding is on no stage; name at least one");
             }
 }
 
 TEST(Megatron, NothingChangesWhereInitialisationFails) {
     auto mpu = State(0, 8);
-    EXPECT_THROW(mpu.initialize_model_parallel({.virtual_pipeline_model_parallel_size = 2}), dialect::Error);
+    EXPECT_THROW(mpu.initialize_model_parallel({.virtual_pipeline_model_parallel_size = 2}),
+                 frameworks::Error);
     EXPECT_EQ(mpu.get_virtual_pipeline_model_parallel_world_size(), std::nullopt);
     const auto levels =
         Settings{.context_parallel_size = 8, .hierarchical_context_parallel_sizes = std::vector{2, 2}};
-    EXPECT_EQ(laws::text_of<dialect::Error>([&] { mpu.initialize_model_parallel(levels); }),
+    EXPECT_EQ(laws::text_of<frameworks::Error>([&] { mpu.initialize_model_parallel(levels); }),
               "the hierarchical_context_parallel_sizes make 4, not the context_parallel_size of 8");
     EXPECT_FALSE(mpu.is_initialized()) << "the original has made its data-parallel groups by then";
     mpu.initialize_model_parallel({});
-    EXPECT_EQ(laws::text_of<dialect::Error>([&] { mpu.initialize_model_parallel({}); }),
+    EXPECT_EQ(laws::text_of<frameworks::Error>([&] { mpu.initialize_model_parallel({}); }),
               "data parallel group is already initialized");
     EXPECT_EQ(laws::text_of<Refusal>([] { groups({.pipeline_model_parallel_size = -2}, 8); }),
               "pipeline_model_parallel_size is -2; every size is 1 or more");
     EXPECT_EQ(
-        laws::text_of<dialect::Error>([] { groups({.rank_offset = 4, .local_world_size = 8}, 8); }),
+        laws::text_of<frameworks::Error>([] { groups({.rank_offset = 4, .local_world_size = 8}, 8); }),
         "the groups would reach rank 11 of a world of 8; rank_offset and local_world_size stay inside it");
-    EXPECT_EQ(laws::text_of<dialect::Error>([] {
+    EXPECT_EQ(laws::text_of<frameworks::Error>([] {
                   groups({.pipeline_model_parallel_size = 2,
                           .expert_model_parallel_size = 2,
                           .order = "tp-cp-pp-ep-dp",
@@ -328,23 +329,25 @@ TEST(Megatron, NothingChangesWhereInitialisationFails) {
               }),
               "When not using pp-last rank ordering, the data parallel size of the attention and moe layers "
               "must be the same");
-    EXPECT_EQ(laws::text_of<dialect::Error>([] { State(0, 8).get_tensor_model_parallel_rank(); }),
+    EXPECT_EQ(laws::text_of<frameworks::Error>([] { State(0, 8).get_tensor_model_parallel_rank(); }),
               "tensor model parallel group is not initialized");
-    EXPECT_EQ(laws::text_of<dialect::Error>(
+    EXPECT_EQ(laws::text_of<frameworks::Error>(
                   [] { State({.pipeline_model_parallel_size = 4}, 2, 8).get_embedding_group(); }),
               "embedding group is not initialized on rank 2; its members here are {0, 6}");
-    EXPECT_EQ(laws::text_of<dialect::Error>([] { State(0, 8).get_data_parallel_group(true, true, true); }),
+    EXPECT_EQ(laws::text_of<frameworks::Error>([] { State(0, 8).get_data_parallel_group(true, true, true); }),
               "intra partial data parallel group with CP (with GTP_remat) is not initialized");
-    EXPECT_EQ(laws::text_of<dialect::Error>([] { State(0, 8).get_data_parallel_group(true); }),
+    EXPECT_EQ(laws::text_of<frameworks::Error>([] { State(0, 8).get_data_parallel_group(true); }),
               "data parallel group with CP (with GTP_remat) is not initialized");
-    EXPECT_EQ(laws::text_of<dialect::Error>(
+    EXPECT_EQ(laws::text_of<frameworks::Error>(
                   [] { State({}, 0, 8).get_data_parallel_group(true, true, false, true); }),
               "data parallel group with context parallel AG is not initialized");
-    EXPECT_EQ(laws::text_of<dialect::Error>([] { State(0, 8).get_data_parallel_group(false, true, true); }),
-              "Partial DP for Optimizer needs to include CP");
-    EXPECT_EQ(laws::text_of<dialect::Error>([] { State(0, 8).get_expert_data_parallel_group(true, true); }),
-              "Intra partial expert data parallel group (with GTP_remat) is not initialized");
-    EXPECT_EQ(laws::text_of<dialect::Error>(
+    EXPECT_EQ(
+        laws::text_of<frameworks::Error>([] { State(0, 8).get_data_parallel_group(false, true, true); }),
+        "Partial DP for Optimizer needs to include CP");
+    EXPECT_EQ(
+        laws::text_of<frameworks::Error>([] { State(0, 8).get_expert_data_parallel_group(true, true); }),
+        "Intra partial expert data parallel group (with GTP_remat) is not initialized");
+    EXPECT_EQ(laws::text_of<frameworks::Error>(
                   [] { State(0, 8).get_expert_tensor_model_pipeline_parallel_group(true); }),
               "Expert tensor-model-pipeline parallel group with EGTP is not initialized");
     EXPECT_EQ(State(0, 8).get_gtp_weight_remat_world_size(), 0) << "where there is no group";
@@ -380,7 +383,7 @@ TEST(Megatron, GroupsOverAPartOfTheWorldLeaveTheOthersOut) {
             laws::expect_live(group, {me.rank() % 2 + 2, me.rank() % 2 + 4}, me.rank(), "data");
         } else {
             EXPECT_FALSE(mpu.is_initialized());
-            EXPECT_EQ(laws::text_of<dialect::Error>([&] { mpu.get_tensor_model_parallel_rank(); }),
+            EXPECT_EQ(laws::text_of<frameworks::Error>([&] { mpu.get_tensor_model_parallel_rank(); }),
                       "tensor model parallel group is not initialized on rank " + std::to_string(me.rank()) +
                           ", which is in none of the groups");
         }
@@ -394,10 +397,10 @@ TEST(Megatron, AHybridGroupThatIsShorterIsPureOnly) {
         auto me = world.join(megatron::plan(sizes, world.size()));
         auto mpu = ParallelState(me, sizes);
         EXPECT_EQ(mpu.get_hybrid_data_context_parallel_groups(2).size(), 2);
-        EXPECT_EQ(laws::text_of<dialect::Error>([&] { mpu.get_hybrid_data_context_parallel_groups(4); }),
+        EXPECT_EQ(laws::text_of<frameworks::Error>([&] { mpu.get_hybrid_data_context_parallel_groups(4); }),
                   "the last group of HYBRID_DP_CP_GROUP_4 is shorter, which no plan declares; make it with "
                   "World::sub");
-        EXPECT_EQ(laws::text_of<dialect::Error>([&] { mpu.get_hybrid_data_context_parallel_groups(3); }),
+        EXPECT_EQ(laws::text_of<frameworks::Error>([&] { mpu.get_hybrid_data_context_parallel_groups(3); }),
                   "there is no hybrid group of size 3");
     });
 }

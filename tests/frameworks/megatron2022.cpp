@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 
-#include <rankmesh/dialect/error.hpp>
 #include <rankmesh/engine/threads.hpp>
+#include <rankmesh/frameworks/error.hpp>
 #include <rankmesh/frameworks/megatron2022.hpp>
 
-#include "dialect/laws.hpp"
+#include "frameworks/laws.hpp"
 
 namespace of_megatron2022 {
 
 using namespace rankmesh;
-using dialect::Fault;
-using dialect::Refusal;
+using frameworks::Fault;
 using frameworks::Groups;
+using frameworks::Refusal;
 using megatron2022::ParallelState;
 using megatron2022::Settings;
 using megatron2022::State;
@@ -122,11 +122,11 @@ TEST(Megatron2022, PipelinesWrapAndTheirEmbeddingGroupsAreTheirEndsAndTheSplit) 
                 if (holds(expected.embedding, rank))
                     EXPECT_EQ(laws::list(mpu.get_embedding_group()), expected.embedding);
                 else
-                    EXPECT_THROW(mpu.get_embedding_group(), dialect::Error);
+                    EXPECT_THROW(mpu.get_embedding_group(), frameworks::Error);
                 if (holds(expected.position, rank))
                     EXPECT_EQ(laws::list(mpu.get_position_embedding_group()), expected.position);
                 else
-                    EXPECT_THROW(mpu.get_position_embedding_group(), dialect::Error);
+                    EXPECT_THROW(mpu.get_position_embedding_group(), frameworks::Error);
             }
         }
     }
@@ -213,7 +213,7 @@ TEST(Megatron2022, WhatIsSetWinsUntilItIsUnsetAndChangesTheRanksThatFollow) {
     mpu.set_pipeline_model_parallel_split_rank(0);
     EXPECT_EQ(mpu.pipeline_model_parallel_split_rank(), 2) << "nobody reads what that sets";
     mpu.set_pipeline_model_parallel_world_size(5);
-    EXPECT_EQ(laws::text_of<dialect::Error>([&] { mpu.get_pipeline_model_parallel_last_rank(); }),
+    EXPECT_EQ(laws::text_of<frameworks::Error>([&] { mpu.get_pipeline_model_parallel_last_rank(); }),
               "stage 4 is out of range of pipeline {2, 6, 10, 14}; its size was set to more than 4");
     EXPECT_EQ(laws::text_of<Refusal>([&] { mpu.set_pipeline_model_parallel_world_size(0); }),
               "the pipeline model parallel world size is 0; every size is 1 or more");
@@ -237,7 +237,7 @@ TEST(Megatron2022, SettingsThatMakeNoSenseAreRefusedAndChangeNothing) {
         try {
             mpu.initialize_model_parallel(sizes);
             ADD_FAILURE() << "accepted, not refused: " << text;
-        } catch (const dialect::Error& error) {
+        } catch (const frameworks::Error& error) {
             EXPECT_EQ(error.what(), text);
             EXPECT_EQ(error.fault, fault) << text;
         }
@@ -261,8 +261,9 @@ TEST(Megatron2022, SettingsThatMakeNoSenseAreRefusedAndChangeNothing) {
         refused({1, 4, {}, split}, Fault::out_of_range,
                 "pipeline_model_parallel_split_rank " + std::to_string(split) +
                     " of 4 stages is out of range; it is -4..3");
-    EXPECT_EQ(laws::text_of<dialect::Error>([] { State(8, 8); }), "rank 8 of a world of 8; ranks are 0..7");
-    EXPECT_EQ(laws::text_of<dialect::Error>([] { State().initialize_model_parallel(); }),
+    EXPECT_EQ(laws::text_of<frameworks::Error>([] { State(8, 8); }),
+              "rank 8 of a world of 8; ranks are 0..7");
+    EXPECT_EQ(laws::text_of<frameworks::Error>([] { State().initialize_model_parallel(); }),
               "this process is in no world; give the rank and the size of the world");
     EXPECT_EQ(laws::text_of<Refusal>([] {
                   megatron2022::plan({.tensor_model_parallel_size = -1, .pipeline_model_parallel_size = -1},
@@ -271,7 +272,7 @@ TEST(Megatron2022, SettingsThatMakeNoSenseAreRefusedAndChangeNothing) {
               "tensor_model_parallel_size is -1; every size is 1 or more");
 
     auto mpu = made({2, 2}, 0, 8);
-    EXPECT_EQ(laws::text_of<dialect::Error>([&] {
+    EXPECT_EQ(laws::text_of<frameworks::Error>([&] {
                   mpu.initialize_model_parallel({2, 4, 2, 1});
               }),
               "data parallel group is already initialized");
@@ -281,7 +282,7 @@ TEST(Megatron2022, SettingsThatMakeNoSenseAreRefusedAndChangeNothing) {
 
 TEST(Megatron2022, WhatIsNotInitializedOrStaleSaysSo) {
     auto mpu = State(6, 16);
-    const auto text = [](auto&& body) { return laws::text_of<dialect::Error>(body); };
+    const auto text = [](auto&& body) { return laws::text_of<frameworks::Error>(body); };
     EXPECT_EQ(text([&] { mpu.get_model_parallel_group(); }), "model parallel group is not initialized");
     EXPECT_EQ(text([&] { mpu.get_tensor_model_parallel_rank(); }),
               "intra_layer_model parallel group is not initialized");
@@ -333,14 +334,14 @@ TEST(Megatron2022, EveryGroupIsLive) {
             if (mpu.is_rank_in_embedding_group(true))
                 expect(mpu.get_embedding_group(), pure.get_embedding_group(), "embedding");
             else
-                EXPECT_THROW(mpu.get_embedding_group(), dialect::Error);
+                EXPECT_THROW(mpu.get_embedding_group(), frameworks::Error);
             if (mpu.is_rank_in_position_embedding_group())
                 expect(mpu.get_position_embedding_group(), pure.get_position_embedding_group(), "position");
             else
-                EXPECT_THROW(mpu.get_position_embedding_group(), dialect::Error);
+                EXPECT_THROW(mpu.get_position_embedding_group(), frameworks::Error);
 
             mpu.destroy_model_parallel();
-            EXPECT_EQ(laws::text_of<dialect::Error>([&] { mpu.get_data_parallel_group(); }),
+            EXPECT_EQ(laws::text_of<frameworks::Error>([&] { mpu.get_data_parallel_group(); }),
                       "data parallel group is not initialized");
             mpu = ParallelState(me, sizes);
             EXPECT_EQ(mpu.get_data_parallel_group().size(), pure.get_data_parallel_world_size());

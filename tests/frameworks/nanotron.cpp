@@ -2,7 +2,7 @@
 // nanotron's own groups, as its ParallelContext cuts world_rank_matrix.
 #include <gtest/gtest.h>
 
-#include <rankmesh/dialect/error.hpp>
+#include <rankmesh/frameworks/error.hpp>
 #include <rankmesh/frameworks/groups.hpp>
 
 #include "lists.hpp"
@@ -41,7 +41,7 @@ TEST(Nanotron, PlacesOfARankLeaveTheExpertsOut) {
     const auto state = frameworks::State(two_of_each(), 0);
     EXPECT_EQ(state.ask("get_3d_ranks", {{"world_rank", 13}}), frameworks::Value(std::vector{1, 0, 1}));
     EXPECT_EQ(state.ask("get_3d_ranks"), frameworks::Value(std::vector{0, 0, 0}));
-    EXPECT_THROW(static_cast<void>(state.ask("get_3d_ranks", {{"world_rank", 16}})), dialect::Error);
+    EXPECT_THROW(static_cast<void>(state.ask("get_3d_ranks", {{"world_rank", 16}})), frameworks::Error);
 }
 
 TEST(Nanotron, SizesAreTheWholeWorld) {

@@ -6,16 +6,16 @@
 #include <map>
 #include <set>
 
-#include <rankmesh/dialect/error.hpp>
 #include <rankmesh/engine/threads.hpp>
+#include <rankmesh/frameworks/error.hpp>
 
-#include "dialect/laws.hpp"
+#include "frameworks/laws.hpp"
 
 namespace of_olmo {
 
 using namespace rankmesh;
-using dialect::init_device_mesh;
-using dialect::Refusal;
+using frameworks::init_device_mesh;
+using frameworks::Refusal;
 using olmo::DeviceMesh;
 using olmo::Settings;
 using olmo::State;
@@ -85,8 +85,8 @@ void for_each_part(const DeviceMesh& mesh,
         auto found = std::optional<DeviceMesh>{};
         try {
             found = part(mesh);
-        } catch (const dialect::Error& error) {
-            EXPECT_EQ(error.fault, dialect::Fault::unknown) << name << ": " << error.what();
+        } catch (const frameworks::Error& error) {
+            EXPECT_EQ(error.fault, frameworks::Fault::unknown) << name << ": " << error.what();
         }
         if (found) body(name, *found);
     }
@@ -94,7 +94,7 @@ void for_each_part(const DeviceMesh& mesh,
 
 template <class Body>
 std::string error_of(Body&& body) {
-    return laws::text_of<dialect::Error>(body);
+    return laws::text_of<frameworks::Error>(body);
 }
 
 }  // namespace
@@ -245,7 +245,7 @@ TEST(Olmo, AMeshWithoutNamesOrDataParallelDimensionsHasNoParts) {
 TEST(Olmo, TheWorldMeshIsKeptOnceItIsBuilt) {
     auto world = State(3, 8);
     EXPECT_FALSE(world.get_world_mesh());
-    EXPECT_THROW(world.build_world_mesh(fsdp({.tp = 3})), dialect::Error);
+    EXPECT_THROW(world.build_world_mesh(fsdp({.tp = 3})), frameworks::Error);
     EXPECT_FALSE(world.get_world_mesh()) << "it failed";
     EXPECT_EQ(error_of([&] { world.get_dp_mesh({}); }), "the world mesh is not built");
     world.build_world_mesh(fsdp());
@@ -339,7 +339,7 @@ TEST(Olmo, EveryGroupIsLive) {
             EXPECT_EQ(laws::list(state.get_dp_process_group()), laws::list(dp_flattened(mesh).mesh()));
             EXPECT_EQ(error_of([&] { groups.get_group("ep"); }),
                       "Mesh dimension 'ep' does not exist. Available mesh dimensions are: " +
-                          dialect::to_string(mesh.mesh_dim_names().value()));
+                          frameworks::to_string(mesh.mesh_dim_names().value()));
         });
 }
 

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <cstdlib>
 
-#include <rankmesh/dialect/error.hpp>
 #include <rankmesh/engine/threads.hpp>
+#include <rankmesh/frameworks/error.hpp>
 #include <rankmesh/frameworks/picotron.hpp>
 
-#include "dialect/laws.hpp"
+#include "frameworks/laws.hpp"
 
 namespace of_picotron {
 
@@ -81,7 +81,7 @@ TEST(Picotron, TheLocalRankIsThatOfTheEnvironmentElseTheRank) {
 
 TEST(Picotron, SettingsThatDoNotFitAndMembersThatLackAGroupAreRefused) {
     const auto text = [](const Settings& sizes, int rank, int world) {
-        return laws::text_of<dialect::Error>([&] { State(sizes, rank, world); });
+        return laws::text_of<frameworks::Error>([&] { State(sizes, rank, world); });
     };
     EXPECT_EQ(text({.tp_size = 2, .cp_size = 2, .pp_size = 2, .dp_size = 2}, 0, 8),
               "World size (8) != TP (2) * CP (2) * PP (2) * DP (2)");

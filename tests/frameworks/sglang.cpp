@@ -2,7 +2,7 @@
 // SGLang's own groups, as its source lists them.
 #include <gtest/gtest.h>
 
-#include <rankmesh/dialect/error.hpp>
+#include <rankmesh/frameworks/error.hpp>
 #include <rankmesh/frameworks/groups.hpp>
 
 #include "lists.hpp"
@@ -38,7 +38,7 @@ TEST(Sglang, PartsThatDoNotDivideAreToldWithTheWhole) {
     try {
         frameworks::Groups("sglang", {{"tp_size", 8}, {"attn_dp_size", 3}}, 8);
         FAIL() << "nothing was thrown";
-    } catch (const dialect::Error& error) {
+    } catch (const frameworks::Error& error) {
         EXPECT_STREQ(error.what(), "tp_size is 8, which is not divided by attn_dp_size 3 x attn_cp_size 1");
     }
 }

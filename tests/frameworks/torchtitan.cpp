@@ -4,16 +4,16 @@
 #include <limits>
 #include <map>
 
-#include <rankmesh/dialect/error.hpp>
 #include <rankmesh/engine/threads.hpp>
+#include <rankmesh/frameworks/error.hpp>
 #include <rankmesh/frameworks/torchtitan.hpp>
 
-#include "dialect/laws.hpp"
+#include "frameworks/laws.hpp"
 
 namespace of_torchtitan {
 
 using namespace rankmesh;
-using dialect::DeviceMesh;
+using frameworks::DeviceMesh;
 using torchtitan::ParallelDims;
 using torchtitan::Settings;
 using torchtitan::State;
@@ -117,7 +117,7 @@ bool expected_to_exist(const Dims& dims, const std::string& name) {
 
 template <class Body>
 std::string error_of(Body&& body) {
-    return laws::text_of<dialect::Error>(body);
+    return laws::text_of<frameworks::Error>(body);
 }
 
 }  // namespace
@@ -159,7 +159,7 @@ TEST(Torchtitan, SeveralNamesAreLookedForInOneMeshAndInItsOrder) {
         auto exists = std::map<std::string, bool>{};
         for (const auto& name : names) exists[name] = expected_to_exist(dims, name);
         const auto ask = [&](const AxisNames& asked) {
-            SCOPED_TRACE(dialect::to_string(asked));
+            SCOPED_TRACE(frameworks::to_string(asked));
             const auto enabled =
                 std::ranges::all_of(asked, [&](const auto& name) { return exists.at(name); });
             const auto view = std::ranges::find_if(views, [&](const auto& one) { return one.has(asked); });
@@ -436,7 +436,7 @@ TEST(Torchtitan, EveryGroupThatCarriesCollectivesIsLive) {
                 laws::expect_live(dims.get_group(), laws::list(pure.world_mesh().mesh()), me.rank(), "world");
                 if (const auto fake = pure.get_optional_mesh("efsdp", true)->size();
                     settings.ep == 1 && fake > 1) {
-                    EXPECT_EQ(laws::text_of<dialect::Refusal>([&] { dims.get_group("efsdp"); }),
+                    EXPECT_EQ(laws::text_of<frameworks::Refusal>([&] { dims.get_group("efsdp"); }),
                               detail::cat("the group along efsdp is fake in torchtitan where ep is 1: its ",
                                           fake, " ranks would exchange nothing; ask for dp_shard, cp or tp"));
                 }

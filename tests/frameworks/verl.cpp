@@ -2,10 +2,10 @@
 // verl's own meshes, as torch's init_device_mesh cuts the ranks of its shapes.
 #include <gtest/gtest.h>
 
-#include <rankmesh/dialect/error.hpp>
+#include <rankmesh/frameworks/error.hpp>
 #include <rankmesh/frameworks/groups.hpp>
 
-#include "dialect/laws.hpp"
+#include "frameworks/laws.hpp"
 #include "lists.hpp"
 
 using namespace rankmesh;
@@ -58,10 +58,11 @@ TEST(Verl, TheRolloutHasTheGroupsOfItsEngineOrNone) {
                         EXPECT_EQ(lists(verl, kind).front(), lists(engine, own).front()) << kind;
                     } else {
                         EXPECT_TRUE(tp > 1 || dp > 1) << kind;
-                        EXPECT_EQ(laws::text_of<dialect::Error>([&] { verl.of(kind, 0); }),
-                                  "verl's infer_tp and infer_pp have other ranks than the rollout's "
-                                  "tensor-parallel groups and pipelines for these sizes; ask for the groups of "
-                                  "its engine");
+                        EXPECT_EQ(
+                            laws::text_of<frameworks::Error>([&] { verl.of(kind, 0); }),
+                            "verl's infer_tp and infer_pp have other ranks than the rollout's "
+                            "tensor-parallel groups and pipelines for these sizes; ask for the groups of "
+                            "its engine");
                     }
                 }
             }
@@ -71,7 +72,7 @@ TEST(Verl, RanksThatWouldBeInNoGroupAreRefused) {
     try {
         frameworks::Groups("verl", {{"fsdp_size", 3}}, 8);
         FAIL();
-    } catch (const dialect::Refusal& refusal) {
+    } catch (const frameworks::Refusal& refusal) {
         EXPECT_EQ(refusal.rule, "ranks-left-out");
         EXPECT_STREQ(refusal.what(),
                      "fsdp_size 3 does not divide the 8 ranks of the world; the last 2 would be in no group");

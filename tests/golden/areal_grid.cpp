@@ -2,8 +2,8 @@
 #include <algorithm>
 #include <set>
 
-#include <rankmesh/dialect/topology.hpp>
 #include <rankmesh/frameworks/areal.hpp>
+#include <rankmesh/frameworks/topology.hpp>
 
 #include "grid.hpp"
 

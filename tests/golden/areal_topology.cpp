@@ -97,7 +97,8 @@ Json fake_grid(const Case& test) {
         answer["world_size"] = grid.world_size();
     }
     for (const auto* name : {"get_group", "get_dp_group", "get_tp_group"})
-        answer[name] = attempt([]() -> Json { throw rankmesh::dialect::Error(Fault::not_member, "Python only"); });
+        answer[name] =
+            attempt([]() -> Json { throw rankmesh::frameworks::Error(Fault::not_member, "Python only"); });
     return answer;
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Cases recorded from the original systems, and what our dialects answer to them.
+// Cases recorded from the original systems, and what our frameworks answer to them.
 #pragma once
 
 #include <functional>
@@ -11,13 +11,13 @@
 #include <nlohmann/json.hpp>
 
 #include <rankmesh/core/group.hpp>
-#include <rankmesh/dialect/error.hpp>
+#include <rankmesh/frameworks/error.hpp>
 #include <rankmesh/frameworks/groups.hpp>
 
 namespace golden {
 
 using Json = nlohmann::ordered_json;
-using rankmesh::dialect::Fault;
+using rankmesh::frameworks::Fault;
 
 struct Case {
     std::string system;
@@ -30,8 +30,8 @@ struct Case {
 /// One of the original systems: how we answer each kind of case, in the schema's own shape, where lists of
 /// ranks and of groups are written out and the comparison encodes them as the case does.
 ///
-/// An answer throws dialect::Error where the original raises an error as a whole; inside an answer `attempt`
-/// puts it where the schema has it.
+/// An answer throws frameworks::Error where the original raises an error as a whole; inside an answer
+/// `attempt` puts it where the schema has it.
 struct System {
     std::string_view name;
     std::map<std::string_view, std::function<Json(const Case&)>> kinds;
@@ -58,9 +58,9 @@ template <class Body>
 Json attempt(Body&& body) {
     try {
         return Json(body());
-    } catch (const rankmesh::dialect::Refusal&) {
+    } catch (const rankmesh::frameworks::Refusal&) {
         throw;  // the whole case is refused
-    } catch (const rankmesh::dialect::Error& error) {
+    } catch (const rankmesh::frameworks::Error& error) {
         return Json{{"error", {{"fault", to_string(error.fault)}, {"text", error.what()}}}};
     }
 }
@@ -70,7 +70,7 @@ template <class Body>
 Json attempt_or_refuse(Body&& body) {
     try {
         return attempt(body);
-    } catch (const rankmesh::dialect::Refusal& refusal) {
+    } catch (const rankmesh::frameworks::Refusal& refusal) {
         return Json{{"error", {{"fault", to_string(refusal.fault)}, {"text", refusal.what()}}},
                     {"refused", refusal.rule}};
     }

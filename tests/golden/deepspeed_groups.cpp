@@ -18,7 +18,9 @@ State state_of(const Json& config) {
     return {config.value("rank", world - 1), world};
 }
 
-Json members(const rankmesh::dialect::GroupPart& part) { return std::vector<int>(part.begin(), part.end()); }
+Json members(const rankmesh::frameworks::GroupPart& part) {
+    return std::vector<int>(part.begin(), part.end());
+}
 
 /// All groups of kinds, one after the other; of several kinds in `steps`, of some stages each.
 Json all_groups(const State& state, const std::vector<std::string>& kinds, int steps = 1) {

@@ -53,7 +53,7 @@ Json both(const Case& test, const Json& answer) {
     return {{"seed", answer}, {"head", same ? Json("same_as_seed") : answer}};
 }
 
-Json mesh_of(const rankmesh::dialect::DeviceMesh& mesh) { return {*mesh.mesh_dim_names(), mesh.shape()}; }
+Json mesh_of(const rankmesh::frameworks::DeviceMesh& mesh) { return {*mesh.mesh_dim_names(), mesh.shape()}; }
 
 Json interface(const Case& test) {
     const auto first = state_of(test, 0);
@@ -104,7 +104,7 @@ Json env(const Case& test) {
     answer["rank"] = state.get_rank();
     answer["get_device_mesh_none"] = attempt([&] { return ranks(state.get_device_mesh().mesh()); });
     answer["raw_string_dim"] = attempt([]() -> Json {
-        throw rankmesh::dialect::Error(Fault::argument, "in Python a dimension is a Dim, in C++ a word");
+        throw rankmesh::frameworks::Error(Fault::argument, "in Python a dimension is a Dim, in C++ a word");
     });
     answer["str"] = state.str();
     for (const auto* name : {"LOCAL_RANK", "LOCAL_WORLD_SIZE"}) unsetenv(name);

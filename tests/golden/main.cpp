@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// rankmesh-golden FILE...: asks our dialects what the original systems were asked, and compares every answer.
+// rankmesh-golden FILE...: asks our frameworks what the original systems were asked, and compares every
+// answer.
 #include <cstdio>
 #include <fstream>
 #include <set>
@@ -37,10 +38,10 @@ std::string wrong_with(const System& system, const Case& test, std::vector<std::
     if (answer == system.kinds.end()) return "expected an answer got none: nobody here knows this kind";
     try {
         return difference(system, test, answer->second(test), refused);
-    } catch (const rankmesh::dialect::Error& error) {
+    } catch (const rankmesh::frameworks::Error& error) {
         const auto got = Json{{"error", {{"fault", to_string(error.fault)}, {"text", error.what()}}}};
         auto found = difference(system, test, got, refused);
-        const auto* refusal = dynamic_cast<const rankmesh::dialect::Refusal*>(&error);
+        const auto* refusal = dynamic_cast<const rankmesh::frameworks::Refusal*>(&error);
         if (found.empty() || !refusal) return found;
         refused.push_back(refusal->rule);
         return {};

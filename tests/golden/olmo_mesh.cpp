@@ -6,8 +6,8 @@
 namespace golden {
 namespace {
 
-using rankmesh::dialect::DimNames;
-using rankmesh::dialect::init_device_mesh;
+using rankmesh::frameworks::DimNames;
+using rankmesh::frameworks::init_device_mesh;
 using namespace rankmesh::olmo;
 using rankmesh::Group;
 

@@ -2,7 +2,7 @@
 // What both systems with a ProcessTopology are asked of it.
 #pragma once
 
-#include <rankmesh/dialect/topology.hpp>
+#include <rankmesh/frameworks/topology.hpp>
 
 #include "check.hpp"
 

@@ -208,7 +208,7 @@ Json overrides(const Case& test) {
 Json or_cleared(const std::function<Json()>& value) {
     try {
         return value();
-    } catch (const rankmesh::dialect::Error& error) {
+    } catch (const rankmesh::frameworks::Error& error) {
         if (error.fault == Fault::not_initialised) return nullptr;
         throw;
     }

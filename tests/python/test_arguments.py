@@ -17,8 +17,8 @@ from rankmesh import (
     UsageTypeError,
     World,
     _core,
-    _dialects,
     _engine,
+    _frameworks,
     run,
 )
 
@@ -103,7 +103,7 @@ def everything(of: Any, seen: set[int]) -> list[Any]:
 
 
 def test_no_function_lists_signatures() -> None:
-    functions = [each for module in (_core, _engine, _dialects) for each in everything(module, set())]
+    functions = [each for module in (_core, _engine, _frameworks) for each in everything(module, set())]
     assert len(functions) > 200
     for function in functions:
         with pytest.raises((TypeError, rankmesh.Error)) as caught:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from rankmesh import UsageError, framework
-from rankmesh._dialects import rows
+from rankmesh._frameworks import rows
 from with_numpy import needs_numpy
 
 NAMES = [name for name in framework.names() if not rows.rows(name)["base"]]

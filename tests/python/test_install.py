@@ -43,12 +43,12 @@ def python(program: str, folder: Path) -> str:
     return done.stdout
 
 
-@pytest.mark.parametrize("dialect", NAMES)
-def test_without_the_original_every_import_finds_ours(dialect: str, tmp_path: Path) -> None:
-    program = f"import importlib, rankmesh.{dialect} as ours\nours.install()\n"
-    for name, module in NAMES[dialect].items():
+@pytest.mark.parametrize("framework", NAMES)
+def test_without_the_original_every_import_finds_ours(framework: str, tmp_path: Path) -> None:
+    program = f"import importlib, rankmesh.{framework} as ours\nours.install()\n"
+    for name, module in NAMES[framework].items():
         package, _, leaf = name.rpartition(".")
-        own = f"rankmesh.{dialect}.{module}".rstrip(".")
+        own = f"rankmesh.{framework}.{module}".rstrip(".")
         program += f"import {name}\nfrom {package} import {leaf} as second\nimport {name} as third\n"
         program += f"from {name} import __doc__ as text\n"
         program += f"here = importlib.import_module({own!r})\n"

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from rankmesh._dialects import rows
+from rankmesh._frameworks import rows
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "scripts"))
 import original_faces  # type: ignore[import-not-found,unused-ignore]

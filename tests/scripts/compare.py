@@ -306,7 +306,7 @@ class Runs(unittest.TestCase):
         self.addCleanup(folder.cleanup)
         self.out = Path(folder.name)
         (self.out / "bin").mkdir()
-        self.program("bench_dialect_lists", "membership/8", "")
+        self.program("bench_framework_lists", "membership/8", "")
 
     def program(self, program: str, name: str, then: str) -> None:
         path = self.out / "bin" / program
@@ -329,7 +329,7 @@ class Runs(unittest.TestCase):
         return [Path(each).name for each in (self.out / "begun").read_text(encoding="utf-8").split()]
 
     def test_go_on_with_what_was_not_taken_to_its_end(self) -> None:
-        self.program("bench_dialect_start_up", "membership/64", "echo fell; exit 3")
+        self.program("bench_framework_start_up", "membership/64", "echo fell; exit 3")
         text = self.output("--only", "lists", "worlds", "bookkeeping")
         self.assertIn("absent: worlds: ", text)
         self.assertIn(" ended with 3: fell\n", text)
@@ -337,21 +337,21 @@ class Runs(unittest.TestCase):
         figures = read(self.out / "compare.json")
         self.assertEqual([*figures.rows], ["membership/8", "membership/64"])
         self.assertEqual((figures.ended, [*figures.absent]), (["lists"], ["worlds", "bookkeeping"]))
-        self.program("bench_dialect_start_up", "membership/64", "")
+        self.program("bench_framework_start_up", "membership/64", "")
         text = self.output("--continue", "--only", "lists", "worlds")
         self.assertIn("taken before: lists; to take: worlds\n", text)
-        self.assertEqual(self.begun(), ["bench_dialect_lists", "bench_dialect_start_up", "bench_dialect_start_up"])
+        self.assertEqual(self.begun(), ["bench_framework_lists", "bench_framework_start_up", "bench_framework_start_up"])
         self.assertEqual(read(self.out / "compare.json").ended, ["lists", "worlds"])
         self.assertIn(
             "taken before: lists, worlds; to take: nothing\n", self.output("--continue", "--only", "lists", "worlds")
         )
         self.output("--only", "lists")
-        self.assertEqual(self.begun()[3:], ["bench_dialect_lists"])
+        self.assertEqual(self.begun()[3:], ["bench_framework_lists"])
 
     def test_that_are_interrupted_keep_what_was_taken_and_leave_nothing_behind(self) -> None:
         for number in (signal.SIGTERM, signal.SIGINT):
             self.program(
-                "bench_dialect_start_up",
+                "bench_framework_start_up",
                 "membership/64",
                 f'(trap "" TERM; exec sleep 600) & echo $! > {self.out}/pid.new; mv {self.out}/pid.new {self.out}/pid; wait',
             )
@@ -393,7 +393,7 @@ class Runs(unittest.TestCase):
         text, _ = started.communicate(timeout=30)
         self.assertEqual(started.returncode, 1)
         self.assertTrue(text.endswith("compare.json has 1 row that --quick did not take; give another --out\n"), text)
-        self.assertEqual(self.begun(), ["bench_dialect_lists"])
+        self.assertEqual(self.begun(), ["bench_framework_lists"])
 
 
 class Version(unittest.TestCase):

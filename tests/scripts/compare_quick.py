@@ -39,7 +39,7 @@ names = [row["name"] for row in made["rows"]]
 assert len(names) == len(set(names)), "a row was taken twice"
 for begin in (
     "membership/",
-    "list of a dialect's kind/",
+    "list of a framework's kind/",
     "bring-up of threads/",
     "join's bookkeeping/",
     "cold show",

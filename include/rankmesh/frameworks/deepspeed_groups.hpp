@@ -12,7 +12,7 @@ using frameworks::GroupPart;
 using frameworks::value_of;
 
 /// The answers of deepspeed.utils.groups 0.19.8 for any rank, without starting a process: functions make
-/// groups, and others answer about them. A group is its ranks. Throws dialect::Error where the original raises.
+/// groups, and others answer about them. A group is its ranks. Throws frameworks::Error where the original raises.
 class State : public frameworks::TypedState {
 public:
     State(int rank, int world_size) : TypedState("deepspeed_groups") { enter(rank, world_size); }

@@ -13,27 +13,25 @@
 
 #include <rankmesh/core/export.hpp>
 #include <rankmesh/core/mesh.hpp>
-#include <rankmesh/dialect/device_mesh.hpp>
-#include <rankmesh/dialect/group_part.hpp>
 #include <rankmesh/engine/plan.hpp>
+#include <rankmesh/frameworks/device_mesh.hpp>
+#include <rankmesh/frameworks/group_part.hpp>
 
 namespace rankmesh::frameworks {
 
-using dialect::GroupPart;
-
 /// A setting's value or an accessor's answer; nothing is the framework's None.
 using Value = std::variant<std::monostate, bool, int, std::string, std::vector<int>, std::vector<std::string>,
-                           std::vector<dialect::DeviceMesh>>;
+                           std::vector<DeviceMesh>>;
 
 /// Settings or options by name.
 using Values = std::vector<std::pair<std::string, Value>>;
 
 /// One name as a word, several as words.
-inline Value value_of(const dialect::NameList& names) {
+inline Value value_of(const NameList& names) {
     return names.is_one() ? Value(names.list().front()) : Value(names.list());
 }
 /// An optional mesh, setting or option as a value; an empty one is the framework's None.
-inline Value value_of(const std::optional<dialect::DeviceMesh>& mesh) {
+inline Value value_of(const std::optional<DeviceMesh>& mesh) {
     return mesh ? Value(std::vector{*mesh}) : Value();
 }
 template <class Type>
@@ -50,7 +48,7 @@ class Given;
 ///     frameworks::Groups("vllm", {{"tensor_model_parallel_size", 2}}, 8).group("tp", 1)[0] == 2
 class RANKMESH_EXPORT Groups {
 public:
-    /// Throws UsageError for an unknown framework or setting, and dialect::Error where the framework refuses
+    /// Throws UsageError for an unknown framework or setting, and Error where the framework refuses
     /// the settings.
     Groups(std::string_view framework, const Values& settings, int world_size);
 
@@ -60,7 +58,7 @@ public:
     /// The kinds that these settings give, in the order in which the framework first makes one.
     std::vector<std::string> kinds() const;
     bool has(std::string_view kind) const;
-    /// The number of groups of a kind. This and the next two throw dialect::Error for one that there is not.
+    /// The number of groups of a kind. This and the next two throw Error for one that there is not.
     int count(std::string_view kind) const;
     /// Group `number` of a kind, its members in the framework's order.
     GroupPart group(std::string_view kind, int number) const;
@@ -90,24 +88,24 @@ class RANKMESH_EXPORT State {
 public:
     /// Of a process that is in no world yet. Throws UsageError for an unknown framework.
     explicit State(std::string_view framework);
-    /// Throws dialect::Error for a rank outside the world.
+    /// Throws Error for a rank outside the world.
     State(Groups groups, int rank);
 
-    /// As one rank of a world from now on. Throws dialect::Error for a rank outside it, and if there are
+    /// As one rank of a world from now on. Throws Error for a rank outside it, and if there are
     /// groups.
     void enter(int rank, int world_size);
-    /// Makes the groups. Throws as `Groups` does, and dialect::Error if there are groups; then nothing
+    /// Makes the groups. Throws as `Groups` does, and Error if there are groups; then nothing
     /// changes.
     void initialize(const Values& settings);
     bool is_initialized() const { return groups_.has_value(); }
     /// Forgets the groups and what was set.
     void destroy();
 
-    /// The groups. Throws dialect::Error, in the original's words, if there are none.
+    /// The groups. Throws Error, in the original's words, if there are none.
     const Groups& groups() const;
     int rank() const { return rank_; }
     int world_size() const { return world_size_; }
-    /// Throws UsageError for an unknown accessor or option, and dialect::Error where the original raises.
+    /// Throws UsageError for an unknown accessor or option, and Error where the original raises.
     Value ask(std::string_view accessor, const Values& options = {}) const;
     /// Calls an accessor that sets what others answer, or that makes groups. Returns the kinds that it makes.
     std::vector<std::string> set(std::string_view accessor, const Values& options);
@@ -129,9 +127,9 @@ private:
     int rank_ = 0;
     int world_size_ = 0;  // 0: in no world
     std::optional<Groups> groups_;
-    bool destroyed_ = false;                                          // there were groups, and there are none
-    std::map<std::string, Value, std::less<>> slots_;                 // what was set
-    std::map<std::string, dialect::DeviceMesh, std::less<>> meshes_;  // of a framework that gives some
+    bool destroyed_ = false;                                 // there were groups, and there are none
+    std::map<std::string, Value, std::less<>> slots_;        // what was set
+    std::map<std::string, DeviceMesh, std::less<>> meshes_;  // of a framework that gives some
 };
 
 /// The frameworks that are described by rows, by name.

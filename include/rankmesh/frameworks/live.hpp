@@ -66,7 +66,7 @@ protected:
 private:
     template <class Type>
     static Type as(const Value& value) {
-        if constexpr (std::is_same_v<Type, dialect::DeviceMesh>)
+        if constexpr (std::is_same_v<Type, DeviceMesh>)
             return std::get<std::vector<Type>>(value).front();
         else
             return std::get<Type>(value);

@@ -7,7 +7,7 @@
 
 namespace rankmesh::llamafactory {
 
-using dialect::DeviceMesh;
+using frameworks::DeviceMesh;
 using frameworks::GroupPart;
 using frameworks::value_of;
 
@@ -26,7 +26,7 @@ struct Settings {
     }
 };
 
-/// All groups of a world by kind, in the original's order. Throws dialect::Error where the original raises.
+/// All groups of a world by kind, in the original's order. Throws frameworks::Error where the original raises.
 inline frameworks::Groups groups(const Settings& settings, int world_size) {
     return {"llamafactory", settings.values(), world_size};
 }

@@ -22,7 +22,7 @@ struct Settings {
     }
 };
 
-/// All groups of a world by kind, in the original's order. Throws dialect::Error where the original raises.
+/// All groups of a world by kind, in the original's order. Throws frameworks::Error where the original raises.
 inline frameworks::Groups groups(const Settings& settings, int world_size) {
     return {"picotron", settings.values(), world_size};
 }

@@ -43,7 +43,7 @@ struct Settings {
     }
 };
 
-/// All groups of a world by kind, in the original's order. Throws dialect::Error where the original raises.
+/// All groups of a world by kind, in the original's order. Throws frameworks::Error where the original raises.
 inline frameworks::Groups groups(const Settings& settings, int world_size) {
     return {"sglang", settings.values(), world_size};
 }
@@ -61,7 +61,7 @@ public:
     State() : TypedState("sglang") {}
     State(int rank, int world_size) : State() { enter(rank, world_size); }
 
-    /// Makes the groups. Throws dialect::Error where the original raises; then nothing changes.
+    /// Makes the groups. Throws frameworks::Error where the original raises; then nothing changes.
     void initialize_model_parallel(const Settings& settings = {}) { initialize(settings.values()); }
     bool model_parallel_is_initialized() const { return is_initialized(); }
     /// Forgets the groups and what was set.

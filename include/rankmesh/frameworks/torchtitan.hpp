@@ -7,7 +7,7 @@
 
 namespace rankmesh::torchtitan {
 
-using dialect::DeviceMesh;
+using frameworks::DeviceMesh;
 using frameworks::GroupPart;
 using frameworks::value_of;
 
@@ -32,7 +32,7 @@ struct Settings {
     }
 };
 
-/// All groups of a world by kind, in the original's order. Throws dialect::Error where the original raises.
+/// All groups of a world by kind, in the original's order. Throws frameworks::Error where the original raises.
 inline frameworks::Groups groups(const Settings& settings, int world_size) {
     return {"torchtitan", settings.values(), world_size};
 }
@@ -84,14 +84,14 @@ public:
     DeviceMesh world_mesh() const { return get<DeviceMesh>("world_mesh"); }
 
     /// The mesh along one name, or along several of one mesh; nothing where one of them is not enabled.
-    std::optional<DeviceMesh> get_optional_mesh(const dialect::NameList& dims,
+    std::optional<DeviceMesh> get_optional_mesh(const frameworks::NameList& dims,
                                                 bool include_singleton_axes = false) const {
         return get<std::optional<DeviceMesh>>("get_optional_mesh", {{"dims", value_of(dims)},
                                               {"include_singleton_axes", include_singleton_axes}});
     }
 
     /// The mesh along these names, as get_optional_mesh; ValueError where there is none.
-    DeviceMesh get_mesh(const dialect::NameList& dims) const {
+    DeviceMesh get_mesh(const frameworks::NameList& dims) const {
         return get<DeviceMesh>("get_mesh", {{"dims", value_of(dims)}});
     }
 

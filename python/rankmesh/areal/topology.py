@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
 from rankmesh._areal import Answers
 from rankmesh._core import Group
-from rankmesh._dialects import topology as _native
 from rankmesh._errors import UsageError, UsageTypeError
+from rankmesh._frameworks import topology as _native
 from rankmesh._originals import original, raises
 from rankmesh._world import of_torch
 from rankmesh.deepspeed import topology as deepspeed

@@ -17,8 +17,8 @@ from typing import Any, NoReturn
 
 from rankmesh import Group, Mesh
 from rankmesh._deepspeed_groups import Answers
-from rankmesh._dialects import rows as _rows
 from rankmesh._errors import UsageError
+from rankmesh._frameworks import rows as _rows
 from rankmesh._originals import original, raises
 from rankmesh.deepspeed._made import Handle, Made, place_in, size_of
 

@@ -12,8 +12,8 @@ from typing import Any
 
 from rankmesh import Group
 from rankmesh._deepspeed import Answers
-from rankmesh._dialects import topology as _native
 from rankmesh._errors import UsageError, UsageTypeError
+from rankmesh._frameworks import topology as _native
 from rankmesh._originals import raises
 from rankmesh._rows import Current
 

@@ -11,8 +11,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from rankmesh._dialects import rows as _native
 from rankmesh._errors import NotBuilt
+from rankmesh._frameworks import rows as _native
 
 if TYPE_CHECKING:
     from rankmesh.torch._named import Named

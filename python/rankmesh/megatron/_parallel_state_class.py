@@ -17,10 +17,10 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeAlias
 
 from rankmesh._core import Group
-from rankmesh._dialects import rows as _native
 from rankmesh._errors import NotBuilt
+from rankmesh._frameworks import rows as _native
 from rankmesh._megatron import Answers
-from rankmesh._originals import DialectError, original, raises
+from rankmesh._originals import FrameworkError, original, raises
 from rankmesh._rows import Current
 from rankmesh._world import of_torch
 from rankmesh.megatron.rank_generator import (
@@ -50,7 +50,7 @@ PickRanks: TypeAlias = Callable[[list[int]], Sequence[int]]
 """From the ranks of a pipeline to those of them that hold an embedding."""
 
 
-def _kind_of_sizes(error: DialectError) -> type[Exception]:
+def _kind_of_sizes(error: FrameworkError) -> type[Exception]:
     """What initialize_model_parallel raises for sizes that do not fit: it asserts most of them."""
     asserted = not str(error).startswith(("world_size (", "pipeline-model-parallel size should"))
     return RuntimeError if error.fault == "missing" or not asserted else AssertionError

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from rankmesh._core import Group, Mesh
-from rankmesh._dialects import megatron as _native
+from rankmesh._frameworks import megatron as _native
 from rankmesh._originals import original, raises
 
 

@@ -18,9 +18,9 @@ from typing import Any, TypeAlias
 from rankmesh._device_mesh import DeviceMesh as DeviceMesh
 from rankmesh._device_mesh import init_device_mesh as init_device_mesh
 from rankmesh._device_mesh import native_of
-from rankmesh._dialects import device_mesh as _native
-from rankmesh._dialects import rows
 from rankmesh._enums import StrEnum
+from rankmesh._frameworks import device_mesh as _native
+from rankmesh._frameworks import rows
 from rankmesh._install import installer
 from rankmesh._olmo import Answers
 from rankmesh._originals import original, raises

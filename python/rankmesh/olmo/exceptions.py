@@ -6,8 +6,8 @@ import functools
 import sys
 from typing import Any
 
-from rankmesh._dialects import rows
-from rankmesh._originals import DialectError, raises
+from rankmesh._frameworks import rows
+from rankmesh._originals import FrameworkError, raises
 
 
 class OLMoError(Exception):
@@ -46,7 +46,7 @@ _BY_TEXT: dict[str, type[Exception]] = {
 _BY_FAULT = {"sizes": OLMoConfigurationError, "exclusive": OLMoConfigurationError, "unknown": KeyError}
 
 
-def kind(error: DialectError) -> type[Exception]:
+def kind(error: FrameworkError) -> type[Exception]:
     """What OLMo-core raises, by what the text holds, else by fault; all others are RuntimeError."""
     by_text = (kind for part, kind in _BY_TEXT.items() if part in str(error))
     found = next(by_text, _BY_FAULT.get(error.fault, RuntimeError))

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <rankmesh/dialect/device_mesh.hpp>
+#include <rankmesh/frameworks/device_mesh.hpp>
 
 #include "frameworks.hpp"
 
 namespace rankmesh::python {
 
-using dialect::DeviceMesh;
+using frameworks::DeviceMesh;
 using Dim = std::optional<std::string_view>;
 
 namespace {
@@ -67,8 +67,8 @@ void bind_device_mesh(nb::module_& parent) {
                +[](const DeviceMesh& self, Dim name) { return self.flatten(name.value_or("")); },
                {Parameter("name", "mesh_dim_name")});
     def_named(m, "init_device_mesh",
-              +[](std::vector<int> shape, dialect::DimNames names, int rank, int world_size) {
-                  return dialect::init_device_mesh(shape, names, rank, world_size);
+              +[](std::vector<int> shape, frameworks::DimNames names, int rank, int world_size) {
+                  return frameworks::init_device_mesh(shape, names, rank, world_size);
               },
               {"mesh_shape", "mesh_dim_names", "rank", "world_size"});
 }

@@ -10,8 +10,8 @@
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/vector.h>
 
-#include <rankmesh/dialect/error.hpp>
-#include <rankmesh/dialect/group_part.hpp>
+#include <rankmesh/frameworks/error.hpp>
+#include <rankmesh/frameworks/group_part.hpp>
 
 #include "values/ranks.hpp"
 
@@ -57,11 +57,11 @@ void def_named(nb::module_& m, const char* name, Result (*function)(Of...),
 }
 
 /// Returns a group as a Python object, in closed form if there is one.
-inline Ranks handle_of(const dialect::GroupPart& part) {
+inline Ranks handle_of(const frameworks::GroupPart& part) {
     const auto closed = part.group();
     return closed ? Ranks(*closed) : Ranks(std::vector<int>(part.begin(), part.end()));
 }
-inline std::optional<Ranks> handle_of(const std::optional<dialect::GroupPart>& part) {
+inline std::optional<Ranks> handle_of(const std::optional<frameworks::GroupPart>& part) {
     return part ? std::optional(handle_of(*part)) : std::nullopt;
 }
 

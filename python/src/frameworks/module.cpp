@@ -4,15 +4,15 @@
 namespace rankmesh::python {
 namespace {
 
-/// Raises rankmesh._originals.DialectError. The Python modules convert it to the originals' exceptions.
+/// Raises rankmesh._originals.FrameworkError. The Python modules convert it to the originals' exceptions.
 void register_framework_errors() {
     nb::register_exception_translator([](const std::exception_ptr& thrown, void*) {
         try {
             std::rethrow_exception(thrown);
-        } catch (const dialect::Error& error) {
-            const auto* refusal = dynamic_cast<const dialect::Refusal*>(&error);
-            const nb::object type = nb::module_::import_("rankmesh._originals").attr("DialectError");
-            const auto made = type(nb::str(error.what()), nb::cast(dialect::to_string(error.fault)),
+        } catch (const frameworks::Error& error) {
+            const auto* refusal = dynamic_cast<const frameworks::Refusal*>(&error);
+            const nb::object type = nb::module_::import_("rankmesh._originals").attr("FrameworkError");
+            const auto made = type(nb::str(error.what()), nb::cast(frameworks::to_string(error.fault)),
                                    nb::cast(refusal ? std::string_view(refusal->rule) : std::string_view()));
             PyErr_SetObject(type.ptr(), made.ptr());
         }
@@ -22,7 +22,7 @@ void register_framework_errors() {
 }  // namespace
 }  // namespace rankmesh::python
 
-NB_MODULE(_dialects, m) {
+NB_MODULE(_frameworks, m) {
     using namespace rankmesh::python;
     m.doc() =
         "The vocabularies of other frameworks; rankmesh.megatron and so on give them their originals' "

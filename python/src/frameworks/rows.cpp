@@ -47,7 +47,8 @@ Value value_of(nb::handle value, const std::string& name) {
     if (value.is_none()) return {};
     if (nb::isinstance<nb::bool_>(value)) return nb::cast<bool>(value);
     if (nb::isinstance<nb::str>(value)) return text_of(value, name);
-    if (nb::isinstance<dialect::DeviceMesh>(value)) return std::vector{nb::cast<dialect::DeviceMesh>(value)};
+    if (nb::isinstance<frameworks::DeviceMesh>(value))
+        return std::vector{nb::cast<frameworks::DeviceMesh>(value)};
     if (nb::isinstance<nb::dict>(value)) return std::string(nb::repr(value).c_str());
     if (nb::isinstance<nb::list>(value) || nb::isinstance<nb::tuple>(value)) {
         if (nb::len(value) > 0 && nb::isinstance<nb::str>(value[0])) return texts_of(value, name);

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // The topologies of DeepSpeed and AReaL.
-#include <rankmesh/dialect/topology.hpp>
+#include <rankmesh/frameworks/topology.hpp>
 
 #include "frameworks.hpp"
 
 namespace rankmesh::python {
 
-using dialect::ProcessTopology;
+using frameworks::ProcessTopology;
 
 namespace {
 
@@ -103,7 +103,7 @@ void bind_process_topology(nb::module_& m) {
 void bind_topology(nb::module_& parent) {
     auto m = parent.def_submodule("topology", "Topologies of named axes.");
     bind_process_topology(m);
-    def_named(m, "prime_factors", dialect::_prime_factors, {"N"},
+    def_named(m, "prime_factors", frameworks::_prime_factors, {"N"},
               "The prime factors of a positive number, rising.");
     def_named(m, "decompose_to_three_factors",
               +[](int n) { return lists_of(areal::decompose_to_three_factors(n)); }, {"n"});

@@ -23,9 +23,9 @@ void leave_to_deepspeed(Given& given, int sp, int total) {
     const auto world = given.world_size();
     if (total == world) return;
     if (world % sp != 0)
-        throw dialect::Refusal(Fault::sizes, "ranks-left-out",
-                               detail::cat("sp_size is ", sp, " and the world has ", world,
-                                           " ranks; DeepSpeed's sequence parallelism divides the world"));
+        throw Refusal(Fault::sizes, "ranks-left-out",
+                      detail::cat("sp_size is ", sp, " and the world has ", world,
+                                  " ranks; DeepSpeed's sequence parallelism divides the world"));
     for (const auto* axis : {"dp_replicate", "cp", "tp"}) given.derive(axis, 1);
     given.derive("dp_shard", world / sp);
 }

@@ -37,10 +37,10 @@ void check(Given& given) {
                     on(rank), " is not in a world of ", given.world_size()));
     for (int rank = 1; is_mapped && rank < size; ++rank)
         if (on(rank - 1) >= on(rank))
-            throw dialect::Refusal(Fault::argument, "mapping-not-rising",
-                                   cat("the rank mapping puts topology ranks ", rank - 1, " and ", rank,
-                                       " on ranks ", on(rank - 1), " and ", on(rank),
-                                       "; groups are sorted, so each rank must be above the one before"));
+            throw Refusal(Fault::argument, "mapping-not-rising",
+                          cat("the rank mapping puts topology ranks ", rank - 1, " and ", rank, " on ranks ",
+                              on(rank - 1), " and ", on(rank),
+                              "; groups are sorted, so each rank must be above the one before"));
 }
 
 template <int... at>

@@ -52,7 +52,7 @@ Arrangement read(Settings& settings, std::optional<int> world) {
     const auto sizes = SizesOfAxes{{"pipe", "num_pp"}, {"data", "num_dp"}, {"model", "num_mp"}};
     if (has_sizes(settings, sizes)) return topology_of_sizes(settings, sizes, world);
     const auto [axes, dims] = topology_of(settings, world, "model");
-    return {{dialect::ProcessTopology(axes, dims).mesh()}};
+    return {{frameworks::ProcessTopology(axes, dims).mesh()}};
 }
 
 /// The configuration of experts that fold over the tensor lanes of one stage, nothing for other meshes.

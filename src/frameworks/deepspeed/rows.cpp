@@ -15,7 +15,7 @@ void check(Given& given) {
         given.derive("axes", made.axes());
         given.derive("dims", made.dims());
     }
-    const auto topology = dialect::ProcessTopology(of_grid::axes(given), given.numbers("dims"));
+    const auto topology = ProcessTopology(of_grid::axes(given), given.numbers("dims"));
     if (topology.world_size() != given.world_size()) throw Error(Fault::sizes, "Invalid Grid");
     for (const auto* axis : {"pipe", "data"})
         if (topology.get_dim(axis) == 0)

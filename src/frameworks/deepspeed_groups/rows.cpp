@@ -9,7 +9,6 @@ namespace rankmesh::frameworks {
 namespace of_deepspeed_groups {
 
 using detail::cat;
-using dialect::Refusal;
 
 void ensure_divisibility(int numerator, std::int64_t denominator) {
     if (denominator == 0)

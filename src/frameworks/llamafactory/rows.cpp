@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cctype>
 
-#include "dialect/environment.hpp"
+#include "frameworks/environment.hpp"
 #include "frameworks/rows.hpp"
 
 namespace rankmesh::frameworks {
@@ -35,9 +35,8 @@ int beside(const Given& given, std::string_view known, std::string_view a, std::
     if (size < 1) throw Error(Fault::sizes, cat(known, " is ", size, "; sizes are 1 or more"));
     // The older version rounds down here, and ranks stand in no group.
     if (world % size != 0)
-        throw dialect::Refusal(
-            Fault::sizes, "ranks-left-out",
-            cat("world_size (", world, ") must be divisible by ", known, " (", size, ")."));
+        throw Refusal(Fault::sizes, "ranks-left-out",
+                      cat("world_size (", world, ") must be divisible by ", known, " (", size, ")."));
     return world / size;
 }
 
@@ -99,18 +98,18 @@ Value device_mesh(const State& state, const Given& options) {
 
 /// What the launcher says of this process's host.
 Value of_host(const State& state, const char* variable, int alone, std::string_view member) {
-    if (const auto number = dialect::number_in_environment(variable)) return *number;
+    if (const auto number = number_in_environment(variable)) return *number;
     if (state.world_size() <= 1) return alone;
     throw Error(Fault::missing, cat(variable, " is not set; start with torchrun, or ask Member::", member));
 }
 
 /// As torch prints `DeviceMesh('cpu', [[0, 1], [2, 3]], mesh_dim_names=('dp', 'cp'))`.
-std::string mesh_text(const dialect::DeviceMesh& mesh, const std::string& device) {
+std::string mesh_text(const DeviceMesh& mesh, const std::string& device) {
     auto rows = std::vector<std::string>{};
     for (const auto& row : mesh.root().partition(mesh.root().name(AxisId{1})))
         rows.push_back(cat("[", detail::with_commas(row), "]"));
     return cat("DeviceMesh('", device, "', [", detail::with_commas(rows),
-               "], mesh_dim_names=", dialect::to_string(*mesh.mesh_dim_names()), ")");
+               "], mesh_dim_names=", to_string(*mesh.mesh_dim_names()), ")");
 }
 
 Value text(const State& state, const Given& options) {

@@ -2,7 +2,7 @@
 // What convert reads and writes: the flags of Megatron's command line, and the order of its axes.
 #include <algorithm>
 
-#include <rankmesh/dialect/error.hpp>
+#include <rankmesh/frameworks/error.hpp>
 #include <rankmesh/frameworks/megatron.hpp>
 
 #include "convert/rows.hpp"
@@ -193,7 +193,7 @@ bool is_mapped(megatron::Settings sizes, const Mesh& dense) {
     try {
         megatron::groups(sizes, dense.size());
         return true;
-    } catch (const dialect::Error&) {
+    } catch (const frameworks::Error&) {
         return false;
     }
 }

@@ -11,7 +11,6 @@
 namespace rankmesh::frameworks::of_megatron {
 
 using detail::cat;
-using dialect::Refusal;
 
 namespace {
 

@@ -7,7 +7,6 @@
 namespace rankmesh::frameworks::of_megatron {
 
 using detail::cat;
-using dialect::Refusal;
 
 std::vector<std::string> tokens(std::string_view joined) {
     auto parts = std::vector<std::string>(1);

@@ -9,7 +9,6 @@ namespace rankmesh::frameworks {
 namespace of_megatron2022 {
 
 using detail::cat;
-using dialect::Refusal;
 
 constexpr auto virtual_rank = "virtual_pipeline_model_parallel_rank";
 constexpr auto virtual_size = "virtual_pipeline_model_parallel_world_size";

@@ -2,13 +2,12 @@
 // What OLMo-core's functions answer about any mesh, and its configurations about pipelines.
 #include <algorithm>
 
-#include "dialect/environment.hpp"
-#include "dialect/names.hpp"
+#include "frameworks/environment.hpp"
+#include "frameworks/names.hpp"
 #include "frameworks/olmo/olmo.hpp"
 
 namespace rankmesh::frameworks::of_olmo {
 
-using dialect::holds;
 using Meshes = std::vector<DeviceMesh>;
 
 DeviceMesh mesh_of(const std::vector<Dimension>& dimensions, int rank, int world_size) {
@@ -18,7 +17,7 @@ DeviceMesh mesh_of(const std::vector<Dimension>& dimensions, int rank, int world
         names.emplace_back(name);
         shape.push_back(size);
     }
-    return dialect::init_device_mesh(shape, names, rank, world_size);
+    return init_device_mesh(shape, names, rank, world_size);
 }
 
 const std::string& known(const Given& given, const char* name, std::initializer_list<std::string_view> words,
@@ -59,7 +58,7 @@ int num_nodes(const Given& given) {
     const auto said = [&](const char* name, const char* in_environment) {
         return !given.is_none(name) ? std::optional(given.number(name))
                : is_said            ? std::nullopt
-                                    : dialect::number_in_environment(in_environment);
+                                    : number_in_environment(in_environment);
     };
     if (const auto nodes = said("num_nodes", "NUM_NODES")) return *nodes;
     if (const auto local = said("local_world_size", "LOCAL_WORLD_SIZE"))
@@ -135,7 +134,7 @@ Names model_names(const DeviceMesh& mesh) {
     const auto before = cp == names.begin() ? names.back() : *(cp - 1);
     if (!before.starts_with("dp"))
         throw Error(Fault::argument, cat("'cp' is folded into the data-parallel dimension before it, and '",
-                                         before, "' is none, in ", dialect::to_string(names)));
+                                         before, "' is none, in ", to_string(names)));
     fold(mesh, names, {before, "cp"}, "dp_cp");
     return names;
 }
@@ -173,7 +172,7 @@ Value part_of(const State& state, const Given& options) {
     for (const auto name : words_of(part.wanted))
         if (holds(names, name)) return Meshes{mesh[name]};
     throw Error(Fault::unknown, cat("could not determine ", part.what, " sub-mesh from mesh with dimensions ",
-                                    dialect::to_string(names)));
+                                    to_string(names)));
 }
 
 constexpr auto dp_shard = Part{"data parallel shard", "dp_shard", true};

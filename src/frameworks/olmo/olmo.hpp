@@ -7,7 +7,6 @@
 namespace rankmesh::frameworks::of_olmo {
 
 using detail::cat;
-using dialect::DeviceMesh;
 using Names = std::vector<std::string>;
 
 /// A dimension of a mesh: its name and size.

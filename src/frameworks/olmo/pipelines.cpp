@@ -3,12 +3,10 @@
 #include <algorithm>
 #include <numeric>
 
-#include "dialect/names.hpp"
+#include "frameworks/names.hpp"
 #include "frameworks/olmo/olmo.hpp"
 
 namespace rankmesh::frameworks::of_olmo {
-
-using dialect::Refusal;
 
 namespace {
 
@@ -94,9 +92,9 @@ Value p2p_process_group(const State& state, const Given& options) {
     const auto mesh = mesh_in(state, options);
     const auto names = mesh.mesh_dim_names();
     if (!names) throw Error(Fault::missing, "could not build PP P2P groups without mesh dimension names");
-    if (!dialect::holds(*names, "pp"))
-        throw Error(Fault::unknown, cat("could not build PP P2P groups from mesh with dimensions ",
-                                        dialect::to_string(*names)));
+    if (!holds(*names, "pp"))
+        throw Error(Fault::unknown,
+                    cat("could not build PP P2P groups from mesh with dimensions ", to_string(*names)));
     const auto group = mesh.get_group("pp");
     return std::vector<int>(group.begin(), group.end());
 }

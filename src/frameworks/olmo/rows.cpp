@@ -113,7 +113,7 @@ std::string along(const Given& given, std::string_view name) {
     if (size == 0 || (name == "dp_cp" && !has(given, "cp")))
         throw Error(Fault::unknown,
                     cat("Mesh dimension '", name,
-                        "' does not exist. Available mesh dimensions are: ", dialect::to_string(names)));
+                        "' does not exist. Available mesh dimensions are: ", to_string(names)));
     return size == given.world_size() ? "*" : cat("mesh_", name);
 }
 

@@ -11,9 +11,8 @@ namespace of_sglang {
 int rest_of_tp(const Given& given, std::string_view first, std::string_view second) {
     for (const auto name : {first, second})
         if (given.number(name) < 1)
-            throw dialect::Refusal(
-                Fault::sizes, "sizes-below-one",
-                detail::cat(name, " is ", given.number(name), "; every size is 1 or more"));
+            throw Refusal(Fault::sizes, "sizes-below-one",
+                          detail::cat(name, " is ", given.number(name), "; every size is 1 or more"));
     const auto tp = given.number("tp_size");
     const auto product = std::int64_t{given.number(first)} * given.number(second);
     if (tp % product != 0)

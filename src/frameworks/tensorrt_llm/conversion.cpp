@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <rankmesh/dialect/error.hpp>
+#include <rankmesh/frameworks/error.hpp>
 
 #include "convert/converters.hpp"
 
@@ -29,9 +29,9 @@ Arrangement read(Settings& settings, std::optional<int> world) {
     auto moe_ep = settings.size("moe_ep_size", -1, -1);
     const auto attention = settings.flag("enable_attention_dp").value_or(false);
     if (const auto ranks = arrangement.dense().size(); known && *known != ranks)
-        throw dialect::Error(dialect::Fault::sizes,
-                             cat("world_size must equal to tp_size * pp_size * cp_size, but got ", *known,
-                                 " != ", tp, " * ", pp, " * ", cp, "."));
+        throw frameworks::Error(frameworks::Fault::sizes,
+                                cat("world_size must equal to tp_size * pp_size * cp_size, but got ", *known,
+                                    " != ", tp, " * ", pp, " * ", cp, "."));
     if (moe_tp < 1 && moe_ep < 1) moe_ep = 1;
     if (moe_tp < 1) moe_tp = tp / moe_ep;
     if (moe_ep < 1) moe_ep = tp / moe_tp;

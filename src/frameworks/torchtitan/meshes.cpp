@@ -4,13 +4,11 @@
 #include <algorithm>
 #include <limits>
 
-#include "dialect/names.hpp"
+#include "frameworks/names.hpp"
 
 namespace rankmesh::frameworks::of_torchtitan {
 
 using detail::cat;
-using dialect::DeviceMesh;
-using dialect::list_of;
 
 constexpr auto spmd_dense = "spmd_dense_for_fwdbwd";
 
@@ -99,8 +97,7 @@ std::optional<DeviceMesh> mesh_along(const State& state, const Names& dims, bool
         auto mesh = Access::device_mesh(state, name);
         if (name == spmd_dense) mesh = mesh[layout_axes(given)];
         const auto has = *mesh.mesh_dim_names();
-        if (std::ranges::all_of(dims, [&](const auto& dim) { return dialect::holds(has, dim); }))
-            return mesh[dims];
+        if (std::ranges::all_of(dims, [&](const auto& dim) { return holds(has, dim); })) return mesh[dims];
     }
     throw Error(Fault::exclusive, cat("Invalid mesh name combinations ", list_of(dims), "."));
 }
@@ -161,7 +158,7 @@ Names unfolded(const Names& axes) {
             all.insert(all.end(), {"dp_replicate", "dp_shard"});
             continue;
         }
-        if (!dialect::holds({"dp_replicate", "dp_shard", "fsdp", "tp", "cp", "pp", "ep", "efsdp"}, axis))
+        if (!holds({"dp_replicate", "dp_shard", "fsdp", "tp", "cp", "pp", "ep", "efsdp"}, axis))
             throw Error(Fault::unknown, cat("'", axis, "' is not a valid MeshAxisName"));
         all.push_back(axis);
     }

@@ -94,7 +94,7 @@ std::string kind_of(const Given& given, const Given& options) {
     if (options.is_none("dim")) return "*";
     const auto& dim = options.word("dim");
     if (dim == "efsdp" && given.number("ep") == 1 && given.number("efsdp") > 1)
-        throw dialect::Refusal(
+        throw Refusal(
             Fault::not_member, "fake-group",
             cat("the group along efsdp is fake in torchtitan where ep is 1: its ", given.number("efsdp"),
                 " ranks would exchange nothing; ask for dp_shard, cp or tp"));

@@ -42,9 +42,9 @@ void check_extras(const Given& given) {
             throw Error(Fault::sizes, cat(names[i], " is ", sizes[i],
                                           "; it must divide dp_shard x ulysses x cp, which is ", shards));
         if (const auto covered = shards * given.number("dp_replicate_size"); covered < given.world_size())
-            throw dialect::Refusal(Fault::sizes, "ranks-left-out",
-                                   cat("the groups of ", names[i], " leave ranks ", covered, "..",
-                                       given.world_size() - 1, " out; with them pp_size and tp_size are 1"));
+            throw Refusal(Fault::sizes, "ranks-left-out",
+                          cat("the groups of ", names[i], " leave ranks ", covered, "..",
+                              given.world_size() - 1, " out; with them pp_size and tp_size are 1"));
     }
 }
 

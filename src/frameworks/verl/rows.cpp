@@ -21,9 +21,9 @@ void check_first(Given& given) {
 void check_division(const Given& given, const char* name) {
     const auto size = given.number(name);
     if (const auto over = given.world_size() % size; over != 0)
-        throw dialect::Refusal(Fault::sizes, "ranks-left-out",
-                               cat(name, " ", size, " does not divide the ", given.world_size(),
-                                   " ranks of the world; the last ", over, " would be in no group"));
+        throw Refusal(Fault::sizes, "ranks-left-out",
+                      cat(name, " ", size, " does not divide the ", given.world_size(),
+                          " ranks of the world; the last ", over, " would be in no group"));
 }
 
 void check(Given& given) {

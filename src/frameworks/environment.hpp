@@ -5,9 +5,9 @@
 #include <optional>
 
 #include <rankmesh/core/detail/number.hpp>
-#include <rankmesh/dialect/error.hpp>
+#include <rankmesh/frameworks/error.hpp>
 
-namespace rankmesh::dialect {
+namespace rankmesh::frameworks {
 
 /// The whole number in an environment variable; nothing if the variable is not set. Throws Error for other
 /// text.
@@ -19,4 +19,4 @@ inline std::optional<int> number_in_environment(const char* name) {
     return number;
 }
 
-}  // namespace rankmesh::dialect
+}  // namespace rankmesh::frameworks

@@ -9,11 +9,11 @@ from collections.abc import Iterator
 
 import pytest
 
-DIALECTS = ["_device_mesh", "deepspeed", "llamafactory", "olmo", "torchtitan"]
+FRAMEWORKS = ["_device_mesh", "deepspeed", "llamafactory", "olmo", "torchtitan"]
 
 
 def modules() -> Iterator[str]:
-    for name in DIALECTS:
+    for name in FRAMEWORKS:
         module = importlib.import_module(f"rankmesh.{name}")
         yield module.__name__
         for part in pkgutil.iter_modules(getattr(module, "__path__", []), f"{module.__name__}."):
@@ -31,8 +31,8 @@ def test_the_examples_of_a_module_are_true(name: str) -> None:
     assert doctest.testmod(module).failed == 0
 
 
-@pytest.mark.parametrize("name", DIALECTS)
+@pytest.mark.parametrize("name", FRAMEWORKS)
 def test_a_vocabulary_has_examples(name: str) -> None:
     finder = doctest.DocTestFinder()
-    of_dialect = [part for part in modules() if part.startswith(f"rankmesh.{name}")]
-    assert any(test.examples for part in of_dialect for test in finder.find(importlib.import_module(part)))
+    of_framework = [part for part in modules() if part.startswith(f"rankmesh.{name}")]
+    assert any(test.examples for part in of_framework for test in finder.find(importlib.import_module(part)))

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // What writing all groups of a kind costs at 65,536 ranks, beside memset of as many bytes of the same buffer.
 //
-//     bench_dialect_lists [--all]
+//     bench_framework_lists [--all]
 //
 // A kind is asked for by the framework's name, and its groups are written one after the other. Both are timed
 // in turn, round after round, so that what else the machine does slows both; a time is the least of all
-// rounds. Of each dialect the slowest kind is printed, kinds of some ranks only (embeddings) apart; or all.
+// rounds. Of each framework the slowest kind is printed, kinds of some ranks only (embeddings) apart; or all.
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
@@ -27,7 +27,7 @@ namespace {
 using namespace rankmesh::bench;
 
 struct Kind {
-    std::string dialect, name;
+    std::string framework, name;
     std::size_t ranks;  // of all groups
     std::function<void(std::span<int>)> write;
 };
@@ -35,20 +35,20 @@ std::vector<Kind> kinds;
 
 /// `groups` asks for the list, as a program would.
 template <class Groups>
-void add(const std::string& dialect, const std::string& name, Groups groups) {
+void add(const std::string& framework, const std::string& name, Groups groups) {
     kinds.push_back(
-        {dialect, name, groups().rank_count(), [=](std::span<int> out) { groups().copy_to(out); }});
+        {framework, name, groups().rank_count(), [=](std::span<int> out) { groups().copy_to(out); }});
 }
 
 /// Every single axis of a mesh.
-void add_axes(const std::string& dialect, const std::string& name, const rankmesh::Mesh& mesh) {
+void add_axes(const std::string& framework, const std::string& name, const rankmesh::Mesh& mesh) {
     for (int a = 0; a < mesh.axis_count(); ++a) {
         const auto axis = std::string(mesh.name({a}));
-        add(dialect, name + axis, [=] { return mesh.partition(axis); });
+        add(framework, name + axis, [=] { return mesh.partition(axis); });
     }
 }
 
-void add_small_dialects() {
+void add_small_frameworks() {
     const auto& s = large;
     const auto picotron = rankmesh::picotron::groups({s.tp, s.cp, s.pp, s.dp}, s.world).mesh();
     add_axes("picotron", "", picotron);
@@ -69,9 +69,9 @@ void add_small_dialects() {
 }
 
 /// The axes of a topology, and what a grid of it makes.
-void add_topology(const std::string& dialect, const auto& topology) {
+void add_topology(const std::string& framework, const auto& topology) {
     for (const auto& axis : topology.axes())
-        add(dialect, axis + " of " + topology.axes().front(),
+        add(framework, axis + " of " + topology.axes().front(),
             [=] { return *topology.get_axis_comm_lists(axis); });
 }
 
@@ -103,7 +103,7 @@ Samples measured(const Kind& kind, std::span<int> room, int rounds) {
 }
 
 void print(const Kind& kind, const Samples& samples) {
-    std::printf("%-17s %-52s %4zu KiB %9.0f ns   memset %7.0f ns   ratio %5.2f\n", kind.dialect.c_str(),
+    std::printf("%-17s %-52s %4zu KiB %9.0f ns   memset %7.0f ns   ratio %5.2f\n", kind.framework.c_str(),
                 kind.name.c_str(), kind.ranks * sizeof(int) / 1024, std::ranges::min(samples.ours),
                 std::ranges::min(samples.theirs), ratio(samples));
 }
@@ -112,7 +112,7 @@ void print(const Kind& kind, const Samples& samples) {
 
 int main(int argc, char** argv) {
     const auto all = argc > 1 && std::string_view(argv[1]) == "--all";
-    add_small_dialects();
+    add_small_frameworks();
     add_grids();
     auto room = std::vector<int>(static_cast<std::size_t>(large.world), 1);
     struct Worst {
@@ -125,13 +125,13 @@ int main(int argc, char** argv) {
         const auto samples = measured(kind, room, 21);
         if (all) print(kind, samples);
         auto& known = worst
-                          .try_emplace({kind.ranks < static_cast<std::size_t>(large.world), kind.dialect},
+                          .try_emplace({kind.ranks < static_cast<std::size_t>(large.world), kind.framework},
                                        &kind, samples, 0)
                           .first->second;
         if (ratio(samples) > ratio(known.samples)) known.kind = &kind, known.samples = samples;
         ++known.of;
     }
-    std::printf("the slowest kind of each dialect; promised: at most 1.25\n");
+    std::printf("the slowest kind of each framework; promised: at most 1.25\n");
     auto some = false;
     for (const auto& [key, each] : worst) {
         if (key.first && !some)
@@ -140,7 +140,8 @@ int main(int argc, char** argv) {
         some = key.first;
         print(*each.kind, each.samples);
         if (!some)
-            keep_samples("list of a dialect's kind/" + each.kind->dialect, measured(*each.kind, room, 301));
+            keep_samples("list of a framework's kind/" + each.kind->framework,
+                         measured(*each.kind, room, 301));
         std::printf("%17s of %d kinds\n", "", each.of);
     }
 }

@@ -3,16 +3,16 @@
 #include <functional>
 #include <numeric>
 
-#include <rankmesh/dialect/error.hpp>
-#include <rankmesh/dialect/topology.hpp>
+#include <rankmesh/frameworks/error.hpp>
+#include <rankmesh/frameworks/topology.hpp>
 
 #include "laws.hpp"
 
-namespace of_deepspeed {
+namespace of_topology {
 
 using namespace rankmesh;
 using namespace rankmesh::deepspeed;
-using dialect::Refusal;
+using frameworks::Refusal;
 
 namespace {
 
@@ -34,7 +34,7 @@ Groupings listed(const auto& partition) {
 
 }  // namespace
 
-TEST(DeepSpeed, ATopologyAnswersAsAWalkOverAllCoordinatesDoes) {
+TEST(Topology, ATopologyAnswersAsAWalkOverAllCoordinatesDoes) {
     for (const auto& topo : many_topologies) {
         SCOPED_TRACE(to_string(topo.mesh()));
         for (int rank = 0; rank < topo.world_size(); ++rank) {
@@ -62,7 +62,7 @@ TEST(DeepSpeed, ATopologyAnswersAsAWalkOverAllCoordinatesDoes) {
     }
 }
 
-TEST(DeepSpeed, TopologiesAreEqualBySizesWhateverTheirAxesAreCalled) {
+TEST(Topology, TopologiesAreEqualBySizesWhateverTheirAxesAreCalled) {
     EXPECT_EQ(PipeDataParallelTopology(2, 3), ProcessTopology({"x", "y"}, {2, 3}));
     EXPECT_NE(PipeDataParallelTopology(2, 3), PipeDataParallelTopology(3, 2));
     EXPECT_NE(PipeDataParallelTopology(2, 3), PipeModelDataParallelTopology(2, 1, 3));
@@ -81,37 +81,38 @@ TEST(DeepSpeed, TopologiesAreEqualBySizesWhateverTheirAxesAreCalled) {
     EXPECT_EQ(alone.str(), "{ProcessCoord(): 0}");
 }
 
-TEST(DeepSpeed, ATopologySaysWhatIsWrong) {
+TEST(Topology, ATopologySaysWhatIsWrong) {
     const auto topo = PipeDataParallelTopology(2, 2);
-    EXPECT_EQ(laws::text_of<dialect::Error>([&] {
+    EXPECT_EQ(laws::text_of<frameworks::Error>([&] {
                   topo.get_rank({{"pipe", 0}});
               }),
               "get_rank() does not support slices. Use filter_match())");
-    EXPECT_EQ(laws::text_of<dialect::Error>([&] {
+    EXPECT_EQ(laws::text_of<frameworks::Error>([&] {
                   topo.get_rank({{"pipe", 2}, {"data", 0}});
               }),
               "key {'pipe': 2, 'data': 0} invalid, mapping: pipe=2 data=2");
-    EXPECT_EQ(laws::text_of<dialect::Error>([&] {
+    EXPECT_EQ(laws::text_of<frameworks::Error>([&] {
                   topo.get_rank({{"pipe", 0}, {"model", 0}});
               }),
               "ProcessCoord.__new__() got an unexpected keyword argument 'model'");
-    EXPECT_EQ(laws::text_of<dialect::Error>([&] { topo.get_coord(4); }), "rank 4 not found in topology.");
-    EXPECT_EQ(laws::text_of<dialect::Error>([&] { topo.get_axis_list("jeff", 0); }), "'jeff' is not in list");
-    EXPECT_EQ(laws::text_of<dialect::Error>([&] {
+    EXPECT_EQ(laws::text_of<frameworks::Error>([&] { topo.get_coord(4); }), "rank 4 not found in topology.");
+    EXPECT_EQ(laws::text_of<frameworks::Error>([&] { topo.get_axis_list("jeff", 0); }),
+              "'jeff' is not in list");
+    EXPECT_EQ(laws::text_of<frameworks::Error>([&] {
                   topo.filter_match({{"jeff", 0}});
               }),
               "'ProcessCoord' object has no attribute 'jeff'");
-    EXPECT_EQ(laws::text_of<dialect::Error>([] { ProcessTopology({"_x"}, {2}); }),
+    EXPECT_EQ(laws::text_of<frameworks::Error>([] { ProcessTopology({"_x"}, {2}); }),
               "Field names cannot start with an underscore: '_x'");
-    EXPECT_EQ(laws::text_of<dialect::Error>([] {
+    EXPECT_EQ(laws::text_of<frameworks::Error>([] {
                   ProcessTopology({"a", "a"}, {2, 2});
               }),
               "Encountered duplicate field name: 'a'");
-    EXPECT_EQ(laws::text_of<dialect::Error>([] { ProcessTopology({"class"}, {2}); }),
+    EXPECT_EQ(laws::text_of<frameworks::Error>([] { ProcessTopology({"class"}, {2}); }),
               "Type names and field names cannot be a keyword: 'class'");
-    EXPECT_EQ(laws::text_of<dialect::Error>([] { ProcessTopology({"1a"}, {2}); }),
+    EXPECT_EQ(laws::text_of<frameworks::Error>([] { ProcessTopology({"1a"}, {2}); }),
               "Type names and field names must be valid identifiers: '1a'");
-    EXPECT_EQ(laws::text_of<dialect::Error>([] {
+    EXPECT_EQ(laws::text_of<frameworks::Error>([] {
                   ProcessTopology({"a", "b"}, {2});
               }),
               "1 dims for 2 axes; give each axis one");
@@ -123,10 +124,11 @@ TEST(DeepSpeed, ATopologySaysWhatIsWrong) {
         }),
         "2 dims for 1 axes put 3 ranks on each coordinate, of which the last would overwrite the others; "
         "give each axis one");
-    EXPECT_EQ(laws::text_of<dialect::Error>([] { _prime_factors(0); }), "Values must be strictly positive.");
+    EXPECT_EQ(laws::text_of<frameworks::Error>([] { _prime_factors(0); }),
+              "Values must be strictly positive.");
 }
 
-TEST(DeepSpeed, PrimeFactorsRiseAndMultiplyToTheNumber) {
+TEST(Topology, PrimeFactorsRiseAndMultiplyToTheNumber) {
     for (int n = 1; n <= 1000; ++n) {
         const auto primes = _prime_factors(n);
         EXPECT_TRUE(std::ranges::is_sorted(primes));
@@ -137,4 +139,4 @@ TEST(DeepSpeed, PrimeFactorsRiseAndMultiplyToTheNumber) {
     EXPECT_EQ(_prime_factors(2147483647), std::vector{2147483647});
 }
 
-}  // namespace of_deepspeed
+}  // namespace of_topology

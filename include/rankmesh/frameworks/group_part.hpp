@@ -9,7 +9,7 @@
 
 #include <rankmesh/core/group.hpp>
 
-namespace rankmesh::dialect {
+namespace rankmesh::frameworks {
 
 /// The world rank of each rank of a smaller or larger numbering, rising; null: the same ranks.
 using Placed = std::shared_ptr<const std::vector<int>>;
@@ -74,4 +74,4 @@ private:
     Placed placed_;
 };
 
-}  // namespace rankmesh::dialect
+}  // namespace rankmesh::frameworks

@@ -13,7 +13,7 @@
 #include <rankmesh/core/export.hpp>
 #include <rankmesh/core/mesh.hpp>
 
-namespace rankmesh::dialect {
+namespace rankmesh::frameworks {
 
 /// Where AReaL's topology says something else than DeepSpeed's.
 struct TopologyStyle {
@@ -23,11 +23,12 @@ struct TopologyStyle {
 
 /// The ranks of a job on named axes, outermost first; every question is answered by arithmetic.
 ///
-///     dialect::ProcessTopology({"pipe", "data"}, {2, 4}).get_rank({{"pipe", 1}, {"data", 2}}) == 6
+///     frameworks::ProcessTopology({"pipe", "data"}, {2, 4}).get_rank({{"pipe", 1}, {"data", 2}}) == 6
 class RANKMESH_EXPORT ProcessTopology {
 public:
-    /// Throws dialect::Error for names that Python refuses and for fewer dims than axes; dialect::Refusal for
-    /// dims below 1 ("sizes-below-one") and for more dims than axes ("ranks-overwritten").
+    /// Throws frameworks::Error for names that Python refuses and for fewer dims than axes;
+    /// frameworks::Refusal for dims below 1 ("sizes-below-one") and for more dims than axes
+    /// ("ranks-overwritten").
     ProcessTopology(std::vector<std::string> axes, std::vector<int> dims, TopologyStyle style = {});
 
     const std::vector<std::string>& axes() const { return axes_; }
@@ -78,14 +79,14 @@ private:
 
 /// The prime factors of a positive number, rising.
 ///
-///     dialect::_prime_factors(12) == std::vector{2, 2, 3}
+///     frameworks::_prime_factors(12) == std::vector{2, 2, 3}
 RANKMESH_EXPORT std::vector<int> _prime_factors(int N);
 
-}  // namespace rankmesh::dialect
+}  // namespace rankmesh::frameworks
 
 namespace rankmesh::deepspeed {
 
-using dialect::ProcessTopology, dialect::_prime_factors;
+using frameworks::ProcessTopology, frameworks::_prime_factors;
 
 /// Data parallelism innermost.
 struct PipeDataParallelTopology : ProcessTopology {
@@ -110,9 +111,9 @@ namespace rankmesh::areal {
 
 /// pipe, data, tensor (training) or data, pipe, tensor (inference), outermost first. `axes()` and `dims()`
 /// are settings of the grid.
-class RANKMESH_EXPORT ProcessTopology : public dialect::ProcessTopology {
+class RANKMESH_EXPORT ProcessTopology : public frameworks::ProcessTopology {
 public:
-    /// Throws dialect::Error for other axes, else what DeepSpeed's topology throws.
+    /// Throws frameworks::Error for other axes, else what DeepSpeed's topology throws.
     ProcessTopology(const std::vector<std::string>& axes, const std::vector<int>& dims);
 
     /// `ProcessTopology(axes=['pipe', 'data', 'tensor'], dims=[2, 2, 2])`.
@@ -150,6 +151,6 @@ struct DataPipeTensorParallelTopology : ProcessTopology {
 ///     areal::decompose_to_three_factors(4).size() == 6
 RANKMESH_EXPORT std::vector<std::array<int, 3>> decompose_to_three_factors(int n);
 
-using dialect::_prime_factors;
+using frameworks::_prime_factors;
 
 }  // namespace rankmesh::areal

@@ -8,7 +8,7 @@
 
 #include <rankmesh/core/name.hpp>
 
-namespace rankmesh::dialect {
+namespace rankmesh::frameworks {
 
 /// As Python prints a list: `[2, 4]`, `['pipe', 'data']`.
 inline std::string list_of(const std::vector<int>& sizes) {
@@ -23,4 +23,4 @@ inline bool holds(const std::vector<std::string>& names, std::string_view name) 
     return std::ranges::find(names, name) != names.end();
 }
 
-}  // namespace rankmesh::dialect
+}  // namespace rankmesh::frameworks

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The calls on a member that every live dialect makes.
+// The calls on a member that every live framework makes.
 #pragma once
 
 #include <string_view>
@@ -7,7 +7,7 @@
 #include <rankmesh/core/export.hpp>
 #include <rankmesh/engine/member.hpp>
 
-namespace rankmesh::dialect {
+namespace rankmesh::frameworks {
 
 /// Throws UsageError unless the member was joined with `mesh`: names what it has and what to join with.
 RANKMESH_EXPORT void check_mesh(const Member& member, const Mesh& mesh, std::string_view plan);
@@ -25,4 +25,4 @@ inline Communicator communicator(const Member& member, std::initializer_list<std
     return communicator(member, std::span<const std::string_view>(names.begin(), names.size()), plan);
 }
 
-}  // namespace rankmesh::dialect
+}  // namespace rankmesh::frameworks

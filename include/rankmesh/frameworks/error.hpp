@@ -8,7 +8,7 @@
 #include <rankmesh/core/error.hpp>
 #include <rankmesh/core/export.hpp>
 
-namespace rankmesh::dialect {
+namespace rankmesh::frameworks {
 
 /// The kind of an error in a framework's vocabulary, for programs; the text is for people.
 enum class Fault : std::uint8_t {
@@ -30,14 +30,14 @@ constexpr std::string_view to_string(Fault fault) {
     return names[static_cast<std::size_t>(fault)];
 }
 
-/// What a dialect throws: where the original raises an error, and in the words that it uses.
+/// What a framework throws: where the original raises an error, and in the words that it uses.
 class RANKMESH_EXPORT Error : public UsageError {
 public:
     Error(Fault kind, const std::string& text) : UsageError(text), fault(kind) {}
     Fault fault;
 };
 
-/// What a dialect throws where the original silently does something wrong; `rule` names the line of
+/// What a framework throws where the original silently does something wrong; `rule` names the line of
 /// docs/frameworks.md that says why.
 class RANKMESH_EXPORT Refusal : public Error {
 public:
@@ -52,4 +52,4 @@ inline void check_rank(int rank, int world_size) {
                                                                "; ranks are 0..", world_size - 1));
 }
 
-}  // namespace rankmesh::dialect
+}  // namespace rankmesh::frameworks

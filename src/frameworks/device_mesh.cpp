@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <rankmesh/dialect/device_mesh.hpp>
+#include <rankmesh/frameworks/device_mesh.hpp>
 
 #include <algorithm>
 #include <bit>
 #include <mutex>
 
-#include <rankmesh/dialect/error.hpp>
+#include <rankmesh/frameworks/error.hpp>
 
-namespace rankmesh::dialect {
+namespace rankmesh::frameworks {
 
 using detail::cat;
 
@@ -224,4 +224,4 @@ DeviceMesh DeviceMesh::flatten(std::string_view given, std::span<const std::stri
     return {root_, {flat}};
 }
 
-}  // namespace rankmesh::dialect
+}  // namespace rankmesh::frameworks

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What one rank asks a dialect at start-up, at 65,536 ranks beside 64, and what it allocates for that.
+// What one rank asks a framework at start-up, at 65,536 ranks beside 64, and what it allocates for that.
 //
-//     bench_dialect_start_up [DIALECT]
+//     bench_framework_start_up [FRAMEWORK]
 //
 // Start-up is the pure part, every accessor of it, and this rank's own groups with their ends; joining is
 // what bench_engine_join measures. Texts that list the whole world, as the originals print it, are left out.
@@ -157,28 +157,28 @@ void areal(const Sizes& s) {
     keep_grid(state, topology);
 }
 
-struct Dialect {
+struct Framework {
     const char* name;
     void (*ask)(const Sizes&);
 };
-constexpr Dialect dialects[] = {{"picotron", picotron},
-                                {"llamafactory", llamafactory},
-                                {"olmo", olmo},
-                                {"megatron2022", megatron2022},
-                                {"megatron", megatron},
-                                {"deepspeed", deepspeed},
-                                {"deepspeed_groups", deepspeed_groups},
-                                {"areal", areal}};
+constexpr Framework frameworks[] = {{"picotron", picotron},
+                                    {"llamafactory", llamafactory},
+                                    {"olmo", olmo},
+                                    {"megatron2022", megatron2022},
+                                    {"megatron", megatron},
+                                    {"deepspeed", deepspeed},
+                                    {"deepspeed_groups", deepspeed_groups},
+                                    {"areal", areal}};
 
 /// In a world of 65,536 ranks beside one of 64, and what it allocates there.
-void compare(const Dialect& dialect) {
-    dialect.ask(small);  // the rows of all frameworks are made once in a process
+void compare(const Framework& framework) {
+    framework.ask(small);  // the rows of all frameworks are made once in a process
     const auto before = allocated_bytes();
-    dialect.ask(large);
+    framework.ask(large);
     const auto bytes = allocated_bytes() - before;
-    report(std::string("start-up of 65,536 ranks beside 64/") + dialect.name,
+    report(std::string("start-up of 65,536 ranks beside 64/") + framework.name,
            in_turn(
-               rounds_of(301), 20, [&] { dialect.ask(large); }, [&] { dialect.ask(small); }));
+               rounds_of(301), 20, [&] { framework.ask(large); }, [&] { framework.ask(small); }));
     std::printf("%44s allocates %zu bytes\n", "", bytes);
 }
 
@@ -186,12 +186,12 @@ void compare(const Dialect& dialect) {
 
 int main(int argc, char** argv) {
     // What ./bench/compare takes in turn with a framework's Python: nanoseconds of one.
-    for (const auto& dialect : dialects)
-        if (argc > 1 && std::string_view(argv[1]) == dialect.name) {
-            time_of(100, [&] { dialect.ask(large); });
-            std::printf("%.1f\n", time_of(2000, [&] { dialect.ask(large); }));
+    for (const auto& framework : frameworks)
+        if (argc > 1 && std::string_view(argv[1]) == framework.name) {
+            time_of(100, [&] { framework.ask(large); });
+            std::printf("%.1f\n", time_of(2000, [&] { framework.ask(large); }));
             return 0;
         }
     std::printf("promised: at most 1.5, and 65,536 bytes\n");
-    for (const auto& dialect : dialects) compare(dialect);
+    for (const auto& framework : frameworks) compare(framework);
 }

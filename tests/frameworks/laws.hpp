@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What holds for the groups of every dialect.
+// What holds for the groups of every framework.
 #pragma once
 
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <rankmesh/dialect/group_part.hpp>
+#include <rankmesh/frameworks/group_part.hpp>
 
 #include <gtest/gtest.h>
 
@@ -9,7 +9,7 @@
 
 namespace rankmesh {
 
-using dialect::GroupPart;
+using frameworks::GroupPart;
 
 TEST(GroupPart, HasTheMembersAtEvenDistances) {
     for (const auto* text : {"a=12", "a=3 b=4 c=2", "a=2 b=3 c=4", "a=2 b=1 c=6 @5", "a=2:60 b=4:12 c=3:3"}) {

@@ -18,7 +18,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-/// A mesh that the dialect can say without moving a rank.
+/// A mesh that the framework can say without moving a rank.
 const auto meshes_as =
     std::vector<std::pair<std::string, std::string>>{{"megatron", "pp=2 dp=3 cp=2 tp=2"},
                                                      {"megatron", "dp=2 pp=2 tp=2"},
@@ -40,14 +40,14 @@ const auto meshes_as =
                                                      {"torchtitan", "pp=2 dp=4 tp=2; pp=2 edp=2 ep=4 etp=1"}};
 
 TEST(As, ARankStandsInTheGroupsThatAreListed) {
-    for (const auto& [dialect, mesh] : support::fewer_if_sanitized(meshes_as)) {
-        const auto end = "'" + mesh + "' --json --as " + dialect;
+    for (const auto& [framework, mesh] : support::fewer_if_sanitized(meshes_as)) {
+        const auto end = "'" + mesh + "' --json --as " + framework;
         const auto all = json_of("groups " + end);
-        EXPECT_EQ(all["as"], dialect);
+        EXPECT_EQ(all["as"], framework);
         const auto size = Mesh::parse(mesh.substr(0, mesh.find(';'))).size();
         for (int rank = 0; rank < size; rank += 3) {
             const auto info =
-                json_of("rank '" + mesh + "' " + std::to_string(rank) + " --json --as " + dialect);
+                json_of("rank '" + mesh + "' " + std::to_string(rank) + " --json --as " + framework);
             ASSERT_EQ(info["groups"].size(), all["kinds"].size()) << end;
             for (const auto& kind : all["kinds"]) {
                 auto own = Json();
@@ -63,7 +63,7 @@ TEST(As, ARankStandsInTheGroupsThatAreListed) {
     }
 }
 
-TEST(As, GroupsAreThoseOfTheDialectItself) {
+TEST(As, GroupsAreThoseOfTheFrameworkItself) {
     const auto sizes = megatron::Settings{.tensor_model_parallel_size = 2,
                                           .pipeline_model_parallel_size = 2,
                                           .expert_model_parallel_size = 4,
@@ -86,8 +86,8 @@ TEST(As, GroupsAreThoseOfTheDialectItself) {
 
 TEST(As, EachRanksGroupsAreThoseOfItsInfo) {
     const auto list = [](const auto& group) { return Json(std::vector<int>(group.begin(), group.end())); };
-    const auto groups_as = [](const std::string& dialect, const std::string& mesh, int rank) {
-        return json_of("rank '" + mesh + "' " + std::to_string(rank) + " --json --as " + dialect)["groups"];
+    const auto groups_as = [](const std::string& framework, const std::string& mesh, int rank) {
+        return json_of("rank '" + mesh + "' " + std::to_string(rank) + " --json --as " + framework)["groups"];
     };
     for (int rank = 0; rank < 12; ++rank) {
         const auto p = picotron::State({.tp_size = 2, .pp_size = 3, .dp_size = 2}, rank, 12);
@@ -160,8 +160,8 @@ TEST(As, AnswersWhatTheAccessorsSay) {
 }
 
 TEST(As, ARankIsNamedInTheWordsOfTheUsersMesh) {
-    const auto rank = [](const std::string& mesh, const std::string& at, const std::string& dialect) {
-        return json_of("rank '" + mesh + "' " + at + " --json --as " + dialect)["rank"];
+    const auto rank = [](const std::string& mesh, const std::string& at, const std::string& framework) {
+        return json_of("rank '" + mesh + "' " + at + " --json --as " + framework)["rank"];
     };
     // cp, which picotron and megatron have too, was never written.
     EXPECT_EQ(rank("dp=2 pp=3 tp=2", "pp=1,dp=0,tp=1", "picotron"), 3);

@@ -14,7 +14,7 @@
 #include <rankmesh/core/export.hpp>
 #include <rankmesh/core/mesh.hpp>
 
-namespace rankmesh::dialect {
+namespace rankmesh::frameworks {
 
 /// Dimensions by name; nothing for a mesh without names.
 using DimNames = std::optional<std::vector<std::string>>;
@@ -40,7 +40,7 @@ private:
 ///
 /// Copies and parts share one root, which `flatten` makes indexable by further names.
 ///
-///     auto mesh = dialect::init_device_mesh({2, 2, 2}, {{"pp", "dp", "tp"}}, 5, 8);
+///     auto mesh = init_device_mesh({2, 2, 2}, {{"pp", "dp", "tp"}}, 5, 8);
 ///     EXPECT_EQ(to_string(mesh["dp"].mesh()), "{5, 7}");
 ///     EXPECT_EQ(mesh["dp"].get_local_rank(), 0);
 class RANKMESH_EXPORT DeviceMesh {
@@ -61,12 +61,12 @@ public:
     /// The part of the mesh along these dimensions, in mesh order, to which those of one rank do not count;
     /// of a root also along flattened ones.
     ///
-    /// Throws dialect::Error for other names and for another order.
+    /// Throws Error for other names and for another order.
     DeviceMesh operator[](const NameList& names) const;
 
     /// The ranks along one dimension, which need not be said where there is only one.
     ///
-    /// Throws dialect::Error for a dimension that does not exist, or where several do and none is said.
+    /// Throws Error for a dimension that does not exist, or where several do and none is said.
     Group get_group(std::optional<std::string_view> mesh_dim = {}) const;
     /// This rank's place in that group.
     int get_local_rank(std::optional<std::string_view> mesh_dim = {}) const;
@@ -75,7 +75,7 @@ public:
 
     /// All dimensions as one, by whose name the root is indexable afterwards; "" joins their names.
     ///
-    /// Throws dialect::Error for a name that the root uses for something else, and for a part that is
+    /// Throws Error for a name that the root uses for something else, and for a part that is
     /// flattened already; `then` are names by which the root must be indexable with it, else nothing is done.
     DeviceMesh flatten(std::string_view name = {}, std::span<const std::string> then = {}) const;
 
@@ -105,7 +105,7 @@ private:
 
 /// The mesh of this shape over the world, as `rank` sees it, row-major.
 ///
-/// Throws dialect::Error for sizes below 1 or a product above the world, dialect::Refusal for one below it,
+/// Throws Error for sizes below 1 or a product above the world, Refusal for one below it,
 /// which would leave ranks out.
 RANKMESH_EXPORT DeviceMesh init_device_mesh(std::span<const int> shape, const DimNames& mesh_dim_names,
                                             int rank, int world_size);
@@ -118,4 +118,4 @@ inline DeviceMesh init_device_mesh(std::initializer_list<int> shape, const DimNa
 /// `('pp', 'dp')`, or `('dp',)` for one.
 RANKMESH_EXPORT std::string to_string(std::span<const std::string> names);
 
-}  // namespace rankmesh::dialect
+}  // namespace rankmesh::frameworks

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <rankmesh/dialect/member.hpp>
+#include <rankmesh/frameworks/member.hpp>
 
 #include <rankmesh/core/text.hpp>
 
-namespace rankmesh::dialect {
+namespace rankmesh::frameworks {
 
 using detail::cat;
 
@@ -35,4 +35,4 @@ Communicator communicator(const Member& member, std::span<const std::string_view
     return asked(plan, [&] { return member.on(names); });
 }
 
-}  // namespace rankmesh::dialect
+}  // namespace rankmesh::frameworks

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <rankmesh/dialect/topology.hpp>
+#include <rankmesh/frameworks/topology.hpp>
 
-#include <rankmesh/dialect/error.hpp>
+#include <rankmesh/frameworks/error.hpp>
 
-#include "dialect/names.hpp"
+#include "frameworks/names.hpp"
 
-namespace rankmesh::dialect {
+namespace rankmesh::frameworks {
 
 using rankmesh::detail::cat;
 
@@ -193,14 +193,14 @@ std::vector<int> _prime_factors(int N) {
     return primes;
 }
 
-}  // namespace rankmesh::dialect
+}  // namespace rankmesh::frameworks
 
 namespace rankmesh::areal {
 
 using detail::cat;
-using dialect::Error;
-using dialect::Fault;
-using dialect::list_of;
+using frameworks::Error;
+using frameworks::Fault;
+using frameworks::list_of;
 
 namespace {
 
@@ -215,7 +215,7 @@ std::string_view coord_of(const std::vector<std::string>& axes) {
 }  // namespace
 
 ProcessTopology::ProcessTopology(const std::vector<std::string>& axes, const std::vector<int>& dims)
-    : dialect::ProcessTopology(axes, dims, {.coord = coord_of(axes), .world_digits = true}) {}
+    : frameworks::ProcessTopology(axes, dims, {.coord = coord_of(axes), .world_digits = true}) {}
 
 std::string ProcessTopology::repr() const {
     return cat("ProcessTopology(axes=", list_of(axes()), ", dims=", list_of(dims()), ")");

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// The worlds that the benchmarks of dialects ask about, in the words of each.
+// The worlds that the benchmarks of frameworks ask about, in the words of each.
 #pragma once
 
-#include <rankmesh/dialect/topology.hpp>
 #include <rankmesh/frameworks/megatron.hpp>
 #include <rankmesh/frameworks/olmo.hpp>
+#include <rankmesh/frameworks/topology.hpp>
 
 namespace rankmesh::bench {
 
