@@ -4,13 +4,26 @@
 #include <algorithm>
 
 #include <rankmesh/core/ranks.hpp>
-#include <rankmesh/frameworks/member.hpp>
+#include <rankmesh/core/text.hpp>
 
 #include "frameworks/kinds.hpp"
 
 namespace rankmesh::frameworks {
 
 using detail::cat;
+
+namespace {
+
+/// What `ask` returns; names `plan`, the call whose result to join with, in its errors.
+auto asked(std::string_view plan, const auto& ask) {
+    try {
+        return ask();
+    } catch (const UsageError& error) {
+        throw UsageError(cat(error.what(), "; or join with ", plan, ", which has it"));
+    }
+}
+
+}  // namespace
 
 Live::Live(const Member& member, const State& state, std::string_view name) {
     const auto& groups = state.groups();
@@ -22,13 +35,15 @@ Live::Live(const Member& member, const State& state, std::string_view name) {
         throw UsageError(cat("the state is of rank ", state.rank(), ", and the member of rank ",
                              member.rank(), "; give the state of this rank"));
     for (const auto& declared : groups.plan()) {
-        const auto joined = place(member, name_in_plan(name, declared.name), joined_with);
+        const auto joined = asked(joined_with, [&] { return member[name_in_plan(name, declared.name)]; });
         const auto kind = Access::kind_in_plan(groups, declared.name);
         if (kind.empty()) {  // all ranks
-            groups_.emplace("*", communicator(joined, {"world"}, joined_with));
+            groups_.emplace("*", asked(joined_with, [&] { return joined.on("world"); }));
             continue;
         }
-        check_mesh(joined, declared.mesh.resolve(), joined_with);
+        if (const auto mesh = declared.mesh.resolve(); joined.mesh() != mesh)
+            throw UsageError(cat("the member was joined with mesh ", to_string(joined.mesh()), ", not ",
+                                 to_string(mesh), "; join with ", joined_with));
         const auto own = groups.of(kind, member.rank());
         auto ranks = own ? std::vector<int>(own->begin(), own->end()) : std::vector<int>();
         if (Access::made(groups).at(kind).row->rising) std::ranges::sort(ranks);

@@ -6,9 +6,10 @@
 namespace rankmesh::python {
 
 using frameworks::DeviceMesh;
-using Dim = std::optional<std::string_view>;
 
 namespace {
+
+using Text = nb::typed<nb::object, std::optional<std::string>>;
 
 nb::typed<nb::tuple, nb::str, nb::ellipsis> tuple_of(const std::vector<std::string>& names) {
     return nb::tuple(nb::cast(names));
@@ -59,13 +60,24 @@ void bind_device_mesh(nb::module_& parent) {
                 return all;
             },
             "The names that flattening gave to parts of the root, with the axes of each.");
-    def_method(own, "get_group",
-               +[](const DeviceMesh& self, Dim mesh_dim) { return Ranks(self.get_group(mesh_dim)); },
-               {"mesh_dim"});
-    def_method(own, "get_local_rank", &DeviceMesh::get_local_rank, {"mesh_dim"});
-    def_method(own, "flatten",
-               +[](const DeviceMesh& self, Dim name) { return self.flatten(name.value_or("")); },
-               {Parameter("name", "mesh_dim_name")});
+    own.def(
+           "get_group",
+           [](const DeviceMesh& self, const Text& mesh_dim) {
+               return Ranks(self.get_group(argument<std::optional<std::string>>(mesh_dim, "mesh_dim")));
+           },
+           nb::arg("mesh_dim").none())
+        .def(
+            "get_local_rank",
+            [](const DeviceMesh& self, const Text& mesh_dim) {
+                return self.get_local_rank(argument<std::optional<std::string>>(mesh_dim, "mesh_dim"));
+            },
+            nb::arg("mesh_dim").none())
+        .def(
+            "flatten",
+            [](const DeviceMesh& self, const Text& name) {
+                return self.flatten(argument<std::optional<std::string>>(name, "mesh_dim_name").value_or(""));
+            },
+            nb::arg("name").none());
     def_named(m, "init_device_mesh",
               +[](std::vector<int> shape, frameworks::DimNames names, int rank, int world_size) {
                   return frameworks::init_device_mesh(shape, names, rank, world_size);

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <array>
-#include <functional>
 #include <type_traits>
 #include <utility>
 
@@ -79,75 +78,6 @@ IntLists lists_of(const auto& groups) {
     auto lists = IntLists(nb::list());
     for (const auto& group : groups) lists.append(list_of(group));
     return lists;
-}
-
-/// A parameter, and its name in errors.
-struct Parameter {
-    Parameter(const char* of) : Parameter(of, of) {}
-    Parameter(const char* of, const char* in_errors) : name(of), said(in_errors) {}
-    const char* name;
-    const char* said;
-};
-
-/// Any object; signatures show what a parameter of this type accepts.
-template <typename T>
-using Shown = nb::typed<nb::object, std::conditional_t<std::is_constructible_v<T, std::vector<std::string>>,
-                                                       std::vector<std::string>, T>>;
-
-template <typename T>
-auto arg_of(const char* name) {
-    if constexpr (std::is_constructible_v<T, std::nullopt_t>)
-        return nb::arg(name).none();
-    else
-        return nb::arg(name);
-}
-
-/// The names of the parameters, one for each type.
-template <typename... Of>
-using Parameters = std::array<Parameter, sizeof...(Of)>;
-
-/// Binds `call` with numbers, words and lists of them. Partitions are lists in Python.
-template <typename Self, typename... Of, typename Class, typename Call>
-void def_called(nb::class_<Class>& to, const char* name, const Call& call,
-                const Parameters<Of...>& parameters, const char* doc) {
-    [&]<std::size_t... I>(std::index_sequence<I...>) {
-        const auto ask = [call, parameters](Self self, const std::array<nb::handle, sizeof...(Of)>& values) {
-            const auto answer = [&] {
-                return call(self, argument<std::remove_cvref_t<Of>>(values[I], parameters[I].said)...);
-            };
-            if constexpr (requires { answer()[0][0]; })
-                return lists_of(answer());
-            else
-                return answer();
-        };
-        to.def(
-            name,
-            [ask](Self self, const Shown<std::remove_cvref_t<Of>>&... values) {
-                return ask(self, {values...});
-            },
-            arg_of<std::remove_cvref_t<Of>>(parameters[I].name)..., doc);
-    }(std::index_sequence_for<Of...>());
-}
-template <typename Class, typename Result, typename... Of>
-void def_method(nb::class_<Class>& to, const char* name, Result (Class::*method)(Of...),
-                const Parameters<Of...>& parameters, const char* doc = "") {
-    def_called<Class&, Of...>(to, name, std::mem_fn(method), parameters, doc);
-}
-template <typename Class, typename Result, typename... Of>
-void def_method(nb::class_<Class>& to, const char* name, Result (Class::*method)(Of...) const,
-                const Parameters<Of...>& parameters, const char* doc = "") {
-    def_called<const Class&, Of...>(to, name, std::mem_fn(method), parameters, doc);
-}
-template <typename Class, typename Result, typename Self, typename... Of>
-void def_method(nb::class_<Class>& to, const char* name, Result (*function)(Self, Of...),
-                const Parameters<Of...>& parameters, const char* doc = "") {
-    def_called<Self, Of...>(to, name, function, parameters, doc);
-}
-/// Binds a constructor with these arguments, or with one structure of them.
-template <typename... Of, typename Class>
-void def_constructor(nb::class_<Class>& to, const Parameters<Of...>& parameters) {
-    const auto make = [](Class* self, Of... values) { new (self) Class({std::move(values)...}); };
-    def_called<Class*, Of...>(to, "__init__", make, parameters, "");
 }
 
 }  // namespace rankmesh::python

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The frameworks that are described by rows.
 #include <algorithm>
+#include <functional>
 
 #include <nanobind/stl/variant.h>
 
