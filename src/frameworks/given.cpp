@@ -121,11 +121,11 @@ bool Given::holds(std::string_view condition) const {
         const auto* flag = std::get_if<bool>(&value(word));
         return flag ? int{*flag} : number(word);
     };
-    const auto words = words_of(condition);
-    if (words.size() == 1) return in(words[0]) != 0;
-    if (words.size() == 2 && words[0] == "not") return in(words[1]) == 0;
-    const auto left = in(words.at(0)), right = in(words.at(2));
-    const auto of = words[1];
+    const auto first = condition.substr(0, condition.find(' '));
+    if (first == "not") return in(condition.substr(first.size() + 1)) == 0;
+    if (first.size() == condition.size()) return in(first) != 0;
+    const auto rest = condition.substr(first.size() + 1), of = rest.substr(0, rest.find(' '));
+    const auto left = in(first), right = in(rest.substr(of.size() + 1));
     return of == ">" ? left > right : of == "<=" ? left <= right : (of == "==") == (left == right);
 }
 

@@ -88,15 +88,19 @@ Groups::Groups(std::string_view name, const Values& settings, int world_size) {
     made->kinds.reserve(kinds.rows.size());
     for (const auto* row : kinds.rows) {
         if (!row->when.empty() && !made->given.holds(row->when)) continue;
-        const auto* other = made->find(same_of(*row, made->given));
+        const auto is_device = [&](const Kind& kind) { return kind.row->groups == row->groups; };
+        const auto device = row->on_host ? std::ranges::find_if(made->kinds, is_device) : made->kinds.end();
+        const auto* other =
+            device == made->kinds.end() ? made->find(same_of(*row, made->given)) : std::to_address(device);
         auto& kind = made->kinds.emplace_back(other ? *other : kind_of(*row, made->given, made->meshes));
         if (other) {
-            kind.name = kind.brief = kind.device = row->name;
+            kind.name = kind.brief = row->name;
+            kind.device = row->on_host ? other->name : kind.name;
+            if (row->on_host) kind.row = row;
             continue;
         }
         kind.partial = framework.placed || made->meshes.front().second.size() != world_size;
         kind.placed = made->placed;
-        if (row->on_host) kind.device = (*std::ranges::find(kinds.rows, row->groups, &KindRow::groups))->name;
     }
     made_ = std::move(made);
 }
@@ -183,11 +187,10 @@ std::string axes_of(const Mesh& mesh) {
 }
 
 const Framework& framework_named(std::string_view name) {
-    auto known = std::vector<std::string_view>{};
-    for (const auto& framework : all()) {
+    for (const auto& framework : all())
         if (framework.name == name) return framework;
-        known.push_back(framework.name);
-    }
+    auto known = std::vector<std::string_view>{};
+    for (const auto& framework : all()) known.push_back(framework.name);
     throw UsageError(cat("unknown framework ", detail::in_quotes(name),
                          "; one of: ", detail::with_commas(known), did_you_mean(name, known)));
 }
