@@ -70,29 +70,25 @@ void with_parameters(const std::string& text, const Define& define) {
 }
 
 /// Binds a method. Parameters after the first `positional` are passed by name.
-template <std::size_t positional = std::string::npos, class T, class Function, class... Extra>
-void method(nb::class_<T>& c, const std::string& signature, const char* text, Function function,
-            const Extra&... extra) {
+template <std::size_t positional = std::string::npos, class T, class Function>
+void method(nb::class_<T>& c, const std::string& signature, const char* text, Function function) {
     constexpr auto skipped = std::is_member_function_pointer_v<Function> ? 0 : 1;
     with_parameters<Function, skipped, positional>(
-        signature, [&](const auto&... parameters) { c.def("", function, parameters..., text, extra...); });
+        signature, [&](const auto&... parameters) { c.def("", function, parameters..., text); });
 }
 
 /// Like `method`, for a method without self.
-template <std::size_t positional = std::string::npos, class T, class Function, class... Extra>
-void static_method(nb::class_<T>& c, const std::string& signature, const char* text, Function function,
-                   const Extra&... extra) {
-    with_parameters<Function, 0, positional>(signature, [&](const auto&... parameters) {
-        c.def_static("", function, parameters..., text, extra...);
-    });
+template <std::size_t positional = std::string::npos, class T, class Function>
+void static_method(nb::class_<T>& c, const std::string& signature, const char* text, Function function) {
+    with_parameters<Function, 0, positional>(
+        signature, [&](const auto&... parameters) { c.def_static("", function, parameters..., text); });
 }
 
 /// Like `method`, for a function of a module.
-template <std::size_t positional = std::string::npos, class Function, class... Extra>
-void function(nb::module_& m, const std::string& signature, const char* text, Function function,
-              const Extra&... extra) {
+template <std::size_t positional = std::string::npos, class Function>
+void function(nb::module_& m, const std::string& signature, const char* text, Function function) {
     with_parameters<Function, 0, positional>(
-        signature, [&](const auto&... parameters) { m.def("", function, parameters..., text, extra...); });
+        signature, [&](const auto&... parameters) { m.def("", function, parameters..., text); });
 }
 
 }  // namespace rankmesh::python
