@@ -2,10 +2,8 @@
 // What docs/tour.md quotes, compiled and run.
 #include <array>
 #include <chrono>
-#include <coroutine>
 #include <cstdio>
 #include <cstdlib>
-#include <exception>
 #include <map>
 #include <string>
 #include <string_view>
@@ -14,7 +12,6 @@
 
 #include <rankmesh/core/mesh.hpp>
 #include <rankmesh/core/placement.hpp>
-#include <rankmesh/engine/await.hpp>
 #include <rankmesh/engine/join_cost.hpp>
 #include <rankmesh/engine/sparse.hpp>
 #include <rankmesh/engine/threads.hpp>
@@ -150,48 +147,14 @@ void to_a_few_ranks(rankmesh::World& world) {
     expect(mine == above, "a sparse exchange");
 }
 
-/// The smallest coroutine that begins at once and stays until its owner destroys it.
-struct Task {
-    struct promise_type {
-        Task get_return_object() { return Task(std::coroutine_handle<promise_type>::from_promise(*this)); }
-        std::suspend_never initial_suspend() noexcept { return {}; }
-        std::suspend_always final_suspend() noexcept { return {}; }
-        void return_void() {}
-        void unhandled_exception() { std::terminate(); }
-    };
-
-    explicit Task(std::coroutine_handle<promise_type> coroutine) : coroutine_(coroutine) {}
-    Task(const Task&) = delete;
-    Task& operator=(const Task&) = delete;
-    ~Task() { coroutine_.destroy(); }
-
-private:
-    std::coroutine_handle<promise_type> coroutine_;
-};
-
-Task average(rankmesh::Communicator& on, float& x, rankmesh::CompletionQueue& queue) {
-    co_await queue.wait(on.start_all_reduce(x, rankmesh::mean));
-    x *= 2;
-}
-
 void several_at_once(rankmesh::World& world) {
-    auto me = world.join({{"dp", rankmesh::rest}, {"tp", 2}});
+    auto me = world.join({{"dp", rankmesh::rest}});
     auto dp = me.on("dp");
-    auto tp = me.on("tp");
     auto layers = std::array{1.0f, 2.0f, 3.0f};
     auto averages = std::vector<rankmesh::Pending>();
     for (auto& layer : layers) averages.push_back(dp.start_all_reduce(layer, rankmesh::mean));
     while (const auto i = rankmesh::wait_any(averages)) layers[*i] *= 0.5f;
     expect(layers == std::array{0.5f, 1.0f, 1.5f}, "wait_any");
-
-    auto queue = rankmesh::CompletionQueue();
-    auto x = 1.0f, y = 1.0f;
-    const auto task = average(dp, x, queue);
-    queue.then(tp.start_all_reduce(y), [&](std::exception_ptr error) {
-        if (!error) y += 1;
-    });
-    queue.run();
-    expect(x == 2.0f && y == 3.0f, "a queue of completions");
 }
 
 void lists(rankmesh::World& world) {

@@ -67,20 +67,11 @@ struct Access {
     }
 };
 
-/// An operation, and since when its timeout runs.
-struct Awaited {
-    Pending* pending;
-    std::chrono::steady_clock::time_point since;
-
-    std::chrono::nanoseconds passed() const { return std::chrono::steady_clock::now() - since; }
-};
-
-/// Waits until an operation is complete or its timeout has expired, and returns its index; whoever calls it
-/// then synchronizes with that operation. Ignores operations that were waited for; returns nullopt if no
-/// other is left, or if this does not block and none is complete.
-std::optional<std::size_t> first_complete(std::span<const Awaited> awaited, bool blocks = true);
-/// Synchronizes with an operation within the timeout that is left of it.
-void synchronize(const Awaited& awaited);
+/// Waits until an operation is complete or its timeout, which runs since `since`, has expired, and returns its
+/// index; whoever calls it then synchronizes with that operation. Ignores operations that were waited for;
+/// returns nullopt if no other is left.
+std::optional<std::size_t> first_complete(std::span<Pending* const> pendings,
+                                          std::chrono::steady_clock::time_point since);
 
 /// The buffers of a list.
 struct ListAccess {

@@ -56,9 +56,9 @@ private:
 /// Shows operations in the flight record as those that a thread waits for, while it lives.
 class Waits {
 public:
-    explicit Waits(std::span<const Awaited> awaited) {
-        for (const auto& each : awaited)
-            for (const auto* pending = each.pending; pending; pending = Access::before(*pending))
+    explicit Waits(std::span<Pending* const> pendings) {
+        for (const auto* each : pendings)
+            for (const auto* pending = each; pending; pending = Access::before(*pending))
                 if (auto state = Access::pending_state(*pending)) {
                     states_.push_back(std::move(state));
                     records_.push_back(Access::record(*pending));
@@ -81,26 +81,25 @@ private:
 
 }  // namespace of_wait
 
-std::optional<std::size_t> first_complete(std::span<const Awaited> awaited, bool blocks) {
+std::optional<std::size_t> first_complete(std::span<Pending* const> pendings, of_wait::TimePoint since) {
     auto left = std::vector<std::size_t>{};
     auto expires = std::vector<of_wait::TimePoint>{};  // by index
-    for (std::size_t i = 0; i < awaited.size(); ++i) {
-        const auto state = Access::pending_state(*awaited[i].pending);
+    for (std::size_t i = 0; i < pendings.size(); ++i) {
+        const auto state = Access::pending_state(*pendings[i]);
         if (state) left.push_back(i);
-        expires.push_back(awaited[i].since + std::min(state ? state->timeout : Duration{}, longest_timeout));
+        expires.push_back(since + std::min(state ? state->timeout : Duration{}, longest_timeout));
     }
     if (left.empty()) return std::nullopt;
     const auto find = [&]() -> std::optional<std::size_t> {
         for (const auto i : left)
-            if (awaited[i].pending->done()) return i;
+            if (pendings[i]->done()) return i;
         return std::nullopt;
     };
     if (const auto found = find()) return found;
     const auto first = *std::ranges::min_element(left, {}, [&](auto i) { return expires[i]; });
     const auto has_expired = [&] { return std::chrono::steady_clock::now() >= expires[first]; };
-    if (!blocks) return has_expired() ? std::optional(first) : std::nullopt;
     if (left.size() == 1) return first;  // waiting for it says more while it lasts
-    const auto waits = of_wait::Waits(awaited);
+    const auto waits = of_wait::Waits(pendings);
     auto bells = of_wait::Bells(waits.states());
     for (;;) {
         if (const auto found = find()) return found;
@@ -109,17 +108,12 @@ std::optional<std::size_t> first_complete(std::span<const Awaited> awaited, bool
     }
 }
 
-void synchronize(const Awaited& awaited) {
-    const auto before = PassedBefore(awaited.passed());
-    awaited.pending->synchronize();
-}
-
 void wait_all(std::span<Pending* const> pendings) {
     const auto since = std::chrono::steady_clock::now();
     auto error = std::exception_ptr();
     for (auto* pending : pendings) {
         try {
-            Access::wait(*pending, Awaited{pending, since}.passed());
+            Access::wait(*pending, std::chrono::steady_clock::now() - since);
         } catch (...) {
             if (!error) error = std::current_exception();
         }
@@ -129,10 +123,10 @@ void wait_all(std::span<Pending* const> pendings) {
 
 std::optional<std::size_t> wait_any(std::span<Pending* const> pendings) {
     const auto since = std::chrono::steady_clock::now();
-    auto awaited = std::vector<Awaited>{};
-    for (auto* pending : pendings) awaited.push_back({pending, since});
-    const auto index = first_complete(awaited);
-    if (index) synchronize(awaited[*index]);
+    const auto index = first_complete(pendings, since);
+    if (!index) return index;
+    const auto before = PassedBefore(std::chrono::steady_clock::now() - since);
+    pendings[*index]->synchronize();
     return index;
 }
 

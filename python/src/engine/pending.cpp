@@ -47,19 +47,19 @@ std::optional<std::size_t> wait_any(const nb::iterable& pendings) {
     const auto operations = operations_of(given);
     const auto since = std::chrono::steady_clock::now();
     auto held = std::vector<std::shared_ptr<Pending>>{};
-    auto awaited = std::vector<detail::Awaited>{};
+    auto awaited = std::vector<Pending*>{};
     auto leaves = std::vector<Leave>{};
     for (const auto* each : operations) {
         held.push_back(each->handle().hold());
-        awaited.push_back({held.back().get(), since});
+        awaited.push_back(held.back().get());
         leaves.push_back(each->handle().leave());
     }
     const auto leave = [&](const char* why) {
         for (const auto& each : leaves)
             if (each) each(why);
     };
-    const auto index = result_without_gil(leave, [&] { return detail::first_complete(awaited); });
-    if (index) operations[*index]->wait_after(awaited[*index].passed());
+    const auto index = result_without_gil(leave, [&] { return detail::first_complete(awaited, since); });
+    if (index) operations[*index]->wait_after(std::chrono::steady_clock::now() - since);
     return index;
 }
 
