@@ -134,7 +134,7 @@ std::string visible_problem(int devices) {
 void all_reduce(nccl::World& world, Communicator& on) {
     auto ones = nccl::Array<float>(world, 1024);
     ones.copy_from(std::vector<float>(1024, 1.0f));
-    on.start_all_reduce(ones.memory()).synchronize();  // throws errors of the device
+    on.start().all_reduce(ones.memory()).synchronize();  // throws errors of the device
     auto sums = std::vector<float>(1024);
     ones.copy_to(sums);
     for (const auto sum : sums)

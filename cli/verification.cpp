@@ -125,11 +125,11 @@ public:
             std::ranges::fill(out_.here, static_cast<T>(-1));
         out_.put();
     }
-    void run() { perform(false).wait(); }
-    void run_started() { perform(true).synchronize(); }
+    void run() { perform(on_); }
+    void run_started() { perform(on_.start()).synchronize(); }
     /// Returns the number of wrong elements.
     std::int64_t wrong() {
-        if (on_.space() == Space::device) on_.start_barrier().synchronize();  // throws errors of the device
+        if (on_.space() == Space::device) on_.start().barrier().synchronize();  // throws errors of the device
         out_.get();
         if (tested_.is(Operation::barrier) || !is_defined()) return 0;
         auto wrong = std::int64_t{0};
@@ -143,102 +143,70 @@ public:
 private:
     /// False for the mean of integers.
     bool is_defined() const { return tested_.reduction != Reduction::mean || std::is_floating_point_v<T>; }
-    Pending perform(bool start) {
+    /// Runs the operation on a communicator, or starts it on what its start() returns.
+    template <class On>
+    auto perform(On&& on) -> decltype(on.barrier()) {
+        using Result = decltype(on.barrier());
         const auto in = in_.memory();
         const auto out = out_.memory();
         switch (tested_.operation) {
             case Operation::all_reduce:
-                if (tested_.reduction == Reduction::min) return reduced(rankmesh::min, start);
-                if (tested_.reduction == Reduction::max) return reduced(rankmesh::max, start);
-                if (tested_.reduction == Reduction::sum) return reduced(rankmesh::sum, start);
-                if constexpr (std::is_floating_point_v<T>) return reduced(rankmesh::mean, start);
-                break;
+                if (tested_.reduction == Reduction::min) return on.all_reduce(in, out, rankmesh::min);
+                if (tested_.reduction == Reduction::max) return on.all_reduce(in, out, rankmesh::max);
+                if (tested_.reduction == Reduction::sum) return on.all_reduce(in, out, rankmesh::sum);
+                if constexpr (std::is_floating_point_v<T>) return on.all_reduce(in, out, rankmesh::mean);
+                return Result();
             case Operation::reduce:
-                if (start) return on_.start_reduce(in, out, rankmesh::sum, last());
-                on_.reduce(in, out, rankmesh::sum, last());
-                break;
+                return on.reduce(in, out, rankmesh::sum, last());
             case Operation::scan:
-                if (start) return on_.start_scan(in, out);
-                on_.scan(in, out);
-                break;
+                return on.scan(in, out);
             case Operation::exclusive_scan:
-                if (start) return on_.start_exclusive_scan(in, out);
-                on_.exclusive_scan(in, out);
-                break;
+                return on.exclusive_scan(in, out);
             case Operation::reduce_scatter:
-                if (start) return on_.start_reduce_scatter(in, out);
-                on_.reduce_scatter(in, out);
-                break;
+                return on.reduce_scatter(in, out);
             case Operation::broadcast:
-                if (start) return on_.start_broadcast(out, last());
-                on_.broadcast(out, last());
-                break;
+                return on.broadcast(out, last());
             case Operation::all_gather:
-                if (start) return on_.start_all_gather(in, out);
-                on_.all_gather(in, out);
-                break;
+                return on.all_gather(in, out);
             case Operation::all_gather_v:
-                if (start) return on_.start_all_gather_v(in, out, counts_);
-                on_.all_gather_v(in, out, counts_);
-                break;
+                return on.all_gather_v(in, out, counts_);
             case Operation::gather:
-                if (start) return on_.start_gather(in, out, last());
-                on_.gather(in, out, last());
-                break;
+                return on.gather(in, out, last());
             case Operation::scatter:
-                if (start) return on_.start_scatter(in, out, last());
-                on_.scatter(in, out, last());
-                break;
+                return on.scatter(in, out, last());
             case Operation::all_to_all:
-                if (start) return on_.start_all_to_all(in, out);
-                on_.all_to_all(in, out);
-                break;
+                return on.all_to_all(in, out);
             case Operation::all_to_all_v:
-                if (start) return on_.start_all_to_all_v(in, counts_, out, counts_);
-                on_.all_to_all_v(in, counts_, out, counts_);
-                break;
+                return on.all_to_all_v(in, counts_, out, counts_);
             case Operation::shift:
-                if (start) return on_.start_shift(in, out);
-                on_.shift(in, out);
-                break;
+                return on.shift(in, out);
             case Operation::gather_v:
-                if (start) return on_.start_gather_v(in, out, counts_, last());
-                on_.gather_v(in, out, counts_, last());
-                break;
+                return on.gather_v(in, out, counts_, last());
             case Operation::scatter_v:
-                if (start) return on_.start_scatter_v(in, counts_, out, last());
-                on_.scatter_v(in, counts_, out, last());
-                break;
+                return on.scatter_v(in, counts_, out, last());
             case Operation::send_recv:
-                if (tested_.from == From::sparse) return sparse();
-                if (tested_.from == From::any_rank && facts_.size > 1) return from_any_rank(start);
-                if (start) return on_.start_send_recv(in, before(), out, after());
-                on_.send_recv(in, before(), out, after());
-                break;
-            default:  // barrier
-                if (start) return on_.start_barrier();
-                on_.barrier();
+                if (tested_.from == From::sparse) return sparse(), Result();
+                if (tested_.from == From::any_rank && facts_.size > 1) return from_any_rank(on);
+                return on.send_recv(in, before(), out, after());
+            default:
+                return on.barrier();
         }
-        return {};
     }
-    template <class R>
-    Pending reduced(R reduction, bool start) {
-        if (start) return on_.start_all_reduce(in_.memory(), out_.memory(), reduction);
-        on_.all_reduce(in_.memory(), out_.memory(), reduction);
-        return {};
+    void from_any_rank(Communicator& on) {
+        auto sent = on.start().send(in_.memory(), before());
+        on.recv(out_.memory(), any_rank);
+        sent.wait();
     }
-    Pending from_any_rank(bool start) {
-        auto sent = on_.start_send(in_.memory(), before());
-        auto received = start ? on_.start_recv(out_.memory(), any_rank) : Pending{};
-        if (!start) on_.recv(out_.memory(), any_rank);
+    Pending from_any_rank(Starting& on) {
+        auto sent = on.send(in_.memory(), before());
+        auto received = on.recv(out_.memory(), any_rank);
         sent.wait();
         return received;
     }
-    Pending sparse() {
+    void sparse() {
         const auto messages = std::array{std::pair(before(), std::span<const T>(in_.here))};
         for (const auto& [from, arrived] : sparse_all_to_all(on_, messages))
             if (from == after() && arrived.size() == out_.here.size()) out_.here = arrived;
-        return {};
     }
     int last() const { return facts_.size - 1; }
     int before() const { return (facts_.me + facts_.size - 1) % facts_.size; }

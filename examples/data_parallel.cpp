@@ -27,7 +27,7 @@ int train(rankmesh::World& world) {
     rankmesh::Pending averages[4];
     for (auto layer : {3, 2, 1, 0}) {  // the gradients of one travel while those of the next are computed
         layers[layer] = backward(layer, 16 * dp.rank(), 16);
-        averages[layer] = dp.start_all_reduce(rankmesh::Buffers(layers[layer]), rankmesh::mean);
+        averages[layer] = dp.start().all_reduce(rankmesh::Buffers(layers[layer]), rankmesh::mean);
     }
     for (auto& average : averages) average.wait();
 

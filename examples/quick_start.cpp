@@ -11,8 +11,8 @@ int main(int argc, char** argv) {
 
     auto grads = std::vector<float>(1 << 20, 1.0f);
     auto norm = 3.0f;
-    auto sum = me.on("dp").start_all_reduce(grads);  // returns at once
-    me.on("tp").all_reduce(norm, rankmesh::max);     // meanwhile, along another axis
+    auto sum = me.on("dp").start().all_reduce(grads);  // returns at once
+    me.on("tp").all_reduce(norm, rankmesh::max);       // meanwhile, along another axis
     sum.wait();
 
     if (me.rank() == 0) std::printf("%d ranks, dp sum %g, tp max %g\n", world.size(), grads[0], norm);

@@ -27,7 +27,7 @@ int program(rankmesh::World& world) {
     auto block = std::vector(all.begin() + 8 * cp.rank(), all.begin() + 8 * cp.rank() + 8), next = block;
     auto ring = Query{1.0 / (1 + cp.rank())}, whole = ring;
     for (int step = 1; step <= cp.size(); ++step, block.swap(next)) {
-        auto arrival = step < cp.size() ? cp.start_shift(block, next) : rankmesh::Pending();
+        auto arrival = step < cp.size() ? cp.start().shift(block, next) : rankmesh::Pending();
         for (auto token : block) ring.see(token);
         arrival.wait();
     }

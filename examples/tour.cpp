@@ -152,7 +152,7 @@ void several_at_once(rankmesh::World& world) {
     auto dp = me.on("dp");
     auto layers = std::array{1.0f, 2.0f, 3.0f};
     auto averages = std::vector<rankmesh::Pending>();
-    for (auto& layer : layers) averages.push_back(dp.start_all_reduce(layer, rankmesh::mean));
+    for (auto& layer : layers) averages.push_back(dp.start().all_reduce(layer, rankmesh::mean));
     while (const auto i = rankmesh::wait_any(averages)) layers[*i] *= 0.5f;
     expect(layers == std::array{0.5f, 1.0f, 1.5f}, "wait_any");
 }

@@ -136,7 +136,7 @@ void add_reductions(Sides& s) {
                 MPI_Iallreduce(MPI_IN_PLACE, b.in.data(), b.n, MPI_FLOAT, MPI_SUM, s.bare, &request);
                 MPI_Wait(&request, MPI_STATUS_IGNORE);
             },
-            [&] { s.ours.start_all_reduce(b.in).wait(); });
+            [&] { s.ours.start().all_reduce(b.in).wait(); });
     });
     add("reduce", some_sizes, s, [&](Buffers& b) {
         return std::pair([&] { MPI_Reduce(b.in.data(), b.out.data(), b.n, MPI_FLOAT, MPI_SUM, 0, s.bare); },
@@ -284,8 +284,8 @@ void add_recorded(Sides& s) {
         return std::pair([&] { s.unrecorded.all_reduce(b.in); }, [&] { s.ours.all_reduce(b.in); });
     });
     add("recorded start_all_reduce", some_sizes, s, [&](Buffers& b) {
-        return std::pair([&] { s.unrecorded.start_all_reduce(b.in).wait(); },
-                         [&] { s.ours.start_all_reduce(b.in).wait(); });
+        return std::pair([&] { s.unrecorded.start().all_reduce(b.in).wait(); },
+                         [&] { s.ours.start().all_reduce(b.in).wait(); });
     });
     add("recorded barrier", no_size, s,
         [&](Buffers&) { return std::pair([&] { s.unrecorded.barrier(); }, [&] { s.ours.barrier(); }); });

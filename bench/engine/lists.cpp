@@ -57,7 +57,7 @@ std::vector<rankmesh::bench::Way> ways(const std::string& operation, Communicato
                     for (auto& array : c.in) on.all_reduce(array);
                 }},
                 {[&] { on.all_reduce(Buffers(c.in)); }},
-                {[&] { on.start_all_reduce(Buffers(c.in)).wait(); }},
+                {[&] { on.start().all_reduce(Buffers(c.in)).wait(); }},
                 {[&, bare] {
                     c.pack();
                     MPI_Allreduce(MPI_IN_PLACE, c.packed.data(), c.total(), MPI_FLOAT, MPI_SUM, bare);
@@ -68,7 +68,7 @@ std::vector<rankmesh::bench::Way> ways(const std::string& operation, Communicato
                     for (auto& array : c.in) on.broadcast(array);
                 }},
                 {[&] { on.broadcast(Buffers(c.in)); }},
-                {[&] { on.start_broadcast(Buffers(c.in)).wait(); }},
+                {[&] { on.start().broadcast(Buffers(c.in)).wait(); }},
                 {[&, bare] {
                     if (on.rank() == 0) c.pack();
                     MPI_Bcast(c.packed.data(), c.total(), MPI_FLOAT, 0, bare);
@@ -78,7 +78,7 @@ std::vector<rankmesh::bench::Way> ways(const std::string& operation, Communicato
                 for (std::size_t i = 0; i < arrays; ++i) on.all_gather(c.in[i], c.out[i]);
             }},
             {[&] { on.all_gather(ConstBuffers(c.in), Buffers(c.out)); }},
-            {[&] { on.start_all_gather(ConstBuffers(c.in), Buffers(c.out)).wait(); }},
+            {[&] { on.start().all_gather(ConstBuffers(c.in), Buffers(c.out)).wait(); }},
             {[&, bare] {
                 c.pack();
                 MPI_Allgather(c.packed.data(), c.total(), MPI_FLOAT, c.gathered.data(), c.total(), MPI_FLOAT,

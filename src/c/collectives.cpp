@@ -192,7 +192,7 @@ rankmesh_error perform_batch(std::string_view function, rankmesh_communicator* c
             }
         };
         if (pending)
-            *pending = new rankmesh_pending{on.start_batch(body)};
+            *pending = new rankmesh_pending{on.start().batch(body)};
         else
             on.batch(body);
     });
@@ -392,7 +392,7 @@ rankmesh_error rankmesh_monitored_barrier(rankmesh_communicator* communicator, r
     return c::guarded(__func__, [&] {
         auto& on = RANKMESH_GIVEN(communicator).it;
         if (pending)
-            *pending = new rankmesh_pending{on.start_monitored_barrier()};
+            *pending = new rankmesh_pending{on.start().monitored_barrier()};
         else
             on.monitored_barrier();
     });

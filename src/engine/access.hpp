@@ -22,15 +22,12 @@ struct Access {
         return world.state_;
     }
     static CommunicatorState& state(const Communicator& communicator) { return communicator.state(); }
-    /// The functions that a Communicator's operations call.
-    static void run(Communicator& on, const Call& call) { on.run(call); }
-    static Pending start(Communicator& on, const Call& call) { return on.start(call); }
-    static void run(Communicator& on, const StridedCall& call) { on.run(call); }
-    static Pending start(Communicator& on, const StridedCall& call) { return on.start(call); }
-    static int run_from_any(Communicator& on, const Call& call) { return on.run_from_any(call); }
-    static int run_from_any(Communicator& on, const StridedCall& call) { return on.run_from_any(call); }
+    // The functions that a Communicator's operations call, with a Call or a StridedCall.
+    static void run(Communicator& on, const auto& call) { on.perform(call); }
+    static Pending start(Communicator& on, const auto& call) { return on.start(call); }
+    static int run_from_any(Communicator& on, const auto& call) { return on.perform_from_any(call); }
     static void run_list(Communicator& on, const Call& like, const Buffers& list) {
-        on.run_list(like, list, list, {});
+        on.perform_list(like, list, list, {});
     }
     static std::optional<Message> probe(Communicator& on, int from, Tag tag, bool waits) {
         return on.run_probe(from, tag, waits);
@@ -57,19 +54,24 @@ struct Access {
         return std::move(last);
     }
     // They complete a call, with this rank's own part of a buffer in place, or with counts that outlive it.
-    static Call own_part(const Communicator& on, Call&& call) { return on.own_part(std::move(call)); }
+    static Call own_part(const Communicator& on, Call&& call) {
+        on.take_own_part(call);
+        return call;
+    }
     static Call counted(const Communicator& on, Call&& call, const Counts& in_counts,
                         const Counts& out_counts) {
-        return on.counted(std::move(call), in_counts, out_counts);
+        on.set_counts(call, in_counts, out_counts);
+        return call;
     }
     static Call counted_at_root(const Communicator& on, Call&& call, const Counts& counts) {
-        return on.counted_at_root(std::move(call), counts);
+        on.set_counts_at_root(call, counts);
+        return call;
     }
 };
 
-/// Waits until an operation is complete or its timeout, which runs since `since`, has expired, and returns its
-/// index; whoever calls it then synchronizes with that operation. Ignores operations that were waited for;
-/// returns nullopt if no other is left.
+/// Waits until an operation is complete or its timeout, which runs since `since`, has expired, and returns
+/// its index; whoever calls it then synchronizes with that operation. Ignores operations that were waited
+/// for; returns nullopt if no other is left.
 std::optional<std::size_t> first_complete(std::span<Pending* const> pendings,
                                           std::chrono::steady_clock::time_point since);
 

@@ -144,30 +144,25 @@ Communicator Communicator::for_object(std::string_view call, int peer) const {
     return host();
 }
 
-const detail::Call& Communicator::counted(detail::Call&& call, const detail::Counts& in_counts,
-                                          const detail::Counts& out_counts) const {
+void Communicator::set_counts(detail::Call& call, const detail::Counts& in_counts,
+                              const detail::Counts& out_counts) const {
     const auto& state = this->state();
     const auto n = static_cast<std::size_t>(state.size);
     for (const auto* counts : {&in_counts, &out_counts})
         if (counts->list().size() != n) throw_counts(call, state, counts->list().size());
     call.in_counts = in_counts.list().data();
     call.out_counts = out_counts.list().data();
-    return call;
 }
 
-const detail::Call& Communicator::counted_at_root(detail::Call&& call, const detail::Counts& counts) const {
+void Communicator::set_counts_at_root(detail::Call& call, const detail::Counts& counts) const {
     const auto& state = this->state();
-    if (call.argument != state.rank) return call;
+    if (call.argument != state.rank) return;
     if (counts.list().size() != static_cast<std::size_t>(state.size))
         throw_counts(call, state, counts.list().size());
     (traits(call.operation).in_parts ? call.in_counts : call.out_counts) = counts.list().data();
-    return call;
 }
 
-const detail::Call& Communicator::own_part(detail::Call&& call) const {
-    detail::take_own_part(call, state());
-    return call;
-}
+void Communicator::take_own_part(detail::Call& call) const { detail::take_own_part(call, state()); }
 
 namespace {
 
@@ -210,7 +205,7 @@ double Communicator::sum_reproducibly(const detail::AnyBuffer<const void>& x,
     return exact.rounded(x.dtype);
 }
 
-void Communicator::run(const detail::Call& given) {
+void Communicator::perform(const detail::Call& given) {
     auto& state = this->state();
     detail::check(given, state);
     if (state.channel->state() == detail::Channel::State::collecting)
@@ -225,7 +220,7 @@ void Communicator::run(const detail::Call& given) {
     detail::recorded_start(state, {&call, 1}, [&] { state.channel->run(call, *state.label, state.timeout); });
 }
 
-int Communicator::run_from_any(const detail::Call& call) {
+int Communicator::perform_from_any(const detail::Call& call) {
     auto& state = this->state();
     check_no_batch("recv from any rank", state);
     detail::check(call, state);
@@ -294,9 +289,9 @@ bool is_contiguous(const detail::StridedCall& call) {
 
 }  // namespace
 
-void Communicator::run(const detail::StridedCall& given) {
+void Communicator::perform(const detail::StridedCall& given) {
     auto& state = this->state();
-    if (is_contiguous(given)) return run(contiguous(given, state));
+    if (is_contiguous(given)) return perform(contiguous(given, state));
     detail::check_strided(given, state);
     if (state.channel->state() == detail::Channel::State::collecting)
         return state.channel->add_to_batch(given, *state.label);
@@ -327,8 +322,8 @@ Pending Communicator::start(const detail::StridedCall& given) {
     return Pending(state_, ticket, record, std::move(buffers));
 }
 
-int Communicator::run_from_any(const detail::StridedCall& given) {
-    if (is_contiguous(given)) return run_from_any(contiguous(given, state()));
+int Communicator::perform_from_any(const detail::StridedCall& given) {
+    if (is_contiguous(given)) return perform_from_any(contiguous(given, state()));
     auto pending = start(given);
     pending.wait();
     return pending.sender();
@@ -363,7 +358,7 @@ std::vector<detail::Call> Communicator::collected(detail::CommunicatorState& sta
     return calls;
 }
 
-void Communicator::run_batch(const std::shared_ptr<detail::CommunicatorState>& held) {
+void Communicator::perform_batch(const std::shared_ptr<detail::CommunicatorState>& held) {
     auto& state = *held;
     if (state.space == Space::device) return start_batch(held).wait();
     auto staged = std::unique_ptr<detail::Staged>();
@@ -406,8 +401,8 @@ Pending Communicator::start_list(const detail::Call& like, const ConstBuffers& i
     return Pending(state_, ticket, record, std::move(packed));
 }
 
-void Communicator::run_list(const detail::Call& like, const ConstBuffers& ins, const Buffers& outs,
-                            const ListOptions& options) {
+void Communicator::perform_list(const detail::Call& like, const ConstBuffers& ins, const Buffers& outs,
+                                const ListOptions& options) {
     auto& state = this->state();
     if (state.space == Space::device) return start_list(like, ins, outs, options).wait();
     auto packed = detail::Packed(like, ins, outs, options, state);

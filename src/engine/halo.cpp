@@ -166,7 +166,7 @@ Pending start(const Member& me, const Field& field, std::span<const std::string_
     auto all = Pending();
     auto is_first = true;
     over_axes(me, field, axes, options, [&](Communicator& on, const auto& messages) {
-        add(all, on.start_batch(messages), std::exchange(is_first, false));
+        add(all, on.start().batch(messages), std::exchange(is_first, false));
     });
     return all;
 }
@@ -203,7 +203,7 @@ Pending start_neighbors(const Member& me, std::span<const std::string_view> axes
     for (std::size_t i = 0; i < axes.size(); ++i) {
         if (!found[i]) continue;
         auto& on = *found[i];
-        auto more = on.start_batch([&] {
+        auto more = on.start().batch([&] {
             of_halo::Neighbors(on, edge).call(
                 [&, at = &sent[2 * i]](int side, int to, Tag tag) {
                     Access::run(on, make_send(at[side], to, tag));

@@ -51,7 +51,7 @@ public:
 
 private:
     Pending send() {
-        return on_.start_batch([this] {
+        return on_.start().batch([this] {
             for (const auto& message : messages_) {
                 if (message.to == state_.rank) continue;
                 auto call = make_send(message.data, message.to, 0);
@@ -100,7 +100,7 @@ private:
             if (last.done() || passed >= state_.timeout) {
                 Access::wait(last, passed);
                 if (is_in_barrier) return;
-                last = on_.start_barrier();
+                last = on_.start().barrier();
                 is_in_barrier = true;
             } else {
                 pause();

@@ -127,17 +127,17 @@ TEST(MpiProgrammers, Reductions_OfTheTable_GiveWhatMpiGives) {
         auto reproducible = x;
         on.all_reduce(reproducible, reproducible_sum);
         EXPECT_EQ(reproducible[0], 10);
-        auto request = on.start_all_reduce(x, y);
+        auto request = on.start().all_reduce(x, y);
         while (!request.done()) {
         }
         request.wait();
         EXPECT_EQ(y[0], 10);
         auto requests = std::vector<Pending>{};
-        for (auto i = 0; i < 2; ++i) requests.push_back(on.start_barrier());
+        for (auto i = 0; i < 2; ++i) requests.push_back(on.start().barrier());
         auto finished = 0;
         while (const auto index = wait_any(requests)) finished += 1 << *index;
         EXPECT_EQ(finished, 3);
-        for (auto& each : requests) each = on.start_barrier();
+        for (auto& each : requests) each = on.start().barrier();
         wait_all(requests);
     });
 }
@@ -161,8 +161,8 @@ TEST(MpiProgrammers, Messages_OfTheTable_Arrive) {
         });
         EXPECT_EQ(y[0], last);
         {
-            auto sent = on.start_send(x, next, tag);
-            auto received = on.start_recv(y, last, tag);
+            auto sent = on.start().send(x, next, tag);
+            auto received = on.start().recv(y, last, tag);
             sent.wait(), received.wait();
         }
         const auto messages = std::map<int, Vector>{{next, x}};

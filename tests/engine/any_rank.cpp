@@ -23,7 +23,7 @@ const std::function<void(Communicator&)> waits[] = {
     },
     [](Communicator& on) {
         auto x = 0.0F;
-        on.start_recv(x, any_rank).wait();
+        on.start().recv(x, any_rank).wait();
     },
     [](Communicator& on) { on.probe(any_rank); },
 };

@@ -140,7 +140,7 @@ TEST(Buffer, TheViewsOfOtherLibrariesGiveWhatTheirElementsGive) {
         auto view = HostView(6);
         on.all_reduce(span, view, mean);
         EXPECT_EQ(std::vector<float>(view.data(), view.data() + 6), elements);
-        on.start_broadcast(view, 1).wait();
+        on.start().broadcast(view, 1).wait();
 
         auto matrix = Matrix(2, 2);
         std::fill_n(matrix.data(), 4, world.rank());
@@ -166,7 +166,8 @@ TEST(Buffer, AStridedViewIsRefusedInWords) {
         EXPECT_EQ(text_of<UsageError>([&] { on.all_reduce(part); }), "a buffer of all_reduce" + refusal);
         EXPECT_EQ(text_of<UsageError>([&] { on.all_gather(whole, part); }),
                   "a buffer of all_gather" + refusal);
-        EXPECT_EQ(text_of<UsageError>([&] { on.start_send(part, 0).wait(); }), "a buffer of send" + refusal);
+        EXPECT_EQ(text_of<UsageError>([&] { on.start().send(part, 0).wait(); }),
+                  "a buffer of send" + refusal);
         EXPECT_EQ(text_of<UsageError>([&] { Buffers(whole, part); }), "buffer 1 of a list" + refusal);
     });
 }
@@ -205,7 +206,7 @@ TEST(Buffer, ANumberBehindOneBufferIsTheRootOrTheDistance) {
             on.reduce(std::vector<float>{1, 2}, out, root);
             EXPECT_EQ(out, (on.rank() == root ? std::vector<float>{3, 6} : std::vector<float>{0, 0}));
             auto n = 5;
-            on.start_reduce(n, std::as_const(root)).wait();
+            on.start().reduce(n, std::as_const(root)).wait();
             EXPECT_EQ(n, on.rank() == root ? 15 : 5);
             on.reduce(n, 2L);
         }
@@ -214,7 +215,7 @@ TEST(Buffer, ANumberBehindOneBufferIsTheRootOrTheDistance) {
             on.shift(x, by);
             EXPECT_EQ(x[0], (on.rank() - by + 3) % 3);
             auto n = on.rank();
-            on.start_shift(n, +by, Edge::open).wait();
+            on.start().shift(n, +by, Edge::open).wait();
             EXPECT_EQ(n, on.rank() - by >= 0 && on.rank() - by < 3 ? on.rank() - by : on.rank());
             auto from = 0;
             on.shift(on.rank(), from, by);

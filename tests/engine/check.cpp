@@ -139,7 +139,7 @@ TEST(Check, ARootOrDistanceOfAWiderTypeIsTakenWhereItIsAnInt) {
         };
         auto x = 1.0F;
         EXPECT_EQ(text_of<UsageError>([&] { on.reduce(x, std::int64_t{1} << 32); }), told("4294967296"));
-        EXPECT_EQ(text_of<UsageError>([&] { on.start_reduce(x, ~std::uint64_t{0}).wait(); }),
+        EXPECT_EQ(text_of<UsageError>([&] { on.start().reduce(x, ~std::uint64_t{0}).wait(); }),
                   told("18446744073709551615"));
         EXPECT_EQ(text_of<UsageError>([&] { on.shift(x, -(std::int64_t{1} << 31) - 1); }),
                   told("-2147483649"));

@@ -38,7 +38,7 @@ std::vector<Kind> kinds(std::size_t n) {
     });
     add("all_reduce of 4 f32 by sum", [](Communicator& on) {
         auto x = ones<float>(4);
-        on.start_all_reduce(x).wait();
+        on.start().all_reduce(x).wait();
     });
     add("all_reduce of 3 i32 by sum", [](Communicator& on) {
         auto x = ones<int>(3);
@@ -46,7 +46,7 @@ std::vector<Kind> kinds(std::size_t n) {
     });
     add("all_reduce of 3 f32 by max", [](Communicator& on) {
         auto x = ones<float>(3);
-        on.start_all_reduce(x, rankmesh::max).wait();
+        on.start().all_reduce(x, rankmesh::max).wait();
     });
     for (auto root : {0, 1}) {
         add(detail::cat("reduce of 3 f32 by sum to ", root), [=](Communicator& on) {
@@ -233,7 +233,7 @@ TEST(Checked, CountsThatDifferBetweenGiverAndTakerAreHeardByAll) {
             if (world.rank() == 2) taken[1] = 3;
             const auto three = ones<float>(3);
             auto some = ones<float>(world.rank() == 2 ? 5 : 3);
-            hears([&] { on.start_all_to_all_v(three, given, some, taken).wait(); },
+            hears([&] { on.start().all_to_all_v(three, given, some, taken).wait(); },
                   "\n  rank 1 [dp=1] sends 1 f32 to rank 2 [dp=2], which expects 3");
             expect_works(on);
         },
@@ -257,7 +257,7 @@ TEST(Checked, ListsAreComparedByTheTypesAndLengthsOfTheirBuffers) {
             };
             const auto either = [&](auto& a, auto& b) { return first ? Buffers(a, b) : Buffers(b, a); };
             differ([&] { on.all_reduce(either(two, three)); });
-            differ([&] { on.start_all_reduce(either(two, three)).wait(); });
+            differ([&] { on.start().all_reduce(either(two, three)).wait(); });
             differ([&] { on.broadcast(either(two, three)); });
             differ([&] { on.broadcast(either(four, doubles)); });
             differ([&] { on.all_gather(either(two, three), either(four, six)); });
@@ -392,14 +392,14 @@ TEST(Checked, AMessageThatDoesNotFitIsHeardAtBothEndsAndTheOthersArrive) {
             };
             if (world.rank() == 0) {
                 hears([&] { on.send(three, 2); }, "2 f32", 1);
-                hears([&] { on.start_send(three, 2).wait(); }, "3 i32", 2);
+                hears([&] { on.start().send(three, 2).wait(); }, "3 i32", 2);
                 hears([&] { on.batch([&] { on.send(three, 1), on.send(three, 2), on.recv(got, 1); }); },
                       "2 f32", 3);
                 EXPECT_EQ(got, three);
                 hears([&] { on.send_recv(three, 2, got, 1); }, "2 f32", 4);
             } else if (world.rank() == 2) {
                 hears([&] { on.recv(two, 0); }, "2 f32", 1);
-                hears([&] { on.start_recv(whole, 0).wait(); }, "3 i32", 2);
+                hears([&] { on.start().recv(whole, 0).wait(); }, "3 i32", 2);
                 hears([&] { on.recv(two, 0); }, "2 f32", 3);
                 hears([&] { on.send_recv(three, 1, two, 0); }, "2 f32", 4);
             } else {

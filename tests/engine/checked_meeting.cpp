@@ -39,11 +39,11 @@ std::vector<Case> messages() {
         {"recv of 3 f32 from any rank",
          of_three([](auto& on, Values&, Values& out) { on.recv(out, any_rank, 7); })},
         {"send of 3 f32 to ",
-         of_three([=](auto& on, Values& in, Values&) { on.start_send(in, next(on)).wait(); })},
+         of_three([=](auto& on, Values& in, Values&) { on.start().send(in, next(on)).wait(); })},
         {"recv of 3 f32 from ",
-         of_three([=](auto& on, Values&, Values& out) { on.start_recv(out, before(on)).wait(); })},
+         of_three([=](auto& on, Values&, Values& out) { on.start().recv(out, before(on)).wait(); })},
         {"recv of 3 f32 from any rank",
-         of_three([](auto& on, Values&, Values& out) { on.start_recv(out, any_rank).wait(); })},
+         of_three([](auto& on, Values&, Values& out) { on.start().recv(out, any_rank).wait(); })},
         {"recv of 3 f32 from ",
          of_three([=](auto& on, Values& in, Values& out) { on.send_recv(in, next(on), out, before(on)); })},
         {"send of 3 f32 to ", of_three([=](auto& on, Values& in, Values& out) {
@@ -69,7 +69,7 @@ std::vector<Case> collectives() {
         {"barrier", [](Communicator& on) { on.barrier(); }},
         {"all_reduce of 3 f32 by sum", of_length(3, [](auto& on, Values& x) { on.all_reduce(x); })},
         {"all_reduce of 9000 f32 by sum",
-         of_length(9000, [](auto& on, Values& x) { on.start_all_reduce(x).wait(); })},
+         of_length(9000, [](auto& on, Values& x) { on.start().all_reduce(x).wait(); })},
         {"broadcast of 3 f32 from 0", of_length(3, [](auto& on, Values& x) { on.broadcast(x, 0); })},
         {"all_gather_v of f32",
          [](Communicator& on) {
@@ -144,14 +144,14 @@ TEST(Checked, MessagesThatAreOnlyStartedPassACollective) {
             for (int turn = 0; turn < 20; ++turn) {
                 auto in = std::vector{world.rank(), turn}, out = std::vector{0, 0};
                 // Each rank is late in turn, so that the others refuse its message for a while.
-                auto sent = on.start_send(in, (on.rank() + 1) % 3);
+                auto sent = on.start().send(in, (on.rank() + 1) % 3);
                 if (turn % 3 == on.rank()) std::this_thread::sleep_for(std::chrono::milliseconds(70));
                 expect_works(on);
-                auto received =
-                    turn % 2 == 0 ? on.start_recv(out, (on.rank() + 2) % 3) : on.start_recv(out, any_rank);
+                auto received = turn % 2 == 0 ? on.start().recv(out, (on.rank() + 2) % 3)
+                                              : on.start().recv(out, any_rank);
                 if (turn % 3 == on.rank()) std::this_thread::sleep_for(std::chrono::milliseconds(70));
                 auto x = ones<int>(5000);
-                if (turn % 4 == 0) on.start_all_reduce(x).wait();
+                if (turn % 4 == 0) on.start().all_reduce(x).wait();
                 received.wait();
                 sent.wait();
                 EXPECT_EQ(out, (std::vector{(on.rank() + 2) % 3, turn}));
@@ -167,7 +167,7 @@ TEST(Checked, AMessageThatWasStartedBeforeIsNotGivenUpWithAnother) {
             auto on = world.join({{"dp", rest}}).on("dp");
             auto first = ones<int>(1), second = ones<int>(2), third = std::vector{5, 6, 7};
             if (world.rank() == 0) {
-                auto kept = on.start_send(third, 1, 3);
+                auto kept = on.start().send(third, 1, 3);
                 EXPECT_THROW(on.send(second, 1), Disagreement);
                 expect_works(on);
                 kept.wait();

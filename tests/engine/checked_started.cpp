@@ -32,7 +32,7 @@ TEST(Checked, StartedCallsThatDifferAreHeardInTheirOwnWait) {
             auto pending = std::vector<Pending>{};
             for (std::size_t i = 0; i < 6; ++i)
                 buffers.push_back(ones<float>(i == 2 && world.rank() == 3 ? 9 : i + 1));
-            for (auto& buffer : buffers) pending.push_back(on.start_all_reduce(buffer));
+            for (auto& buffer : buffers) pending.push_back(on.start().all_reduce(buffer));
             // Each waits in an order of its own.
             for (std::size_t i = 0; i < 6; ++i) {
                 const auto which = (i * 5 + static_cast<std::size_t>(world.rank())) % 6;
@@ -63,9 +63,9 @@ TEST(Checked, MemoryThatAPendingCallUsesIsRefusedAndTheGroupsGoOn) {
             auto sub = world.sub({0, 1}).join({{"tp", rest}}).on("tp");
             auto x = ones<float>(8);
             auto read = ones<float>(8);
-            auto pending = on.start_all_reduce(std::span(x).first(5));
+            auto pending = on.start().all_reduce(std::span(x).first(5));
             auto all = std::vector<float>(16);
-            auto reading = on.start_all_gather(read, all);
+            auto reading = on.start().all_gather(read, all);
             auto again = std::vector<float>(16);
             other.all_gather(read, again);  // which only reads what the other does
             if (world.rank() == 0) {        // the other rank makes no such call: it is none
@@ -79,7 +79,7 @@ TEST(Checked, MemoryThatAPendingCallUsesIsRefusedAndTheGroupsGoOn) {
                                   std::string::npos)
                             << error.what();
                     }
-                EXPECT_THROW(static_cast<void>(other.start_send(all, 1)), UsageError);
+                EXPECT_THROW(static_cast<void>(other.start().send(all, 1)), UsageError);
             }
             on.all_reduce(std::span(x).last(3));
             pending.wait();
@@ -102,11 +102,11 @@ TEST(Checked, WhatWasStartedGoesOnWhileOtherGroupsAreWaitedFor) {
                 auto x = ones<float>(5);
                 auto entry = ones<int>(2);
                 if (world.rank() == first) {
-                    auto pending = all.start_all_reduce(x);
+                    auto pending = all.start().all_reduce(x);
                     dp.recv(entry, 1 - first);
                     pending.wait();
                 } else if (world.rank() == 1 - first) {
-                    auto pending = all.start_all_reduce(x);
+                    auto pending = all.start().all_reduce(x);
                     pending.wait();
                     dp.send(entry, first);
                     // And where the message comes before the start of the other.
@@ -115,7 +115,7 @@ TEST(Checked, WhatWasStartedGoesOnWhileOtherGroupsAreWaitedFor) {
                 }
                 EXPECT_EQ(x, std::vector<float>(5, 4));
                 if (world.rank() == first) {
-                    auto pending = all.start_all_reduce(x);
+                    auto pending = all.start().all_reduce(x);
                     dp.recv(entry, 1 - first);
                     pending.wait();
                 } else {
@@ -136,7 +136,7 @@ TEST(Checked, AMessageOfABatchArrivesWhileAnotherOfItIsStillToCome) {
             auto b = std::vector{7, 7, 7};
             auto c = std::vector{7};
             if (world.rank() == 0) {
-                auto both = on.start_batch([&] { on.recv(b, 2), on.recv(a, 1); });
+                auto both = on.start().batch([&] { on.recv(b, 2), on.recv(a, 1); });
                 on.recv(c, 1);  // comes after the batch's from there, and before the one from 2
                 on.send(c, 2);
                 both.wait();
@@ -199,7 +199,7 @@ TEST(Checked, ARankThatLeavesIsLostToThoseThatCompare) {
                     auto on = me.on("dp");
                     if (world.rank() == 1) {
                         auto y = ones<float>(5);
-                        auto unfinished = pending ? on.start_all_reduce(y) : Pending();
+                        auto unfinished = pending ? on.start().all_reduce(y) : Pending();
                         for (auto other : {0, 2})
                             EXPECT_TRUE(first || is_seen(world, other, "in all_reduce"));
                         throw std::runtime_error("boom");
@@ -240,11 +240,11 @@ TEST(Checked, OnADeviceCallsAreComparedBeforeTheyAreOnTheirStream) {
             };
             const auto odd = world.rank() == 1;
             hears([&] { on.all_reduce(odd ? *y : *x); }, {1});
-            hears([&] { on.start_all_reduce(odd ? *y : *x).synchronize(); }, {1});
+            hears([&] { on.start().all_reduce(odd ? *y : *x).synchronize(); }, {1});
             if (world.rank() < 2)
                 hears([&] { on.batch([&] { odd ? on.recv(*y, 0) : on.send(*x, 1); }); }, {0, 1});
             on.all_reduce(*x);
-            on.start_send_recv(*x, (world.rank() + 1) % 3, *z, (world.rank() + 2) % 3).synchronize();
+            on.start().send_recv(*x, (world.rank() + 1) % 3, *z, (world.rank() + 2) % 3).synchronize();
             world.queue().synchronize();
             EXPECT_EQ(x.values(), std::vector<int>(3, 3));
             EXPECT_EQ(y.values(), std::vector<int>(4, 1));

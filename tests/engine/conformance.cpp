@@ -368,9 +368,9 @@ TEST(Conformance, APendingThatIsDroppedIsWaitedFor) {
     on_every_rank([](World& world) {
         auto on = world.join({{"dp", rest}}).on("dp");
         auto x = std::vector<float>(100, 1.0f);
-        { const auto dropped = on.start_all_reduce(x); }
+        { const auto dropped = on.start().all_reduce(x); }
         EXPECT_EQ(x, std::vector<float>(100, static_cast<float>(world.size())));
-        auto first = on.start_all_reduce(x);
+        auto first = on.start().all_reduce(x);
         auto moved = std::move(first);
         first.wait();  // nothing is pending there any more
         while (!moved.done()) on.size();

@@ -64,7 +64,7 @@ TEST(Conformance, AnyRank_WhenAllSendMany_KeepsTheOrderOfEach) {
                     auto pending = std::vector<Pending>{};
                     for (auto& message : got) {
                         if (start)
-                            pending.push_back(on.start_recv(message, any_rank, 7));
+                            pending.push_back(on.start().recv(message, any_rank, 7));
                         else
                             senders.push_back(on.recv(message, any_rank, 7));
                     }
@@ -103,9 +103,9 @@ TEST(Conformance, AnyRank_WhenTagsDiffer_TakesTheMessageOfItsTag) {
         auto a = -1;
         auto b = -1;
         if (on.rank() == 0) {
-            auto any = on.start_recv(service, any_rank, 9);
-            auto from_two = on.start_recv(a, 2, 3);
-            auto from_one = on.start_recv(b, 1, 3);
+            auto any = on.start().recv(service, any_rank, 9);
+            auto from_two = on.start().recv(a, 2, 3);
+            auto from_one = on.start().recv(b, 1, 3);
             from_one.wait();
             from_two.wait();
             EXPECT_FALSE(any.done());
@@ -133,9 +133,9 @@ TEST(Conformance, AnyRank_WhenReceivesAreStarted_KeepsTheirOrder) {
         auto third = on.rank() + 200;
         auto got = std::vector<int>(3, -1);
         if (on.rank() == 0) {
-            auto given = on.start_recv(got[0], 1, 6);
-            auto any = on.start_recv(got[1], any_rank, 6);
-            auto behind = on.start_recv(got[2], 1, 6);
+            auto given = on.start().recv(got[0], 1, 6);
+            auto any = on.start().recv(got[1], any_rank, 6);
+            auto behind = on.start().recv(got[2], 1, 6);
             on.barrier();
             behind.wait();
             any.wait();
@@ -161,7 +161,7 @@ TEST(Conformance, AnyRank_WhenReceiverIsInACollective_LetsTheSenderGoOn) {
             auto x = std::vector<int>(100'000, on.rank());
             if (on.rank() == 0) {
                 auto got = std::vector<int>(x.size(), -1);
-                auto pending = on.start_recv(got, any_rank);
+                auto pending = on.start().recv(got, any_rank);
                 on.barrier();
                 while (asks && !pending.done()) continue;
                 pending.wait();

@@ -48,13 +48,13 @@ void check_parts(Communicator& on) {
                 auto all = std::vector<T>(is_root ? wanted.size() : 0);
                 const auto given = is_root ? counts : std::vector<int>{};
                 if (start)
-                    on.start_gather_v(own, all, given, root).wait();
+                    on.start().gather_v(own, all, given, root).wait();
                 else
                     on.gather_v(own, all, given, root);
                 EXPECT_TRUE(!is_root || all == wanted) << "gather_v, pattern " << pattern << " to " << root;
                 auto part = std::vector<T>(own.size());
                 if (start)
-                    on.start_scatter_v(all, given, part, root).wait();
+                    on.start().scatter_v(all, given, part, root).wait();
                 else
                     on.scatter_v(all, given, part, root);
                 EXPECT_EQ(part == own, true) << "scatter_v, pattern " << pattern << " from " << root;
@@ -102,10 +102,10 @@ TEST(Conformance, Counts_OfAnyIntegerType_AreTaken) {
             auto all = std::vector<int>(2 * n);
             on.all_gather_v(own, all, counts);
             EXPECT_EQ(all, wanted);
-            on.start_all_gather_v(own, all, counts).wait();
+            on.start().all_gather_v(own, all, counts).wait();
             auto across = std::vector<int>(2 * n);
             on.all_to_all_v(all, counts, across, std::vector<std::size_t>(n, 2));
-            on.start_all_to_all_v(all, std::vector<std::size_t>(n, 2), across, counts).wait();
+            on.start().all_to_all_v(all, std::vector<std::size_t>(n, 2), across, counts).wait();
             for (std::size_t i = 0; i < across.size(); ++i) EXPECT_EQ(across[i], on.rank());
         };
         check(std::vector<int>(n, 2));
@@ -118,7 +118,7 @@ TEST(Conformance, Counts_OfAnyIntegerType_AreTaken) {
         const auto told = detail::cat("the count of group rank ", n - 1, " is -1; counts are 0 or more");
         EXPECT_EQ(text_of<UsageError>([&] { on.all_gather_v(own, all, negative); }), told);
         EXPECT_EQ(text_of<UsageError>([&] { on.gather_v(own, all, negative); }), told);
-        EXPECT_EQ(text_of<UsageError>([&] { on.start_scatter_v(all, negative, own).wait(); }), told);
+        EXPECT_EQ(text_of<UsageError>([&] { on.start().scatter_v(all, negative, own).wait(); }), told);
         EXPECT_EQ(text_of<UsageError>([&] { on.all_gather_v(own, all, std::vector<int>(n + 1, 2)); }),
                   detail::cat("all_gather_v on ", on.label(), " was given ", n + 1,
                               " counts; it takes one a member, ", n));

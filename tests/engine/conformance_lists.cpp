@@ -101,7 +101,7 @@ void check_all_reduce(Types<T...> types, R, Communicator& on, int me) {
                      [&](std::size_t i) { return operations::reduced<Drawn>(ranks, at(i), R::value); }});
             });
         if (start)
-            on.start_all_reduce(list.outs, R{}, options).wait();
+            on.start().all_reduce(list.outs, R{}, options).wait();
         else
             on.all_reduce(list.outs, R{}, options);
         list.verify();
@@ -134,7 +134,7 @@ void check_reduce_scatter(Types<T...> types, R, Communicator& on, int me) {
                 }
             });
         if (start)
-            on.start_reduce_scatter(list.ins, list.outs, R{}, options).wait();
+            on.start().reduce_scatter(list.ins, list.outs, R{}, options).wait();
         else
             on.reduce_scatter(list.ins, list.outs, R{}, options);
         list.verify();
@@ -173,7 +173,7 @@ TEST(Conformance, AListOfAnyTypesIsBroadcastFromEveryRoot) {
                         list.add(marks<T>(world.rank(), b, length), marks<T>(root, b, length));
                     });
                 if (start)
-                    on.start_broadcast(list.outs, root, options).wait();
+                    on.start().broadcast(list.outs, root, options).wait();
                 else
                     on.broadcast(list.outs, root, options);
                 list.verify();
@@ -198,7 +198,7 @@ TEST(Conformance, AListOfAnyTypesIsGathered) {
                              }));
                 });
             if (start)
-                on.start_all_gather(list.ins, list.outs, options).wait();
+                on.start().all_gather(list.ins, list.outs, options).wait();
             else
                 on.all_gather(list.ins, list.outs, options);
             list.verify();
@@ -230,7 +230,7 @@ TEST(Conformance, AListIsMadeOfNamedBuffersOrOfARangeOfThem) {
         auto list = Buffers(layers);
         list.add(counter);
         EXPECT_EQ(list.size(), 11U);
-        auto pending = on.start_all_reduce(list, rankmesh::sum, {.bucket_bytes = 100});
+        auto pending = on.start().all_reduce(list, rankmesh::sum, {.bucket_bytes = 100});
         list = Buffers();  // what was started needs the buffers, not the list
         pending.wait();
         for (std::size_t i = 0; i < 10; ++i)
@@ -264,7 +264,7 @@ TEST(Conformance, AListMayHoldLargeBuffersAmongSmallOnes) {
                     {length, [&](std::size_t i) { return operations::mark<float>(ranks.back(), i); }});
             const auto root = on.size() - 1;
             if (start)
-                on.start_broadcast(list.outs, root).wait();
+                on.start().broadcast(list.outs, root).wait();
             else
                 on.broadcast(list.outs, root);
             list.verify();
@@ -284,10 +284,10 @@ TEST(Conformance, AnEmptyListAndOneOfEmptyBuffersDoNothing) {
                 on.broadcast(list, 0, options);
                 on.all_gather(list, list, options);
                 on.reduce_scatter(list, list, rankmesh::sum, options);
-                on.start_reduce_scatter(list, list, rankmesh::sum, options).wait();
-                on.start_all_reduce(list, rankmesh::sum, options).wait();
-                on.start_broadcast(list, 0, options).wait();
-                on.start_all_gather(list, list, options).wait();
+                on.start().reduce_scatter(list, list, rankmesh::sum, options).wait();
+                on.start().all_reduce(list, rankmesh::sum, options).wait();
+                on.start().broadcast(list, 0, options).wait();
+                on.start().all_gather(list, list, options).wait();
             }
         }
         operations::check_all<float>(on, world.rank(), 3);
@@ -299,12 +299,12 @@ TEST(Conformance, AListThatIsDroppedIsWaitedForAndCopiedBack) {
         auto on = world.join({{"dp", rest}}).on("dp");
         auto x = std::vector<float>(10, 1);
         auto y = std::vector<float>(20, 1);
-        { const auto dropped = on.start_all_reduce(Buffers(x, y)); }
+        { const auto dropped = on.start().all_reduce(Buffers(x, y)); }
         const auto n = static_cast<float>(world.size());
         EXPECT_EQ(x, std::vector<float>(10, n));
         EXPECT_EQ(y, std::vector<float>(20, n));
-        auto first = on.start_all_reduce(Buffers(x, y));
-        auto second = on.start_broadcast(Buffers(y), 0);
+        auto first = on.start().all_reduce(Buffers(x, y));
+        auto second = on.start().broadcast(Buffers(y), 0);
         auto moved = std::move(first);
         second.wait();
         while (!moved.done()) on.size();
@@ -331,7 +331,7 @@ TEST(Conformance, AListWithAWrongBufferIsRefusedByItsNumberBeforeSending) {
             text_of<UsageError>([&] { on.all_reduce(Buffers(x, whole), mean, options); }),
             detail::cat("buffer 1 of a list: all_reduce ", where, ": mean makes no sense on i32 elements"));
         EXPECT_EQ(
-            text_of<UsageError>([&] { on.start_all_reduce(Buffers(x, whole), mean, options).wait(); }),
+            text_of<UsageError>([&] { on.start().all_reduce(Buffers(x, whole), mean, options).wait(); }),
             detail::cat("buffer 1 of a list: all_reduce ", where, ": mean makes no sense on i32 elements"));
         EXPECT_EQ(
             text_of<UsageError>([&] { on.all_reduce(Buffers(x, truth)); }),
@@ -364,7 +364,7 @@ TEST(Conformance, AListWithAWrongBufferIsRefusedByItsNumberBeforeSending) {
                   detail::cat("a list reduce_scatter ", where,
                               " was given 1 buffers in and 2 out; both must be equal"));
         EXPECT_EQ(text_of<UsageError>([&] {
-                      on.start_reduce_scatter(ConstBuffers(whole), Buffers(whole), mean, options).wait();
+                      on.start().reduce_scatter(ConstBuffers(whole), Buffers(whole), mean, options).wait();
                   }),
                   detail::cat("buffer 0 of a list: reduce_scatter ", where,
                               ": mean makes no sense on i32 elements"));

@@ -32,9 +32,9 @@ TEST(Conformance, MessagesOfOnePairArriveInTheOrderInWhichTheyWereSent) {
         for (auto start : {false, true}) {
             auto pending = std::vector<Pending>{};
             for (std::size_t k = 0; k < many; ++k) {
-                if (world.rank() == 0 && start) pending.push_back(on.start_send(sent[k], last));
+                if (world.rank() == 0 && start) pending.push_back(on.start().send(sent[k], last));
                 if (world.rank() == 0 && !start) on.send(sent[k], last);
-                if (world.rank() == last && start) pending.push_back(on.start_recv(got[k], 0));
+                if (world.rank() == last && start) pending.push_back(on.start().recv(got[k], 0));
                 if (world.rank() == last && !start) on.recv(got[k], 0);
             }
             // In an order that no group has: 0, 7, 14, 1, ...
@@ -59,11 +59,11 @@ TEST(Conformance, StartedMessagesCrossOthersAndCollectivesOfTheirChannel) {
         auto a = std::vector<int>(5);
         auto b = std::vector<int>(5);
         auto sum = world.rank();
-        auto early = on.start_recv(a, before);
-        auto reducing = on.start_all_reduce(sum);
-        auto late = on.start_recv(b, before);
+        auto early = on.start().recv(a, before);
+        auto reducing = on.start().all_reduce(sum);
+        auto late = on.start().recv(b, before);
         on.barrier();
-        auto one = on.start_send(first, next);
+        auto one = on.start().send(first, next);
         on.send(second, next);
         late.wait();
         EXPECT_EQ(b, words(before, 2));
@@ -96,7 +96,7 @@ TEST(Conformance, ThroughAPipelineBothWaysGoAsOneBatch) {
             if (step % 2 == 0)
                 on.batch(exchange);
             else
-                on.start_batch(exchange).wait();
+                on.start().batch(exchange).wait();
             const auto nothing = std::vector<int>(length);
             EXPECT_EQ(activations, first ? nothing : words(world.rank() - 1, step, length));
             EXPECT_EQ(gradients, last ? nothing : words(world.rank() + 1, step + 50, length));
@@ -115,15 +115,15 @@ TEST(Conformance, ABatchHoldsSendRecvsAndSeveralMayBeInFlight) {
         auto from_left = std::vector<int>(5);
         auto from_right = std::vector<int>(5);
         auto to_myself = std::vector<int>(5);
-        auto both = on.start_batch([&] {
+        auto both = on.start().batch([&] {
             on.send_recv(right, next, from_left, before);
             on.send_recv(left, before, from_right, next);
         });
-        auto own = on.start_batch([&] {
+        auto own = on.start().batch([&] {
             on.send(right, on.rank());
             on.recv(to_myself, on.rank());
         });
-        auto nothing = on.start_batch([] {});
+        auto nothing = on.start().batch([] {});
         own.wait();
         nothing.wait();
         both.wait();
@@ -181,7 +181,7 @@ TEST(Conformance, TheHaloOfAPeriodicAxisComesFromTheRightSideWhateverItsSize) {
             };
             ring->batch(exchange);
             expect_halo();
-            ring->start_batch(exchange).wait();
+            ring->start().batch(exchange).wait();
             expect_halo();
             ring->batch([&] {
                 ring->send_recv(high, after, below, before, up);
@@ -211,10 +211,10 @@ TEST(Conformance, StartedMessagesCrossInARingOfTwoByTheirTags) {
             enum { down, up };
             auto sends = std::vector<Pending>{};
             auto recvs = std::vector<Pending>{};
-            sends.push_back(ring->start_send(low, before, down));
-            recvs.push_back(ring->start_recv(above, after, down));
-            sends.push_back(ring->start_send(high, after, up));
-            recvs.push_back(ring->start_recv(below, before, up));
+            sends.push_back(ring->start().send(low, before, down));
+            recvs.push_back(ring->start().recv(above, after, down));
+            sends.push_back(ring->start().send(high, after, up));
+            recvs.push_back(ring->start().recv(below, before, up));
             for (auto* all : {&recvs, &sends})
                 for (auto& each : *all) each.wait();
             EXPECT_EQ(below, words(before, 2)) << "an axis of " << n;
@@ -256,7 +256,7 @@ TEST(Conformance, ANumberThatIsNoIntOrNoTagIsRefusedWithItsValue) {
                                                      "those are from -2147483648 to 2147483647");
         };
         no_int([&] { on.broadcast(x, large); }, "4294967296");
-        no_int([&] { on.start_broadcast(x, large).wait(); }, "4294967296");
+        no_int([&] { on.start().broadcast(x, large).wait(); }, "4294967296");
         no_int([&] { on.broadcast(Buffers(x), large); }, "4294967296");
         no_int([&] { on.broadcast_object(x, large); }, "4294967296");
         no_int([&] { on.reduce(x, large); }, "4294967296");
@@ -297,7 +297,7 @@ TEST(Conformance, ABatchThatThrowsSendsNothingAndTheChannelGoesOn) {
             throw std::runtime_error("boom");
         };
         EXPECT_EQ(text_of<std::runtime_error>([&] { on.batch(throwing); }), "boom");
-        EXPECT_EQ(text_of<std::runtime_error>([&] { on.start_batch(throwing).wait(); }), "boom");
+        EXPECT_EQ(text_of<std::runtime_error>([&] { on.start().batch(throwing).wait(); }), "boom");
         EXPECT_EQ(got, std::vector<int>(5, -1));
         on.send_recv(right, next, got, before);
         EXPECT_EQ(got, words(before, 2));
@@ -365,24 +365,24 @@ TEST(Conformance, WhatIsNoMessageIsRefusedInABatchAndTheChannelGoesOn) {
         auto x = 1.0f;
         auto y = 2.0f;
         auto word = std::string("a");
-        auto earlier = on.start_barrier();
+        auto earlier = on.start().barrier();
         const auto where = detail::cat("a batch on 'dp' of mesh dp=", world.size(),
                                        " is being collected; inside it call send, recv and send_recv, and "
                                        "nothing else on its channel");
         EXPECT_EQ(text_of<UsageError>([&] { on.batch([&] { on.all_reduce(x); }); }), where);
         EXPECT_EQ(text_of<UsageError>([&] { on.batch([&] { on.barrier(); }); }), where);
         EXPECT_EQ(text_of<UsageError>([&] { on.batch([&] { on.monitored_barrier(); }); }), where);
-        EXPECT_EQ(text_of<UsageError>([&] { on.batch([&] { on.start_all_reduce(x).wait(); }); }), where);
+        EXPECT_EQ(text_of<UsageError>([&] { on.batch([&] { on.start().all_reduce(x).wait(); }); }), where);
         EXPECT_EQ(text_of<UsageError>(
-                      [&] { on.batch([&] { on.start_send_recv(x, on.rank(), y, on.rank()).wait(); }); }),
+                      [&] { on.batch([&] { on.start().send_recv(x, on.rank(), y, on.rank()).wait(); }); }),
                   where);
         EXPECT_EQ(text_of<UsageError>([&] { on.batch([&] { on.all_reduce(Buffers(x)); }); }), where);
-        EXPECT_EQ(text_of<UsageError>([&] { on.batch([&] { on.start_all_reduce(Buffers(x)).wait(); }); }),
+        EXPECT_EQ(text_of<UsageError>([&] { on.batch([&] { on.start().all_reduce(Buffers(x)).wait(); }); }),
                   where);
         EXPECT_EQ(text_of<UsageError>([&] { on.batch([&] { on.broadcast_object(word); }); }), where);
         EXPECT_EQ(text_of<UsageError>([&] { on.batch([&] { on.batch([] {}); }); }), where);
         EXPECT_EQ(text_of<UsageError>([&] { on.batch([&] { earlier.wait(); }); }), where);
-        EXPECT_EQ(text_of<UsageError>([&] { on.start_batch([&] { on.all_reduce(x); }).wait(); }), where);
+        EXPECT_EQ(text_of<UsageError>([&] { on.start().batch([&] { on.all_reduce(x); }).wait(); }), where);
         on.batch([&] {
             // Refused and caught inside, it leaves the batch as it was; other channels are free.
             EXPECT_EQ(text_of<UsageError>([&] { on.all_reduce(x); }), where);
@@ -410,8 +410,8 @@ TEST(Conformance, MessagesToOneselfMeetAsOneOrAreRefused) {
         };
         EXPECT_EQ(text_of<UsageError>([&] { on.send(one, r); }), refused("send"));
         EXPECT_EQ(text_of<UsageError>([&] { on.recv(one, r); }), refused("recv"));
-        EXPECT_EQ(text_of<UsageError>([&] { on.start_send(one, r).wait(); }), refused("send"));
-        EXPECT_EQ(text_of<UsageError>([&] { on.start_recv(one, r).wait(); }), refused("recv"));
+        EXPECT_EQ(text_of<UsageError>([&] { on.start().send(one, r).wait(); }), refused("send"));
+        EXPECT_EQ(text_of<UsageError>([&] { on.start().recv(one, r).wait(); }), refused("recv"));
         if (n > 1) {
             EXPECT_EQ(text_of<UsageError>([&] { on.send_recv(one, r, two, (r + 1) % n); }),
                       refused("send_recv"));
@@ -463,7 +463,7 @@ TEST(Conformance, APositionThatIsNotThereIsRefused) {
         EXPECT_EQ(text_of<UsageError>([&] { on.recv(out, -1); }), refused("recv", "from", -1));
         EXPECT_EQ(text_of<UsageError>([&] { on.send_recv(in, -2, out, r); }), refused("send_recv", "to", -2));
         EXPECT_EQ(text_of<UsageError>([&] { on.send_recv(in, r, out, n); }), refused("send_recv", "from", n));
-        EXPECT_EQ(text_of<UsageError>([&] { on.start_send(in, n).wait(); }), refused("send", "to", n));
+        EXPECT_EQ(text_of<UsageError>([&] { on.start().send(in, n).wait(); }), refused("send", "to", n));
         EXPECT_EQ(text_of<UsageError>([&] { on.batch([&] { on.send(in, n); }); }), refused("send", "to", n));
         EXPECT_EQ(text_of<UsageError>([&] { on.reduce(in, sum, n); }), refused("reduce", "to", n));
         EXPECT_EQ(text_of<UsageError>([&] { on.gather(in, out, -1); }), refused("gather", "to", -1));
@@ -488,7 +488,7 @@ TEST(Conformance, AnObjectsLengthIsKnownToItsRootAlone) {
                 EXPECT_EQ(got, text);
                 const auto numbers = words(root, 1, length);
                 auto vector = is_root ? numbers : std::vector<int>{1, 2, 3};
-                auto pending = on.start_broadcast_object(vector, root);
+                auto pending = on.start().broadcast_object(vector, root);
                 on.barrier();
                 pending.wait();
                 EXPECT_EQ(vector, numbers);
@@ -564,18 +564,18 @@ TEST(Conformance, AMonitoredBarrierIsABarrierIfAllCome) {
         // A value that rank 0 sets before it is seen by all after it.
         for (int step = 0; step < 20; ++step) {
             auto x = world.rank() == 0 ? step : -1;
-            auto kind = other.start_broadcast(x, 0);
+            auto kind = other.start().broadcast(x, 0);
             if (step % 2 == 0)
                 on.monitored_barrier();
             else
-                on.start_monitored_barrier().wait();
+                on.start().monitored_barrier().wait();
             kind.wait();
             EXPECT_EQ(x, step);
         }
-        auto first = on.start_monitored_barrier();
+        auto first = on.start().monitored_barrier();
         auto sum = 1;
         on.all_reduce(sum);
-        auto second = on.start_monitored_barrier();
+        auto second = on.start().monitored_barrier();
         while (!first.done()) on.size();
         first.wait();
         second.wait();
@@ -601,7 +601,7 @@ TEST(Conformance, AMonitoredBarrierNamesWhoIsMissingAndOtherChannelsGoOn) {
             auto said = std::string{};
             try {
                 if (start)
-                    watched.start_monitored_barrier().wait();
+                    watched.start().monitored_barrier().wait();
                 else
                     watched.monitored_barrier();
                 ADD_FAILURE() << "rank " << missing << " has not come";
@@ -627,7 +627,7 @@ TEST(Conformance, AMonitoredBarrierNamesWhoIsMissingAndOtherChannelsGoOn) {
                 EXPECT_EQ(said.find("gone"), std::string::npos) << said;
             }
             EXPECT_EQ(text_of<Timeout>([&] { watched.barrier(); }), said);
-            EXPECT_EQ(text_of<Timeout>([&] { watched.start_barrier().wait(); }), said);
+            EXPECT_EQ(text_of<Timeout>([&] { watched.start().barrier().wait(); }), said);
             check_all<float>(on, world.rank(), 3);
         }
     });

@@ -50,7 +50,7 @@ TEST(MpiConformance, OneMemberMayExceedTheLimitWhereOthersDoNot) {
     for (auto start : {false, true}) {
         auto out = std::vector<int>(wanted.size(), -1);
         if (start)
-            on.start_all_to_all_v(in, in_counts, out, out_counts).wait();
+            on.start().all_to_all_v(in, in_counts, out, out_counts).wait();
         else
             on.all_to_all_v(in, in_counts, out, out_counts);
         EXPECT_EQ(out, wanted);
@@ -83,14 +83,14 @@ TEST(MpiConformance, ACallAllocatesNothingOnceTheProgramRunsEvenly) {
         on.all_to_all_v(out, counts, across, counts);
         on.shift(in, 1);
         on.barrier();
-        auto first = on.start_all_reduce(in);
-        auto second = on.start_all_gather(std::span(out).first(1), std::span(out).last(out.size() / 8));
-        auto third = on.start_all_to_all_v(across, counts, out, counts);
+        auto first = on.start().all_reduce(in);
+        auto second = on.start().all_gather(std::span(out).first(1), std::span(out).last(out.size() / 8));
+        auto third = on.start().all_to_all_v(across, counts, out, counts);
         second.wait();
         first.wait();
         third.wait();
-        on.start_send_recv(in, next, other, before).wait();
-        on.start_scan(in, other).wait();
+        on.start().send_recv(in, next, other, before).wait();
+        on.start().scan(in, other).wait();
         if (n == 1) return;  // what goes from a member to itself is paired up first
         on.batch([&] {
             on.send(in, next);

@@ -51,15 +51,15 @@ Running run_list(Communicator& on, int me, std::size_t count, std::mt19937& rand
     const auto outs = Buffers(lists->outs);
     auto made = Running{};
     if (which == 0 && start)
-        made.pending.push_back(on.start_all_reduce(outs, rankmesh::sum, options));
+        made.pending.push_back(on.start().all_reduce(outs, rankmesh::sum, options));
     else if (which == 0)
         on.all_reduce(outs, rankmesh::sum, options);
     else if (which == 1 && start)
-        made.pending.push_back(on.start_broadcast(outs, root, options));
+        made.pending.push_back(on.start().broadcast(outs, root, options));
     else if (which == 1)
         on.broadcast(outs, root, options);
     else if (start)
-        made.pending.push_back(on.start_all_gather(ConstBuffers(lists->ins), outs, options));
+        made.pending.push_back(on.start().all_gather(ConstBuffers(lists->ins), outs, options));
     else
         on.all_gather(ConstBuffers(lists->ins), outs, options);
     made.verify = [lists] {
@@ -232,7 +232,7 @@ TEST(Conformance, WhetherItWorksInPlaceIsEachMembersOwnChoice) {
                     auto total = Values<int>(count);
                     run([&] { in_place ? on.all_reduce(sum) : on.all_reduce(sum, total); },
                         [&] {
-                            return in_place ? on.start_all_reduce(sum) : on.start_all_reduce(sum, total);
+                            return in_place ? on.start().all_reduce(sum) : on.start().all_reduce(sum, total);
                         });
                     const auto wanted = Values<int>(count, [&](std::size_t i) {
                         auto all = 0;
@@ -245,8 +245,8 @@ TEST(Conformance, WhetherItWorksInPlaceIsEachMembersOwnChoice) {
                     auto across = Values<int>(count * n);
                     run([&] { in_place ? on.all_to_all(crossed) : on.all_to_all(crossed, across); },
                         [&] {
-                            return in_place ? on.start_all_to_all(crossed)
-                                            : on.start_all_to_all(crossed, across);
+                            return in_place ? on.start().all_to_all(crossed)
+                                            : on.start().all_to_all(crossed, across);
                         });
                     operations::expect_same(in_place ? crossed : across,
                                             Values<int>(count * n,
@@ -261,8 +261,8 @@ TEST(Conformance, WhetherItWorksInPlaceIsEachMembersOwnChoice) {
                     if (in_place) std::ranges::copy(own, gathered.begin() + r * count);
                     run([&] { in_place ? on.all_gather(gathered) : on.all_gather(own, gathered); },
                         [&] {
-                            return in_place ? on.start_all_gather(gathered)
-                                            : on.start_all_gather(own, gathered);
+                            return in_place ? on.start().all_gather(gathered)
+                                            : on.start().all_gather(own, gathered);
                         });
                     operations::expect_same(gathered,
                                             Values<int>(count * n,

@@ -86,45 +86,45 @@ void check_all(Communicator& on, R by, Values&& values, Want&& want, bool keeps_
             };
             const auto own = values(rank, count);
             auto out = std::vector<T>(count);
-            start ? on.start_all_reduce(own, out, by).wait() : on.all_reduce(own, out, by);
+            start ? on.start().all_reduce(own, out, by).wait() : on.all_reduce(own, out, by);
             expect_same_bits(out, whole, what("all_reduce"));
             auto place = own;
-            start ? on.start_all_reduce(place, by).wait() : on.all_reduce(place, by);
+            start ? on.start().all_reduce(place, by).wait() : on.all_reduce(place, by);
             expect_same_bits(place, out, what("all_reduce in place"));
 
             const auto root = static_cast<int>(count % n);
             auto at_root = std::vector<T>(on.rank() == root ? count : 0);
-            start ? on.start_reduce(own, at_root, by, root).wait() : on.reduce(own, at_root, by, root);
+            start ? on.start().reduce(own, at_root, by, root).wait() : on.reduce(own, at_root, by, root);
             if (on.rank() == root) expect_same_bits(at_root, out, what("reduce"));
             place = own;
-            start ? on.start_reduce(place, by, root).wait() : on.reduce(place, by, root);
+            start ? on.start().reduce(place, by, root).wait() : on.reduce(place, by, root);
             expect_same_bits(place, on.rank() == root ? out : own, what("reduce in place"));
 
             const auto all = values(rank, count * n);
             auto part = std::vector<T>(count);
-            start ? on.start_reduce_scatter(all, part, by).wait() : on.reduce_scatter(all, part, by);
+            start ? on.start().reduce_scatter(all, part, by).wait() : on.reduce_scatter(all, part, by);
             expect_same_bits(part, of_part, what("reduce_scatter"));
             place = all;
-            start ? on.start_reduce_scatter(place, by).wait() : on.reduce_scatter(place, by);
+            start ? on.start().reduce_scatter(place, by).wait() : on.reduce_scatter(place, by);
             expect_same_bits(std::vector(place.begin() + static_cast<std::ptrdiff_t>(r * count),
                                          place.begin() + static_cast<std::ptrdiff_t>((r + 1) * count)),
                              part, what("reduce_scatter in place"));
 
-            start ? on.start_scan(own, out, by).wait() : on.scan(own, out, by);
+            start ? on.start().scan(own, out, by).wait() : on.scan(own, out, by);
             expect_same_bits(out, up_to_here, what("scan"));
             place = own;
-            start ? on.start_scan(place, by).wait() : on.scan(place, by);
+            start ? on.start().scan(place, by).wait() : on.scan(place, by);
             expect_same_bits(place, out, what("scan in place"));
 
             const auto kept = values(rank + 100, count);
             out = kept;
-            start ? on.start_exclusive_scan(own, out, by).wait() : on.exclusive_scan(own, out, by);
+            start ? on.start().exclusive_scan(own, out, by).wait() : on.exclusive_scan(own, out, by);
             if (r > 0)
                 expect_same_bits(out, before, what("exclusive_scan"));
             else
                 expect_same_bits(out, keeps_first ? kept : std::vector<T>(count), what("exclusive_scan"));
             place = own;
-            start ? on.start_exclusive_scan(place, by).wait() : on.exclusive_scan(place, by);
+            start ? on.start().exclusive_scan(place, by).wait() : on.exclusive_scan(place, by);
             expect_same_bits(place, r == 0 && keeps_first ? own : out, what("exclusive_scan in place"));
         }
     }

@@ -151,7 +151,7 @@ TEST(Conformance, WhatIsStartedAndNotCompleteIsNotSuspended) {
         auto me = world.join({{"dp", rest}});
         auto on = me.on("dp");
         auto x = 1;
-        auto pending = on.start_all_reduce(x);
+        auto pending = on.start().all_reduce(x);
         EXPECT_EQ(
             text_of([&] { me.suspend("dp"); }),
             detail::cat("'dp' of mesh dp=", world.size(),
@@ -178,7 +178,7 @@ TEST(Conformance, WhereOneIsNotIdleNoneIsSuspended) {
         for (const auto* name : {"dp", "a", "b"}) {
             auto x = 1;
             auto busy = me.on(name);
-            auto pending = busy.start_all_reduce(x);
+            auto pending = busy.start().all_reduce(x);
             EXPECT_NE(text_of([&] { me.suspend(); }).find("are not complete; wait for them first"),
                       std::string::npos);
             for (const auto& each : me.usage().communicators) EXPECT_FALSE(each.suspended) << each.label;

@@ -104,7 +104,7 @@ TEST(Strided, AnyView_SentByAShift_ArrivesInOrder) {
             if (seed % 2 == 0)
                 on.shift(in.view(), out.view());
             else
-                on.start_shift(in.view(), out.view()).wait();
+                on.start().shift(in.view(), out.view()).wait();
             EXPECT_EQ(out.memory, wanted);
         }
     });
@@ -155,7 +155,7 @@ TEST(Strided, AnyRank_IntoAView_ArrivesInOrder) {
             if (turn % 2 == 1) {
                 from = on.recv(out, any_rank);
             } else {
-                auto pending = on.start_recv(out, any_rank);
+                auto pending = on.start().recv(out, any_rank);
                 pending.wait();
                 from = pending.sender();
             }
@@ -169,7 +169,7 @@ TEST(Strided, AContiguousView_IsNotCopied) {
         auto on = world.join({{"dp", rest}}).on("dp");
         auto field = std::vector<int>(24, 1);
         auto half = strided(field.data(), {2, 3, 4}).slice(0, 1, 1);
-        auto pending = on.start_all_reduce(half);
+        auto pending = on.start().all_reduce(half);
         pending.wait();
         EXPECT_EQ(std::accumulate(field.begin(), field.end(), 0), 12 + 12 * world.size());
         on.all_gather(strided(field.data(), {24 / world.size(), world.size()}));  // in place

@@ -37,7 +37,7 @@ TEST(Conformance, WaitAll_OnSeveralCommunicators_CompletesAll) {
             for (std::size_t i = 0; i < buffers.size(); ++i) {
                 auto on = me.on(names[i]);
                 sizes.push_back(on.size());
-                pendings.push_back(on.start_all_reduce(buffers[i]));
+                pendings.push_back(on.start().all_reduce(buffers[i]));
             }
             wait_all(pendings);
             for (std::size_t i = 0; i < buffers.size(); ++i)
@@ -52,7 +52,7 @@ TEST(Conformance, WaitAll_OfTwoTemporaries_CompletesBoth) {
         auto on = world.join({{"dp", rest}}).on("dp");
         auto x = 1;
         auto y = on.rank();
-        wait_all(on.start_all_reduce(x), on.start_broadcast(y, on.size() - 1));
+        wait_all(on.start().all_reduce(x), on.start().broadcast(y, on.size() - 1));
         EXPECT_EQ(x, on.size());
         EXPECT_EQ(y, on.size() - 1);
     });
@@ -74,10 +74,10 @@ TEST(Conformance, WaitAny_WhenOneRankSendsAtATime_ReturnsItsIndex) {
         auto got = std::vector<std::vector<int>>(order.size(), std::vector<int>(5));
         auto pendings = std::vector<Pending>(order.size());
         for (std::size_t i = 0; i < order.size(); ++i)
-            pendings[i] = on.start_recv(got[i], static_cast<int>(i) + 1);
+            pendings[i] = on.start().recv(got[i], static_cast<int>(i) + 1);
         std::ranges::shuffle(order, random);
         for (auto rank : order) {
-            on.start_send(rank, rank).wait();
+            on.start().send(rank, rank).wait();
             const auto index = static_cast<std::size_t>(rank - 1);
             EXPECT_EQ(wait_any(pendings), index);
             EXPECT_EQ(got[index], words(rank, rank));
@@ -96,11 +96,11 @@ TEST(Conformance, WaitAny_OfCollectivesAndMessages_FindsEachOnce) {
         auto message = std::vector<int>(2000);
         const auto given = words(on.rank(), 0, message.size());
         auto pendings = std::vector<Pending>{};
-        for (auto& sum : sums) pendings.push_back(on.start_all_reduce(sum));
-        pendings.push_back(on.start_shift(given, message, 1));
-        if (n > 1) pendings.push_back(on.start_send(given, (on.rank() + 1) % n));
+        for (auto& sum : sums) pendings.push_back(on.start().all_reduce(sum));
+        pendings.push_back(on.start().shift(given, message, 1));
+        if (n > 1) pendings.push_back(on.start().send(given, (on.rank() + 1) % n));
         auto from_any = std::vector<int>(2000);
-        if (n > 1) pendings.push_back(on.start_recv(from_any, any_rank));
+        if (n > 1) pendings.push_back(on.start().recv(from_any, any_rank));
         auto found = std::set<std::size_t>{};
         while (const auto i = wait_any(pendings)) EXPECT_TRUE(found.insert(*i).second) << *i;
         EXPECT_EQ(found.size(), pendings.size());
@@ -123,8 +123,8 @@ TEST(Conformance, WaitAny_WhenNothingArrives_NamesWhoIsMissing) {
             auto patient = me.on("dp");
             auto x = std::vector<float>(2);
             auto pendings = std::vector<Pending>{};
-            pendings.push_back(patient.start_recv(x[0], 1, 3));
-            pendings.push_back(on.start_recv(x[1], 1, 4));
+            pendings.push_back(patient.start().recv(x[0], 1, 3));
+            pendings.push_back(on.start().recv(x[1], 1, 4));
             const auto before = worked();
             const auto begin = std::chrono::steady_clock::now();
             try {
@@ -156,13 +156,13 @@ TEST(Conformance, WaitAll_WhenOneFails_WaitsForTheOthers) {
         if (world.rank() == 0) {
             auto on = me.on("dp").within(100ms);
             auto x = 0.0F;
-            auto never = on.start_recv(x, 1);
-            auto comes = other.start_all_reduce(sum);
+            auto never = on.start().recv(x, 1);
+            auto comes = other.start().all_reduce(sum);
             EXPECT_THROW(wait_all(never, comes), Timeout);
             EXPECT_TRUE(never.done());
             EXPECT_TRUE(comes.done());
         } else {
-            other.start_all_reduce(sum).wait();
+            other.start().all_reduce(sum).wait();
         }
         EXPECT_EQ(sum, world.size());
         other.barrier();

@@ -47,7 +47,7 @@ TEST(Conformance, EvenAndOddRanksMakeWorldsOfTheirOwnAtTheSameTime) {
         auto wide = outer.on("dp");
         auto narrow = inner.on("dp");
         auto total = 1;
-        auto pending = wide.start_all_reduce(total);
+        auto pending = wide.start().all_reduce(total);
         check_all<float>(narrow, half.rank(), 5);
         pending.wait();
         EXPECT_EQ(total, world.size());
@@ -195,7 +195,7 @@ TEST(Conformance, TheRanksOfAHostShareTheChannelOfAnEqualAxis) {
         const auto own = world.rank();
         auto got = -1;
         if (dp.size() > 1) {
-            auto sending = node.start_send(own, next);
+            auto sending = node.start().send(own, next);
             dp.recv(got, before);
             sending.wait();
             EXPECT_EQ(got, before);

@@ -89,7 +89,7 @@ TEST(Device, MemoryOfTheOtherSpaceIsAUsageError) {
             " was given host memory; this communicator works on device memory, its host() on the host's");
         EXPECT_EQ(text_of<UsageError>([&] { on.all_reduce(here); }), on_the_host);
         EXPECT_EQ(text_of<UsageError>([&] { on.all_reduce(*there, here); }), on_the_host);
-        EXPECT_EQ(text_of<UsageError>([&] { (void)on.start_all_reduce(here); }), on_the_host);
+        EXPECT_EQ(text_of<UsageError>([&] { (void)on.start().all_reduce(here); }), on_the_host);
         EXPECT_EQ(text_of<UsageError>([&] { on.all_reduce(rankmesh::Buffers(here)); }),
                   "buffer 0 of a list: " + on_the_host);
         EXPECT_EQ(text_of<UsageError>([&] { on.batch([&] { on.send(here, 0); }); }).substr(0, 8), "send on ");
@@ -113,7 +113,7 @@ TEST(Device, AListIsHandedOverAsOneStartOfItsBuffersAsTheyAre) {
         const auto b = Array<std::int32_t>(1, 2);
         const auto c = Array<float>(5, 3.0f);
         on.all_reduce(rankmesh::Buffers(*a, *b, *c));
-        on.start_broadcast(rankmesh::Buffers(*a, *b), 0, {.bucket_bytes = 1}).synchronize();
+        on.start().broadcast(rankmesh::Buffers(*a, *b), 0, {.bucket_bytes = 1}).synchronize();
         on.all_reduce(*c);
         on.all_reduce(rankmesh::Buffers());
         EXPECT_EQ(world.counts().handed_over, (std::vector<std::size_t>{3, 2, 1}));
@@ -130,7 +130,7 @@ TEST(Device, ABatchIsHandedOverAsOneStart) {
         auto on = world.join({{"dp", rest}}).on("dp");
         const auto in = Array<float>(1, static_cast<float>(world.rank()));
         const auto out = Array<float>(1);
-        auto pending = on.start_batch([&] {
+        auto pending = on.start().batch([&] {
             on.send(*in, 1 - world.rank());
             on.recv(*out, 1 - world.rank());
         });
@@ -169,7 +169,7 @@ TEST(Device, TwoStreamsAreOrderedEachByItself) {
         const auto x = Array<float>(1, 1.0f);
         const auto y = Array<float>(1, 1.0f);
         slow.put([&] { gate.wait(); });
-        auto pending = on_slow.start_all_reduce(*x);
+        auto pending = on_slow.start().all_reduce(*x);
         on_quick.all_reduce(*y);
         quick.synchronize();
         EXPECT_EQ(y.values(), std::vector<float>{static_cast<float>(world.size())});
@@ -192,13 +192,13 @@ TEST(Device, WaitOrdersTheStreamAndSynchronizeBlocksTheHost) {
         auto on = world.join({{"dp", rest}}).on("dp").on(queue.stream());
         const auto x = Array<float>(2, 1.0f);
         queue.put([&] { gate.wait(); });
-        auto pending = on.start_all_reduce(*x);
+        auto pending = on.start().all_reduce(*x);
         EXPECT_FALSE(pending.done());
         pending.wait();
         pending.wait();
         EXPECT_FALSE(pending.done()) << "it is ordered, not complete";
         queue.put(x.each([](float each) { return each + 100; }));
-        auto later = on.start_all_reduce(*x);
+        auto later = on.start().all_reduce(*x);
         auto opener = std::thread([&] {
             std::this_thread::sleep_for(20ms);  // in which synchronize() could return too early
             opened = true;
@@ -223,13 +223,13 @@ TEST(Device, APendingCanBeMovedAndOneThatIsDroppedIsOrderedOnItsStream) {
         const auto x = Array<float>(2, 1.0f);
         const auto y = Array<float>(2, 2.0f);
         queue.put([&] { gate.wait(); });
-        { const auto dropped = on.start_all_reduce(*x); }
+        { const auto dropped = on.start().all_reduce(*x); }
         queue.put(x.each([](float each) { return 10 * each; }));
-        auto first = on.start_all_reduce(*y);
+        auto first = on.start().all_reduce(*y);
         first.wait();
         auto moved = std::move(first);
         EXPECT_FALSE(moved.done());
-        auto other = on.start_all_reduce(*y);
+        auto other = on.start().all_reduce(*y);
         other = std::move(moved);  // drops what it had
         gate.count_down();
         other.synchronize();
@@ -255,7 +255,7 @@ TEST(Device, APendingLeftByAnExceptionFreesItsBuffersAndTellsItsPeers) {
                 if (blocked) queue.put([&] { gate.wait(); });
                 EXPECT_THROW(
                     {
-                        const auto pending = on.start_all_reduce(*x);
+                        const auto pending = on.start().all_reduce(*x);
                         throw std::runtime_error("boom");
                     },
                     std::runtime_error);
@@ -263,7 +263,7 @@ TEST(Device, APendingLeftByAnExceptionFreesItsBuffersAndTellsItsPeers) {
             }
             while (world.rank() == 2 && !left) std::this_thread::yield();
             try {
-                on.start_all_reduce(*x).synchronize();
+                on.start().all_reduce(*x).synchronize();
             } catch (const PeerLost& error) {
                 EXPECT_EQ(error.ranks, std::vector<int>{0});
                 ++lost;
@@ -282,7 +282,7 @@ TEST(Device, AnExceptionThatLeavesItsBuffersWithAPendingIsNoFault) {
         EXPECT_THROW(
             {
                 const auto short_lived = Array<float>(1000, 1.0f);
-                const auto pending = on.start_all_reduce(*short_lived);
+                const auto pending = on.start().all_reduce(*short_lived);
                 if (world.rank() == 0) throw std::runtime_error("boom");
                 while (!const_cast<Pending&>(pending).done()) std::this_thread::yield();
                 throw std::runtime_error("boom");
@@ -305,14 +305,14 @@ TEST(Device, WhereverARankThrowsNobodyHangs) {
                 at(1);
                 me.on("dp").all_reduce(*x);
                 at(2);
-                auto pending = me.on("dp").start_all_reduce(*x);
+                auto pending = me.on("dp").start().all_reduce(*x);
                 at(3);
                 pending.wait();
                 at(4);
-                me.on("dp").start_barrier().synchronize();
+                me.on("dp").start().barrier().synchronize();
                 at(5);
                 me.on("tp").all_reduce(*x);
-                me.on("dp").start_barrier().synchronize();
+                me.on("dp").start().barrier().synchronize();
             };
             EXPECT_EQ(text_of<std::runtime_error>([&] { on_devices(2, program); }), "boom");
             EXPECT_EQ(fake::take_faults(), std::vector<std::string>{});
@@ -327,7 +327,7 @@ TEST(Device, AMemberLeftByAnExceptionIsHeardOfByThoseThatSynchronize) {
             auto me = world.join({{"dp", rest}});
             if (world.rank() == 1) throw std::runtime_error("boom");
             me.on("dp").all_reduce(*x);
-            EXPECT_THROW(me.on("dp").start_barrier().synchronize(), PeerLost);
+            EXPECT_THROW(me.on("dp").start().barrier().synchronize(), PeerLost);
             EXPECT_THROW(me.on("dp").all_reduce(*x), PeerLost);
             me.on("dp").host().barrier();
         } catch (const PeerLost& error) {
@@ -344,7 +344,7 @@ TEST(Device, ATimeoutThatExpiresInSynchronizeNamesWhoIsMissing) {
         auto on = world.join({{"dp", rest}}).on("dp");
         const auto x = Array<float>(1, 1.0f);
         if (world.rank() == 0) {
-            auto pending = on.within(200ms).start_all_reduce(*x);
+            auto pending = on.within(200ms).start().all_reduce(*x);
             try {
                 pending.synchronize();
                 ADD_FAILURE() << "rank 1 never called it";
@@ -362,7 +362,7 @@ TEST(Device, ATimeoutThatExpiresInSynchronizeNamesWhoIsMissing) {
         }
         on.host().barrier();  // its host's is another
         if (world.rank() == 1) {
-            EXPECT_THROW(on.start_all_reduce(*x).synchronize(), Timeout);
+            EXPECT_THROW(on.start().all_reduce(*x).synchronize(), Timeout);
         }
         EXPECT_EQ(x.values(), std::vector<float>{1});
     });
@@ -390,14 +390,14 @@ TEST(Device, ATimeoutThatExpiresBeforeTheStreamComesToACallNamesThisRank) {
         if (world.rank() == 0) {
             queue.put([&] { gate.wait(); });
             try {
-                on.within(100ms).start_all_reduce(*x).synchronize();
+                on.within(100ms).start().all_reduce(*x).synchronize();
                 ADD_FAILURE() << "its stream never came to it";
             } catch (const Timeout& error) {
                 EXPECT_EQ(error.missing, std::vector<int>{0});
             }
             gate.count_down();
         } else {
-            EXPECT_THROW(on.start_all_reduce(*x).synchronize(), PeerLost);
+            EXPECT_THROW(on.start().all_reduce(*x).synchronize(), PeerLost);
         }
         queue.synchronize();
         EXPECT_EQ(x.values(), std::vector<float>{1});
@@ -408,7 +408,7 @@ TEST(Device, CallsThatDoNotMatchAreHeardOfWhereTheyAreSynchronized) {
     on_devices(2, [](fake::World& world) {
         auto on = world.join({{"dp", rest}}).on("dp");
         const auto x = Array<float>(static_cast<std::size_t>(world.rank() + 1));
-        EXPECT_THROW(on.start_all_reduce(*x).synchronize(), Disagreement);
+        EXPECT_THROW(on.start().all_reduce(*x).synchronize(), Disagreement);
     });
 }
 
@@ -449,7 +449,7 @@ TEST(Device, AllRanksTakePartInCreationAndEqualGroupsShareOneChannel) {
         for (auto& on : communicators) {
             const auto x = Array<float>(1, 1.0f);
             EXPECT_EQ(on.space(), Space::device);
-            on.start_all_reduce(*x).synchronize();
+            on.start().all_reduce(*x).synchronize();
             EXPECT_EQ(x.values(), std::vector<float>{static_cast<float>(on.size())}) << on.label();
         }
     });
@@ -468,7 +468,7 @@ TEST(Device, ALazyMeshIsCreatedByTheMembersOfItsGroups) {
         for (auto* axis : {"a", "b"}) {
             auto on = me["lazy"].on(axis);
             const auto x = Array<float>(1, 1.0f);
-            on.start_all_reduce(*x).synchronize();
+            on.start().all_reduce(*x).synchronize();
             EXPECT_EQ(x.values(), std::vector<float>{static_cast<float>(on.size())});
         }
     });
@@ -480,7 +480,7 @@ TEST(Device, WorldsOfSomeRanksHaveTheDeviceToo) {
         auto half = world.sub({odd, odd + 2});
         auto on = half.join({{"dp", rest}}).on("dp");
         const auto x = Array<float>(1, static_cast<float>(world.rank()));
-        on.start_all_reduce(*x).synchronize();
+        on.start().all_reduce(*x).synchronize();
         EXPECT_EQ(x.values(), std::vector<float>{static_cast<float>(2 * odd + 2)});
     });
 }
@@ -493,7 +493,7 @@ TEST(Device, ObjectsAndMonitoredBarriersGoOverTheHost) {
         on.broadcast_object(text);
         EXPECT_EQ(text, "a plan of the day");
         on.monitored_barrier();
-        on.start_monitored_barrier().wait();
+        on.start().monitored_barrier().wait();
         EXPECT_EQ(world.counts().handed_over.size(), 0U);
         if (world.size() > 1 && world.rank() > 0) try {
                 on.within(100ms).monitored_barrier();
@@ -514,7 +514,7 @@ TEST(Device, ItsChannelsAndTheHostsAreUsedByOneThreadEachAtATime) {
         auto waiting = std::thread([&] {
             if (world.rank() == 0) host.barrier();
         });
-        on.start_all_reduce(*x).synchronize();
+        on.start().all_reduce(*x).synchronize();
         if (world.rank() == 1) host.barrier();
         waiting.join();
         EXPECT_EQ(x.values(), std::vector<float>{2});

@@ -55,7 +55,7 @@ inline std::vector<Operation> operations() {
     return {
         {"all_reduce", [](auto& on, auto b) { on.all_reduce(b.in, b.out); }},
         {"all_reduce in place", [](auto& on, auto b) { on.all_reduce(b.out, rankmesh::mean); }},
-        {"start_all_reduce", [](auto& on, auto b) { on.start_all_reduce(b.in, b.out, prod).wait(); }},
+        {"start_all_reduce", [](auto& on, auto b) { on.start().all_reduce(b.in, b.out, prod).wait(); }},
         {"reduce", [](auto& on, auto b) { on.reduce(b.in, b.out, rankmesh::max, on.size() - 1); }},
         {"scan", [](auto& on, auto b) { on.scan(b.in, b.out); }},
         {"reduce_scatter",
@@ -92,7 +92,7 @@ inline std::vector<Operation> operations() {
          [](auto& on, auto b) {
              const auto start = [&] {
                  const auto counts = counts_of(on.size(), on.rank());
-                 return on.start_all_to_all_v(b.in, counts, b.out, counts);
+                 return on.start().all_to_all_v(b.in, counts, b.out, counts);
              };
              start().wait();
          }},
@@ -148,7 +148,7 @@ inline std::vector<Operation> operations() {
                  ins.add(part(b.in, i, 2));
                  outs.add(part(b.out, 2 * i * n, 2 * n));
              }
-             on.start_all_gather(ins, outs).wait();
+             on.start().all_gather(ins, outs).wait();
          }},
         {"barrier", [](auto& on, auto) { on.barrier(); }},
     };

@@ -203,7 +203,7 @@ int differ(const World& world, Communicator& all, const std::string& what) {
         }
         if (what == "empty") return all.broadcast(std::span(x).first(odd ? 0 : 1000), 0);
         if (what == "started")
-            return odd ? all.start_all_reduce(numbers).wait() : all.start_all_reduce(x).wait();
+            return odd ? all.start().all_reduce(numbers).wait() : all.start().all_reduce(x).wait();
         if (what == "counts") {  // rank 1 expects less of rank 2
             if (odd) counts[2] = 100;
             auto out = std::vector<float>(odd ? 850 : 1000);
@@ -248,8 +248,8 @@ int differ(const World& world, Communicator& all, const std::string& what) {
         const auto uneven = std::vector<std::size_t>{100, 200, 300, 400};
         all.all_gather_v(std::span(x).first(uneven[static_cast<std::size_t>(world.rank())]), out, uneven);
         late();
-        auto pending = all.start_all_to_all_v(x, counts, out, counts);
-        auto other = all.start_broadcast(numbers, 3);
+        auto pending = all.start().all_to_all_v(x, counts, out, counts);
+        auto other = all.start().broadcast(numbers, 3);
         late();
         other.wait();
         pending.wait();
@@ -404,7 +404,7 @@ int program(const std::string& mode) {
         return 0;
     }
     if (mode == "child") {  // goes on where rank 1 is, and ends as the program does
-        auto pending = all.start_all_reduce(x);
+        auto pending = all.start().all_reduce(x);
         const auto child = odd ? fork() : -1;
         if (child == 0) {
             hear(world, "child", [&] { all.barrier(); });
@@ -419,7 +419,7 @@ int program(const std::string& mode) {
         return 0;
     }
     if (mode == "kill-started") {
-        auto pending = all.start_all_reduce(x);
+        auto pending = all.start().all_reduce(x);
         if (odd) raise(SIGKILL);
         hear(world, "wait", [&] {
             pending.wait();
@@ -478,7 +478,7 @@ int program(const std::string& mode) {
     }
     if (mode == "timeout-started") {
         if (odd) return sleep(2500), 0;
-        hear(world, "wait", [&] { all.start_all_reduce(x).wait(); });
+        hear(world, "wait", [&] { all.start().all_reduce(x).wait(); });
         return 0;
     }
     if (mode == "timeout-recv") {
@@ -492,7 +492,7 @@ int program(const std::string& mode) {
             hear(world, "recv", [&] {
                 if (all.recv(x, any_rank) != 3) throw std::runtime_error("a message of another rank");
             });
-            hear(world, "start", [&] { all.start_recv(x, any_rank).wait(); });
+            hear(world, "start", [&] { all.start().recv(x, any_rank).wait(); });
             hear(world, "probe", [&] { all.probe(any_rank); });
             return 0;
         }
@@ -515,7 +515,7 @@ int program(const std::string& mode) {
     }
     if (mode == "throw-pending") {
         if (odd) {
-            auto pending = all.start_all_reduce(x);
+            auto pending = all.start().all_reduce(x);
             throw std::runtime_error("boom");
         }
         sleep(300);
@@ -534,7 +534,7 @@ int program(const std::string& mode) {
         return 0;
     }
     if (mode == "overlap") {  // rank 1 uses what it has started to reduce
-        auto pending = all.start_all_reduce(x);
+        auto pending = all.start().all_reduce(x);
         if (odd) {
             hear(world, "all", [&] { all.all_reduce(x); });
             hear(world, "message", [&] { me.on("tp").send(std::span(x).last(1), 0); });

@@ -81,7 +81,7 @@ void check_moves(Communicator& on) {
     };
     both([&](const auto& from, auto&& to) { on.all_to_all(from, to); });
     both([&](const auto& from, auto&& to) { on.all_to_all_v(from, counts, to, counts); });
-    both([&](const auto& from, auto&& to) { on.start_shift(from, to).wait(); });
+    both([&](const auto& from, auto&& to) { on.start().shift(from, to).wait(); });
     both([&](const auto& from, auto&& to) {
         on.send_recv(from, (on.rank() + 1) % world_size, to, (on.rank() + 2) % world_size);
     });

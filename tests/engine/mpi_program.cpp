@@ -150,7 +150,7 @@ int differ(int argc, char** argv) {
     print_how(rank, "root", [&] { all.broadcast(x, odd ? 1 : 2); });
     print_how(rank, "operation", [&] { odd ? all.barrier() : all.all_reduce(x); });
     print_how(rank, "started", [&] {
-        auto pending = odd ? all.start_all_reduce(x, max) : all.start_all_reduce(x);
+        auto pending = odd ? all.start().all_reduce(x, max) : all.start().all_reduce(x);
         if (rank == 2)
             while (!pending.done()) {
             }
@@ -183,9 +183,9 @@ int lengths(int argc, char** argv) {
             if (one) all.recv(y, 0);
         });
         hear("started", [&] {
-            if (rank == 0) all.start_send(x, 1).wait();
+            if (rank == 0) all.start().send(x, 1).wait();
             if (!one) return;
-            auto pending = all.start_recv(y, 0);
+            auto pending = all.start().recv(y, 0);
             while (!pending.done()) {
             }
             pending.wait();
@@ -299,7 +299,7 @@ int program(const std::string& mode, int argc, char** argv) {
 
     if (mode == "started-or-blocking") {
         if (odd)
-            all.start_all_reduce(x).wait();
+            all.start().all_reduce(x).wait();
         else
             all.all_reduce(x);
     }
@@ -311,7 +311,7 @@ int program(const std::string& mode, int argc, char** argv) {
             auto pending = std::vector<Pending>{};
             for (auto i = 0; i < 60; ++i) {
                 sums[static_cast<std::size_t>(i)] += i;
-                pending.push_back(dp.start_all_reduce(sums[static_cast<std::size_t>(i)]));
+                pending.push_back(dp.start().all_reduce(sums[static_cast<std::size_t>(i)]));
             }
             if (odd) std::this_thread::sleep_for(timeout - std::chrono::milliseconds(early));
             for (auto i = 60; i-- > 0;) {
@@ -342,13 +342,13 @@ int program(const std::string& mode, int argc, char** argv) {
             if (odd) all.recv(y, 0);
             if (world.rank() == 0) all.send(y, 1);
         });
-        auto pending = all.start_all_reduce(x);
+        auto pending = all.start().all_reduce(x);
         if (odd) throw std::runtime_error("boom");
         pending.wait();
     }
     if (mode == "throw-own-pending") {  // the call that fails is not the one that is pending
         auto y = std::vector<float>(odd ? 7 : 8);
-        auto pending = all.start_all_reduce(x);
+        auto pending = all.start().all_reduce(x);
         if (odd) all.recv(y, 0, 4);
         if (world.rank() == 0) all.send(y, 1, 4);
         std::this_thread::sleep_for(std::chrono::seconds(20));
@@ -371,13 +371,13 @@ int program(const std::string& mode, int argc, char** argv) {
         if (odd) all.send(x, 0);
         std::this_thread::sleep_for(late);
         all.broadcast(x, 1);
-        if (odd) all.start_broadcast(y, 1).wait();
+        if (odd) all.start().broadcast(y, 1).wait();
         if (odd) {
             std::puts("ended well");
             return 0;
         }
         std::this_thread::sleep_for(late);
-        all.start_broadcast(y, 1).wait();
+        all.start().broadcast(y, 1).wait();
         if (world.rank() == 0) all.recv(y, 1);
         if (world.rank() >= 2) {
             std::this_thread::sleep_for(late * (world.rank() - 2));
@@ -409,7 +409,7 @@ int program(const std::string& mode, int argc, char** argv) {
         if (odd == (mode == "mixed"))
             all.all_reduce(x);
         else
-            all.start_all_reduce(x).wait();
+            all.start().all_reduce(x).wait();
     }
     if (mode.starts_with("timeout-differ")) {
         for (auto i = 0; i < 128; ++i) all.barrier();
@@ -428,10 +428,10 @@ int program(const std::string& mode, int argc, char** argv) {
             all.all_to_all_v(x, counts, out, counts);
             all.monitored_barrier();
         } else {
-            all.start_shift(x, out, 1).wait();
+            all.start().shift(x, out, 1).wait();
             if (world.rank() == 2) std::this_thread::sleep_for(std::chrono::milliseconds(1500));
-            all.start_all_to_all_v(x, counts, out, counts).wait();
-            all.start_monitored_barrier().wait();
+            all.start().all_to_all_v(x, counts, out, counts).wait();
+            all.start().monitored_barrier().wait();
         }
     }
     if (mode == "timeout-stopped" && odd) raise(SIGSTOP);
@@ -450,8 +450,8 @@ int program(const std::string& mode, int argc, char** argv) {
     if (mode == "timeout-wait-any") {
         auto y = x;
         auto pendings = std::array<Pending, 2>{};
-        if (world.rank() == 0) pendings[0] = all.within(std::chrono::minutes(1)).start_recv(y, 1);
-        if (world.rank() == 0) pendings[1] = all.start_recv(x, 2);
+        if (world.rank() == 0) pendings[0] = all.within(std::chrono::minutes(1)).start().recv(y, 1);
+        if (world.rank() == 0) pendings[1] = all.start().recv(x, 2);
         wait_any(pendings);
         all.within(std::chrono::minutes(1)).barrier();
     }
@@ -467,7 +467,7 @@ int program(const std::string& mode, int argc, char** argv) {
     }
     if (mode == "timeout-wait") {
         if (odd) std::this_thread::sleep_for(std::chrono::minutes(1));
-        all.start_all_reduce(x).wait();
+        all.start().all_reduce(x).wait();
     }
     if (mode == "throw-with-a-handle") {
         auto kept = me.on("dp");
@@ -483,8 +483,8 @@ int program(const std::string& mode, int argc, char** argv) {
     if (mode == "timeout-started") {
         // Rank 1 comes to the second call and waits for the first again; rank 3 never comes to it.
         auto y = x;
-        auto first = all.start_all_reduce(x);
-        auto second = world.rank() == 3 ? Pending() : all.start_all_reduce(y);
+        auto first = all.start().all_reduce(x);
+        auto second = world.rank() == 3 ? Pending() : all.start().all_reduce(y);
         first.wait();
         if (odd || world.rank() == 3) std::this_thread::sleep_for(std::chrono::minutes(1));
         second.wait();

@@ -78,7 +78,7 @@ TEST(Nccl, ACallComesAfterWhatItsStreamHoldsAndBeforeWhatItGetsLater) {
             x.fill(*stream, std::vector<float>(3, 1));
             on.all_reduce(*x);
             on.all_reduce(*x, rankmesh::max);
-            auto started = on.start_all_reduce(*x);
+            auto started = on.start().all_reduce(*x);
             EXPECT_FALSE(started.done());
             started.wait();
             on.all_reduce(*x);
@@ -97,13 +97,13 @@ TEST(Nccl, WhatIsStartedGoesOnBesideItsStreamUntilThatWaits) {
         auto gate = std::latch(1);
         auto on = world.join({{"dp", rest}}).on("dp").on(stream.stream());
         auto x = DeviceArray<float>(3, 1.0f);
-        on.start_all_reduce(*x).synchronize();
-        auto started = on.start_all_reduce(*x);
+        on.start().all_reduce(*x).synchronize();
+        auto started = on.start().all_reduce(*x);
         stream.wait(gate);
         started.synchronize();  // though its stream has not come further
         EXPECT_EQ(x.values(), std::vector<float>(3, 4));
         x.fill(*stream, std::vector<float>(3, 10));
-        auto later = on.start_all_reduce(*x);
+        auto later = on.start().all_reduce(*x);
         EXPECT_FALSE(later.done());
         gate.count_down();
         later.synchronize();
@@ -157,7 +157,7 @@ TEST(Nccl, MemoryThatIsNotOfTheDeviceIsAUsageError) {
         EXPECT_EQ(text_of<UsageError>([&] { on.all_reduce(*there, *other); }),
                   detail::cat("all_reduce of 3 f32 by sum on 'dp' of mesh dp=2 was given memory of device ",
                               1 - world.rank(), "; that of this rank is ", world.rank()));
-        on.start_all_reduce(*there).synchronize();
+        on.start().all_reduce(*there).synchronize();
         EXPECT_EQ(there.values(), std::vector<float>(3, 2)) << "nothing was sent before";
     });
 }
@@ -187,7 +187,7 @@ TEST(Nccl, WhatNcclDoesNotReduceIsRefusedInWords) {
             "scan of 2 i32 by max on 'dp' of mesh dp=1: NCCL has no scan, and one is made for it by sum "
             "only; the same call on host() has all of them");
         on.all_reduce(bools, rankmesh::logical_or);
-        on.start_barrier().synchronize();
+        on.start().barrier().synchronize();
     });
 }
 
@@ -214,7 +214,7 @@ TEST(Nccl, AllRanksSplitOnceForEachDeclaredItemAndTheJoinSaysWhatItMade) {
                    communicators.push_back(me["lazy"].on("z"));
                    for (auto& on : communicators) {
                        const auto x = DeviceArray<float>(1, 1.0f);
-                       on.start_all_reduce(*x).synchronize();
+                       on.start().all_reduce(*x).synchronize();
                        EXPECT_EQ(x.values(), std::vector<float>{static_cast<float>(on.size())}) << on.label();
                        EXPECT_EQ(nccl::native(on) != nullptr, on.size() > 1);
                    }
@@ -236,7 +236,7 @@ TEST(Nccl, AGroupThatIsPreparedLaterIsMadeByItsMembersAlone) {
         if (world.rank() % 2 == 1) return;
         me.prepare("dp");
         const auto x = DeviceArray<int>(1, world.rank());
-        me.on("dp").start_all_reduce(*x).synchronize();
+        me.on("dp").start().all_reduce(*x).synchronize();
         EXPECT_EQ(x.values(), std::vector{2});
     });
 }
@@ -247,7 +247,7 @@ TEST(Nccl, WorldsOfSomeRanksHaveTheDevicesToo) {
         auto half = world.sub({odd + 2, odd});
         const auto x = DeviceArray<int>(1, world.rank());
         auto all = DeviceArray<int>(2);
-        half.join({{"dp", rest}}).on("dp").start_all_gather(*x, *all).synchronize();
+        half.join({{"dp", rest}}).on("dp").start().all_gather(*x, *all).synchronize();
         EXPECT_EQ(all.values(), (std::vector{odd + 2, odd}));
     });
 }
@@ -256,7 +256,7 @@ TEST(Nccl, ManyRanksBeginWithSeveralIds) {
     detail::nccl_ranks_per_id = 3;
     on_devices(8, [](nccl::World& world) {
         const auto x = DeviceArray<int>(1, 1);
-        world.join({{"dp", rest}}).on("dp").start_all_reduce(*x).synchronize();
+        world.join({{"dp", rest}}).on("dp").start().all_reduce(*x).synchronize();
         EXPECT_EQ(x.values(), std::vector{8});
     });
     detail::nccl_ranks_per_id = 128;
@@ -269,7 +269,7 @@ TEST(Nccl, SplitsMayShareTheirResources) {
             EXPECT_EQ(world.device(), 7 - host.rank());
             const auto x = DeviceArray<int>(1, 1);
             auto me = world.join({{"dp", 2}, {"tp", 2}});
-            me.on("dp").start_all_reduce(*x).synchronize();
+            me.on("dp").start().all_reduce(*x).synchronize();
             EXPECT_EQ(x.values(), std::vector{2});
             EXPECT_EQ(fake::share(nccl::native(me.on("dp")), nccl::native(me.on("tp"))), share);
         });
@@ -286,7 +286,7 @@ TEST(Nccl, ACommunicatorOfTheProgramsIsSplitAndStaysItsOwn) {
             const auto x = DeviceArray<int>(1, 1);
             auto on = world.join({{"tp", rest}}).on("tp");
             EXPECT_NE(nccl::native(on), theirs);
-            on.start_all_reduce(*x).synchronize();
+            on.start().all_reduce(*x).synchronize();
             EXPECT_EQ(x.values(), std::vector{2});
         }
         EXPECT_EQ(text_of<UsageError>([&] { (void)nccl::adopt(host, host.rank() == 0 ? nullptr : theirs); }),
@@ -296,7 +296,7 @@ TEST(Nccl, ACommunicatorOfTheProgramsIsSplitAndStaysItsOwn) {
             "'dp' of mesh dp=2 works on host memory, without NCCL; take on() of a world on devices, not "
             "its host()");
         const auto y = DeviceArray<int>(1, 1);
-        all.start_all_reduce(*y).synchronize();
+        all.start().all_reduce(*y).synchronize();
         EXPECT_EQ(y.values(), std::vector{2});
     });
 }
@@ -318,7 +318,7 @@ TEST(Nccl, EightRanksJoinSeveralMeshesWithSetsOfAxesAndAxesOfOne) {
         if (world.rank() < 5) sets.push_back(me["c"].on("x"));
         for (auto& on : sets) {
             const auto x = DeviceArray<int>(1, 1);
-            on.start_all_reduce(*x).synchronize();
+            on.start().all_reduce(*x).synchronize();
             EXPECT_EQ(x.values(), std::vector{on.size()}) << on.label();
         }
     });
@@ -343,7 +343,7 @@ TEST(Nccl, ACallOnAStreamThatCapturesIsRefusedAndTheCaptureGoesOn) {
             "and "
             "rankmesh cannot be captured; call it before the capture begins or after it ends");
         EXPECT_EQ(text_of<UsageError>([&] { there.all_reduce(*x); }), refused);
-        EXPECT_EQ(text_of<UsageError>([&] { (void)there.start_all_reduce(*x); }), refused);
+        EXPECT_EQ(text_of<UsageError>([&] { (void)there.start().all_reduce(*x); }), refused);
         std::this_thread::sleep_for(std::chrono::milliseconds(150));  // in which the device's thread asks
         auto graph = cudaGraph_t{};
         support::check(cudaStreamEndCapture(*captured, &graph));
@@ -367,7 +367,7 @@ TEST(Nccl, LeavesNothingInTheLastErrorOfTheProgram) {
         auto on = world.join({{"dp", rest}}).on("dp").on(stream.stream());
         auto x = DeviceArray<float>(3, 1);
         stream.wait(gate);
-        auto pending = on.start_all_reduce(*x);
+        auto pending = on.start().all_reduce(*x);
         EXPECT_FALSE(pending.done());
         for (int i = 0; i < 100; ++i) on.all_reduce(*x);
         EXPECT_EQ(cudaGetLastError(), cudaSuccess);

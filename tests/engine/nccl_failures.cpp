@@ -94,9 +94,9 @@ TEST(NcclFailures, ATimeoutInSynchronizeIsThrownThereAndByEveryLaterCall) {
     const auto program = [](nccl::World& world) {
         auto on = world.join({{"dp", rest}}).on("dp");
         const auto x = DeviceArray<float>(1, 1.0f);
-        on.start_all_reduce(*x).synchronize();
+        on.start().all_reduce(*x).synchronize();
         if (world.rank() == 0) {
-            auto pending = on.within(200ms).start_all_reduce(*x);
+            auto pending = on.within(200ms).start().all_reduce(*x);
             const auto text = std::string(
                 "the timeout of 200 ms expired on rank 0 in all_reduce of 1 f32 by sum, call number 2 on "
                 "'dp' of "
@@ -118,7 +118,7 @@ TEST(NcclFailures, ATimeoutOfACallThatDoesNotBlockIsThrownByALaterOne) {
     const auto program = [](nccl::World& world) {
         auto on = world.join({{"dp", rest}}).on("dp");
         const auto x = DeviceArray<float>(1, 1.0f);
-        on.start_all_reduce(*x).synchronize();
+        on.start().all_reduce(*x).synchronize();
         if (world.rank() == 0) {
             on.within(100ms).all_reduce(*x);
             support::check(cudaStreamSynchronize(nullptr));  // which ends, since the call is ended
@@ -151,16 +151,16 @@ TEST(NcclFailures, DroppingACommunicatorAfterATimeoutIsNamedByThoseThatWait) {
         auto on = std::make_optional(me->on("dp"));
         auto host = on->host();
         const auto x = DeviceArray<float>(1, 1.0f);
-        on->start_all_reduce(*x).synchronize();
+        on->start().all_reduce(*x).synchronize();
         host.barrier();
         if (world.rank() == 0) {
-            EXPECT_THROW(on->within(200ms).start_all_reduce(*x).synchronize(), Timeout);
+            EXPECT_THROW(on->within(200ms).start().all_reduce(*x).synchronize(), Timeout);
             on.reset();
             me.reset();
         }
         if (world.rank() == 1) {
             try {
-                on->start_all_reduce(*x).synchronize();
+                on->start().all_reduce(*x).synchronize();
                 ADD_FAILURE();
             } catch (const PeerLost& error) {
                 EXPECT_EQ(error.ranks, std::vector{0});
@@ -180,12 +180,13 @@ TEST(NcclFailures, InCheckedModeAnExpiredTimeoutKnowsWhoHasCalled) {
         auto on = world.join({{"dp", rest}}).on("dp");
         const auto x = DeviceArray<float>(1, 1.0f);
         const auto stream = DeviceStream();
-        on.start_all_reduce(*x).synchronize();
+        on.start().all_reduce(*x).synchronize();
         if (world.rank() == 1) {  // it calls, but its device does not come to it
             stream.wait(gate);
             on.on(stream.stream()).all_reduce(*x);
         } else {
-            const auto said = text_of<Timeout>([&] { on.within(200ms).start_all_reduce(*x).synchronize(); });
+            const auto said =
+                text_of<Timeout>([&] { on.within(200ms).start().all_reduce(*x).synchronize(); });
             EXPECT_NE(said.find(": all of {0, 1} have arrived, but the call is not complete"),
                       std::string::npos)
                 << said;
@@ -221,12 +222,12 @@ TEST(NcclFailures, APendingLeftByAnExceptionFreesItsBuffersAndTellsItsPeers) {
     const auto program = [&](nccl::World& world) {
         auto on = world.join({{"dp", rest}}).on("dp");
         const auto x = DeviceArray<float>(1000, 1.0f);
-        on.start_all_reduce(*x).synchronize();
+        on.start().all_reduce(*x).synchronize();
         on.host().barrier();
         if (world.rank() == 0) {
             EXPECT_THROW(
                 {
-                    const auto pending = on.start_all_reduce(*x);
+                    const auto pending = on.start().all_reduce(*x);
                     throw std::runtime_error("boom");
                 },
                 std::runtime_error);
@@ -236,8 +237,8 @@ TEST(NcclFailures, APendingLeftByAnExceptionFreesItsBuffersAndTellsItsPeers) {
             // Else it may be complete before it is left.
             while (world.rank() == 2 && !left) std::this_thread::yield();
             try {
-                on.start_all_reduce(*x).synchronize();  // what rank 0 had sent may be enough for it
-                on.start_all_reduce(*x).synchronize();
+                on.start().all_reduce(*x).synchronize();  // what rank 0 had sent may be enough for it
+                on.start().all_reduce(*x).synchronize();
             } catch (const PeerLost& error) {
                 EXPECT_EQ(error.ranks, std::vector{0});
                 ++lost;
@@ -256,7 +257,7 @@ TEST(NcclFailures, ARankThatLeavesBecauseOfAnotherNamesItUntilItsNextCall) {
             auto me = world.join({{"dp", 2}, {"tp", 2}});
             const auto x = DeviceArray<float>(1, 1.0f);
             const auto call = [&](Member& of, const char* axis) {
-                of.on(axis).start_all_reduce(*x).synchronize();
+                of.on(axis).start().all_reduce(*x).synchronize();
             };
             call(me, "dp");
             call(me, "tp");
@@ -304,14 +305,14 @@ TEST(NcclFailures, WhereverARankThrowsNobodyHangs) {
                 auto me = world.join({{"dp", 2}, {"tp", rest}});
                 at(1);
                 me.on("dp").all_reduce(*x);
-                auto pending = me.on("dp").start_all_reduce(*x);
+                auto pending = me.on("dp").start().all_reduce(*x);
                 at(2);
                 pending.wait();
                 at(3);
-                me.on("dp").start_barrier().synchronize();
+                me.on("dp").start().barrier().synchronize();
                 at(4);
                 me.on("tp").all_reduce(*x);
-                me.on("dp").start_barrier().synchronize();
+                me.on("dp").start().barrier().synchronize();
             };
             EXPECT_EQ(text_of<std::runtime_error>([&] { on_devices(2, program, {.timeout = 5s}); }), "boom");
         }

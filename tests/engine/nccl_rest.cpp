@@ -27,7 +27,7 @@ void expect_sum(Communicator& on, int rank) {
     const auto ranks = on.world_ranks();
     const auto x = DeviceArray<float>(3, static_cast<float>(rank));
     auto sum = DeviceArray<float>(3, -1.0f);
-    on.start_all_reduce(*x, *sum).synchronize();
+    on.start().all_reduce(*x, *sum).synchronize();
     EXPECT_EQ(sum.values(),
               std::vector<float>(3, static_cast<float>(std::accumulate(ranks.begin(), ranks.end(), 0))));
 }

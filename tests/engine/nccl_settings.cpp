@@ -29,7 +29,7 @@ std::string told(const Communicator& on) {
 /// Expects that the ranks of a group reach one another.
 void expect_works(Communicator on) {
     const auto x = DeviceArray<int>(1, 1);
-    on.start_all_reduce(*x).synchronize();
+    on.start().all_reduce(*x).synchronize();
     EXPECT_EQ(x.values(), std::vector{on.size()}) << on.label();
 }
 

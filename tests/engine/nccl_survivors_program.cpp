@@ -29,7 +29,7 @@ void train(World& world, const MeshSpec& mesh, int dying) {
     auto me = world.join(mesh);
     for (int step = 0;; ++step)
         for (int axis = 0; axis < me.mesh().axis_count(); ++axis) {
-            auto pending = me.on(me.mesh().name(AxisId{axis})).start_all_reduce(*x, max);
+            auto pending = me.on(me.mesh().name(AxisId{axis})).start().all_reduce(*x, max);
             if (number == dying && step == 2) {
                 say("dies at ", now(), " ms");
                 raise(SIGKILL);
@@ -50,7 +50,7 @@ void train(World& world, const MeshSpec& mesh, int dying) {
 void go_on(World& world) {
     auto me = world.join({{"dp", world.size()}});
     const auto here = support::DeviceArray<std::int64_t>(1, std::int64_t{1} << number);
-    me.on("dp").start_all_reduce(*here).synchronize();
+    me.on("dp").start().all_reduce(*here).synchronize();
     const auto time = now();
     auto ranks = std::vector<int>{};
     for (int rank = 0; rank < 16; ++rank)
@@ -75,10 +75,10 @@ ncclComm_t make(World& host) {
 void miss(World& world, int absent) {
     const auto x = support::DeviceArray<float>(1, 1);
     auto on = world.join({{"dp", rest}}).on("dp");
-    on.start_all_reduce(*x).synchronize();
+    on.start().all_reduce(*x).synchronize();
     on.host().barrier();
     try {
-        if (number != absent) on.within(500ms).start_all_reduce(*x).synchronize();
+        if (number != absent) on.within(500ms).start().all_reduce(*x).synchronize();
     } catch (const Timeout& error) {
         say("waits in vain: ", error.what());
     }

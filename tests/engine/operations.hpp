@@ -276,7 +276,7 @@ struct Message {
 
 // The operation, blocking or started.
 #define RANKMESH_CALL(operation, ...) \
-    (start ? on_.start_##operation(__VA_ARGS__) : (on_.operation(__VA_ARGS__), Pending()))
+    (start ? on_.start().operation(__VA_ARGS__) : (on_.operation(__VA_ARGS__), Pending()))
 
 /// Runs, or starts, operations with `count` elements of type T, on buffers like V.
 template <class T, class V = Values<T>>

@@ -164,7 +164,7 @@ TEST(FlightRecord, OnRequestItHoldsEveryCallOfThisRank) {
         tp.barrier();
         auto y = x;
         tp.send_recv(x, 1 - tp.rank(), y, 1 - tp.rank());
-        auto pending = ep.within(90s).start_shift(x, 1);
+        auto pending = ep.within(90s).start().shift(x, 1);
         const auto path = cat(folder.path(), "/", world.rank(), ".json");
         world.write_record(path);
         const auto record = json_of(path);

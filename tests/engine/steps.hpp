@@ -15,9 +15,9 @@ void run_steps(rankmesh::World& world, At&& at) {
     auto x = std::vector<float>(100, 1);
     me.on("dp").all_reduce(x);
     at(2);
-    auto pending = me.on("tp").start_all_reduce(x);
+    auto pending = me.on("tp").start().all_reduce(x);
     at(3);
-    auto other = me.on("dp", "tp").start_barrier();
+    auto other = me.on("dp", "tp").start().barrier();
     at(4);
     pending.wait();
     at(5);

@@ -147,9 +147,9 @@ TEST(Threads, ARankThatHasReturnedIsLostAtOnceToThoseThatNeedIt) {
     };
     auto x = std::vector<float>(3);
     lost_to(2, "recv of 3 f32 from 2, message number 1", [&](auto& on) { on.recv(x, 2); });
-    lost_to(1, "send of 3 f32 to 1, message number 1", [&](auto& on) { on.start_send(x, 1).wait(); });
+    lost_to(1, "send of 3 f32 to 1, message number 1", [&](auto& on) { on.start().send(x, 1).wait(); });
     lost_to(1, "recv of 3 f32 from 1, message number 1", [&](auto& on) {
-        auto pending = on.start_recv(x, 1);
+        auto pending = on.start().recv(x, 1);
         while (!pending.done()) std::this_thread::yield();
         pending.wait();
     });
@@ -422,7 +422,7 @@ TEST(Threads, APendingLeftByAnExceptionNeverWaitsAndItsBufferIsNotTouched) {
         if (world.rank() == 0) {
             try {
                 auto short_lived = std::vector<float>(1000, 1);
-                auto pending = on.start_all_reduce(short_lived);
+                auto pending = on.start().all_reduce(short_lived);
                 throw std::runtime_error("boom");
             } catch (const std::runtime_error&) {
                 left = true;
@@ -450,7 +450,7 @@ TEST(Threads, Pending_LeftByAnException_FailsTheGroupAlsoIfComplete) {
         auto on = world.join({{"dp", rest}}).on("dp");
         try {
             auto x = std::vector<float>(3, 1);
-            auto pending = on.start_all_reduce(x);
+            auto pending = on.start().all_reduce(x);
             while (!pending.done()) std::this_thread::yield();
             if (world.rank() == 0) throw std::runtime_error("boom");
             pending.wait();
@@ -580,10 +580,10 @@ TEST(Threads, APendingThatMayNotBeWaitedForIsStillPending) {
         EXPECT_TRUE(is_seen(world, 0, "in barrier"));
         auto again = me.on("dp");
         auto x = 1.0f;
-        EXPECT_THROW(again.start_all_reduce(x).wait(), UsageError) << "another thread is in the channel";
+        EXPECT_THROW(again.start().all_reduce(x).wait(), UsageError) << "another thread is in the channel";
         refused.count_down();
         waiting.join();
-        auto pending = again.start_all_reduce(x);
+        auto pending = again.start().all_reduce(x);
         pending.wait();
         EXPECT_EQ(x, 2.0f);
     });
@@ -706,12 +706,12 @@ TEST(Threads, AMessageThatDoesNotFitIsHeardAtBothEnds) {
         const auto* type = "on 'dp' of mesh dp=3 rank 0 sends 3 f32 to rank 2, which receives 3 i32";
         if (world.rank() == 0) {
             hears([&] { on.send(three, 2); }, length);
-            hears([&] { on.start_send(three, 2).wait(); }, type);
+            hears([&] { on.start().send(three, 2).wait(); }, type);
             // In a batch, what fits arrives all the same.
             hears([&] { on.batch([&] { on.send(three, 1), on.send(three, 2); }); }, length);
         } else if (world.rank() == 2) {
             hears([&] { on.recv(two, 0); }, length);
-            hears([&] { on.start_recv(whole, 0).wait(); }, type);
+            hears([&] { on.start().recv(whole, 0).wait(); }, type);
             hears([&] { on.recv(two, 0); }, length);
         } else {
             auto got = std::vector<float>(3);
@@ -751,7 +751,7 @@ TEST(Threads, CountsThatDifferBetweenGiverAndTakerAreHeardByAll) {
         if (world.rank() == 2) taken[1] = 3;
         const auto three = std::vector<float>(3, 1);
         auto some = std::vector<float>(world.rank() == 2 ? 5 : 3, 7);
-        hears([&] { on.start_all_to_all_v(three, given, some, taken).wait(); },
+        hears([&] { on.start().all_to_all_v(three, given, some, taken).wait(); },
               "in all_to_all_v on 'dp' of mesh dp=3 rank 1 sends 1 element to rank 2, which expects 3");
         for (const auto& each : {out, some}) EXPECT_EQ(each, std::vector<float>(each.size(), 7));
         on.barrier();
@@ -836,7 +836,7 @@ TEST(Threads, AnExpiredTimeoutOfAMessageNamesThePeerThatIsMissing) {
     EXPECT_EQ(without_seen(error.what()), text("send of 3 f32 to 2", "rank 2 [dp=2]"));
     EXPECT_EQ(error.missing, std::vector<int>{2});
     EXPECT_EQ(error.arrived, std::vector<int>{0});
-    error = of_rank_0([](auto& on, auto& x) { on.start_recv(x, 1).wait(); });
+    error = of_rank_0([](auto& on, auto& x) { on.start().recv(x, 1).wait(); });
     EXPECT_EQ(without_seen(error.what()), text("recv of 3 f32 from 1", "rank 1 [dp=1]"));
     error = of_rank_0([](auto& on, auto& x) {
         auto y = x;
@@ -876,7 +876,7 @@ TEST(Threads, AMessageWithoutItsOtherHalfDoesNotHoldUpCollectives) {
         auto on = world.join({{"dp", rest}}).on("dp");
         auto early = std::vector<int>{1, 2, 3};
         auto got = std::vector<int>(3);
-        auto pending = world.rank() == 0 ? on.start_send(early, 1) : Pending();
+        auto pending = world.rank() == 0 ? on.start().send(early, 1) : Pending();
         for (int step = 0; step < 3; ++step) on.barrier();
         EXPECT_EQ(pending.done(), world.rank() == 1);
         on.barrier();
@@ -898,7 +898,7 @@ TEST(Threads, AMessageLeftByAnExceptionFreesItsBufferAndTellsItsPeer) {
             if (world.rank() == 0) {
                 try {
                     auto short_lived = std::vector<float>(100, 2);
-                    auto pending = sends ? on.start_send(short_lived, 1) : on.start_recv(short_lived, 1);
+                    auto pending = sends ? on.start().send(short_lived, 1) : on.start().recv(short_lived, 1);
                     throw std::runtime_error("boom");
                 } catch (const std::runtime_error&) {
                     left = true;
@@ -936,7 +936,7 @@ TEST(Threads, AStartedMessageThatHasArrivedIsNotMissedWhenItsSenderLeaves) {
             on.barrier();
         } else {
             try {
-                auto pending = on.start_send(x, 1);
+                auto pending = on.start().send(x, 1);
                 on.barrier();
                 throw std::runtime_error("boom");
             } catch (const std::runtime_error&) {
@@ -964,7 +964,7 @@ TEST(Threads, AListOrABatchLeftByAnExceptionLetsGoOfItsBuffers) {
                         on.recv(also, 1);
                     };
                     auto pending =
-                        batch ? on.start_batch(both) : on.start_all_reduce(Buffers(short_lived, also));
+                        batch ? on.start().batch(both) : on.start().all_reduce(Buffers(short_lived, also));
                     throw std::runtime_error("boom");
                 } catch (const std::runtime_error&) {
                     left = true;
@@ -1091,7 +1091,7 @@ TEST(Threads, MemoryThatAPendingCallUsesIsRefusedInAnother) {
         const auto last = std::span(x).last(5);  // one of `first` among them
         const auto refused = [](const std::function<void()>& call) { return text_of<UsageError>(call); };
         {
-            auto writing = on.start_all_reduce(first);
+            auto writing = on.start().all_reduce(first);
             const auto* text =
                 "all_reduce of 5 f32 by sum on 'other' of mesh dp=2 would write memory that a pending "
                 "all_reduce "
@@ -1099,7 +1099,7 @@ TEST(Threads, MemoryThatAPendingCallUsesIsRefusedInAnother) {
             // On other communicators, in other worlds and on the same: the refused call is none.
             if (world.rank() == 0) {
                 EXPECT_EQ(refused([&] { other.all_reduce(last); }), text) << "a call that blocks";
-                EXPECT_EQ(refused([&] { static_cast<void>(other.start_all_reduce(last)); }), text);
+                EXPECT_EQ(refused([&] { static_cast<void>(other.start().all_reduce(last)); }), text);
                 EXPECT_NE(refused([&] { sub.all_reduce(last); }).find("on 'tp' of mesh tp=2 would"),
                           std::string::npos);
                 EXPECT_NE(
@@ -1114,10 +1114,10 @@ TEST(Threads, MemoryThatAPendingCallUsesIsRefusedInAnother) {
         }
         other.all_reduce(last);  // once it is complete
         // Memory that is only read may be read again, and not written.
-        auto reading = world.rank() == 0 ? on.start_send(x, 1) : on.start_recv(x, 0);
+        auto reading = world.rank() == 0 ? on.start().send(x, 1) : on.start().recv(x, 0);
         other.all_reduce(y);
         if (world.rank() == 0) {
-            auto again = other.start_send(x, 1);
+            auto again = other.start().send(x, 1);
             EXPECT_NE(
                 refused([&] { other.recv(x, 1); }).find("would write memory that a pending send of 8 f32"),
                 std::string::npos);
@@ -1129,9 +1129,9 @@ TEST(Threads, MemoryThatAPendingCallUsesIsRefusedInAnother) {
         // What a rank neither sends nor gets is not used: the root of a broadcast only reads, the others of a
         // gather write nothing.
         auto all = std::vector<float>(16);
-        auto broadcast = on.start_broadcast(x, 0);
+        auto broadcast = on.start().broadcast(x, 0);
         if (world.rank() == 0) {
-            auto gather = other.start_gather(x, all, 0);
+            auto gather = other.start().gather(x, all, 0);
             broadcast.wait();
             gather.wait();
         } else {
@@ -1153,8 +1153,8 @@ TEST(Threads, AFailureThatWasThrownIsNotPrintedAgainForEachPendingCall) {
             auto y = 1.0f;
             auto z = 1.0f;
             absent.outlast([&] {
-                auto first = on.start_all_reduce(x);
-                auto second = on.start_all_reduce(y);
+                auto first = on.start().all_reduce(x);
+                auto second = on.start().all_reduce(y);
                 EXPECT_THROW(first.wait(), Timeout);
             });
             EXPECT_THROW(on.all_reduce(z), Timeout);
@@ -1172,8 +1172,8 @@ TEST(Threads, AFailureThatWasThrownIsNotPrintedAgainForEachPendingCall) {
             auto x = 1.0f;
             auto y = 1.0f;
             gone.outlast([&] {
-                const auto first = on.start_all_reduce(x);
-                const auto second = on.start_all_reduce(y);
+                const auto first = on.start().all_reduce(x);
+                const auto second = on.start().all_reduce(y);
             });
         },
         soon);
@@ -1217,7 +1217,7 @@ TEST(Threads, CountsAreAlsoGivenInBraces) {
         const auto n = on.rank() + 1;  // to each
         const auto to = std::vector<int>(static_cast<std::size_t>(3 * n), on.rank());
         auto from = std::vector<int>(6);
-        on.start_all_to_all_v(to, {n, n, n}, from, {1, 2, 3}).wait();
+        on.start().all_to_all_v(to, {n, n, n}, from, {1, 2, 3}).wait();
         EXPECT_EQ(from, (std::vector{0, 1, 1, 2, 2, 2}));
         EXPECT_EQ(text_of<UsageError>([&] {
                       on.all_gather_v(in, all, {1, 1, -2});

@@ -49,7 +49,7 @@ inline std::map<std::string, Wait> all() {
                      for (int axis = 0; axis < me.mesh().axis_count(); ++axis) {
                          auto x = std::vector<float>(100, 1);
                          auto on = me.on(me.mesh().name(AxisId{axis}));
-                         on.start_all_reduce(x).wait();
+                         on.start().all_reduce(x).wait();
                      }
              }},
             {"message",
@@ -58,10 +58,16 @@ inline std::map<std::string, Wait> all() {
                  auto on = first_axis(me);
                  on.recv(x, (on.rank() + 1) % on.size());
              }},
-            {"join", [](World& world, const Member&) { world.join({{"all", rest}}); }},
+            {"join",
+             [](World& world, const Member&) {
+                 world.join({{"all", rest}});
+             }},
             {"group", [=](World& world, const Member& me) { me.group(everybody(world)); }},
             {"split", [](World&, const Member& me) { me.split(0); }},
-            {"sub", [=](World& world, const Member&) { world.sub(everybody(world)).join({{"all", rest}}); }},
+            {"sub",
+             [=](World& world, const Member&) {
+                 world.sub(everybody(world)).join({{"all", rest}});
+             }},
             {"grow", [](World& world, const Member&) { world.grow(1, std::chrono::seconds(60)); }}};
 }
 

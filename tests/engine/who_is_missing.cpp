@@ -40,10 +40,10 @@ TEST(WhoIsMissing, AnErrorSaysWhatEachMissingRankWasLastSeenDoing) {
             if (world.rank() == 1) return expired.wait();
             if (world.rank() == 2) me.on("other").all_reduce(x);
             if (world.rank() == 3) {
-                me.on("third").start_shift(x, 1).wait();
+                me.on("third").start().shift(x, 1).wait();
             }
             if (world.rank() == 4) {
-                auto pending = me.on("third").start_broadcast(x, 2);
+                auto pending = me.on("third").start().broadcast(x, 2);
                 expired.wait();
                 throw EngineFailure("over");
             }

@@ -99,13 +99,13 @@ World of(World host) { return World(nccl::World(host)); }
 template <class R>
 std::int64_t reduce(Communicator& on, std::int64_t value, R reduction) {
     const auto x = support::DeviceArray<std::int64_t>(1, value);
-    on.start_all_reduce(*x, reduction).synchronize();
+    on.start().all_reduce(*x, reduction).synchronize();
     return x.values().front();
 }
-void barrier(Communicator& on) { on.start_barrier().synchronize(); }
+void barrier(Communicator& on) { on.start().barrier().synchronize(); }
 void reduce_many(Communicator& on, std::size_t size, const std::function<void()>& between) {
     const auto x = support::DeviceArray<float>(size, 1);
-    auto pending = on.start_all_reduce(*x);
+    auto pending = on.start().all_reduce(*x);
     between();
     pending.synchronize();
 }
@@ -122,7 +122,7 @@ std::int64_t reduce(Communicator& on, std::int64_t value, R reduction) {
 void barrier(Communicator& on) { on.barrier(); }
 void reduce_many(Communicator& on, std::size_t size, const std::function<void()>& between) {
     auto data = std::vector<float>(size, 1);
-    auto pending = on.start_all_reduce(data);
+    auto pending = on.start().all_reduce(data);
     between();
     pending.wait();
 }
@@ -270,8 +270,7 @@ private:
             running = threads();
             if (closes_later) open = open_descriptors();
         }
-        if (open != open_)
-            say("WRONG holds ", open, " after ", cycles_, " cycles instead of ", open_);
+        if (open != open_) say("WRONG holds ", open, " after ", cycles_, " cycles instead of ", open_);
         if (running != threads_)
             say("WRONG has ", running, " threads after ", cycles_, " cycles instead of ", threads_);
         barrier(on);  // nobody dies before all have looked, as connections that break are closed

@@ -284,51 +284,51 @@ bool perform(Communicator& on, const Step& step, R reduction, const std::functio
     const auto make = [&](const auto& in, auto& out) {
         if (operation == "all_reduce")
             call([&] { on.all_reduce(in, out, reduction); },
-                 [&] { return on.start_all_reduce(in, out, reduction); });
+                 [&] { return on.start().all_reduce(in, out, reduction); });
         else if (operation == "reduce")
             call([&] { on.reduce(in, out, reduction, r); },
-                 [&] { return on.start_reduce(in, out, reduction, r); });
+                 [&] { return on.start().reduce(in, out, reduction, r); });
         else if (operation == "scan")
-            call([&] { on.scan(in, out, reduction); }, [&] { return on.start_scan(in, out, reduction); });
+            call([&] { on.scan(in, out, reduction); }, [&] { return on.start().scan(in, out, reduction); });
         else if (operation == "exclusive_scan")
             call([&] { on.exclusive_scan(in, out, reduction); },
-                 [&] { return on.start_exclusive_scan(in, out, reduction); });
+                 [&] { return on.start().exclusive_scan(in, out, reduction); });
         else if (operation == "reproducible_sum") {
             if constexpr (std::is_floating_point_v<T>)
                 call([&] { on.all_reduce(in, out, reproducible_sum); },
-                     [&] { return on.start_all_reduce(in, out, reproducible_sum); });
+                     [&] { return on.start().all_reduce(in, out, reproducible_sum); });
             else
-                call([&] { on.all_reduce(in, out); }, [&] { return on.start_all_reduce(in, out); });
+                call([&] { on.all_reduce(in, out); }, [&] { return on.start().all_reduce(in, out); });
         } else if (operation == "reduce_scatter")
             call([&] { on.reduce_scatter(in, out, reduction); },
-                 [&] { return on.start_reduce_scatter(in, out, reduction); });
+                 [&] { return on.start().reduce_scatter(in, out, reduction); });
         else if (operation == "broadcast")
-            call([&] { on.broadcast(out, r); }, [&] { return on.start_broadcast(out, r); });
+            call([&] { on.broadcast(out, r); }, [&] { return on.start().broadcast(out, r); });
         else if (operation == "all_gather")
-            call([&] { on.all_gather(in, out); }, [&] { return on.start_all_gather(in, out); });
+            call([&] { on.all_gather(in, out); }, [&] { return on.start().all_gather(in, out); });
         else if (operation == "gather")
-            call([&] { on.gather(in, out, r); }, [&] { return on.start_gather(in, out, r); });
+            call([&] { on.gather(in, out, r); }, [&] { return on.start().gather(in, out, r); });
         else if (operation == "scatter")
-            call([&] { on.scatter(in, out, r); }, [&] { return on.start_scatter(in, out, r); });
+            call([&] { on.scatter(in, out, r); }, [&] { return on.start().scatter(in, out, r); });
         else if (operation == "all_to_all")
-            call([&] { on.all_to_all(in, out); }, [&] { return on.start_all_to_all(in, out); });
+            call([&] { on.all_to_all(in, out); }, [&] { return on.start().all_to_all(in, out); });
         else if (operation == "all_gather_v")
             call([&] { on.all_gather_v(in, out, counts); },
-                 [&] { return on.start_all_gather_v(in, out, counts); });
+                 [&] { return on.start().all_gather_v(in, out, counts); });
         else if (operation == "gather_v")
             call([&] { on.gather_v(in, out, counts, r); },
-                 [&] { return on.start_gather_v(in, out, counts, r); });
+                 [&] { return on.start().gather_v(in, out, counts, r); });
         else if (operation == "scatter_v")
             call([&] { on.scatter_v(in, counts, out, r); },
-                 [&] { return on.start_scatter_v(in, counts, out, r); });
+                 [&] { return on.start().scatter_v(in, counts, out, r); });
         else if (operation == "all_to_all_v")
             call([&] { on.all_to_all_v(in, sent, out, counts); },
-                 [&] { return on.start_all_to_all_v(in, sent, out, counts); });
+                 [&] { return on.start().all_to_all_v(in, sent, out, counts); });
         else if (operation == "shift")
-            call([&] { on.shift(in, out, 1); }, [&] { return on.start_shift(in, out, 1); });
+            call([&] { on.shift(in, out, 1); }, [&] { return on.start().shift(in, out, 1); });
         else if (operation == "send_recv")
             call([&] { on.send_recv(in, next, out, before, step.tag); },
-                 [&] { return on.start_send_recv(in, next, out, before, step.tag); });
+                 [&] { return on.start().send_recv(in, next, out, before, step.tag); });
         else if (operation == "halo") {
             // Each side of this rank to its neighbour there, with tags that no other message has.
             const auto down = 100 + 2 * step.tag, up = down + 1;
@@ -338,29 +338,29 @@ bool perform(Communicator& on, const Step& step, R reduction, const std::functio
                 on.recv(part(on, out, 0, length), before, up);
                 on.recv(part(on, out, length, length), next, down);
             };
-            call([&] { on.batch(both_ways); }, [&] { return on.start_batch(both_ways); });
+            call([&] { on.batch(both_ways); }, [&] { return on.start().batch(both_ways); });
         } else if (operation == "list") {
             const auto cut = std::min(length, root + 1);
             const auto list = Buffers(part(on, out, 0, cut), part(on, out, cut, length - cut));
             call([&] { on.all_reduce(list, reduction); },
-                 [&] { return on.start_all_reduce(list, reduction); });
+                 [&] { return on.start().all_reduce(list, reduction); });
         } else if (operation == "message" && me == root)
             call([&] { on.send(in, receiver, step.tag); },
-                 [&] { return on.start_send(in, receiver, step.tag); });
+                 [&] { return on.start().send(in, receiver, step.tag); });
         else if (operation == "message" && me == receiver)
-            call([&] { on.recv(out, r, step.tag); }, [&] { return on.start_recv(out, r, step.tag); });
+            call([&] { on.recv(out, r, step.tag); }, [&] { return on.start().recv(out, r, step.tag); });
         else if (operation == "any" && me == root)
             call([&] { on.send(in, receiver, 400 + step.id); },
-                 [&] { return on.start_send(in, receiver, 400 + step.id); });
+                 [&] { return on.start().send(in, receiver, 400 + step.id); });
         else if (operation == "any" && me == receiver)  // with a tag that no other message has
             call([&] { on.recv(out, any_rank, 400 + step.id); },
-                 [&] { return on.start_recv(out, any_rank, 400 + step.id); });
+                 [&] { return on.start().recv(out, any_rank, 400 + step.id); });
         else if (operation == "sparse") {  // which has no started form, nor one for devices
             if constexpr (std::is_same_v<std::remove_cvref_t<decltype(out)>, std::vector<T>>)
                 for (auto& [from, arrived] : sparse_all_to_all(on, std::vector{std::pair{next, in}}))
                     out = from == before ? std::move(arrived) : std::vector<T>();
         } else if (operation == "barrier")
-            call([&] { on.barrier(); }, [&] { return on.start_barrier(); });
+            call([&] { on.barrier(); }, [&] { return on.start().barrier(); });
     };
 #ifdef RANKMESH_FAULTS_ON_DEVICES
     if (on.space() == Space::device) {
@@ -408,7 +408,7 @@ bool perform(Communicator& on, const Step& step, R reduction, const std::functio
             (operation == "reduce" || operation == "gather" || operation == "gather_v") && me != root;
         if (ignored || out[i] == right) continue;
         // The error of a call on a stream is thrown by the next one.
-        if (on.space() == Space::device && step.how != "started") on.start_barrier().synchronize();
+        if (on.space() == Space::device && step.how != "started") on.start().barrier().synchronize();
         return false;
     }
     return true;

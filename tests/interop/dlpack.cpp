@@ -217,7 +217,7 @@ TEST(DLPack, ATensorIsABufferForEveryOperation) {
         EXPECT_EQ(values, expected);
 
         on.broadcast(rest_of_it(expected), 2);
-        on.start_broadcast(dlpack::memory_of(tensor), 2).wait();
+        on.start().broadcast(dlpack::memory_of(tensor), 2).wait();
         EXPECT_EQ(values, expected);
 
         on.all_reduce(Buffers(rest_of_it(expected)));

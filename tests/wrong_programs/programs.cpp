@@ -572,7 +572,7 @@ void add_ranks_that_go(std::vector<Program>& all) {
     add("throws_before_it_waits", "rank 3 throws while a call of it is pending", dp4, {3}, "'dp'",
         [](Rank& me) {
             auto x = Floats(4);
-            auto pending = me.on("dp").start_all_reduce(x);
+            auto pending = me.on("dp").start().all_reduce(x);
             if (me.id == 3) throw std::runtime_error("no such file");
             all_gather(me.on("dp"));
             pending.wait();
@@ -596,7 +596,7 @@ void add_misuse(std::vector<Program>& all) {
         {"broadcast of 4 f32 from 0", "all_reduce of 4 f32 by sum"}, [](Rank& me) {
             auto x = Floats(4);
             auto y = Floats(4);
-            auto pending = me.on("dp").start_all_reduce(x);
+            auto pending = me.on("dp").start().all_reduce(x);
             me.on("dp").broadcast(me.id == 2 ? x : y);
             pending.wait();
         });
@@ -604,8 +604,8 @@ void add_misuse(std::vector<Program>& all) {
         {"all_reduce of 4 f32 by sum", "'tp'"}, [](Rank& me) {
             auto x = Floats(4);
             auto y = Floats(4);
-            auto first = me.on("tp").start_all_reduce(x);
-            auto second = me.on("dp").start_all_reduce(me.id == 0 ? x : y);
+            auto first = me.on("tp").start().all_reduce(x);
+            auto second = me.on("dp").start().all_reduce(me.id == 0 ? x : y);
             first.wait();
             second.wait();
         });
@@ -615,7 +615,7 @@ void add_misuse(std::vector<Program>& all) {
             auto all = Floats(8);
             const auto other = Floats(2);
             auto got = Floats(2);
-            auto pending = me.on("tp").start_all_gather(x, all);
+            auto pending = me.on("tp").start().all_gather(x, all);
             if (me.id < 2)
                 me.on("dp").send(me.id == 1 ? std::span<const float>(all).subspan(2, 2) : other, 1);
             if (me.id >= 2) me.on("dp").recv(got, 0);
@@ -627,7 +627,7 @@ void add_misuse(std::vector<Program>& all) {
             auto y = Floats(4);
             if (me.id < 2) return;
             const auto other = 5 - me.id;
-            auto pending = me.on("pp").start_send(x, other);
+            auto pending = me.on("pp").start().send(x, other);
             me.on("pp").recv(me.id == 3 ? x : y, other);
             pending.wait();
         });

@@ -199,7 +199,7 @@ concept View = requires { requires traits_of<B>::is_view; };
 }  // namespace detail
 
 /// A buffer that outlives the call: an lvalue or a view. Required for outputs, and for all buffers of
-/// `start_` calls, which return before the operation ends.
+/// started calls, which return before the operation ends.
 template <class B>
 concept Outlives = std::is_lvalue_reference_v<B> || std::ranges::borrowed_range<B> || detail::View<B>;
 

@@ -18,7 +18,7 @@ struct DeviceSettings {
     std::optional<int> max_ctas = {};
     /// The traffic class of messages between hosts, 0 or more. The network defines its meaning.
     std::optional<int> traffic_class = {};
-    /// True: `start_` calls run on a high-priority stream. Blocking calls always run on the caller's stream.
+    /// True: started calls run on a high-priority stream. Blocking calls always run on the caller's stream.
     bool high_priority = false;
     /// The communicator's name in logs and profiles of the device library: letters, digits, underscores,
     /// hyphens and dots. Default: `rankmesh` and its name in error texts.

@@ -48,7 +48,7 @@ public:
     void synchronize();
     /// Returns true if `synchronize()` would return at once.
     bool done();
-    /// Returns the group rank whose message a start_recv from any_rank has received. Throws UsageError before
+    /// Returns the group rank whose message a started recv from any_rank has received. Throws UsageError before
     /// `wait()` and for other operations.
     int sender() const;
 

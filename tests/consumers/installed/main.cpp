@@ -11,7 +11,7 @@ int main(int argc, char** argv) {
 
     auto grads = std::vector<float>(1000, static_cast<float>(world.rank()));
     auto norm = static_cast<float>(world.rank());
-    auto sum = me.on("dp", "tp").start_all_reduce(grads);
+    auto sum = me.on("dp", "tp").start().all_reduce(grads);
     me.on("tp").all_reduce(norm, rankmesh::max);
     sum.wait();
 
