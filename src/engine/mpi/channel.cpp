@@ -151,6 +151,16 @@ std::size_t MpiChannel::free_slot() {
     return ticket;
 }
 
+void MpiChannel::run(const Call& call, const Label& label, Duration timeout) {
+    if (!is_one_call(call)) return wait(start({&call, 1}, label), label, timeout);
+    runtime_->check_thread();
+    cause_->clear();
+    const auto number = number_of(call, false);
+    const auto watched = InFlight(flight_, call, label, timeout, number);
+    if (!is_point_to_point(call.operation)) compare(call, number, label);
+    run_now(call, number, label);
+}
+
 std::uint64_t MpiChannel::start(std::span<const Call> calls, const Label&) {
     runtime_->check_thread();
     cause_->clear();

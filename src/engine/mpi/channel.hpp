@@ -30,6 +30,24 @@ private:
     static inline thread_local bool in_effect_ = false;
 };
 
+/// Makes calls of MPI that block, or starts them and collects their requests.
+class MpiCalls {
+public:
+    MpiCalls() = default;
+    explicit MpiCalls(std::vector<MPI_Request>* requests) : requests_(requests) {}
+    bool starts() const { return requests_ != nullptr; }
+    template <class Blocking, class Started, class... Arguments>
+    void operator()(Blocking blocking, Started started, Arguments... arguments) const {
+        if (requests_)
+            started(arguments..., &requests_->emplace_back(MPI_REQUEST_NULL));
+        else
+            blocking(arguments...);
+    }
+
+private:
+    std::vector<MPI_Request>* requests_ = nullptr;
+};
+
 /// One MPI communicator.
 class MpiChannel final : public Channel {
 public:
@@ -103,10 +121,14 @@ private:
     };
 
     std::size_t free_slot();
+    bool is_one_call(const Call& call) const;
+    void run_now(const Call& call, std::uint64_t number, const Label& label);
+    void move_now(const Call& call, std::uint64_t number, const Label& label);
     void post(Started& started, Slot& slot);
+    void post_moves(const Call& call, Slot& slot);
     void post_parts(const Call& call, Slot& slot);
-    void reduce_now(const Call& call, std::size_t part);
-    void post_reduction(const Call& call, Slot& slot);
+    void collect(const Call& call, Parts& parts, const MpiCalls& mpi, int count, MPI_Datatype type);
+    void reduce(const Call& call, const MpiCalls& mpi);
     bool is_in_two_steps(const Call& call) const;
     void reduce_in_two_steps(const Call& call);
     void post_gathering(Started& started, Slot& slot);

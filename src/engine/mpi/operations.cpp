@@ -61,6 +61,13 @@ bool MpiChannel::fits(const Call& call, std::size_t part) const {
     return (call.operation == Operation::all_gather_v ? call.out_count : part) <= mpi_count_limit;
 }
 
+/// True for an operation that is one blocking call of MPI, or two.
+bool MpiChannel::is_one_call(const Call& call) const {
+    const auto counts = traits(call.operation).counts && call.operation != Operation::all_gather_v;
+    return call.operation != Operation::monitored_barrier && !counts && fits(call, part_of(call, size_)) &&
+           (!needs_all(call.reduction) || is_in_two_steps(call));
+}
+
 void MpiChannel::fill(const Call& call, Parts& parts) const {
     const auto n = static_cast<std::size_t>(size_);
     parts.counts.resize(n);
@@ -86,236 +93,145 @@ const void* MpiChannel::in_of_reduce(const Call& call) {
     return in;
 }
 
-void MpiChannel::run(const Call& call, const Label& label, Duration timeout) {
-    // An operation that is not one blocking MPI call is started and waited for.
+/// Runs an operation that is one blocking call of MPI, or two.
+void MpiChannel::run_now(const Call& call, std::uint64_t number, const Label& label) {
     const auto part = part_of(call, size_);
-    if (!fits(call, part) || call.operation == Operation::monitored_barrier ||
-        call.operation == Operation::all_to_all_v || call.operation == Operation::gather_v ||
-        call.operation == Operation::scatter_v || (needs_all(call.reduction) && !is_in_two_steps(call)))
-        return wait(start({&call, 1}, label), label, timeout);
-    runtime_->check_thread();
-    cause_->clear();
-    const auto number = number_of(call, false);
-    const auto watched = InFlight(flight_, call, label, timeout, number);
-    if (!is_point_to_point(call.operation)) compare(call, number, label);
-    if (reduces(call.operation)) return reduce_now(call, part);
     const auto count = static_cast<int>(part);
-    const auto type = type_of(call.dtype);
-    switch (call.operation) {
-        case Operation::broadcast:
-            MPI_Bcast(call.out, count, type, call.argument, comm_);
-            break;
-        case Operation::all_gather:
-            MPI_Allgather(in_or_in_place(call, rank_), count, type, call.out, count, type, comm_);
-            break;
-        case Operation::all_gather_v:
-            fill(call, parts_);
-            MPI_Allgatherv(call.in, count, type, call.out, parts_.counts.data(), parts_.offsets.data(), type,
-                           comm_);
-            break;
-        case Operation::gather:
-            MPI_Gather(call.in, count, type, call.out, count, type, call.argument, comm_);
-            break;
-        case Operation::scatter:
-            MPI_Scatter(call.in, count, type, call.out, count, type, call.argument, comm_);
-            break;
-        case Operation::all_to_all:
-            MPI_Alltoall(in_or_in_place(call, rank_), count, type, call.out, count, type, comm_);
-            break;
-        case Operation::shift: {
-            const auto returns = ReturnsErrors();
-            auto status = MPI_Status{};
-            const auto to = target_of(call);
-            const auto from = source_of(call);
-            const auto code = call.in == call.out
-                                  ? MPI_Sendrecv_replace(call.out, count, type, to, shift_tag, from,
-                                                         shift_tag, comm_, &status)
-                                  : MPI_Sendrecv(call.in, count, type, to, shift_tag, call.out, count, type,
-                                                 from, shift_tag, comm_, &status);
-            check_length(call, number, label, status, code, part, from);
-            break;
-        }
-        case Operation::barrier:
-            MPI_Barrier(comm_);
-            break;
-        case Operation::send:
-            MPI_Send(call.in, count, type, call.argument, message_tag(call), comm_);
-            break;
-        case Operation::recv: {
-            const auto returns = ReturnsErrors();
-            auto status = MPI_Status{};
-            const auto code =
-                MPI_Recv(call.out, count, type, peer(call.argument), message_tag(call), comm_, &status);
-            check_length(call, number, label, status, code, part, status.MPI_SOURCE);
-            if (call.argument == any_source) set_sender(status.MPI_SOURCE);
-            break;
-        }
-        case Operation::send_recv: {
-            const auto returns = ReturnsErrors();
-            auto status = MPI_Status{};
-            const auto code = MPI_Sendrecv(call.in, static_cast<int>(call.in_count), type, call.argument,
-                                           message_tag(call), call.out, static_cast<int>(call.out_count),
-                                           type, call.source, message_tag(call), comm_, &status);
-            check_length(call, number, label, status, code, call.out_count, call.source);
-            break;
-        }
-        default:
-            break;
-    }
+    if (call.operation == Operation::shift || is_point_to_point(call.operation))
+        return move_now(call, number, label);
+    if (!reduces(call.operation)) return collect(call, parts_, MpiCalls(), count, type_of(call.dtype));
+    if (needs_all(call.reduction)) return reduce_in_two_steps(call);
+    reduce(call, MpiCalls());
+    finish(call);
 }
 
-/// Reduces `part` elements by one blocking MPI call, or by two if all inputs are needed at once.
-void MpiChannel::reduce_now(const Call& call, std::size_t part) {
-    if (needs_all(call.reduction)) return reduce_in_two_steps(call);
-    const auto [type, op, unit] = reduced_of(call);
-    const auto count = static_cast<int>(part / unit);
-    switch (call.operation) {
-        case Operation::all_reduce:
-            MPI_Allreduce(in_or_in_place(call, rank_), call.out, count, type, op, comm_);
-            break;
-        case Operation::reduce:
-            MPI_Reduce(in_of_reduce(call), call.out, count, type, op, call.argument, comm_);
-            break;
-        case Operation::scan:
-            MPI_Scan(in_or_in_place(call, rank_), call.out, count, type, op, comm_);
-            break;
-        case Operation::exclusive_scan:
-            MPI_Exscan(in_or_in_place(call, rank_), call.out, count, type, op, comm_);
-            break;
-        case Operation::reduce_scatter:
-            if (is_in_place(call, rank_))
-                MPI_Reduce_scatter_block(MPI_IN_PLACE, whole(call), count, type, op, comm_);
-            else
-                MPI_Reduce_scatter_block(call.in, call.out, count, type, op, comm_);
-            break;
-        default:
-            break;
+/// Sends and receives the messages of an operation, blocking.
+void MpiChannel::move_now(const Call& call, std::uint64_t number, const Label& label) {
+    const auto in_count = static_cast<int>(call.in_count);
+    const auto out_count = static_cast<int>(call.out_count);
+    const auto type = type_of(call.dtype);
+    const auto tag = call.operation == Operation::shift ? shift_tag : message_tag(call);
+    if (call.operation == Operation::send) {
+        MPI_Send(call.in, in_count, type, call.argument, tag, comm_);
+        return;
     }
-    finish(call);
+    const auto returns = ReturnsErrors();
+    auto status = MPI_Status{};
+    auto code = MPI_SUCCESS;
+    const auto to = target_of(call);
+    const auto from = source_of(call);
+    if (call.operation == Operation::recv)
+        code = MPI_Recv(call.out, out_count, type, from, tag, comm_, &status);
+    else if (call.operation == Operation::shift && call.in == call.out)
+        code = MPI_Sendrecv_replace(call.out, out_count, type, to, tag, from, tag, comm_, &status);
+    else
+        code = MPI_Sendrecv(call.in, in_count, type, to, tag, call.out, out_count, type, from, tag, comm_,
+                            &status);
+    const auto is_any = from == MPI_ANY_SOURCE;
+    check_length(call, number, label, status, code, call.out_count, is_any ? status.MPI_SOURCE : from);
+    if (is_any) set_sender(status.MPI_SOURCE);
+}
+
+/// A collective that only moves elements, or none: `count` of `type` between two ranks.
+void MpiChannel::collect(const Call& call, Parts& parts, const MpiCalls& mpi, int count, MPI_Datatype type) {
+    switch (call.operation) {
+        case Operation::broadcast:
+            return mpi(MPI_Bcast, MPI_Ibcast, call.out, count, type, call.argument, comm_);
+        case Operation::all_gather:
+            return mpi(MPI_Allgather, MPI_Iallgather, in_or_in_place(call, rank_), count, type, call.out,
+                       count, type, comm_);
+        case Operation::all_gather_v:
+            fill(call, parts);
+            return mpi(MPI_Allgatherv, MPI_Iallgatherv, call.in, count, type, call.out, parts.counts.data(),
+                       parts.offsets.data(), type, comm_);
+        case Operation::gather:
+            return mpi(MPI_Gather, MPI_Igather, call.in, count, type, call.out, count, type, call.argument,
+                       comm_);
+        case Operation::scatter:
+            return mpi(MPI_Scatter, MPI_Iscatter, call.in, count, type, call.out, count, type, call.argument,
+                       comm_);
+        case Operation::all_to_all:
+            return mpi(MPI_Alltoall, MPI_Ialltoall, in_or_in_place(call, rank_), count, type, call.out, count,
+                       type, comm_);
+        default:
+            return mpi(MPI_Barrier, MPI_Ibarrier, comm_);
+    }
 }
 
 void MpiChannel::post(Started& started, Slot& slot) {
     auto& call = started.call;
-    auto& requests = slot.requests;
-    const auto next = [&] { return &requests.emplace_back(MPI_REQUEST_NULL); };
-    const auto element = type_of(call.dtype);
     if (reduces(call.operation))
-        return needs_all(call.reduction) ? post_gathering(started, slot) : post_reduction(call, slot);
+        return needs_all(call.reduction) ? post_gathering(started, slot)
+                                         : reduce(call, MpiCalls(&slot.requests));
     const auto in_place = call.in == call.out &&
                           (call.operation == Operation::all_to_all || call.operation == Operation::shift);
     if (in_place) {
         started.held.assign(offset(call.in, 0, call.dtype), offset(call.in, call.in_count, call.dtype));
         call.in = started.held.data();
     }
+    if (call.operation == Operation::shift || is_point_to_point(call.operation))
+        return post_moves(call, slot);
+    if (call.operation == Operation::monitored_barrier) return post_arrival(comm_, slot.requests);
     const auto part = part_of(call, size_);
-    const auto moves = [&](std::size_t count, auto&& body) { moving(count, call.dtype, body); };
-    switch (call.operation) {
-        case Operation::broadcast:
-            moves(part, [&](int count, MPI_Datatype type) {
-                MPI_Ibcast(call.out, count, type, call.argument, comm_, next());
-            });
-            break;
-        case Operation::all_gather:
-            moves(part, [&](int count, MPI_Datatype type) {
-                MPI_Iallgather(in_or_in_place(call, rank_), count, type, call.out, count, type, comm_,
-                               next());
-            });
-            break;
-        case Operation::gather:
-            moves(part, [&](int count, MPI_Datatype type) {
-                MPI_Igather(call.in, count, type, call.out, count, type, call.argument, comm_, next());
-            });
-            break;
-        case Operation::scatter:
-            moves(part, [&](int count, MPI_Datatype type) {
-                MPI_Iscatter(call.in, count, type, call.out, count, type, call.argument, comm_, next());
-            });
-            break;
-        case Operation::all_to_all:
-            moves(part, [&](int count, MPI_Datatype type) {
-                MPI_Ialltoall(call.in, count, type, call.out, count, type, comm_, next());
-            });
-            break;
-        case Operation::all_gather_v:
-            if (!fits(call, part)) return post_parts(call, slot);
-            fill(call, started.parts);
-            MPI_Iallgatherv(call.in, static_cast<int>(part), element, call.out, started.parts.counts.data(),
-                            started.parts.offsets.data(), element, comm_, next());
-            break;
-        case Operation::all_to_all_v:
-        case Operation::gather_v:
-        case Operation::scatter_v:
-            post_parts(call, slot);
-            break;
-        case Operation::shift:
-            moves(part, [&](int count, MPI_Datatype type) {
-                expect(slot, part, peers_of(call, rank_, size_).from);
-                MPI_Irecv(call.out, count, type, source_of(call), shift_tag, comm_, next());
-                MPI_Isend(call.in, count, type, target_of(call), shift_tag, comm_, next());
-            });
-            break;
-        case Operation::barrier:
-            MPI_Ibarrier(comm_, next());
-            break;
-        case Operation::send:
-        case Operation::recv:
-        case Operation::send_recv:
-            if (call.operation != Operation::send)
-                moves(call.out_count, [&](int count, MPI_Datatype type) {
-                    expect(slot, call.out_count, peers_of(call, rank_, size_).from);
-                    MPI_Irecv(call.out, count, type, source_of(call), message_tag(call), comm_, next());
-                });
-            if (call.operation != Operation::recv)
-                moves(call.in_count, [&](int count, MPI_Datatype type) {
-                    const auto send = is_sparse(call.tag) ? MPI_Issend : MPI_Isend;
-                    send(call.in, count, type, call.argument, message_tag(call), comm_, next());
-                });
-            break;
-        case Operation::monitored_barrier:
-            post_arrival(comm_, requests);
-            break;
-        default:
-            break;
-    }
+    if (traits(call.operation).counts && !(call.operation == Operation::all_gather_v && fits(call, part)))
+        return post_parts(call, slot);
+    moving(part, call.dtype, [&](int count, MPI_Datatype type) {
+        collect(call, started.parts, MpiCalls(&slot.requests), count, type);
+    });
 }
 
-/// Posts a reduction, in pieces whose lengths fit an int.
-void MpiChannel::post_reduction(const Call& call, Slot& slot) {
-    const auto [type, op, unit] = reduced_of(call);
+/// Posts the messages of an operation.
+void MpiChannel::post_moves(const Call& call, Slot& slot) {
+    const auto tag = call.operation == Operation::shift ? shift_tag : message_tag(call);
     const auto next = [&] { return &slot.requests.emplace_back(MPI_REQUEST_NULL); };
-    const auto part = part_of(call, size_) / unit;
-    const auto width = unit;  // for the lambdas
+    if (call.operation != Operation::send)
+        moving(call.out_count, call.dtype, [&](int count, MPI_Datatype type) {
+            expect(slot, call.out_count, peers_of(call, rank_, size_).from);
+            MPI_Irecv(call.out, count, type, source_of(call), tag, comm_, next());
+        });
+    if (call.operation != Operation::recv)
+        moving(call.in_count, call.dtype, [&](int count, MPI_Datatype type) {
+            const auto send = is_sparse(call.tag) ? MPI_Issend : MPI_Isend;
+            send(call.in, count, type, target_of(call), tag, comm_, next());
+        });
+}
+
+/// Reduces, in pieces whose lengths fit an int; a blocking call has one.
+void MpiChannel::reduce(const Call& call, const MpiCalls& mpi) {
+    const auto reduced = reduced_of(call);
+    const auto type = reduced.type;
+    const auto op = reduced.op;
+    const auto part = part_of(call, size_) / reduced.unit;
     const auto in_at = [&](std::size_t at) -> const void* {
-        return call.in == call.out ? MPI_IN_PLACE : offset(call.in, at * width, call.dtype);
+        return call.in == call.out ? MPI_IN_PLACE : offset(call.in, at * reduced.unit, call.dtype);
     };
-    const auto out_at = [&](std::size_t at) { return offset(call.out, at * width, call.dtype); };
-    const auto reduce_piece = [&, type = type, op = op](std::size_t in, std::size_t at, int count, int root) {
+    const auto out_at = [&](std::size_t at) { return offset(call.out, at * reduced.unit, call.dtype); };
+    const auto reduce_to = [&](int root, std::size_t in, std::size_t at, int count) {
         auto* to = root == rank_ ? out_at(at) : nullptr;
-        const void* from = offset(call.in, (in + at) * width, call.dtype);
-        MPI_Ireduce(from == to ? MPI_IN_PLACE : from, to, count, type, op, root, comm_, next());
+        const void* from = offset(call.in, (in + at) * reduced.unit, call.dtype);
+        if (from == to) from = mpi.starts() ? MPI_IN_PLACE : in_of_reduce(call);
+        mpi(MPI_Reduce, MPI_Ireduce, from, to, count, type, op, root, comm_);
     };
-    in_pieces(call.operation == Operation::reduce_scatter ? 0 : part,
-              [&, type = type, op = op](std::size_t at, int count) {
-                  if (call.operation == Operation::all_reduce)
-                      MPI_Iallreduce(in_at(at), out_at(at), count, type, op, comm_, next());
-                  else if (call.operation == Operation::reduce)
-                      reduce_piece(0, at, count, call.argument);
-                  else if (call.operation == Operation::scan)
-                      MPI_Iscan(in_at(at), out_at(at), count, type, op, comm_, next());
-                  else
-                      MPI_Iexscan(in_at(at), out_at(at), count, type, op, comm_, next());
-              });
-    if (call.operation != Operation::reduce_scatter) return;
+    if (call.operation != Operation::reduce_scatter)
+        return in_pieces(part, [&](std::size_t at, int count) {
+            if (call.operation == Operation::all_reduce)
+                mpi(MPI_Allreduce, MPI_Iallreduce, in_at(at), out_at(at), count, type, op, comm_);
+            else if (call.operation == Operation::reduce)
+                reduce_to(call.argument, 0, at, count);
+            else if (call.operation == Operation::scan)
+                mpi(MPI_Scan, MPI_Iscan, in_at(at), out_at(at), count, type, op, comm_);
+            else
+                mpi(MPI_Exscan, MPI_Iexscan, in_at(at), out_at(at), count, type, op, comm_);
+        });
     if (part <= mpi_count_limit) {
         const auto own = is_in_place(call, rank_);
-        MPI_Ireduce_scatter_block(own ? MPI_IN_PLACE : call.in, own ? whole(call) : call.out,
-                                  static_cast<int>(part), type, op, comm_, next());
-        return;
+        return mpi(MPI_Reduce_scatter_block, MPI_Ireduce_scatter_block, own ? MPI_IN_PLACE : call.in,
+                   own ? whole(call) : call.out, static_cast<int>(part), type, op, comm_);
     }
     // A piece of every part is not contiguous, so each part is reduced to its owner separately.
     for (int root = 0; root < size_; ++root)
         in_pieces(part, [&](std::size_t at, int count) {
-            reduce_piece(static_cast<std::size_t>(root) * part, at, count, root);
+            reduce_to(root, static_cast<std::size_t>(root) * part, at, count);
         });
 }
 
