@@ -3,7 +3,6 @@
 
 #include <dlfcn.h>
 
-#include <initializer_list>
 #include <optional>
 
 #include <rankmesh/core/error.hpp>
@@ -12,31 +11,6 @@ namespace rankmesh::detail {
 namespace {
 
 constexpr auto least_version = 22800;
-
-/// One library, which stays loaded.
-class Loaded {
-public:
-    explicit Loaded(std::initializer_list<const char*> names, const char* advice) : name_(*names.begin()) {
-        for (const auto* name : names)
-            if ((handle_ = dlopen(name, RTLD_NOW | RTLD_LOCAL))) return;
-        const auto* why = dlerror();
-        throw EngineFailure(cat(name_, " not found; ", advice, " (", why ? why : "no reason given", ")"));
-    }
-
-    template <class Function>
-    void find(Function& function, const char* symbol) const {
-        find_optional(function, symbol);
-        if (!function) throw EngineFailure(cat(name_, " has no ", symbol, "; a newer one is needed"));
-    }
-    template <class Function>
-    void find_optional(Function& function, const char* symbol) const {
-        function = reinterpret_cast<Function>(dlsym(handle_, symbol));
-    }
-
-private:
-    const char* name_;
-    void* handle_ = nullptr;
-};
 
 constexpr auto cuda_advice = "install CUDA's runtime, or put its folder into LD_LIBRARY_PATH";
 
@@ -50,8 +24,7 @@ constexpr const char* runtimes[] = {"libcudart.so.12", "libcudart.so.13"};
 /// True if the driver is too old for a runtime.
 bool is_too_new(const Loaded& library) {
     auto count = 0;
-    auto device_count = static_cast<cudaError_t (*)(int*)>(nullptr);
-    library.find(device_count, "cudaGetDeviceCount");
+    cudaError_t (*device_count)(int*) = library.find("cudaGetDeviceCount");
     return device_count(&count) == cudaErrorInsufficientDriver;
 }
 
@@ -68,82 +41,33 @@ Loaded load_runtime() {
     return first ? *first : Loaded({runtimes[0], runtimes[1], "libcudart.so"}, cuda_advice);
 }
 
-Cuda load_cuda() {
-    const auto library = load_runtime();
-    auto cuda = Cuda{};
-    library.find(cuda.error_string, "cudaGetErrorString");
-    library.find(cuda.last_error, "cudaGetLastError");
-    library.find(cuda.device_count, "cudaGetDeviceCount");
-    library.find(cuda.set_device, "cudaSetDevice");
-    library.find(cuda.pointer_attributes, "cudaPointerGetAttributes");
-    library.find(cuda.memory_info, "cudaMemGetInfo");
-    library.find(cuda.malloc, "cudaMalloc");
-    library.find(cuda.free, "cudaFree");
-    library.find(cuda.malloc_async, "cudaMallocAsync");
-    library.find(cuda.free_async, "cudaFreeAsync");
-    library.find(cuda.memcpy, "cudaMemcpy");
-    library.find(cuda.memcpy_async, "cudaMemcpyAsync");
-    library.find(cuda.memset_async, "cudaMemsetAsync");
-    library.find(cuda.priority_range, "cudaDeviceGetStreamPriorityRange");
-    library.find(cuda.stream_create, "cudaStreamCreateWithPriority");
-    library.find(cuda.stream_destroy, "cudaStreamDestroy");
-    library.find(cuda.stream_wait, "cudaStreamWaitEvent");
-    library.find(cuda.event_create, "cudaEventCreateWithFlags");
-    library.find(cuda.event_destroy, "cudaEventDestroy");
-    library.find(cuda.event_record, "cudaEventRecord");
-    library.find(cuda.event_query, "cudaEventQuery");
-    library.find(cuda.runtime_version, "cudaRuntimeGetVersion");
-    library.find(cuda.driver_version, "cudaDriverGetVersion");
-    library.find(cuda.exchange_capture_mode, "cudaThreadExchangeStreamCaptureMode");
-    library.find(cuda.is_capturing, "cudaStreamIsCapturing");
-    library.find(cuda.pci_bus_id, "cudaDeviceGetPCIBusId");
-    return cuda;
-}
-
-Nccl load_nccl() {
-    const auto library = Loaded({"libnccl.so.2"},
-                                "install NCCL 2.28 or later, or put its folder into "
-                                "LD_LIBRARY_PATH");
-    auto nccl = Nccl{};
-    library.find(nccl.get_version, "ncclGetVersion");
+Loaded load_nccl() {
+    auto library =
+        Loaded({"libnccl.so.2"}, "install NCCL 2.28 or later, or put its folder into LD_LIBRARY_PATH");
+    decltype(&ncclGetVersion) get_version = library.find("ncclGetVersion");
     auto version = 0;
-    if (nccl.get_version(&version) != ncclSuccess || version < least_version)
+    if (get_version(&version) != ncclSuccess || version < least_version)
         throw EngineFailure(cat("libnccl.so.2 is NCCL ", nccl_version_text(version), "; ",
                                 nccl_version_text(least_version), " or later is needed"));
-    library.find(nccl.unique_id, "ncclGetUniqueId");
-    library.find(nccl.error_string, "ncclGetErrorString");
-    library.find(nccl.last_error, "ncclGetLastError");
-    library.find(nccl.init, "ncclCommInitRankConfig");
-    library.find(nccl.init_scalable, "ncclCommInitRankScalable");
-    library.find(nccl.split, "ncclCommSplit");
-    library.find(nccl.finalize, "ncclCommFinalize");
-    library.find(nccl.destroy, "ncclCommDestroy");
-    library.find(nccl.abort, "ncclCommAbort");
-    library.find(nccl.async_error, "ncclCommGetAsyncError");
-    library.find(nccl.count, "ncclCommCount");
-    library.find(nccl.user_rank, "ncclCommUserRank");
-    library.find(nccl.device, "ncclCommCuDevice");
-    library.find(nccl.group_start, "ncclGroupStart");
-    library.find(nccl.group_end, "ncclGroupEnd");
-    library.find(nccl.all_reduce, "ncclAllReduce");
-    library.find(nccl.reduce, "ncclReduce");
-    library.find(nccl.reduce_scatter, "ncclReduceScatter");
-    library.find(nccl.broadcast, "ncclBroadcast");
-    library.find(nccl.all_gather, "ncclAllGather");
-    library.find(nccl.gather, "ncclGather");
-    library.find(nccl.scatter, "ncclScatter");
-    library.find(nccl.all_to_all, "ncclAlltoAll");
-    library.find(nccl.send, "ncclSend");
-    library.find(nccl.recv, "ncclRecv");
-    library.find_optional(nccl.revoke, "ncclCommRevoke");
-    library.find_optional(nccl.shrink, "ncclCommShrink");
-    library.find_optional(nccl.suspend, "ncclCommSuspend");
-    library.find_optional(nccl.resume, "ncclCommResume");
-    library.find_optional(nccl.memory_stats, "ncclCommMemStats");
-    return nccl;
+    return library;
 }
 
 }  // namespace
+
+Loaded::Loaded(std::initializer_list<const char*> names, const char* advice) : name_(*names.begin()) {
+    for (const auto* name : names)
+        if ((handle_ = dlopen(name, RTLD_NOW | RTLD_LOCAL))) return;
+    const auto* why = dlerror();
+    throw EngineFailure(cat(name_, " not found; ", advice, " (", why ? why : "no reason given", ")"));
+}
+
+Loaded::Symbol Loaded::find(const char* symbol) const {
+    const auto found = find_optional(symbol);
+    if (!found.address) throw EngineFailure(cat(name_, " has no ", symbol, "; a newer one is needed"));
+    return found;
+}
+
+Loaded::Symbol Loaded::find_optional(const char* symbol) const { return {dlsym(handle_, symbol)}; }
 
 void Cuda::fail(cudaError_t error, const char* what) const {
     const auto text = cat("CUDA reports '", error_string(error), "' in ", what);
@@ -152,12 +76,7 @@ void Cuda::fail(cudaError_t error, const char* what) const {
 }
 
 const Libraries& Libraries::get() {
-    static const auto loaded = [] {
-        // An error about NCCL is thrown first: it is what the user asked for.
-        auto libraries = Libraries{.nccl = load_nccl()};
-        libraries.cuda = load_cuda();
-        return libraries;
-    }();
+    static const auto loaded = Libraries{.nccl = {load_nccl()}, .cuda = {load_runtime()}};
     return loaded;
 }
 
