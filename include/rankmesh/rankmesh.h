@@ -459,7 +459,7 @@ RANKMESH_C_API rankmesh_error rankmesh_pending_wait(rankmesh_pending* pending);
 /// Like rankmesh_pending_wait, but on a device blocks this thread until the operation is complete, even after
 /// rankmesh_pending_wait.
 RANKMESH_C_API rankmesh_error rankmesh_pending_synchronize(rankmesh_pending* pending);
-/// Sets `sender` to the group rank whose message a rankmesh_recv_any with `pending` has received; after
+/// Sets `sender` to the group rank whose message a started rankmesh_recv from any rank has received; after
 /// rankmesh_pending_wait.
 RANKMESH_C_API rankmesh_error rankmesh_pending_sender(const rankmesh_pending* pending, int* sender);
 /// 1 if rankmesh_pending_synchronize would return at once, else 0.
@@ -582,18 +582,16 @@ RANKMESH_C_API rankmesh_error rankmesh_monitored_barrier(rankmesh_communicator* 
 RANKMESH_C_API rankmesh_error rankmesh_send(rankmesh_communicator* communicator, const void* in, size_t count,
                                             rankmesh_dtype dtype, int to, int tag,
                                             rankmesh_pending** pending);
-/// Receives a message of group rank `from`, which must have the same count and tag.
-RANKMESH_C_API rankmesh_error rankmesh_recv(rankmesh_communicator* communicator, void* out, size_t count,
-                                            rankmesh_dtype dtype, int from, int tag,
-                                            rankmesh_pending** pending);
 /// In place of a group rank: any other rank of the group.
 #define RANKMESH_ANY_RANK (-1)
-/// Receives a message of any other rank of the group, which must have the same count and tag, and sets
-/// `sender` to its group rank. Of each rank only the next message is considered, and only if it has this tag.
-/// With `pending` `sender` may be NULL, and rankmesh_pending_sender returns it.
-RANKMESH_C_API rankmesh_error rankmesh_recv_any(rankmesh_communicator* communicator, void* out, size_t count,
-                                                rankmesh_dtype dtype, int tag, int* sender,
-                                                rankmesh_pending** pending);
+/// Receives a message of group rank `from`, which must have the same count and tag.
+///
+/// From RANKMESH_ANY_RANK, of each rank only the next message is considered, and only if it has this tag.
+/// `sender` is set to its group rank unless `sender` is NULL. With `pending`, rankmesh_pending_sender returns
+/// it.
+RANKMESH_C_API rankmesh_error rankmesh_recv(rankmesh_communicator* communicator, void* out, size_t count,
+                                            rankmesh_dtype dtype, int from, int tag, int* sender,
+                                            rankmesh_pending** pending);
 /// Waits until group rank `from`, or RANKMESH_ANY_RANK, has sent a message with this tag that this rank would
 /// receive next. Sets `sender` to its group rank and `bytes` to its length, and does not receive it.
 RANKMESH_C_API rankmesh_error rankmesh_probe(rankmesh_communicator* communicator, int from, int tag,
@@ -633,20 +631,15 @@ typedef struct rankmesh_message {
     size_t count;
     rankmesh_dtype dtype;
     int tag;
+    /// Where the elements lie, whose number is `count`; NULL: one after the other. Elements are copied through
+    /// memory of the communicator. Received elements must not overlap.
+    const rankmesh_strides* strides;
 } rankmesh_message;
 /// Runs several messages as one operation; their order cannot deadlock. Messages between two ranks match in
 /// the order of their tags. If one message is invalid, none is sent.
 RANKMESH_C_API rankmesh_error rankmesh_batch(rankmesh_communicator* communicator,
                                              const rankmesh_message* messages, size_t count,
                                              rankmesh_pending** pending);
-
-/// rankmesh_batch with messages whose buffers are strided: `strides[i]` is of message i, whose `count` is the
-/// product of the extents; NULL where the buffer is contiguous. Elements are copied through memory of the
-/// communicator. Received elements must not overlap.
-RANKMESH_C_API rankmesh_error rankmesh_batch_strided(rankmesh_communicator* communicator,
-                                                     const rankmesh_message* messages,
-                                                     const rankmesh_strides* const* strides, size_t count,
-                                                     rankmesh_pending** pending);
 
 #ifdef __cplusplus
 }

@@ -57,9 +57,10 @@ namespace {
 using c::type_of;
 
 Reduction reduction_of(rankmesh_reduction reduction) {
-    if (reduction < RANKMESH_SUM || reduction > RANKMESH_MAX_LOCATION)
+    constexpr auto last = static_cast<int>(RANKMESH_MAX_LOCATION);
+    if (reduction < RANKMESH_SUM || reduction > last)
         throw Wrong{cat("was given the reduction ", reduction,
-                        "; there are RANKMESH_SUM, which is 0, to RANKMESH_MAX_LOCATION, which is 13")};
+                        "; there are RANKMESH_SUM, which is 0, to RANKMESH_MAX_LOCATION, which is ", last)};
     return static_cast<Reduction>(reduction);
 }
 
@@ -131,18 +132,21 @@ detail::StridedCall strided(const detail::Call& call, const rankmesh_communicato
             layout_of(handle.out, call.out_count, call.out_bytes(), "an output")};
 }
 
-/// Runs the call that `make_call` makes on a communicator, or starts it if the caller passes `pending`.
+/// Runs the call that `make_call` makes on a communicator, or starts it if the caller passes `pending`. A
+/// blocking receive from any rank sets `sender`, unless it is NULL.
 template <class MakeCall>
 rankmesh_error perform(std::string_view function, rankmesh_communicator* communicator,
-                       rankmesh_pending** pending, MakeCall&& make_call) noexcept {
+                       rankmesh_pending** pending, MakeCall&& make_call, int* sender = nullptr) noexcept {
     if (pending) *pending = nullptr;
     return c::guarded(function, [&] {
         auto& handle = RANKMESH_GIVEN(communicator);
         const auto run = [&](const auto& call) {
             if (pending)
                 *pending = new rankmesh_pending{detail::Access::start(handle.it, call)};
-            else
+            else if (!call.is_from_any())
                 detail::Access::run(handle.it, call);
+            else if (const auto from = detail::Access::run_from_any(handle.it, call); sender)
+                *sender = from;
         };
         const detail::Call call = make_call(handle.it);
         if (handle.is_strided())
@@ -154,8 +158,9 @@ rankmesh_error perform(std::string_view function, rankmesh_communicator* communi
 
 /// Returns a message whose buffer has strides.
 detail::StridedCall strided(const detail::Call& call, const rankmesh_strides& given) {
-    const auto extents = std::span(&c::given(given.extents, "strides[i]->extents"), given.dimensions);
-    const auto* strides = &c::given(given.strides, "strides[i]->strides");
+    const auto extents =
+        std::span(&c::given(given.extents, "messages[i].strides->extents"), given.dimensions);
+    const auto* strides = &c::given(given.strides, "messages[i].strides->strides");
     const auto layout = layout_of(extents, strides, call.out_count, size_of(call.dtype), "a message");
     return {call, layout, layout};
 }
@@ -166,37 +171,7 @@ std::span<const std::size_t> counts_of(const Communicator& on, const std::size_t
     return {&c::given(counts, name), static_cast<std::size_t>(on.size())};
 }
 
-/// Runs messages as one operation, or starts it; `strides` may be null.
-rankmesh_error perform_batch(std::string_view function, rankmesh_communicator* communicator,
-                             const rankmesh_message* messages, const rankmesh_strides* const* strides,
-                             std::size_t count, rankmesh_pending** pending) noexcept {
-    if (pending) *pending = nullptr;
-    return c::guarded(function, [&] {
-        auto& on = RANKMESH_GIVEN(communicator).it;
-        if (communicator->is_strided())
-            throw Wrong{
-                "was given a strided handle; give each message its strides by rankmesh_batch_strided"};
-        if (count > 0) RANKMESH_GIVEN(messages);
-        const auto body = [&] {
-            for (std::size_t i = 0; i < count; ++i) {
-                const auto& message = messages[i];
-                if (message.count > 0) c::given(static_cast<char*>(message.buffer), "messages[i].buffer");
-                const auto buffer = detail::AnyBuffer<void>{message.buffer, message.count,
-                                                            type_of(message.dtype), 1, on.space()};
-                const auto call = message.sends ? detail::make_send(buffer, message.peer, message.tag)
-                                                : detail::make_recv(buffer, message.peer, message.tag);
-                if (strides && strides[i])
-                    detail::Access::run(on, strided(call, *strides[i]));
-                else
-                    detail::Access::run(on, call);
-            }
-        };
-        if (pending)
-            *pending = new rankmesh_pending{on.start().batch(body)};
-        else
-            on.batch(body);
-    });
-}
+int source_of(int from) { return from == RANKMESH_ANY_RANK ? detail::any_source : from; }
 
 }  // namespace
 
@@ -226,9 +201,7 @@ rankmesh_error rankmesh_reduce(rankmesh_communicator* communicator, const void* 
 rankmesh_error rankmesh_scan(rankmesh_communicator* communicator, const void* in, void* out, size_t count,
                              rankmesh_dtype dtype, rankmesh_reduction reduction, rankmesh_pending** pending) {
     return perform(__func__, communicator, pending, [&](const Communicator& on) {
-        if (reduction == RANKMESH_MEAN) throw Wrong{"was given RANKMESH_MEAN, which no scan has"};
-        const auto buffers = buffers_of(on, in, count, out, count, type_of(dtype));
-        return reduction_of(Op::scan, buffers, reduction);
+        return reduction_of(Op::scan, buffers_of(on, in, count, out, count, type_of(dtype)), reduction);
     });
 }
 
@@ -236,7 +209,6 @@ rankmesh_error rankmesh_exclusive_scan(rankmesh_communicator* communicator, cons
                                        size_t count, rankmesh_dtype dtype, rankmesh_reduction reduction,
                                        rankmesh_pending** pending) {
     return perform(__func__, communicator, pending, [&](const Communicator& on) {
-        if (reduction == RANKMESH_MEAN) throw Wrong{"was given RANKMESH_MEAN, which no scan has"};
         const auto buffers = buffers_of(on, in, count, out, count, type_of(dtype));
         return reduction_of(Op::exclusive_scan, buffers, reduction);
     });
@@ -406,37 +378,14 @@ rankmesh_error rankmesh_send(rankmesh_communicator* communicator, const void* in
 }
 
 rankmesh_error rankmesh_recv(rankmesh_communicator* communicator, void* out, size_t count,
-                             rankmesh_dtype dtype, int from, int tag, rankmesh_pending** pending) {
-    return perform(__func__, communicator, pending, [&](const Communicator& on) {
-        return detail::make_recv(buffers_of(on, nullptr, 0, out, count, type_of(dtype)).out, from, tag);
-    });
-}
-
-rankmesh_error rankmesh_recv_any(rankmesh_communicator* communicator, void* out, size_t count,
-                                 rankmesh_dtype dtype, int tag, int* sender, rankmesh_pending** pending) {
-    if (pending) *pending = nullptr;
-    return c::guarded(__func__, [&] {
-        auto& on = RANKMESH_GIVEN(communicator).it;
+                             rankmesh_dtype dtype, int from, int tag, int* sender,
+                             rankmesh_pending** pending) {
+    const auto make = [&](const Communicator& on) {
         const auto buffers = buffers_of(on, nullptr, 0, out, count, type_of(dtype));
-        const auto call = detail::make_recv(buffers.out, detail::any_source, tag);
-        const auto run = [&](const auto& either) {
-            if (pending)
-                *pending = new rankmesh_pending{detail::Access::start(on, either)};
-            else
-                RANKMESH_GIVEN(sender) = detail::Access::run_from_any(on, either);
-        };
-        if (communicator->is_strided())
-            run(strided(call, *communicator));
-        else
-            run(call);
-    });
+        return detail::make_recv(buffers.out, source_of(from), tag);
+    };
+    return perform(__func__, communicator, pending, make, sender);
 }
-
-namespace {
-
-int source_of(int from) { return from == RANKMESH_ANY_RANK ? detail::any_source : from; }
-
-}  // namespace
 
 rankmesh_error rankmesh_probe(rankmesh_communicator* communicator, int from, int tag, int* sender,
                               size_t* bytes) {
@@ -473,11 +422,28 @@ rankmesh_error rankmesh_send_recv(rankmesh_communicator* communicator, const voi
 
 rankmesh_error rankmesh_batch(rankmesh_communicator* communicator, const rankmesh_message* messages,
                               size_t count, rankmesh_pending** pending) {
-    return perform_batch(__func__, communicator, messages, nullptr, count, pending);
-}
-
-rankmesh_error rankmesh_batch_strided(rankmesh_communicator* communicator, const rankmesh_message* messages,
-                                      const rankmesh_strides* const* strides, size_t count,
-                                      rankmesh_pending** pending) {
-    return perform_batch(__func__, communicator, messages, strides, count, pending);
+    if (pending) *pending = nullptr;
+    return c::guarded(__func__, [&] {
+        auto& on = RANKMESH_GIVEN(communicator).it;
+        if (communicator->is_strided())
+            throw Wrong{"was given a strided handle; give each message its strides"};
+        if (count > 0) RANKMESH_GIVEN(messages);
+        const auto body = [&] {
+            for (const auto& message : std::span(messages, count)) {
+                if (message.count > 0) c::given(static_cast<char*>(message.buffer), "messages[i].buffer");
+                const auto buffer = detail::AnyBuffer<void>{message.buffer, message.count,
+                                                            type_of(message.dtype), 1, on.space()};
+                const auto call = message.sends ? detail::make_send(buffer, message.peer, message.tag)
+                                                : detail::make_recv(buffer, message.peer, message.tag);
+                if (message.strides)
+                    detail::Access::run(on, strided(call, *message.strides));
+                else
+                    detail::Access::run(on, call);
+            }
+        };
+        if (pending)
+            *pending = new rankmesh_pending{on.start().batch(body)};
+        else
+            on.batch(body);
+    });
 }

@@ -16,9 +16,9 @@ void Alone::run(const Call& call, const Label&, Duration) {
                              " from oneself; both must be equal"));
     if (call.operation == Operation::exclusive_scan) return fill_with_nothing(call);
     if (call.out != call.in && call.out_bytes() > 0) std::memcpy(call.out, call.in, call.out_bytes());
-    if (call.reduction < Reduction::logical_and) return;
+    if (!reduces(call.operation)) return;
     make_logical(call);
-    if (call.reduction == Reduction::reproducible_sum)  // which may change a NaN
+    if (needs_all(call.reduction))  // which may change a NaN
         combine(call, std::array<const void*, 1>{call.in}, call.out, call.out_count);
 }
 

@@ -131,7 +131,7 @@ TEST(CollectivesInC, SayWhatIsWrongWithACall) {
              "rankmesh_all_reduce was given the reduction -1; there are RANKMESH_SUM, which is 0, to "
              "RANKMESH_MAX_LOCATION, which is 13");
         says(rankmesh_scan(dp, in, out, 3, RANKMESH_F32, RANKMESH_MEAN, nullptr),
-             "rankmesh_scan was given RANKMESH_MEAN, which no scan has");
+             "a scan by mean; scans have every reduction but mean");
         says(rankmesh_all_reduce(dp, in, in + 1, 2, RANKMESH_F32, RANKMESH_SUM, nullptr),
              "all_reduce on 'dp' of mesh dp=3 was given buffers that overlap; use two, or one in place");
         says(rankmesh_all_gather(dp, in, out, huge, RANKMESH_F32, nullptr),
@@ -152,23 +152,24 @@ TEST(CollectivesInC, SayWhatIsWrongWithACall) {
         says(rankmesh_broadcast(dp, nullptr, 1, RANKMESH_F32, 0, &pending),
              "rankmesh_broadcast was given NULL as 'buffer', which it needs");
         EXPECT_EQ(pending, nullptr);
-        const rankmesh_message messages[] = {{1, 0, in, 1, RANKMESH_F32, 0}, {0, 7, out, 1, RANKMESH_F32, 0}};
+        const rankmesh_message messages[] = {{1, 0, in, 1, RANKMESH_F32, 0, nullptr},
+                                             {0, 7, out, 1, RANKMESH_F32, 0, nullptr}};
         says(rankmesh_batch(dp, messages, 2, nullptr),
              "recv on 'dp' of mesh dp=3 from group rank 7; group ranks are 0..2");
         const auto extents = std::array{std::size_t{2}, std::size_t{2}};
         const auto strides = std::array{std::ptrdiff_t{1}, std::ptrdiff_t{1}};
         const rankmesh_strides layout = {2, extents.data(), strides.data()};
         const rankmesh_strides none = {2, extents.data(), nullptr};
-        const rankmesh_strides* layouts[] = {&layout};
-        const rankmesh_message four = {0, 1, out, 4, RANKMESH_F32, 0};
-        says(rankmesh_batch_strided(dp, messages, layouts, 1, nullptr),
-             "rankmesh_batch_strided was given a message of 1 elements whose extents hold 4");
-        says(rankmesh_batch_strided(dp, &four, layouts, 1, nullptr),
+        const auto batch_of = [&](std::size_t count, const rankmesh_strides& lies) {
+            const rankmesh_message one = {0, 1, out, count, RANKMESH_F32, 0, &lies};
+            return rankmesh_batch(dp, &one, 1, nullptr);
+        };
+        says(batch_of(1, layout), "rankmesh_batch was given a message of 1 elements whose extents hold 4");
+        says(batch_of(4, layout),
              "recv on 'dp' of mesh dp=3 was given a strided output in which elements overlap; give each "
              "element an address of its own");
-        layouts[0] = &none;
-        says(rankmesh_batch_strided(dp, &four, layouts, 1, nullptr),
-             "rankmesh_batch_strided was given NULL as 'strides[i]->strides', which it needs");
+        says(batch_of(4, none),
+             "rankmesh_batch was given NULL as 'messages[i].strides->strides', which it needs");
         // So is an operation of a handle of strided buffers.
         rankmesh_communicator* columns = nullptr;
         says(rankmesh_communicator_strided(dp, &none, nullptr, &columns),
@@ -185,8 +186,7 @@ TEST(CollectivesInC, SayWhatIsWrongWithACall) {
             "all_reduce on 'dp' of mesh dp=3 was given a strided output in which elements overlap; give each "
             "element an address of its own");
         says(rankmesh_batch(columns, messages, 1, nullptr),
-             "rankmesh_batch was given a strided handle; give each message its strides by "
-             "rankmesh_batch_strided");
+             "rankmesh_batch was given a strided handle; give each message its strides");
         auto* received = static_cast<rankmesh_received*>(nullptr);
         says(rankmesh_sparse_all_to_all(columns, nullptr, nullptr, nullptr, 0, RANKMESH_F32, &received),
              "rankmesh_sparse_all_to_all was given a strided handle; its messages lie one element after the "

@@ -219,12 +219,12 @@ static int check_any_rank(const struct group* group) {
         if (turn % 2 == 1) CHECK(rankmesh_try_probe(group->on, sender, 9, &found, &sender, &bytes));
         EXPECT(turn % 2 == 0 || (found == 1 && bytes == sizeof in));
         if (group->started) {
-            CHECK(rankmesh_recv_any(group->on, out, LENGTH, RANKMESH_I32, 9, NULL, &pending));
+            CHECK(rankmesh_recv(group->on, out, LENGTH, RANKMESH_I32, RANKMESH_ANY_RANK, 9, NULL, &pending));
             CHECK(rankmesh_pending_wait(pending));
             CHECK(rankmesh_pending_sender(pending, &sender));
             rankmesh_pending_free(pending);
         } else {
-            CHECK(rankmesh_recv_any(group->on, out, LENGTH, RANKMESH_I32, 9, &sender, NULL));
+            CHECK(rankmesh_recv(group->on, out, LENGTH, RANKMESH_I32, RANKMESH_ANY_RANK, 9, &sender, NULL));
         }
         for (size_t i = 0; i < LENGTH; ++i) EXPECT(out[i] == mark(sender, i));
         seen += sender;
@@ -243,7 +243,6 @@ static int check_messages(const struct group* group) {
     const size_t extents[] = {LENGTH};
     const ptrdiff_t backwards[] = {-3};
     const rankmesh_strides apart = {1, extents, backwards};
-    const rankmesh_strides* const layouts[] = {NULL, &apart};
 
     give(in, r, LENGTH);
     RUN(rankmesh_send_recv(group->on, in, LENGTH, next, out, LENGTH, last, 5, RANKMESH_I32, started));
@@ -259,6 +258,7 @@ static int check_messages(const struct group* group) {
     both[0].count = both[1].count = LENGTH;
     both[0].dtype = both[1].dtype = RANKMESH_I32;
     both[0].tag = both[1].tag = 7;
+    both[0].strides = both[1].strides = NULL;
     RUN(rankmesh_batch(group->on, both, 2, started));
     for (size_t i = 0; i < LENGTH; ++i) EXPECT(out[i] == mark(last, i));
     RUN(rankmesh_batch(group->on, NULL, 0, started));
@@ -266,13 +266,14 @@ static int check_messages(const struct group* group) {
     /* The same to every third element of a larger array, from its last. */
     memset(wide, 0, sizeof wide);
     both[1].buffer = wide + 3 * (LENGTH - 1);
-    RUN(rankmesh_batch_strided(group->on, both, layouts, 2, started));
+    both[1].strides = &apart;
+    RUN(rankmesh_batch(group->on, both, 2, started));
     for (size_t i = 0; i < 3 * LENGTH; ++i)
         EXPECT(wide[i] == (i % 3 == 0 ? mark(last, LENGTH - 1 - i / 3) : 0));
 
     if (n > 1 && r == 0) RUN(rankmesh_send(group->on, in, LENGTH, RANKMESH_I32, n - 1, 3, started));
     if (n > 1 && r == n - 1) {
-        RUN(rankmesh_recv(group->on, out, LENGTH, RANKMESH_I32, 0, 3, started));
+        RUN(rankmesh_recv(group->on, out, LENGTH, RANKMESH_I32, 0, 3, NULL, started));
         for (size_t i = 0; i < LENGTH; ++i) EXPECT(out[i] == mark(0, i));
     }
     return 0;

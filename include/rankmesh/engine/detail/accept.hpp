@@ -272,8 +272,9 @@ consteval Fault fault_of_reduction() {
     if constexpr (!Known<T>) return Fault::unknown_reduction;
     if constexpr (R::value == Reduction::reproducible_sum) return Fault::reproducible;
     if constexpr (R::value == Reduction::mean) return Fault::mean;
-    if constexpr (R::value >= Reduction::logical_and) return Fault::logical;
-    return R::value >= Reduction::bit_and ? Fault::bitwise : Fault::arithmetic;
+    if constexpr (traits(R::value).elements == ReducedElements::integers_and_bools) return Fault::logical;
+    return traits(R::value).elements == ReducedElements::integers_and_bytes ? Fault::bitwise
+                                                                            : Fault::arithmetic;
 }
 /// The fault in scanning by R.
 template <class R>
