@@ -234,10 +234,9 @@ rankmesh_error rankmesh_reproducible_dot(rankmesh_communicator* communicator, co
         if (count > 0) c::given(static_cast<const char*>(x), "x");
         if (count > 0) c::given(static_cast<const char*>(y), "y");
         const auto type = type_of(dtype);
-        using Given = detail::AnyBuffer<const void>;
         const auto layout = layout_of(communicator->in, count, count * size_of(type), "an input");
-        result =
-            detail::Access::sum_reproducibly(on, {x, count, type}, Given{y, count, type}, layout, layout);
+        result = detail::Access::sum_reproducibly(
+            on, {x, count, type}, detail::AnyBuffer<const void>{y, count, type}, layout, layout);
     });
 }
 

@@ -11,139 +11,142 @@
 namespace rankmesh::detail {
 namespace {
 
-void copy(void* out, const void* in, std::size_t bytes) {
-    if (bytes > 0) std::memmove(out, in, bytes);
-}
-const char* at(const void* data, std::size_t bytes) { return static_cast<const char*>(data) + bytes; }
+/// The calls of all ranks in one collective.
+class CollectiveRound {
+public:
+    CollectiveRound(std::size_t size, const std::function<const Call&(std::size_t)>& call)
+        : size_(size), call_(call), first_(call(0)) {}
 
-/// The bytes of the first `members` counts.
-std::size_t offset(const Call& call, const std::size_t* counts, std::size_t members) {
-    auto sum = std::size_t{0};
-    for (std::size_t i = 0; i < members; ++i) sum += counts[i];
-    return sum * call.unit * size_of(call.dtype);
-}
+    void reduce() const {
+        const auto result = reduced(0, first_.in_count);
+        each_out([&](std::size_t, const Call& to) { copy(to.out, result.data(), result.size()); });
+    }
+    void reduce_scatter() const {
+        each_out([&](std::size_t p, const Call& to) {
+            const auto result = reduced(p * first_.out_count, first_.out_count);
+            copy(to.out, result.data(), result.size());
+        });
+    }
+    void scan() const {
+        // From the last on: an output may be an input of ranks above.
+        for (auto p = size_; p-- > 0;) {
+            const auto& to = call_(p);
+            if (!to.out) continue;
+            const auto members = first_.operation == Operation::scan ? p + 1 : p;
+            if (members > 0)
+                combine(first_, inputs(members, 0), to.out, first_.in_count);
+            else
+                fill_with_nothing(to);
+            if (members == 1) make_logical(to);
+        }
+    }
+    void broadcast() const {
+        each_out([&](std::size_t, const Call& to) { copy(to.out, root().in, first_.in_bytes()); });
+    }
+    /// Writes the inputs of all ranks one after the other, into each output.
+    void gather() const {
+        each_out([&](std::size_t, const Call& to) {
+            auto at = std::size_t{0};
+            for (std::size_t p = 0; p < size_; at += call_(p++).in_bytes())
+                copy(offset(to.out, at), call_(p).in, call_(p).in_bytes());
+        });
+    }
+    /// Divides the input of the root among the outputs.
+    void scatter() const {
+        auto at = std::size_t{0};
+        for (std::size_t p = 0; p < size_; at += call_(p++).out_bytes())
+            if (call_(p).out) copy(call_(p).out, offset(root().in, at), call_(p).out_bytes());
+    }
+    /// Divides the input of each rank among the outputs.
+    void exchange() const {
+        auto out_at = std::vector<std::size_t>(size_);
+        for (std::size_t from = 0; from < size_; ++from) {
+            const auto& sender = call_(from);
+            auto in_at = std::size_t{0};
+            for (std::size_t to = 0; to < size_; ++to) {
+                const auto bytes = sender.in_counts
+                                       ? given_to(sender, static_cast<int>(to)) * size_of(first_.dtype)
+                                       : sender.in_bytes() / size_;
+                if (call_(to).out) copy(offset(call_(to).out, out_at[to]), offset(sender.in, in_at), bytes);
+                in_at += bytes;
+                out_at[to] += bytes;
+            }
+        }
+    }
+    void shift() const {
+        each_out([&](std::size_t p, const Call& to) {
+            const auto from = peers_of(first_, static_cast<int>(p), static_cast<int>(size_)).from;
+            if (from >= 0) copy(to.out, call_(static_cast<std::size_t>(from)).in, first_.in_bytes());
+        });
+    }
+
+private:
+    /// Calls `body(p, call)` for the rank of each output that the collective writes.
+    template <class Body>
+    void each_out(Body&& body) const {
+        for (std::size_t p = 0; p < size_; ++p)
+            if (call_(p).out && writes(first_, static_cast<int>(p))) body(p, call_(p));
+    }
+    const Call& root() const { return call_(static_cast<std::size_t>(first_.argument)); }
+    static void copy(void* out, const void* in, std::size_t bytes) {
+        if (bytes > 0) std::memmove(out, in, bytes);
+    }
+    static const char* offset(const void* data, std::size_t bytes) {
+        return static_cast<const char*>(data) + bytes;
+    }
+    static char* offset(void* data, std::size_t bytes) { return static_cast<char*>(data) + bytes; }
+    /// The inputs of the first ranks, from an element on.
+    std::vector<const void*> inputs(std::size_t members, std::size_t begin) const {
+        auto ins = std::vector<const void*>{};
+        for (std::size_t p = 0; p < members; ++p)
+            ins.push_back(offset(call_(p).in, begin * size_of(first_.dtype)));
+        return ins;
+    }
+
+    /// The reduction over all ranks, in their order, of elements from `begin` on.
+    std::vector<char> reduced(std::size_t begin, std::size_t count) const {
+        auto result = std::vector<char>(count * size_of(first_.dtype));
+        combine(first_, inputs(size_, begin), result.data(), count);
+        if (first_.reduction == Reduction::mean)
+            divide(first_.dtype, result.data(), count, static_cast<int>(size_));
+        return result;
+    }
+
+    const std::size_t size_;
+    const std::function<const Call&(std::size_t)>& call_;
+    const Call& first_;
+};
 
 }  // namespace
 
 void perform(std::size_t n, const std::function<const Call&(std::size_t)>& call) {
-    const auto& first = call(0);
-    const auto width = size_of(first.dtype);
-    const auto root = static_cast<std::size_t>(first.argument);
-    const auto each_out = [&](auto&& body) {
-        for (std::size_t p = 0; p < n; ++p)
-            if (call(p).out) body(p, static_cast<char*>(call(p).out));
-    };
-    // Those of the first members, from an element on.
-    const auto inputs = [&](std::size_t members, std::size_t begin) {
-        auto ins = std::vector<const void*>{};
-        for (std::size_t p = 0; p < members; ++p) ins.push_back(at(call(p).in, begin * width));
-        return ins;
-    };
-    // The reduction over all members of the elements begin..begin+count of their inputs, in member order.
-    const auto reduced = [&](std::size_t begin, std::size_t count) {
-        auto result = std::vector<char>(count * width);
-        combine(first, inputs(n, begin), result.data(), count);
-        if (first.reduction == Reduction::mean)
-            divide(first.dtype, result.data(), count, static_cast<int>(n));
-        return result;
-    };
-    switch (first.operation) {
-        case Operation::all_reduce: {
-            const auto result = reduced(0, first.in_count);
-            each_out([&](std::size_t, char* out) { copy(out, result.data(), result.size()); });
-            break;
-        }
-        case Operation::reduce: {
-            if (!call(root).out) break;
-            const auto result = reduced(0, first.in_count);
-            copy(call(root).out, result.data(), result.size());
-            break;
-        }
+    const auto round = CollectiveRound(n, call);
+    switch (call(0).operation) {
+        case Operation::all_reduce:
+        case Operation::reduce:
+            return round.reduce();
         case Operation::scan:
         case Operation::exclusive_scan:
-            // From the last on: an output may be an input of ranks above.
-            for (auto p = n; p-- > 0;) {
-                if (!call(p).out) continue;
-                const auto members = first.operation == Operation::scan ? p + 1 : p;
-                if (members > 0)
-                    combine(first, inputs(members, 0), call(p).out, first.in_count);
-                else
-                    fill_with_nothing(call(p));
-                if (members == 1) make_logical(call(p));
-            }
-            break;
+            return round.scan();
         case Operation::reduce_scatter:
-            each_out([&](std::size_t p, char* out) {
-                const auto result = reduced(p * first.out_count, first.out_count);
-                copy(out, result.data(), result.size());
-            });
-            break;
+            return round.reduce_scatter();
         case Operation::broadcast:
-            each_out([&](std::size_t, char* out) { copy(out, call(root).in, first.in_bytes()); });
-            break;
+            return round.broadcast();
         case Operation::all_gather:
-            each_out([&](std::size_t, char* out) {
-                for (std::size_t p = 0; p < n; ++p)
-                    copy(out + p * first.in_bytes(), call(p).in, first.in_bytes());
-            });
-            break;
         case Operation::all_gather_v:
-            each_out([&](std::size_t to, char* out) {
-                for (std::size_t p = 0; p < n; ++p)
-                    copy(out + offset(first, call(to).out_counts, p), call(p).in, call(p).in_bytes());
-            });
-            break;
-        case Operation::gather_v:
-            if (auto* out = static_cast<char*>(call(root).out))
-                for (std::size_t p = 0; p < n; ++p)
-                    copy(out + offset(first, call(root).out_counts, p), call(p).in, call(p).in_bytes());
-            break;
-        case Operation::scatter_v:
-            each_out([&](std::size_t p, char* out) {
-                copy(out, at(call(root).in, offset(first, call(root).in_counts, p)), call(p).out_bytes());
-            });
-            break;
         case Operation::gather:
-            if (auto* out = static_cast<char*>(call(root).out))
-                for (std::size_t p = 0; p < n; ++p)
-                    copy(out + p * first.in_bytes(), call(p).in, first.in_bytes());
-            break;
+        case Operation::gather_v:
+            return round.gather();
         case Operation::scatter:
-            each_out([&](std::size_t p, char* out) {
-                copy(out, at(call(root).in, p * first.out_bytes()), first.out_bytes());
-            });
-            break;
-        case Operation::all_to_all: {
-            const auto part = first.in_bytes() / n;
-            each_out([&](std::size_t to, char* out) {
-                for (std::size_t from = 0; from < n; ++from)
-                    copy(out + from * part, at(call(from).in, to * part), part);
-            });
-            break;
-        }
+        case Operation::scatter_v:
+            return round.scatter();
+        case Operation::all_to_all:
         case Operation::all_to_all_v:
-            each_out([&](std::size_t to, char* out) {
-                for (std::size_t from = 0; from < n; ++from) {
-                    const auto& sender = call(from);
-                    copy(out + offset(first, call(to).out_counts, from),
-                         at(sender.in, offset(first, sender.in_counts, to)),
-                         sender.in_counts[to] * sender.unit * width);
-                }
-            });
-            break;
+            return round.exchange();
         case Operation::shift:
-            each_out([&](std::size_t to, char* out) {
-                const auto from = peers_of(first, static_cast<int>(to), static_cast<int>(n)).from;
-                if (from >= 0) copy(out, call(static_cast<std::size_t>(from)).in, first.in_bytes());
-            });
-            break;
-        case Operation::barrier:
-        case Operation::monitored_barrier:
-        case Operation::send:
-        case Operation::recv:
-        case Operation::send_recv:
-        case Operation::probe:
-            break;
+            return round.shift();
+        default:  // no data moves between ranks
+            return;
     }
 }
 

@@ -59,7 +59,7 @@ class BufferList {
 public:
     BufferList() = default;
     /// Makes a list of the arguments, in order. Each argument is a buffer or a range of buffers.
-    template <detail::Given First, detail::Given... Rest>
+    template <detail::BufferArgument First, detail::BufferArgument... Rest>
     explicit BufferList(First&& first, Rest&&... others) {
         add(std::forward<First>(first));
         (add(std::forward<Rest>(others)), ...);

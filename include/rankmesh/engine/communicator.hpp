@@ -82,7 +82,7 @@ public:
     ///     void norm(Communicator& dp, const std::vector<double>& r, double& squared) {
     ///         squared = dp.reproducible_dot(r, r);
     ///     }
-    template <detail::Given In>
+    template <detail::BufferArgument In>
     auto reproducible_sum(const In& in) {
         return detail::summed<In, In>([&](auto what) {
             return sum_reproducibly(detail::any_buffer<const void>(in, what), {}, detail::layout_of(in));
@@ -90,7 +90,7 @@ public:
     }
     /// Returns the scalar product of all ranks' `x` and `y` in the same way: the exact sum of the products,
     /// each rounded to double, rounded once. `x` and `y` have the same length on this rank.
-    template <detail::Given X, detail::Given Y>
+    template <detail::BufferArgument X, detail::BufferArgument Y>
     auto reproducible_dot(const X& x, const Y& y) {
         return detail::summed<X, Y>([&](auto what) {
             return sum_reproducibly(detail::any_buffer<const void>(x, what),

@@ -31,12 +31,13 @@ class Operations {
 public:
     /// Reduces `in` element by element over all ranks into every rank's `out`. `in` and `out` have the same
     /// length on all ranks.
-    template <detail::Given In, detail::Given Out, detail::GivenReduction R = decltype(sum)>
+    template <detail::BufferArgument In, detail::BufferArgument Out,
+              detail::ReductionArgument R = decltype(sum)>
     Result all_reduce(In&& in, Out&& out, R r = {}) {
         return self().perform(detail::reducing(Op::all_reduce, input<In>(in), std::forward<Out>(out), r));
     }
     /// all_reduce in place.
-    template <detail::Given B, detail::IsReduction R = decltype(sum)>
+    template <detail::BufferArgument B, detail::IsReduction R = decltype(sum)>
     Result all_reduce(B&& buffer, R r = {}) {
         return self().perform(detail::reducing(Op::all_reduce, buffer, std::forward<B>(buffer), r));
     }
@@ -44,22 +45,22 @@ public:
     /// Reduces `in` element by element over all ranks into the `out` of group rank `root`. `in` on all ranks
     /// and the root's `out` have the same length; the other ranks' `out` is ignored. Throws UsageError if
     /// `root` is not a group rank.
-    template <detail::Given In, detail::Given Out, detail::GivenReduction R>
+    template <detail::BufferArgument In, detail::BufferArgument Out, detail::ReductionArgument R>
     Result reduce(In&& in, Out&& out, R r, Int root = 0) {
         return self().perform(detail::reducing(Op::reduce, input<In>(in), std::forward<Out>(out), r, root));
     }
     /// reduce with sum.
-    template <detail::Given In, detail::GivenNext Out>
+    template <detail::BufferArgument In, detail::NextBufferArgument Out>
     Result reduce(In&& in, Out&& out, Int root = 0) {
         return self().perform(detail::reducing(Op::reduce, input<In>(in), std::forward<Out>(out), sum, root));
     }
     /// reduce in place: the root's buffer becomes the result, the other ranks' buffers are unchanged.
-    template <detail::Given B, detail::IsReduction R = decltype(sum)>
+    template <detail::BufferArgument B, detail::IsReduction R = decltype(sum)>
     Result reduce(B&& buffer, R r = {}, Int root = 0) {
         return self().perform(detail::reducing(Op::reduce, buffer, std::forward<B>(buffer), r, root));
     }
     /// reduce in place with sum.
-    template <detail::Given B, detail::Integer N>
+    template <detail::BufferArgument B, detail::Integer N>
     Result reduce(B&& buffer, N&& root) {
         const auto group_rank = detail::integer_behind<B, N>(root);
         return self().perform(detail::reducing(Op::reduce, buffer, std::forward<B>(buffer), sum, group_rank));
@@ -67,12 +68,13 @@ public:
 
     /// Inclusive prefix reduction: reduces the `in` of ranks 0 to i into the `out` of rank i. `in` and `out`
     /// have the same length on all ranks.
-    template <detail::Given In, detail::Given Out, detail::GivenReduction R = decltype(sum)>
+    template <detail::BufferArgument In, detail::BufferArgument Out,
+              detail::ReductionArgument R = decltype(sum)>
     Result scan(In&& in, Out&& out, R r = {}) {
         return self().perform(detail::scanning(Op::scan, input<In>(in), std::forward<Out>(out), r));
     }
     /// scan in place.
-    template <detail::Given B, detail::IsReduction R = decltype(sum)>
+    template <detail::BufferArgument B, detail::IsReduction R = decltype(sum)>
     Result scan(B&& buffer, R r = {}) {
         return self().perform(detail::scanning(Op::scan, buffer, std::forward<B>(buffer), r));
     }
@@ -84,25 +86,27 @@ public:
     ///     void find_first_row(Communicator& dp, std::size_t rows, std::size_t& first) {
     ///         dp.exclusive_scan(rows, first);  // the rows of the ranks below
     ///     }
-    template <detail::Given In, detail::Given Out, detail::GivenReduction R = decltype(sum)>
+    template <detail::BufferArgument In, detail::BufferArgument Out,
+              detail::ReductionArgument R = decltype(sum)>
     Result exclusive_scan(In&& in, Out&& out, R r = {}) {
         return self().perform(detail::scanning(Op::exclusive_scan, input<In>(in), std::forward<Out>(out), r));
     }
     /// exclusive_scan in place.
-    template <detail::Given B, detail::IsReduction R = decltype(sum)>
+    template <detail::BufferArgument B, detail::IsReduction R = decltype(sum)>
     Result exclusive_scan(B&& buffer, R r = {}) {
         return self().perform(detail::scanning(Op::exclusive_scan, buffer, std::forward<B>(buffer), r));
     }
 
     /// Reduces `in` element by element over all ranks and writes part i of the result into rank i's `out`.
     /// `out` has the same length on all ranks; `in` is size() times as long.
-    template <detail::Given In, detail::Given Out, detail::GivenReduction R = decltype(sum)>
+    template <detail::BufferArgument In, detail::BufferArgument Out,
+              detail::ReductionArgument R = decltype(sum)>
     Result reduce_scatter(In&& in, Out&& out, R r = {}) {
         return self().perform(detail::reducing(Op::reduce_scatter, input<In>(in), std::forward<Out>(out), r));
     }
     /// reduce_scatter in place: rank i's result replaces part i of its buffer; the other parts are undefined
     /// afterwards. The length is a multiple of size() and the same on all ranks.
-    template <detail::Given B, detail::IsReduction R = decltype(sum)>
+    template <detail::BufferArgument B, detail::IsReduction R = decltype(sum)>
     Result reduce_scatter(B&& buffer, R r = {}) {
         return self().perform(
             own_part(detail::reducing(Op::reduce_scatter, buffer, std::forward<B>(buffer), r)));
@@ -110,27 +114,27 @@ public:
 
     /// Copies the buffer of group rank `root` into every rank's buffer. All buffers have the same length.
     /// Throws UsageError if `root` is not a group rank.
-    template <detail::Given B>
+    template <detail::BufferArgument B>
     Result broadcast(B&& buffer, Int root = 0) {
         return self().perform(detail::moving(Op::broadcast, buffer, std::forward<B>(buffer), root));
     }
 
     /// Concatenates all ranks' `in` in group-rank order into every rank's `out`. `in` has the same length on
     /// all ranks; `out` is size() times as long.
-    template <detail::Given In, detail::Given Out>
+    template <detail::BufferArgument In, detail::BufferArgument Out>
     Result all_gather(In&& in, Out&& out) {
         return self().perform(detail::moving(Op::all_gather, input<In>(in), std::forward<Out>(out)));
     }
     /// all_gather in place: rank i contributes part i of its buffer. The length is a multiple of size() and
     /// the same on all ranks.
-    template <detail::Given B>
+    template <detail::BufferArgument B>
     Result all_gather(B&& buffer) {
         return self().perform(own_part(detail::moving(Op::all_gather, buffer, std::forward<B>(buffer))));
     }
     /// all_gather of inputs of different lengths: `counts[i]` is the length of rank i's `in`; the sum of the
     /// counts is the length of `out`. All ranks pass the same counts. Throws UsageError unless there are
     /// size() counts.
-    template <detail::Given In, detail::Given Out>
+    template <detail::BufferArgument In, detail::BufferArgument Out>
     Result all_gather_v(In&& in, Out&& out, const detail::Counts& counts) {
         return self().perform(
             counted(detail::moving(Op::all_gather_v, input<In>(in), std::forward<Out>(out)), counts, counts));
@@ -138,21 +142,21 @@ public:
     /// Concatenates all ranks' `in` in group-rank order into the `out` of group rank `root`. `in` has the
     /// same length on all ranks; the root's `out` is size() times as long; the other ranks' `out` is ignored.
     /// Throws UsageError if `root` is not a group rank.
-    template <detail::Given In, detail::Given Out>
+    template <detail::BufferArgument In, detail::BufferArgument Out>
     Result gather(In&& in, Out&& out, Int root = 0) {
         return self().perform(detail::moving(Op::gather, input<In>(in), std::forward<Out>(out), root));
     }
     /// Copies part i of the `in` of group rank `root` into rank i's `out`. `out` has the same length on all
     /// ranks; the root's `in` is size() times as long; the other ranks' `in` is ignored. Throws UsageError if
     /// `root` is not a group rank.
-    template <detail::Given In, detail::Given Out>
+    template <detail::BufferArgument In, detail::BufferArgument Out>
     Result scatter(In&& in, Out&& out, Int root = 0) {
         return self().perform(detail::moving(Op::scatter, input<In>(in), std::forward<Out>(out), root));
     }
     /// gather of inputs of different lengths. At the root `counts[i]` is the length of rank i's `in`, and the
     /// sum of the counts is the length of `out`. The other ranks' `out` and `counts` are ignored. Throws
     /// UsageError unless the root passes size() counts.
-    template <detail::Given In, detail::Given Out>
+    template <detail::BufferArgument In, detail::BufferArgument Out>
     Result gather_v(In&& in, Out&& out, const detail::Counts& counts, Int root = 0) {
         return self().perform(counted_at_root(
             detail::moving(Op::gather_v, input<In>(in), std::forward<Out>(out), root), counts));
@@ -160,7 +164,7 @@ public:
     /// scatter of parts of different lengths. At the root `counts[i]` is the length of rank i's `out`, and
     /// the sum of the counts is the length of `in`. The other ranks' `in` and `counts` are ignored. Throws
     /// UsageError unless the root passes size() counts.
-    template <detail::Given In, detail::Given Out>
+    template <detail::BufferArgument In, detail::BufferArgument Out>
     Result scatter_v(In&& in, const detail::Counts& counts, Out&& out, Int root = 0) {
         return self().perform(counted_at_root(
             detail::moving(Op::scatter_v, input<In>(in), std::forward<Out>(out), root), counts));
@@ -168,19 +172,19 @@ public:
 
     /// Copies part j of rank i's `in` into part i of rank j's `out`. `in` and `out` have the same length on
     /// all ranks, a multiple of size().
-    template <detail::Given In, detail::Given Out>
+    template <detail::BufferArgument In, detail::BufferArgument Out>
     Result all_to_all(In&& in, Out&& out) {
         return self().perform(detail::moving(Op::all_to_all, input<In>(in), std::forward<Out>(out)));
     }
     /// all_to_all in place; host engines copy the buffer first.
-    template <detail::Given B>
+    template <detail::BufferArgument B>
     Result all_to_all(B&& buffer) {
         return self().perform(detail::moving(Op::all_to_all, buffer, std::forward<B>(buffer)));
     }
     /// all_to_all with parts of different lengths: `in_counts[j]` elements go to rank j, and `out_counts[i]`
     /// elements come from rank i. The sums of the counts are the lengths of `in` and `out`. Throws UsageError
     /// unless there are size() counts of each.
-    template <detail::Given In, detail::Given Out>
+    template <detail::BufferArgument In, detail::BufferArgument Out>
     Result all_to_all_v(In&& in, const detail::Counts& in_counts, Out&& out,
                         const detail::Counts& out_counts) {
         return self().perform(counted(detail::moving(Op::all_to_all_v, input<In>(in), std::forward<Out>(out)),
@@ -190,19 +194,19 @@ public:
     /// Sends `in` to the rank `distance` group ranks higher and receives `out` from the rank `distance`
     /// lower, modulo size(). `in` and `out` have the same length on all ranks. With Edge::open nothing wraps
     /// around: a rank without a sender leaves its `out` unchanged.
-    template <detail::Given In, detail::Given Out>
+    template <detail::BufferArgument In, detail::BufferArgument Out>
     Result shift(In&& in, Out&& out, Int distance, Edge edge = Edge::wrap) {
         return self().perform(
             detail::moving(Op::shift, input<In>(in), std::forward<Out>(out), distance, edge));
     }
     /// shift by 1, wrapping around.
-    template <detail::Given In, detail::GivenNext Out>
+    template <detail::BufferArgument In, detail::NextBufferArgument Out>
     Result shift(In&& in, Out&& out) {
         return self().perform(
             detail::moving(Op::shift, input<In>(in), std::forward<Out>(out), 1, Edge::wrap));
     }
     /// shift in place.
-    template <detail::Given B, detail::Integer N>
+    template <detail::BufferArgument B, detail::Integer N>
     Result shift(B&& buffer, N&& distance, Edge edge = Edge::wrap) {
         const auto by = detail::integer_behind<B, N>(distance);
         return self().perform(detail::moving(Op::shift, buffer, std::forward<B>(buffer), by, edge));
@@ -220,13 +224,13 @@ public:
     /// Sends `in` to group rank `to`, which must call recv with the same length and tag. On threads and Gloo
     /// it returns once `to` has called recv, on MPI maybe before. Throws UsageError if `to` is not a group
     /// rank, or if `to` is this rank outside a batch.
-    template <detail::Given In>
+    template <detail::BufferArgument In>
     Result send(In&& in, Int to, Tag tag = 0) {
         return self().perform(detail::sending(std::forward<In>(in), to, tag));
     }
     /// Receives a message of group rank `from` into `out`. The message must have the same length and tag.
     /// Throws UsageError like send.
-    template <detail::Given Out>
+    template <detail::BufferArgument Out>
     Result recv(Out&& out, Int from, Tag tag = 0) {
         return self().perform(detail::receiving(std::forward<Out>(out), from, tag));
     }
@@ -244,14 +248,14 @@ public:
     ///         const int worker = on.recv(result, any_rank);
     ///         on.send(task, worker);
     ///     }
-    template <detail::Given Out>
+    template <detail::BufferArgument Out>
     auto recv(Out&& out, AnyRank, Tag tag = 0) {
         return self().perform_from_any(detail::receiving(std::forward<Out>(out), detail::any_source, tag));
     }
     /// Sends `in` to group rank `to` and receives `out` from group rank `from` at the same time; `to` and
     /// `from` may be equal. `in` and `out` may differ in length, but not in element type. Both messages have
     /// the same tag.
-    template <detail::Given In, detail::Given Out>
+    template <detail::BufferArgument In, detail::BufferArgument Out>
     Result send_recv(In&& in, Int to, Out&& out, Int from, Tag tag = 0) {
         return self().perform(
             detail::exchanging(std::forward<In>(in), to, std::forward<Out>(out), from, tag));
@@ -292,7 +296,7 @@ public:
         return on_host.broadcast(object, root);
     }
     /// all_reduce in place of every buffer of the list, packed into few engine calls.
-    template <detail::GivenReduction R = decltype(sum)>
+    template <detail::ReductionArgument R = decltype(sum)>
     Result all_reduce(const Buffers& list, R = {}, const ListOptions& options = {}) {
         return self().perform_list({.operation = Op::all_reduce, .reduction = detail::reduction_of<R>()},
                                    list, list, options);
@@ -308,7 +312,7 @@ public:
     }
     /// reduce_scatter of every buffer of `ins` into the buffer of the same index in `outs`, packed into few
     /// engine calls.
-    template <detail::GivenReduction R = decltype(sum)>
+    template <detail::ReductionArgument R = decltype(sum)>
     Result reduce_scatter(const ConstBuffers& ins, const Buffers& outs, R = {},
                           const ListOptions& options = {}) {
         return self().perform_list({.operation = Op::reduce_scatter, .reduction = detail::reduction_of<R>()},

@@ -23,17 +23,17 @@ template <class>
 inline constexpr bool is_list = false;
 /// An argument passed as a buffer, valid or not: anything but a reduction and a list of buffers.
 template <class B>
-concept Given = !IsReduction<B> && !is_list<std::remove_cvref_t<B>>;
+concept BufferArgument = !IsReduction<B> && !is_list<std::remove_cvref_t<B>>;
 /// A root or a distance; behind a buffer argument it is not itself a buffer.
 template <class N>
 concept Integer = std::integral<std::remove_cvref_t<N>> && (sizeof(N) > 1);
-/// The same for a second buffer: an integer there is a root or a distance.
+/// An argument behind a buffer, passed as another one: an integer there is a root or a distance.
 template <class B>
-concept GivenNext = Given<B> && !Integer<B>;
+concept NextBufferArgument = BufferArgument<B> && !Integer<B>;
 
 /// An argument passed as a reduction, valid or not.
 template <class R>
-concept GivenReduction = IsReduction<R> || !IntLike<R>;
+concept ReductionArgument = IsReduction<R> || !IntLike<R>;
 
 /// A container that broadcast_object can send: a buffer with resize().
 template <class Container>
@@ -76,114 +76,78 @@ enum class Fault : std::uint8_t {
     reproducible
 };
 
-template <Fault fault>
-inline constexpr bool accepted = fault == Fault::none;
-
 /// Fails to compile with the sentence for `fault`; true if there is none.
 template <Fault fault>
 consteval bool accept() {
     using enum Fault;
-    if constexpr (fault == pointer)
-        static_assert(accepted<fault>, "a raw pointer has no length: pass std::span(pointer, count)");
-    else if constexpr (fault == packed_bits)
-        static_assert(accepted<fault>,
-                      "std::vector<bool> stores packed bits and cannot be a buffer: use std::vector<char>");
-    else if constexpr (fault == reference_wrapper)
-        static_assert(accepted<fault>, "std::ref(x) cannot be a buffer: pass x itself");
-    else if constexpr (fault == run_time_reduction)
-        static_assert(
-            accepted<fault>,
-            "a run-time rankmesh::Reduction is not supported here: pass a tag such as rankmesh::sum");
-    else if constexpr (fault == function)
-        static_assert(accepted<fault>,
-                      "a function as a reduction says whether it commutes: pass rankmesh::commutative(f) or "
-                      "rankmesh::ordered(f) of <rankmesh/engine/function.hpp>, or a tag such as "
-                      "rankmesh::sum");
-    else if constexpr (fault == counts)
-        static_assert(
-            accepted<fault>,
-            "counts are integers, one for each rank: pass a std::vector<int> or another range of them");
-    else if constexpr (fault == no_buffer)
-        static_assert(accepted<fault>,
-                      "this type cannot be a buffer: pass a contiguous range or a single element without "
-                      "pointers, or specialize rankmesh::enable_element or rankmesh::buffer_traits for it");
-    else if constexpr (fault == scattered)
-        static_assert(accepted<fault>,
-                      "a buffer must be contiguous in memory: copy the elements into a std::vector");
-    else if constexpr (fault == buffers)
-        static_assert(accepted<fault>,
-                      "this is a range of buffers, not one buffer: pass rankmesh::Buffers(range)");
-    else if constexpr (fault == elements)
-        static_assert(accepted<fault>,
-                      "this element type cannot be sent: use numbers, enums or aggregates of them without "
-                      "pointers, or specialize rankmesh::enable_element for it");
-    else if constexpr (fault == sent_temporary)
-        static_assert(accepted<fault>,
-                      "the input buffer is a temporary that would be destroyed before it is sent: pass a "
-                      "named buffer or a view");
-    else if constexpr (fault == temporary)
-        static_assert(
-            accepted<fault>,
-            "the output buffer is a temporary, so the result would be lost: pass a named buffer or a view");
-    else if constexpr (fault == constant)
-        static_assert(accepted<fault>, "the output buffer is const: pass a writable one");
-    else if constexpr (fault == two_types)
-        static_assert(accepted<fault>,
-                      "the input and output buffers have different element types: convert one of them first");
-    else if constexpr (fault == complex_reduction)
-        static_assert(accepted<fault>,
-                      "complex numbers can be reduced only with rankmesh::sum and rankmesh::mean");
-    else if constexpr (fault == unknown_reduction)
-        static_assert(
-            accepted<fault>,
-            "elements of this type can be sent, but rankmesh::sum and the other tags reduce numbers "
-            "only: pass rankmesh::commutative(f) or rankmesh::ordered(f) with your own function f");
-    else if constexpr (fault == mean)
-        static_assert(accepted<fault>,
-                      "rankmesh::mean needs a floating-point type: convert the elements, or use "
-                      "rankmesh::sum and divide");
-    else if constexpr (fault == bitwise)
-        static_assert(accepted<fault>, "bitwise reductions need an integer type or std::byte");
-    else if constexpr (fault == logical)
-        static_assert(accepted<fault>, "logical reductions need an integer type or bool");
-    else if constexpr (fault == arithmetic)
-        static_assert(accepted<fault>,
-                      "sum, prod, min and max are not defined for this type: use logical reductions for "
-                      "bool and bitwise ones for std::byte; 8-bit floats cannot be reduced");
-    else if constexpr (fault == mean_of_scan)
-        static_assert(accepted<fault>,
-                      "scan does not support rankmesh::mean: use rankmesh::sum and divide by rank() + 1");
-    else if constexpr (fault == two_integers)
-        static_assert(
-            accepted<fault>,
-            "ambiguous: the second integer could be an output, a root or a distance: write (x, y, sum) "
-            "or (x, y, distance) for an output, (x, sum, root) or (x, +distance) for an operation in place");
-    else if constexpr (fault == strided_in_list)
-        static_assert(
-            accepted<fault>,
-            "a list takes buffers that are contiguous in memory: pass each strided buffer to a call "
-            "of its own, which may be started");
-    else if constexpr (fault == function_of_list)
-        static_assert(accepted<fault>,
-                      "a list of buffers cannot be reduced by a function or a location: pass a tag such as "
-                      "rankmesh::sum, or reduce each buffer in a call of its own");
-    else if constexpr (fault == function_with_state)
-        static_assert(accepted<fault>,
-                      "a function as a reduction cannot hold state, a pointer to a function included: pass "
-                      "a lambda without captures that calls it");
-    else if constexpr (fault == function_of_others)
-        static_assert(accepted<fault>,
-                      "this function does not combine two elements of the buffer into one: it takes "
-                      "(const T&, const T&) and returns T, where T is the buffer's element type");
-    else if constexpr (fault == location)
-        static_assert(accepted<fault>,
-                      "rankmesh::min_location and max_location reduce a value with its index: pass "
-                      "rankmesh::Located{value, index}, or a range of them");
-    else if constexpr (fault == reproducible)
-        static_assert(accepted<fault>,
-                      "rankmesh::reproducible_sum needs a floating-point type: sums of integers are "
-                      "reproducible, so use rankmesh::sum");
-    return accepted<fault>;
+    static_assert(fault != pointer, "a raw pointer has no length: pass std::span(pointer, count)");
+    static_assert(fault != packed_bits,
+                  "std::vector<bool> stores packed bits and cannot be a buffer: use std::vector<char>");
+    static_assert(fault != reference_wrapper, "std::ref(x) cannot be a buffer: pass x itself");
+    static_assert(fault != run_time_reduction,
+                  "a run-time rankmesh::Reduction is not supported here: pass a tag such as rankmesh::sum");
+    static_assert(fault != function,
+                  "a function as a reduction says whether it commutes: pass rankmesh::commutative(f) or "
+                  "rankmesh::ordered(f) of <rankmesh/engine/function.hpp>, or a tag such as rankmesh::sum");
+    static_assert(fault != counts,
+                  "counts are integers, one for each rank: pass a std::vector<int> or another range of them");
+    static_assert(fault != no_buffer,
+                  "this type cannot be a buffer: pass a contiguous range or a single element without "
+                  "pointers, or specialize rankmesh::enable_element or rankmesh::buffer_traits for it");
+    static_assert(fault != scattered,
+                  "a buffer must be contiguous in memory: copy the elements into a std::vector");
+    static_assert(fault != buffers,
+                  "this is a range of buffers, not one buffer: pass rankmesh::Buffers(range)");
+    static_assert(fault != elements,
+                  "this element type cannot be sent: use numbers, enums or aggregates of them without "
+                  "pointers, or specialize rankmesh::enable_element for it");
+    static_assert(fault != sent_temporary,
+                  "the input buffer is a temporary that would be destroyed before it is sent: pass a named "
+                  "buffer or a view");
+    static_assert(
+        fault != temporary,
+        "the output buffer is a temporary, so the result would be lost: pass a named buffer or a view");
+    static_assert(fault != constant, "the output buffer is const: pass a writable one");
+    static_assert(fault != two_types,
+                  "the input and output buffers have different element types: convert one of them first");
+    static_assert(fault != complex_reduction,
+                  "complex numbers can be reduced only with rankmesh::sum and rankmesh::mean");
+    static_assert(fault != unknown_reduction,
+                  "elements of this type can be sent, but rankmesh::sum and the other tags reduce numbers "
+                  "only: pass rankmesh::commutative(f) or rankmesh::ordered(f) with your own function f");
+    static_assert(
+        fault != mean,
+        "rankmesh::mean needs a floating-point type: convert the elements, or use rankmesh::sum and divide");
+    static_assert(fault != bitwise, "bitwise reductions need an integer type or std::byte");
+    static_assert(fault != logical, "logical reductions need an integer type or bool");
+    static_assert(fault != arithmetic,
+                  "sum, prod, min and max are not defined for this type: use logical reductions for bool and "
+                  "bitwise ones for std::byte; 8-bit floats cannot be reduced");
+    static_assert(fault != mean_of_scan,
+                  "scan does not support rankmesh::mean: use rankmesh::sum and divide by rank() + 1");
+    static_assert(
+        fault != two_integers,
+        "ambiguous: the second integer could be an output, a root or a distance: write (x, y, sum) or (x, y, "
+        "distance) for an output, (x, sum, root) or (x, +distance) for an operation in place");
+    static_assert(fault != strided_in_list,
+                  "a list takes buffers that are contiguous in memory: pass each strided buffer to a call of "
+                  "its own, which may be started");
+    static_assert(fault != function_of_list,
+                  "a list of buffers cannot be reduced by a function or a location: pass a tag such as "
+                  "rankmesh::sum, or reduce each buffer in a call of its own");
+    static_assert(fault != function_with_state,
+                  "a function as a reduction cannot hold state, a pointer to a function included: pass a "
+                  "lambda without captures that calls it");
+    static_assert(fault != function_of_others,
+                  "this function does not combine two elements of the buffer into one: it takes (const T&, "
+                  "const T&) and returns T, where T is the buffer's element type");
+    static_assert(fault != location,
+                  "rankmesh::min_location and max_location reduce a value with its index: pass "
+                  "rankmesh::Located{value, index}, or a range of them");
+    static_assert(fault != reproducible,
+                  "rankmesh::reproducible_sum needs a floating-point type: sums of integers are "
+                  "reproducible, so use rankmesh::sum");
+    return fault == none;
 }
 
 template <class Range>
