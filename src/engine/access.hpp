@@ -8,6 +8,7 @@
 #include <rankmesh/engine/world.hpp>
 
 #include "engine/channel.hpp"
+#include "engine/staged.hpp"
 #include "engine/timeout.hpp"
 #include "engine/world_state.hpp"
 
@@ -21,6 +22,7 @@ struct Access {
         if (!world.state_) throw UsageError("this world was moved from");
         return world.state_;
     }
+    static World world(std::shared_ptr<WorldState> state) { return World(std::move(state)); }
     static CommunicatorState& state(const Communicator& communicator) { return communicator.state(); }
     // The functions that a Communicator's operations call, with a Call or a StridedCall.
     static void run(Communicator& on, const auto& call) { on.perform(call); }
@@ -36,6 +38,10 @@ struct Access {
                                    const std::optional<AnyBuffer<const void>>& y,
                                    const MemoryLayout& x_layout = {}, const MemoryLayout& y_layout = {}) {
         return on.sum_reproducibly(x, y, x_layout, y_layout);
+    }
+    static Pending pending(std::shared_ptr<CommunicatorState> state, std::uint64_t ticket,
+                           RecordPlaces record, std::unique_ptr<Staged> staged) {
+        return {std::move(state), ticket, record, std::move(staged)};
     }
     /// Waits for an operation that was asked about until now: so much of its timeout has passed.
     static void wait(Pending& pending, std::chrono::nanoseconds passed) {

@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "engine/access.hpp"
 #include "engine/channel.hpp"
 #include "engine/exact_sum.hpp"
 #include "engine/memory_layout.hpp"
@@ -257,22 +258,28 @@ std::optional<Message> detail::run_probe(CommunicatorState& state, const Call& c
     return found;
 }
 
+namespace {
+
+/// Starts calls as one operation, inside a use of the channel; `staged` has their strided or packed buffers.
+Pending start_all(const std::shared_ptr<detail::CommunicatorState>& held, std::span<const detail::Call> calls,
+                  std::unique_ptr<detail::Staged>&& staged) {
+    auto ticket = std::uint64_t{};
+    const auto record =
+        detail::recorded_start(*held, calls, [&] { ticket = held->channel->start(calls, *held->label); });
+    return detail::Access::pending(held, ticket, record, std::move(staged));
+}
+
+}  // namespace
+
 Pending Communicator::start(const detail::Call& given) {
     auto& state = this->state();
     detail::check(given, state);
     check_not_self(given, state);
     const auto use = detail::Channel::Use(*state.channel, *state.label);
-    const auto start = [&](const detail::Call& call) {
-        auto ticket = std::uint64_t{};
-        const auto record = detail::recorded_start(state, {&call, 1}, [&] {
-            ticket = state.channel->start({&call, 1}, *state.label);
-        });
-        return Pending(state_, ticket, record, nullptr);
-    };
-    if (state.space == Space::host) return start(given);
+    if (state.space == Space::host) return start_all(state_, {&given, 1}, nullptr);
     auto call = given;
     call.stream = state.stream;
-    return start(call);
+    return start_all(state_, {&call, 1}, nullptr);
 }
 
 namespace {
@@ -315,11 +322,7 @@ Pending Communicator::start(const detail::StridedCall& given) {
     auto buffers = std::make_unique<detail::StridedBuffers>(1);
     buffers->add(given, call, state);
     buffers->pack(state);
-    auto ticket = std::uint64_t{};
-    const auto record = detail::recorded_start(state, {&call, 1}, [&] {
-        ticket = state.channel->start({&call, 1}, *state.label);
-    });
-    return Pending(state_, ticket, record, std::move(buffers));
+    return start_all(state_, {&call, 1}, std::move(buffers));
 }
 
 int Communicator::perform_from_any(const detail::StridedCall& given) {
@@ -359,18 +362,7 @@ std::vector<detail::Call> Communicator::collected(detail::CommunicatorState& sta
 }
 
 void Communicator::perform_batch(const std::shared_ptr<detail::CommunicatorState>& held) {
-    auto& state = *held;
-    if (state.space == Space::device) return start_batch(held).wait();
-    auto staged = std::unique_ptr<detail::Staged>();
-    auto calls = collected(state, staged);
-    if (calls.empty()) return;
-    const auto use = detail::Channel::Use(*state.channel, *state.label);
-    auto ticket = std::uint64_t{};
-    const auto record =
-        detail::recorded_start(state, calls, [&] { ticket = state.channel->start(calls, *state.label); });
-    state.channel->reuse(std::move(calls));
-    detail::recorded_wait(state, record, [&] { state.channel->wait(ticket, *state.label, state.timeout); });
-    if (staged) staged->unpack(state);
+    start_batch(held).wait();
 }
 
 Pending Communicator::start_batch(const std::shared_ptr<detail::CommunicatorState>& held) {
@@ -379,11 +371,9 @@ Pending Communicator::start_batch(const std::shared_ptr<detail::CommunicatorStat
     auto calls = collected(state, staged);
     if (calls.empty()) return {};
     const auto use = detail::Channel::Use(*state.channel, *state.label);
-    auto ticket = std::uint64_t{};
-    const auto record =
-        detail::recorded_start(state, calls, [&] { ticket = state.channel->start(calls, *state.label); });
+    auto started = start_all(held, calls, std::move(staged));
     state.channel->reuse(std::move(calls));
-    return Pending(held, ticket, record, std::move(staged));
+    return started;
 }
 
 Pending Communicator::start_list(const detail::Call& like, const ConstBuffers& ins, const Buffers& outs,
@@ -394,11 +384,9 @@ Pending Communicator::start_list(const detail::Call& like, const ConstBuffers& i
     const auto use = detail::Channel::Use(*state.channel, *state.label);
     auto calls = packed->pack(state);
     for (auto& call : calls) call.stream = state.stream;
-    auto ticket = std::uint64_t{};
-    const auto record = detail::recorded_start(state, calls, [&] {
-        packed->described([&] { ticket = state.channel->start(calls, *state.label); });
-    });
-    return Pending(state_, ticket, record, std::move(packed));
+    auto started = Pending();
+    packed->described([&] { started = start_all(state_, calls, std::move(packed)); });
+    return started;
 }
 
 void Communicator::perform_list(const detail::Call& like, const ConstBuffers& ins, const Buffers& outs,

@@ -2,17 +2,11 @@
 #include <rankmesh/interop/mpi.hpp>
 
 #include "engine/access.hpp"
-#include "engine/checked/channel.hpp"
 #include "engine/mpi/channel.hpp"
 #include "engine/mpi/world.hpp"
 
 namespace rankmesh::mpi {
 namespace {
-
-class AdoptedWorld : public rankmesh::World {
-public:
-    explicit AdoptedWorld(std::shared_ptr<detail::WorldState> state) : World(std::move(state)) {}
-};
 
 void check_adoptable(MPI_Comm comm) {
     auto initialised = 0;
@@ -38,16 +32,14 @@ void check_adoptable(MPI_Comm comm) {
 rankmesh::World adopt(MPI_Comm comm, const WorldOptions& options) {
     check_adoptable(comm);
     auto runtime = detail::Runtime::acquire(0, nullptr, options.multithreaded, options.timeout);
-    return AdoptedWorld(detail::MpiWorld::over(std::move(runtime), comm, options));
+    return detail::Access::world(detail::MpiWorld::over(std::move(runtime), comm, options));
 }
 
 MPI_Comm native(const Communicator& communicator) {
     const auto on_host = communicator.host();
     const auto& state = detail::Access::state(on_host);
-    const detail::Channel* engine = state.channel.get();
-    if (const auto* checked = dynamic_cast<const detail::CheckedChannel*>(engine))
-        engine = &checked->engine();
-    if (const auto* channel = dynamic_cast<const detail::MpiChannel*>(engine)) return channel->comm();
+    if (const auto* channel = dynamic_cast<const detail::MpiChannel*>(&state.channel->engine_channel()))
+        return channel->comm();
     if (state.world->engine() == "mpi") return MPI_COMM_SELF;
     throw UsageError(detail::cat(communicator.label(), " is made of ", state.world->engine(),
                                  ", which has no MPI communicator"));

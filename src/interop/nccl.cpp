@@ -2,7 +2,6 @@
 #include <rankmesh/interop/nccl.hpp>
 
 #include "engine/access.hpp"
-#include "engine/checked/device_channel.hpp"
 #include "engine/nccl/channel.hpp"
 #include "engine/nccl/world.hpp"
 
@@ -51,10 +50,8 @@ World adopt(const rankmesh::World& host, ncclComm_t comm) {
 namespace {
 
 const detail::NcclChannel& channel_of(const Communicator& communicator) {
-    const detail::Channel* engine = detail::Access::state(communicator).channel.get();
-    if (const auto* checked = dynamic_cast<const detail::CheckedDeviceChannel*>(engine))
-        engine = &checked->engine();
-    if (const auto* channel = dynamic_cast<const detail::NcclChannel*>(engine)) return *channel;
+    const auto& engine = detail::Access::state(communicator).channel->engine_channel();
+    if (const auto* channel = dynamic_cast<const detail::NcclChannel*>(&engine)) return *channel;
     throw UsageError(detail::cat(communicator.label(), " works on ", to_string(communicator.space()),
                                  " memory, without NCCL; take on() of a world on devices, not its host()"));
 }

@@ -42,8 +42,6 @@ public:
         return engine_->ask(key, number);
     }
 
-    /// The engine's channel.
-    const Channel& engine() const { return *engine_; }
     Channel& engine_channel() override { return *engine_; }
     bool is_pending() override { return !tickets_.empty(); }
     Holding holding() override {

@@ -40,8 +40,6 @@ public:
     }
     void throw_if_broken(const Label& label) override { engine_->throw_if_broken(label); }
 
-    /// The device's channel.
-    const Channel& engine() const { return *engine_; }
     Channel& engine_channel() override { return *engine_; }
     bool is_pending() override { return engine_->is_pending(); }
     Holding holding() override {

@@ -44,7 +44,7 @@ void run(int size, const std::function<void(World&)>& program, const WorldOption
     const auto rank_main = [&](int rank) {
         started.wait();
         if (!all_started) return;
-        auto world = detail::RankWorld(std::make_shared<detail::ThreadsWorld>(job, store, rank, settled));
+        auto world = detail::Access::world(std::make_shared<detail::ThreadsWorld>(job, store, rank, settled));
         try {
             program(world);
             job->returned(rank);
@@ -83,7 +83,7 @@ JobHandle::JobHandle(const World& world) {
 World JobHandle::rejoin(std::optional<int> place, const WorldOptions& options) const {
     if (place && *place < 0)
         throw UsageError(detail::cat("rank ", *place, " of a running job is asked for; ranks are 0 or more"));
-    return detail::RankWorld(detail::ThreadsWorld::rejoin(store_, place, detail::settled(options)));
+    return detail::Access::world(detail::ThreadsWorld::rejoin(store_, place, detail::settled(options)));
 }
 
 }  // namespace rankmesh::threads

@@ -95,10 +95,4 @@ private:
     Label label_;                            // the label of timeouts in join
 };
 
-/// A public World of one rank of a job.
-class RankWorld : public World {
-public:
-    explicit RankWorld(std::shared_ptr<WorldState> state) : World(std::move(state)) {}
-};
-
 }  // namespace rankmesh::detail
