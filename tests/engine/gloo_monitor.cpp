@@ -67,9 +67,8 @@ TEST(Connections, Wait_WhenGloosThreadIsBusy_ReadsItself) {
     on_connected_ranks(2, [&](int rank, std::shared_ptr<Connections> connections) {
         const auto network = Network::on("127.0.0.2");
         for (int i = 1; i <= messages; ++i) {
-            const auto mark = Connections::Mark(static_cast<std::uint64_t>(i));
             auto value = rank == 0 ? i : 0;
-            const auto buffer = connections->buffer(&value, sizeof value);
+            const auto buffer = connections->buffer(&value, sizeof value, static_cast<std::uint64_t>(i));
             if (rank == 0) {
                 buffer->send(1, 1);
                 buffer->waitSend();
@@ -84,7 +83,7 @@ TEST(Connections, Wait_WhenGloosThreadIsBusy_ReadsItself) {
                 });
             });
             held.get_future().wait();
-            const auto polling = Connections::Polling();
+            buffer->set_polls(true);
             buffer->recv(0, 1);
             buffer->waitRecv();
             read.set_value();

@@ -90,11 +90,11 @@ void GlooChannel::fail_with(const std::string& text, const Label& label) {
 void GlooChannel::run(const Call& call, const Label& label, Duration timeout) {
     if (is_posted(call.operation)) return wait(start({&call, 1}, label, true), label, timeout);
     if (monitor_->is_broken()) fail_with({}, label);
-    const auto mark = Connections::Mark(monitor_->called(call, ++collectives_));
-    const auto polling = Connections::Polling();
+    const auto mark = monitor_->called(call, ++collectives_);
     monitor_->wait_for({.call = &call, .label = &label, .number = collectives_, .timeout = timeout});
     try {
-        run_collective(call, connections_, static_cast<std::uint32_t>(collectives_));
+        run_collective(call, std::make_shared<CallConnections>(*connections_, mark, true),
+                       static_cast<std::uint32_t>(collectives_));
     } catch (const std::exception& error) {
         const auto text = std::string(error.what());
         monitor_->explain(text);  // while its timeout still runs
@@ -135,10 +135,9 @@ void GlooChannel::post(Ticket& ticket, Started& started) {
         receive(started, from);
     }
     if (to >= 0) {
-        const auto marked =
-            Connections::Mark(shifts ? started.mark : monitor_->called(CallHistory::Kind::send, to, call));
+        const auto mark = shifts ? started.mark : monitor_->called(CallHistory::Kind::send, to, call);
         const auto& half =
-            started.halves.emplace_back(Half{connections_->buffer(in, call.in_bytes()), to, false});
+            started.halves.emplace_back(Half{connections_->buffer(in, call.in_bytes(), mark), to, false});
         half.buffer->send(to, shifts ? shift_slot : message_slot);
     }
 }
@@ -146,10 +145,9 @@ void GlooChannel::post(Ticket& ticket, Started& started) {
 void GlooChannel::receive(Started& started, int from) {
     auto& call = started.call;
     const auto shifts = call.operation == Operation::shift;
-    const auto marked =
-        Connections::Mark(shifts ? started.mark : monitor_->called(CallHistory::Kind::recv, from, call));
+    const auto mark = shifts ? started.mark : monitor_->called(CallHistory::Kind::recv, from, call);
     const auto& half =
-        started.halves.emplace_back(Half{connections_->buffer(call.out, call.out_bytes()), from, true});
+        started.halves.emplace_back(Half{connections_->buffer(call.out, call.out_bytes(), mark), from, true});
     half.buffer->recv(from, shifts ? shift_slot : message_slot);
 }
 
@@ -187,7 +185,8 @@ void GlooChannel::post_announced() {
         auto from = -1;
         if (!any && (matches_by_tag(call) ? std::ranges::count(tags, call.tag) == 0 : tags.empty()))
             from = source;
-        else if (std::ranges::count(tags, call.tag) == 0)  // else it is of the earlier receive, once announced
+        else if (std::ranges::count(tags, call.tag) ==
+                 0)  // else it is of the earlier receive, once announced
             if (const auto message = announced(source, call, ranks)) from = message->from;
         if (from < 0) {
             if (any)
@@ -340,9 +339,10 @@ void GlooChannel::work() {
         auto& [ticket, started] = next;
         auto failed = monitor_->is_broken();
         try {
-            const auto mark = Connections::Mark(started->mark);
             if (!failed)
-                run_collective(started->call, connections_, static_cast<std::uint32_t>(started->number));
+                run_collective(started->call,
+                               std::make_shared<CallConnections>(*connections_, started->mark, false),
+                               static_cast<std::uint32_t>(started->number));
         } catch (const std::exception& error) {
             failed = true;
             monitor_->explain(error.what());
@@ -354,14 +354,15 @@ void GlooChannel::work() {
     }
 }
 
-/// Waits for the messages of a ticket, on the thread that is in wait() or on the watcher.
-void GlooChannel::finish_messages(Ticket& ticket) {
+/// Waits for the messages of a ticket, on the thread that is in wait(), which `polls`, or on the watcher.
+void GlooChannel::finish_messages(Ticket& ticket, bool polls) {
     for (auto& started : ticket.started)
         for (auto& half : started.halves) {
             if (is_point_to_point(started.call.operation)) {
                 ticket.awaited = half.group_rank;
                 if (ticket.waited) monitor_->await(half.group_rank);
             }
+            half.buffer->set_polls(polls);
             if (half.receives)
                 half.buffer->waitRecv();
             else
@@ -416,8 +417,7 @@ bool GlooChannel::wait_for(std::uint64_t number, const Label& label, Duration ti
             for (auto known = -1; known != ticket.awaited;) monitor_->await(known = ticket.awaited);
             ticket.watcher.join();
         } else {
-            const auto polling = Connections::Polling();
-            finish_messages(ticket);
+            finish_messages(ticket, true);
         }
         monitor_->await(-1);
         if (!await_collectives(ticket, purpose.is_interrupted)) {
@@ -453,7 +453,7 @@ bool GlooChannel::done(std::uint64_t number) {
         ticket.watcher = std::thread([this, &ticket] {
             auto failed = false;
             try {
-                finish_messages(ticket);
+                finish_messages(ticket, false);
             } catch (const std::exception& error) {
                 failed = true;
                 monitor_->explain(error.what());

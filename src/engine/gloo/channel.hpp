@@ -65,10 +65,9 @@ public:
     void restore(std::shared_ptr<Connections> connections);
 
 private:
-    using Buffer = std::unique_ptr<::gloo::transport::UnboundBuffer>;
     /// One send or receive.
     struct Half {
-        Buffer buffer;
+        std::unique_ptr<Connections::Buffer> buffer;
         int group_rank;  // of the peer
         bool receives;
     };
@@ -101,7 +100,7 @@ private:
     void await_posted(Ticket& ticket);
     void receive_announced();
     void withdraw(Ticket& ticket);
-    void finish_messages(Ticket& ticket);
+    void finish_messages(Ticket& ticket, bool polls);
     bool await_collectives(const Ticket& ticket, const std::function<bool()>& is_interrupted);
     static bool await_first(Ticket& ticket);
     void work();

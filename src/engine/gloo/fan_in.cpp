@@ -29,7 +29,7 @@ std::size_t segment_of(const Call& call, int members) {
 
 class FanIn {
 public:
-    FanIn(const Call& call, const std::shared_ptr<Connections>& connections, std::uint32_t tag,
+    FanIn(const Call& call, const std::shared_ptr<CallConnections>& connections, std::uint32_t tag,
           std::size_t stride)
         : call_(call),
           own_(static_cast<const char*>(call.in) + static_cast<std::size_t>(connections->rank) * stride),
@@ -109,7 +109,7 @@ private:
 
 }  // namespace
 
-void fan_in(const Call& call, const std::shared_ptr<Connections>& connections, std::uint32_t tag,
+void fan_in(const Call& call, const std::shared_ptr<CallConnections>& connections, std::uint32_t tag,
             std::size_t stride) {
     FanIn(call, connections, tag, stride).run();
 }

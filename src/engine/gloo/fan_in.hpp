@@ -11,7 +11,7 @@ namespace rankmesh::detail {
 /// Every rank sends each other rank a part of `call.in`, and combines what it receives, in the order of
 /// ranks, in `call.out`: one step, whatever the size of the group. The part for rank i begins `i * stride`
 /// bytes into `call.in` and is as long as `call.out`.
-void fan_in(const Call& call, const std::shared_ptr<Connections>& connections, std::uint32_t tag,
+void fan_in(const Call& call, const std::shared_ptr<CallConnections>& connections, std::uint32_t tag,
             std::size_t stride);
 
 }  // namespace rankmesh::detail

@@ -62,12 +62,12 @@ T* as(const void* data) {
     return static_cast<T*>(const_cast<void*>(data));
 }
 
-bool takes_one_step(const Call& call, const Connections& connections) {
+bool takes_one_step(const Call& call, const CallConnections& connections) {
     return connections.size <= most_members_in_one_step &&
            call.in_bytes() * static_cast<std::size_t>(connections.size - 1) <= most_in_one_step;
 }
 
-void all_reduce(const Call& call, const std::shared_ptr<Connections>& connections, std::uint32_t tag) {
+void all_reduce(const Call& call, const std::shared_ptr<CallConnections>& connections, std::uint32_t tag) {
     if (takes_one_step(call, *connections)) return fan_in(call, connections, tag, 0);
     auto options = ::gloo::AllreduceOptions(connections);
     with_width(size_of(call.dtype), [&]<class T>(T*) {
@@ -82,7 +82,7 @@ void all_reduce(const Call& call, const std::shared_ptr<Connections>& connection
     ::gloo::allreduce(options);
 }
 
-void reduce(const Call& call, const std::shared_ptr<Connections>& connections, std::uint32_t tag) {
+void reduce(const Call& call, const std::shared_ptr<CallConnections>& connections, std::uint32_t tag) {
     const auto root = call.argument == connections->rank;
     // Every rank collects a part of the result.
     auto scratch = std::vector<Byte>(root ? 0 : call.in_bytes());
@@ -98,11 +98,12 @@ void reduce(const Call& call, const std::shared_ptr<Connections>& connections, s
     ::gloo::reduce(options);
 }
 
-void all_gather(const Call& call, const std::shared_ptr<Connections>& connections, std::uint32_t tag);
+void all_gather(const Call& call, const std::shared_ptr<CallConnections>& connections, std::uint32_t tag);
 
 /// An all_reduce or a reduce whose inputs are combined in the order of ranks: each rank combines a part of
 /// them, and all gather the parts.
-void reduce_in_order(const Call& given, const std::shared_ptr<Connections>& connections, std::uint32_t tag) {
+void reduce_in_order(const Call& given, const std::shared_ptr<CallConnections>& connections,
+                     std::uint32_t tag) {
     auto call = given;
     auto scratch = std::vector<Byte>{};
     if (!writes(call, connections->rank)) {
@@ -140,7 +141,7 @@ void reduce_in_order(const Call& given, const std::shared_ptr<Connections>& conn
 }
 
 /// A scan that needs the inputs of all ranks below at once.
-void scan_gathered(const Call& call, const std::shared_ptr<Connections>& connections, std::uint32_t tag) {
+void scan_gathered(const Call& call, const std::shared_ptr<CallConnections>& connections, std::uint32_t tag) {
     auto gathered = std::vector<Byte>(call.in_bytes() * static_cast<std::size_t>(connections->size));
     auto gathering = call;
     gathering.operation = Operation::all_gather;
@@ -157,7 +158,7 @@ void scan_gathered(const Call& call, const std::shared_ptr<Connections>& connect
 }
 
 /// Recursive doubling: in each round a rank adds the partial result of the rank twice as far before it.
-void scan(const Call& call, const std::shared_ptr<Connections>& connections, std::uint32_t tag) {
+void scan(const Call& call, const std::shared_ptr<CallConnections>& connections, std::uint32_t tag) {
     if (call.in != call.out) std::memcpy(call.out, call.in, call.in_bytes());
     auto before = std::vector<Byte>(call.in_bytes());
     auto slot = first_slot(SlotKind::scan, tag);
@@ -177,7 +178,8 @@ void scan(const Call& call, const std::shared_ptr<Connections>& connections, std
 }
 
 /// A scan whose results move to the next rank.
-void exclusive_scan(const Call& call, const std::shared_ptr<Connections>& connections, std::uint32_t tag) {
+void exclusive_scan(const Call& call, const std::shared_ptr<CallConnections>& connections,
+                    std::uint32_t tag) {
     auto inclusive = std::vector<Byte>(call.in_bytes());
     auto scanning = call;
     scanning.out = inclusive.data();
@@ -194,7 +196,7 @@ void exclusive_scan(const Call& call, const std::shared_ptr<Connections>& connec
     if (!receives) fill_with_nothing(call);
 }
 
-void gather(const Call& call, const std::shared_ptr<Connections>& connections, std::uint32_t tag) {
+void gather(const Call& call, const std::shared_ptr<CallConnections>& connections, std::uint32_t tag) {
     auto options = ::gloo::GatherOptions(connections);
     options.setInput(bytes(call.in), call.in_bytes());
     if (call.argument == connections->rank)
@@ -204,7 +206,7 @@ void gather(const Call& call, const std::shared_ptr<Connections>& connections, s
     ::gloo::gather(options);
 }
 
-void scatter(const Call& call, const std::shared_ptr<Connections>& connections, std::uint32_t tag) {
+void scatter(const Call& call, const std::shared_ptr<CallConnections>& connections, std::uint32_t tag) {
     auto options = ::gloo::ScatterOptions(connections);
     if (call.argument == connections->rank) {
         auto parts = std::vector<Byte*>{};
@@ -218,7 +220,7 @@ void scatter(const Call& call, const std::shared_ptr<Connections>& connections, 
     ::gloo::scatter(options);
 }
 
-void broadcast(const Call& call, const std::shared_ptr<Connections>& connections, std::uint32_t tag) {
+void broadcast(const Call& call, const std::shared_ptr<CallConnections>& connections, std::uint32_t tag) {
     auto options = ::gloo::BroadcastOptions(connections);
     options.setOutput(bytes(call.out), call.out_bytes());
     options.setRoot(call.argument);
@@ -227,7 +229,7 @@ void broadcast(const Call& call, const std::shared_ptr<Connections>& connections
 }
 
 /// Every rank sends its input to each other rank.
-void all_gather_in_one_step(const Call& call, const std::shared_ptr<Connections>& connections,
+void all_gather_in_one_step(const Call& call, const std::shared_ptr<CallConnections>& connections,
                             std::uint32_t tag) {
     const auto size = connections->size;
     const auto rank = connections->rank;
@@ -246,7 +248,7 @@ void all_gather_in_one_step(const Call& call, const std::shared_ptr<Connections>
     for (int i = 1; i < size; ++i) in->waitSend();
 }
 
-void all_gather(const Call& call, const std::shared_ptr<Connections>& connections, std::uint32_t tag) {
+void all_gather(const Call& call, const std::shared_ptr<CallConnections>& connections, std::uint32_t tag) {
     if (takes_one_step(call, *connections)) return all_gather_in_one_step(call, connections, tag);
     auto options = ::gloo::AllgatherOptions(connections);
     if (!is_in_place(call, connections->rank)) options.setInput(bytes(call.in), call.in_bytes());
@@ -264,7 +266,7 @@ std::vector<Count> lengths(const Call& call, const std::size_t* counts, int memb
     return list;
 }
 
-void all_gather_v(const Call& call, const std::shared_ptr<Connections>& connections, std::uint32_t tag) {
+void all_gather_v(const Call& call, const std::shared_ptr<CallConnections>& connections, std::uint32_t tag) {
     auto options = ::gloo::AllgathervOptions(connections);
     const auto parts = lengths<std::size_t>(call, call.out_counts, connections->size);
     const auto* own = bytes(call.out);
@@ -275,7 +277,7 @@ void all_gather_v(const Call& call, const std::shared_ptr<Connections>& connecti
     ::gloo::allgatherv(options);
 }
 
-void all_to_all(const Call& call, const std::shared_ptr<Connections>& connections, std::uint32_t tag) {
+void all_to_all(const Call& call, const std::shared_ptr<CallConnections>& connections, std::uint32_t tag) {
     auto options = ::gloo::AlltoallOptions(connections);
     auto held = std::vector<Byte>{};
     auto* in = bytes(call.in);
@@ -289,7 +291,7 @@ void all_to_all(const Call& call, const std::shared_ptr<Connections>& connection
     ::gloo::alltoall(options);
 }
 
-void all_to_all_v(const Call& call, const std::shared_ptr<Connections>& connections, std::uint32_t tag) {
+void all_to_all_v(const Call& call, const std::shared_ptr<CallConnections>& connections, std::uint32_t tag) {
     auto options = ::gloo::AlltoallvOptions(connections);
     options.setInput(bytes(call.in), lengths<std::int64_t>(call, call.in_counts, connections->size));
     options.setOutput(bytes(call.out), lengths<std::int64_t>(call, call.out_counts, connections->size));
@@ -298,7 +300,7 @@ void all_to_all_v(const Call& call, const std::shared_ptr<Connections>& connecti
 }
 
 /// A gather_v or scatter_v, which Gloo lacks: a message between the root and each other rank.
-void parts_of_root(const Call& call, const std::shared_ptr<Connections>& connections, std::uint32_t tag) {
+void parts_of_root(const Call& call, const std::shared_ptr<CallConnections>& connections, std::uint32_t tag) {
     const auto gathers = call.operation == Operation::gather_v;
     const auto slot = first_slot(SlotKind::parts_of_root, tag);
     const auto width = size_of(call.dtype);
@@ -326,7 +328,7 @@ void parts_of_root(const Call& call, const std::shared_ptr<Connections>& connect
     for (const auto& buffer : buffers) gathers ? buffer->waitRecv() : buffer->waitSend();
 }
 
-void barrier(const std::shared_ptr<Connections>& connections, std::uint32_t tag) {
+void barrier(const std::shared_ptr<CallConnections>& connections, std::uint32_t tag) {
     auto options = ::gloo::BarrierOptions(connections);
     options.setTag(tag);
     ::gloo::barrier(options);
@@ -334,7 +336,8 @@ void barrier(const std::shared_ptr<Connections>& connections, std::uint32_t tag)
 
 }  // namespace
 
-void run_collective(const Call& call, const std::shared_ptr<Connections>& connections, std::uint32_t tag) {
+void run_collective(const Call& call, const std::shared_ptr<CallConnections>& connections,
+                    std::uint32_t tag) {
     switch (call.operation) {
         case Operation::barrier:
         case Operation::monitored_barrier:

@@ -67,7 +67,10 @@ public:
     }
     std::unique_ptr<::gloo::transport::UnboundBuffer> createUnboundBuffer(void* data,
                                                                           std::size_t bytes) override {
-        return std::make_unique<Buffer>(*this, gloo_->createUnboundBuffer(data, bytes));
+        return make(data, bytes, 0, false);
+    }
+    std::unique_ptr<Connections::Buffer> make(void* data, std::size_t bytes, std::uint64_t mark, bool polls) {
+        return std::make_unique<Buffer>(*this, gloo_->createUnboundBuffer(data, bytes), mark, polls);
     }
     std::function<void(const std::string&)> explain = [](const std::string&) {};
 
@@ -85,13 +88,15 @@ public:
 
 private:
     /// A buffer that is in the list of its context while it lives.
-    class Buffer final : public ::gloo::transport::UnboundBuffer {
+    class Buffer final : public Connections::Buffer {
     public:
-        Buffer(Buffers& all, std::unique_ptr<::gloo::transport::UnboundBuffer> gloo)
-            : UnboundBuffer(gloo->ptr, gloo->size),
+        Buffer(Buffers& all, std::unique_ptr<::gloo::transport::UnboundBuffer> gloo, std::uint64_t mark,
+               bool polls)
+            : Connections::Buffer(gloo->ptr, gloo->size),
               gloo_(std::move(gloo)),
               all_(all),
-              mark_(Mark::current()) {
+              mark_(mark),
+              polls_(polls) {
             const auto lock = std::lock_guard(all_.mutex_);
             next = all_.first_;
             if (next) next->previous = this;
@@ -116,6 +121,7 @@ private:
                 return gloo_->waitSend(rank, timeout) || (is_cut() && gloo_->waitSend(rank, no_time));
             });
         }
+        void set_polls(bool polls) override { polls_ = polls; }
         void abortWaitRecv() override { gloo_->abortWaitRecv(); }
         void abortWaitSend() override { gloo_->abortWaitSend(); }
         void send(int to, std::uint64_t slot, std::size_t offset, std::size_t bytes) override {
@@ -193,7 +199,7 @@ private:
         /// Reads the connections on this thread until one of these transfers is probably complete, for a
         /// short time: Gloo's thread has to be woken, and wakes this one. Gloo knows whether it is complete.
         void poll(Posted& posted, Connection::Event event) {
-            if (mark_ == 0 || posted.empty() || !Polling::current() || !all_.polls_) return;
+            if (posted.empty() || !polls_ || !all_.polls_) return;
             const auto until = std::chrono::steady_clock::now() + longest_poll;
             do {
                 if (posted.remove([&](int peer, std::uint64_t slot) {
@@ -209,6 +215,7 @@ private:
         Posted sends_;
         Posted receives_;
         const std::uint64_t mark_;
+        bool polls_;
     };
 
     const std::shared_ptr<::gloo::transport::Context> gloo_;
@@ -217,9 +224,6 @@ private:
     Buffer* first_ = nullptr;
     bool cut_ = false;
 };
-
-thread_local std::uint64_t Connections::Mark::current_ = 0;
-thread_local bool Connections::Polling::current_ = false;
 
 Connections::Connections(std::shared_ptr<Network> network, int group_rank, int size)
     : ::gloo::Context(group_rank, size), network_(std::move(network)) {
@@ -343,6 +347,38 @@ bool Connections::is_open(int group_rank, std::chrono::steady_clock::time_point 
         if (std::chrono::steady_clock::now() >= until) return true;
         std::this_thread::sleep_for(std::chrono::microseconds(100));
     }
+}
+
+std::unique_ptr<Connections::Buffer> Connections::buffer(const void* data, std::size_t bytes,
+                                                         std::uint64_t mark) {
+    return buffers_->make(const_cast<void*>(data), bytes, mark, false);
+}
+
+CallConnections::CallConnections(Connections& connections, std::uint64_t mark, bool polls)
+    : ::gloo::Context(connections.rank, connections.size) {
+    /// Makes the buffers of one call.
+    class Marked final : public ::gloo::transport::Context {
+    public:
+        Marked(Connections::Buffers& all, std::uint64_t mark, bool polls)
+            : Context(all.rank, all.size), all_(all), mark_(mark), polls_(polls) {
+            setTimeout(without_end);
+        }
+        std::unique_ptr<::gloo::transport::Pair>& getPair(int rank) override { return all_.getPair(rank); }
+        std::unique_ptr<::gloo::transport::Pair>& createPair(int rank) override {
+            return all_.createPair(rank);
+        }
+        std::unique_ptr<::gloo::transport::UnboundBuffer> createUnboundBuffer(void* data,
+                                                                              std::size_t bytes) override {
+            return all_.make(data, bytes, mark_, polls_);
+        }
+
+    private:
+        Connections::Buffers& all_;
+        const std::uint64_t mark_;
+        const bool polls_;
+    };
+    setTimeout(without_end);
+    transportContext_ = std::make_shared<Marked>(*connections.buffers_, mark, polls);
 }
 
 void Connections::on_error(std::function<void(const std::string& text)> explain) {

@@ -58,40 +58,18 @@ public:
     /// call still exist. Must be set before the first such buffer is made.
     void on_error(std::function<void(const std::string& text)> explain);
 
-    /// During its lifetime, buffers of this thread exchange data only with buffers of the same mark and
-    /// length. Data with another mark waits forever. Gloo itself ends the process if lengths differ, or
-    /// accepts the shorter one.
-    class Mark {
+    /// A buffer whose waits may read the connections themselves.
+    class Buffer : public ::gloo::transport::UnboundBuffer {
     public:
-        explicit Mark(std::uint64_t mark) { current_ = mark; }
-        ~Mark() { current_ = 0; }
-        Mark(const Mark&) = delete;
-        Mark& operator=(const Mark&) = delete;
-        /// The mark of this thread, 0 without one.
-        static std::uint64_t current() { return current_; }
-
-    private:
-        static thread_local std::uint64_t current_;
+        using UnboundBuffer::UnboundBuffer;
+        /// True: a wait reads the connections itself for a short time before it sleeps, if each rank on this
+        /// host can have a processor.
+        virtual void set_polls(bool polls) = 0;
     };
-
-    /// During its lifetime, a wait of this thread for a buffer with a mark reads the connections itself for a
-    /// short time before it sleeps, if each rank on this host can have a processor.
-    class Polling {
-    public:
-        Polling() { current_ = true; }
-        ~Polling() { current_ = false; }
-        Polling(const Polling&) = delete;
-        Polling& operator=(const Polling&) = delete;
-        /// True if this thread has one.
-        static bool current() { return current_; }
-
-    private:
-        static thread_local bool current_;
-    };
-
-    std::unique_ptr<::gloo::transport::UnboundBuffer> buffer(const void* data, std::size_t bytes) {
-        return createUnboundBuffer(const_cast<void*>(data), bytes);
-    }
+    /// A buffer that exchanges data only with buffers of the same mark and length. Data with another mark
+    /// waits forever. Gloo itself ends the process if lengths differ, or accepts the shorter one. Mark 0:
+    /// none.
+    std::unique_ptr<Buffer> buffer(const void* data, std::size_t bytes, std::uint64_t mark = 0);
     /// The slot by which Gloo knows a message of that length, sent or received under a mark.
     static std::uint64_t slot_of(std::uint64_t slot, std::uint64_t mark, std::size_t bytes) {
         const auto mixed = (mark + bytes) * 0x9e3779b97f4a7c15U;
@@ -106,6 +84,7 @@ public:
     void cut() noexcept;
 
 private:
+    friend class CallConnections;
     class Buffers;
     Connection& connection(int group_rank) const;
 
@@ -114,6 +93,16 @@ private:
     std::shared_ptr<Buffers> buffers_;
     std::map<int, Connector> open_;          // by group rank, until they are connected
     std::map<int, Listener::Peer> awaited_;  // the same for those that connect to this rank
+};
+
+/// The connections of a group in one collective: all buffers of it have one mark. They outlive it.
+class CallConnections final : public ::gloo::Context {
+public:
+    CallConnections(Connections& connections, std::uint64_t mark, bool polls);
+
+    std::unique_ptr<::gloo::transport::UnboundBuffer> buffer(const void* data, std::size_t bytes) {
+        return createUnboundBuffer(const_cast<void*>(data), bytes);
+    }
 };
 
 }  // namespace rankmesh::detail
