@@ -118,7 +118,7 @@ detail::MemoryLayout layout_of(std::span<const std::size_t> extents, const std::
     return layout;
 }
 
-/// The same of the input or output of a call on a handle.
+/// Returns where the input or output of a call on a handle lies.
 detail::MemoryLayout layout_of(const rankmesh_layout& given, std::size_t count, std::size_t bytes,
                                std::string_view what) {
     if (count == 0 || given.extents.empty()) return {};

@@ -55,7 +55,7 @@ struct Access {
     static RecordPlaces record(const Pending& pending) { return pending.record_; }
     static const Pending* before(const Pending& pending) { return pending.before_.get(); }
     /// Makes waiting for `last` wait for `first` before.
-    static Pending both(Pending&& first, Pending&& last) {
+    static Pending in_order(Pending&& first, Pending&& last) {
         last.before_ = std::make_unique<Pending>(std::move(first));
         return std::move(last);
     }

@@ -99,7 +99,7 @@ void reduce_into(DType dtype, const void* from, void* into, std::size_t count) {
     });
 }
 
-/// The same for a reduction that is known only at run time.
+/// Reduces by a reduction that is known only at run time.
 inline void reduce_into(Reduction reduction, DType dtype, const void* from, void* into, std::size_t count) {
     switch (reduction) {
         case Reduction::mean:

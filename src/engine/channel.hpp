@@ -42,7 +42,7 @@ struct Ranks {
     friend std::string to_string(const Ranks& ranks);
 };
 
-/// The same as of the call, with the world ranks of its peers where they differ: `send of 3 f32 to 1 (world
+/// The text of a call, with the world ranks of its peers where they differ: `send of 3 f32 to 1 (world
 /// rank 2)`.
 std::string to_string(const Call& call, const Ranks* ranks);
 
@@ -104,12 +104,12 @@ public:
         std::function<bool()> is_interrupted = nullptr;  ///< asked every `between_looks`
     };
     static constexpr auto between_looks = std::chrono::milliseconds(20);
-    /// The same as `wait`, but keeps the ticket and returns false once the wait is interrupted.
+    /// Like `wait`, but keeps the ticket and returns false once the wait is interrupted.
     virtual bool wait_for(std::uint64_t ticket, const Label& label, Duration timeout, const Purpose&) {
         wait(ticket, label, timeout);
         return true;
     }
-    /// The same as `wait`, and on a device blocks the host and releases the ticket.
+    /// Like `wait`, and on a device blocks the host and releases the ticket.
     virtual void synchronize(std::uint64_t ticket, const Label& label, Duration timeout) {
         wait(ticket, label, timeout);
     }
@@ -292,7 +292,7 @@ struct CommunicatorState {
 /// Throws UsageError unless the buffers of `call` have the lengths that the operation requires. Returns false
 /// if this rank has only one of them.
 bool check_lengths(const Call& call, const CommunicatorState& state);
-/// The same, and throws UsageError for buffers that overlap.
+/// Checks lengths, and throws UsageError for buffers that overlap.
 void check_buffers(const Call& call, const CommunicatorState& state);
 inline void check(const Call& call, const CommunicatorState& state) {
     const auto& operation = traits(call.operation);

@@ -158,7 +158,7 @@ void over_axes(const Member& me, const Field& field, std::span<const std::string
 
 /// Adds an operation to those that are waited for as one.
 void add(Pending& all, Pending&& more, bool is_first) {
-    all = is_first ? std::move(more) : Access::both(std::move(all), std::move(more));
+    all = is_first ? std::move(more) : Access::in_order(std::move(all), std::move(more));
 }
 
 Pending start(const Member& me, const Field& field, std::span<const std::string_view> axes,

@@ -38,7 +38,7 @@ inline std::size_t given_to(const Call& call, int group_rank) {
             return call.in_counts ? call.in_counts[group_rank] * call.unit : 0;
     }
 }
-/// The same for those that a rank expects from a group rank.
+/// The elements of dtype that a rank expects from a group rank in an operation with counts.
 inline std::size_t expected_from(const Call& call, int group_rank) {
     if (call.operation == Operation::scatter_v) return group_rank == call.argument ? call.out_count : 0;
     return call.out_counts ? call.out_counts[group_rank] * call.unit : 0;

@@ -76,7 +76,7 @@ MpiChannel::MpiChannel(std::shared_ptr<Runtime> runtime, std::shared_ptr<PeerQue
       cause_(std::move(cause)),
       comm_(comm),
       label_(std::move(label)),
-      flight_(key, std::move(world), std::move(recorder)) {
+      watched_call_(key, std::move(world), std::move(recorder)) {
     MPI_Comm_rank(comm_, &rank_);
     MPI_Comm_size(comm_, &size_);
     Channels::of_process().add(comm_, *this);
@@ -85,11 +85,11 @@ MpiChannel::MpiChannel(std::shared_ptr<Runtime> runtime, std::shared_ptr<PeerQue
     MPI_Comm_set_errhandler(comm_, handler);
     if (runtime_->has_initialised()) MPI_Comm_set_errhandler(MPI_COMM_WORLD, handler);
     MPI_Errhandler_free(&handler);
-    runtime_->watchdog().add(flight_);
+    runtime_->watchdog().add(watched_call_);
 }
 
 MpiChannel::~MpiChannel() {
-    runtime_->watchdog().remove(flight_);
+    runtime_->watchdog().remove(watched_call_);
     const auto comm = comm_;
     if (runtime_->is_usable() && !is_littered()) MPI_Comm_free(&comm_);
     Channels::of_process().remove(comm);
@@ -156,7 +156,7 @@ void MpiChannel::run(const Call& call, const Label& label, Duration timeout) {
     runtime_->check_thread();
     cause_->clear();
     const auto number = number_of(call, false);
-    const auto watched = InFlight(flight_, call, label, timeout, number);
+    const auto watched = WhileWatched(watched_call_, call, label, timeout, number);
     if (!is_point_to_point(call.operation)) compare(call, number, label);
     run_now(call, number, label);
 }
@@ -199,8 +199,8 @@ bool MpiChannel::wait_for(std::uint64_t ticket, const Label& label, Duration tim
     const auto& first = slot.started.front();
     if (first.call.operation == Operation::monitored_barrier) return monitor(slot, label, timeout), true;
     if (passed_before > Duration{}) [[unlikely]]
-        flight_.has_passed(passed_before);
-    const auto watched = InFlight(flight_, first.call, label, timeout, first.number, purpose);
+        watched_call_.has_passed(passed_before);
+    const auto watched = WhileWatched(watched_call_, first.call, label, timeout, first.number, purpose);
     if (purpose.is_interrupted && !completes(ticket, purpose.is_interrupted)) return false;
     await_comparisons(slot, label);
     complete(slot);
@@ -256,7 +256,7 @@ std::optional<Message> MpiChannel::probe(const Call& call, const Label& label,
     auto status = MPI_Status{};
     auto found = 1;
     if (timeout) {
-        const auto watched = InFlight(flight_, call, label, *timeout, number_of(call, false));
+        const auto watched = WhileWatched(watched_call_, call, label, *timeout, number_of(call, false));
         MPI_Probe(source_of(call), message_tag(call), comm_, &status);
     } else {
         MPI_Iprobe(source_of(call), message_tag(call), comm_, &found, &status);
@@ -302,7 +302,7 @@ void MpiChannel::on_error(int code) const noexcept {
     auto name = std::array<char, MPI_MAX_OBJECT_NAME>{};
     auto length = 0;
     MPI_Comm_get_name(comm_, name.data(), &length);
-    const auto call = flight_.described();
+    const auto call = watched_call_.described();
     runtime_->abort(cat("MPI reports an error", call.empty() ? "" : " in ", call, " on communicator ",
                         name.data(), ": ", text_of_error(code),
                         "; the ranks of a group may have called different things, which checked mode "
@@ -311,8 +311,8 @@ void MpiChannel::on_error(int code) const noexcept {
 
 void MpiChannel::monitor(Slot& slot, const Label& label, Duration timeout) {
     // The operation checks its own timeout; the watchdog only answers peers' queries about it.
-    const auto watched =
-        InFlight(flight_, slot.started.front().call, label, Duration::max(), slot.started.front().number);
+    const auto watched = WhileWatched(watched_call_, slot.started.front().call, label, Duration::max(),
+                                      slot.started.front().number);
     slot.taken = false;
     try {
         await_arrivals(comm_, slot.requests, label, timeout);

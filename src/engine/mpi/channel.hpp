@@ -73,7 +73,7 @@ public:
 
     /// Asks over the watchdogs, which reach the ranks of this host.
     std::vector<PeerStatus> ask(const std::string& key, std::uint64_t number) override {
-        return runtime_->watchdog().ask(flight_, label_->ranks, key, number);
+        return runtime_->watchdog().ask(watched_call_, label_->ranks, key, number);
     }
 
     bool has_consensus() const override { return true; }
@@ -154,7 +154,7 @@ private:
     bool is_littered() const;
     void finish(const Call& call) const;
     std::uint64_t number_of(const Call& call, bool started) {
-        return is_point_to_point(call.operation) ? ++messages_ : flight_.next_collective(started);
+        return is_point_to_point(call.operation) ? ++messages_ : watched_call_.next_collective(started);
     }
 
     std::shared_ptr<Runtime> runtime_;
@@ -164,7 +164,7 @@ private:
     int rank_ = 0;
     int size_ = 1;
     std::uint64_t messages_ = 0;  // how many this rank has called
-    Flight flight_;
+    WatchedCall watched_call_;
     Comparison comparison_;
     std::vector<std::unique_ptr<Slot>> slots_;  // which do not move
     Parts parts_;                               // of the blocking call

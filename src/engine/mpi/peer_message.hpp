@@ -11,7 +11,7 @@
 namespace rankmesh::detail {
 
 /// A datagram between the watchdogs of one host; an answer is followed by its text, a question by the name of
-/// the ring that it is about, if it is about one.
+/// the record_key that it is about, if it is about one.
 struct PeerMessage {
     enum class Kind : std::uint32_t { question = 0x726d7133, answer = 0x726d6133, end = 0x726d6533 };
     struct Head {

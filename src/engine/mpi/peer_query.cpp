@@ -179,13 +179,13 @@ bool PeerQuery::take(const RankStatusOf& self, std::map<int, RankStatus>* answer
 
 PeerQuery::Answers PeerQuery::ask(std::span<const int> ranks, std::uint64_t key, std::uint64_t number,
                                   const RankStatusOf& self, Duration patience, bool for_report,
-                                  const std::string& ring) {
+                                  const std::string& record_key) {
     auto answers = Answers{};
     if (socket_ < 0) return answers;
     auto& waiting = answers.mute;
     std::ranges::copy_if(ranks, std::back_inserter(waiting), [&](int rank) { return rank != rank_; });
     const auto question =
-        PeerMessage{{MessageKind::question, rank_, key, number, for_report ? 1U : 0U}, ring}.bytes();
+        PeerMessage{{MessageKind::question, rank_, key, number, for_report ? 1U : 0U}, record_key}.bytes();
     const auto begin = std::chrono::steady_clock::now();
     for (auto again = begin;;) {
         const auto now = std::chrono::steady_clock::now();

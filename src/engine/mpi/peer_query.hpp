@@ -35,9 +35,9 @@ struct RankStatus {
 class PeerQuery;
 
 /// This rank's answer about the call of that number on the channel of that key in a world, or on the one that
-/// is recorded as `ring`.
+/// is recorded as `record_key`.
 using RankStatusOf = std::function<RankStatus(const PeerQuery& world, std::uint64_t key, std::uint64_t number,
-                                              const std::string& ring)>;
+                                              const std::string& record_key)>;
 
 /// Queries between the watchdogs of one world's processes while their main threads are blocked: datagrams
 /// between sockets that are named after the world and the rank, so that no process needs a table of
@@ -81,7 +81,7 @@ public:
     /// Asks these ranks until all that are there have answered, at most for `patience`; answers questions
     /// meanwhile.
     Answers ask(std::span<const int> ranks, std::uint64_t key, std::uint64_t number, const RankStatusOf& self,
-                Duration patience, bool for_report, const std::string& ring = {});
+                Duration patience, bool for_report, const std::string& record_key = {});
 
 private:
     bool take(const RankStatusOf& self, std::map<int, RankStatus>* answers);

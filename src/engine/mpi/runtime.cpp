@@ -115,8 +115,8 @@ Runtime::Runtime(int argc, char** argv, bool multithreaded, Duration timeout)
     const auto size = said({"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS"});
     if (size.value_or(0) > 0) label_.ranks.group = Mesh{{"world", *size}}.group(0, "world");
     job_ = watchdogs_of_job(process_rank, size);
-    start_ = std::make_unique<Flight>(hash("MPI_Init"), job_, nullptr, true);
-    end_ = std::make_unique<Flight>(hash("MPI_Finalize"), job_);
+    start_ = std::make_unique<WatchedCall>(hash("MPI_Init"), job_, nullptr, true);
+    end_ = std::make_unique<WatchedCall>(hash("MPI_Finalize"), job_);
     watchdog_ = idle_watchdog ? std::move(idle_watchdog) : std::make_unique<Watchdog>(process_rank, end_job);
     watchdog_->add(*start_);
     watchdog_->add(*end_);
@@ -140,7 +140,7 @@ void Runtime::start(int argc, char** argv, bool multithreaded) {
     if (flag) {
         MPI_Query_thread(&level);
     } else {
-        const auto watched = InFlight(*start_, "MPI_Init", label_, timeout_, start_->next_collective());
+        const auto watched = WhileWatched(*start_, "MPI_Init", label_, timeout_, start_->next_collective());
         MPI_Init_thread(argv ? &argc : nullptr, argv ? &argv : nullptr,
                         multithreaded ? MPI_THREAD_MULTIPLE : MPI_THREAD_FUNNELED, &level);
         finalises_ = true;
@@ -150,7 +150,7 @@ void Runtime::start(int argc, char** argv, bool multithreaded) {
 }
 
 void Runtime::agree_on_end() {
-    const auto watched = InFlight(*end_, "the start of the world", label_, timeout_);
+    const auto watched = WhileWatched(*end_, "the start of the world", label_, timeout_);
     auto all = finalises_ ? 1 : 0;
     MPI_Allreduce(MPI_IN_PLACE, &all, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
     ends_together_ = all != 0;
@@ -172,7 +172,7 @@ void Runtime::await_all() const {
 /// The program calls MPI_Finalize although it has a world: the others must not be left inside.
 void Runtime::await_end() {
     if (!ends_together_ || left_) return;
-    const auto watched = InFlight(*end_, "MPI_Finalize", label_, timeout_, end_->next_collective());
+    const auto watched = WhileWatched(*end_, "MPI_Finalize", label_, timeout_, end_->next_collective());
     await_all();
 }
 
@@ -189,11 +189,11 @@ Runtime::~Runtime() {
     }
     if (!is_usable()) return;
     if (!finalises_) {
-        for (auto* const flight : {start_.get(), end_.get()}) watchdog_->remove(*flight);
+        for (auto* const watched_call : {start_.get(), end_.get()}) watchdog_->remove(*watched_call);
         idle_watchdog = std::move(watchdog_);
         return;
     }
-    const auto watched = InFlight(*end_, "MPI_Finalize", label_, timeout_, end_->next_collective());
+    const auto watched = WhileWatched(*end_, "MPI_Finalize", label_, timeout_, end_->next_collective());
     if (ends_together_) await_all();
     free_ops();
     free_comparison();

@@ -59,8 +59,8 @@ private:
     bool ends_together_ = false;
     Label label_;                     // of all ranks of the job, as far as the launcher tells
     std::shared_ptr<PeerQuery> job_;  // their watchdogs, null if the launcher does not identify them
-    std::unique_ptr<Flight> start_;
-    std::unique_ptr<Flight> end_;
+    std::unique_ptr<WatchedCall> start_;
+    std::unique_ptr<WatchedCall> end_;
     std::unique_ptr<Watchdog> watchdog_;
 };
 

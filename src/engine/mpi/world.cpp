@@ -27,15 +27,15 @@ void name(MPI_Comm comm, const std::string& text) {
 
 std::shared_ptr<MpiWorld> MpiWorld::over(std::shared_ptr<Runtime> runtime, MPI_Comm comm,
                                          const WorldOptions& options) {
-    auto flight = Flight(0, nullptr);
+    auto watched_call = WatchedCall(0, nullptr);
     const auto label = Label{};
     auto own = MPI_COMM_NULL;
-    runtime->watchdog().add(flight);
+    runtime->watchdog().add(watched_call);
     {
-        const auto watched = InFlight(flight, "the start of the world", label, options.timeout);
+        const auto watched = WhileWatched(watched_call, "the start of the world", label, options.timeout);
         MPI_Comm_dup(comm, &own);
     }
-    runtime->watchdog().remove(flight);
+    runtime->watchdog().remove(watched_call);
     return std::make_shared<MpiWorld>(std::move(runtime), own, options);
 }
 
@@ -47,25 +47,25 @@ MpiWorld::MpiWorld(std::shared_ptr<Runtime> runtime, MPI_Comm comm, const WorldO
     MPI_Comm_size(comm_, &size_);
     MPI_Comm_group(comm_, &group_);
     name(comm_, "rankmesh world");
-    auto flight = Flight(0, nullptr);
-    runtime_->watchdog().add(flight);
+    auto watched_call = WatchedCall(0, nullptr);
+    runtime_->watchdog().add(watched_call);
     auto number = std::uint64_t{0};
     auto local = std::vector<int>{};
     {
-        const auto watched = InFlight(flight, "the start of the world", label_, options.timeout);
+        const auto watched = WhileWatched(watched_call, "the start of the world", label_, options.timeout);
         if (rank_ == 0) number = (std::uint64_t{std::random_device{}()} << 32) + std::random_device{}();
         MPI_Bcast(&number, 1, MPI_UINT64_T, 0, comm_);
         local = find_host();
     }
-    runtime_->watchdog().remove(flight);
+    runtime_->watchdog().remove(watched_call);
     roll_call_ = std::make_shared<PeerQuery>(number, rank_, std::move(local));
-    flight_ = std::make_unique<Flight>(hash("world"), roll_call_);
+    watched_call_ = std::make_unique<WatchedCall>(hash("world"), roll_call_);
     label_.ranks.group = Mesh{{"world", size_}}.group(0, "world");
-    runtime_->watchdog().add(*flight_);
+    runtime_->watchdog().add(*watched_call_);
 }
 
 MpiWorld::~MpiWorld() {
-    runtime_->watchdog().remove(*flight_);
+    runtime_->watchdog().remove(*watched_call_);
     if (!runtime_->is_usable()) return;
     runtime_->watchdog().end_world(roll_call_);
     for (auto& [bytes, request] : sending_) {
@@ -106,20 +106,20 @@ std::vector<int> MpiWorld::find_host() {
 
 void MpiWorld::max(std::array<std::int64_t, 4>& values) {
     runtime_->check_thread();
-    const auto watched = InFlight(*flight_, "join or split, meeting all ranks", label_, options.timeout,
-                                  joins_ = flight_->next_collective());
+    const auto watched = WhileWatched(*watched_call_, "join or split, meeting all ranks", label_,
+                                      options.timeout, joins_ = watched_call_->next_collective());
     MPI_Allreduce(MPI_IN_PLACE, values.data(), static_cast<int>(values.size()), MPI_INT64_T, MPI_MAX, comm_);
 }
 
 void MpiWorld::send(int to, const std::string& bytes) {
-    const auto watched =
-        InFlight(*flight_, "join or split, sending what this rank says", label_, options.timeout, joins_);
+    const auto watched = WhileWatched(*watched_call_, "join or split, sending what this rank says", label_,
+                                      options.timeout, joins_);
     MPI_Send(bytes.data(), static_cast<int>(bytes.size()), MPI_BYTE, to, 0, comm_);
 }
 
 std::string MpiWorld::receive(int from) {
-    const auto watched =
-        InFlight(*flight_, "join or split, receiving what other ranks say", label_, options.timeout, joins_);
+    const auto watched = WhileWatched(*watched_call_, "join or split, receiving what other ranks say", label_,
+                                      options.timeout, joins_);
     auto status = MPI_Status{};
     MPI_Probe(from, 0, comm_, &status);
     auto count = 0;
@@ -177,7 +177,8 @@ MPI_Comm MpiWorld::create(const std::vector<int>& ranks, int tag) const {
 
 std::shared_ptr<Channel> MpiWorld::create(const ChannelRequest& request) {
     runtime_->check_thread();
-    const auto watched = InFlight(*flight_, "join, making a communicator", *request.label, options.timeout);
+    const auto watched =
+        WhileWatched(*watched_call_, "join, making a communicator", *request.label, options.timeout);
     const auto made = create(request.label->ranks.list(), request.item);
     name(made, "rankmesh " + request.label->text());
     return std::make_shared<MpiChannel>(runtime_, roll_call_, made, hash(request.key), request.label,
@@ -185,7 +186,7 @@ std::shared_ptr<Channel> MpiWorld::create(const ChannelRequest& request) {
 }
 
 void MpiWorld::record_in(std::shared_ptr<Recorder> recorder, std::shared_ptr<const std::vector<int>> roots) {
-    runtime_->watchdog().record(*flight_, recorder);
+    runtime_->watchdog().record(*watched_call_, recorder);
     WorldState::record_in(std::move(recorder), std::move(roots));
 }
 
@@ -193,7 +194,8 @@ std::shared_ptr<WorldState> MpiWorld::sub(const std::vector<int>& ranks) {
     runtime_->check_thread();
     auto made = MPI_COMM_NULL;
     {
-        const auto watched = InFlight(*flight_, "sub, making a world of some ranks", label_, options.timeout);
+        const auto watched =
+            WhileWatched(*watched_call_, "sub, making a world of some ranks", label_, options.timeout);
         made = create(ranks, sub_tag);
     }
     return std::make_shared<MpiWorld>(runtime_, made, options);

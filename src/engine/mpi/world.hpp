@@ -54,7 +54,7 @@ private:
     std::uint64_t joins_ = 0;  // how many plans were compared
     Label label_;              // the label of timeouts in join
     std::shared_ptr<PeerQuery> roll_call_;
-    std::unique_ptr<Flight> flight_;
+    std::unique_ptr<WatchedCall> watched_call_;
     /// A message that MPI may still read.
     struct Sending {
         std::unique_ptr<std::string> bytes;

@@ -90,7 +90,7 @@ std::unique_ptr<NcclComm> NcclComm::split(int colour, int key, DeviceSettings se
     auto config = child->config();
     const auto result =
         call([&](ncclComm_t comm) { return nccl_.split(comm, colour, key, &child->comm_, &config); });
-    child = made_by(result, std::move(child), phase, colour != NCCL_SPLIT_NOCOLOR);
+    child = wait_for_child(result, std::move(child), phase, colour != NCCL_SPLIT_NOCOLOR);
     return child->comm_ ? std::move(child) : nullptr;
 }
 
@@ -109,13 +109,13 @@ std::unique_ptr<NcclComm> NcclComm::shrink(std::vector<int> without, DeviceSetti
         return nccl_.shrink(comm, without.data(), static_cast<int>(without.size()), &child->comm_, &config,
                             NCCL_SHRINK_ABORT);
     });
-    return made_by(result, std::move(child), phase, true);
+    return wait_for_child(result, std::move(child), phase, true);
 }
 
 /// Waits for a child. NCCL answers ncclSuccess at once, its parent is in progress, and the child is written
 /// when the parent's job ends, after a failure too.
-std::unique_ptr<NcclComm> NcclComm::made_by(ncclResult_t result, std::unique_ptr<NcclComm> child,
-                                            const Phase& phase, bool has_one) {
+std::unique_ptr<NcclComm> NcclComm::wait_for_child(ncclResult_t result, std::unique_ptr<NcclComm> child,
+                                                   const Phase& phase, bool has_one) {
     settle(result == ncclSuccess ? ncclInProgress : result, phase, &child);
     if (!child->comm_) {
         if (has_one) throw EngineFailure(cat("NCCL made no communicator in ", phase.what));

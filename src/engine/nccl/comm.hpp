@@ -100,8 +100,8 @@ private:
           settings_(std::make_shared<const DeviceSettings>(std::move(settings))),
           reaper_(std::move(reaper)) {}
     ncclConfig_t config() const;
-    std::unique_ptr<NcclComm> made_by(ncclResult_t result, std::unique_ptr<NcclComm> child,
-                                      const Phase& phase, bool has_one);
+    std::unique_ptr<NcclComm> wait_for_child(ncclResult_t result, std::unique_ptr<NcclComm> child,
+                                             const Phase& phase, bool has_one);
     void settle(ncclResult_t result, const Phase& phase, std::unique_ptr<NcclComm>* child);
     void stop(std::unique_ptr<NcclComm> child) noexcept;
 

@@ -22,7 +22,7 @@ public:
     /// a communicator of all of them.
     NcclWorld(std::shared_ptr<WorldState> host, std::optional<int> device, bool share,
               std::unique_ptr<NcclComm> root);
-    /// The same on a device that was in use before: by each rank alone.
+    /// A world on a device that was in use before, made by each rank alone.
     NcclWorld(std::shared_ptr<WorldState> host, std::shared_ptr<NcclDevice> device, bool share,
               std::unique_ptr<NcclComm> root);
 

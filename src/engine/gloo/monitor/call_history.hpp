@@ -39,7 +39,7 @@ public:
     /// Adds a collective of a group of `size` ranks. Returns the mark of its data: data meets only data of
     /// equal calls.
     std::uint64_t add(const Call& call, std::uint64_t number, int size);
-    /// The same for the next message to or from a rank.
+    /// Adds the next message to or from a rank.
     std::uint64_t add(Kind kind, int peer, const Call& call);
 
     /// The mark of the next message from a rank, if that is as `call`, a recv.

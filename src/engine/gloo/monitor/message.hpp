@@ -14,8 +14,8 @@ struct PeerMonitor::Message {
     /// How long a rank waits for replies: peers may be short of processor time, and TCP resends a lost packet
     /// after 200 ms.
     static constexpr auto reply_time = std::chrono::seconds(1);
-    /// The same once calls are known to differ. A rank whose reply is late cannot be told apart from the
-    /// ranks that called what most did.
+    /// How long it waits once calls are known to differ. A rank whose reply is late cannot be told apart from
+    /// the ranks that called what most did.
     static constexpr auto reply_time_in_dispute = std::chrono::seconds(5);
     /// How long a call takes before its rank compares its calls with those of its peers. Grows each time.
     static constexpr auto before_comparison = std::chrono::milliseconds(500);

@@ -78,7 +78,7 @@ public:
     void arrive();
     /// Adds the next collective of this rank, and its number, to the history. Returns the mark of its data.
     std::uint64_t called(const Call& call, std::uint64_t number);
-    /// The same for a message to or from a group rank.
+    /// Adds a message to or from a group rank, and returns its mark.
     std::uint64_t called(CallHistory::Kind kind, int peer, const Call& call);
 
     /// The mark of the next message from a group rank, if that is as `call`, a recv.
