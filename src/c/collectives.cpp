@@ -13,56 +13,7 @@ using Op = detail::Operation;
 
 namespace {
 
-// The enumerators of C and C++ have the same values.
-static_assert(RANKMESH_I8 == static_cast<int>(DType::i8) && RANKMESH_I16 == static_cast<int>(DType::i16) &&
-              RANKMESH_I32 == static_cast<int>(DType::i32) && RANKMESH_I64 == static_cast<int>(DType::i64) &&
-              RANKMESH_U8 == static_cast<int>(DType::u8) && RANKMESH_U16 == static_cast<int>(DType::u16) &&
-              RANKMESH_U32 == static_cast<int>(DType::u32) && RANKMESH_U64 == static_cast<int>(DType::u64));
-static_assert(RANKMESH_BOOL == static_cast<int>(DType::boolean) &&
-              RANKMESH_BYTE == static_cast<int>(DType::byte) &&
-              RANKMESH_F8E4M3 == static_cast<int>(DType::f8e4m3) &&
-              RANKMESH_F8E5M2 == static_cast<int>(DType::f8e5m2) &&
-              RANKMESH_F16 == static_cast<int>(DType::f16) &&
-              RANKMESH_BF16 == static_cast<int>(DType::bf16) &&
-              RANKMESH_F32 == static_cast<int>(DType::f32) && RANKMESH_F64 == static_cast<int>(DType::f64));
-constexpr auto dtypes = static_cast<int>(std::size(detail::dtype_sizes));
-static_assert(dtypes == RANKMESH_F64 + 1, "a type is missing in rankmesh.h");
-
-static_assert(RANKMESH_SUM == static_cast<int>(Reduction::sum) &&
-              RANKMESH_PROD == static_cast<int>(Reduction::prod) &&
-              RANKMESH_MIN == static_cast<int>(Reduction::min) &&
-              RANKMESH_MAX == static_cast<int>(Reduction::max) &&
-              RANKMESH_MEAN == static_cast<int>(Reduction::mean) &&
-              RANKMESH_BIT_AND == static_cast<int>(Reduction::bit_and) &&
-              RANKMESH_BIT_OR == static_cast<int>(Reduction::bit_or) &&
-              RANKMESH_BIT_XOR == static_cast<int>(Reduction::bit_xor) &&
-              RANKMESH_LOGICAL_AND == static_cast<int>(Reduction::logical_and) &&
-              RANKMESH_LOGICAL_OR == static_cast<int>(Reduction::logical_or) &&
-              RANKMESH_LOGICAL_XOR == static_cast<int>(Reduction::logical_xor) &&
-              RANKMESH_REPRODUCIBLE_SUM == static_cast<int>(Reduction::reproducible_sum) &&
-              RANKMESH_MIN_LOCATION == static_cast<int>(Reduction::min_location) &&
-              RANKMESH_MAX_LOCATION == static_cast<int>(Reduction::max_location));
-
-}  // namespace
-
-DType c::type_of(rankmesh_dtype dtype) {
-    if (dtype < 0 || dtype >= dtypes)
-        throw Wrong{cat("was given the dtype ", dtype,
-                        "; there are RANKMESH_I8, which is 0, to RANKMESH_F64, which is ", dtypes - 1)};
-    return static_cast<DType>(dtype);
-}
-
-namespace {
-
 using c::type_of;
-
-Reduction reduction_of(rankmesh_reduction reduction) {
-    constexpr auto last = static_cast<int>(RANKMESH_MAX_LOCATION);
-    if (reduction < RANKMESH_SUM || reduction > last)
-        throw Wrong{cat("was given the reduction ", reduction,
-                        "; there are RANKMESH_SUM, which is 0, to RANKMESH_MAX_LOCATION, which is ", last)};
-    return static_cast<Reduction>(reduction);
-}
 
 /// Returns `count` elements for each of `ranks`. Throws if so many bytes cannot be addressed.
 std::size_t times(std::size_t count, int ranks, DType dtype) {
@@ -99,7 +50,7 @@ detail::Call call_of(Op operation, const Buffers& buffers, int argument = 0, Edg
     return detail::make_call(operation, buffers.in, buffers.out, argument, edge);
 }
 detail::Call reduction_of(Op operation, const Buffers& buffers, rankmesh_reduction reduction, int root = 0) {
-    return detail::make_reduction(operation, buffers.in, buffers.out, reduction_of(reduction), root);
+    return detail::make_reduction(operation, buffers.in, buffers.out, c::reduction_of(reduction), root);
 }
 
 /// Returns where `count` elements lie. `what` names them in an error.
@@ -174,10 +125,6 @@ std::span<const std::size_t> counts_of(const Communicator& on, const std::size_t
 int source_of(int from) { return from == RANKMESH_ANY_RANK ? detail::any_source : from; }
 
 }  // namespace
-
-size_t rankmesh_dtype_size(rankmesh_dtype dtype) {
-    return dtype < 0 || dtype >= dtypes ? 0 : size_of(static_cast<DType>(dtype));
-}
 
 rankmesh_error rankmesh_all_reduce(rankmesh_communicator* communicator, const void* in, void* out,
                                    size_t count, rankmesh_dtype dtype, rankmesh_reduction reduction,

@@ -66,6 +66,7 @@ void write_list(std::size_t count, int* out, std::size_t size, std::size_t* need
 std::vector<std::string_view> names_of(std::string_view text);
 
 DType type_of(rankmesh_dtype dtype);
+Reduction reduction_of(rankmesh_reduction reduction);
 std::chrono::nanoseconds duration_of(double seconds);
 Edge edge_of(rankmesh_edge edge);
 
