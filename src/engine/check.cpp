@@ -3,13 +3,11 @@
 #include <optional>
 #include <string>
 
-#include "engine/channel.hpp"
+#include "engine/refuse_call.hpp"
 #include "engine/roles.hpp"
 
 namespace rankmesh::detail {
 namespace {
-
-// Texts and counts stay in functions of their own, so that a call without a fault takes few instructions.
 
 [[noreturn, gnu::noinline]] void wrong_length(const Call& call, const CommunicatorState& state) {
     const auto& operation = traits(call.operation);
@@ -21,8 +19,7 @@ namespace {
         append(rule, cat("both must be equal", operation.in_parts ? cat(", and a multiple of ", n) : ""));
     else
         append(rule, operation.in_parts ? cat("in must hold ", out * n) : cat("out must hold ", in * n));
-    throw UsageError(cat(to_string(call.operation), " on ", state.label->text(), " (", n,
-                         " ranks) was given ", in, " elements in and ", out, " out; ", rule));
+    refuse_call(call, state, " (", n, " ranks) was given ", in, " elements in and ", out, " out; ", rule);
 }
 
 bool overlap(const Call& call) {
@@ -32,48 +29,27 @@ bool overlap(const Call& call) {
     return in < out + call.out_bytes() && out < in + call.in_bytes();
 }
 
-[[noreturn, gnu::noinline]] void wrong_group_rank(const Call& call, const CommunicatorState& state,
-                                                  int group_rank, std::string_view preposition) {
-    throw UsageError(cat(to_string(call.operation), " on ", state.label->text(), " ", preposition,
-                         " group rank ", group_rank, "; group ranks are 0..", state.size - 1));
-}
-
-[[noreturn, gnu::noinline]] void wrong_space(const Call& call, const CommunicatorState& state) {
-    throw UsageError(cat(to_string(call.operation), " on ", state.label->text(), " was given ",
-                         to_string(call.in_space != state.space ? call.in_space : call.out_space),
-                         " memory; this communicator works on ", to_string(state.space), " memory",
-                         state.space == Space::device ? ", its host() on the host's"
-                                                      : ": copy it there, or join a world with a device"));
-}
-
-[[noreturn, gnu::noinline]] void wrong_reduction(const Call& call, const CommunicatorState& state) {
-    throw UsageError(cat(to_string(call.operation), " on ", state.label->text(), ": ",
-                         to_string(call.reduction), " makes no sense on ", to_string(call.dtype),
-                         " elements"));
-}
-
-[[noreturn, gnu::noinline]] void wrong_overlap(const Call& call, const CommunicatorState& state) {
-    throw UsageError(cat(to_string(call.operation), " on ", state.label->text(),
-                         " was given buffers that overlap; use two",
-                         traits(call.operation).in_place == InPlace::same ? ", or one in place" : ""));
-}
-
 void check_group_rank(const Call& call, const CommunicatorState& state, int group_rank,
                       std::string_view preposition) {
-    if (group_rank < 0 || group_rank >= state.size) wrong_group_rank(call, state, group_rank, preposition);
+    if (group_rank < 0 || group_rank >= state.size)
+        refuse_call(call, state, " ", preposition, " group rank ", group_rank, "; group ranks are 0..",
+                    state.size - 1);
 }
 
-[[gnu::noinline]] void check_any(const Call& call, const CommunicatorState& state) {
+void check_any(const Call& call, const CommunicatorState& state) {
     if (state.space == Space::device)
-        throw UsageError(cat(to_string(call.operation), " on ", state.label->text(),
-                             " from any rank of device memory; the device's engine has none, host() has"));
+        refuse_call(call, state, " from any rank of device memory; the device's engine has none, host() has");
     if (state.size == 1)
-        throw UsageError(cat(to_string(call.operation), " on ", state.label->text(),
-                             " from any other rank would wait for ever: group rank 0 is the only one"));
+        refuse_call(call, state, " from any other rank would wait for ever: group rank 0 is the only one");
 }
 
 void check_space(const Call& call, const CommunicatorState& state) {
-    if (call.in_space != state.space || call.out_space != state.space) wrong_space(call, state);
+    if (call.in_space != state.space || call.out_space != state.space)
+        refuse_call(call, state, " was given ",
+                    to_string(call.in_space != state.space ? call.in_space : call.out_space),
+                    " memory; this communicator works on ", to_string(state.space), " memory",
+                    state.space == Space::device ? ", its host() on the host's"
+                                                 : ": copy it there, or join a world with a device");
 }
 
 /// The sum of the counts in elements of dtype; nothing if it does not fit.
@@ -98,25 +74,18 @@ std::string listed(const std::size_t* counts, int size) {
                                            std::string_view which, const std::size_t* counts,
                                            std::size_t given) {
     const auto sum = sum_of(counts, state.size, 1);
-    throw UsageError(cat(to_string(call.operation), " on ", state.label->text(), " was given ",
-                         given / call.unit, " elements ", which, "; the counts ", listed(counts, state.size),
-                         " sum to ", sum ? std::to_string(*sum) : std::string("more than memory has")));
+    refuse_call(call, state, " was given ", given / call.unit, " elements ", which, "; the counts ",
+                listed(counts, state.size), " sum to ", sum ? std::to_string(*sum) : "more than memory has");
 }
 
 [[noreturn, gnu::noinline]] void wrong_own_count(const Call& call, const CommunicatorState& state,
                                                  std::size_t own) {
     const auto scatters = call.operation == Operation::scatter_v;
-    throw UsageError(cat(
-        to_string(call.operation), " on ", state.label->text(), " was given ",
-        (scatters ? call.out_count : call.in_count) / call.unit, scatters ? " elements out" : " elements in",
-        "; the counts ", listed(scatters ? call.in_counts : call.out_counts, state.size),
-        scatters ? " have for group rank " : " ask group rank ", state.rank, scatters ? " " : " for ", own));
-}
-
-[[noreturn, gnu::noinline]] void wrong_own_counts(const Call& call, const CommunicatorState& state) {
-    throw UsageError(cat("all_to_all_v on ", state.label->text(), " was given ", call.in_counts[state.rank],
-                         " elements from group rank ", state.rank, " to itself and ",
-                         call.out_counts[state.rank], " from itself; both must be equal"));
+    refuse_call(call, state, " was given ", (scatters ? call.out_count : call.in_count) / call.unit,
+                scatters ? " elements out" : " elements in", "; the counts ",
+                listed(scatters ? call.in_counts : call.out_counts, state.size),
+                scatters ? " have for group rank " : " ask group rank ", state.rank, scatters ? " " : " for ",
+                own);
 }
 
 [[gnu::noinline]] void check_counts(const Call& call, const CommunicatorState& state) {
@@ -132,7 +101,10 @@ std::string listed(const std::size_t* counts, int size) {
     if (call.operation == Operation::all_to_all_v) {
         if (sum_of(call.in_counts, state.size, call.unit) != call.in_count)
             wrong_sum(call, state, "in", call.in_counts, call.in_count);
-        if (call.in_counts[state.rank] != call.out_counts[state.rank]) wrong_own_counts(call, state);
+        if (call.in_counts[state.rank] != call.out_counts[state.rank])
+            refuse_call(call, state, " was given ", call.in_counts[state.rank], " elements from group rank ",
+                        state.rank, " to itself and ", call.out_counts[state.rank],
+                        " from itself; both must be equal");
         return;
     }
     const auto own = call.out_counts[state.rank];
@@ -149,7 +121,9 @@ bool has_wrong_length(const Call& call, const Traits& operation, std::size_t n) 
 [[gnu::always_inline]] inline bool has_both(const Call& call, const CommunicatorState& state) {
     const auto& operation = traits(call.operation);
     check_space(call, state);
-    if (operation.reduces && !reduces(call.reduction, call.dtype)) wrong_reduction(call, state);
+    if (operation.reduces && !reduces(call.reduction, call.dtype))
+        refuse_call(call, state, ": ", to_string(call.reduction), " makes no sense on ",
+                    to_string(call.dtype), " elements");
     if (operation.argument == Argument::peer) {
         if (call.argument == any_source) {
             check_any(call, state);
@@ -183,7 +157,9 @@ void check_buffers(const Call& call, const CommunicatorState& state) {
     const auto& operation = traits(call.operation);
     if (!has_both(call, state)) return;
     if (operation.in_place == InPlace::same && call.in == call.out) return;
-    if (overlap(call) && !is_in_place(call, state.rank)) wrong_overlap(call, state);
+    if (overlap(call) && !is_in_place(call, state.rank))
+        refuse_call(call, state, " was given buffers that overlap; use two",
+                    operation.in_place == InPlace::same ? ", or one in place" : "");
 }
 
 }  // namespace rankmesh::detail

@@ -12,6 +12,7 @@
 #include "engine/packed.hpp"
 #include "engine/probe.hpp"
 #include "engine/record/recorded.hpp"
+#include "engine/refuse_call.hpp"
 #include "engine/strided_buffers.hpp"
 #include "engine/timeout.hpp"
 
@@ -22,22 +23,15 @@ using Op = detail::Operation;
 
 namespace {
 
-// Errors are thrown in functions of their own, away from the code of every call.
-
 [[noreturn]] void throw_moved_from() {
     throw UsageError("this communicator was moved from; ask the member for another with on(...)");
 }
 
-[[noreturn]] void throw_self(const detail::Call& call, const detail::CommunicatorState& state) {
-    throw UsageError(
-        cat(to_string(call.operation), " on ", state.label->text(), " between group rank ", state.rank,
-            " and itself would wait for ever; call both sides as one, by send_recv or in a batch"));
-}
-
-[[noreturn]] void throw_counts(const detail::Call& call, const detail::CommunicatorState& state,
-                               std::size_t given) {
-    throw UsageError(cat(to_string(call.operation), " on ", state.label->text(), " was given ", given,
-                         " counts; it takes one a member, ", state.size));
+void check_number_of(const detail::Counts& counts, const detail::Call& call,
+                     const detail::CommunicatorState& state) {
+    if (counts.list().size() != static_cast<std::size_t>(state.size))
+        refuse_call(call, state, " was given ", counts.list().size(), " counts; it takes one a member, ",
+                    state.size);
 }
 
 /// Throws UsageError for a message to this rank itself outside a batch, where nothing can receive it.
@@ -45,7 +39,8 @@ void check_not_self(const detail::Call& call, const detail::CommunicatorState& s
     if (!detail::is_point_to_point(call.operation)) return;
     const auto to_self = call.argument == state.rank;
     if (call.operation == Op::send_recv ? to_self == (call.source == state.rank) : !to_self) return;
-    throw_self(call, state);
+    refuse_call(call, state, " between group rank ", state.rank,
+                " and itself would wait for ever; call both sides as one, by send_recv or in a batch");
 }
 
 /// Merges each send to this rank itself in a batch with the recv that it matches.
@@ -147,19 +142,14 @@ Communicator Communicator::for_object(std::string_view call, int peer) const {
 
 void Communicator::set_counts(detail::Call& call, const detail::Counts& in_counts,
                               const detail::Counts& out_counts) const {
-    const auto& state = this->state();
-    const auto n = static_cast<std::size_t>(state.size);
-    for (const auto* counts : {&in_counts, &out_counts})
-        if (counts->list().size() != n) throw_counts(call, state, counts->list().size());
+    for (const auto* counts : {&in_counts, &out_counts}) check_number_of(*counts, call, state());
     call.in_counts = in_counts.list().data();
     call.out_counts = out_counts.list().data();
 }
 
 void Communicator::set_counts_at_root(detail::Call& call, const detail::Counts& counts) const {
-    const auto& state = this->state();
-    if (call.argument != state.rank) return;
-    if (counts.list().size() != static_cast<std::size_t>(state.size))
-        throw_counts(call, state, counts.list().size());
+    if (call.argument != state().rank) return;
+    check_number_of(counts, call, state());
     (traits(call.operation).in_parts ? call.in_counts : call.out_counts) = counts.list().data();
 }
 
@@ -239,8 +229,7 @@ std::optional<Message> Communicator::run_probe(int from, Tag tag, bool waits) {
     const auto call = detail::Call{.operation = Op::probe, .argument = from, .tag = tag.number()};
     check_no_batch("probe", state);
     if (state.space == Space::device)
-        throw UsageError(cat("probe on ", state.label->text(),
-                             " of messages between devices, whose engine has none; host() has"));
+        refuse_call(call, state, " of messages between devices, whose engine has none; host() has");
     detail::check_buffers(call, state);
     check_not_self(call, state);
     return detail::run_probe(state, call, waits);

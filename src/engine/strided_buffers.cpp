@@ -3,6 +3,7 @@
 
 #include <utility>
 
+#include "engine/refuse_call.hpp"
 #include "engine/roles.hpp"
 
 namespace rankmesh::detail {
@@ -13,30 +14,26 @@ bool is_in_place(const StridedCall& call) {
            (call.own_part || traits(call.operation).in_place == InPlace::same);
 }
 
-[[noreturn]] void refuse(const Call& call, const CommunicatorState& state, std::string_view why) {
-    throw UsageError(cat(to_string(call.operation), " on ", state.label->text(), " was given ", why));
-}
-
 void check_overlap(const StridedCall& call, const CommunicatorState& state) {
     const auto& operation = traits(call.operation);
     if (operation.has_out() && overlaps_itself(call.out_layout))
-        refuse(call, state,
-               "a strided output in which elements overlap; give each element an address of its own");
+        refuse_call(
+            call, state,
+            " was given a strided output in which elements overlap; give each element an address of its own");
     if (!operation.has_in() || !operation.has_out() || is_in_place(call)) return;
     if (!overlap({call.in, call.in_bytes(), call.in_layout}, {call.out, call.out_bytes(), call.out_layout}))
         return;
-    refuse(call, state,
-           cat("strided buffers that overlap; use two that share no element",
-               operation.in_place == InPlace::no ? "" : ", or pass one, to use it in place"));
+    refuse_call(call, state, " was given strided buffers that overlap; use two that share no element",
+                operation.in_place == InPlace::no ? "" : ", or pass one, to use it in place");
 }
 
 }  // namespace of_strided_buffers
 
 void check_strided(const StridedCall& call, const CommunicatorState& state) {
     if (state.space == Space::device)
-        of_strided_buffers::refuse(call, state,
-                                   "a strided buffer, which only host engines copy; make it contiguous on "
-                                   "the device first");
+        refuse_call(call, state,
+                    " was given a strided buffer, which only host engines copy; make it contiguous on the "
+                    "device first");
     auto lengths = Call(call);
     if (call.own_part) take_own_part(lengths, state);
     check_lengths(lengths, state);
@@ -44,8 +41,8 @@ void check_strided(const StridedCall& call, const CommunicatorState& state) {
 }
 
 void throw_no_multiple(const Call& call, const CommunicatorState& state) {
-    throw UsageError(cat(to_string(call.operation), " on ", state.label->text(), " in place was given ",
-                         call.in_count / call.unit, " elements; it takes a multiple of ", state.size));
+    refuse_call(call, state, " in place was given ", call.in_count / call.unit,
+                " elements; it takes a multiple of ", state.size);
 }
 
 void StridedBuffers::add(const Piece& piece, std::size_t bytes) {
