@@ -115,20 +115,19 @@ std::string Label::named(const std::vector<int>& ranks) const {
 }
 
 std::string Label::unusable(const std::vector<int>& lost) const {
-    return cat(text(), ", group ", to_string(ranks),
-               lost.empty() ? "," : cat(", has lost ", named(lost), " and"), " cannot be used any more");
+    return cat(text_with_group(), lost.empty() ? "," : cat(", has lost ", named(lost), " and"),
+               " cannot be used any more");
 }
 
 void Channel::throw_not_idle(const Label& label) const {
     const auto now = state();
     if (now == State::failed) std::rethrow_exception(failure_);
     if (now == State::foreign)
-        throw UsageError(cat(label.text(), ", group ", to_string(label.ranks),
+        throw UsageError(cat(label.text_with_group(),
                              ", belongs to the process that this one was forked off; make a world of its own "
                              "after the fork"));
     if (now == State::suspended)
-        throw UsageError(cat(label.text(), ", group ", to_string(label.ranks),
-                             ", is suspended; its ranks call resume first"));
+        throw UsageError(cat(label.text_with_group(), ", is suspended; its ranks call resume first"));
     if (now == State::collecting && collector_ == std::this_thread::get_id())
         throw UsageError(
             cat("a batch on ", label.text(),

@@ -67,6 +67,8 @@ struct Label {
 
     /// `'dp,cp' of mesh 'dense'`.
     std::string text() const;
+    /// `'dp,cp' of mesh 'dense', group {0, 1}`.
+    std::string text_with_group() const { return cat(text(), ", group ", to_string(ranks)); }
     /// `ranks 3 [dp=1 tp=1], 5 [dp=2 tp=1]`; without coordinates for nearly all of a large group.
     std::string named(const std::vector<int>& ranks) const;
     /// `'dp' of mesh dp=2, group {0, 1}, has lost rank 1 [dp=1] and cannot be used any more`.

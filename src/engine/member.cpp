@@ -51,7 +51,7 @@ std::shared_ptr<detail::CommunicatorState> made(MemberState& state, int mesh, co
     auto connected =
         detail::make_group(group, label, of, state.mesh_entries, state.joining, *state.world->groups);
     state.world->log(label->member.empty() ? cat("rank ", state.world->rank()) : label->member,
-                     cat("made ", label->text(), ", group ", to_string(label->ranks)));
+                     cat("made ", label->text_with_group()));
     return connected;
 }
 
@@ -247,7 +247,7 @@ std::optional<Communicator> Member::split(const Communicator& over, std::optiona
     auto& world = *state_->world;
     const auto& given = over.state();
     if (given.world != state_->world)
-        throw UsageError(cat("a split over ", given.label->text(), ", group ", to_string(given.label->ranks),
+        throw UsageError(cat("a split over ", given.label->text_with_group(),
                              ", was asked for, which is of another world than this member"));
     const auto use = detail::WorldState::Use(world, "split");
     auto on = Communicator(given.host ? given.host : over.state_);

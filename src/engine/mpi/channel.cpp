@@ -282,8 +282,8 @@ void MpiChannel::check_length(const Call& call, std::uint64_t number, const Labe
         MPI_Get_count(&status, type_of(call.dtype), &count);
 #endif
     } else {
-        throw EngineFailure(cat(numbered(call, number, &label.ranks), " on ", label.text(), ", group ",
-                                to_string(label.ranks), ": MPI reports: ", text_of_error(code)));
+        throw EngineFailure(cat(numbered(call, number, &label.ranks), " on ", label.text_with_group(),
+                                ": MPI reports: ", text_of_error(code)));
     }
     const auto text = [&](std::size_t elements) {
         return elements_text(elements, call.dtype, elements % call.unit == 0 ? call.unit : 1);
@@ -291,8 +291,8 @@ void MpiChannel::check_length(const Call& call, std::uint64_t number, const Labe
     const auto is_known =
         code == MPI_SUCCESS || count > static_cast<int>(std::min(expected, mpi_count_limit));
     const auto ranks = std::pair(label.ranks[from], label.ranks[rank_]);
-    throw Disagreement(cat(numbered(call, number, &label.ranks), " on ", label.text(), ", group ",
-                           to_string(label.ranks), ": ", label.named({ranks.first}), " has sent ",
+    throw Disagreement(cat(numbered(call, number, &label.ranks), " on ", label.text_with_group(), ": ",
+                           label.named({ranks.first}), " has sent ",
                            is_known ? text(static_cast<std::size_t>(count)) : "more", " to ",
                            label.named({ranks.second}), ", which receives ", text(expected)),
                        {std::min(ranks.first, ranks.second), std::max(ranks.first, ranks.second)});

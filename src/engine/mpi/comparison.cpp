@@ -123,11 +123,11 @@ void Comparison::check(const Sides& sides, std::uint64_t number, const Label& la
     const auto same = text(least) == text(greatest);
     auto failure = differing_calls(number, label, std::move(classes));
     if (same)
-        failure.why = cat(
-            "the calls from number ", sides.own.first, " to ", number, " on ", label.text(), ", group ",
-            to_string(label.ranks), ", are not the same on ", label.named({label.ranks[least.rank]}), " and ",
-            label.named({label.ranks[greatest.rank]}), "; ranks are compared at the first ", first_calls,
-            " calls and every ", interval, ", and at each one in checked mode (RANKMESH_CHECK=1)");
+        failure.why =
+            cat("the calls from number ", sides.own.first, " to ", number, " on ", label.text_with_group(),
+                ", are not the same on ", label.named({label.ranks[least.rank]}), " and ",
+                label.named({label.ranks[greatest.rank]}), "; ranks are compared at the first ", first_calls,
+                " calls and every ", interval, ", and at each one in checked mode (RANKMESH_CHECK=1)");
     throw Disagreement(failure.why, failure.lost);
 }
 

@@ -72,8 +72,7 @@ std::string WatchedCall::text() const {
     const auto& label = *label_.load(std::memory_order_relaxed);
     return cat(to_string(call, &label.ranks), " (", std::max(call.in_bytes(), call.out_bytes()), " bytes), ",
                is_point_to_point(call.operation) ? "message" : "call", " number ",
-               stored.number.load(std::memory_order_relaxed), " on ", label.text(), ", group ",
-               to_string(label.ranks));
+               stored.number.load(std::memory_order_relaxed), " on ", label.text_with_group());
 }
 
 /// True if the call that was seen is still in flight, so that what was read of it is of one call.

@@ -39,8 +39,7 @@ void NcclChannel::release(Work& work) {
 }
 
 std::string NcclChannel::text(const Work& work) const {
-    return cat(numbered(work.call, work.number, &work.label->ranks), " on ", work.label->text(), ", group ",
-               to_string(work.label->ranks));
+    return cat(numbered(work.call, work.number, &work.label->ranks), " on ", work.label->text_with_group());
 }
 
 std::exception_ptr NcclChannel::timeout_of(const Work& work) const {

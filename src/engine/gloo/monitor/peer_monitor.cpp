@@ -135,8 +135,8 @@ std::string PeerMonitor::terminate_report() const {
     const auto left = until_ - std::chrono::steady_clock::now();
     const auto waited = std::chrono::duration_cast<std::chrono::milliseconds>(timeout - left);
     return cat("  ", label->named({ranks_[static_cast<std::size_t>(group_rank_)]}), " was in ",
-               numbered(*call, number, &label->ranks), " on ", label->text(), ", group ",
-               to_string(label->ranks), ", for ", waited.count(), " ms\n");
+               numbered(*call, number, &label->ranks), " on ", label->text_with_group(), ", for ",
+               waited.count(), " ms\n");
 }
 
 /// The monitor's thread: receives messages, and checks timeouts when an alarm wakes it.
