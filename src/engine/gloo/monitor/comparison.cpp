@@ -7,7 +7,6 @@
 #include <rankmesh/core/text.hpp>
 
 #include "engine/diagnosis/difference.hpp"
-#include "engine/gloo/monitor/message.hpp"
 #include "engine/gloo/monitor/peer_monitor.hpp"
 #include "engine/timeout.hpp"
 
@@ -53,7 +52,7 @@ bool PeerMonitor::compare_calls() {
         const auto lock = std::lock_guard(mutex_);
         if (!waiting_ || std::chrono::steady_clock::now() < compare_at_) return false;
         compare_at_ = TimePoint::max();
-        compare_after_ += Message::before_comparison;  // a long job sends few of them
+        compare_after_ += before_comparison;  // a long job sends few of them
         compared_ = waiting_->label;
         alarm_.set(until_);
         const auto with = [&](int peer) {
@@ -68,7 +67,7 @@ bool PeerMonitor::compare_calls() {
         else
             for (auto step : {1, size() - 1}) with((group_rank_ + step) % size());
     }
-    for (const auto& [peer, text] : messages) send_message(peer, MessageKind::calls, 0, 0, text);
+    for (const auto& [peer, text] : messages) messages_.send(peer, MessageKind::calls, 0, 0, text);
     return false;
 }
 
@@ -85,7 +84,7 @@ void PeerMonitor::handle_calls(int from, const Message& message) {
         number = entry->number;
         value = static_cast<std::uint32_t>(entry->kind) | entry->lane << 8;
     }
-    send_message(from, MessageKind::difference, number, value, text);
+    messages_.send(from, MessageKind::difference, number, value, text);
 }
 
 /// A peer has called something else.
@@ -118,12 +117,11 @@ void PeerMonitor::handle_difference(int from, const Message& message) {
                                    own == Kind::send ? there : here));
     }
     dispute_->of_two = !with_all;
-    dispute_->until = std::max(from_now(Message::reply_time),
-                               std::min(from_now(Message::reply_time_in_dispute), timeout_at));
+    dispute_->until = std::max(from_now(reply_time), std::min(from_now(reply_time_in_dispute), timeout_at));
     reply_alarm_.set(dispute_->until);
     for (int to = 0; to < size(); ++to)
         if (with_all && to != group_rank_ && to != from && !gone_[static_cast<std::size_t>(to)])
-            send_message(to, MessageKind::call_query, message.number, 0, {});
+            messages_.send(to, MessageKind::call_query, message.number, 0, {});
         else if (!dispute_->texts[static_cast<std::size_t>(to)])
             dispute_->texts[static_cast<std::size_t>(to)] = "";
     settle_dispute();
@@ -137,7 +135,7 @@ void PeerMonitor::answer_call_query(int from, std::uint64_t number) {
         const auto* entry = history_.find(Kind::collective, -1, number);
         if (entry) text = to_string(entry->agreed, entry->unit);
     }
-    send_message(from, MessageKind::call_reply, number, 0, text);
+    messages_.send(from, MessageKind::call_reply, number, 0, text);
 }
 
 void PeerMonitor::handle_call_reply(int from, const Message& message) {

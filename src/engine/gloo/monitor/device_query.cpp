@@ -6,7 +6,6 @@
 
 #include <rankmesh/core/text.hpp>
 
-#include "engine/gloo/monitor/message.hpp"
 #include "engine/gloo/monitor/peer_monitor.hpp"
 
 namespace rankmesh::detail {
@@ -27,10 +26,10 @@ std::vector<Channel::PeerStatus> PeerMonitor::ask(const std::string& key, std::u
         return ++device_query_;
     });
     for (int to = 0; to < size(); ++to)
-        if (to != group_rank_) send_message(to, MessageKind::device_query, query, 0, cat(number, " ", key));
+        if (to != group_rank_) messages_.send(to, MessageKind::device_query, query, 0, cat(number, " ", key));
     auto statuses = std::vector<Channel::PeerStatus>{};
     auto lock = std::unique_lock(mutex_);
-    changed_.wait_for(lock, Message::reply_time, [&] {
+    changed_.wait_for(lock, reply_time, [&] {
         if (is_broken()) return true;
         for (std::size_t i = 0; i < ranks_.size(); ++i)
             if (!replies_[i] && !gone_[i]) return false;
@@ -45,9 +44,9 @@ void PeerMonitor::answer_device_query(int from, const Message& message) {
     auto number = std::uint64_t{};
     const auto* key = std::from_chars(message.text, message.text + std::strlen(message.text), number).ptr;
     const auto called = recorder_ && *key == ' ' ? recorder_->collectives(key + 1) : std::nullopt;
-    send_message(from, MessageKind::device_reply, message.number,
-                 (called && *called >= number ? reply_arrived : 0) | (called ? 0 : reply_ended),
-                 recorder_ ? recorder_->doing() : std::string{});
+    messages_.send(from, MessageKind::device_reply, message.number,
+                   (called && *called >= number ? reply_arrived : 0) | (called ? 0 : reply_ended),
+                   recorder_ ? recorder_->doing() : std::string{});
     if (recorder_) recorder_->asked();
 }
 

@@ -8,7 +8,6 @@
 
 #include "engine/diagnosis/attendance.hpp"
 #include "engine/diagnosis/failure_text.hpp"
-#include "engine/gloo/monitor/message.hpp"
 #include "engine/gloo/monitor/peer_monitor.hpp"
 #include "engine/timeout.hpp"
 
@@ -49,7 +48,7 @@ void PeerMonitor::find_who_left() {
 /// A connection broke. Peers are gone if their connection has ended without a goodbye.
 void PeerMonitor::find_lost(const std::string& text) {
     auto lost = std::vector<int>{};
-    const auto until = from_now(Message::delivery);
+    const auto until = from_now(delivery);
     for (int from = 0; from < size(); ++from)
         if (from != group_rank_ && !gone_[static_cast<std::size_t>(from)] &&
             !connections_->is_open(from, until))
@@ -130,8 +129,8 @@ void PeerMonitor::send_failure() noexcept {
     };
     for (int to = 0; to < size(); ++to)
         if (is_there(to))
-            send_message(to, MessageKind::failure, 0, static_cast<std::uint32_t>(failure_->kind), text);
-    const auto until = from_now(Message::delivery);
+            messages_.send(to, MessageKind::failure, 0, static_cast<std::uint32_t>(failure_->kind), text);
+    const auto until = from_now(delivery);
     for (int peer = 0; peer < size(); ++peer)
         while (is_there(peer) && !failed_[static_cast<std::size_t>(peer)] &&
                std::chrono::steady_clock::now() < until) {
@@ -143,14 +142,15 @@ void PeerMonitor::send_failure() noexcept {
 /// Marks the peers that have sent a failure or a goodbye. A channel that has failed ignores other messages.
 void PeerMonitor::collect_failures() noexcept {
     for (int from = 0; from < size(); ++from)
-        while (from != group_rank_ && has_message(from)) {
+        while (from != group_rank_) {
+            const auto* message = messages_.take(from);
+            if (!message) break;
             const auto f = static_cast<std::size_t>(from);
-            ++received_count_[f];
-            const auto kind = inbox(from).kind;
-            if (kind == MessageKind::failure || kind == MessageKind::goodbye) failed_[f] = true;
+            if (message->kind == MessageKind::failure || message->kind == MessageKind::goodbye)
+                failed_[f] = true;
             if (failed_[f]) break;
             try {
-                expect(from);
+                messages_.expect(from);
             } catch (const std::exception&) {  // its connection has ended
             }
         }

@@ -2,21 +2,17 @@
 #include "engine/gloo/monitor/peer_monitor.hpp"
 
 #include <algorithm>
-#include <cstring>
 #include <exception>
 
 #include <rankmesh/core/text.hpp>
 
 #include "engine/diagnosis/failure_text.hpp"
-#include "engine/gloo/monitor/message.hpp"
 #include "engine/gloo/monitor/terminate_handler.hpp"
-#include "engine/gloo/slots.hpp"
 #include "engine/timeout.hpp"
 
 namespace rankmesh::detail {
 namespace {
 
-constexpr auto slot = first_slot(SlotKind::monitor);
 constexpr auto longest_goodbye = std::chrono::seconds(5);
 
 }  // namespace
@@ -28,23 +24,15 @@ PeerMonitor::PeerMonitor(std::shared_ptr<Connections> connections, std::vector<i
       ended_(std::move(ended)),
       recorder_(std::move(recorder)),
       group_rank_(connections_->rank),
-      compare_after_(Message::before_comparison),
-      inbox_(std::make_unique<Message[]>(ranks_.size())),
-      received_count_(ranks_.size(), 0),
+      compare_after_(before_comparison),
       gone_(ranks_.size()),
       failed_(ranks_.size()),
       calls_of_gone_(ranks_.size(), 0),
       answered_(ranks_.size(), 0),
       doing_(ranks_.size()),
-      sent_count_(ranks_.size(), 0),
-      listening_(connections_->buffer(inbox_.get(), sizeof(Message) * ranks_.size())),
-      alarm_(AlarmClock::of_process(), [this] { wake(); }),
-      reply_alarm_(AlarmClock::of_process(), [this] { wake(); }) {
-    for (int from = 0; from < size(); ++from) try {
-            if (from != group_rank_) expect(from);
-        } catch (const std::exception& error) {
-            throw Connections::Unreachable{from, error.what()};
-        }
+      messages_(connections_),
+      alarm_(AlarmClock::of_process(), [this] { messages_.wake(); }),
+      reply_alarm_(AlarmClock::of_process(), [this] { messages_.wake(); }) {
     connections_->on_error([this](const std::string& text) { explain(text); });
     thread_ = std::thread([this] { listen(); });
     add_to_terminate_report(*this);
@@ -57,7 +45,7 @@ PeerMonitor::~PeerMonitor() {
     leaving_ = true;
     if (!is_broken()) send_goodbye();
     stopping_ = true;
-    listening_->abortWaitRecv();
+    messages_.wake();
     thread_.join();
 }
 
@@ -65,38 +53,11 @@ PeerMonitor::~PeerMonitor() {
 void PeerMonitor::send_goodbye() noexcept {
     for (int to = 0; to < size(); ++to)
         if (to != group_rank_ && !gone_[static_cast<std::size_t>(to)])
-            send_message(to, MessageKind::goodbye, collectives_.load(), 0, {});
-    auto goodbyes = std::vector<Sent*>{};
-    {
-        const auto lock = std::lock_guard(sending_);
-        for (const auto& sent : sent_)
-            if (sent->message.kind == MessageKind::goodbye) goodbyes.push_back(sent.get());
-    }
+            messages_.send(to, MessageKind::goodbye, collectives_.load(), 0, {});
     const auto until = from_now(longest_goodbye);
-    for (auto* sent : goodbyes) {
-        if (gone_[static_cast<std::size_t>(sent->to)]) continue;
-        try {
-            const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(
-                until - std::chrono::steady_clock::now());
-            sent->buffer->waitSend(std::max(left, std::chrono::milliseconds(1)));
-        } catch (const std::exception&) {  // it does not receive any more
-        }
-    }
+    for (int to = 0; to < size(); ++to)
+        if (!gone_[static_cast<std::size_t>(to)]) messages_.wait_for_goodbye(to, until);
 }
-
-PeerMonitor::Message& PeerMonitor::inbox(int from) const { return inbox_[static_cast<std::size_t>(from)]; }
-
-void PeerMonitor::expect(int from) {
-    listening_->recv(from, slot, static_cast<std::size_t>(from) * sizeof(Message), sizeof(Message));
-}
-
-bool PeerMonitor::has_message(int from) const {
-    const auto& message = inbox(from);
-    return message.tail == received_count_[static_cast<std::size_t>(from)] + 1 &&
-           message.head == message.tail;
-}
-
-void PeerMonitor::wake() noexcept { listening_->abortWaitRecv(); }
 
 void PeerMonitor::wait_for(const Waiting& waiting) {
     auto next = TimePoint();
@@ -144,7 +105,7 @@ void PeerMonitor::listen() {
     listener_ = std::this_thread::get_id();
     while (!stopping_ && !is_broken()) {
         try {
-            listening_->waitRecv(without_end);
+            messages_.wait();
             if (!take_messages()) return;
         } catch (const std::exception& error) {
             if (stopping_) return;
@@ -177,10 +138,7 @@ void PeerMonitor::await_goodbyes() {
 /// Sends nothing more to a peer.
 void PeerMonitor::mark_gone(int from) {
     gone_[static_cast<std::size_t>(from)] = true;
-    // Gloo does not always notice that a send to a peer that has left will never complete.
-    const auto lock = std::lock_guard(sending_);
-    for (const auto& sent : sent_)
-        if (sent->to == from) sent->buffer->abortWaitSend();
+    messages_.give_up(from);
 }
 
 /// Handles every complete message; false if one was a failure. Throws if the next one cannot be awaited.
@@ -188,15 +146,14 @@ bool PeerMonitor::take_messages() {
     auto trouble = std::exception_ptr{};
     for (int from = 0; from < size(); ++from) {
         const auto f = static_cast<std::size_t>(from);
-        auto& message = inbox(from);
-        if (from == group_rank_ || gone_[f] || !has_message(from)) continue;
-        ++received_count_[f];
-        message.text[sizeof message.text - 1] = '\0';
-        receive_message(from, message);
+        if (from == group_rank_ || gone_[f]) continue;
+        const auto* message = messages_.take(from);
+        if (!message) continue;
+        receive_message(from, *message);
         if (is_broken()) return false;
         if (gone_[f]) continue;
         try {
-            expect(from);
+            messages_.expect(from);
         } catch (const std::exception&) {
             trouble = std::current_exception();
         }
@@ -211,8 +168,8 @@ void PeerMonitor::receive_message(int from, const Message& message) {
         case MessageKind::arrival_query: {
             const auto arrived =
                 message.number > 0 && collectives_.load(std::memory_order_acquire) >= message.number;
-            send_message(from, MessageKind::arrival_reply, message.number, arrived ? 1 : 0,
-                         recorder_ && !arrived ? recorder_->doing() : std::string{});
+            messages_.send(from, MessageKind::arrival_reply, message.number, arrived ? 1 : 0,
+                           recorder_ && !arrived ? recorder_->doing() : std::string{});
             if (recorder_) recorder_->asked();
             break;
         }
@@ -284,7 +241,7 @@ void PeerMonitor::check_timeout() {
             if (awaited >= 0) answered_[static_cast<std::size_t>(awaited)] = 0;
             answered_[static_cast<std::size_t>(group_rank_)] = 2;
             std::ranges::fill(doing_, std::string{});
-            replies_until_ = now + Message::reply_time;
+            replies_until_ = now + reply_time;
             number = awaited == -1 ? waiting_->number : 0;
             queried_ = number;
             reply_alarm_.set(replies_until_);
@@ -294,29 +251,7 @@ void PeerMonitor::check_timeout() {
     if (!asks) return report_missing();
     for (int to = 0; to < size(); ++to)
         if (to != group_rank_ && (awaited < 0 || to == awaited))
-            send_message(to, MessageKind::arrival_query, number, 0, {});
-}
-
-bool PeerMonitor::send_message(int to, MessageKind kind, std::uint64_t number, std::uint32_t value,
-                               const std::string& text) noexcept {
-    try {
-        const auto lock = std::lock_guard(sending_);
-        auto sent = std::make_unique<Sent>();
-        sent->to = to;
-        auto& message = sent->message;
-        message.kind = kind;
-        message.value = value;
-        message.number = number;
-        message.head = message.tail = sent_count_[static_cast<std::size_t>(to)] + 1;
-        std::memcpy(message.text, text.data(), std::min(text.size(), sizeof message.text - 1));
-        sent->buffer = connections_->buffer(&message, sizeof message);
-        sent->buffer->send(to, slot);
-        ++sent_count_[static_cast<std::size_t>(to)];
-        sent_.push_back(std::move(sent));
-        return true;
-    } catch (const std::exception&) {
-        return false;
-    }
+            messages_.send(to, MessageKind::arrival_query, number, 0, {});
 }
 
 }  // namespace rankmesh::detail

@@ -16,6 +16,7 @@
 #include "engine/diagnosis/failure.hpp"
 #include "engine/gloo/monitor/alarm.hpp"
 #include "engine/gloo/monitor/call_history.hpp"
+#include "engine/gloo/monitor/message_box.hpp"
 #include "engine/gloo/transport/connections.hpp"
 #include "engine/hosts/local_processes.hpp"
 #include "engine/membership/renewal.hpp"
@@ -89,7 +90,7 @@ public:
 
     /// Asks the other ranks about another channel of theirs, recorded as `key`: whether they have called its
     /// collective of that number, and what they do. Returns the replies by group rank; waits at most
-    /// Message::reply_time for them.
+    /// `reply_time` for them.
     std::vector<Channel::PeerStatus> ask(const std::string& key, std::uint64_t number);
 
     bool is_broken() const { return broken_.load(std::memory_order_acquire); }
@@ -130,19 +131,18 @@ public:
     }
 
 private:
-    struct Message;
-    enum class MessageKind : std::uint32_t {
-        arrival_query,  // has the receiver called the collective of that number?
-        arrival_reply,
-        failure,
-        goodbye,
-        calls,       // the text lists the last calls of the sender
-        difference,  // the receiver has called something else
-        call_query,  // what did the receiver call as that number?
-        call_reply,
-        device_query,  // the same as an arrival_query, about a channel of devices
-        device_reply
-    };
+    using Message = MonitorMessage;
+
+    /// How long a rank waits for replies: peers may be short of processor time, and TCP resends a lost packet
+    /// after 200 ms.
+    static constexpr auto reply_time = std::chrono::seconds(1);
+    /// How long it waits once calls are known to differ. A rank whose reply is late cannot be told apart from
+    /// the ranks that called what most did.
+    static constexpr auto reply_time_in_dispute = std::chrono::seconds(5);
+    /// How long a call takes before its rank compares its calls with those of its peers. Grows each time.
+    static constexpr auto before_comparison = std::chrono::milliseconds(500);
+    /// How long peers have to receive a failure.
+    static constexpr auto delivery = std::chrono::milliseconds(100);
 
     void renew(const Failure& why) noexcept override { fail(why); }
     void listen();
@@ -163,15 +163,9 @@ private:
     void check_timeout();
     void report_missing();
     Channel::PeerStatus silence_of(std::size_t peer) const;
-    void expect(int from);
-    bool send_message(int to, MessageKind kind, std::uint64_t number, std::uint32_t value,
-                      const std::string& text) noexcept;
     void send_failure() noexcept;
     void collect_failures() noexcept;
     void send_goodbye() noexcept;
-    void wake() noexcept;
-    Message& inbox(int from) const;
-    bool has_message(int from) const;
     int size() const { return static_cast<int>(ranks_.size()); }
 
     const std::shared_ptr<Connections> connections_;
@@ -206,11 +200,9 @@ private:
     // Used by the monitor's thread alone.
     const Label* compared_ = nullptr;  // of the call whose wait compared calls last
     std::optional<Dispute> dispute_;
-    std::unique_ptr<Message[]> inbox_;
-    std::vector<std::uint64_t> received_count_;  // the number of messages, by group rank
-    std::vector<std::atomic<bool>> gone_;        // ranks that have sent a goodbye
-    std::vector<std::atomic<bool>> failed_;      // ranks that have sent a failure
-    std::vector<std::uint64_t> calls_of_gone_;   // how many collectives a rank that is gone has called
+    std::vector<std::atomic<bool>> gone_;       // ranks that have sent a goodbye
+    std::vector<std::atomic<bool>> failed_;     // ranks that have sent a failure
+    std::vector<std::uint64_t> calls_of_gone_;  // how many collectives a rank that is gone has called
     std::atomic<std::uint64_t> fewest_calls_of_gone_ = std::numeric_limits<std::uint64_t>::max();
     std::optional<std::uint64_t> asked_;  // the wait for which peers were asked
     std::uint64_t queried_ = 0;           // the call number in the last arrival_query
@@ -220,12 +212,7 @@ private:
 
     std::mutex asking_;  // held during a device_query
 
-    struct Sent;
-    std::mutex sending_;
-    std::vector<std::unique_ptr<Sent>> sent_;
-    std::vector<std::uint64_t> sent_count_;  // the number of messages, by group rank
-
-    std::unique_ptr<::gloo::transport::UnboundBuffer> listening_;
+    MessageBox messages_;
     std::atomic<bool> leaving_ = false;   // once this rank has begun to send goodbyes
     std::atomic<bool> stopping_ = false;  // once it has sent all of them
     Alarm alarm_;

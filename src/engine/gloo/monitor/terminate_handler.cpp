@@ -53,9 +53,10 @@ void report_and_abort() {
         // Another holder releases it soon, unless it is the thread that terminates.
         if (const auto lock = std::unique_lock(known.mutex, std::chrono::seconds(1)))
             for (const auto* monitor : known.all) append(waits, monitor->terminate_report());
-        const auto text =
-            cat("rankmesh: Gloo ends this process on a thread of its own: ", reason, "\n",
-                waits.empty() ? "  no call of rankmesh was waiting: a call that was started failed, or a group of PyTorch's own\n" : waits);
+        const auto text = cat("rankmesh: Gloo ends this process on a thread of its own: ", reason, "\n",
+                              waits.empty() ? "  no call of rankmesh was waiting: a call that was started "
+                                              "failed, or a group of PyTorch's own\n"
+                                            : waits);
         std::fputs(text.c_str(), stderr);
         std::fflush(stderr);
     }
