@@ -42,7 +42,7 @@ install_missing() {
             >/dev/null || leave_out "could not install ${missing[*]}; going on with what is there"
 }
 
-build_packages=(g++ make cmake ninja-build libcli11-dev libfmt-dev nlohmann-json3-dev libtomlplusplus-dev libhwloc-dev libpugixml-dev libopenmpi-dev openmpi-bin libgloo-dev pkg-config)
+build_packages=(g++ make cmake ninja-build libcli11-dev libfmt-dev nlohmann-json3-dev libtomlplusplus-dev libyaml-cpp-dev libhwloc-dev libpugixml-dev libopenmpi-dev openmpi-bin libgloo-dev pkg-config)
 test_packages=(git libgtest-dev libeigen3-dev librapidcheck-dev libdlpack-dev libbenchmark-dev redis-server slurm-wlm munge iproute2 util-linux)
 python_packages=(python3-dev python3-venv)
 # What `./test all` adds.

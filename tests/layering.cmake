@@ -40,6 +40,7 @@ set(third_party_of_src/formats/json.cpp "^nlohmann/")
 set(third_party_of_src/cluster/read/hwloc.cpp "^hwloc\\.h$")
 set(third_party_of_src/cluster/read/xml.cpp "^pugixml\\.hpp$")
 set(third_party_of_src/formats/toml.cpp "^toml\\+\\+/")
+set(third_party_of_src/formats/yaml.cpp "^yaml-cpp/")
 
 set(engines "gloo|mpi|nccl|threads")
 # The rooms of src/engine, each with those below it that it may include besides the headers in src/engine itself. Those

@@ -29,6 +29,7 @@ class Rankmesh(CMakePackage):
     depends_on("fmt", when="+command")
     depends_on("nlohmann-json", type="build", when="+command")
     depends_on("tomlplusplus", type="build", when="+command")
+    depends_on("yaml-cpp", when="+command")
     depends_on("hwloc", when="+hwloc")
     depends_on("pugixml", when="+hwloc")
 

@@ -37,7 +37,10 @@ struct Arrangement {
     std::optional<StageLayers> stages = {};  ///< where the settings count the layers of virtual stages
     std::string one_etp = "give etp=1";      ///< how these settings say that no expert is cut
     std::vector<std::string> notes = {};     ///< on settings that the framework ignores
-    std::string_view dp_role = "dp";         ///< dp_replicate or dp_shard, if the settings say which
+    /// The servers of the rollouts of one job, on ranks of their own or on the same: `servers=4 pp=1 tp=2`.
+    std::optional<Mesh> serving = {};
+    bool has_experts = true;          ///< false: the experts' mesh is there only if the model has experts
+    std::string_view dp_role = "dp";  ///< dp_replicate or dp_shard, if the settings say which
 
     const Mesh& dense() const { return meshes.front(); }
     /// The experts' mesh, null if there is none.

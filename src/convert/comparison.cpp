@@ -54,13 +54,17 @@ std::string difference(const Mesh& from, const Mesh& to, std::string_view axis,
 }  // namespace
 
 Comparison compare(const Arrangement& from, const Arrangement& to,
-                   const std::function<std::string(std::string_view)>& why) {
+                   const std::function<std::string(std::string_view)>& why,
+                   const std::function<bool(std::string_view)>& is_noted) {
     auto found = Comparison{};
     auto a = from.dense();
     auto b = to.dense();
+    const auto is_lost = [&](std::string_view name) {  // replicas become shards, or a dp that says neither
+        return (name == "dp_replicate" && size_of(b, "dp_shard") > 1) || !is_noted(name);
+    };
     if (data_of(a) != data_of(b)) {
-        for (const auto& name : {"dp_replicate", "dp_shard"})
-            if (data_of(a).size() > 1 && size_of(a, name) > 1)
+        for (const auto* name : {"dp_replicate", "dp_shard"})
+            if (size_of(a, name) > 1 && (data_of(a).size() > 1 || (size_of(b, name) == 1 && is_lost(name))))
                 found.lost.push_back({cat(name, "=", size_of(a, name)), why(name)});
         a = joined(a, {"dp", "dp_replicate", "dp_shard"}, "dp");
         b = joined(b, {"dp", "dp_replicate", "dp_shard"}, "dp");

@@ -27,10 +27,13 @@ struct Comparison {
 /// The most ranks whose moves are computed one by one.
 constexpr auto most_compared = 1 << 24;
 
-/// Compares arrangements in roles. `why(axis)` says why the second has no groups along an axis.
+/// Compares arrangements in roles. `why(axis)` says why the second has no groups along an axis. Whether a dp
+/// copies or shards is no loss where `is_noted(dp_replicate or dp_shard)`: the second does, or a note says
+/// so.
 ///
 /// Law: what is not lost has the same groups in both, once every rank has moved.
-Comparison compare(const Arrangement& from, const Arrangement& to,
-                   const std::function<std::string(std::string_view)>& why);
+Comparison compare(
+    const Arrangement& from, const Arrangement& to, const std::function<std::string(std::string_view)>& why,
+    const std::function<bool(std::string_view)>& is_noted = [](auto) { return false; });
 
 }  // namespace rankmesh::conversion

@@ -19,13 +19,14 @@ Conversion converted(std::string_view from, std::string_view to, std::optional<i
     const auto& target = converter_named(to, detail::in_python("to", "--to"));
     const auto given = conversion::read_all(source, read(source.name), world);
     auto expressed = conversion::express(target, given);
+    const auto shown = given.serving && target.serves ? conversion::Arrangement{{*given.serving}} : given;
     auto& comparison = expressed.comparison;
     auto found = Conversion{.from = std::string(from),
                             .to = std::string(to),
-                            .ranks = given.dense().size(),
+                            .ranks = shown.dense().size(),
                             .settings = {},
                             .text = {},
-                            .mesh_from = to_string(given),
+                            .mesh_from = to_string(shown),
                             .mesh_to = {},
                             .moved = {},
                             .first_moves = std::move(comparison.first),

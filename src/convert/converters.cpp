@@ -2,6 +2,7 @@
 #include "convert/converters.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include <rankmesh/core/detail/caller.hpp>
 #include <rankmesh/core/detail/number.hpp>
@@ -50,6 +51,8 @@ const Converter& converter_named(std::string_view name, std::string_view option)
 
 Arrangement read_all(const Converter& from, Settings settings, std::optional<int> world) {
     try {
+        settings.start_on(from.started);
+        settings.enter_first_of(from.places);
         auto arrangement = from.read(settings, world);
         settings.finish();
         return arrangement;
@@ -113,8 +116,34 @@ std::string note_on_shards(const Converter& to, const Arrangement& asked, const 
 }  // namespace
 
 Expressed express(const Converter& to, const Arrangement& arrangement, bool call) {
+    if (arrangement.serving) {
+        auto other = arrangement;
+        const auto serving = *std::exchange(other.serving, std::nullopt);
+        const auto trained = to_string(other);
+        if (to.serves) other = Arrangement{{serving}};
+        auto one = express(to, other, call);
+        if (to.serves)
+            one.notes.push_back(cat("this is the layout of the rollouts; training has ", trained));
+        else if (arrangement.extras.empty())  // else these settings are lost, or written again
+            one.comparison.lost.push_back({to_string(serving),
+                                           "this is the layout of the rollouts; convert it "
+                                           "to the framework that serves them"});
+        return one;
+    }
+    auto asked = in_roles(arrangement);
+    if (const auto servers = size_of(asked.dense(), "servers"); servers > 1 && !to.roles.empty()) {
+        const auto& mesh = asked.dense();
+        auto axes = std::vector<std::pair<std::string, int>>{};
+        for (int a = 0; a < mesh.axis_count(); ++a)
+            if (mesh.name(AxisId{a}) != "servers")
+                axes.emplace_back(mesh.name(AxisId{a}), mesh.size(AxisId{a}));
+        asked.meshes = {plain_mesh(axes)};
+        auto one = express(to, asked, call);
+        one.comparison.lost.insert(one.comparison.lost.begin(),
+                                   {cat("servers=", servers), "each server is a job of its own"});
+        return one;
+    }
     auto expressed = Expressed{};
-    const auto asked = in_roles(arrangement);
     const auto why = [&](std::string_view what) {
         const auto found = text_of(what, to.why);
         if (what == "etp" && found.ends_with("give etp=1"))
@@ -125,23 +154,25 @@ Expressed express(const Converter& to, const Arrangement& arrangement, bool call
     for (const auto& name : by_stride(asked.dense()))
         if (const auto role = name.starts_with("dp_") ? "dp" : std::string_view(name);
             !to.roles.empty() && std::ranges::find(to.roles, role) == to.roles.end()) {
-            lost.push_back({cat(name, "=", asked.dense().size(name)),
-                            text_of(name, to.why).empty()
-                                ? cat(to.name, " has no such axis; it has ", detail::with_commas(to.roles),
-                                      did_you_mean(name, to.roles))
-                                : why(name)});
+            lost.push_back(
+                {cat(name, "=", asked.dense().size(name)),
+                 text_of(name, to.why).empty()
+                     ? cat(to.name, " has no such axis; it has ", detail::with_commas(to.roles),
+                           are_of_two_axes(name, nearest(name, to.roles)) ? "" : did_you_mean(name, to.roles))
+                     : why(name)});
         }
     if (!lost.empty()) {
         expressed.comparison.fits = false;
         return expressed;
     }
     auto shards = 1;
+    auto dp_role = std::string_view("dp");
     try {
         const auto write = call && to.write_call ? to.write_call : to.write;
         auto document = write(to.own_names ? arrangement : asked);
         auto back = read_all(to, Settings(to.name, document.values, document.text), asked.dense().size());
         shards = size_of(in_roles(back).dense(), "dp_shard");
-        back.dp_role = "dp";  // shown under its own name
+        dp_role = std::exchange(back.dp_role, "dp");  // shown under its own name
         expressed.back = in_roles(back);
         expressed.document = std::move(document);
     } catch (const UsageError& error) {
@@ -153,7 +184,20 @@ Expressed express(const Converter& to, const Arrangement& arrangement, bool call
     for (const auto& name : by_stride(asked.dense()))
         if (const auto note = text_of(name, to.notes); !note.empty())
             expressed.notes.push_back(cat(name, "=", asked.dense().size(name), ": ", note));
-    expressed.comparison = compare(without_unasked(asked, to, *expressed.back), *expressed.back, why);
+    const auto is_noted = [&](std::string_view name) {
+        return to.own_names || name == dp_role || !text_of(name, to.notes).empty() ||
+               (name == "dp_replicate" && !to.serves);
+    };
+    expressed.comparison =
+        compare(without_unasked(asked, to, *expressed.back), *expressed.back, why, is_noted);
+    if (!asked.has_experts)
+        std::erase_if(expressed.comparison.lost, [&](const auto& loss) {
+            const auto is_of_experts = loss.what.starts_with("etp=") || loss.what.starts_with("edp=");
+            if (is_of_experts)
+                expressed.notes.push_back(
+                    cat("if the model has experts, ", loss.what, " is lost: ", loss.why));
+            return is_of_experts;
+        });
     if (auto note = note_on_shards(to, asked, expressed, shards); !note.empty())
         expressed.notes.push_back(std::move(note));
     if (to.write_call && !call && expressed.comparison.moved > 0)
@@ -170,6 +214,7 @@ std::optional<int> world_of(Settings& settings, std::optional<int> world) {
     if (said && world && *said != *world)
         throw UsageError(cat(detail::in_python("world", "--world"), " says ", *world, " ranks, ",
                              settings.shown("world_size"), " ", *said, "; say it once"));
+    if (!said && !world) return settings.launched();
     return said ? said : world;
 }
 

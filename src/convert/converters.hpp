@@ -51,6 +51,11 @@ struct Converter {
     /// It runs 1F1B, interleaved if a rank has several virtual stages.
     bool schedules_by_stages = false;
     std::string_view version = {};  ///< of the original that was compared
+    std::string_view places =
+        {};  ///< tables of a configuration, by spaces: the settings are in the first there is
+    std::string_view started = {};  ///< settings outside them, by spaces, whose product is the number of
+                                    ///< ranks; `|` between other ones
+    bool serves = false;            ///< it serves models, and does not train them
     bool own_names = false;         ///< axes keep the names that they have, whatever they are for
 };
 

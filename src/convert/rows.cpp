@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Settings of every framework that is described by rows.
+// How settings of a framework that is described by rows are written.
 #include "convert/rows.hpp"
 
 #include <algorithm>
-#include <map>
 #include <set>
 
 #include <rankmesh/core/detail/number.hpp>
 
+#include "convert/rows_read.hpp"
 #include "convert/words.hpp"
-#include "frameworks/rows.hpp"
 
 namespace rankmesh::conversion {
 
@@ -19,218 +18,6 @@ using frameworks::Type;
 using frameworks::Value;
 
 namespace {
-
-/// The value of a setting under one of its names.
-std::optional<Value> value_of(Settings& settings, const frameworks::Setting& row, const std::string& name) {
-    const auto as_value = [](auto&& found) { return found ? std::optional(Value(*found)) : std::nullopt; };
-    switch (row.type) {
-        case Type::number:
-        case Type::maybe_number:
-            return as_value(row.axis.empty() || row.otherwise == Value(-1) || !settings.number(name)
-                                ? settings.number(name)
-                                : std::optional(settings.size(name)));
-        case Type::flag:
-            return as_value(settings.flag(name));
-        case Type::word:
-        case Type::maybe_word:
-            return as_value(settings.word(name));
-        case Type::numbers:
-            return as_value(settings.numbers(name));
-        case Type::plan:
-            return settings.has(name) ? std::optional(Value("given")) : std::nullopt;
-        case Type::words:
-        case Type::names:
-            return as_value(settings.words(name));
-        case Type::mesh:
-            break;
-    }
-    return std::nullopt;
-}
-
-/// The part of the layers of virtual stages that an extra names; null for other extras.
-int StageLayers::*part_of_stages(std::string_view extra) {
-    return extra == "layers of a virtual stage" ? &StageLayers::layers
-           : extra == fewer_first               ? &StageLayers::first_less
-           : extra == fewer_last                ? &StageLayers::last_less
-                                                : nullptr;
-}
-
-/// True for a schedule of several virtual stages a rank.
-bool has_stages(const Arrangement& arrangement) {
-    const auto schedule = extra_of(arrangement, pipeline_schedule);
-    return size_of(arrangement.dense(), "pp") > 1 && schedule && schedule != "1F1B" && schedule != "GPipe";
-}
-
-/// True for the size of an axis that another setting counts, too: tp_size that is dp x cp x tp counts that of
-/// cp.
-bool is_counted(const frameworks::Framework& rows, const frameworks::Setting& setting) {
-    return std::ranges::any_of(rows.settings, [&](const auto& other) {
-        const auto axes = frameworks::words_of(other.axis);
-        return other.name != setting.name && std::ranges::find(axes, setting.axis) != axes.end();
-    });
-}
-
-/// Its name in a table or on a command line.
-std::string name_outside(const frameworks::Setting& row) {
-    return row.flag.empty() ? row.name : std::string(frameworks::words_of(row.flag).front());
-}
-
-/// What was given, and the ranks that are known or counted.
-struct Read {
-    frameworks::Values values;
-    Groups groups;
-};
-
-/// The settings, and the tables in them that dotted names are in; each needs the first of its settings.
-struct Tables {
-    Settings& settings;
-    std::map<std::string, std::optional<Settings>, std::less<>> inner = {};
-
-    std::optional<Value> value(const frameworks::Setting& row, const std::string& name) {
-        const auto dot = name.find('.');
-        if (dot == std::string::npos) return value_of(settings, row, name);
-        const auto [table, fresh] = inner.try_emplace(name.substr(0, dot));
-        if (fresh) table->second = settings.table(table->first);
-        auto value = table->second ? value_of(*table->second, row, name.substr(dot + 1)) : std::nullopt;
-        if (fresh && table->second && !value)
-            throw UsageError(cat(name, " is not given; ", table->first, " needs it"));
-        return value;
-    }
-    /// Throws UsageError for what is in them besides `known` names.
-    void finish(const std::vector<std::string_view>& known) {
-        for (auto& [name, table] : inner) {
-            for (const auto each : known)
-                if (table && each.starts_with(name + ".")) table->ignore({each.substr(name.size() + 1)});
-            if (table) table->finish();
-        }
-    }
-};
-
-/// The value of a setting under one of its names; in a table it has one.
-std::optional<Value> said_of(Tables& tables, const frameworks::Setting& row, bool in_table) {
-    auto said = in_table ? name_outside(row) : row.name;
-    auto value = tables.value(row, said);
-    if (in_table) return value;
-    for (const auto flag : frameworks::words_of(row.flag)) {
-        auto other = tables.value(row, std::string(flag));
-        if (!other) continue;
-        if (value && *value != *other)
-            throw UsageError(cat(tables.settings.shown(said), " and ", tables.settings.shown(flag),
-                                 " differ; say it once"));
-        value = std::move(other);
-        said = flag;
-    }
-    return value;
-}
-
-Read groups_of(const frameworks::Framework& rows, Settings& settings, std::optional<int> world) {
-    const auto known = world_of(settings, world);
-    const auto others = frameworks::words_of(rows.ignore);
-    for (const auto name : others) settings.ignore({name});
-    auto values = frameworks::Values{};
-    auto product = std::int64_t{1};
-    auto tables = Tables{settings};
-    const auto is_in_table = [&](const auto& row) { return !rows.table.empty() && !row.apart; };
-    const auto read = [&](const frameworks::Setting& row) {
-        if (std::ranges::find(others, row.name) != others.end()) return;
-        auto value = said_of(tables, row, is_in_table(row));
-        if (!value) return;
-        if (const auto* size = std::get_if<int>(&*value); size && !row.axis.empty() && !is_counted(rows, row))
-            product *= std::max(*size, 1);
-        values.emplace_back(row.name, std::move(*value));
-    };
-    for (const auto& row : rows.settings)
-        if (!is_in_table(row)) read(row);
-    if (!rows.table.empty()) settings.enter(rows.table);
-    for (const auto& row : rows.settings)
-        if (is_in_table(row)) read(row);
-    tables.finish(others);
-    // 0 where the settings leave it to the world
-    const auto said = rows.ranks
-                          ? rows.ranks(frameworks::Given(rows.name, rows.settings, values, 1)).value_or(0)
-                      : rows.leaves.empty() ? product
-                                            : 0;
-    if (std::max(said, product) > Mesh::max_size)
-        throw UsageError(cat("the sizes make more than ", Mesh::max_size, " ranks"));
-    const auto ranks = known      ? *known
-                       : said > 0 ? static_cast<int>(said)
-                                  : needed_world(settings, known, rows.leaves);
-    if (rows.check_flags) {
-        auto given = frameworks::Given(rows.name, rows.settings, values, ranks);
-        if (rows.check_first) rows.check_first(given);
-        if (rows.check) rows.check(given);
-        rows.check_flags(given);
-    }
-    auto groups = Groups(rows.name, values, ranks);
-    return {std::move(values), std::move(groups)};
-}
-
-std::string_view role(const frameworks::Framework& rows, std::string_view axis) {
-    const auto found = rows.roles.find(std::string(axis));
-    return found == rows.roles.end() ? axis : found->second;
-}
-
-/// The first mesh in roles, and that of the experts.
-std::vector<Mesh> meshes_of(const frameworks::Framework& rows, const Groups& groups) {
-    const auto& mesh = groups.mesh();
-    const auto& given = frameworks::Access::given(groups);
-    if (rows.read) return rows.read(given, mesh);
-    auto axes = std::vector<std::pair<std::string, int>>{};
-    for (int a = 0; a < mesh.axis_count(); ++a) {
-        const auto name = role(rows, mesh.name(AxisId{a}));
-        if (const auto same = std::ranges::find(axes, name, &std::pair<std::string, int>::first);
-            same != axes.end())
-            same->second *= mesh.size(AxisId{a});  // two axes for one role
-        // What the framework does not name is not there.
-        else if (name == mesh.name(AxisId{a}) || mesh.size(AxisId{a}) > 1)
-            axes.emplace_back(name, mesh.size(AxisId{a}));
-    }
-    auto meshes = std::vector<Mesh>{plain_mesh(axes)};
-    if (rows.experts)
-        if (const auto experts = rows.experts(given, mesh)) meshes.push_back(*experts);
-    return meshes;
-}
-
-Arrangement read(const frameworks::Framework& rows, Settings& settings, std::optional<int> world) {
-    const auto [values, groups] = groups_of(rows, settings, world);
-    auto arrangement = Arrangement{meshes_of(rows, groups)};
-    if (rows.dp_role) arrangement.dp_role = rows.dp_role(frameworks::Access::given(groups));
-    auto stages = StageLayers{};
-    for (const auto& row : rows.settings)
-        if (const auto part = part_of_stages(row.extra)) {
-            const auto said = std::ranges::find(values, row.name, &frameworks::Values::value_type::first);
-            const auto* number = std::get_if<int>(said == values.end() ? &row.otherwise : &said->second);
-            stages.*part = number ? *number : 0;
-        }
-    for (const auto& [name, value] : values) {
-        const auto row = std::ranges::find(rows.settings, name, &frameworks::Setting::name);
-        if (part_of_stages(row->extra)) continue;
-        // A number or flag that is the default says nothing.
-        if (row->extra.empty() || (!std::holds_alternative<std::string>(value) && value == row->otherwise))
-            continue;
-        if (std::holds_alternative<bool>(value)) arrangement.extras.push_back({row->extra, {}});
-        if (const auto* number = std::get_if<int>(&value))
-            arrangement.extras.push_back({row->extra, std::to_string(*number)});
-        for (const auto& [word, meaning] : row->words)
-            if (value == Value(word)) arrangement.extras.push_back({row->extra, meaning});
-        if (const auto* word = std::get_if<std::string>(&value); word && row->words.empty())
-            arrangement.extras.push_back({row->extra, schedule_named(*word)});
-    }
-    if (!has_stages(arrangement)) return arrangement;
-    const auto is_interleaved = extra_of(arrangement, pipeline_schedule) == interleaved;
-    if (is_interleaved && stages.layers > 0) {
-        arrangement.stages = stages;
-        arrangement.extras.push_back(uncounted(stages));
-        return arrangement;
-    }
-    if (is_interleaved && rows.interleaved_stages > 0)
-        arrangement.extras.push_back({std::string(virtual_stages), std::to_string(rows.interleaved_stages)});
-    for (const auto& [name, value] : values)
-        if (const auto row = std::ranges::find(rows.settings, name, &frameworks::Setting::name);
-            part_of_stages(row->extra))
-            arrangement.extras.push_back({row->extra, std::to_string(std::get<int>(value))});
-    return arrangement;
-}
 
 std::string text_of(const Json& value) {
     if (value.is_boolean()) return value.get<bool>() ? "True" : "False";
@@ -257,8 +44,10 @@ Document document_of(const frameworks::Framework& rows, const frameworks::Values
         document.text = is_toml ? toml : document.values.dump(2);
         return document;
     }
-    const auto flags = !rows.is_class() &&
-                       std::ranges::any_of(rows.settings, [](const auto& row) { return !row.flag.empty(); });
+    const auto is_flag = [](const frameworks::Setting& row) {  // and no name in a table
+        return !row.flag.empty() && name_outside(row).find('.') == std::string::npos;
+    };
+    const auto flags = !rows.is_class() && std::ranges::any_of(rows.settings, is_flag);
     const auto say = [&](const frameworks::Setting& row, const Value& value) {
         auto said = flags ? name_outside(row) : row.name;
         const auto json = json_of(value);
@@ -270,7 +59,8 @@ Document document_of(const frameworks::Framework& rows, const frameworks::Values
     };
     for (const auto& [name, value] : values) {
         const auto row = std::ranges::find(rows.settings, name, &frameworks::Setting::name);
-        if (value != (row->otherwise == Value() ? Value(1) : row->otherwise)) say(*row, value);
+        const auto is_needed = row->type == Type::number && row->otherwise == Value();
+        if (is_needed || value != (row->otherwise == Value() ? Value(1) : row->otherwise)) say(*row, value);
     }
     if (document.text.empty()) say(rows.settings.front(), 1);  // at least one
     if (!flags)
@@ -344,6 +134,12 @@ Document write(const frameworks::Framework& rows, const Arrangement& arrangement
                 if (meaning == *extra) said.emplace_back(row.name, word);
             if (takes(rows, said, arrangement.dense().size())) values = std::move(said);
         }
+    for (const auto& row : rows.settings)
+        if (const auto own = extra_of(arrangement, own_name(rows, row.name))) {
+            std::erase_if(values, [&](const auto& each) { return each.first == row.name; });
+            auto said = Settings(rows.name, Json{{row.name, Json::parse(*own)}}, {});
+            values.emplace_back(row.name, value_of(said, row, row.name).value());
+        }
     return document_of(rows, values);
 }
 
@@ -373,6 +169,9 @@ Converter of_rows(const frameworks::Framework& rows) {
         for (const auto axis : frameworks::words_of(row.axis)) know(role(rows, axis));
     for (const auto& [axis, name] : rows.roles) know(name);
     converter.version = rows.version;
+    converter.places = rows.places;
+    converter.started = rows.started;
+    converter.serves = rows.serves;
     converter.copies_by = rows.copies_by;
     for (const auto& [name, why] : rows.why) converter.why.emplace(name, why);
     return converter;

@@ -4,87 +4,21 @@
 #include <algorithm>
 #include <cctype>
 #include <map>
-#include <sstream>
 
 #include <rankmesh/core/mesh.hpp>
 
 #include "convert/settings_text.hpp"
-#include "formats/file.hpp"
 #include "formats/text.hpp"
-#include "formats/toml.hpp"
+#include "frameworks/rows.hpp"
 
 namespace rankmesh::conversion {
 
 using detail::cat;
 using detail::excerpt;
 using detail::in_quotes;
-using formats::trimmed;
+using frameworks::words_of;
 
 namespace {
-
-std::vector<std::string> split(const std::string& text) {
-    auto stream = std::istringstream(text);
-    auto words = std::vector<std::string>{};
-    for (auto word = std::string{}; stream >> word;) words.push_back(word);
-    return words;
-}
-
-std::string together(const std::vector<std::string>& words) {
-    auto text = std::string{};
-    for (const auto& word : words) text += (text.empty() ? "" : " ") + word;
-    return text;
-}
-
-/// True for `[table]` lines, or lines of `key = value`; a text of one line is words, and so are a call and
-/// lines with commas behind them.
-bool looks_like_toml(std::string_view text) {
-    const auto line = trimmed(text.substr(0, text.find('\n')));
-    return text.front() == '[' || (line.size() < text.size() && !line.ends_with(',') && !is_call(text));
-}
-
-/// True where the first line is `key:` or `key: value`, or `---` alone.
-bool looks_like_yaml(std::string_view text) {
-    const auto line = text.substr(0, text.find_first_of("\r\n"));
-    const auto colon = line.find(':');
-    const auto is_key = [](unsigned char c) { return std::isalnum(c) != 0 || c == '_' || c == '-'; };
-    return line == "---" || (colon != std::string_view::npos && colon > 0 &&
-                             std::ranges::all_of(line.substr(0, colon), is_key) &&
-                             (colon + 1 == line.size() || line[colon + 1] == ' '));
-}
-
-/// True for a command and its flags, which a launch script has.
-bool looks_like_command(std::string_view text) {
-    const auto end = std::min(text.find_first_of(" \t\n"), text.size());
-    const auto behind = trimmed(text.substr(end));
-    return text.substr(0, end).find_first_of("=:([{") == std::string_view::npos && !behind.starts_with('=') &&
-           (behind.starts_with("--") || behind.find(" --") != std::string_view::npos);
-}
-
-/// True for a shell script: it names its shell, exports or expands variables, or has an array of flags.
-bool looks_like_script(const std::string& text) {
-    if (text.starts_with("#!/")) return true;
-    auto stream = std::istringstream(text);
-    for (auto line = std::string{}; std::getline(stream, line);)
-        if (line.starts_with("export ") || line.find("=$") != std::string::npos) return true;
-    for (auto at = text.find("=("); at != std::string::npos; at = text.find("=(", at + 1))
-        if (trimmed(std::string_view(text).substr(at + 2)).starts_with("--")) return true;
-    return false;
-}
-
-/// The same text with blanks for lines that begin with `#`, and for line ends after a backslash.
-std::string without_notes(std::string text) {
-    auto begins = true;
-    auto note = false;
-    for (std::size_t i = 0; i < text.size(); ++i) {
-        if (begins && text[i] == '#') note = true;
-        begins = text[i] == '\n' || (begins && (text[i] == ' ' || text[i] == '\t'));
-        if (text[i] == '\n') note = false;
-        if (note || (text[i] == '\r' && text[i + 1] == '\n')) text[i] = ' ';
-        const auto end = text.compare(i, 2, "\\\n") == 0 ? 2U : text.compare(i, 3, "\\\r\n") == 0 ? 3U : 0U;
-        for (auto j = i; j < i + end; ++j) text[j] = ' ';
-    }
-    return text;
-}
 
 /// The axis of a size's name: that of `tensor_model_parallel_size` and of `tp` is `tp`.
 std::set<std::string, std::less<>> meaning_of(std::string_view name) {
@@ -104,131 +38,42 @@ std::set<std::string, std::less<>> meaning_of(std::string_view name) {
     return meaning;
 }
 
+const auto axes = std::set<std::string, std::less<>>{"cp", "dp",        "edp",   "ep", "etp",
+                                                     "pp", "replicate", "shard", "sp", "tp"};
+
 /// True for a name that can only be that of an axis's size.
 bool is_parallel_size(std::string_view name) {
-    static const auto axes = std::set<std::string, std::less<>>{"cp", "dp",        "edp",   "ep", "etp",
-                                                                "pp", "replicate", "shard", "sp", "tp"};
     const auto meaning = meaning_of(name);
     return !meaning.empty() && std::ranges::includes(axes, meaning);
 }
 
-/// `a.b=1` as `a` with `b` in it.
-Json nested(const Json& flat, Limits& limits) {
-    auto all = Json::object();
-    for (const auto& [key, value] : flat.items()) {
-        auto* table = &all;
-        auto rest = std::string_view(key);
-        for (auto dot = rest.find('.'); dot != std::string_view::npos; dot = rest.find('.')) {
-            limits.enter();
-            table = &(*table)[std::string(rest.substr(0, dot))];
-            if (!table->is_null() && !table->is_object())
-                throw UsageError(cat("the settings give ", excerpt(rest.substr(0, dot)), " a value and, as ",
-                                     in_quotes(key), ", a table; give it only one of them"));
-            rest.remove_prefix(dot + 1);
-        }
-        if (table->contains(std::string(rest)))
-            throw UsageError(
-                cat("the settings give ", in_quotes(key), " a value and a table; give it only one of them"));
-        (*table)[std::string(rest)] = value;
-        limits.leave(static_cast<int>(std::ranges::count(key, '.')));
+/// The value of a name, in the tables that its dots name; null where there is none.
+const Json* value_in(const Json& table, std::string_view name) {
+    const auto dot = name.find('.');
+    const Json* found = nullptr;
+    for (const auto& [key, value] : table.items()) {
+        if (plain_name(key) != name.substr(0, dot)) continue;
+        if (found) throw UsageError(cat("the settings give ", excerpt(name), " twice; give it once"));
+        found = &value;
     }
-    return all;
-}
-
-/// Throws UsageError for more bytes than the limit, and for text that is not UTF-8.
-void check_text(std::string_view text, std::string_view source) {
-    if (text.size() > formats::most_bytes)
-        Limits(source).refuse(cat("have more than ", formats::most_bytes, " bytes"));
-    if (const auto at = formats::find_no_text(text))
+    if (dot == std::string_view::npos || !found || found->is_null()) return found;
+    if (!found->is_object())
         throw UsageError(
-            cat(source, " are not UTF-8 text: byte ", *at + 1, " is ", detail::escaped(text.substr(*at, 1))));
+            cat(name.substr(0, dot), " is ", formats::excerpt(*found), "; it must be a table of settings"));
+    return value_in(*found, name.substr(dot + 1));
 }
 
 }  // namespace
 
-Settings Settings::read(std::string_view framework, const std::vector<std::string>& words) {
-    auto settings = Settings(framework, Json::object(), {});
-    settings.source_ = "the settings";
-    const auto is_file =
-        !words.empty() && (words.size() == 1 || framework != "rankmesh") &&
-        (words[0] == "-" ||
-         formats::is_file_name(words[0], "={[ \n", {".json", ".toml", ".yaml", ".yml", ".txt"}));
-    const auto is_json = words.size() > 1 && words[0].starts_with('{') && words[0].ends_with('}');
-    const auto own = is_file || is_json ? std::size_t{1} : words.size();
-    if (words.size() == 1 && !words[0].empty() && !is_file && framework != "rankmesh" &&
-        words[0].find_first_of("=-:([{ \n") == std::string::npos)
-        throw UsageError(cat("the setting ", in_quotes(words[0]),
-                             " has no value, and no file has that name; write ", excerpt(words[0]),
-                             "=VALUE"));
-    if (is_file) {
-        settings.whole_ = true;
-        const auto name = excerpt(words[0], 400);
-        settings.source_ = words[0] == "-" ? "the settings on standard input" : cat("the settings in ", name);
-        settings.parse(formats::content_of(words[0], cat("the settings file '", name, "'")),
-                       words[0].ends_with(".toml"));
-    } else {
-        settings.parse(together({words.begin(), words.begin() + static_cast<std::ptrdiff_t>(own)}), false);
-    }
-    if (own == words.size()) return settings;
-    const auto beside =
-        read_text(framework, together({words.begin() + static_cast<std::ptrdiff_t>(own), words.end()}));
-    auto said = std::set<std::string>{};
-    for (const auto& [key, value] : settings.values_.items()) said.insert(plain_name(key));
-    for (const auto& [key, value] : beside.values_.items()) {
-        const auto name = plain_name(key);
-        if (!said.insert(name).second)
-            throw UsageError(cat("the settings give ", excerpt(name), " twice; give it once"));
-        settings.values_[name] = value;
-        settings.beside_.insert(name);
-    }
-    return settings;
-}
-
-Settings Settings::read_text(std::string_view framework, std::string text) {
-    auto settings = Settings(framework, Json::object(), {});
-    settings.source_ = "the settings";
-    settings.parse(std::move(text), false);
-    return settings;
-}
-
-void Settings::parse(std::string text, bool toml) {
-    check_text(text, source_);
-    if (text.starts_with("\xEF\xBB\xBF")) text.erase(0, 3);
-    if (toml) {
-        values_ = formats::parse_toml(text, source_);
-        return;
-    }
-    const auto said = without_notes(text);
-    const auto inner = trimmed(said);
-    text_ = inner;
-    if (inner.empty()) throw UsageError(cat(source_, " are empty"));
-    if (looks_like_yaml(inner))
-        throw UsageError(
-            cat(source_, " are YAML, which is not supported; write them as JSON, TOML, flags or key=value"));
-    auto limits = Limits(source_);
-    limits.enter();
-    if (inner.front() == '{') {
-        values_ = formats::parse_json(said, source_);
-    } else if (inner.front() == '-') {
-        flags_ = true;
-        values_ = nested(parse_flags(split(said), limits), limits);
-    } else if (framework_ == "rankmesh") {
-        return;
-    } else if (looks_like_script(text)) {
-        throw UsageError(cat(source_, " look like a shell script; leave only the flags of ", framework_));
-    } else if (framework_ == "areal" && inner.find_first_of(":=") < inner.find('=')) {
-        values_ = {{"allocation_mode", std::string(inner)}};  // a text in a grammar of its own
-    } else if (looks_like_command(inner)) {
-        throw UsageError(cat(source_, " begin with the command ",
-                             in_quotes(inner.substr(0, inner.find_first_of(" \t\n"))),
-                             "; keep only the flags of ", framework_));
-    } else if (looks_like_toml(inner)) {
-        values_ = formats::parse_toml(text, source_);
-    } else {
-        auto call = parse_assignments(inner, limits);
-        call_ = call.name;
-        values_ = nested(call.values, limits);
-    }
+bool are_of_two_axes(std::string_view name, std::string_view other) {
+    const auto axes_of = [](std::string_view of) {
+        auto meaning = meaning_of(of);
+        std::erase_if(meaning, [](const auto& word) { return !axes.contains(word); });
+        return meaning;
+    };
+    const auto one = axes_of(name);
+    const auto two = axes_of(other);
+    return !one.empty() && !two.empty() && one != two;
 }
 
 std::string Settings::shown(std::string_view name) const {
@@ -240,12 +85,7 @@ std::string Settings::shown(std::string_view name) const {
 
 const Json* Settings::find(std::string_view name) {
     known_.emplace(name);
-    const Json* found = nullptr;
-    for (const auto& [key, value] : values_.items()) {
-        if (plain_name(key) != name) continue;
-        if (found) throw UsageError(cat("the settings give ", excerpt(name), " twice; give it once"));
-        found = &value;
-    }
+    const auto* found = value_in(values_, name);
     return !found || found->is_null() ? nullptr : found;
 }
 
@@ -256,6 +96,16 @@ void Settings::refuse(std::string_view name, const Json& value, std::string_view
 }
 
 bool Settings::has(std::string_view name) { return find(name) != nullptr; }
+
+bool Settings::is_later(std::string_view name, std::string_view other) const {
+    return value_in(values_, name) >
+           value_in(values_, other);  // in one list, in the order in which they were given
+}
+
+bool Settings::has_table(std::string_view name) const {
+    const auto* table = value_in(values_, name);
+    return table && table->is_object();
+}
 
 void Settings::ignore(std::initializer_list<std::string_view> names) {
     for (const auto name : names) ignored_.emplace(name);
@@ -287,19 +137,24 @@ std::optional<std::string> Settings::word(std::string_view name) {
 
 std::optional<bool> Settings::flag(std::string_view name) {
     const auto* value = find(name);
+    if (!value && flags_)
+        if (const auto no = cat("no_", name); value_in(values_, no)) return !flag(no).value_or(false);
     if (!value) return std::nullopt;
     if (!value->is_boolean()) refuse(name, *value, flags_ ? "a flag without a value" : "true or false");
     return value->get<bool>();
 }
 
-std::optional<std::vector<int>> Settings::numbers(std::string_view name) {
+std::optional<std::vector<int>> Settings::numbers(std::string_view name, int least) {
     const auto* value = find(name);
     if (!value) return std::nullopt;
-    const auto list = value->is_array() ? *value : Json::array({*value});
-    for (const auto& one : list)
-        if (!one.is_number_integer() || one < 1 || one > Mesh::max_size)
-            refuse(name, *value, "a list of whole numbers of 1 or more");
-    return list.get<std::vector<int>>();
+    auto all = std::vector<int>{};
+    for (const auto& one : value->is_array() ? *value : Json::array({*value})) {
+        const auto is_flag = one.is_boolean() && least == 0;
+        if (!is_flag && (!one.is_number_integer() || one < least || one > Mesh::max_size))
+            refuse(name, *value, cat("a list of whole numbers of ", least, " or more"));
+        all.push_back(is_flag ? int{one == true} : one.get<int>());
+    }
+    return all;
 }
 
 std::optional<std::vector<std::string>> Settings::words(std::string_view name) {
@@ -327,14 +182,38 @@ void Settings::enter(std::string_view name) {
     if (!value->is_object()) refuse(name, *value, "a table of settings");
     auto inner = Json(*value);
     outside_ = std::move(values_);
-    for (const auto& [key, inside] : outside_.items())
-        if (plain_name(key) == name) {
-            outside_.erase(key);
+    auto* table = &outside_;
+    for (auto rest = name;;) {
+        const auto dot = rest.find('.');
+        const auto same = std::ranges::find_if(
+            table->items(), [&](const auto& each) { return plain_name(each.first) == rest.substr(0, dot); });
+        const auto key = std::string(same->first);
+        if (dot == std::string_view::npos) {
+            table->erase(key);
             break;
         }
+        table = &(*table)[key];
+        rest.remove_prefix(dot + 1);
+    }
     values_ = std::move(inner);
     outer_known_ = std::move(known_);
     known_.clear();
+}
+
+void Settings::enter_first_of(std::string_view places) {
+    for (const auto place : words_of(places))
+        if (const auto* table = value_in(values_, place); table && table->is_object()) return enter(place);
+}
+
+void Settings::start_on(std::string_view counts) {
+    auto product = std::int64_t{1};
+    for (const auto name : words_of(counts.substr(0, counts.find('|')))) {
+        const auto count = number(name);
+        product *= count && *count > 0 && product <= Mesh::max_size ? *count : 0;
+    }
+    if (!counts.empty() && !launched_ && product > 0 && product <= Mesh::max_size)
+        launched_ = static_cast<int>(product);
+    if (const auto next = counts.find('|'); next != counts.npos) start_on(counts.substr(next + 1));
 }
 
 std::string Settings::list_of_known() const {
@@ -380,26 +259,41 @@ std::string Settings::brief(std::string error) const {
     return error;
 }
 
-void Settings::finish() const {
-    const auto known = std::vector<std::string_view>(known_.begin(), known_.end());
-    const auto entered = !outside_.is_null();
-    auto said = entered;
-    for (const auto& [key, value] : values_.items()) {
+bool Settings::check_known(const Json& table, const std::string& path) const {
+    auto inside = std::vector<std::string_view>{};  // the known names of this table and below
+    for (const auto& name : known_)
+        if (name.starts_with(path)) inside.push_back(std::string_view(name).substr(path.size()));
+    auto said = false;
+    for (const auto& [key, value] : table.items()) {
         const auto name = plain_name(key);
-        if (ignored_.contains(name)) continue;
-        if (known_.contains(name)) {
+        const auto full = path + name;
+        if (ignored_.contains(full)) continue;
+        if (known_.contains(full)) {
             said = said || !value.is_null();
+            continue;
+        }
+        if (value.is_object() &&
+            std::ranges::any_of(inside, [&](auto one) { return one.starts_with(name + "."); })) {
+            said = check_known(value, full + ".") || said;
             continue;
         }
         auto near = std::string_view{};
         if (value.is_number())
-            for (const auto one : known)
+            for (const auto one : inside)
                 if (near.empty() && meaning_of(one) == meaning_of(name)) near = one;
-        if (near.empty()) near = nearest(name, known);
-        const auto is_size = value.is_number() && is_parallel_size(name);
-        if (!near.empty() || is_size || (!whole_ && !flags_) || beside_.contains(name))
-            refuse_unknown(name, near);
+        if (near.empty()) near = nearest(name, inside);
+        if (are_of_two_axes(name, near) || (whole_ && !value.is_number() && !value.is_boolean())) near = {};
+        const auto is_size = value.is_number() && value != 1 && is_parallel_size(name);
+        const auto may_be_of_others = whole_ || flags_ || (dotted_ && value.is_object()) || !path.empty();
+        if (!near.empty() || is_size || !may_be_of_others || beside_.contains(full))
+            refuse_unknown(full, near.empty() ? std::string() : path + std::string(near));
     }
+    return said;
+}
+
+void Settings::finish() const {
+    const auto entered = !outside_.is_null();
+    const auto said = check_known(values_, {}) || entered;
     for (const auto& name : beside_)
         if (entered && !known_.contains(name) && !outer_known_.contains(name)) refuse_unknown(name, {});
     // The framework's settings that are in another table.

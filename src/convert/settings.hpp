@@ -21,8 +21,8 @@ using formats::Json;
 /// Dashes and underscores are the same, and a name may begin with dashes or end in an underscore.
 class Settings {
 public:
-    /// Reads words as a command line has them; the first may be a file, `-` for standard input, or JSON, with
-    /// further words behind it. Lines that begin with `#` are not read. Throws UsageError.
+    /// Reads words as a command line has them: settings, or the command that starts a job. The first may be a
+    /// file, `-` for standard input, or JSON; further words behind it win. Throws UsageError.
     static Settings read(std::string_view framework, const std::vector<std::string>& words);
     /// Reads one text, in any of these forms but the name of a file. Throws UsageError.
     static Settings read_text(std::string_view framework, std::string text);
@@ -36,9 +36,18 @@ public:
     const std::string& call() const { return call_; }
     /// True if they are from a file, which may have other settings too.
     bool is_file() const { return whole_; }
+    /// The number of ranks that the launcher starts, where the settings are a command that says so.
+    std::optional<int> launched() const { return launched_; }
+    bool is_flags() const { return flags_; }
+    /// True if a setting was given behind another one.
+    bool is_later(std::string_view name, std::string_view other) const;
     /// All of them, in the order in which they were given.
     const Json& values() const { return values_; }
     bool has(std::string_view name);
+    /// The value itself, null where it is not given.
+    const Json* value(std::string_view name) { return find(name); }
+    /// True if there is a table of that name; does not make it known.
+    bool has_table(std::string_view name) const;
     /// Marks settings as known that do not affect the layout of ranks.
     void ignore(std::initializer_list<std::string_view> names);
 
@@ -49,13 +58,19 @@ public:
     int size(std::string_view name, int otherwise = 1, int least = 1);
     std::optional<std::string> word(std::string_view name);
     std::optional<bool> flag(std::string_view name);
-    std::optional<std::vector<int>> numbers(std::string_view name);
+    std::optional<std::vector<int>> numbers(std::string_view name, int least = 1);
     std::optional<std::vector<std::string>> words(std::string_view name);
     /// The settings inside a table, nothing where there is none.
     std::optional<Settings> table(std::string_view name);
     /// Enters the table of that name, if there is one: all getters then read from it, and other settings are
     /// ignored. Throws UsageError if it is not a table.
     void enter(std::string_view name);
+    /// Enters the first of these tables, by spaces, that there is: `model actor.megatron`.
+    void enter_first_of(std::string_view places);
+    bool has_entered() const { return !outside_.is_null(); }
+    /// Takes the product of settings, by spaces, as the number of ranks that are started: of the first such
+    /// list before a `|` that is given.
+    void start_on(std::string_view counts);
 
     /// The name as it was given or would be in this form: `--tp-size` or `tp_size`.
     std::string shown(std::string_view name) const;
@@ -66,12 +81,16 @@ public:
     void finish() const;
 
 private:
-    void parse(std::string text, bool toml);
+    void parse(std::string text, std::string_view path = {});
+    void read_file(const std::string& path);
+    /// Reads the command that starts a job.
+    void start(const std::vector<std::string>& words);
     const Json* find(std::string_view name);
     [[noreturn]] void refuse(std::string_view name, const Json& value, std::string_view wanted) const;
 
     [[noreturn]] void refuse_unknown(std::string_view name, std::string_view near) const;
-    /// Throws UsageError for a known setting in another table.
+    /// Throws UsageError for unknown names in a table; true if it says anything that is known.
+    bool check_known(const Json& table, const std::string& path) const;
     void refuse_strays(const Json& table, const std::string& path) const;
     std::string list_of_known() const;
 
@@ -80,14 +99,19 @@ private:
     std::string text_;
     std::string source_;  // where they are from, empty for those of a framework itself
     std::string call_;
+    std::optional<int> launched_;
     std::string section_;  // the table that was entered, or would have been
     Json outside_;         // the settings outside it, null if it was not entered
     bool flags_ = false;   // in the form of --flags
+    bool dotted_ = false;  // words such as a.b=1, some of which may be of others
     bool whole_ = false;   // from a file, which may have other settings too
     std::set<std::string, std::less<>> known_;
     std::set<std::string, std::less<>> outer_known_;  // before the table was entered
     std::set<std::string, std::less<>> ignored_;
     std::set<std::string, std::less<>> beside_;  // words after a file, all of which must be known
 };
+
+/// True for names of two axes, such as `ep_size` and `cp_size`.
+bool are_of_two_axes(std::string_view name, std::string_view other);
 
 }  // namespace rankmesh::conversion

@@ -57,7 +57,8 @@ public:
                                      in_quotes(name.empty() ? rest() : name), " does not begin with a key"));
             ++at_;
             skip();
-            const auto key = plain_name(name);
+            const auto key =
+                plain_name(name.substr(std::min(name.find_first_not_of('+'), name.size())));  // Hydra's +a=1
             limits_.key();
             if (all.contains(key)) throw UsageError(cat("the settings give ", shown, " twice; give it once"));
             if (peek() == '\0')
@@ -173,9 +174,7 @@ Json parse_flags(const std::vector<std::string>& words, Limits& limits) {
             const auto equals = word.find('=');
             name = plain_name(word.substr(0, equals));
             limits.key();
-            if (all.contains(name))
-                throw UsageError(
-                    cat("the settings give ", excerpt(word.substr(0, equals)), " twice; give it once"));
+            all.erase(name);  // of a repeated flag the last wins, as in argparse
             all[name] = true;
             if (equals != std::string::npos) add(std::string_view(word).substr(equals + 1));
         } else if (name.empty()) {

@@ -262,6 +262,8 @@ struct Framework {
     /// from the first mesh and its experts.
     std::vector<Mesh> (*read)(const Given&, const Mesh& mesh) = nullptr;
     Values (*write)(const std::vector<Mesh>& meshes) = nullptr;
+    /// Of a trainer: the mesh of the servers that its rollouts use, where the settings say it.
+    std::optional<Mesh> (*serving)(const Given&) = nullptr;
     /// `dp_replicate` or `dp_shard` for its axis dp, and how to copy parameters where it shards them.
     std::string_view (*dp_role)(const Given&) = nullptr;
     std::string copies_by = {};
@@ -296,12 +298,20 @@ struct Framework {
     std::string base = {};
     std::string module = {};  ///< that of a package NAME in which the Python names are; empty: NAME itself
     std::string table = {};   ///< of a configuration, in which the settings stand
+    /// Tables of other configurations, by spaces and with dots: the settings are in the first that there is;
+    /// and settings outside them, by spaces, whose product is the number of ranks.
+    std::string places = {};
+    std::string started = {};
+    /// Makes of a configuration's values those of the function: in `places`, or with settings that are
+    /// `only_configured`. `world` is 0 where it is not known and no size follows from it.
+    void (*configure)(Values& values, int world) = nullptr;
     std::string ignore = {};  ///< settings there, by spaces, that do not say where ranks stand
     Written written = Written::by_itself;
     /// Virtual stages of a rank under the schedule Interleaved1F1B, unless a setting counts their layers.
     int interleaved_stages = 0;
     std::string leaves = {};    ///< what is left over, where the world must be said unless `ranks` says it
     std::string variable = {};  ///< the variable that holds the object of the class which `maker` has made
+    bool serves = false;        ///< it serves models, and does not train them
     std::string host = {};  ///< the suffix under which each group is made for the host, too; empty: it is not
 };
 

@@ -94,20 +94,20 @@ Json json_of(const Conversion& conversion) {
     auto lost = Json::array();
     for (const auto& loss : conversion.lost) lost.push_back({{"what", loss.what}, {"why", loss.why}});
     const auto or_null = [](const auto& value) { return value ? Json(*value) : Json(); };
-    return {{"from", conversion.from},
-            {"to", conversion.to},
-            {"ranks", conversion.ranks},
-            {"settings", conversion.settings ? Json::parse(*conversion.settings) : Json()},
-            {"text", or_null(conversion.text)},
-            {"mesh_from", conversion.mesh_from},
-            {"mesh_to", or_null(conversion.mesh_to)},
-            {"moved", or_null(conversion.moved)},
-            {"first_moves", conversion.first_moves},
-            {"lost", lost},
-            {"notes", conversion.notes},
-            {"call", conversion.call
-                         ? Json{{"text", conversion.call->text}, {"moved", conversion.call->moved}}
-                         : Json()}};
+    return {
+        {"from", conversion.from},
+        {"to", conversion.to},
+        {"ranks", conversion.ranks},
+        {"settings", conversion.settings ? Json::parse(*conversion.settings) : Json()},
+        {"text", or_null(conversion.text)},
+        {"mesh_from", conversion.mesh_from},
+        {"mesh_to", or_null(conversion.mesh_to)},
+        {"moved", or_null(conversion.moved)},
+        {"first_moves", conversion.first_moves},
+        {"lost", lost},
+        {"notes", conversion.notes},
+        {"call", conversion.call ? Json{{"text", conversion.call->text}, {"moved", conversion.call->moved}}
+                                 : Json()}};
 }
 
 Json convert(const std::string& from, const std::string& to, const std::string& settings, int world) {

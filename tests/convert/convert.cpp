@@ -71,7 +71,8 @@ TEST(Convert, ToAnyOtherFrameworkAndBackGivesTheSameGroups) {
             ++expressed;
             const auto back = convert(to, from, there["text"], sample.world);
             ASSERT_TRUE(back["text"].is_string()) << about << back;
-            EXPECT_EQ(back["lost"], Json::array()) << about << back;
+            for (const auto& loss : back["lost"])  // a plain dp has become shards there
+                EXPECT_TRUE(loss["what"].get<std::string>().starts_with("dp_shard=")) << about << back;
             // Of a framework with one order of axes the groups are the very same; the others have as many of
             // each size.
             const auto first = tests::groups_of(there["mesh_from"]);
@@ -276,7 +277,9 @@ TEST(Convert, CarriesVirtualStagesBetweenMegatronAndTorchtitan) {
         "pipeline_parallel_layers_per_stage=4 pipeline_parallel_first_stage_less_layers=2");
     for (const auto* to : {"megatron", "megatron2022", "picotron"}) {
         const auto lost = convert("torchtitan", to, titan, 8)["lost"];
-        EXPECT_EQ(lost[1]["what"], "virtual pipeline stages of 4 layers") << to;
+        EXPECT_TRUE(std::ranges::any_of(
+            lost, [](const auto& loss) { return loss["what"] == "virtual pipeline stages of 4 layers"; }))
+            << to << lost;
     }
 }
 
@@ -639,7 +642,9 @@ TEST(Convert, SaysWhichSizesOfExpertsDoNotFitAsTheFrameworkDoes) {
 
 TEST(Convert, ReadsAndWritesASizeThatCountsThatOfOtherSettings) {
     const auto read = rankmesh::convert("sglang", "megatron", {"--tp-size", "8", "--attn-dp-size", "2"});
-    EXPECT_EQ(read.text, "--tensor-model-parallel-size 4 --pipeline-model-parallel-size 1");
+    EXPECT_EQ(
+        read.text,  // experts are cut over all of tp_size
+        "--tensor-model-parallel-size 4 --pipeline-model-parallel-size 1 --expert-tensor-parallel-size 8");
     EXPECT_EQ(rankmesh::convert("rankmesh", "sglang", {"pp=2 dp=2 tp=4"}).text,
               "--tensor-parallel-size 8 --pipeline-parallel-size 2 --attention-data-parallel-size 2");
 }

@@ -115,7 +115,8 @@ Framework accelerate() {
             .title =
                 "accelerate's ParallelismConfig: sizes of parallelism, and the device mesh that follows from "
                 "them.",
-            .settings_of = "the arguments of ParallelismConfig, or those of accelerate launch",
+            .settings_of =
+                "the arguments of ParallelismConfig, or those of accelerate launch and its configuration",
             .example = "dp_shard_size=4 tp_size=2",
             .settings = {size("dp_replicate", "replicas; without any size all ranks are replicas"),
                          size("dp_shard", "ranks that share parameters and optimizer state"), size("tp", ""),
@@ -155,7 +156,9 @@ Framework accelerate() {
                     {"ep", "accelerate's ParallelismConfig has no experts"}},
             .raises = {{"", "ValueError"}},
             .initialize = "ParallelismConfig",
-            .by_value = true};
+            .by_value = true,
+            .places = "parallelism_config",
+            .started = "num_processes"};
 }
 
 }  // namespace rankmesh::frameworks

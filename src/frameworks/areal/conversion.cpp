@@ -32,6 +32,7 @@ public:
 struct Component {
     std::string text, name;
     Arrangement arrangement;
+    bool serves = false;
 };
 
 /// An allocation_mode, read by the grammar of AReaL's alloc_mode.py.
@@ -142,13 +143,15 @@ private:
             refuse("fsdp has neither stages nor experts; use megatron or archon");
         made.text = formats::trimmed(text_.substr(begin, at_ - begin));
         made.arrangement = arrangement(infers, dense, experts);
+        made.serves = infers;
         return made;
     }
 
-    /// A server has its stages inside of a replica, training its replicas inside of a stage.
+    /// `d` of inference counts servers, as the controllers start them; training has its replicas inside of a
+    /// stage.
     Arrangement arrangement(bool infers, const Sizes& dense, const Sizes& experts) const {
         const auto pp = dense.of('p'), dp = dense.of('d'), cp = dense.of('c'), tp = dense.of('t');
-        if (infers) return {{plain_mesh({{"dp", dp}, {"pp", pp}, {"tp", tp}})}};
+        if (infers) return {{plain_mesh({{"servers", dp}, {"pp", pp}, {"tp", tp}})}};
         auto made = Arrangement{{plain_mesh({{"pp", pp}, {"dp", dp}, {"cp", cp}, {"tp", tp}})}};
         if (experts.empty()) return made;
         const auto ep = experts.of('e'), etp = experts.of('t');
@@ -170,6 +173,16 @@ private:
 Arrangement read_allocation_mode(const std::string& mode, Settings& settings, std::optional<int> world) {
     const auto all = AllocationMode(mode).components();
     if (all.size() == 1) return checked_world(all.front().arrangement, settings, world);
+    if (all.size() == 2 && all[0].serves != all[1].serves) {  // servers and one trainer
+        auto trained = all[all[0].serves ? 1 : 0].arrangement;
+        trained.serving = all[all[0].serves ? 0 : 1].arrangement.dense();
+        const auto known = world_of(settings, world);
+        const auto ranks = trained.dense().size() + trained.serving->size();
+        if (known && *known != ranks && *known != trained.dense().size())
+            throw UsageError(cat("allocation_mode takes ", ranks, " ranks, but the world has ", *known,
+                                 "; they must be equal"));
+        return trained;
+    }
     auto listed = std::vector<std::string>{};
     for (const auto& one : all)
         listed.push_back(cat(in_quotes(one.text), " is ", to_string(one.arrangement)));

@@ -13,6 +13,33 @@ using detail::cat;
 
 namespace of_deepspeed {
 
+/// MiCS shards over consecutive ranks and copies the rest; hpZ keeps a second copy of the shards inside a
+/// host.
+void add_shards(Arrangement& arrangement, Settings& zero) {
+    const auto data = size_of(arrangement.dense(), "dp");
+    const auto tp = size_of(arrangement.dense(), "tp");
+    if (const auto shards = zero.size("mics_shard_size", -1, -1); shards > 0) {
+        if (data % shards != 0)
+            throw UsageError(cat("mics_shard_size is ", shards,
+                                 "; it must divide the data parallel size, which is ", data));
+        arrangement.meshes[0] =
+            plain_mesh({{"dp_replicate", data / shards}, {"dp_shard", shards}, {"tp", tp}});
+    }
+    if (const auto inside = zero.size("zero_hpz_partition_size"); inside > 1)
+        arrangement.extras.push_back({"deepspeed's zero_hpz_partition_size", std::to_string(inside)});
+}
+
+/// The sizes of GPT-NeoX's configuration; the rest of the world is data parallel.
+Arrangement read_neox(Settings& settings, std::optional<int> world) {
+    const auto pp = std::max(settings.size("pipe_parallel_size", 1, 0), 1);
+    const auto mp = settings.size("model_parallel_size");
+    const auto ranks = needed_world(settings, world, "GPT-NeoX's data parallel size");
+    if (const auto each = std::int64_t{pp} * mp; ranks % each != 0)
+        throw UsageError(cat("pipe_parallel_size x model_parallel_size is ", each,
+                             "; it must divide the world's size, which is ", ranks));
+    return {{plain_mesh({{"pp", pp}, {"dp", ranks / pp / mp}, {"tp", mp}})}};
+}
+
 /// The sections of AutoTP and AutoEP in a configuration: experts take consecutive ranks, whatever the
 /// tensors' are.
 Arrangement read_configuration(Settings& settings, std::optional<int> world) {
@@ -33,6 +60,7 @@ Arrangement read_configuration(Settings& settings, std::optional<int> world) {
         throw UsageError(cat("autotp_size is ", tp, " and autoep_size ", ep,
                              "; both must divide the world's size, which is ", ranks));
     auto arrangement = Arrangement{{plain_mesh({{"dp", ranks / tp}, {"tp", tp}})}};
+    if (auto zero = settings.table("zero_optimization")) add_shards(arrangement, *zero);
     if (ep > 1) arrangement.meshes.push_back(plain_mesh({{"edp", ranks / ep}, {"ep", ep}, {"etp", 1}}));
     if (experts && !is_enabled && experts->values().size() > (experts->has("enabled") ? 1U : 0U))
         arrangement.notes.emplace_back("expert_parallel is ignored: enabled is not true");
@@ -40,7 +68,12 @@ Arrangement read_configuration(Settings& settings, std::optional<int> world) {
 }
 
 Arrangement read(Settings& settings, std::optional<int> world) {
-    if (settings.values().contains("tensor_parallel") || settings.values().contains("expert_parallel"))
+    if (settings.has("pipe_parallel_size") || settings.has("model_parallel_size"))
+        return read_neox(settings, world);
+    const auto is_sharded = settings.has_table("zero_optimization") &&
+                            settings.values()["zero_optimization"].contains("mics_shard_size");
+    if (settings.values().contains("tensor_parallel") || settings.values().contains("expert_parallel") ||
+        is_sharded)
         return read_configuration(settings, world);
     for (const auto* name : {"train_batch_size", "train_micro_batch_size_per_gpu", "zero_optimization"})
         if (settings.values().contains(name))
@@ -67,7 +100,23 @@ std::optional<Document> configuration(const Arrangement& arrangement, const Mesh
     return Document{values, values.dump(4)};
 }
 
+/// The configuration of MiCS and hpZ, nothing for other shards.
+std::optional<Document> zero_configuration(const Arrangement& arrangement) {
+    const auto& dense = arrangement.dense();
+    const auto shards = size_of(dense, "dp_shard");
+    const auto tp = size_of(dense, "tp");
+    const auto inside = extra_of(arrangement, "deepspeed's zero_hpz_partition_size");
+    const auto is_mics = size_of(dense, "dp_replicate") > 1 && shards > 1;
+    if ((!is_mics && !inside) || data_size(dense) * tp != dense.size() || arrangement.experts())
+        return std::nullopt;
+    auto values = Json{{"zero_optimization", {{"stage", 3}}}, {"tensor_parallel", {{"autotp_size", tp}}}};
+    if (is_mics) values["zero_optimization"]["mics_shard_size"] = shards;
+    if (inside) values["zero_optimization"]["zero_hpz_partition_size"] = std::stoi(*inside);
+    return Document{values, values.dump(4)};
+}
+
 Document write(const Arrangement& arrangement) {
+    if (auto zero = zero_configuration(arrangement)) return *zero;
     const auto dense = dense_of(arrangement);
     if (auto experts = configuration(arrangement, dense)) return *experts;
     // In the order that moves the fewest ranks; pipe and data must be there.

@@ -2,6 +2,7 @@
 // What convert reads and writes: the flags of Megatron's command line, and the order of its axes.
 #include <algorithm>
 
+#include <rankmesh/core/detail/number.hpp>
 #include <rankmesh/frameworks/error.hpp>
 #include <rankmesh/frameworks/megatron.hpp>
 
@@ -26,6 +27,32 @@ constexpr std::pair<const char*, int megatron::Settings::*> numbers[] = {
     {"context_parallel_size", &megatron::Settings::context_parallel_size},
     {"expert_model_parallel_size", &megatron::Settings::expert_model_parallel_size},
     {"num_distributed_optimizer_instances", &megatron::Settings::num_distributed_optimizer_instances}};
+
+/// Flags that no other framework has, which change groups or stages; each comes back as it was given.
+constexpr auto layout_name = "pipeline_model_parallel_layout";
+constexpr const char* own[] = {"hybrid_context_parallel", layout_name, "decoder_first_pipeline_num_layers",
+                               "decoder_last_pipeline_num_layers"};
+std::string own_name(const char* flag) { return cat("megatron's ", flag); }
+
+/// The stages of a layout such as `Ett|(tt|)*6ttL`, as PipelineParallelLayerLayout reads it.
+int stages_in(std::string_view layout) {
+    auto stages = 1;
+    const auto times = [&](std::size_t at) {  // `*6` behind `at`
+        const auto end = layout.find_first_not_of("0123456789", at + 2);
+        return at + 1 < layout.size() && layout[at + 1] == '*'
+                   ? detail::number_in(layout.substr(at + 2, end - at - 2)).value_or(1)
+                   : 1;
+    };
+    for (std::size_t at = 0; at < layout.size(); ++at) {
+        if (layout[at] == '|') stages += times(at);
+        if (layout[at] != '(') continue;
+        const auto end = std::min(layout.find(')', at), layout.size() - 1);
+        const auto inside = static_cast<int>(std::ranges::count(layout.substr(at, end - at), '|'));
+        stages += inside * std::min(times(end), Mesh::max_size / std::max(inside, 1) / 2);
+        at = end;
+    }
+    return stages;
+}
 
 constexpr auto per_stage = "num_layers_per_virtual_pipeline_stage";
 
@@ -61,8 +88,16 @@ megatron::Settings sizes_in(Settings& settings) {
         if (const auto stages = settings.number(name)) sizes.virtual_pipeline_model_parallel_size = stages;
     sizes.order = settings.word("order").value_or(sizes.order);
     if (settings.flag("use_tp_pp_dp_mapping").value_or(false)) sizes.order = mapped_order;
-    settings.ignore({"use_distributed_optimizer", "sequence_parallel", "pipeline_model_parallel_layout",
-                     "pipeline_model_parallel_comm_backend"});
+    settings.ignore(
+        {"use_distributed_optimizer", "sequence_parallel", "pipeline_model_parallel_comm_backend"});
+    if (const auto layout = settings.word(layout_name)) {
+        const auto stages = stages_in(*layout);
+        const auto pp = sizes.pipeline_model_parallel_size;
+        if (stages % pp != 0)
+            throw UsageError(cat(settings.shown(layout_name), " has ", stages, " stages, which ", pp,
+                                 " pipeline ranks do not divide"));
+        if (stages > pp) sizes.virtual_pipeline_model_parallel_size = stages / pp;
+    }
     if (settings.has(per_stage))
         sizes.virtual_pipeline_model_parallel_size = stages_of_layers(settings, sizes);
     return sizes;
@@ -128,6 +163,10 @@ Arrangement read(Settings& settings, std::optional<int> world) {
     for (auto size : sizes.hierarchical_context_parallel_sizes.value_or(std::vector<int>{}))
         levels += cat(levels.empty() ? "" : " ", size);
     if (!levels.empty()) arrangement.extras.push_back({levels_name, levels});
+    for (const auto* name : own)
+        if (const auto* value = settings.value(name))
+            arrangement.extras.push_back(
+                {own_name(name), value->is_string() ? value->text() : value->dump()});
     return arrangement;
 }
 
@@ -212,8 +251,18 @@ Document write(const Arrangement& arrangement) {
     };
     say_size("tensor_model_parallel_size", sizes.tensor_model_parallel_size, 0);
     say_size("pipeline_model_parallel_size", sizes.pipeline_model_parallel_size, 0);
-    say_size("num_virtual_stages_per_pipeline_rank", sizes.virtual_pipeline_model_parallel_size.value_or(1),
-             1);
+    for (const auto* name : own)
+        if (const auto value = extra_of(arrangement, own_name(name)))
+            say(name,
+                *value == "true"            ? Json(true)
+                : detail::number_in(*value) ? Json(*detail::number_in(*value))
+                                            : Json(*value),
+                *value == "true"      ? ""
+                : name == layout_name ? cat("'", *value, "'")
+                                      : *value);
+    if (!extra_of(arrangement, own_name(layout_name)))
+        say_size("num_virtual_stages_per_pipeline_rank",
+                 sizes.virtual_pipeline_model_parallel_size.value_or(1), 1);
     const auto& stages = arrangement.stages;
     const auto is_counted = sizes.virtual_pipeline_model_parallel_size.has_value();
     const auto less = [&](int StageLayers::*part, std::string_view extra) {
@@ -257,6 +306,9 @@ Converter megatron() {
                    "Megatron copies the parameters unless --use-megatron-fsdp is given; "
                    "--use-distributed-optimizer shards only the optimizer state"}};
     made.schedules_by_stages = true;
+    // Megatron-Bridge, NeMo and verl's Megatron engine have them in tables.
+    made.places = "model trainer.strategy actor_rollout_ref.actor.megatron";
+    made.started = "trainer.num_nodes trainer.devices | trainer.nnodes trainer.n_gpus_per_node";
     return made;
 }
 

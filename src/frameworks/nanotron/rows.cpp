@@ -52,11 +52,11 @@ Framework nanotron() {
             .version = "0.4",
             .original = "nanotron.parallel.context",
             .title = "nanotron's groups of tensor, pipeline, data and expert parallel ranks.",
-            .settings_of = "the arguments of ParallelContext",
+            .settings_of = "the arguments of ParallelContext, or the section parallelism of a configuration",
             .example = "tensor_parallel_size=4 pipeline_parallel_size=1 data_parallel_size=2",
-            .settings = {{"tensor_parallel_size", Value(), "tp"},
-                         {"pipeline_parallel_size", Value(), "pp"},
-                         {"data_parallel_size", Value(), "dp"},
+            .settings = {{"tensor_parallel_size", Value(), "tp", "tp"},
+                         {"pipeline_parallel_size", Value(), "pp", "pp"},
+                         {"data_parallel_size", Value(), "dp", "dp"},
                          {"expert_parallel_size", 1, "expert"}},
             .meshes = {{"ranks", "expert pp dp tp"}},
             .kinds = {{.name = "world", .groups = "| expert pp dp tp", .apart = true},
@@ -93,7 +93,8 @@ Framework nanotron() {
             .write_experts = write_experts,
             .raises = {{"", "AssertionError"}, {"sizes", "ValueError"}, {"out of range", "ValueError"}},
             .initialize = "ParallelContext",
-            .backend_after = "expert_parallel_size"};
+            .backend_after = "expert_parallel_size",
+            .places = "parallelism"};
 }
 
 }  // namespace rankmesh::frameworks

@@ -3,6 +3,8 @@
 // ranks of a stage in another way.
 #include "frameworks/rows.hpp"
 
+#include <algorithm>
+
 namespace rankmesh::frameworks {
 
 namespace of_sglang {
@@ -33,7 +35,9 @@ void check(Given& given) {
 }
 
 std::optional<Mesh> experts(const Given& given, const Mesh& mesh) {
-    if (given.number("ep_size") == 1 && given.number("moe_dp_size") == 1) return std::nullopt;
+    if (given.number("ep_size") == 1 && given.number("moe_dp_size") == 1 &&
+        given.number("moe_tp") == mesh.size("tp"))
+        return std::nullopt;
     return Mesh{{"pp", mesh.size("pp")},
                 {"edp", given.number("moe_dp")},
                 {"ep", given.number("moe_ep")},
@@ -82,6 +86,34 @@ std::vector<AccessorRow> accessors() {
     return rows;
 }
 
+/// handle_deprecated_dp_attention of arg_groups/parallel_hook.py, and _a2a_ep_size of overrides.py.
+void configure(Values& values, int) {
+    const auto take = [&](std::string_view name) {
+        const auto found = std::ranges::find(values, name, &Values::value_type::first);
+        auto value = found == values.end() ? Value() : found->second;
+        if (found != values.end()) values.erase(found);
+        return value;
+    };
+    const auto size = [&](std::string_view name) {
+        const auto found = std::ranges::find(values, name, &Values::value_type::first);
+        return found == values.end() ? 1 : std::get<int>(found->second);
+    };
+    if (take("enable_dp_attention") == Value(true) && size("attn_dp_size") == 1) {
+        const auto parts = size("dp_size");
+        take("attn_dp_size"), take("dp_size");
+        values.emplace_back("attn_dp_size", parts);
+    }
+    static constexpr std::string_view over_all[] = {
+        "megamoe",       "deepep",     "deepep_v2",          "mooncake", "nixl",
+        "ascend_fuseep", "flashinfer", "flashinfer_megamoe", "mori",     "pplx"};
+    const auto backend = take("moe_a2a_backend");
+    if (const auto* name = std::get_if<std::string>(&backend);
+        name && std::ranges::find(over_all, *name) != std::end(over_all)) {
+        take("ep_size");
+        values.emplace_back("ep_size", size("tp_size"));
+    }
+}
+
 }  // namespace of_sglang
 
 Framework sglang() {
@@ -120,6 +152,21 @@ Framework sglang() {
                       .doc = "the server balances the load of experts; the groups are the same",
                       .only_configured = true,
                       .extra = "load balancing of experts"},
+                     {.name = "dp_size",
+                      .flag = "data_parallel_size dp",
+                      .doc = "servers that each have the whole model",
+                      .only_configured = true,
+                      .extra = "replicas"},
+                     {.name = "enable_dp_attention",
+                      .otherwise = false,
+                      .type = Type::flag,
+                      .doc = "deprecated: attn_dp_size is dp_size",
+                      .only_configured = true},
+                     {.name = "moe_a2a_backend",
+                      .otherwise = {},
+                      .type = Type::maybe_word,
+                      .doc = "deepep, mooncake, nixl and others set ep_size to tp_size",
+                      .only_configured = true},
                      {.name = "duplicate_tp_group",
                       .otherwise = false,
                       .type = Type::flag,
@@ -157,6 +204,8 @@ Framework sglang() {
         .initialize = "initialize_model_parallel",
         .handle = "GroupCoordinator",
         .backend_after = "(",
+        .configure = configure,
+        .serves = true,
         .host = "cpu_group"};
 }
 

@@ -75,7 +75,9 @@ Converter with(std::string_view name, std::string_view of,
             .read = read,
             .write = write,
             .roles = {"pp", "tp", "cp"},
-            .why = {{"dp, dp_replicate, dp_shard", data}, {"ep, edp, etp", experts}}};
+            .why = {{"dp, dp_replicate, dp_shard", data}, {"ep, edp, etp", experts}},
+            .places = "mapping",
+            .serves = true};
 }
 
 }  // namespace of_tensorrt_llm

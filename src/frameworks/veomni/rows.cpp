@@ -140,6 +140,50 @@ Values write_experts(const Mesh& experts) {
     return {{"extra_parallel_sizes", std::vector<int>{experts.find("ep") ? experts.size("ep") : 1}}};
 }
 
+/// _validate_accelerator of arguments_types.py: sizes of replicas and shards that are not given follow from
+/// the world; `ep_size` is the last of the extra parts.
+void configure(Values& values, int world) {
+    const auto value = [&](std::string_view name) -> Value* {
+        const auto found = std::ranges::find(values, name, &Values::value_type::first);
+        return found == values.end() ? nullptr : &found->second;
+    };
+    const auto size = [&](std::string_view name, int otherwise) {
+        const auto* found = value(name);
+        return found ? std::get<int>(*found) : otherwise;
+    };
+    const auto set = [&](const char* name, Value to) {
+        std::erase_if(values, [&](const auto& each) { return each.first == name; });
+        values.emplace_back(name, std::move(to));
+    };
+    const auto others = std::int64_t{1} * size("pp_size", 1) * size("ulysses_size", 1) * size("cp_size", 1) *
+                        size("tp_size", 1);
+    const auto data = static_cast<int>(world / others);
+    if (others < 1 || world % others != 0)
+        throw Error(Fault::sizes, cat("pp_size x ulysses_size x cp_size x tp_size is ", others,
+                                      "; it must divide the world, which has ", world, " ranks"));
+    auto replicas = size("dp_replicate_size", -1);
+    auto shards = size("dp_shard_size", -1);
+    if (replicas <= 0) replicas = shards > 0 ? std::max(data / shards, 1) : 1;
+    if (shards <= 0) shards = std::max(data / replicas, 1);
+    set("dp_size", data);
+    set("dp_replicate_size", replicas);
+    set("dp_shard_size", shards);
+    const auto list_of = [&](auto otherwise, std::string_view name) {
+        const auto* found = value(name);
+        return found ? std::get<decltype(otherwise)>(*found) : otherwise;
+    };
+    auto sizes = list_of(std::vector<int>{}, "extra_parallel_sizes");
+    auto names = list_of(std::vector<std::string>{}, "extra_parallel_names");
+    auto innermost = list_of(std::vector<int>{}, "extra_parallel_placement_innermost");
+    sizes.push_back(size("ep_size", 1));
+    names.emplace_back("ep");
+    innermost.push_back(0);
+    std::erase_if(values, [](const auto& each) { return each.first == "ep_size"; });
+    set("extra_parallel_sizes", std::move(sizes));
+    set("extra_parallel_names", std::move(names));
+    set("extra_parallel_placement_innermost", std::move(innermost));
+}
+
 }  // namespace of_veomni
 
 Framework veomni() {
@@ -166,7 +210,7 @@ Framework veomni() {
         .title =
             "VeOmni's groups of replicas, shards, sequence, tensor and pipeline parallel ranks and of "
             "experts.",
-        .settings_of = "the arguments of init_parallel_state",
+        .settings_of = "the arguments of init_parallel_state, or train.accelerator of a configuration",
         .example = "-- dp_size=8 dp_replicate_size=2 dp_shard_size=4 ulysses_size=2",
         .settings =
             {{.name = "dp_size", .axis = "dp_replicate dp_shard", .doc = "replicas times shards"},
@@ -192,6 +236,9 @@ Framework veomni() {
              {.name = "extra_parallel_names",
               .otherwise = std::vector<std::string>{"ep"},
               .type = Type::words},
+             {.name = "ep_size",
+              .doc = "of a configuration: the last of the extra parts",
+              .only_configured = true},
              {.name = "async_enabled", .otherwise = false, .type = Type::flag}},
         .meshes = {{"ranks", "pp dp_replicate dp_shard ulysses cp tp"}},
         .kinds = {{"pp", "dp_replicate dp_shard ulysses cp tp | pp", "", "pp_enabled"},
@@ -317,7 +364,9 @@ Framework veomni() {
         .initialize = "ParallelState",
         .maker = "init_parallel_state",
         .getter = "get_parallel_state",
-        .by_value = true};
+        .by_value = true,
+        .places = "train.accelerator",
+        .configure = configure};
 }
 
 }  // namespace rankmesh::frameworks

@@ -72,6 +72,16 @@ void check_flags(const Given& given) {
                         given.number("fsdp"), ", so no mesh has both as axes"));
 }
 
+/// The engines of the rollout, each of dp x pp x tp ranks.
+std::optional<Mesh> serving(const Given& given) {
+    if (!given.flag("has_rollout")) return std::nullopt;
+    const auto tp = given.number("rollout_tp");
+    return Mesh{{"servers", given.number("rollout_dp")},
+                {"dp", given.number("infer_tp") / tp},
+                {"pp", given.number("infer_pp")},
+                {"tp", tp}};
+}
+
 bool has_sequence(const Given& given) { return given.number("sp") > 1; }
 
 std::string data_parallel(const Given& given, const Given&) {
@@ -90,8 +100,11 @@ Framework verl() {
         "verl's infer_tp and infer_pp have other ranks than the rollout's tensor-parallel groups and "
         "pipelines "
         "for these sizes; ask for the groups of its engine";
-    const auto rollout = [](const char* name) {
-        return Setting{.name = name, .otherwise = {}, .type = Type::maybe_number};
+    const auto rollout = [](std::string name) {
+        return Setting{.name = name,
+                       .otherwise = {},
+                       .flag = detail::cat("actor_rollout_ref.rollout.", name.substr(name.find('_') + 1)),
+                       .type = Type::maybe_number};
     };
     return {
         .name = "verl",
@@ -108,9 +121,11 @@ Framework verl() {
         .settings = {{.name = "fsdp_size",
                       .otherwise = -1,
                       .axis = "shards inner",
+                      .flag = "actor_rollout_ref.actor.fsdp_config.fsdp_size",
                       .doc = "ranks that share the model's state, -1: all"},
                      {.name = "ulysses_sequence_parallel_size",
                       .axis = "inner",
+                      .flag = "actor_rollout_ref.actor.ulysses_sequence_parallel_size",
                       .doc = "ranks that share a sequence and exchange it for heads"},
                      rollout(of_rollout[0]),
                      rollout(of_rollout[1]),
@@ -153,8 +168,10 @@ Framework verl() {
         .why = {{"tp", "verl's FSDP engine does not cut layers; its Megatron engine has Megatron's settings"},
                 {"pp", "verl's FSDP engine has no stages; its Megatron engine has Megatron's settings"},
                 {"ep", "verl's FSDP engine has no expert parallelism"}},
+        .serving = serving,
         .raises = {{"", "ValueError"}},
         .initialize = "init_device_mesh",
+        .started = "trainer.nnodes trainer.n_gpus_per_node",
         .leaves = "verl's number of replicas"};
 }
 

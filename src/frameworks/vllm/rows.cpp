@@ -47,12 +47,17 @@ constexpr auto no_eplb =
     "EPLB group is not initialized. EPLB group is only created for MoE models when EPLB is enabled. Ensure "
     "parallel_config.enable_eplb is True.";
 
-/// With `enable_expert_parallel` each rank of a stage has whole experts.
+/// With `enable_expert_parallel` each rank of a stage has whole experts; without, all ranks of a stage share
+/// each expert: FusedMoEParallelConfig.flatten_tp_across_dp_and_pcp.
 std::optional<Mesh> experts(const Given& given, const Mesh& mesh) {
-    if (!given.flag("is_moe") || !given.flag("enable_expert_parallel")) return std::nullopt;
-    return mesh.flatten({"dp", "pcp", "tp"}, "ep").flatten({"external_dp"}, "edp");
+    const auto whole = given.flag("enable_expert_parallel");
+    if (!given.flag("is_moe") || (!whole && size_of(mesh, "dp") * size_of(mesh, "pcp") == 1))
+        return std::nullopt;
+    return mesh.flatten({"dp", "pcp", "tp"}, whole ? "ep" : "etp").flatten({"external_dp"}, "edp");
 }
-Values write_experts(const Mesh&) { return {{"enable_expert_parallel", true}}; }
+Values write_experts(const Mesh& experts) {
+    return experts.find("ep") ? Values{{"enable_expert_parallel", true}} : Values{};
+}
 
 }  // namespace of_vllm
 
@@ -163,7 +168,8 @@ Framework vllm() {
         .check = check,
         .check_flags = check_flags,
         .roles = {{"external_dp", "dp_replicate"}, {"pcp", "cp"}},
-        .why = {{"dp_shard", "vLLM does not shard optimizer state"},
+        .why = {{"replicas", "each replica is a server of its own"},
+                {"dp_shard", "vLLM does not shard optimizer state"},
                 {"virtual pipeline stages", "vLLM's pipeline has one stage a rank"}},
         .experts = experts,
         .write_experts = write_experts,
@@ -172,6 +178,10 @@ Framework vllm() {
         .handle = "GroupCoordinator",
         .backend_after = "decode_context_model_parallel_size",
         .ensure = "ensure_model_parallel_initialized",
+        .ignore =
+            "data_parallel_size_local data_parallel_rank data_parallel_start_rank data_parallel_address "
+            "data_parallel_rpc_port data_parallel_backend data_parallel_hybrid_lb data_parallel_external_lb",
+        .serves = true,
         .host = "cpu_group"};
 }
 

@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "convert/command_line.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+
+#include <rankmesh/core/detail/number.hpp>
+#include <rankmesh/core/error.hpp>
+
+namespace rankmesh::conversion {
+
+using detail::cat;
+
+namespace {
+
+/// A program that starts others, and its flags that say how many: words, by spaces.
+struct Launcher {
+    std::string_view names;
+    std::string_view ranks;  ///< of all hosts
+    std::string_view hosts;
+    std::string_view per_host;
+};
+
+constexpr auto launchers = std::to_array<Launcher>({
+    // torch.distributed.run
+    {"torchrun torch.distributed.run torch.distributed.launch", "", "--nnodes", "--nproc-per-node"},
+    {"accelerate accelerate.commands.launch", "--num-processes", "", ""},
+    {"deepspeed", "", "--num-nodes", "--num-gpus"},
+    {"srun", "--ntasks -n", "--nodes -N", "--ntasks-per-node"},
+    {"mpirun mpiexec", "-np --np -n", "", ""},
+});
+
+/// Commands that begin with their own name: of each, words in front of the program are its own.
+constexpr auto programs = std::to_array<std::string_view>(
+    {"vllm", "sglang", "trtllm-serve", "trtllm-build", "llamafactory-cli", "nemo"});
+constexpr auto prefixes =
+    std::to_array<std::string_view>({"exec", "nohup", "time", "env", "sudo", "numactl", "eval"});
+
+std::string_view file_of(std::string_view path) { return path.substr(path.find_last_of('/') + 1); }
+
+bool is_one_of(std::string_view word, std::string_view words) {
+    for (std::size_t begin = 0; begin < words.size();) {
+        const auto end = std::min(words.find(' ', begin), words.size());
+        if (words.substr(begin, end - begin) == word) return true;
+        begin = end + 1;
+    }
+    return false;
+}
+
+const Launcher* launcher_named(std::string_view name) {
+    const auto found = std::ranges::find_if(
+        launchers, [&](const auto& each) { return is_one_of(file_of(name), each.names); });
+    return found == launchers.end() ? nullptr : &*found;
+}
+
+bool is_python(std::string_view word) {
+    const auto name = file_of(word);
+    return name.starts_with("python") && name.find_first_not_of("0123456789.", 6) == name.npos;
+}
+
+bool is_program(std::string_view word) {
+    return word.ends_with(".py") || std::ranges::find(programs, file_of(word)) != programs.end();
+}
+
+/// NAME=VALUE with a name as variables of the environment have it.
+bool is_variable(std::string_view word) {
+    const auto name = word.substr(0, word.find('='));
+    return name.size() < word.size() && !name.empty() && std::ranges::all_of(name, [](unsigned char c) {
+               return std::isupper(c) != 0 || std::isdigit(c) != 0 || c == '_';
+           });
+}
+
+/// The place of the first word that starts something.
+std::size_t begin_of(const std::vector<std::string>& words) {
+    auto at = std::size_t{0};
+    while (at < words.size() &&
+           (is_variable(words[at]) || std::ranges::find(prefixes, words[at]) != prefixes.end()))
+        ++at;
+    return at;
+}
+
+std::string dashed(std::string_view flag) {
+    auto text = std::string(flag);
+    std::ranges::replace(text, '_', '-');
+    return text;
+}
+
+/// The number that one of these flags has, nothing where it is not said or not as one number.
+std::optional<int> number_of(const std::vector<std::string>& words, std::string_view flags) {
+    auto number = std::optional<int>{};
+    for (std::size_t i = 0; i < words.size(); ++i) {
+        const auto equals = std::min(words[i].find('='), words[i].size());
+        if (!is_one_of(dashed(words[i].substr(0, equals)), flags)) continue;
+        number = equals < words[i].size() ? detail::number_in(words[i].substr(equals + 1))
+                 : i + 1 < words.size()   ? detail::number_in(words[i + 1])
+                                          : std::nullopt;
+    }
+    return number;
+}
+
+/// The ranks that a launcher starts; of several launchers, `known` are those that the outer ones start.
+std::optional<int> ranks_of(const Launcher& launcher, const std::vector<std::string>& words,
+                            std::optional<int> known) {
+    if (!launcher.ranks.empty())
+        if (const auto ranks = number_of(words, launcher.ranks)) return ranks;
+    const auto hosts = number_of(words, launcher.hosts);
+    const auto per_host = number_of(words, launcher.per_host);
+    if (hosts && per_host) return *hosts * *per_host;
+    // torchrun and deepspeed start on one host, unless a list of hosts or an outer launcher says more.
+    const auto is_alone = !known && std::ranges::none_of(words, [&](const auto& word) {
+        const auto flag = dashed(word.substr(0, word.find('=')));
+        return is_one_of(flag, launcher.hosts) || is_one_of(flag, "--hostfile -H");
+    });
+    return per_host && is_alone && launcher.hosts != "--nodes -N" ? per_host : std::nullopt;
+}
+
+}  // namespace
+
+bool is_command(const std::vector<std::string>& words) {
+    const auto at = begin_of(words);
+    return at < words.size() && (launcher_named(words[at]) || is_python(words[at]) || is_program(words[at]));
+}
+
+CommandLine taken_apart(const std::vector<std::string>& words) {
+    auto command = CommandLine{};
+    const Launcher* launcher = nullptr;
+    auto at = begin_of(words);
+    const auto end_launcher = [&] {
+        if (launcher) command.ranks = ranks_of(*launcher, command.launcher, command.ranks);
+    };
+    for (auto is_module = false; at < words.size(); ++at) {
+        const auto& word = words[at];
+        const auto is_value = at > 0 && words[at - 1].starts_with("--") &&
+                              words[at - 1].find('=') == std::string::npos && !is_module;
+        if (const auto* other = !is_value || is_module ? launcher_named(word) : nullptr) {
+            end_launcher();
+            launcher = other;
+            command.launcher.clear();
+        } else if (is_module || is_program(word)) {
+            break;
+        } else if (launcher && !is_python(word)) {
+            command.launcher.push_back(word);
+        }
+        is_module = word == "-m" || word == "--module";
+    }
+    end_launcher();
+    if (at == words.size())
+        throw UsageError(cat("the command ", detail::in_quotes(words[begin_of(words)]),
+                             " starts no program that is known, such as FILE.py or -m MODULE; write only the "
+                             "program's flags"));
+    // A program's own commands and models: `serve MODEL`.
+    for (++at; at < words.size() && words[at].find_first_of("-+=") != 0 &&
+               words[at].find('=') == std::string::npos && !words[at].ends_with(".yaml") &&
+               !words[at].ends_with(".yml") && !words[at].ends_with(".json") &&
+               !words[at].ends_with(".toml");)
+        ++at;
+    command.words.assign(words.begin() + static_cast<std::ptrdiff_t>(at), words.end());
+    return command;
+}
+
+}  // namespace rankmesh::conversion

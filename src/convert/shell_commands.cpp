@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <cctype>
+#include <utility>
+
+#include "convert/shell_grammar.hpp"
+#include "convert/shell_words.hpp"
+
+namespace rankmesh::conversion {
+
+std::size_t end_of_part(std::string_view text, std::size_t at) {
+    const auto c = text[at];
+    if (c == '\\') return std::min(at + 2, text.size());
+    if (c == '\'' || c == '`') return std::min(text.find(c, at + 1), text.size() - 1) + 1;
+    const auto opens = c == '$' && at + 1 < text.size() && (text[at + 1] == '(' || text[at + 1] == '{');
+    if (c != '"' && c != '(' && !opens) return at + 1;
+    const auto close = c == '"' ? '"' : c == '(' || text[at + 1] == '(' ? ')' : '}';
+    const auto is_comment = [&](std::size_t i) {
+        return close == ')' && c == '(' && text[i] == '#' &&
+               (is_shell_blank(text[i - 1]) || text[i - 1] == '\n' || i == at + 1);
+    };
+    for (auto i = at + (c == '$' ? 2U : 1U); i < text.size();) {
+        if (text[i] == close) return i + 1;
+        if (is_comment(i))
+            i = std::min(text.find('\n', i), text.size());
+        else if (close == '"' && text[i] == '\'')
+            ++i;
+        else
+            i = end_of_part(text, i);
+    }
+    return text.size();
+}
+
+namespace {
+
+/// Splits a script into simple commands.
+class Splitter {
+public:
+    explicit Splitter(std::string_view text) : text_(text) {}
+
+    std::vector<ShellCommand> commands() {
+        while (at_ < text_.size()) step();
+        end_command();
+        return std::move(commands_);
+    }
+
+private:
+    void step() {
+        const auto c = text_[at_];
+        const auto two = text_.substr(at_, 2);
+        if (two == "\\\n" || text_.substr(at_, 3) == "\\\r\n") {
+            at_ += two == "\\\n" ? 2U : 3U;
+        } else if (c == '#' && word_.empty()) {
+            at_ = std::min(text_.find('\n', at_), text_.size());
+        } else if (c == '\n') {
+            end_command();
+            ++at_;
+            skip_documents();
+        } else if (is_shell_blank(c)) {
+            end_word();
+            ++at_;
+        } else if (two == "&&" || two == "||") {
+            end_command();
+            current_.conditional = true;
+            at_ += 2;
+        } else if (c == '<' || c == '>' || two == "&>") {
+            redirect();
+        } else if (c == ';' || c == '|' || c == '&' || c == ')' || (c == '(' && !word_.ends_with('='))) {
+            end_command();
+            ++at_;
+        } else {
+            const auto end = end_of_part(text_, at_);
+            word_ += text_.substr(at_, end - at_);
+            at_ = end;
+        }
+    }
+
+    /// Skips `2>&1`, `> FILE` and `<<WORD` with its text.
+    void redirect() {
+        if (std::ranges::all_of(word_, [](unsigned char c) { return std::isdigit(c) != 0; })) word_.clear();
+        end_word();
+        const auto is_document = text_.substr(at_, 2) == "<<" && text_.substr(at_, 3) != "<<<";
+        at_ = std::min(text_.find_first_not_of("<>&|-", at_), text_.size());
+        at_ = std::min(text_.find_first_not_of(" \t", at_), text_.size());
+        const auto begin = at_;
+        while (at_ < text_.size() &&
+               std::string_view(" \t\r\n;|&<>").find(text_[at_]) == std::string_view::npos)
+            at_ = end_of_part(text_, at_);
+        auto target = std::string(text_.substr(begin, at_ - begin));
+        std::erase_if(target, [](char c) { return c == '"' || c == '\'' || c == '\\'; });
+        if (is_document) documents_.push_back(std::move(target));
+    }
+
+    void skip_documents() {
+        for (const auto& end : std::exchange(documents_, {}))
+            while (at_ < text_.size()) {
+                const auto stop = std::min(text_.find('\n', at_), text_.size());
+                auto line = text_.substr(at_, stop - at_);
+                line.remove_prefix(std::min(line.find_first_not_of('\t'), line.size()));
+                at_ = std::min(stop + 1, text_.size());
+                if (line == end) break;
+            }
+    }
+
+    void end_word() {
+        if (word_.empty()) return;
+        if (current_.words.empty())
+            current_.line =
+                1 + static_cast<int>(std::ranges::count(text_.substr(0, at_ - word_.size()), '\n'));
+        current_.words.push_back(std::exchange(word_, {}));
+    }
+
+    void end_command() {
+        end_word();
+        if (!current_.words.empty()) commands_.push_back(std::exchange(current_, {}));
+        current_.conditional = false;
+    }
+
+    std::string_view text_;
+    std::size_t at_ = 0;
+    std::string word_;
+    ShellCommand current_;
+    std::vector<ShellCommand> commands_;
+    std::vector<std::string> documents_;  // ends of the here-documents that begin on this line
+};
+
+}  // namespace
+
+std::vector<ShellCommand> shell_commands(std::string_view text) { return Splitter(text).commands(); }
+
+}  // namespace rankmesh::conversion

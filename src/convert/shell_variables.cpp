@@ -1,0 +1,314 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <cctype>
+#include <cstdlib>
+#include <utility>
+
+#include <rankmesh/core/detail/number.hpp>
+#include <rankmesh/core/error.hpp>
+
+#include "convert/shell_grammar.hpp"
+#include "convert/shell_words.hpp"
+
+namespace rankmesh::conversion {
+
+using detail::cat;
+
+namespace {
+
+bool is_name(std::string_view text) {
+    return !text.empty() && std::isdigit(static_cast<unsigned char>(text[0])) == 0 &&
+           std::ranges::all_of(text, [](unsigned char c) { return std::isalnum(c) != 0 || c == '_'; });
+}
+
+/// Whole numbers with + - * / % and brackets; nothing for other text.
+class Arithmetic {
+public:
+    explicit Arithmetic(std::string_view text) : text_(text) {}
+
+    std::optional<long long> value() {
+        const auto sum = this->sum();
+        return sum && next() == '\0' ? sum : std::nullopt;
+    }
+
+private:
+    static constexpr auto most = 1'000'000'000'000LL;
+    using Number = std::optional<long long>;
+
+    char next() {
+        at_ = std::min(text_.find_first_not_of(" \t\r\n", at_), text_.size());
+        return at_ < text_.size() ? text_[at_] : '\0';
+    }
+    Number sum() {
+        auto value = product();
+        while (value && (next() == '+' || next() == '-')) {
+            const auto sign = text_[at_++] == '+' ? 1 : -1;
+            const auto other = product();
+            value = other ? limited(*value + sign * *other) : std::nullopt;
+        }
+        return value;
+    }
+    Number product() {
+        auto value = factor();
+        while (value && (next() == '*' || next() == '/' || next() == '%')) {
+            const auto what = text_[at_++];
+            const auto other = factor();
+            if (!other || (what != '*' && *other == 0)) return std::nullopt;
+            if (what == '*')
+                value = std::abs(*value) < 1'000'000 && std::abs(*other) < 1'000'000
+                            ? limited(*value * *other)
+                            : std::nullopt;
+            else
+                value = what == '/' ? *value / *other : *value % *other;
+        }
+        return value;
+    }
+    Number factor() {
+        if (next() == '-') {
+            ++at_;
+            const auto value = factor();
+            return value ? Number(-*value) : std::nullopt;
+        }
+        if (next() == '(') {
+            if (++depth_ > 50) return std::nullopt;
+            ++at_;
+            const auto value = sum();
+            if (next() != ')') return std::nullopt;
+            ++at_;
+            --depth_;
+            return value;
+        }
+        const auto end = std::min(text_.find_first_not_of("0123456789", at_), text_.size());
+        const auto digits = text_.substr(at_, end - at_);
+        at_ = end;
+        const auto number = detail::number_in(digits);
+        return number ? Number(*number) : std::nullopt;
+    }
+    static Number limited(long long value) { return std::abs(value) > most ? std::nullopt : Number(value); }
+
+    std::string_view text_;
+    std::size_t at_ = 0;
+    int depth_ = 0;
+};
+
+std::string joined(const ShellVariables::Words& words) {
+    auto text = std::string{};
+    for (const auto& word : words) text += (text.empty() ? "" : " ") + word;
+    return text;
+}
+
+}  // namespace
+
+/// Expands one written word.
+class ShellVariables::Expansion {
+public:
+    Expansion(const ShellVariables& variables, std::string_view word, bool is_value, std::string_view source)
+        : variables_(variables), word_(word), is_value_(is_value), source_(source) {}
+
+    Words words() {
+        read(word_, false);
+        end_field();
+        return std::move(words_);
+    }
+
+private:
+    void read(std::string_view text, bool quoted) {
+        for (std::size_t at = 0; at < text.size();) {
+            const auto c = text[at];
+            const auto end = end_of_part(text, at);
+            const auto inside = text.substr(at + 1, end > at + 1 ? end - at - 2 : 0);
+            if (c == '\\') {
+                const auto escaped = text.substr(at + 1, end - at - 1);
+                const auto is_kept =
+                    quoted && std::string_view("$`\"\\\n").find(escaped) == std::string_view::npos;
+                add(is_kept ? text.substr(at, 2) : escaped == "\n" ? std::string_view{} : escaped);
+            } else if (c == '\'' && !quoted) {
+                add(inside);
+                begun_ = true;
+            } else if (c == '"' && !quoted) {
+                read(inside, true);
+                begun_ =
+                    begun_ || (inside != "$@" && inside.find("[@]}") == inside.npos);  // which may be no word
+            } else if (c == '`') {
+                unknown(text.substr(at, end - at), quoted);
+            } else if (c == '$') {
+                at = variable(text, at, quoted);
+                continue;
+            } else {
+                add(text.substr(at, 1));
+            }
+            at = end;
+        }
+    }
+
+    /// Adds what `$...` stands for, and returns the place behind it.
+    std::size_t variable(std::string_view text, std::size_t at, bool quoted) {
+        if (text.substr(at, 3) == "$((") {
+            const auto end = end_of_part(text, at);
+            const auto whole = text.substr(at, end - at);
+            const auto value = whole.ends_with("))")
+                                   ? variables_.arithmetic(whole.substr(3, whole.size() - 5))
+                                   : std::nullopt;
+            if (value)
+                add(std::to_string(*value));
+            else
+                unknown(whole, quoted);
+            return end;
+        }
+        if (text.substr(at, 2) == "${") {
+            const auto end = end_of_part(text, at);
+            const auto whole = text.substr(at, end - at);
+            braces(whole, whole.substr(2, whole.size() - std::min<std::size_t>(3, whole.size())), quoted);
+            return end;
+        }
+        auto end = at + 1;
+        while (end < text.size() && is_name(text.substr(at + 1, end - at))) ++end;
+        if (end == at + 1) {
+            if (end == text.size() || std::string_view("0123456789@*#?$!-(").find(text[end]) == text.npos) {
+                add("$");
+                return end;
+            }
+            end = text[end] == '(' ? end_of_part(text, at) : end + 1;
+            // What the script itself is given follows as further words.
+            if (const auto whole = text.substr(at, end - at); whole != "$@" && whole != "$*")
+                unknown(whole, quoted);
+            return end;
+        }
+        const auto value = variables_.value(std::string(text.substr(at + 1, end - at - 1)));
+        if (value)
+            put(value->empty() ? Words{} : Words{value->front()}, quoted, false);
+        else
+            unknown(text.substr(at, end - at), quoted);
+        return end;
+    }
+
+    /// `${NAME}`, `${NAME[@]}`, `${NAME:-otherwise}`.
+    void braces(std::string_view whole, std::string_view inside, bool quoted) {
+        auto end = std::size_t{0};
+        while (end < inside.size() && is_name(inside.substr(0, end + 1))) ++end;
+        const auto value = variables_.value(std::string(inside.substr(0, end)));
+        auto behind = inside.substr(end);
+        const auto is_all = behind.starts_with("[@]") || behind.starts_with("[*]");
+        if (is_all) behind.remove_prefix(3);
+        if (end == 0) {
+            if (inside != "@" && inside != "*") unknown(whole, quoted);
+        } else if (behind.empty()) {
+            if (value)
+                put(is_all ? *value : value->empty() ? Words{} : Words{value->front()}, quoted, is_all);
+            else
+                unknown(whole, quoted);
+        } else if (const auto sign = behind.find_first_of("-=");
+                   sign <= 1 && (sign == 0 || behind[0] == ':')) {
+            const auto is_set = value && (sign == 0 || !joined(*value).empty());
+            if (is_set)
+                put({joined(*value)}, quoted, false);
+            else if (!variables_.values_.contains(std::string(inside.substr(0, end))) || value)
+                read(behind.substr(sign + 1), quoted);
+            else
+                unknown(whole, quoted);
+        } else {
+            unknown(whole, quoted);
+        }
+    }
+
+    /// Adds values: fields of their own where the shell makes them such.
+    void put(const Words& values, bool quoted, bool each) {
+        if (quoted) {
+            for (std::size_t i = 0; i < values.size(); ++i) {
+                if (i > 0 && each) end_field();
+                add(values[i]);
+                begun_ = true;
+            }
+            return;
+        }
+        for (std::size_t i = 0; i < values.size(); ++i) {
+            if (i > 0) end_field();
+            for (const auto c : values[i])
+                if (is_shell_blank(c) || c == '\n')
+                    end_field();
+                else
+                    add({&c, 1});
+        }
+    }
+
+    /// Adds an unknown as it is written.
+    void unknown(std::string_view written, bool quoted) {
+        if (!quoted && !is_value_ && written == word_)
+            throw UsageError(cat(source_, " pass ", detail::in_quotes(written),
+                                 ", whose value they do not give; write the flags that it stands for"));
+        add(written);
+    }
+
+    void add(std::string_view text) {
+        field_ += text;
+        begun_ = begun_ || !text.empty();
+    }
+    void end_field() {
+        if (std::exchange(begun_, false)) words_.push_back(std::exchange(field_, {}));
+    }
+
+    const ShellVariables& variables_;
+    std::string_view word_;
+    bool is_value_;
+    std::string_view source_;
+    std::string field_;
+    bool begun_ = false;
+    Words words_;
+};
+
+ShellVariables::Words ShellVariables::expanded(std::string_view word, bool is_value,
+                                               std::string_view source) const {
+    return Expansion(*this, word, is_value, source).words();
+}
+
+std::optional<ShellVariables::Words> ShellVariables::value(const std::string& name) const {
+    const auto found = values_.find(name);
+    return found == values_.end() ? std::nullopt : found->second;
+}
+
+std::optional<long long> ShellVariables::arithmetic(std::string_view text) const {
+    auto written = std::string{};
+    for (std::size_t at = 0; at < text.size();) {
+        auto end = at;
+        while (end < text.size() && is_name(text.substr(at, end + 1 - at))) ++end;
+        if (end == at) {
+            written += text[at++];
+            continue;
+        }
+        const auto value = this->value(std::string(text.substr(at, end - at)));
+        if (!value) return std::nullopt;
+        written += cat("(", joined(*value), ")");
+        at = end;
+    }
+    std::erase_if(written, [](char c) { return c == '$' || c == '{' || c == '}'; });
+    return Arithmetic(written).value();
+}
+
+bool ShellVariables::assign(std::string_view word, bool known) {
+    const auto equals = word.find('=');
+    if (equals == std::string_view::npos || equals == 0) return false;
+    const auto adds = word[equals - 1] == '+';
+    const auto name = std::string(word.substr(0, equals - (adds ? 1 : 0)));
+    if (!is_name(name)) return false;
+    const auto written = word.substr(equals + 1);
+    const auto before = value(name).value_or(Words{});
+    if (!known || (adds && !value(name))) {
+        forget(name);
+        return true;
+    }
+    if (written.starts_with('(')) {
+        auto words = adds ? before : Words{};
+        for (const auto& command : shell_commands(written.substr(1, written.size() - 2)))
+            for (const auto& each : command.words) {
+                const auto is_value = !words.empty() && words.back().starts_with("--");
+                std::ranges::move(expanded(each, is_value, "the script's arrays"), std::back_inserter(words));
+            }
+        values_[name] = std::move(words);
+        return true;
+    }
+    const auto text = joined(expanded(written, true, {}));
+    values_[name] = Words{adds ? joined(before) + text : text};
+    return true;
+}
+
+}  // namespace rankmesh::conversion

@@ -1,0 +1,267 @@
+// SPDX-License-Identifier: Apache-2.0
+// Where settings stand: words, files of several forms, launch scripts and the commands that start a job.
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <sstream>
+
+#include "convert/command_line.hpp"
+#include "convert/launch_script.hpp"
+#include "convert/settings.hpp"
+#include "convert/settings_text.hpp"
+#include "formats/file.hpp"
+#include "formats/text.hpp"
+#include "formats/toml.hpp"
+#include "formats/yaml.hpp"
+
+namespace rankmesh::conversion {
+
+using detail::cat;
+using detail::excerpt;
+using detail::in_quotes;
+using formats::trimmed;
+
+namespace {
+
+/// Flags of programs that name a file with their settings.
+constexpr auto file_flags =
+    std::to_array<std::string_view>({"config", "config_file", "job.config_file", "job.config-file",
+                                     "deepspeed", "deepspeed_config", "extra_llm_api_options", "yaml_cfg"});
+/// Frameworks whose servers and jobs start their ranks themselves, whatever a launcher starts.
+constexpr auto self_starting =
+    std::to_array<std::string_view>({"vllm", "sglang", "tensorrt_llm", "tensorrt_llm_old", "verl", "areal"});
+
+bool is_in(std::string_view word, const auto& words) { return std::ranges::find(words, word) != words.end(); }
+
+bool has_settings_ending(std::string_view name) {
+    for (const auto ending : {".json", ".toml", ".yaml", ".yml"})
+        if (name.ends_with(ending)) return true;
+    return false;
+}
+
+std::vector<std::string> split(const std::string& text) {
+    auto stream = std::istringstream(text);
+    auto words = std::vector<std::string>{};
+    for (auto word = std::string{}; stream >> word;) words.push_back(word);
+    return words;
+}
+
+std::string together(const std::vector<std::string>& words) {
+    auto text = std::string{};
+    for (const auto& word : words) text += (text.empty() ? "" : " ") + word;
+    return text;
+}
+
+/// True for `[table]` lines, or lines of `key = value`; a text of one line is words, and so are a call and
+/// lines with commas behind them.
+bool looks_like_toml(std::string_view text) {
+    const auto line = trimmed(text.substr(0, text.find('\n')));
+    return text.front() == '[' || (line.size() < text.size() && !line.ends_with(',') && !is_call(text));
+}
+
+/// True where the first line is `key:` or `key: value`, or `---` alone.
+bool looks_like_yaml(std::string_view text) {
+    const auto line = text.substr(0, text.find_first_of("\r\n"));
+    const auto colon = line.find(':');
+    const auto is_key = [](unsigned char c) { return std::isalnum(c) != 0 || c == '_' || c == '-'; };
+    return line == "---" || (colon != std::string_view::npos && colon > 0 &&
+                             std::ranges::all_of(line.substr(0, colon), is_key) &&
+                             (colon + 1 == line.size() || line[colon + 1] == ' '));
+}
+
+/// True for a command and its flags.
+bool looks_like_command(std::string_view text) {
+    const auto end = std::min(text.find_first_of(" \t\n"), text.size());
+    const auto behind = trimmed(text.substr(end));
+    return text.substr(0, end).find_first_of("=:([{") == std::string_view::npos && !behind.starts_with('=') &&
+           (behind.starts_with("--") || behind.find(" --") != std::string_view::npos);
+}
+
+/// The same text with blanks for comments, which begin with `#` behind a blank, and for line ends after a
+/// backslash.
+std::string without_notes(std::string text) {
+    auto behind_blank = true;
+    auto note = false;
+    auto quote = '\0';
+    for (std::size_t i = 0; i < text.size(); ++i) {
+        if (quote == '\0' && behind_blank && text[i] == '#') note = true;
+        if (text[i] == '\n') note = false;
+        if (!note && (text[i] == quote || (quote == '\0' && text[i] == '"')))
+            quote = quote == '\0' ? text[i] : '\0';
+        behind_blank = text[i] == '\n' || text[i] == ' ' || text[i] == '\t';
+        if (note || (text[i] == '\r' && text[i + 1] == '\n')) text[i] = ' ';
+        const auto end = text.compare(i, 2, "\\\n") == 0 ? 2U : text.compare(i, 3, "\\\r\n") == 0 ? 3U : 0U;
+        for (auto j = i; j < i + end; ++j) text[j] = ' ';
+    }
+    return text;
+}
+
+/// `a.b=1` as `a` with `b` in it.
+Json nested(const Json& flat, Limits& limits) {
+    auto all = Json::object();
+    for (const auto& [key, value] : flat.items()) {
+        auto* table = &all;
+        auto rest = std::string_view(key);
+        for (auto dot = rest.find('.'); dot != std::string_view::npos; dot = rest.find('.')) {
+            limits.enter();
+            table = &(*table)[std::string(rest.substr(0, dot))];
+            if (!table->is_null() && !table->is_object())
+                throw UsageError(cat("the settings give ", excerpt(rest.substr(0, dot)), " a value and, as ",
+                                     in_quotes(key), ", a table; give it only one of them"));
+            rest.remove_prefix(dot + 1);
+        }
+        if (table->contains(std::string(rest)))
+            throw UsageError(
+                cat("the settings give ", in_quotes(key), " a value and a table; give it only one of them"));
+        (*table)[std::string(rest)] = value;
+        limits.leave(static_cast<int>(std::ranges::count(key, '.')));
+    }
+    return all;
+}
+
+/// Sets in `all` what `later` has, table by table.
+void override_with(Json& all, const Json& later) {
+    for (const auto& [key, value] : later.items()) {
+        const auto same = std::ranges::find_if(all.items(), [&, &name = key](const auto& each) {
+            return plain_name(each.first) == plain_name(name);
+        });
+        auto& now = all[same == all.items().end() ? std::string(key) : std::string(same->first)];
+        if (now.is_object() && value.is_object())
+            override_with(now, value);
+        else
+            now = value;
+    }
+}
+
+/// Throws UsageError for more bytes than the limit, and for text that is not UTF-8.
+void check_text(std::string_view text, std::string_view source) {
+    if (text.size() > formats::most_bytes)
+        Limits(source).refuse(cat("have more than ", formats::most_bytes, " bytes"));
+    if (const auto at = formats::find_no_text(text))
+        throw UsageError(
+            cat(source, " are not UTF-8 text: byte ", *at + 1, " is ", detail::escaped(text.substr(*at, 1))));
+}
+
+}  // namespace
+
+Settings Settings::read(std::string_view framework, const std::vector<std::string>& words) {
+    auto settings = Settings(framework, Json::object(), {});
+    settings.source_ = "the settings";
+    if (framework != "rankmesh" && is_command(words)) {
+        settings.start(words);
+        return settings;
+    }
+    const auto is_file =
+        !words.empty() && (words.size() == 1 || framework != "rankmesh") &&
+        (words[0] == "-" ||
+         formats::is_file_name(words[0], "={[ \n", {".json", ".toml", ".yaml", ".yml", ".txt", ".sh"}));
+    const auto is_json = words.size() > 1 && words[0].starts_with('{') && words[0].ends_with('}');
+    const auto own = is_file || is_json ? std::size_t{1} : words.size();
+    if (words.size() == 1 && !words[0].empty() && !is_file && framework != "rankmesh" &&
+        words[0].find_first_of("=-:([{ \n") == std::string::npos)
+        throw UsageError(cat("the setting ", in_quotes(words[0]),
+                             " has no value, and no file has that name; write ", excerpt(words[0]),
+                             "=VALUE"));
+    if (is_file)
+        settings.read_file(words[0]);
+    else
+        settings.parse(together({words.begin(), words.begin() + static_cast<std::ptrdiff_t>(own)}));
+    if (own == words.size()) return settings;
+    // What follows wins, as in the originals.
+    const auto beside =
+        read_text(framework, together({words.begin() + static_cast<std::ptrdiff_t>(own), words.end()}));
+    override_with(settings.values_, beside.values_);
+    for (const auto& [key, value] : beside.values_.items())
+        if (!value.is_object()) settings.beside_.insert(plain_name(key));
+    return settings;
+}
+
+Settings Settings::read_text(std::string_view framework, std::string text) {
+    auto settings = Settings(framework, Json::object(), {});
+    settings.source_ = "the settings";
+    settings.parse(std::move(text));
+    return settings;
+}
+
+void Settings::read_file(const std::string& path) {
+    whole_ = true;
+    const auto name = excerpt(path, 400);
+    source_ = path == "-" ? "the settings on standard input" : cat("the settings in ", name);
+    parse(formats::content_of(path, cat("the settings file '", name, "'")), path);
+}
+
+void Settings::start(const std::vector<std::string>& words) {
+    auto command = taken_apart(words);
+    text_ = together(words);
+    flags_ = true;
+    if (!is_in(framework_, self_starting)) launched_ = command.ranks;
+    // The launcher of accelerate reads its settings.
+    if (framework_ == "accelerate") command.words = std::move(command.launcher);
+    auto flags = std::vector<std::string>{};
+    auto others = std::vector<std::string>{};
+    for (auto& word : command.words) {
+        const auto is_setting = !word.starts_with('-') && word.find('=') != std::string::npos;
+        const auto is_file = flags.empty() && has_settings_ending(word) && !is_setting;
+        if (is_file)
+            read_file(word);
+        else if (is_setting || !flags.empty() || word.starts_with('-'))
+            (is_setting ? others : flags).push_back(std::move(word));
+    }
+    auto limits = Limits(source_);
+    auto said = parse_flags(flags, limits);
+    for (const auto flag : file_flags)
+        if (said.contains(flag) && said[flag].is_string() && has_settings_ending(said[flag].text())) {
+            read_file(said[flag].text());
+            said.erase(flag);
+        }
+    override_with(values_, nested(said, limits));
+    if (!others.empty())
+        override_with(values_, nested(parse_assignments(together(others), limits).values, limits));
+}
+
+void Settings::parse(std::string text, std::string_view path) {
+    check_text(text, source_);
+    if (text.starts_with("\xEF\xBB\xBF")) text.erase(0, 3);
+    if (path.ends_with(".toml")) {
+        values_ = formats::parse_toml(text, source_);
+        return;
+    }
+    const auto said = without_notes(text);
+    const auto inner = trimmed(said);
+    text_ = inner;
+    if (inner.empty()) throw UsageError(cat(source_, " are empty"));
+    auto limits = Limits(source_);
+    limits.enter();
+    if (path.ends_with(".yaml") || path.ends_with(".yml") || looks_like_yaml(inner)) {
+        values_ = formats::parse_yaml(text, source_);
+        if (!values_.is_object()) throw UsageError(cat(source_, " are YAML, but not a table of settings"));
+    } else if (inner.front() == '{') {
+        values_ = formats::parse_json(said, source_);
+    } else if (inner.front() == '-') {
+        flags_ = true;
+        values_ = nested(parse_flags(split(said), limits), limits);
+    } else if (framework_ == "rankmesh") {
+        return;
+    } else if (path.ends_with(".sh") || is_script(text)) {
+        start(launch_of(text, source_));
+    } else if (framework_ == "areal" && inner.find_first_of(":=") < inner.find('=')) {
+        values_ = {{"allocation_mode", std::string(inner)}};  // a text in a grammar of its own
+    } else if (const auto words = split(said); is_command(words)) {
+        start(words);
+    } else if (looks_like_command(inner)) {
+        throw UsageError(cat(source_, " begin with the command ", in_quotes(words.front()),
+                             ", which is not a known launcher or program; keep only the flags of ",
+                             framework_));
+    } else if (looks_like_toml(inner)) {
+        values_ = formats::parse_toml(text, source_);
+    } else {
+        auto call = parse_assignments(inner, limits);
+        call_ = call.name;
+        dotted_ = call_.empty() && std::ranges::any_of(call.values.items(), [](const auto& each) {
+                      return each.first.find('.') != std::string::npos;
+                  });
+        values_ = nested(call.values, limits);
+    }
+}
+
+}  // namespace rankmesh::conversion

@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: Apache-2.0
+// Settings as people have them: YAML, launch scripts and the commands that start a job.
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include <rankmesh/convert/convert.hpp>
+#include <rankmesh/core/error.hpp>
+
+namespace rankmesh::tests {
+namespace {
+
+class Inputs : public testing::Test {
+protected:
+    Inputs() { std::filesystem::create_directories(folder_); }
+    ~Inputs() override { std::filesystem::remove_all(folder_); }
+
+    std::string file(const std::string& name, const std::string& text) {
+        const auto path = folder_ / name;
+        std::ofstream(path) << text;
+        return path.string();
+    }
+    /// The mesh that settings say.
+    static std::string mesh(const std::string& from, const std::vector<std::string>& words,
+                            std::optional<int> world = {}) {
+        try {
+            return rankmesh::convert(from, "rankmesh", words, world).mesh_from;
+        } catch (const UsageError& error) {
+            return error.what();
+        }
+    }
+    std::string script(const std::string& text, const std::string& from = "megatron") {
+        auto said = mesh(from, {file("run.sh", text)});
+        const auto name = (folder_ / "run.sh").string();
+        if (const auto at = said.find(name); at != std::string::npos) said.replace(at, name.size(), "FILE");
+        return said;
+    }
+
+private:
+    std::filesystem::path folder_ =
+        std::filesystem::temp_directory_path() / ("rankmesh-inputs-" + std::to_string(::getpid()));
+};
+
+TEST_F(Inputs, YamlIsReadAsPyYamlReadsIt) {
+    EXPECT_EQ(mesh("nanotron", {file("a.yaml",
+                                     "general:\n  run: x\nparallelism:\n  dp: 4\n  pp: 1\n  tp: 2\n"
+                                     "  pp_engine: 1f1b\n")}),
+              "pp=1 dp=4 tp=2");
+    EXPECT_EQ(mesh("accelerate", {file("b.yml",
+                                       "distributed_type: FSDP\nnum_processes: 16\nparallelism_config:\n"
+                                       "  parallelism_config_dp_replicate_size: 2\n"
+                                       "  parallelism_config_dp_shard_size: 4\n"
+                                       "  parallelism_config_tp_size: 2\n")}),
+              "dp_replicate=2 dp_shard=4 cp=1 sp=1 tp=2");
+    EXPECT_EQ(mesh("verl", {file("c.yaml",
+                                 "trainer: {nnodes: 2, n_gpus_per_node: 8}\nactor_rollout_ref:\n  actor:\n"
+                                 "    ulysses_sequence_parallel_size: 2\n    fsdp_config:\n"
+                                 "      fsdp_size: 8\n")}),
+              "dp_replicate=2 dp_shard=4 cp=2");
+    EXPECT_EQ(mesh("veomni", {file("d.yaml", "train:\n  accelerator: {ulysses_size: 2, ep_size: 4}\n")}, 16),
+              "pp=1 dp_replicate=1 dp_shard=8 cp=2 tp=1; edp=4 ep=4");
+    // Merges, aliases, words of YAML 1.1, and keys with dashes.
+    EXPECT_EQ(mesh("vllm", {file("e.yaml",
+                                 "base: &a {tensor-parallel-size: 0x4}\n<<: *a\nenable-expert-parallel: off\n"
+                                 "pipeline-parallel-size: 2\n")}),
+              "dp=1 pp=2 tp=4");
+}
+
+TEST_F(Inputs, YamlThatIsWrongOrTooMuchIsRefused) {
+    const auto refused = [&](const std::string& text) { return mesh("nanotron", {file("a.yaml", text)}); };
+    EXPECT_NE(refused("a: [1\n").find(" are not YAML: "), std::string::npos) << refused("a: [1\n");
+    EXPECT_NE(refused("a: 1\n---\nb: 2\n").find(" have 2 YAML documents"), std::string::npos);
+    EXPECT_NE(refused("parallelism: {dp: 2, dp: 4}\n").find(" give 'dp' twice"), std::string::npos);
+    EXPECT_NE(refused("- dp\n").find("not a table of settings"), std::string::npos);
+    auto bomb = std::string("a: &a [1, 1, 1, 1, 1, 1, 1, 1, 1]\n");
+    for (auto c = 'b'; c < 'k'; ++c)
+        bomb += std::string{c, ':', ' ', '&', c, ' ', '['} + std::string{'*', static_cast<char>(c - 1)} +
+                ", *" + std::string{static_cast<char>(c - 1)} + ", *" +
+                std::string{static_cast<char>(c - 1)} + "]\n";
+    EXPECT_NE(refused(bomb).find(" have more than 10000 keys"), std::string::npos) << refused(bomb);
+    EXPECT_NE(refused(std::string(300, '[')).find("a.yaml"), std::string::npos);
+}
+
+TEST_F(Inputs, CommandsAreTakenApart) {
+    const auto words = [](const std::string& command) {
+        auto all = std::vector<std::string>{};
+        for (std::size_t begin = 0; begin < command.size();) {
+            const auto end = std::min(command.find(' ', begin), command.size());
+            all.push_back(command.substr(begin, end - begin));
+            begin = end + 1;
+        }
+        return all;
+    };
+    EXPECT_EQ(mesh("vllm", words("vllm serve org/model --tensor-parallel-size 8 --pipeline-parallel-size 2")),
+              "dp=1 pp=2 tp=8");
+    EXPECT_EQ(mesh("sglang", words("HF_HOME=/x python3 -m sglang.launch_server --model-path m --tp 8")),
+              "pp=1 dp=1 cp=1 tp=8");
+    EXPECT_EQ(
+        mesh("megatron", words("torchrun --nnodes 2 --nproc-per-node=8 --rdzv-backend c10d pretrain_gpt.py "
+                               "--tensor-model-parallel-size 4")),
+        "pp=1 dp=4 cp=1 tp=4");
+    EXPECT_EQ(mesh("megatron",
+                   words("srun -N 2 --ntasks-per-node=1 torchrun --nnodes 2 --nproc_per_node 4 a/train.py "
+                         "--pipeline-model-parallel-size 2")),
+              "pp=2 dp=4 cp=1 tp=1");
+    EXPECT_EQ(mesh("megatron", words("mpirun -np 16 python -u train.py --tensor-model-parallel-size 4")),
+              "pp=1 dp=4 cp=1 tp=4");
+    EXPECT_EQ(mesh("accelerate", words("accelerate launch --num_processes 8 --parallelism_config_tp_size 2 "
+                                       "--parallelism_config_dp_shard_size 4 train.py --lr 3")),
+              "dp_replicate=1 dp_shard=4 cp=1 sp=1 tp=2");
+    EXPECT_EQ(mesh("verl", words("python3 -m verl.trainer.main_ppo data.train_batch_size=1024 "
+                                 "actor_rollout_ref.actor.ulysses_sequence_parallel_size=2 trainer.nnodes=1 "
+                                 "+trainer.n_gpus_per_node=8")),
+              "dp_shard=4 cp=2");
+    const auto config = file("llama.toml", "[parallelism]\ntensor_parallel_degree = 2\n");
+    EXPECT_EQ(mesh("torchtitan", words("torchrun --nproc_per_node 8 -m torchtitan.train --job.config_file " +
+                                       config + " --parallelism.tensor_parallel_degree 4")),
+              "pp=1 dp_replicate=1 dp_shard=2 cp=1 tp=4");
+    EXPECT_EQ(mesh("deepspeed", words("deepspeed --num_gpus 8 train.py --deepspeed_config " +
+                                      file("ds.json", R"({"tensor_parallel": {"autotp_size": 2}})"))),
+              "dp=4 tp=2");
+    // The last of a repeated flag wins, also by another name, and so does a negated one.
+    EXPECT_EQ(mesh("vllm", words("vllm serve m -tp 8 --tensor-parallel-size 2 --no-enable-expert-parallel")),
+              "dp=1 pp=1 tp=2");
+    EXPECT_EQ(
+        mesh("megatron",
+             words("torchrun train.py --tensor-model-parallel-size 2 --tensor-model-parallel-size 4"), 8),
+        "pp=1 dp=2 cp=1 tp=4");
+}
+
+TEST_F(Inputs, ScriptsAreEvaluatedAndNotRun) {
+    EXPECT_EQ(script(R"sh(#!/bin/bash
+# Runs the "175B" model
+export CUDA_DEVICE_MAX_CONNECTIONS=1
+GPUS_PER_NODE=8
+NUM_NODES=${NNODES:-16}
+WORLD_SIZE=$(($GPUS_PER_NODE * NUM_NODES))
+CHECKPOINT_PATH=$1 #<Specify path>
+TP=${TP:-8}
+DISTRIBUTED_ARGS=(
+    --nproc_per_node $GPUS_PER_NODE
+    --nnodes ${NUM_NODES}   # hosts
+    --master_addr "$(hostname)"
+)
+MODEL_PARALLEL_ARGS=(
+	--tensor-model-parallel-size $TP
+	--pipeline-model-parallel-size $((WORLD_SIZE / TP))
+)
+DATA_ARGS="--data-path '$2' \
+    --split 949,50,1"
+cat <<EOF
+torchrun other.py --tensor-model-parallel-size 2
+EOF
+torchrun ${DISTRIBUTED_ARGS[@]} pretrain_gpt.py \
+    "${MODEL_PARALLEL_ARGS[@]}" \
+    $DATA_ARGS --save $CHECKPOINT_PATH 2>&1 | tee log > x
+)sh"),
+              "pp=16 dp=1 cp=1 tp=8");
+    EXPECT_EQ(
+        script("CMD=\"torchrun --nproc_per_node 8 train.py\"\nCMD+=\" --tensor-model-parallel-size 2\"\n"
+               "echo $CMD\neval $CMD\n"),
+        "pp=1 dp=4 cp=1 tp=2");
+    EXPECT_EQ(script("export A=1; cd /x && exec vllm serve m \\\n  --tensor-parallel-size 4 \"$@\" &\nwait\n",
+                     "vllm"),
+              "dp=1 pp=1 tp=4");
+}
+
+TEST_F(Inputs, WhatAScriptDoesNotSayIsNamed) {
+    const auto launch = std::string("#!/bin/bash\n");
+    EXPECT_EQ(script(launch + "torchrun --nproc_per_node 8 t.py --tensor-model-parallel-size $TP\n"),
+              "--tensor-model-parallel-size is '$TP'; it must be a whole number up to 2147483647");
+    EXPECT_EQ(script(launch + "TP=2\nif [ -n \"$X\" ]; then TP=4; fi\n"
+                              "torchrun --nproc_per_node 8 t.py --tensor-model-parallel-size $TP\n"),
+              "--tensor-model-parallel-size is '$TP'; it must be a whole number up to 2147483647");
+    EXPECT_EQ(
+        script(launch + "torchrun --nproc_per_node 8 t.py $EXTRA_ARGS\n"),
+        "the settings in FILE pass '$EXTRA_ARGS', whose value they do not give; write the flags that it "
+        "stands for");
+    EXPECT_EQ(
+        script(launch + "ARGS=( --tensor-model-parallel-size 2 )\n"),
+        "the settings in FILE are a shell script that starts no program that is known, such as torchrun "
+        "FILE.py; write the program's flags after --");
+    EXPECT_EQ(
+        script(launch + "torchrun --nproc_per_node 8 a.py --x 1\n\ntorchrun --nproc_per_node 8 b.py --x 2\n"),
+        "the settings in FILE are a shell script that starts 2 programs, in lines 2, 4; keep one of them");
+}
+
+TEST_F(Inputs, WhatFollowsAFileWins) {
+    const auto config =
+        file("c.toml", "[parallelism]\ntensor_parallel_degree = 2\npipeline_parallel_degree = 2\n");
+    EXPECT_EQ(mesh("torchtitan", {config, "--parallelism.tensor_parallel_degree", "4"}, 16),
+              "pp=2 dp_replicate=1 dp_shard=2 cp=1 tp=4");
+    EXPECT_EQ(
+        mesh("megatron", {"model.tensor_model_parallel_size=4", "model.pipeline_model_parallel_size=2"}, 64),
+        "pp=2 dp=8 cp=1 tp=4");
+}
+
+TEST_F(Inputs, NoSuggestionOffersAnotherAxis) {
+    for (const auto& [from, word] :
+         {std::pair("accelerate", "pp_size=2"), {"verl", "rollout_context_parallel_size=4"}}) {
+        const auto said = mesh(from, {word, "world_size=8"});
+        EXPECT_NE(said.find("has no setting"), std::string::npos) << said;
+        EXPECT_EQ(said.find("did you mean"), std::string::npos) << said;
+    }
+}
+
+TEST_F(Inputs, RolloutsAndTrainingAreTwoLayouts) {
+    const auto both = rankmesh::convert("areal", "sglang", {"sglang:d4t2+fsdp:d8"}, {});
+    EXPECT_EQ(both.text, "--tensor-parallel-size 2");
+    ASSERT_EQ(both.lost.size(), 1U);
+    EXPECT_EQ(both.lost[0].what, "servers=4");
+    EXPECT_EQ(both.notes.back(), "this is the layout of the rollouts; training has pp=1 dp=8 cp=1 tp=1");
+    const auto trained = rankmesh::convert("areal", "torchtitan", {"sglang:d4t2+fsdp:d8"}, {});
+    ASSERT_EQ(trained.lost.size(), 1U);
+    EXPECT_EQ(trained.lost[0].what, "servers=4 pp=1 tp=2");
+}
+
+}  // namespace
+}  // namespace rankmesh::tests
