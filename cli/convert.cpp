@@ -16,6 +16,7 @@ struct Arguments {
     std::string from;
     std::string to;
     std::vector<std::string> settings;
+    std::string script;
     std::optional<int> world;
     bool json = false;
     bool quiet = false;
@@ -95,8 +96,9 @@ int run(const Arguments& arguments, Output& output) {
     if (arguments.from.empty())
         throw UsageError("missing option --from FRAMEWORK; see rankmesh convert --help");
     if (arguments.to.empty()) throw UsageError("missing option --to FRAMEWORK; see rankmesh convert --help");
-    const auto conversion =
-        rankmesh::convert(arguments.from, arguments.to, arguments.settings, arguments.world);
+    auto settings = arguments.settings;  // those behind a script win
+    if (!arguments.script.empty()) settings.insert(settings.begin(), arguments.script);
+    const auto conversion = rankmesh::convert(arguments.from, arguments.to, settings, arguments.world);
     if (arguments.json)
         print_json(conversion, output);
     else
@@ -110,8 +112,11 @@ std::string notes() {
         text += fmt::format("  {:<17} {}\n  {:<17} {}\n", framework.name, framework.settings, "",
                             framework.example);
     return text +
-           "SETTINGS are flags after --, key=value words, JSON, TOML, the name of a file that holds one of "
-           "them, or - for standard input. More words may follow a file or JSON.\n"
+           "SETTINGS are flags after --, key=value words, JSON, TOML, YAML, the command that starts the job, "
+           "the "
+           "name of a file that holds one of them, or - for standard input. More words may follow a file or "
+           "JSON, "
+           "and win.\n"
            "Standard output has the converted settings. Standard error has notes: the ranks that move, what "
            "the program must do itself, and the settings that are lost.\n"
            "Exit status 1: the framework --to has no equivalent for a setting.";
@@ -135,6 +140,8 @@ Subcommand convert() {
               &arguments->settings},
              {"--from", "the framework of SETTINGS", &arguments->from, "FRAMEWORK", {}, of_convert::names()},
              {"--to", "the framework to convert to", &arguments->to, "FRAMEWORK", {}, of_convert::names()},
+             {"--script", "a script that starts the job, of which nothing is run", &arguments->script,
+              "FILE"},
              world_option(arguments->world, "number of ranks, if the settings do not say it"),
              {"--quiet", "print only the settings, without notes on what changes", &arguments->quiet},
              {"--json", "print JSON; docs/json.md describes it", &arguments->json}},
