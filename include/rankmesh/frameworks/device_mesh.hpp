@@ -40,7 +40,7 @@ private:
 ///
 /// Copies and parts share one root, which `flatten` makes indexable by further names.
 ///
-///     auto mesh = init_device_mesh({2, 2, 2}, {{"pp", "dp", "tp"}}, 5, 8);
+///     auto mesh = frameworks::init_device_mesh({2, 2, 2}, {{"pp", "dp", "tp"}}, 5, 8);
 ///     EXPECT_EQ(to_string(mesh["dp"].mesh()), "{5, 7}");
 ///     EXPECT_EQ(mesh["dp"].get_local_rank(), 0);
 class RANKMESH_EXPORT DeviceMesh {
