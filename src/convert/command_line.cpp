@@ -29,13 +29,13 @@ constexpr auto launchers = std::to_array<Launcher>({
     {"deepspeed", "", "--num-nodes", "--num-gpus"},
     {"srun", "--ntasks -n", "--nodes -N", "--ntasks-per-node"},
     {"mpirun mpiexec", "-np --np -n", "", ""},
+    {"ray uv conda docker podman numactl nsys", "", "", ""},  // which start one command
 });
 
 /// Commands that begin with their own name: of each, words in front of the program are its own.
 constexpr auto programs = std::to_array<std::string_view>(
     {"vllm", "sglang", "trtllm-serve", "trtllm-build", "llamafactory-cli", "nemo"});
-constexpr auto prefixes =
-    std::to_array<std::string_view>({"exec", "nohup", "time", "env", "sudo", "numactl", "eval"});
+constexpr auto prefixes = std::to_array<std::string_view>({"exec", "nohup", "time", "env", "sudo", "eval"});
 
 std::string_view file_of(std::string_view path) { return path.substr(path.find_last_of('/') + 1); }
 
@@ -102,6 +102,7 @@ std::optional<int> number_of(const std::vector<std::string>& words, std::string_
 /// The ranks that a launcher starts; of several launchers, `known` are those that the outer ones start.
 std::optional<int> ranks_of(const Launcher& launcher, const std::vector<std::string>& words,
                             std::optional<int> known) {
+    if (launcher.ranks.empty() && launcher.per_host.empty()) return known;
     if (!launcher.ranks.empty())
         if (const auto ranks = number_of(words, launcher.ranks)) return ranks;
     const auto hosts = number_of(words, launcher.hosts);

@@ -26,6 +26,18 @@ constexpr auto declaring =
 
 bool is_in(std::string_view word, const auto& words) { return std::ranges::find(words, word) != words.end(); }
 
+/// The text that a shell reads once more: behind `eval` and `bash -c`; "" for other commands.
+std::string read_again(const std::vector<std::string>& words) {
+    auto text = std::string{};
+    if (!words.empty() && words.front() == "eval")
+        for (auto word = words.begin() + 1; word != words.end(); ++word) text += *word + " ";
+    for (std::size_t i = 0; i + 2 < words.size(); ++i)
+        if ((words[i] == "bash" || words[i] == "sh") && words[i + 1].starts_with('-') &&
+            words[i + 1].ends_with('c'))
+            text = words[i + 2];
+    return text;
+}
+
 /// Runs through a script, with the variables that are certain.
 class Reader {
 public:
@@ -86,9 +98,8 @@ private:
                 if (!refused) refused = error;
             }
         }
-        if (!words.empty() && words.front() == "eval") {  // the shell reads its words once more
-            auto text = std::string{};
-            for (auto word = words.begin() + 1; word != words.end(); ++word) text += *word + " ";
+        const auto text = read_again(words);
+        if (!text.empty()) {
             for (auto& each : shell_commands(text)) start({std::move(each.words), command.line, false});
             return;
         }

@@ -105,8 +105,9 @@ TEST_F(Inputs, CommandsAreTakenApart) {
                    words("srun -N 2 --ntasks-per-node=1 torchrun --nnodes 2 --nproc_per_node 4 a/train.py "
                          "--pipeline-model-parallel-size 2")),
               "pp=2 dp=4 cp=1 tp=1");
-    EXPECT_EQ(mesh("megatron", words("mpirun -np 16 python -u train.py --tensor-model-parallel-size 4")),
-              "pp=1 dp=4 cp=1 tp=4");
+    EXPECT_EQ(
+        mesh("megatron", words("mpirun -np 16 numactl -l python -u train.py --tensor-model-parallel-size 4")),
+        "pp=1 dp=4 cp=1 tp=4");
     EXPECT_EQ(mesh("accelerate", words("accelerate launch --num_processes 8 --parallelism_config_tp_size 2 "
                                        "--parallelism_config_dp_shard_size 4 train.py --lr 3")),
               "dp_replicate=1 dp_shard=4 cp=1 sp=1 tp=2");
@@ -162,6 +163,14 @@ torchrun ${DISTRIBUTED_ARGS[@]} pretrain_gpt.py \
         script("CMD=\"torchrun --nproc_per_node 8 train.py\"\nCMD+=\" --tensor-model-parallel-size 2\"\n"
                "echo $CMD\neval $CMD\n"),
         "pp=1 dp=4 cp=1 tp=2");
+    EXPECT_EQ(script("#SBATCH --nodes=2\nexport N=2\nsrun --ntasks-per-node=1 bash -c \"torchrun --nnodes $N "
+                     "--nproc_per_node 4 t.py --tensor-model-parallel-size 2\"\n"),
+              "pp=1 dp=4 cp=1 tp=2");
+    EXPECT_EQ(
+        script("#!/bin/sh\nray job submit --address=x -- python3 -m verl.main trainer.nnodes=1 "
+               "trainer.n_gpus_per_node=8 \\\n  actor_rollout_ref.actor.ulysses_sequence_parallel_size=2\n",
+               "verl"),
+        "dp_shard=4 cp=2");
     EXPECT_EQ(script("export A=1; cd /x && exec vllm serve m \\\n  --tensor-parallel-size 4 \"$@\" &\nwait\n",
                      "vllm"),
               "dp=1 pp=1 tp=4");
