@@ -178,7 +178,7 @@ TEST(GlooFailures, AnExpiredTimeoutNamesWhoHasNotCome) {
             " in all_reduce of 1000 f32 by sum, call number 2 on 'dp,tp' of mesh dp=2 tp=2, group {0..3}: "
             "arrived ranks {0, 2, 3}, missing rank 1 [dp=0 tp=1]; 'dp,tp' of mesh dp=2 tp=2 cannot be used "
             "any more");
-        expect_took(outcome, rank, "all", 950, 1500);
+        expect_took(outcome, rank, "all", 950, 10'000);
         expect_says(outcome, rank, ", all again: Timeout {1} after ");
     }
 }
@@ -233,7 +233,7 @@ TEST(GlooFailures, AStartedOperationHasTheSameTimeoutInWait) {
     const auto outcome = job("timeout-started");
     for (auto rank : {0U, 2U, 3U}) {
         expect_says(outcome, rank, ", wait: Timeout {1} after ");
-        expect_took(outcome, rank, "wait", 950, 1500);
+        expect_took(outcome, rank, "wait", 950, 10'000);
     }
 }
 
@@ -243,7 +243,7 @@ TEST(GlooFailures, AMessageThatNobodySendsNamesItsSender) {
         outcome, 0,
         "the timeout of 1 s expired on rank 0 in recv of 1000 f32 from 1, message number 1 on 'dp,tp' of "
         "mesh dp=2 tp=2, group {0..3}: arrived rank 0, missing rank 1 [dp=0 tp=1]");
-    expect_took(outcome, 0, "recv", 950, 1500);
+    expect_took(outcome, 0, "recv", 950, 10'000);
     for (std::size_t rank = 1; rank < 4; ++rank) expect_says(outcome, rank, ", barrier: Timeout {1} after ");
 }
 
