@@ -8,6 +8,8 @@
 #include <rankmesh/core/detail/number.hpp>
 #include <rankmesh/core/error.hpp>
 
+#include "frameworks/rows.hpp"
+
 namespace rankmesh::conversion {
 
 using detail::cat;
@@ -25,16 +27,13 @@ struct Launcher {
 constexpr auto launchers = std::to_array<Launcher>({
     // torch.distributed.run
     {"torchrun torch.distributed.run torch.distributed.launch", "", "--nnodes", "--nproc-per-node"},
-    {"accelerate accelerate.commands.launch", "--num-processes", "", ""},
-    {"deepspeed", "", "--num-nodes", "--num-gpus"},
     {"srun", "--ntasks -n", "--nodes -N", "--ntasks-per-node"},
     {"mpirun mpiexec", "-np --np -n", "", ""},
     {"ray uv conda docker podman numactl nsys", "", "", ""},  // which start one command
 });
 
-/// Commands that begin with their own name: of each, words in front of the program are its own.
-constexpr auto programs = std::to_array<std::string_view>(
-    {"vllm", "sglang", "trtllm-serve", "trtllm-build", "llamafactory-cli", "nemo"});
+/// Programs of frameworks without rows.
+constexpr auto programs = std::to_array<std::string_view>({"trtllm-serve", "trtllm-build", "nemo"});
 constexpr auto prefixes = std::to_array<std::string_view>({"exec", "nohup", "time", "env", "sudo", "eval"});
 
 std::string_view file_of(std::string_view path) { return path.substr(path.find_last_of('/') + 1); }
@@ -48,10 +47,15 @@ bool is_one_of(std::string_view word, std::string_view words) {
     return false;
 }
 
-const Launcher* launcher_named(std::string_view name) {
-    const auto found = std::ranges::find_if(
-        launchers, [&](const auto& each) { return is_one_of(file_of(name), each.names); });
-    return found == launchers.end() ? nullptr : &*found;
+/// The launcher of that name, a known one or a framework's.
+std::optional<Launcher> launcher_named(std::string_view path) {
+    const auto name = file_of(path);
+    for (const auto& known : launchers)
+        if (is_one_of(name, known.names)) return known;
+    for (const auto& rows : frameworks::all())
+        if (const auto& start = rows.start; is_one_of(name, start.launcher))
+            return Launcher{start.launcher, start.ranks, start.hosts, start.per_host};
+    return std::nullopt;
 }
 
 bool is_python(std::string_view word) {
@@ -60,7 +64,10 @@ bool is_python(std::string_view word) {
 }
 
 bool is_program(std::string_view word) {
-    return word.ends_with(".py") || std::ranges::find(programs, file_of(word)) != programs.end();
+    return word.ends_with(".py") || std::ranges::find(programs, file_of(word)) != programs.end() ||
+           std::ranges::any_of(frameworks::all(), [&](const auto& rows) {
+               return is_one_of(file_of(word), rows.start.programs);
+           });
 }
 
 /// NAME=VALUE with a name as variables of the environment have it.
@@ -120,12 +127,14 @@ std::optional<int> ranks_of(const Launcher& launcher, const std::vector<std::str
 
 bool is_command(const std::vector<std::string>& words) {
     const auto at = begin_of(words);
-    return at < words.size() && (launcher_named(words[at]) || is_python(words[at]) || is_program(words[at]));
+    if (at >= words.size()) return false;
+    const auto is_file = words[at].ends_with(".py") && at + 1 == words.size();  // which may hold settings
+    return launcher_named(words[at]) || is_python(words[at]) || (is_program(words[at]) && !is_file);
 }
 
 CommandLine taken_apart(const std::vector<std::string>& words) {
     auto command = CommandLine{};
-    const Launcher* launcher = nullptr;
+    auto launcher = std::optional<Launcher>{};
     auto at = begin_of(words);
     const auto end_launcher = [&] {
         if (launcher) command.ranks = ranks_of(*launcher, command.launcher, command.ranks);
@@ -134,7 +143,7 @@ CommandLine taken_apart(const std::vector<std::string>& words) {
         const auto& word = words[at];
         const auto is_value = at > 0 && words[at - 1].starts_with("--") &&
                               words[at - 1].find('=') == std::string::npos && !is_module;
-        if (const auto* other = !is_value || is_module ? launcher_named(word) : nullptr) {
+        if (const auto other = !is_value || is_module ? launcher_named(word) : std::nullopt) {
             end_launcher();
             launcher = other;
             command.launcher.clear();

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cctype>
 #include <map>
+#include <utility>
 
 #include <rankmesh/core/mesh.hpp>
 
@@ -218,7 +219,10 @@ void Settings::start_on(std::string_view counts) {
 
 std::string Settings::list_of_known() const {
     auto list = std::string{};
-    for (const auto& name : known_) list += (list.empty() ? "" : ", ") + shown(name);
+    auto last = std::string{};  // of names in a table only the table's
+    for (const auto& name : known_)
+        if (const auto first = name.substr(0, name.find('.')); first != std::exchange(last, first))
+            list += (list.empty() ? "" : ", ") + shown(first);
     return list;
 }
 

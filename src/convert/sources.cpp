@@ -13,6 +13,7 @@
 #include "formats/text.hpp"
 #include "formats/toml.hpp"
 #include "formats/yaml.hpp"
+#include "frameworks/rows.hpp"
 
 namespace rankmesh::conversion {
 
@@ -24,14 +25,15 @@ using formats::trimmed;
 namespace {
 
 /// Flags of programs that name a file with their settings.
-constexpr auto file_flags =
-    std::to_array<std::string_view>({"config", "config_file", "job.config_file", "job.config-file",
-                                     "deepspeed", "deepspeed_config", "extra_llm_api_options", "yaml_cfg"});
-/// Frameworks whose servers and jobs start their ranks themselves, whatever a launcher starts.
-constexpr auto self_starting =
-    std::to_array<std::string_view>({"vllm", "sglang", "tensorrt_llm", "tensorrt_llm_old", "verl", "areal"});
+constexpr auto file_flags = std::to_array<std::string_view>(
+    {"config", "config_file", "job.config_file", "extra_llm_api_options", "yaml_cfg"});
 
-bool is_in(std::string_view word, const auto& words) { return std::ranges::find(words, word) != words.end(); }
+/// How jobs of a framework are started; nothing is known of those without rows.
+const frameworks::Start& start_of(std::string_view framework) {
+    static const auto unknown = frameworks::Start{};
+    const auto found = std::ranges::find(frameworks::all(), framework, &frameworks::Framework::name);
+    return found == frameworks::all().end() ? unknown : found->start;
+}
 
 bool has_settings_ending(std::string_view name) {
     for (const auto ending : {".json", ".toml", ".yaml", ".yml"})
@@ -194,9 +196,9 @@ void Settings::start(const std::vector<std::string>& words) {
     auto command = taken_apart(words);
     text_ = together(words);
     flags_ = true;
-    if (!is_in(framework_, self_starting)) launched_ = command.ranks;
-    // The launcher of accelerate reads its settings.
-    if (framework_ == "accelerate") command.words = std::move(command.launcher);
+    const auto& how = start_of(framework_);
+    if (!how.by_itself) launched_ = command.ranks;
+    if (how.has_settings) command.words = std::move(command.launcher);
     auto flags = std::vector<std::string>{};
     auto others = std::vector<std::string>{};
     for (auto& word : command.words) {
@@ -209,7 +211,9 @@ void Settings::start(const std::vector<std::string>& words) {
     }
     auto limits = Limits(source_);
     auto said = parse_flags(flags, limits);
-    for (const auto flag : file_flags)
+    auto names = frameworks::words_of(how.files);
+    names.insert(names.end(), file_flags.begin(), file_flags.end());
+    for (const auto flag : names)
         if (said.contains(flag) && said[flag].is_string() && has_settings_ending(said[flag].text())) {
             read_file(said[flag].text());
             said.erase(flag);

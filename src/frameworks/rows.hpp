@@ -223,6 +223,18 @@ struct Call {
 /// table.
 enum class Written : std::uint8_t { by_itself, json_without_table, toml };
 
+/// How jobs of a framework are started.
+struct Start {
+    std::string programs = {};  ///< that begin its commands, by spaces: `vllm`
+    std::string launcher = {};  ///< its own
+    std::string ranks = {};     ///< flags of the launcher that count the ranks of all hosts, by spaces
+    std::string hosts = {};     ///< that count hosts
+    std::string per_host = {};  ///< that count ranks of a host
+    bool has_settings = false;  ///< the launcher's flags are the settings
+    bool by_itself = false;     ///< its processes start the ranks, whatever a launcher starts
+    std::string files = {};     ///< flags of the program that name a configuration, besides the usual ones
+};
+
 /// The rows of a framework.
 struct Framework {
     std::string name;
@@ -302,6 +314,7 @@ struct Framework {
     /// and settings outside them, by spaces, whose product is the number of ranks.
     std::string places = {};
     std::string started = {};
+    Start start = {};
     /// Makes of a configuration's values those of the function: in `places`, or with settings that are
     /// `only_configured`. `world` is 0 where it is not known and no size follows from it.
     void (*configure)(Values& values, int world) = nullptr;

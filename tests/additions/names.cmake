@@ -18,7 +18,7 @@ set(others_of_vllm "/frameworks/megatron2022|/areal|^cli/plan|/plan/")  # which 
 set(others_of_sglang "/areal|^cli/plan|/plan/")  # what runs a component of its allocation_mode; whose layouts plan serves
 set(others_of_archon "/areal")
 set(topologies "/topology|/frameworks/grid|^src/convert/converters[.]cpp")  # which both have, and a list
-set(others_of_areal "${topologies}|/archon|^src/convert/settings")
+set(others_of_areal "${topologies}|/archon|^src/convert/sources")
 set(others_of_deepspeed "${topologies}|/accelerate/|^cli/|/plan/")  # what runs on it
 # Of its grid; how it cuts; what has its first version, runs on it or writes its settings.
 set(others_of_megatron "^src/convert/converters[.]cpp|^cli/|core/sharding|/megatron2022|/areal|/verl|/plan/")

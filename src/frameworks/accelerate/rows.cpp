@@ -158,7 +158,10 @@ Framework accelerate() {
             .initialize = "ParallelismConfig",
             .by_value = true,
             .places = "parallelism_config",
-            .started = "num_processes"};
+            .started = "num_processes",
+            .start = {.launcher = "accelerate accelerate.commands.launch",
+                      .ranks = "--num-processes",
+                      .has_settings = true}};
 }
 
 }  // namespace rankmesh::frameworks

@@ -123,7 +123,8 @@ Framework areal() {
                    {"unknown", "AttributeError"},
                    {"missing", "KeyError"}},
         .initialize = "ParallelGrid",
-        .base = "Answers"};
+        .base = "Answers",
+        .start = {.by_itself = true}};
 }
 
 }  // namespace rankmesh::frameworks

@@ -78,7 +78,11 @@ Framework deepspeed() {
         .calls = of_grid::calls,
         .raises = {{"", "ValueError"}, {"sizes", "AssertionError"}, {"unknown", "AttributeError"}},
         .initialize = "PipelineParallelGrid",
-        .base = "Answers"};
+        .base = "Answers",
+        .start = {.launcher = "deepspeed",
+                  .hosts = "--num-nodes",
+                  .per_host = "--num-gpus",
+                  .files = "deepspeed deepspeed_config"}};
 }
 
 }  // namespace rankmesh::frameworks

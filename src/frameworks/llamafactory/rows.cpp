@@ -206,6 +206,7 @@ Framework llamafactory() {
             .initialize = "DistributedInterface",
             .base = "Answers",
             .table = "dist_config",
+            .start = {.programs = "llamafactory-cli"},
             .ignore = "world_size name timeout dist_timeout cp_mode",
             .written = Written::json_without_table,
             .leaves = "LlamaFactory's mp_shard_size"};

@@ -204,6 +204,7 @@ Framework sglang() {
         .initialize = "initialize_model_parallel",
         .handle = "GroupCoordinator",
         .backend_after = "(",
+        .start = {.programs = "sglang", .by_itself = true},
         .configure = configure,
         .serves = true,
         .host = "cpu_group"};

@@ -172,6 +172,7 @@ Framework verl() {
         .raises = {{"", "ValueError"}},
         .initialize = "init_device_mesh",
         .started = "trainer.nnodes trainer.n_gpus_per_node",
+        .start = {.by_itself = true},
         .leaves = "verl's number of replicas"};
 }
 
