@@ -4,8 +4,10 @@
 #include <algorithm>
 #include <array>
 #include <iterator>
+#include <optional>
 
 #include <rankmesh/core/error.hpp>
+#include <rankmesh/core/name.hpp>
 
 #include "convert/command_line.hpp"
 #include "convert/shell_words.hpp"
