@@ -91,7 +91,12 @@ void check_flags(const std::vector<std::string>& settings) {
     }
 }
 
+constexpr auto help_of_settings = "settings of the framework --from, such as tp_size=2 dp_size=4";
+
 int run(const Arguments& arguments, Output& output) {
+    if (arguments.settings.empty() && arguments.script.empty())
+        throw UsageError(
+            fmt::format("missing argument SETTINGS: {}; see rankmesh convert --help", help_of_settings));
     check_flags(arguments.settings);
     if (arguments.from.empty())
         throw UsageError("missing option --from FRAMEWORK; see rankmesh convert --help");
@@ -136,8 +141,7 @@ Subcommand convert() {
         .name = "convert",
         .help = "Convert settings between frameworks.",
         .options =
-            {{"SETTINGS", "settings of the framework --from, such as tp_size=2 dp_size=4",
-              &arguments->settings},
+            {{"SETTINGS", of_convert::help_of_settings, &arguments->settings},
              {"--from", "the framework of SETTINGS", &arguments->from, "FRAMEWORK", {}, of_convert::names()},
              {"--to", "the framework to convert to", &arguments->to, "FRAMEWORK", {}, of_convert::names()},
              {"--script", "a script that starts the job, of which nothing is run", &arguments->script,
@@ -151,7 +155,8 @@ Subcommand convert() {
             {"rankmesh convert --from picotron --to torchtitan tp_size=2 pp_size=2 dp_size=2",
              "rankmesh convert --from megatron --to torch --world 8 -- --tensor-model-parallel-size 2"},
         .notes = of_convert::notes(),
-        .unknown_option_hint = "; put a framework's flags after --"};
+        .unknown_option_hint = "; put a framework's flags after --",
+        .optional_positional = "SETTINGS"};
 }
 
 }  // namespace rankmesh::cli

@@ -183,6 +183,13 @@ TEST_F(Files, ThatSayNothingAreNoLayout) {
         "program; keep only the flags of megatron\n");
     EXPECT_EQ(say("torch", "mesh_shape=(-1, 2),\nmesh_dim_names=('dp', 'tp')\n", "f.txt").find("shell"),
               std::string::npos);
+    // A launch script, by its name or as one.
+    const auto launch =
+        file("run.sh", "TP=2\ntorchrun --nproc_per_node 8 train.py --tensor-model-parallel-size $TP\n");
+    EXPECT_EQ(quiet("--from megatron --to rankmesh --script " + launch), "pp=1 dp=4 cp=1 tp=2\n");
+    EXPECT_EQ(
+        quiet("--from megatron --to rankmesh --script " + launch + " -- --tensor-model-parallel-size 4"),
+        "pp=1 dp=2 cp=1 tp=4\n");
     // What is somebody else's is let be.
     const auto whole =
         R"({"distributed": {"tp_size": 4, "backend": "nccl"}, "model": {"dp": 3}, "logging": 1})";
