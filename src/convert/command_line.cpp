@@ -22,11 +22,12 @@ struct Launcher {
     std::string_view ranks;  ///< of all hosts
     std::string_view hosts;
     std::string_view per_host;
+    bool on_one_host = false;  ///< unless it is told more hosts
 };
 
 constexpr auto launchers = std::to_array<Launcher>({
     // torch.distributed.run
-    {"torchrun torch.distributed.run torch.distributed.launch", "", "--nnodes", "--nproc-per-node"},
+    {"torchrun torch.distributed.run torch.distributed.launch", "", "--nnodes", "--nproc-per-node", true},
     {"srun", "--ntasks -n", "--nodes -N", "--ntasks-per-node"},
     {"mpirun mpiexec", "-np --np -n", "", ""},
     {"ray uv conda docker podman numactl nsys", "", "", ""},  // which start one command
@@ -39,12 +40,8 @@ constexpr auto prefixes = std::to_array<std::string_view>({"exec", "nohup", "tim
 std::string_view file_of(std::string_view path) { return path.substr(path.find_last_of('/') + 1); }
 
 bool is_one_of(std::string_view word, std::string_view words) {
-    for (std::size_t begin = 0; begin < words.size();) {
-        const auto end = std::min(words.find(' ', begin), words.size());
-        if (words.substr(begin, end - begin) == word) return true;
-        begin = end + 1;
-    }
-    return false;
+    const auto all = frameworks::words_of(words);
+    return std::ranges::find(all, word) != all.end();
 }
 
 /// The launcher of that name, a known one or a framework's.
@@ -54,7 +51,7 @@ std::optional<Launcher> launcher_named(std::string_view path) {
         if (is_one_of(name, known.names)) return known;
     for (const auto& rows : frameworks::all())
         if (const auto& start = rows.start; is_one_of(name, start.launcher))
-            return Launcher{start.launcher, start.ranks, start.hosts, start.per_host};
+            return Launcher{start.launcher, start.ranks, start.hosts, start.per_host, true};
     return std::nullopt;
 }
 
@@ -115,15 +112,22 @@ std::optional<int> ranks_of(const Launcher& launcher, const std::vector<std::str
     const auto hosts = number_of(words, launcher.hosts);
     const auto per_host = number_of(words, launcher.per_host);
     if (hosts && per_host) return *hosts * *per_host;
-    // torchrun and deepspeed start on one host, unless a list of hosts or an outer launcher says more.
-    const auto is_alone = !known && std::ranges::none_of(words, [&](const auto& word) {
-        const auto flag = dashed(word.substr(0, word.find('=')));
-        return is_one_of(flag, launcher.hosts) || is_one_of(flag, "--hostfile -H");
-    });
-    return per_host && is_alone && launcher.hosts != "--nodes -N" ? per_host : std::nullopt;
+    // Unless a list of hosts or an outer launcher says more.
+    const auto is_alone =
+        launcher.on_one_host && !known && std::ranges::none_of(words, [&](const auto& word) {
+            const auto flag = dashed(word.substr(0, word.find('=')));
+            return is_one_of(flag, launcher.hosts) || is_one_of(flag, "--hostfile -H");
+        });
+    return is_alone ? per_host : std::nullopt;
 }
 
 }  // namespace
+
+bool is_configuration(std::string_view name) {
+    for (const auto ending : {".json", ".toml", ".yaml", ".yml"})
+        if (name.ends_with(ending)) return true;
+    return false;
+}
 
 bool is_command(const std::vector<std::string>& words) {
     const auto at = begin_of(words);
@@ -143,7 +147,7 @@ CommandLine taken_apart(const std::vector<std::string>& words) {
         const auto& word = words[at];
         const auto is_value = at > 0 && words[at - 1].starts_with("--") &&
                               words[at - 1].find('=') == std::string::npos && !is_module;
-        if (const auto other = !is_value || is_module ? launcher_named(word) : std::nullopt) {
+        if (const auto other = is_value ? std::nullopt : launcher_named(word)) {
             end_launcher();
             launcher = other;
             command.launcher.clear();
@@ -161,9 +165,7 @@ CommandLine taken_apart(const std::vector<std::string>& words) {
                              "program's flags"));
     // A program's own commands and models: `serve MODEL`.
     for (++at; at < words.size() && words[at].find_first_of("-+=") != 0 &&
-               words[at].find('=') == std::string::npos && !words[at].ends_with(".yaml") &&
-               !words[at].ends_with(".yml") && !words[at].ends_with(".json") &&
-               !words[at].ends_with(".toml");)
+               words[at].find('=') == std::string::npos && !is_configuration(words[at]);)
         ++at;
     command.words.assign(words.begin() + static_cast<std::ptrdiff_t>(at), words.end());
     return command;

@@ -16,6 +16,8 @@ struct CommandLine {
     std::optional<int> ranks;        ///< that the launcher starts, where it says so
 };
 
+/// True for the name of a file with tables of settings: JSON, TOML or YAML.
+bool is_configuration(std::string_view name);
 /// True for a command whose first word is a launcher or a program that starts ranks, maybe after NAME=VALUE
 /// words.
 bool is_command(const std::vector<std::string>& words);

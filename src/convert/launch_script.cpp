@@ -11,6 +11,7 @@
 
 #include "convert/command_line.hpp"
 #include "convert/shell_words.hpp"
+#include "formats/limits.hpp"
 #include "formats/text.hpp"
 
 namespace rankmesh::conversion {
@@ -88,7 +89,8 @@ public:
 
 private:
     /// Keeps a command that starts ranks.
-    void start(const ShellCommand& command) {
+    void start(const ShellCommand& command, int again = 0) {
+        if (again > 10) formats::Limits(source_).refuse("evaluate a text more than 10 times");
         auto words = std::vector<std::string>{};
         auto refused = std::optional<UsageError>{};
         for (const auto& word : command.words) {
@@ -102,7 +104,8 @@ private:
         }
         const auto text = read_again(words);
         if (!text.empty()) {
-            for (auto& each : shell_commands(text)) start({std::move(each.words), command.line, false});
+            for (auto& each : shell_commands(text))
+                start({std::move(each.words), command.line, false}, again + 1);
             return;
         }
         if (!is_command(words)) return;

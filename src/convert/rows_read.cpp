@@ -81,17 +81,11 @@ std::vector<Mesh> meshes_of(const frameworks::Framework& rows, const Groups& gro
 
 /// Adds as extras the values that change neither meshes nor anything else that others have settings for.
 void keep_own(const frameworks::Framework& rows, const Read& read, Arrangement& arrangement) {
-    const auto meshes = arrangement.meshes;
+    const auto& meshes = arrangement.meshes;
     const auto has_several = [](const Value& value) {  // of which a mesh may show one
-        const auto size = std::visit(
-            [](const auto& each) {
-                if constexpr (requires { each.size(); })
-                    return std::is_same_v<std::decay_t<decltype(each)>, std::string> ? 0 : each.size();
-                else
-                    return std::size_t{0};
-            },
-            value);
-        return size > 1;
+        const auto* numbers = std::get_if<std::vector<int>>(&value);
+        const auto* words = std::get_if<std::vector<std::string>>(&value);
+        return (numbers && numbers->size() > 1) || (words && words->size() > 1);
     };
     for (const auto& [name, value] : read.values) {
         const auto row = std::ranges::find(rows.settings, name, &frameworks::Setting::name);

@@ -82,7 +82,10 @@ public:
 
 private:
     void parse(std::string text, std::string_view path = {});
-    void read_file(const std::string& path);
+    /// The text of a file, whose settings these are.
+    std::string opened(const std::string& path);
+    /// Reads the tables of a file that a command names.
+    void read_configuration(const std::string& path);
     /// Reads the command that starts a job.
     void start(const std::vector<std::string>& words);
     const Json* find(std::string_view name);

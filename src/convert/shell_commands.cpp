@@ -5,10 +5,15 @@
 
 #include "convert/shell_grammar.hpp"
 #include "convert/shell_words.hpp"
+#include "formats/limits.hpp"
 
 namespace rankmesh::conversion {
 
-std::size_t end_of_part(std::string_view text, std::size_t at) {
+using detail::cat;
+
+std::size_t end_of_part(std::string_view text, std::size_t at, int levels) {
+    if (levels > formats::most_levels)
+        formats::Limits("the script").refuse(cat("nests more than ", formats::most_levels, " levels deep"));
     const auto c = text[at];
     if (c == '\\') return std::min(at + 2, text.size());
     if (c == '\'' || c == '`') return std::min(text.find(c, at + 1), text.size() - 1) + 1;
@@ -26,7 +31,7 @@ std::size_t end_of_part(std::string_view text, std::size_t at) {
         else if (close == '"' && text[i] == '\'')
             ++i;
         else
-            i = end_of_part(text, i);
+            i = end_of_part(text, i, levels + 1);
     }
     return text.size();
 }
@@ -104,9 +109,12 @@ private:
 
     void end_word() {
         if (word_.empty()) return;
-        if (current_.words.empty())
-            current_.line =
-                1 + static_cast<int>(std::ranges::count(text_.substr(0, at_ - word_.size()), '\n'));
+        if (current_.words.empty()) {
+            const auto begin = at_ - std::min(word_.size(), at_ - counted_);
+            line_ += static_cast<int>(std::ranges::count(text_.substr(counted_, begin - counted_), '\n'));
+            counted_ = begin;
+            current_.line = line_;
+        }
         current_.words.push_back(std::exchange(word_, {}));
     }
 
@@ -118,6 +126,8 @@ private:
 
     std::string_view text_;
     std::size_t at_ = 0;
+    std::size_t counted_ = 0;  // where `line_` is the line
+    int line_ = 1;
     std::string word_;
     ShellCommand current_;
     std::vector<ShellCommand> commands_;

@@ -9,6 +9,7 @@
 
 #include "convert/shell_grammar.hpp"
 #include "convert/shell_words.hpp"
+#include "formats/limits.hpp"
 
 namespace rankmesh::conversion {
 
@@ -64,13 +65,16 @@ private:
         return value;
     }
     Number factor() {
+        if (next() == '-' || next() == '(') {
+            if (++depth_ > 50) return std::nullopt;
+        }
         if (next() == '-') {
             ++at_;
             const auto value = factor();
+            --depth_;
             return value ? Number(-*value) : std::nullopt;
         }
         if (next() == '(') {
-            if (++depth_ > 50) return std::nullopt;
             ++at_;
             const auto value = sum();
             if (next() != ')') return std::nullopt;
@@ -134,8 +138,9 @@ private:
             } else if (c == '$') {
                 at = variable(text, at, quoted);
                 continue;
-            } else {
-                add(text.substr(at, 1));
+            } else {  // a bracket, or a quote inside of quotes, begins nothing
+                add(text.substr(at++, 1));
+                continue;
             }
             at = end;
         }
@@ -174,7 +179,7 @@ private:
                 unknown(whole, quoted);
             return end;
         }
-        const auto value = variables_.value(std::string(text.substr(at + 1, end - at - 1)));
+        const auto* value = variables_.value(text.substr(at + 1, end - at - 1));
         if (value)
             put(value->empty() ? Words{} : Words{value->front()}, quoted, false);
         else
@@ -186,7 +191,7 @@ private:
     void braces(std::string_view whole, std::string_view inside, bool quoted) {
         auto end = std::size_t{0};
         while (end < inside.size() && is_name(inside.substr(0, end + 1))) ++end;
-        const auto value = variables_.value(std::string(inside.substr(0, end)));
+        const auto* value = variables_.value(inside.substr(0, end));
         auto behind = inside.substr(end);
         const auto is_all = behind.starts_with("[@]") || behind.starts_with("[*]");
         if (is_all) behind.remove_prefix(3);
@@ -202,7 +207,7 @@ private:
             const auto is_set = value && (sign == 0 || !joined(*value).empty());
             if (is_set)
                 put({joined(*value)}, quoted, false);
-            else if (!variables_.values_.contains(std::string(inside.substr(0, end))) || value)
+            else if (!variables_.values_.contains(inside.substr(0, end)) || value)
                 read(behind.substr(sign + 1), quoted);
             else
                 unknown(whole, quoted);
@@ -240,6 +245,7 @@ private:
     }
 
     void add(std::string_view text) {
+        variables_.spend(text.size());
         field_ += text;
         begun_ = begun_ || !text.empty();
     }
@@ -261,9 +267,15 @@ ShellVariables::Words ShellVariables::expanded(std::string_view word, bool is_va
     return Expansion(*this, word, is_value, source).words();
 }
 
-std::optional<ShellVariables::Words> ShellVariables::value(const std::string& name) const {
+const ShellVariables::Words* ShellVariables::value(std::string_view name) const {
     const auto found = values_.find(name);
-    return found == values_.end() ? std::nullopt : found->second;
+    return found == values_.end() || !found->second ? nullptr : &*found->second;
+}
+
+void ShellVariables::spend(std::size_t bytes) const {
+    constexpr auto most = 16 * formats::most_bytes;
+    spent_ += bytes;
+    if (spent_ > most) formats::Limits("the script").refuse(cat("expands to more than ", most, " bytes"));
 }
 
 std::optional<long long> ShellVariables::arithmetic(std::string_view text) const {
@@ -275,9 +287,11 @@ std::optional<long long> ShellVariables::arithmetic(std::string_view text) const
             written += text[at++];
             continue;
         }
-        const auto value = this->value(std::string(text.substr(at, end - at)));
+        const auto* value = this->value(text.substr(at, end - at));
         if (!value) return std::nullopt;
-        written += cat("(", joined(*value), ")");
+        const auto number = joined(*value);
+        spend(number.size());
+        written += cat("(", number, ")");
         at = end;
     }
     std::erase_if(written, [](char c) { return c == '$' || c == '{' || c == '}'; });
@@ -291,13 +305,15 @@ bool ShellVariables::assign(std::string_view word, bool known) {
     const auto name = std::string(word.substr(0, equals - (adds ? 1 : 0)));
     if (!is_name(name)) return false;
     const auto written = word.substr(equals + 1);
-    const auto before = value(name).value_or(Words{});
-    if (!known || (adds && !value(name))) {
+    const auto* now = value(name);
+    if (!known || (adds && !now)) {
         forget(name);
         return true;
     }
+    const auto before = adds ? *now : Words{};
+    for (const auto& each : before) spend(each.size() + 1);
     if (written.starts_with('(')) {
-        auto words = adds ? before : Words{};
+        auto words = before;
         for (const auto& command : shell_commands(written.substr(1, written.size() - 2)))
             for (const auto& each : command.words) {
                 const auto is_value = !words.empty() && words.back().starts_with("--");
@@ -307,7 +323,7 @@ bool ShellVariables::assign(std::string_view word, bool known) {
         return true;
     }
     const auto text = joined(expanded(written, true, {}));
-    values_[name] = Words{adds ? joined(before) + text : text};
+    values_[name] = Words{joined(before) + text};
     return true;
 }
 

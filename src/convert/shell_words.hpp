@@ -37,10 +37,15 @@ public:
 
 private:
     class Expansion;
-    std::optional<Words> value(const std::string& name) const;
+    /// Null where it is unknown.
+    const Words* value(std::string_view name) const;
+    /// Counts bytes that are expanded. Throws UsageError beyond the limit, which a text that doubles itself
+    /// meets.
+    void spend(std::size_t bytes) const;
     std::optional<long long> arithmetic(std::string_view text) const;
 
-    std::map<std::string, std::optional<Words>> values_;
+    std::map<std::string, std::optional<Words>, std::less<>> values_;
+    mutable std::size_t spent_ = 0;
 };
 
 }  // namespace rankmesh::conversion

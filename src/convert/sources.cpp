@@ -35,12 +35,6 @@ const frameworks::Start& start_of(std::string_view framework) {
     return found == frameworks::all().end() ? unknown : found->start;
 }
 
-bool has_settings_ending(std::string_view name) {
-    for (const auto ending : {".json", ".toml", ".yaml", ".yml"})
-        if (name.ends_with(ending)) return true;
-    return false;
-}
-
 std::vector<std::string> split(const std::string& text) {
     auto stream = std::istringstream(text);
     auto words = std::vector<std::string>{};
@@ -135,6 +129,12 @@ void override_with(Json& all, const Json& later) {
     }
 }
 
+Json yaml_table(std::string_view text, const std::string& source) {
+    auto values = formats::parse_yaml(text, source);
+    if (!values.is_object()) throw UsageError(cat(source, " are YAML, but not a table of settings"));
+    return values;
+}
+
 /// Throws UsageError for more bytes than the limit, and for text that is not UTF-8.
 void check_text(std::string_view text, std::string_view source) {
     if (text.size() > formats::most_bytes)
@@ -165,7 +165,7 @@ Settings Settings::read(std::string_view framework, const std::vector<std::strin
                              " has no value, and no file has that name; write ", excerpt(words[0]),
                              "=VALUE"));
     if (is_file)
-        settings.read_file(words[0]);
+        settings.parse(settings.opened(words[0]), words[0]);
     else
         settings.parse(together({words.begin(), words.begin() + static_cast<std::ptrdiff_t>(own)}));
     if (own == words.size()) return settings;
@@ -185,11 +185,20 @@ Settings Settings::read_text(std::string_view framework, std::string text) {
     return settings;
 }
 
-void Settings::read_file(const std::string& path) {
+std::string Settings::opened(const std::string& path) {
     whole_ = true;
     const auto name = excerpt(path, 400);
     source_ = path == "-" ? "the settings on standard input" : cat("the settings in ", name);
-    parse(formats::content_of(path, cat("the settings file '", name, "'")), path);
+    auto text = formats::content_of(path, cat("the settings file '", name, "'"));
+    check_text(text, source_);
+    return text;
+}
+
+void Settings::read_configuration(const std::string& path) {
+    const auto text = opened(path);
+    values_ = path.ends_with(".toml")   ? formats::parse_toml(text, source_)
+              : path.ends_with(".json") ? formats::parse_json(without_notes(text), source_)
+                                        : yaml_table(text, source_);
 }
 
 void Settings::start(const std::vector<std::string>& words) {
@@ -203,9 +212,9 @@ void Settings::start(const std::vector<std::string>& words) {
     auto others = std::vector<std::string>{};
     for (auto& word : command.words) {
         const auto is_setting = !word.starts_with('-') && word.find('=') != std::string::npos;
-        const auto is_file = flags.empty() && has_settings_ending(word) && !is_setting;
+        const auto is_file = flags.empty() && is_configuration(word) && !is_setting;
         if (is_file)
-            read_file(word);
+            read_configuration(word);
         else if (is_setting || !flags.empty() || word.starts_with('-'))
             (is_setting ? others : flags).push_back(std::move(word));
     }
@@ -214,8 +223,8 @@ void Settings::start(const std::vector<std::string>& words) {
     auto names = frameworks::words_of(how.files);
     names.insert(names.end(), file_flags.begin(), file_flags.end());
     for (const auto flag : names)
-        if (said.contains(flag) && said[flag].is_string() && has_settings_ending(said[flag].text())) {
-            read_file(said[flag].text());
+        if (said.contains(flag) && said[flag].is_string() && is_configuration(said[flag].text())) {
+            read_configuration(said[flag].text());
             said.erase(flag);
         }
     override_with(values_, nested(said, limits));
@@ -237,8 +246,7 @@ void Settings::parse(std::string text, std::string_view path) {
     auto limits = Limits(source_);
     limits.enter();
     if (path.ends_with(".yaml") || path.ends_with(".yml") || looks_like_yaml(inner)) {
-        values_ = formats::parse_yaml(text, source_);
-        if (!values_.is_object()) throw UsageError(cat(source_, " are YAML, but not a table of settings"));
+        values_ = yaml_table(text, source_);
     } else if (inner.front() == '{') {
         values_ = formats::parse_json(said, source_);
     } else if (inner.front() == '-') {

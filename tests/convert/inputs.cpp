@@ -176,6 +176,40 @@ torchrun ${DISTRIBUTED_ARGS[@]} pretrain_gpt.py \
               "dp=1 pp=1 tp=4");
 }
 
+TEST_F(Inputs, QuotesInsideOfQuotesAreText) {
+    EXPECT_EQ(script("#!/bin/bash\nA=\"--data-path '$2' (x|y)\"\nL=\"Ett|(tt|)*6ttL\"\ntorchrun "
+                     "--nproc_per_node 8 t.py $A "
+                     "--pipeline-model-parallel-size 4 --pipeline-model-parallel-layout \"$L\"\n"),
+              "pp=4 dp=2 cp=1 tp=1");
+    const auto kept = rankmesh::convert("megatron", "megatron",
+                                        {file("l.sh",
+                                              "#!/bin/sh\nL=\"Ett|(tt|)*6ttL\"\npython t.py --world-size 4 "
+                                              "--pipeline-model-parallel-size 4 "
+                                              "--pipeline-model-parallel-layout \"$L\"\n")});
+    EXPECT_NE(kept.text->find("'Ett|(tt|)*6ttL'"), std::string::npos) << *kept.text;
+}
+
+TEST_F(Inputs, ScriptsThatAreTooMuchAreRefused) {
+    const auto limit = [&](const std::string& lines, const std::string& what) {
+        const auto said = script("#!/bin/bash\n" + lines + "\ntorchrun --nproc_per_node 8 t.py --lr $A\n");
+        EXPECT_NE(said.find(what), std::string::npos) << said;
+    };
+    auto doubled = std::string("A=xxxxxxxx\n");
+    for (int i = 0; i < 40; ++i) doubled += "A+=$A\n";
+    limit(doubled, "expands to more than 16777216 bytes");
+    auto nested = std::string("A=");
+    for (int i = 0; i < 100'000; ++i) nested += "$(";
+    limit(nested, "nests more than 100 levels deep");
+    limit("A='eval $A'\neval $A", "evaluate a text more than 10 times");
+    EXPECT_NE(script("#!/bin/bash\ntorchrun --nproc_per_node 8 t.py --tensor-model-parallel-size $((" +
+                     std::string(100'000, '-') + "1))\n")
+                  .find("it must be a whole number"),
+              std::string::npos);
+    // A configuration that names itself holds no table.
+    const auto self = file("self.json", "vllm serve --config self.json");
+    EXPECT_NE(mesh("vllm", {"vllm", "serve", "--config", self}).find("are no JSON"), std::string::npos);
+}
+
 TEST_F(Inputs, WhatAScriptDoesNotSayIsNamed) {
     const auto launch = std::string("#!/bin/bash\n");
     EXPECT_EQ(script(launch + "torchrun --nproc_per_node 8 t.py --tensor-model-parallel-size $TP\n"),
