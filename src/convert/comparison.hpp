@@ -27,9 +27,8 @@ struct Comparison {
 /// The most ranks whose moves are computed one by one.
 constexpr auto most_compared = 1 << 24;
 
-/// Compares arrangements in roles. `why(axis)` says why the second has no groups along an axis. Whether a dp
-/// copies or shards is no loss where `is_noted(dp_replicate or dp_shard)`: the second does, or a note says
-/// so.
+/// Compares arrangements in roles. `why(axis)` says why the second has no groups along an axis. A lost
+/// dp_replicate or dp_shard is left out if `is_noted(name)`: the second does the same, or a note says so.
 ///
 /// Law: what is not lost has the same groups in both, once every rank has moved.
 Comparison compare(

@@ -192,35 +192,34 @@ public:
         return get<int>("get_tensor_and_context_parallel_world_size");
     }
 
-    /// The ranks of this rank's group that shares the pieces of a weight.
+    /// The ranks of this rank's weight-shard group.
     GroupPart get_gtp_weight_remat_group() const { return *group("get_gtp_weight_remat_group"); }
 
-    /// The ranks of this rank's group that shares the pieces of a weight.
+    /// The ranks of this rank's weight-shard group.
     GroupPart get_gtp_weight_remat_global_ranks() const {
         return *group("get_gtp_weight_remat_global_ranks");
     }
 
-    /// This rank's place in its group that shares the pieces of a weight; 0 where there is no group.
+    /// This rank's place in its weight-shard group; 0 where there is no group.
     int get_gtp_weight_remat_rank() const { return get<int>("get_gtp_weight_remat_rank"); }
 
-    /// The size of this rank's group that shares the pieces of a weight; 0 where there is no group.
+    /// The size of this rank's weight-shard group; 0 where there is no group.
     int get_gtp_weight_remat_world_size() const { return get<int>("get_gtp_weight_remat_world_size"); }
 
-    /// The ranks of this rank's group that shares the pieces of an expert's weight.
+    /// The ranks of this rank's expert weight-shard group.
     GroupPart get_expert_gtp_weight_remat_group() const {
         return *group("get_expert_gtp_weight_remat_group");
     }
 
-    /// The ranks of this rank's group that shares the pieces of an expert's weight.
+    /// The ranks of this rank's expert weight-shard group.
     GroupPart get_expert_gtp_weight_remat_global_ranks() const {
         return *group("get_expert_gtp_weight_remat_global_ranks");
     }
 
-    /// This rank's place in its group that shares the pieces of an expert's weight; 0 where there is no
-    /// group.
+    /// This rank's place in its expert weight-shard group; 0 where there is no group.
     int get_expert_gtp_weight_remat_rank() const { return get<int>("get_expert_gtp_weight_remat_rank"); }
 
-    /// The size of this rank's group that shares the pieces of an expert's weight; 0 where there is no group.
+    /// The size of this rank's expert weight-shard group; 0 where there is no group.
     int get_expert_gtp_weight_remat_world_size() const {
         return get<int>("get_expert_gtp_weight_remat_world_size");
     }

@@ -45,7 +45,7 @@ struct StepPart {
     double Step::*seconds;
 };
 
-/// The parts of a step, of which `seconds` is the sum.
+/// The parts of a step. `seconds` is their sum.
 inline constexpr auto step_parts = std::array<StepPart, 10>{
     {{"compute", "compute", "matrix products and what stands between them", &Step::compute},
      {"attention", "attn", "the core of attention", &Step::attention},

@@ -17,7 +17,7 @@ namespace rankmesh::python {
 /// without self. A default `...` is None.
 class Signature {
 public:
-    /// Throws std::logic_error unless there are `count` parameters, of which `positional` come before a `*`.
+    /// Throws std::logic_error unless there are `count` parameters, `positional` of them before a `*`.
     Signature(std::string text, std::size_t count, std::size_t positional);
 
     nb::sig whole() const { return nb::sig(text_.c_str()); }

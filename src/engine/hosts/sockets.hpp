@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Connections by numeric addresses, each step of which ends at a given instant.
+// Connections by numeric addresses. Each step ends at a given instant.
 #pragma once
 
 #include <sys/socket.h>
@@ -23,7 +23,7 @@ struct SocketAddress {
     const sockaddr* get() const { return reinterpret_cast<const sockaddr*>(&storage); }
 };
 
-/// `10.1.2.3`; "" if it is no address of the Internet.
+/// `10.1.2.3`; "" for an address that is neither IPv4 nor IPv6.
 std::string numeric_text(const sockaddr* address, socklen_t size);
 
 /// True once the socket is ready for one of `events`, false if `until` passes first.
