@@ -14,6 +14,7 @@ from rankmesh import Disagreement, Mesh, Sharding, UsageError
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 import rankmesh.torch  # noqa: E402
 import torch.distributed as dist  # noqa: E402
+import torch.distributed.checkpoint as dcp  # noqa: E402
 from rankmesh.torch import Fused, reshard  # noqa: E402
 from rankmesh.torch import _device_mesh as meshes  # noqa: E402
 from rankmesh.torch._reshard import api  # noqa: E402
@@ -461,6 +462,17 @@ def test_two_models_exchange_as_the_page_shows(tmp_path: Path) -> None:
     page = (SOURCE / "docs/python-torch-reshard.md").read_text().split("```")[1::2]
     (block,) = [block.removeprefix("python") for block in page if "parallelize_module(" in block]
     ranks(4, two_models, tmp_path, block)
+
+
+def test_torch_loads_a_checkpoint_as_the_page_shows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    page = (SOURCE / "docs/python-torch-reshard.md").read_text().split("```")[1::2]
+    (block,) = [block.removeprefix("python") for block in page if "dcp.load(" in block]
+    monkeypatch.chdir(tmp_path)
+    parts = {"gate": torch.randn(7, 5), "up": torch.randn(7, 5)}
+    dcp.save(parts, checkpoint_id="trained")
+    names: dict[str, Any] = {"torch": torch}
+    exec(block, names)
+    assert torch.equal(names["gate_up"], torch.cat([*parts.values()]))
 
 
 def test_the_example_prints_what_the_page_shows(tmp_path: Path) -> None:

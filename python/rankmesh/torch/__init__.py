@@ -29,7 +29,6 @@ from rankmesh.torch.backend import register as _register
 if TYPE_CHECKING:
     from rankmesh.torch._conversions import from_device_mesh, from_placements, to_device_mesh, to_placements
     from rankmesh.torch._reshard.api import reshard, reshard_plan
-    from rankmesh.torch._reshard.checkpoint import reshard_checkpoint
     from rankmesh.torch._reshard.describe import Fused
 
 __all__ = [
@@ -46,7 +45,6 @@ __all__ = [
     "is_installed",
     "rejoin",
     "reshard",
-    "reshard_checkpoint",
     "reshard_plan",
     "to_device_mesh",
     "to_placements",
@@ -60,7 +58,6 @@ _LAZY = {
     "to_placements": "_conversions",
     "Fused": "_reshard.describe",
     "reshard": "_reshard.api",
-    "reshard_checkpoint": "_reshard.checkpoint",
     "reshard_plan": "_reshard.api",
 }
 """Names whose modules import torch.distributed.tensor, which takes as long as everything else: at their first use."""

@@ -1,1 +1,1 @@
-"""Moves the tensors of a state dict from one mesh to another, in a running job or in a checkpoint."""
+"""Moves the tensors of a state dict from one mesh to another in a running job."""
