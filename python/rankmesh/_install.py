@@ -16,11 +16,16 @@ _ours: dict[str, str] = {}
 
 
 class _Loader(importlib.abc.Loader):
-    """Loads a module of rankmesh without changing it."""
+    """Loads a module of rankmesh without changing it. A package finds the original's modules beside its own."""
+
+    def __init__(self, original: importlib.machinery.ModuleSpec | None) -> None:
+        self._folders = original.submodule_search_locations if original is not None else None
 
     def create_module(self, spec: importlib.machinery.ModuleSpec) -> ModuleType:
         module = importlib.import_module(_ours[spec.name])
         self._spec = module.__spec__
+        if self._folders is not None and hasattr(module, "__path__"):
+            module.__path__.extend(self._folders)
         return module
 
     def exec_module(self, module: ModuleType) -> None:
@@ -33,7 +38,10 @@ class _Modules(importlib.abc.MetaPathFinder):
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> importlib.machinery.ModuleSpec | None:
-        return importlib.machinery.ModuleSpec(fullname, _Loader()) if fullname in _ours else None
+        if fullname not in _ours:
+            return None
+        original = importlib.machinery.PathFinder.find_spec(fullname, path)
+        return importlib.machinery.ModuleSpec(fullname, _Loader(original))
 
 
 class _Packages(importlib.abc.MetaPathFinder):

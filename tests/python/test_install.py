@@ -23,11 +23,7 @@ NAMES = {
         "megatron.core.mpu": "parallel_state",
     },
     "megatron2022": {"vllm.model_executor.parallel_utils.parallel_state": "parallel_state"},
-    "olmo": {
-        "olmo_core.distributed.parallel": "",
-        "olmo_core.distributed.parallel.data_parallel": "data_parallel",
-        "olmo_core.distributed.parallel.pipeline_parallel": "pipeline_parallel",
-    },
+    "olmo": {"olmo_core.distributed.parallel": ""},
     "picotron": {"picotron.process_group_manager": "process_group_manager"},
     "torchtitan": {"torchtitan.distributed.parallel_dims": ""},
 }
@@ -90,6 +86,24 @@ def test_of_an_installed_original_only_these_modules_are_replaced(original: Path
         """
     core = original / "megatron" / "core"
     assert python(program, original).split() == [str(core / "__init__.py"), str(core / "timers.py")]
+
+
+def test_a_package_finds_the_originals_own_modules(tmp_path: Path) -> None:
+    package = tmp_path / "olmo_core" / "distributed" / "parallel"
+    package.mkdir(parents=True)
+    for folder in (package, *package.parents[:2]):
+        (folder / "__init__.py").touch()
+    (package / "pipeline_parallel.py").write_text("from . import get_pp_mesh\nclass PipelineSchedule: ...\n")
+    program = """
+        import rankmesh.olmo
+        rankmesh.olmo.install()
+        from olmo_core.distributed.parallel import PipelineSchedule, get_pp_mesh, pipeline_parallel
+        assert PipelineSchedule is pipeline_parallel.PipelineSchedule is rankmesh.olmo.PipelineSchedule
+        assert get_pp_mesh is pipeline_parallel.get_pp_mesh is rankmesh.olmo.get_pp_mesh
+        print(pipeline_parallel.__name__, pipeline_parallel.__file__)
+        """
+    file = package / "pipeline_parallel.py"
+    assert python(program, tmp_path).split() == ["olmo_core.distributed.parallel.pipeline_parallel", str(file)]
 
 
 def test_an_original_that_was_imported_before_is_an_error_and_stays(original: Path) -> None:

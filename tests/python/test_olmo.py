@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import sys
-from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
 
@@ -24,14 +23,6 @@ def _no_launcher(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(sys.modules, "torch.distributed", raising=False)
     for name in ("NUM_NODES", "LOCAL_WORLD_SIZE"):
         monkeypatch.delenv(name, raising=False)
-
-
-@dataclass
-class Stage:
-    """A stage as torch has it."""
-
-    is_first: bool
-    is_last: bool
 
 
 def test_signatures_are_the_originals() -> None:
@@ -67,9 +58,6 @@ def test_signatures_are_the_originals() -> None:
     assert signature(olmo.build_dense_and_moe_mesh, *WORLD) == f"(*, {build}"
     assert pipeline(4).schedule == "Interleaved1F1B"
     assert signature(pipeline.stage_ids_this_rank) == "(self, pp_rank, num_stages)"
-    schedule = "model_parts, stages, pp_mesh, schedule_name, loss_fn=None, num_microbatches=None"
-    of_own = "forward_pull_ahead_extra_activations=None, save_plot=False, plot_dir=None"
-    assert signature(olmo.PipelineSchedule) == f"(*, {schedule}, {of_own})"
 
 
 def test_world_meshes_of_all_ranks_stand_in_one_process() -> None:
@@ -126,23 +114,6 @@ def test_nodes_are_those_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> 
         olmo.WorldMesh(rank=0, world_size=16).build_world_mesh(dp=hsdp)
 
 
-def test_a_schedule_knows_its_stages() -> None:
-    pp_mesh = olmo.get_pp_mesh(
-        olmo.WorldMesh(rank=1, world_size=8).build_world_mesh(dp=FSDP, pp=olmo.PipelineParallelConfig(4))
-    )
-    kinds = olmo.PipelineScheduleType
-    stages = [Stage(False, False), Stage(False, True)]
-    schedule = olmo.PipelineSchedule(
-        model_parts=[1, 2], stages=stages, pp_mesh=pp_mesh, schedule_name=kinds.interleaved_1F1B
-    )
-    assert schedule.num_microbatches == 4
-    assert (schedule.has_first_stage, schedule.has_last_stage) == (False, True)
-    with pytest.raises(rankmesh.UsageError, match="runs stages on other ranks"):
-        schedule.step()
-    with pytest.raises(olmo.OLMoConfigurationError, match="Expected a single stage for 'GPipe' pipeline schedule"):
-        olmo.PipelineSchedule(model_parts=[1, 2], stages=stages, pp_mesh=pp_mesh, schedule_name=kinds.gpipe)
-
-
 def test_schedules_of_olmo_core_itself_have_one_style() -> None:
     kinds, styles = olmo.PipelineScheduleType, olmo.PipelineSplitStyle
     v = olmo.PipelineParallelConfig(4, schedule=kinds.custom_1F1B_V)
@@ -151,13 +122,6 @@ def test_schedules_of_olmo_core_itself_have_one_style() -> None:
     v.style = styles.loop
     with pytest.raises(olmo.OLMoConfigurationError, match="requires pipeline split style 'v'"):
         v.infer_style()
-    pp_mesh = olmo.init_device_mesh("cpu", (4,), mesh_dim_names=("pp",), rank=0, world_size=4)
-    for kind, error, text in (
-        (kinds.custom_1F1B, NotImplementedError, "Custom 1F1B schedule is not implemented yet"),
-        (kinds.custom_interleaved_1F1B, AssertionError, "requires exactly 2 stages per rank, got 1"),
-    ):
-        with pytest.raises(error, match=text):
-            olmo.PipelineSchedule(model_parts=[1], stages=[Stage(True, False)], pp_mesh=pp_mesh, schedule_name=kind)
 
 
 def test_activations_and_gradients_may_have_a_group_of_their_own() -> None:

@@ -6,10 +6,8 @@ import itertools
 import os
 import re
 import socket
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
@@ -233,17 +231,6 @@ def test_olmos_functions_take_meshes_that_torch_has_made() -> None:
                         getattr(olmo, f"get_{name}_mesh")(live)
 
 
-class Stage(torch.nn.Module):
-    """A layer that is a stage of a pipeline."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.layer = torch.nn.Linear(4, 4)
-
-    def forward(self, inputs: Any) -> Any:
-        return self.layer(inputs)
-
-
 def olmo_live(rank: int, size: int) -> None:
     from rankmesh import olmo
 
@@ -259,28 +246,6 @@ def olmo_live(rank: int, size: int) -> None:
         assert total.item() == sum(dist.get_process_group_ranks(group))
     with pytest.raises(RuntimeError, match="world mesh already exists"):
         olmo.build_world_mesh(dp=hsdp)
-
-    # One all-to-all changes tensors of different numbers of heads, and back.
-    from rankmesh.olmo import context_parallel as cp
-
-    group = olmo.get_cp_mesh(mesh).get_group()
-    torch.manual_seed(0)
-    wholes = [torch.randn(2, 6, heads, 3) for heads in (4, 2)]
-    mine = [whole.chunk(2, dim=1)[group.rank()].clone().requires_grad_() for whole in wholes]
-    heads = cp.all_to_all_cp2hp(mine, group)
-    back = cp.all_to_all_hp2cp(heads, group)
-    for whole, own, some, again in zip(wholes, mine, heads, back, strict=True):
-        assert torch.equal(some, whole.chunk(2, dim=2)[group.rank()])
-        assert torch.equal(again, own)
-        assert torch.equal(cp.all_to_all_single_cp2hp(own[..., 0], group), some[..., 0])
-    packed = torch.stack([mine[0]] * 3, dim=2)
-    through = cp.all_to_all_single_hp2cp_qkvpacked(cp.all_to_all_single_cp2hp_qkvpacked(packed, group), group)
-    assert torch.equal(through, packed)
-    sum(each.sum() for each in back).backward()
-    assert all(torch.equal(own.grad, torch.ones_like(own)) for own in mine)
-    wrong = "expects tensors of 3 dimensions or 4 dimensions, and got (2,)"
-    with pytest.raises(AssertionError, match=re.escape(wrong)):
-        cp.all_to_all_single_hp2cp(torch.zeros(2), group)
 
     pipeline = olmo.get_pp_mesh(mesh)
     apart = olmo.PipelineParallelConfig(2, p2p_use_separate_group=True).build_p2p_process_group(mesh)
@@ -305,116 +270,6 @@ def olmo_live(rank: int, size: int) -> None:
 
 def test_olmos_meshes_have_torchs_groups(tmp_path: Path) -> None:
     ranks(8, olmo_live, tmp_path)
-
-
-def olmo_pipeline(rank: int, size: int) -> None:
-    from rankmesh import olmo
-    from torch.distributed.pipelining import PipelineStage
-
-    pp_mesh = olmo.get_pp_mesh(
-        olmo.build_world_mesh(
-            dp=olmo.DataParallelConfig(olmo.DataParallelType.fsdp), pp=olmo.PipelineParallelConfig(size)
-        )
-    )
-    torch.manual_seed(0)
-    stages = [Stage() for _ in range(size)]
-    inputs, target = torch.randn(4, 4), torch.randn(4, 4)
-    stage = PipelineStage(stages[rank], rank, size, torch.device("cpu"), group=pp_mesh.get_group())
-    schedule = olmo.PipelineSchedule(
-        model_parts=[stages[rank]],
-        stages=[stage],
-        pp_mesh=pp_mesh,
-        schedule_name=olmo.PipelineScheduleType.single_1F1B,
-        loss_fn=torch.nn.functional.mse_loss,
-    )
-    assert schedule.num_microbatches == size
-    output, losses = schedule.step(*([inputs] if rank == 0 else []), target=target)
-    if rank == size - 1:
-        expected = torch.nn.Sequential(*stages)(inputs)
-        assert torch.allclose(output, expected)
-        assert torch.allclose(losses.mean(), torch.nn.functional.mse_loss(expected, target))
-    else:
-        assert losses is None
-
-
-def test_olmos_schedule_runs_the_stages_of_a_mesh(tmp_path: Path) -> None:
-    ranks(2, olmo_pipeline, tmp_path)
-
-
-class OwnSchedule:
-    """What PipelineSchedule asks of OLMo-core's classes."""
-
-    def __init__(self, stages: list[Any], n_microbatches: int, forward_pull_ahead_extra_activations: Any) -> None:
-        assert forward_pull_ahead_extra_activations == 0
-        self._n_microbatches, self.prepared = n_microbatches, {}
-
-    def reset_n_microbatches(self, number: int) -> None:
-        self._n_microbatches = number
-
-    def prepare_step(self, **sizes: int) -> None:
-        self.prepared = sizes
-
-    def step(self, *args: Any, **kwargs: Any) -> Any:
-        return args, kwargs, self.prepared, self._n_microbatches
-
-    def clear_step_info(self) -> None:
-        self.prepared = {}
-
-
-def olmo_own_schedules(rank: int, size: int) -> None:
-    from rankmesh import olmo
-
-    pp_mesh = dist.init_device_mesh("cpu", (size,), mesh_dim_names=("pp",))
-    kind = olmo.PipelineScheduleType.custom_interleaved_1F1B
-    stages = [SimpleNamespace(is_first=rank == 0 == n, is_last=rank == n == 1) for n in range(2)]
-    given: Any = {"model_parts": [1, 2], "stages": stages, "pp_mesh": pp_mesh, "schedule_name": kind}
-    # Hides OLMo-core, if it is installed.
-    sys.modules["olmo_core"] = None  # type: ignore[assignment]
-    missing = r"is OLMo-core's own, and there is no module olmo_core\.train: install"
-    with pytest.raises(rankmesh.UsageError, match=missing):
-        olmo.PipelineSchedule(**given)
-    with pytest.raises(rankmesh.UsageError, match="does not plot schedules, not into here; set save_plot to False"):
-        olmo.PipelineSchedule(**given, save_plot=True, plot_dir="here")
-    name = "olmo_core.train.train_module.transformer.pipeline.pipeline_schedule"
-    for end in range(1, 7):
-        package = ".".join(name.split(".")[:end])
-        sys.modules[package] = ModuleType(package)
-    sys.modules[name].CustomScheduleInterleaved1F1B = OwnSchedule  # type: ignore[attr-defined]
-    schedule = olmo.PipelineSchedule(**given, num_microbatches=6)
-    tokens, labels = torch.zeros(3, 5), torch.ones(3, 5)
-    args, kwargs, sizes, microbatches = schedule.step(tokens, target=labels, more=1)
-    assert len(args) == (rank == 0)
-    assert kwargs == {"target": labels if rank else None, "forward_only": False, "more": 1}
-    assert (sizes, microbatches) == ({"global_batch_size": 3, "seqlen": 5}, 6)
-    assert schedule.step(tokens, labels, forward_only=True)[3] == 3
-    assert schedule.step(tokens, labels, num_microbatches=2)[3] == 2
-    assert schedule.step(tokens, labels)[3] == 6
-
-
-def test_olmos_own_schedules_run_on_a_mesh_of_torch(tmp_path: Path) -> None:
-    ranks(2, olmo_own_schedules, tmp_path)
-
-
-def olmo_sequences(rank: int, size: int) -> None:
-    from rankmesh import olmo
-    from rankmesh.olmo.tensor_parallel import SequenceParallel
-    from torch.distributed.tensor import Replicate
-    from torch.distributed.tensor.parallel import parallelize_module
-
-    fsdp = olmo.DataParallelConfig(olmo.DataParallelType.fsdp)
-    tp_mesh = olmo.get_tp_mesh(olmo.build_world_mesh(dp=fsdp, tp=olmo.TensorParallelConfig(size)))
-    torch.manual_seed(0)
-    whole = torch.randn(1, 2 * size, 4)
-    expected = torch.nn.LayerNorm(4)(whole)
-    mine = whole.chunk(size, dim=1)[rank]
-    local = parallelize_module(torch.nn.LayerNorm(4), tp_mesh, SequenceParallel(use_local_output=True))
-    assert torch.allclose(local(mine), expected.chunk(size, dim=1)[rank])
-    style = SequenceParallel(use_local_output=True, output_layouts=Replicate())
-    assert torch.allclose(parallelize_module(torch.nn.LayerNorm(4), tp_mesh, style)(mine), expected)
-
-
-def test_olmos_style_lays_the_output_of_a_module_out(tmp_path: Path) -> None:
-    ranks(2, olmo_sequences, tmp_path)
 
 
 # --- LlamaFactory

@@ -12,6 +12,4 @@ from rankmesh.megatron.parallel_state import RankGenerator
 
 __all__ = ["RankGenerator", "install", "parallel_state"]
 
-install = installer(
-    __name__, {"megatron.core": ["parallel_state"]}, aliases={"megatron.core.mpu": "parallel_state"}
-)
+install = installer(__name__, {"megatron.core": ["parallel_state"]}, aliases={"megatron.core.mpu": "parallel_state"})

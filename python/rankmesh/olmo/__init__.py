@@ -11,6 +11,7 @@ need no process, and are those of that rank. This is written by hand, because it
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable
 from functools import partial
 from typing import Any, TypeAlias
@@ -25,20 +26,20 @@ from rankmesh._install import installer
 from rankmesh._olmo import Answers
 from rankmesh._originals import original, raises
 from rankmesh._world import of_torch, world_of
-from rankmesh.olmo.context_parallel import ContextParallelConfig as ContextParallelConfig
-from rankmesh.olmo.data_parallel import DataParallelConfig as DataParallelConfig
-from rankmesh.olmo.data_parallel import DataParallelType as DataParallelType
-from rankmesh.olmo.data_parallel import DPMeshDimName as DPMeshDimName
+from rankmesh.olmo._configs import ContextParallelConfig as ContextParallelConfig
+from rankmesh.olmo._configs import DataParallelConfig as DataParallelConfig
+from rankmesh.olmo._configs import DataParallelType as DataParallelType
+from rankmesh.olmo._configs import DPMeshDimName as DPMeshDimName
+from rankmesh.olmo._configs import DType as DType
+from rankmesh.olmo._configs import ExpertParallelConfig as ExpertParallelConfig
+from rankmesh.olmo._configs import PipelineP2PBackend as PipelineP2PBackend
+from rankmesh.olmo._configs import PipelineParallelConfig as PipelineParallelConfig
+from rankmesh.olmo._configs import PipelineScheduleType as PipelineScheduleType
+from rankmesh.olmo._configs import PipelineSplitStyle as PipelineSplitStyle
+from rankmesh.olmo._configs import TensorParallelConfig as TensorParallelConfig
 from rankmesh.olmo.exceptions import OLMoConfigurationError as OLMoConfigurationError
 from rankmesh.olmo.exceptions import OLMoError as OLMoError
 from rankmesh.olmo.exceptions import _ask, kind
-from rankmesh.olmo.expert_parallel import ExpertParallelConfig as ExpertParallelConfig
-from rankmesh.olmo.pipeline_parallel import PipelineP2PBackend as PipelineP2PBackend
-from rankmesh.olmo.pipeline_parallel import PipelineParallelConfig as PipelineParallelConfig
-from rankmesh.olmo.pipeline_parallel import PipelineSchedule as PipelineSchedule
-from rankmesh.olmo.pipeline_parallel import PipelineScheduleType as PipelineScheduleType
-from rankmesh.olmo.pipeline_parallel import PipelineSplitStyle as PipelineSplitStyle
-from rankmesh.olmo.tensor_parallel import TensorParallelConfig as TensorParallelConfig
 
 
 class MeshDimName(StrEnum):
@@ -243,5 +244,10 @@ def flatten_mesh(device_mesh: AnyMesh, name: str | None = None) -> AnyMesh:
         return made(device_mesh._flatten(name))
 
 
-_modules = ["", "context_parallel", "data_parallel", "expert_parallel", "pipeline_parallel", "tensor_parallel"]
-install = installer(__name__, {"olmo_core.distributed.parallel": _modules})
+def __getattr__(name: str) -> Any:
+    if name == "PipelineSchedule":  # runs stages: OLMo-core's own
+        return importlib.import_module("olmo_core.distributed.parallel.pipeline_parallel").PipelineSchedule
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+install = installer(__name__, {"olmo_core.distributed.parallel": [""]})

@@ -1,19 +1,102 @@
-"""OLMo-core's pipeline configuration and schedules: classes that programs make, and that keep their stages."""
+"""OLMo-core's configurations: classes that programs make.
+
+By hand, because a pipeline makes a group of torch, and tensors may be exchanged by torch's compiler."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+import importlib
+import os
+from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import cached_property
-from importlib import import_module
 from typing import Any
 
 from rankmesh import Group
 from rankmesh._device_mesh import DeviceMesh, native_of
 from rankmesh._enums import StrEnum
-from rankmesh._errors import UsageError
 from rankmesh._originals import original
+from rankmesh._world import world_of
 from rankmesh.olmo.exceptions import _ask, configuration_error
+
+
+class DType(StrEnum):
+    """The dtypes of parameters and of their reductions, as in olmo_core.config."""
+
+    float32 = "float32"
+    bfloat16 = "bfloat16"
+    float16 = "float16"
+    float8_e4m3fn = "float8_e4m3fn"
+    float8_e5m2 = "float8_e5m2"
+
+    def as_pt(self) -> Any:
+        """torch's dtype of this name."""
+        return getattr(importlib.import_module("torch"), self.value)
+
+
+class DPMeshDimName(StrEnum):
+    """The names of a mesh's data parallel dimensions."""
+
+    replicate = "dp_replicate"
+    shard = "dp_shard"
+
+
+class DataParallelType(StrEnum):
+    """fsdp and ddp give the same mesh; hsdp shards within replicas."""
+
+    fsdp = "fsdp"
+    hsdp = "hsdp"
+    ddp = "ddp"
+
+
+@dataclass
+class DataParallelConfig:
+    """Of what type data parallelism is, and how many replicas of how many shards."""
+
+    name: DataParallelType
+    param_dtype: DType | None = None
+    reduce_dtype: DType = DType.float32
+    num_replicas: int | None = None
+    shard_degree: int | None = None
+
+    def get_replicate_and_shard_degree(self, dp_world_size: int, *, num_nodes: int | None = None) -> tuple[int, int]:
+        """The number of replicas and of shards: one replica a node if neither is given."""
+        given = {"num_replicas": self.num_replicas, "shard_degree": self.shard_degree, "num_nodes": num_nodes}
+        place = None
+        if not any(each is not None for each in given.values()) and "NUM_NODES" not in os.environ:
+            place = world_of("get_replicate_and_shard_degree without num_nodes=", None, None)
+        replicas, shards = _ask("get_replicate_and_shard_degree", place, dp_world_size=dp_world_size, **given)
+        return replicas, shards
+
+
+@dataclass
+class TensorParallelConfig:
+    """How many ranks share a tensor."""
+
+    degree: int
+    enable_async: bool = False
+
+    def maybe_enable_async_tp(self, tp_mesh: Any) -> None:
+        """Has torch's compiler overlap the group's communication with products of matrices, where that is enabled."""
+        if not self.enable_async:
+            return
+        import torch._inductor.config
+        from torch.distributed._symmetric_memory import enable_symm_mem_for_group
+
+        torch._inductor.config._micro_pipeline_tp = True
+        enable_symm_mem_for_group(tp_mesh.get_group().group_name)
+
+
+@dataclass
+class ContextParallelConfig:
+    """How many ranks share a sequence."""
+
+    degree: int
+
+
+@dataclass
+class ExpertParallelConfig:
+    """Over how many ranks experts are sharded; a negative degree stands for as many as there are."""
+
+    degree: int
 
 
 class PipelineSplitStyle(StrEnum):
@@ -136,119 +219,3 @@ class PipelineParallelConfig:
     def stage_ids_this_rank(self, pp_rank: int, num_stages: int) -> tuple[int, ...]:
         """The stages of one rank of the pipeline: every degree-th, or two from both ends."""
         return tuple(self._pipeline("stage_ids_this_rank", pp_rank=pp_rank, num_stages=num_stages))
-
-
-OWN_SCHEDULES = {
-    PipelineScheduleType.custom_interleaved_1F1B: "CustomScheduleInterleaved1F1B",
-    PipelineScheduleType.custom_1F1B_V: "CustomSchedule1F1BV",
-}
-"""OLMo-core's classes of its own schedules, which rankmesh does not replace."""
-
-
-def _own_schedule(name: PipelineScheduleType) -> Any:
-    """The installed OLMo-core's class of a schedule of its own."""
-    module = "olmo_core.train.train_module.transformer.pipeline.pipeline_schedule"
-    try:
-        return getattr(import_module(module), OWN_SCHEDULES[name])
-    except ModuleNotFoundError as error:
-        text = f"schedule {name} is OLMo-core's own, and there is no module {error.name}: install OLMo-core 3.0"
-        raise UsageError(f"{text}, or use a schedule of torch") from None
-
-
-class PipelineSchedule:
-    """Which stages this rank runs under which schedule, and in how many microbatches.
-
-    On a pp_mesh of torch, `step` runs torch's schedule (`base_schedule`) or OLMo-core's own (`schedule_impl`).
-    """
-
-    base_schedule: Any = None
-    schedule_impl: Any = None
-
-    def __init__(
-        self,
-        *,
-        model_parts: Sequence[Any],
-        stages: Sequence[Any],
-        pp_mesh: Any,
-        schedule_name: PipelineScheduleType,
-        loss_fn: Callable[[Any, Any], Any] | None = None,
-        num_microbatches: int | None = None,
-        forward_pull_ahead_extra_activations: list[int] | None = None,
-        save_plot: bool = False,
-        plot_dir: str | None = None,
-    ) -> None:
-        if save_plot:
-            raise UsageError(f"rankmesh.olmo does not plot schedules, not into {plot_dir}; set save_plot to False")
-        self.model_parts = model_parts
-        self.stages = stages
-        self.pp_mesh = pp_mesh
-        self.schedule_name = schedule_name
-        self.loss_fn = loss_fn
-        given = {"schedule": schedule_name, "num_microbatches": num_microbatches}
-        self.num_microbatches = _ask("num_microbatches", stages=len(stages), pp_size=pp_mesh.size(), **given)
-        if not isinstance(pp_mesh, DeviceMesh):
-            if schedule_name in OWN_SCHEDULES:
-                self.schedule_impl = _own_schedule(schedule_name)(
-                    stages,
-                    n_microbatches=self.num_microbatches,
-                    forward_pull_ahead_extra_activations=forward_pull_ahead_extra_activations or 0,
-                )
-                return
-            from torch.distributed.pipelining.schedules import PipelineScheduleSingle, get_schedule_class
-
-            schedule: Any = get_schedule_class(str(schedule_name))
-            run = stages[0] if issubclass(schedule, PipelineScheduleSingle) else stages
-            self.base_schedule = schedule(run, n_microbatches=self.num_microbatches, loss_fn=loss_fn)
-
-    @cached_property
-    def has_first_stage(self) -> bool:
-        """True if one of the stages starts the model."""
-        return any(stage.is_first for stage in self.stages)
-
-    @cached_property
-    def has_last_stage(self) -> bool:
-        """True if one of the stages ends it."""
-        return any(stage.is_last for stage in self.stages)
-
-    def step(self, *args: Any, target: Any = None, **kwargs: Any) -> Any:
-        """Runs the stages on a batch.
-
-        Schedules of torch return the output, and where the last stage is here its losses, else None. OLMo-core's own
-        take `forward_only` and `num_microbatches` too, and return a list of outputs for each stage.
-        """
-        if self.schedule_impl is not None:
-            return self._step_own(*args, **kwargs | ({} if target is None else {"target": target}))
-        if self.base_schedule is None:
-            raise UsageError(
-                f"a step of schedule {self.schedule_name} runs stages on other ranks, and asks for processes"
-            )
-        losses: list[Any] | None = [] if self.has_last_stage and self.loss_fn is not None else None
-        output = self.base_schedule.step(*args, target=None if losses is None else target, losses=losses, **kwargs)
-        if losses is None:
-            return output, None
-        import torch
-
-        return output, torch.stack(losses)
-
-    def _step_own(
-        self,
-        input_ids: Any,
-        target: Any = None,
-        forward_only: bool = False,
-        num_microbatches: int | None = None,
-        **kwargs: Any,
-    ) -> Any:
-        """A step of OLMo-core's own schedule; without gradients a microbatch is one sequence."""
-        own = self.schedule_impl
-        usual = own._n_microbatches
-        wanted = input_ids.size(0) if forward_only else num_microbatches or usual
-        if wanted != usual:
-            own.reset_n_microbatches(wanted)
-        own.prepare_step(global_batch_size=input_ids.size(0), seqlen=input_ids.size(1))
-        inputs = (input_ids,) if self.has_first_stage else ()
-        target = target if self.has_last_stage else None
-        output = own.step(*inputs, target=target, forward_only=forward_only, **kwargs)
-        own.clear_step_info()
-        if wanted != usual:
-            own.reset_n_microbatches(usual)
-        return output
