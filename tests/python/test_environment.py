@@ -37,6 +37,8 @@ NONSENSE: dict[str, tuple[str, dict[str, str]]] = {
     "RANKMESH_REDIS_PASSWORD_FILE": ("/nowhere", REDIS),
     "RANKMESH_CHECK": ("maybe", {}),
     "RANKMESH_RECORD_SIGNAL": ("KILL", {}),
+    "RANKMESH_TORCH": ("none", {}),
+    "RANKMESH_LOG": ("loud", {}),
 }
 """A value that a variable refuses where it has an effect, and what must be set beside it."""
 
@@ -130,6 +132,8 @@ def test_nonsense_is_refused_or_said_to_have_no_effect(face: str, tmp_path: Path
     if face == "rankmesh run" and not COMMAND:
         pytest.skip("there is no command: RANKMESH_COMMAND names it")
     found, _ = ranks(2, outcomes, tmp_path, [free_port() for _ in NONSENSE], face, initialised=False)
+    if face in ("the engine", "rankmesh run"):
+        del found["RANKMESH_TORCH"], found["RANKMESH_LOG"]  # of rankmesh.torch alone
     if face == "the engine":
         del found["RANKMESH_THREADS"], found["RANKMESH_DEVICE"]  # of rankmesh::run and `rankmesh run` alone
     assert "a job id of 30" in (job := found.pop("RANKMESH_JOB")) or "RANKMESH_JOB has no effect" in job

@@ -17,13 +17,14 @@ except ModuleNotFoundError as _error:
 if not _distributed.is_available():
     raise ImportError("rankmesh.torch requires torch.distributed, which this PyTorch was built without")
 
-from rankmesh.torch import data
+from rankmesh.torch import _default_backend, _variables, data
 from rankmesh.torch._init import init
 from rankmesh.torch._init_device_mesh import init_device_mesh, install, is_installed, uninstall
 from rankmesh.torch._member import Member
 from rankmesh.torch._plan import Axes
 from rankmesh.torch._rejoin import rejoin
 from rankmesh.torch._standby import Standby
+from rankmesh.torch._verify import verify
 from rankmesh.torch.backend import register as _register
 
 if TYPE_CHECKING:
@@ -49,6 +50,7 @@ __all__ = [
     "to_device_mesh",
     "to_placements",
     "uninstall",
+    "verify",
 ]
 
 _LAZY = {
@@ -73,3 +75,5 @@ def __getattr__(name: str) -> Any:
 
 
 _register()
+if _variables.is_off():
+    _default_backend.put()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import re
 from typing import Any
 
 import torch
@@ -10,6 +11,7 @@ import torch.distributed as dist
 from torch.distributed import config as dist_config
 from torch.distributed import distributed_c10d as c10d
 
+from rankmesh.torch import _variables
 from rankmesh.torch.backend import NAME, register
 
 _torchs: dict[str, Any] = {}
@@ -19,9 +21,10 @@ _torchs: dict[str, Any] = {}
 def default_backend() -> str:
     """Returns 'cpu:rankmesh', and beside an accelerator 'cpu:rankmesh,cuda:rankmesh+nccl'.
 
-    An accelerator is left out if this PyTorch lacks its backend. With torchcomms the backend is torch's default.
+    An accelerator is left out if this PyTorch lacks its backend. With torchcomms, and with RANKMESH_TORCH=off, it is
+    torch's default.
     """
-    if dist_config.use_torchcomms:  # which has communicators of its own names
+    if dist_config.use_torchcomms or _variables.is_off():  # torchcomms has communicators of its own names
         return dist.Backend.UNDEFINED
     register()  # also around backends that came after the import
     device = torch.accelerator.current_accelerator() if torch.accelerator.is_available() else None
@@ -36,19 +39,27 @@ def _around(device: str) -> str | None:
 
 
 def put() -> None:
-    """Makes `init_process_group` without a backend, also where a module has imported it, make rankmesh's groups."""
+    """Makes `init_process_group` without a backend, also where a module has imported it, make rankmesh's groups.
+
+    With RANKMESH_TORCH=off it makes torch's instead, also where the program names rankmesh's.
+    """
     if _torchs:
         return
     register()
+    is_off = _variables.is_off()
     helper, backends = c10d._new_process_group_helper, dist.Backend.default_device_backend_map
     _torchs.update(helper=helper, backends=dict(backends))
 
     @functools.wraps(helper)
     def ours(size: int, rank: int, ranks: Any, backend: Any, *arguments: Any, **options: Any) -> Any:
         named = default_backend() if backend == dist.Backend.UNDEFINED else backend
+        if is_off and named is not None:  # cpu:rankmesh,cuda:rankmesh+nccl becomes cpu:gloo,cuda:nccl
+            named = re.sub(r"\brankmesh\b", "gloo", str(named).replace(f"{NAME}+", ""))
         return helper(size, rank, ranks, named, *arguments, **options)
 
     setattr(c10d, "_new_process_group_helper", ours)  # noqa: B010 (mypy: it is a function)
+    if is_off:
+        return
     # init_process_group(device_id=...) and get_default_backend_for_device
     around = {device: NAME if device == "cpu" else _around(device) for device in backends}
     backends.update({device: name for device, name in around.items() if name is not None})

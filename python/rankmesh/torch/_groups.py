@@ -6,6 +6,7 @@ import contextlib
 import datetime
 import inspect
 import threading
+import time
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -14,6 +15,7 @@ import torch.distributed as dist
 from torch.distributed import distributed_c10d as c10d
 
 from rankmesh._errors import UsageError
+from rankmesh.torch import _log
 from rankmesh.torch._compat import default_group, device_types
 from rankmesh.torch._gloo import connecting, wait_until_connected
 from rankmesh.torch._plan import Options
@@ -79,6 +81,7 @@ def split_group(
 
     Every rank of the world calls it with equal parts; ranks ascend in each part.
     """
+    begin = time.monotonic()
     with _named(name):
         made = dist.split_group(
             None,
@@ -87,7 +90,10 @@ def split_group(
             pg_options=options.pg_options,
             group_desc=description,
         )
-    return made if isinstance(made, dist.ProcessGroup) else None  # without a group: None, or since 2.14 an int
+    if not isinstance(made, dist.ProcessGroup):  # without a group: None, or since 2.14 an int
+        return None
+    _log.made(description, made, timeout_of(made), begin)
+    return made
 
 
 def new_group(name: str, description: str, ranks: Sequence[int], options: Options) -> dist.ProcessGroup:
@@ -100,6 +106,7 @@ def new_group(name: str, description: str, ranks: Sequence[int], options: Option
                 f"{torch.__version__} sorts them; a newer one has sort_ranks"
             )
         order["sort_ranks"] = False
+    begin = time.monotonic()
     with _named(name), connecting(), _unbound(default_group()):
         group = dist.new_group(
             list(ranks),
@@ -113,6 +120,7 @@ def new_group(name: str, description: str, ranks: Sequence[int], options: Option
     assert isinstance(group, dist.ProcessGroup)
     if not isinstance(group, ProcessGroup):  # whose inner groups do so
         wait_until_connected(group)
+    _log.made(description, group, timeout_of(group), begin)
     return group
 
 

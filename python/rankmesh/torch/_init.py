@@ -11,7 +11,7 @@ import torch.distributed as dist
 from rankmesh._core import Mesh, Placement, duration
 from rankmesh._errors import Error
 from rankmesh._plan import Axes, Declaration, Pick
-from rankmesh.torch import _start, _variables
+from rankmesh.torch import _log, _start, _variables
 from rankmesh.torch._agree import Where, note
 from rankmesh.torch._compat import Store
 from rankmesh.torch._default_backend import default_backend
@@ -39,6 +39,8 @@ def init(
     rank: int | None = None,
     world_size: int | None = None,
     store: Store | None = None,
+    warm_up: bool = False,
+    log: str | None = None,
 ) -> Member:
     """Creates this process's process groups for a plan: one mesh with its options, or several Declarations.
 
@@ -48,8 +50,10 @@ def init(
     `timeout` (seconds) are those of the groups. Without `backend` every call is watched: it is `cpu:rankmesh`, beside
     an accelerator `cpu:rankmesh,cuda:rankmesh+nccl`; `backend="gloo"` and the like are torch's own. `host`: also create
     a host group beside each group that accepts only device tensors. `device` is the device of a DeviceMesh; with an
-    index, torch binds it to this process.
+    index, torch binds it to this process. `warm_up` connects all groups, which otherwise may connect, and
+    fail, at their first call. `log="info"`, or RANKMESH_LOG=info, has the logger `rankmesh` say which groups were made.
     """
+    _log.ask(log)
     of_groups = duration(timeout) or _variables.timeout()
     patience = of_groups or _start.DEFAULT_TIMEOUT
     device = torch.device(device) if device is not None else None
@@ -93,4 +97,7 @@ def init(
     locate(plans[0].where, plans[0].mesh.text, places.ranks, is_placed=isinstance(places, Placement))
     _variables.tell_unused_by_torch(["RANKMESH_TIMEOUT", "RANKMESH_HOST"])
     planned.connect()
-    return Member(planned)
+    member = Member(planned)
+    if warm_up:
+        member.warm_up()
+    return member

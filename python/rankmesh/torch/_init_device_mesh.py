@@ -14,11 +14,14 @@ from torch.distributed.device_mesh import DeviceMesh
 from torch.utils.weak import WeakTensorKeyDictionary
 
 from rankmesh._errors import UsageError
-from rankmesh.torch import _default_backend
+from rankmesh.torch import _default_backend, _log, _variables
+from rankmesh.torch._compat import group_named
 from rankmesh.torch._device_mesh import group_of, has_layouts
 from rankmesh.torch._mesh_groups import MeshText, create, initialise
+from rankmesh.torch._rest import warm_up_group
 
 _everywhere = False
+_warms_up = False
 _in_call: contextvars.ContextVar[bool | None] = contextvars.ContextVar("in_call", default=None)
 _rank_maps = WeakTensorKeyDictionary()  # of the meshes of init_device_mesh: their submeshes have the same tensor
 _PARAMETERS = ("layout", "rank_map", "mesh_dim_names", "backend_override")
@@ -39,6 +42,9 @@ def _init_process_groups(
     if keeps_order is not None:
         names = create(layout, rank_map, mesh_dim_names, backend_override, keeps_order)
         if names is not None:
+            if _warms_up:
+                for group in map(group_named, names):
+                    warm_up_group(group)
             return names
     return _torchs["_init_process_groups"].__func__(layout, rank_map, mesh_dim_names, backend_override)
 
@@ -74,19 +80,24 @@ def _put(call: str) -> None:
         setattr(DeviceMesh, name, function)
 
 
-def install() -> contextlib.AbstractContextManager[object]:
+def install(*, warm_up: bool = False, log: str | None = None) -> contextlib.AbstractContextManager[object]:
     """From now on, rankmesh creates every DeviceMesh of this process, and watches its calls, until `uninstall`.
 
     That is every mesh of `torch.distributed.init_device_mesh`, `DeviceMesh(...)`, `_flatten` and `_unflatten`, also
     where a module has imported the name before. `init_process_group` without a backend makes the groups of
     `rankmesh.torch.init`, so every rank calls install before it. As a context it ends with the context. A second call
-    does nothing. Raises UsageError for a version of PyTorch whose DeviceMesh is not supported.
+    does nothing. Raises UsageError for a version of PyTorch whose DeviceMesh is not supported. With the variable
+    RANKMESH_TORCH=off it does nothing at all. `warm_up` and `log` are those of `rankmesh.torch.init`.
 
     >>> rankmesh.torch.install()  # doctest: +SKIP
     >>> mesh = torch.distributed.init_device_mesh("cuda", (2, 4), mesh_dim_names=("dp", "tp"))  # doctest: +SKIP
     """
-    global _everywhere
+    global _everywhere, _warms_up
     context = contextlib.ExitStack()
+    if _variables.is_off():
+        return context
+    _log.ask(log)
+    _warms_up = warm_up
     _put("install")
     _default_backend.put()
     if not _everywhere:
@@ -105,9 +116,10 @@ def uninstall() -> None:
 
     Does nothing without `install`.
     """
-    global _everywhere
-    _everywhere = False
-    _default_backend.take_back()
+    global _everywhere, _warms_up
+    _everywhere = _warms_up = False
+    if not _variables.is_off():
+        _default_backend.take_back()
     placed = [vars(DeviceMesh)[name] is function for name, function in _ours.items()]
     if _torchs and not len(_rank_maps) and all(placed):  # others may have replaced our functions; those call ours
         for name, function in _torchs.items():

@@ -102,8 +102,6 @@ def resume(planned: PlanGroups, entries: Iterable[Entry]) -> None:
 
 def warm_up(planned: PlanGroups, entries: Iterable[Entry]) -> None:
     """Makes the groups of these entries, and sums one element on each, which connects what connects at first use."""
-    accelerator = torch.accelerator.current_accelerator() if torch.accelerator.is_available() else None
-    here = {"cpu"} if accelerator is None else {"cpu", accelerator.type}
     for entry in entries:
         if entry.ranks is None:
             continue
@@ -111,8 +109,15 @@ def warm_up(planned: PlanGroups, entries: Iterable[Entry]) -> None:
             planned.alone(entry)
         planned.make([entry])
         for group in (entry.group, entry.host):
-            for device in [] if group is None else sorted(device_types(group) & here):
-                dist.all_reduce(torch.zeros(1, device=device), group=group)
+            warm_up_group(group)
+
+
+def warm_up_group(group: dist.ProcessGroup | None) -> None:
+    """Sums one element on each device of a group. All its ranks call it."""
+    accelerator = torch.accelerator.current_accelerator() if torch.accelerator.is_available() else None
+    here = {"cpu"} if accelerator is None else {"cpu", accelerator.type}
+    for device in [] if group is None else sorted(device_types(group) & here):
+        dist.all_reduce(torch.zeros(1, device=device), group=group)
 
 
 def _backends(*groups: dist.ProcessGroup | None) -> list[Any]:

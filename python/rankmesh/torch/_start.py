@@ -19,7 +19,7 @@ from torch.distributed import distributed_c10d as c10d
 from torch.distributed.rendezvous import rendezvous
 
 from rankmesh._errors import UsageError
-from rankmesh.torch import _agree
+from rankmesh.torch import _agree, _log
 from rankmesh.torch._agree import Where, late
 from rankmesh.torch._compat import PrefixStore, Store, TCPStore, default_group, default_store
 from rankmesh.torch._default_backend import default_backend
@@ -224,6 +224,7 @@ def _number(what: str, variable: str, given: int | None) -> int:
 
 def initialise(start: Start, backend: str | None, device: torch.device | None, timeout: datetime.timedelta) -> None:
     """Initialises torch.distributed on the world that `begin` found."""
+    moment = time.monotonic()
     with connecting():
         dist.init_process_group(
             backend or default_backend(),
@@ -234,3 +235,4 @@ def initialise(start: Start, backend: str | None, device: torch.device | None, t
             device_id=device if device is not None and device.index is not None else None,
         )
     _ids[default_group()] = ""
+    _log.made("the world", default_group(), timeout, moment)

@@ -12,6 +12,7 @@ from collections.abc import Collection
 import torch.distributed as dist
 
 from rankmesh._errors import UsageError
+from rankmesh.torch import _log
 
 _OF_RECORDS = ("RANKMESH_RECORD", "RANKMESH_RECORD_SIGNAL")
 _OF_ENGINE = (
@@ -50,9 +51,20 @@ def is_checked() -> bool:
     return given == "1"
 
 
+def is_off() -> bool:
+    """Returns whether RANKMESH_TORCH leaves the groups to torch."""
+    given = os.environ.get("RANKMESH_TORCH", "on")
+    if given not in ("on", "off"):
+        raise UsageError(
+            f"RANKMESH_TORCH='{given}' is neither on nor off; set it to off for torch's own groups, or unset it"
+        )
+    return given == "off"
+
+
 def tell_unused(backend: str, rank: int, size: int, effective: Collection[str] = ()) -> None:
     """Warns once per backend, on rank 0, of variables that have no effect on its groups, except `effective`."""
-    if rank != 0 or backend in _told or backend == "fake":
+    _log.ask(None)
+    if is_off() or rank != 0 or backend in _told or backend == "fake":
         return
     _told.add(backend)
     unused = () if backend == "rankmesh" else _OF_RECORDS if backend.startswith("rankmesh+") else _OF_ENGINE
@@ -64,7 +76,7 @@ def tell_unused(backend: str, rank: int, size: int, effective: Collection[str] =
 def tell_unused_by_torch(effective: Collection[str] = ()) -> None:
     """Like `tell_unused`, if the default group is one of torch's own. Also warns if the program did not choose it."""
     backend, rank = dist.get_backend(), dist.get_rank()
-    if "rankmesh" in re.split(r"[:,+]", dist.get_backend_config()):
+    if is_off() or "rankmesh" in re.split(r"[:,+]", dist.get_backend_config()):
         return
     if backend == dist.Backend.UNDEFINED and rank == 0 and backend not in _told:
         warnings.warn(
