@@ -21,6 +21,7 @@ NAMES = {
     "megatron": {
         "megatron.core.parallel_state": "parallel_state",
         "megatron.core.mpu": "parallel_state",
+        "megatron.core.hyper_comm_grid": "hyper_comm_grid",
     },
     "megatron2022": {"vllm.model_executor.parallel_utils.parallel_state": "parallel_state"},
     "olmo": {"olmo_core.distributed.parallel": ""},
@@ -63,9 +64,9 @@ def original(tmp_path: Path) -> Path:
     (core / "__init__.py").write_text(
         "from megatron.core import parallel_state\n"
         "from .parallel_state import get_tensor_model_parallel_rank as rank\n"
-        "import megatron.core.parallel_state\n"
+        "import megatron.core.hyper_comm_grid\n"
     )
-    for name in ("parallel_state", "process_groups_config"):
+    for name in ("parallel_state", "hyper_comm_grid", "process_groups_config"):
         (core / f"{name}.py").write_text("def get_tensor_model_parallel_rank(): return 'the original'\n")
     (core / "timers.py").write_text("from . import parallel_state as mpu\n")
     return tmp_path
@@ -77,11 +78,13 @@ def test_of_an_installed_original_only_these_modules_are_replaced(original: Path
         rankmesh.megatron.install()
         assert "megatron" not in sys.modules
         import megatron.core.timers
+        from megatron.core.hyper_comm_grid import HyperCommGrid
         from megatron.core.process_groups_config import get_tensor_model_parallel_rank
         from rankmesh.megatron import parallel_state
         assert get_tensor_model_parallel_rank() == "the original"
         assert megatron.core.timers.mpu is megatron.core.parallel_state is parallel_state
         assert megatron.core.rank is parallel_state.get_tensor_model_parallel_rank
+        assert HyperCommGrid is rankmesh.megatron.HyperCommGrid
         print(megatron.core.__file__, megatron.core.timers.__file__)
         """
     core = original / "megatron" / "core"

@@ -15,7 +15,7 @@ import rankmesh
 import signatures
 from rankmesh import Group
 from rankmesh._rows import Current
-from rankmesh.megatron import parallel_state
+from rankmesh.megatron import HyperCommGrid, parallel_state
 from rankmesh.megatron.parallel_state import ParallelState, RankGenerator, for_rank
 from with_numpy import needs_numpy, np
 
@@ -346,7 +346,30 @@ def wrong_calls() -> list[tuple[Any, type[Exception], str]]:
             AssertionError,
             "make 4 ranks, not the world_size of 8",
         ),
+        (lambda: HyperCommGrid([2, 2], ["tp"], world_size=8), ValueError, "len(shape) [2, 2] != len(dim_names)"),
+        (lambda: HyperCommGrid([4, 4], ["tp", "dp"], world_size=8), RuntimeError, "is over sized with world size 8"),
+        (lambda: grid().get_pg("tp"), KeyError, "Process group for tp hasn't been created"),
+        (lambda: grid().get_rank_enum("tp", view="nope"), KeyError, "View 'nope' is not registered"),
+        (lambda: grid().get_rank_enum("ep"), ValueError, "'ep' is not in view 'base'"),
+        (lambda: grid(rank=None).create_pg("tp"), ValueError, "does not know which rank asks"),
+        (lambda: grid().get_rank_enum(["tp", "tp"]), ValueError, "the dimensions ['tp', 'tp'] repeat"),
+        (lambda: HyperCommGrid([2, 0], ["tp", "dp"], world_size=8), RuntimeError, "[2, 0] has a size of 0"),
+        (lambda: HyperCommGrid([2, 2], ["tp", "tp"], world_size=8), ValueError, "duplicate dim_names: ['tp', 'tp']"),
+        (lambda: HyperCommGrid([2], ["tp"], -1, world_size=8), ValueError, "rank_offset must be non-negative, got -1"),
+        (
+            lambda: grid().register_view("expert", [2, 4], ["ep", "dp"], ["dp"]),
+            ValueError,
+            "Shared dim 'dp' has different membership across views: base enumeration [[0, 4], [1, 5], [2, 6], [3, 7]] "
+            "!= view 'expert' enumeration [[0, 2, 4, 6], [1, 3, 5, 7]]",
+        ),
+        (lambda: grid().register_view("base", [8], ["a"]), ValueError, "is already registered"),
+        (lambda: grid().register_view("v", [-1, 8], ["a", "b"]), ValueError, "shape must be positive ints"),
+        (lambda: grid().register_view("v", [4, 2], ["a", "b"], ["cp"]), ValueError, "is not in the view's dim_names"),
     ]
+
+
+def grid(rank: int | None = 0) -> HyperCommGrid:
+    return HyperCommGrid([2, 2, 2], ["tp", "cp", "dp"], rank=rank, world_size=8)
 
 
 @pytest.mark.parametrize(("call", "kind", "text"), wrong_calls())
@@ -388,6 +411,39 @@ def test_groups_of_a_mask_are_those_of_the_axes() -> None:
             assert [list(made.group(token, rank) or ()) for rank in range(24)] == [
                 next(group for group in groups if rank in group) for rank in range(24)
             ]
+
+
+@needs_numpy
+def test_a_grid_keeps_its_groups_by_the_reversed_names() -> None:
+    for rank in range(10):
+        made = HyperCommGrid([2, 2, 2], ["tp", "cp", "dp"], rank_offset=1, rank=rank, world_size=10)
+        own = [group for group in made.get_rank_enum(["dp", "tp"]) if rank in group]
+        group = made.create_pg(["tp", "dp"], group_desc="MINE")
+        assert made.is_current_rank_in_grid() == bool(own)
+        assert (None if group is None else [list(group)]) == (own or None)
+        assert list(made._pgs) == ["dp-tp"]
+        assert made.get_pg(["dp", "tp"]) is group
+        shape = [np.int64(4), np.int64(2)]
+        made.register_view("expert", shape, ["ep", "dp"], ["dp"])
+        assert made._views["expert"].shape == shape
+        assert made._views["expert"].shape is not shape
+        assert made._views["expert"].shared_dims == ["dp"]
+        made.create_pg("dp", view="expert")
+        made.create_pg("ep", view="expert")
+        assert list(made._pgs) == ["dp-tp", "dp", ("expert", ("ep",))]
+        with pytest.raises(KeyError, match="for view 'expert' has already been created"):
+            made.create_pg("ep", view="expert")
+        made.destroy()
+        assert made._pgs == {}
+        assert made.create_pg(["tp", "dp"]) == group
+        assert made._order_dims_for(made.dim_names, ["tp", "dp"]) == (["dp", "tp"], "dp-tp")
+
+
+def test_a_grid_takes_the_world_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WORLD_SIZE", "4")
+    assert HyperCommGrid([2, 2], ["tp", "dp"]).size == 4
+    with pytest.raises(RuntimeError, match="over sized"):
+        HyperCommGrid([2, 4], ["tp", "dp"])
 
 
 def test_importing_it_brings_neither_numpy_nor_torch_nor_dataclasses() -> None:

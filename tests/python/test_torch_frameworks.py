@@ -321,3 +321,27 @@ def megatron2022(rank: int, size: int) -> None:
 
 def test_the_parallel_state_of_2022_has_torchs_groups(tmp_path: Path) -> None:
     ranks(8, megatron2022, tmp_path)
+
+
+def hyper_comm_grid(rank: int, size: int) -> None:
+    from rankmesh.megatron import HyperCommGrid
+
+    live = HyperCommGrid([2, 2, 2], ["tp", "cp", "dp"])
+    pure = HyperCommGrid([2, 2, 2], ["tp", "cp", "dp"], rank=rank, world_size=size)
+    for dims in ("tp", ["dp", "cp"], ["tp", "cp", "dp"]):
+        group = live.create_pg(dims, group_desc="described")
+        check(group, pure.create_pg(dims))
+        assert group.group_desc == "described"
+        assert live.get_pg(dims) is group
+    with pytest.raises(KeyError, match="already been created"):
+        live.create_pg("tp")
+    dist.barrier()
+    live.destroy()
+    with pytest.raises(KeyError):
+        live.get_pg("tp")
+    with pytest.raises(ValueError, match="Invalid process group"):
+        dist.destroy_process_group(group)
+
+
+def test_a_grid_of_megatron_has_torchs_groups(tmp_path: Path) -> None:
+    ranks(8, hyper_comm_grid, tmp_path)

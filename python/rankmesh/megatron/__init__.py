@@ -7,9 +7,14 @@
 """
 
 from rankmesh._install import installer
-from rankmesh.megatron import parallel_state
+from rankmesh.megatron import hyper_comm_grid, parallel_state
+from rankmesh.megatron.hyper_comm_grid import HyperCommGrid
 from rankmesh.megatron.parallel_state import RankGenerator
 
-__all__ = ["RankGenerator", "install", "parallel_state"]
+__all__ = ["HyperCommGrid", "RankGenerator", "hyper_comm_grid", "install", "parallel_state"]
 
-install = installer(__name__, {"megatron.core": ["parallel_state"]}, aliases={"megatron.core.mpu": "parallel_state"})
+install = installer(
+    __name__,
+    {"megatron.core": ["parallel_state", "hyper_comm_grid"]},
+    aliases={"megatron.core.mpu": "parallel_state"},
+)
