@@ -8,7 +8,7 @@ from typing import Any
 from unittest import mock
 
 from rankmesh import olmo
-from rankmesh.olmo.pipeline_parallel import PipelineParallelConfig, PipelineScheduleType, PipelineSplitStyle
+from rankmesh.olmo import PipelineParallelConfig, PipelineScheduleType, PipelineSplitStyle
 
 from golden import attempt
 
