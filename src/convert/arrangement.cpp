@@ -3,9 +3,7 @@
 
 #include <algorithm>
 #include <array>
-#include <optional>
-
-#include <rankmesh/core/detail/caller.hpp>
+#include <iterator>
 
 namespace rankmesh::conversion {
 
@@ -19,12 +17,6 @@ std::vector<std::string> names_of(const Mesh& mesh) {
     auto names = std::vector<std::string>{};
     for (int a = 0; a < mesh.axis_count(); ++a) names.emplace_back(mesh.name(AxisId{a}));
     return names;
-}
-
-bool same_ranks(const Mesh& a, const Mesh& b) {
-    if (a.size() != b.size()) return false;
-    if (a.extent() - a.offset() == a.size()) return a.offset() == b.offset() && a.extent() == b.extent();
-    return std::ranges::all_of(a.ranks(), [&](int rank) { return b.contains(rank); });
 }
 
 Mesh renamed(Mesh mesh) {
@@ -47,32 +39,36 @@ const Mesh* Arrangement::experts() const {
     return nullptr;
 }
 
-Arrangement parse_arrangement(std::string_view text, std::optional<int> world) {
-    auto arrangement = Arrangement{};
-    while (true) {
-        const auto end = text.find(';');
-        const auto one = text.substr(0, end);
-        if (one.find("@[") != std::string_view::npos)
-            throw UsageError(
-                cat(detail::in_quotes(one),
-                    " is a placement; frameworks lay their ranks out by strides, so give a mesh"));
-        const auto spec = MeshSpec::parse(one);
-        if (spec.has_rest() && !world)
-            throw UsageError(cat("mesh ", to_string(spec), " has a size '*'; add ",
-                                 detail::in_python("world=N", "--world N"), ", or give the size"));
-        arrangement.meshes.push_back(spec.has_rest() ? spec.resolve(*world) : spec.resolve());
-        if (!same_ranks(arrangement.dense(), arrangement.meshes.back()))
-            throw UsageError(cat("the meshes ", to_string(arrangement.dense()), " and ",
-                                 to_string(arrangement.meshes.back()), " are over different ranks"));
-        if (end == std::string_view::npos) return arrangement;
-        text.remove_prefix(end + 1);
+std::vector<std::vector<Mesh>> layouts_of(const Job& job, bool serving) {
+    auto layouts = std::vector<std::vector<Mesh>>{};
+    for (const auto& program : programs_of(job)) {
+        if ((program.servers > 0) != serving) continue;
+        auto& meshes = layouts.emplace_back();
+        for (const auto& one : program.own.meshes) {
+            if (!one.table().empty())
+                throw UsageError(
+                    cat(detail::in_quotes(to_string(one)),
+                        " is a placement; frameworks lay their ranks out by strides, so give a mesh"));
+            meshes.push_back(one.mesh());
+        }
     }
+    return layouts;
+}
+
+Arrangement arrangement_of(Job job) {
+    auto layouts = layouts_of(job, false);
+    std::ranges::move(layouts_of(job, true), std::back_inserter(layouts));
+    auto arrangement = Arrangement{layouts.front()};
+    if (layouts.size() > 1) arrangement.job = std::move(job);
+    return arrangement;
+}
+
+std::string to_string(const std::vector<Mesh>& meshes) {
+    return to_string(Part{{meshes.begin(), meshes.end()}});
 }
 
 std::string to_string(const Arrangement& arrangement) {
-    auto text = std::string{};
-    for (const auto& mesh : arrangement.meshes) text += (text.empty() ? "" : "; ") + to_string(mesh);
-    return text;
+    return arrangement.job.parts.empty() ? to_string(arrangement.meshes) : to_string(arrangement.job);
 }
 
 std::string_view role_of(std::string_view name) {

@@ -10,6 +10,8 @@
 
 #include <rankmesh/core/mesh.hpp>
 
+#include "convert/job.hpp"
+
 namespace rankmesh::conversion {
 
 /// A setting that does not change the groups: `virtual pipeline stages`, `2`.
@@ -37,8 +39,8 @@ struct Arrangement {
     std::optional<StageLayers> stages = {};  ///< where the settings count the layers of virtual stages
     std::string one_etp = "give etp=1";      ///< how these settings say that no expert is cut
     std::vector<std::string> notes = {};     ///< on settings that the framework ignores
-    /// The servers of the rollouts of one job, on ranks of their own or on the same: `servers=4 pp=1 tp=2`.
-    std::optional<Mesh> serving = {};
+    /// The whole job, if it has layouts beside `meshes`, which are those of its first that trains.
+    Job job = {};
     bool has_experts = true;          ///< false: the experts' mesh is there only if the model has experts
     std::string_view dp_role = "dp";  ///< dp_replicate or dp_shard, if the settings say which
 
@@ -47,11 +49,13 @@ struct Arrangement {
     const Mesh* experts() const;
 };
 
-/// Reads meshes with `;` between them; a size `*` takes what `world` leaves. Throws UsageError if they are
-/// not over the same ranks.
-Arrangement parse_arrangement(std::string_view text, std::optional<int> world);
-/// The meshes, as `parse_arrangement` reads them.
+/// The layouts of a job that serve models, or those that do not; ranks of several parts count from 0 in each.
+/// A mesh with an axis `servers` serves. Throws UsageError for a placement.
+std::vector<std::vector<Mesh>> layouts_of(const Job& job, bool serving);
+Arrangement arrangement_of(Job job);
+/// The meshes, or the whole job, as `parse_job` reads them.
 std::string to_string(const Arrangement& arrangement);
+std::string to_string(const std::vector<Mesh>& meshes);
 
 /// The role of an axis: `pipe` is `pp`, `data` is `dp`, `model` is `tp`; an unknown name is its own role.
 std::string_view role_of(std::string_view name);

@@ -93,7 +93,7 @@ Comparison compare(const Arrangement& from, const Arrangement& to,
     auto changed = std::vector<Loss>{};  // behind the axes that do not exist there
     for (std::size_t m = 1; m < from.meshes.size(); ++m)
         for (const auto& [axis, size] : sizes_of(from.meshes[m])) {
-            if (a.find(axis)) continue;
+            if (size_of(a, axis) == size) continue;
             const auto what = cat(axis, "=", size);
             const auto other =
                 std::ranges::find_if(to.meshes.begin() + 1, to.meshes.end(),

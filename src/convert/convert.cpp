@@ -19,11 +19,11 @@ Conversion converted(std::string_view from, std::string_view to, std::optional<i
     const auto& target = converter_named(to, detail::in_python("to", "--to"));
     const auto given = conversion::read_all(source, read(source.name), world);
     auto expressed = conversion::express(target, given);
-    const auto shown = given.serving && target.serves ? conversion::Arrangement{{*given.serving}} : given;
+    const auto shown = conversion::taken_by(target, given);
     auto& comparison = expressed.comparison;
     auto found = Conversion{.from = std::string(from),
                             .to = std::string(to),
-                            .ranks = shown.dense().size(),
+                            .ranks = shown.job.parts.empty() ? shown.dense().size() : shown.job.extent(),
                             .settings = {},
                             .text = {},
                             .mesh_from = to_string(shown),

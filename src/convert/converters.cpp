@@ -113,36 +113,53 @@ std::string note_on_shards(const Converter& to, const Arrangement& asked, const 
                shards < dp ? cat("groups of ", shards, " of these ranks") : "these ranks", remedy);
 }
 
+/// One of several servers, as a job of its own; settings that are flags once for each of the first servers.
+Expressed express_server(const Converter& to, Arrangement asked, bool call) {
+    constexpr auto most = 16;
+    const auto servers = size_of(asked.dense(), "servers");
+    for (auto& mesh : asked.meshes) mesh = one_server(mesh);
+    auto one = express(to, asked, call);
+    if (servers == 1) return one;
+    one.comparison.lost.insert(one.comparison.lost.begin(),
+                               {cat("servers=", servers), "each server is a job of its own"});
+    if (!one.document || !to.serves || !one.document->text.starts_with("--")) return one;
+    auto& text = one.document->text;
+    const auto flags = std::exchange(text, {});
+    for (int i = 0; i < std::min(servers, most); ++i)
+        text += cat(i == 0 ? "" : "\n", flags, "  # server ", i, " of ", servers);
+    if (servers > most) text += cat("\n# ... the same for ", servers - most, " more");
+    return one;
+}
+
 }  // namespace
 
+Arrangement taken_by(const Converter& to, Arrangement arrangement) {
+    if (arrangement.job.parts.empty() || to.takes_jobs) return arrangement;
+    const auto job = std::exchange(arrangement.job, {});
+    auto layouts = layouts_of(job, to.serves);
+    if (layouts.size() == 1) return to.serves ? Arrangement{layouts[0]} : arrangement;
+    if (layouts.empty()) layouts = layouts_of(job, !to.serves);
+    auto listed = std::vector<std::string>{};
+    for (const auto& layout : layouts) listed.push_back(detail::in_quotes(to_string(layout)));
+    throw UsageError(cat("the job ", to_string(job), " has ", layouts.size(), " layouts for ", to.name, ": ",
+                         detail::with_commas(listed), "; give one of them alone"));
+}
+
 Expressed express(const Converter& to, const Arrangement& arrangement, bool call) {
-    if (arrangement.serving) {
-        auto other = arrangement;
-        const auto serving = *std::exchange(other.serving, std::nullopt);
-        const auto trained = to_string(other);
-        if (to.serves) other = Arrangement{{serving}};
-        auto one = express(to, other, call);
-        if (to.serves)
-            one.notes.push_back(cat("this is the layout of the rollouts; training has ", trained));
-        else if (arrangement.extras.empty())  // else these settings are lost, or written again
-            one.comparison.lost.push_back({to_string(serving),
-                                           "this is the layout of the rollouts; convert it "
-                                           "to the framework that serves them"});
+    if (!arrangement.job.parts.empty() && !to.takes_jobs) {
+        auto one = express(to, taken_by(to, arrangement), call);
+        for (const auto& other : layouts_of(arrangement.job, !to.serves))
+            if (to.serves)
+                one.notes.push_back(
+                    cat("this is the layout of the rollouts; training has ", to_string(other)));
+            else if (arrangement.extras.empty())  // else these settings are lost, or written again
+                one.comparison.lost.push_back({to_string(other),
+                                               "this is the layout of the rollouts; convert it "
+                                               "to the framework that serves them"});
         return one;
     }
     auto asked = in_roles(arrangement);
-    if (const auto servers = size_of(asked.dense(), "servers"); servers > 1 && !to.roles.empty()) {
-        const auto& mesh = asked.dense();
-        auto axes = std::vector<std::pair<std::string, int>>{};
-        for (int a = 0; a < mesh.axis_count(); ++a)
-            if (mesh.name(AxisId{a}) != "servers")
-                axes.emplace_back(mesh.name(AxisId{a}), mesh.size(AxisId{a}));
-        asked.meshes = {plain_mesh(axes)};
-        auto one = express(to, asked, call);
-        one.comparison.lost.insert(one.comparison.lost.begin(),
-                                   {cat("servers=", servers), "each server is a job of its own"});
-        return one;
-    }
+    if (asked.dense().find("servers") && !to.roles.empty()) return express_server(to, asked, call);
     auto expressed = Expressed{};
     const auto why = [&](std::string_view what) {
         const auto found = text_of(what, to.why);
@@ -174,6 +191,7 @@ Expressed express(const Converter& to, const Arrangement& arrangement, bool call
         shards = size_of(in_roles(back).dense(), "dp_shard");
         dp_role = std::exchange(back.dp_role, "dp");  // shown under its own name
         expressed.back = in_roles(back);
+        if (!to.takes_jobs) expressed.back->job = {};
         expressed.document = std::move(document);
     } catch (const UsageError& error) {
         // The framework refuses these sizes, in its own words.

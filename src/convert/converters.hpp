@@ -56,6 +56,7 @@ struct Converter {
     std::string_view started = {};  ///< settings outside them, by spaces, whose product is the number of
                                     ///< ranks; `|` between other ones
     bool serves = false;            ///< it serves models, and does not train them
+    bool takes_jobs = false;        ///< it says all layouts of a job
     bool own_names = false;         ///< axes keep the names that they have, whatever they are for
 };
 
@@ -76,6 +77,9 @@ struct Expressed {
     std::vector<std::string> notes;        ///< on axes that were written
     std::optional<Conversion::Call> call;  ///< where fewer ranks move with it than with the settings
 };
+/// What a framework takes of a job: its only layout that serves, or its only one that trains. Throws
+/// UsageError if there are several.
+Arrangement taken_by(const Converter& to, Arrangement arrangement);
 /// With `call` what its function can say, without what its settings can.
 Expressed express(const Converter& to, const Arrangement& arrangement, bool call = false);
 /// The arrangement of settings, all of which the framework knows.

@@ -6,7 +6,7 @@ namespace rankmesh::conversion {
 namespace of_rankmesh_text {
 
 Arrangement read(Settings& settings, std::optional<int> world) {
-    return parse_arrangement(settings.text(), world);
+    return arrangement_of(parse_job(settings.text(), world));
 }
 
 Document write(const Arrangement& arrangement) { return {Json::object(), to_string(arrangement)}; }
@@ -15,10 +15,11 @@ Document write(const Arrangement& arrangement) { return {Json::object(), to_stri
 
 Converter rankmesh_text() {
     return {.name = "rankmesh",
-            .of = "a mesh, outermost axis first; with experts a second one after ';'",
+            .of = "a mesh, outermost axis first; one of experts after ';', of other ranks after '+'",
             .example = "'pp=2 dp=4 tp=2'",
             .read = of_rankmesh_text::read,
             .write = of_rankmesh_text::write,
+            .takes_jobs = true,
             .own_names = true};
 }
 

@@ -219,7 +219,12 @@ Arrangement read(const frameworks::Framework& rows, Settings& settings, std::opt
     auto arrangement = Arrangement{meshes_of(rows, groups)};
     if (rows.experts && arrangement.meshes.size() > 1)
         arrangement.has_experts = size_of(arrangement.meshes[1], "ep") > 1;
-    if (rows.serving) arrangement.serving = rows.serving(frameworks::Access::given(groups));
+    if (rows.serving)
+        if (const auto servers = rows.serving(frameworks::Access::given(groups))) {
+            auto& part = arrangement.job.parts.emplace_back();
+            part.meshes.assign(arrangement.meshes.begin(), arrangement.meshes.end());
+            part.meshes.push_back(*servers);
+        }
     if (rows.dp_role) arrangement.dp_role = rows.dp_role(frameworks::Access::given(groups));
     keep_own(rows, found, arrangement);
     auto stages = StageLayers{};

@@ -5,7 +5,6 @@
 #include <array>
 
 #include <rankmesh/core/name.hpp>
-#include <rankmesh/engine/launcher.hpp>
 
 namespace rankmesh::conversion {
 
@@ -32,8 +31,10 @@ const Converter& converter_with_words(std::string_view name) {
 }
 
 Arrangement arrangement_of(std::string_view mesh, std::optional<int> world) {
-    const auto announced = world ? std::nullopt : announced_size();
-    auto arrangement = parse_arrangement(mesh, announced ? announced->value : world);
+    auto arrangement = arrangement_of(parse_job(mesh, world));
+    if (!arrangement.job.parts.empty())
+        throw UsageError(
+            cat(to_string(arrangement), " has several layouts, but --as takes one; give one of them alone"));
     const auto& dense = arrangement.dense();
     if (world) check_within(to_string(dense), dense.extent() - 1, *world, "--world says");
     return arrangement;

@@ -32,7 +32,7 @@ public:
 struct Component {
     std::string text, name;
     Arrangement arrangement;
-    bool serves = false;
+    bool shares = false;  ///< the ranks of the one before
 };
 
 /// An allocation_mode, read by the grammar of AReaL's alloc_mode.py.
@@ -49,6 +49,7 @@ public:
             do all.push_back(component());
             while (take("|"));
             for (auto i = first + 1; i < all.size(); ++i) {
+                all[i].shares = true;
                 if (all[i].name.empty())
                     refuse(cat(in_quotes(all[i].text),
                                " shares ranks and has no name; write BACKEND[NAME]:SIZES"));
@@ -143,7 +144,6 @@ private:
             refuse("fsdp has neither stages nor experts; use megatron or archon");
         made.text = formats::trimmed(text_.substr(begin, at_ - begin));
         made.arrangement = arrangement(infers, dense, experts);
-        made.serves = infers;
         return made;
     }
 
@@ -173,21 +173,23 @@ private:
 Arrangement read_allocation_mode(const std::string& mode, Settings& settings, std::optional<int> world) {
     const auto all = AllocationMode(mode).components();
     if (all.size() == 1) return checked_world(all.front().arrangement, settings, world);
-    if (all.size() == 2 && all[0].serves != all[1].serves) {  // servers and one trainer
-        auto trained = all[all[0].serves ? 1 : 0].arrangement;
-        trained.serving = all[all[0].serves ? 0 : 1].arrangement.dense();
-        const auto known = world_of(settings, world);
-        const auto ranks = trained.dense().size() + trained.serving->size();
-        if (known && *known != ranks && *known != trained.dense().size())
-            throw UsageError(cat("allocation_mode takes ", ranks, " ranks, but the world has ", *known,
-                                 "; they must be equal"));
-        return trained;
+    auto job = Job{};
+    auto begin = 0;
+    for (const auto& one : all) {
+        if (!one.shares) {
+            begin = job.parts.empty() ? 0 : job.parts.back().extent();
+            job.parts.emplace_back();
+        }
+        for (const auto& mesh : one.arrangement.meshes)
+            job.parts.back().meshes.push_back(mesh.shifted(begin));
     }
-    auto listed = std::vector<std::string>{};
-    for (const auto& one : all)
-        listed.push_back(cat(in_quotes(one.text), " is ", to_string(one.arrangement)));
-    throw UsageError(cat("allocation_mode has ", all.size(), " components, each with a mesh of its own: ",
-                         detail::with_commas(listed), "; give one of them alone"));
+    const auto ranks = job.extent();
+    auto arrangement = arrangement_of(std::move(job));
+    const auto known = world_of(settings, world);
+    if (known && *known != ranks && *known != arrangement.dense().size())
+        throw UsageError(cat("allocation_mode takes ", ranks, " ranks, but the world has ", *known,
+                             "; they must be equal"));
+    return arrangement;
 }
 
 const auto training = SizesOfAxes{{"pipe", "num_pp"}, {"data", "num_dp"}, {"tensor", "num_tp"}};
