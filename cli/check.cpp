@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <memory>
+#include <utility>
 
 #include <rankmesh/core/name.hpp>
 #include <rankmesh/engine/join_cost.hpp>
@@ -27,26 +28,50 @@ struct Arguments : Common {
     bool simulate = false;
 };
 
+/// The join of one program of a job; of one of its servers.
 struct Question {
-    Declaration declaration;
+    conversion::Program program;
+    Plan plan;
     int world = 0;
-    int rank = 0;     ///< any rank of the mesh: join costs all of them the same
-    int outside = 0;  ///< the number of world ranks outside the mesh
+    int rank = 0;     ///< any rank of the meshes: join costs all of them the same
+    int outside = 0;  ///< the number of world ranks outside the meshes
 };
 
-Question question_of(const Arguments& arguments, const Placement& placement) {
-    const auto& mesh = placement.mesh();
-    auto question = Question{.declaration = {.mesh = mesh, .partial = true}, .rank = placement.ranks()[0]};
-    question.declaration.placed.assign(placement.table().begin(), placement.table().end());
-    for (const auto& set : arguments.over)
-        question.declaration.over.emplace_back(std::span<const std::string>(axis_names(set, "--over")));
-    if (arguments.axes)
-        question.declaration.axes =
-            *arguments.axes == "none" ? std::vector<std::string>{} : axis_names(*arguments.axes, "--axes");
-    question.world = arguments.world.value_or(placement.extent());
-    question.outside = question.world - mesh.size();
+Question question_of(const Arguments& arguments, conversion::Program program, bool is_whole) {
+    for (auto& mesh : program.own.meshes)
+        if (program.servers > 0) mesh = conversion::one_server(mesh.mesh());
+    const auto& first = program.own.front();
+    auto question = Question{};
+    question.rank = first.ranks()[0];
+    question.world = first.extent();
+    if (is_whole && program.servers == 0 && arguments.world) question.world = *arguments.world;
+    question.outside = question.world - first.size();
+    for (const auto& mesh : program.own.meshes) {
+        auto& declaration = question.plan.emplace_back();
+        declaration = {.mesh = mesh.mesh(), .partial = true};
+        if (program.own.meshes.size() > 1) declaration.name = fmt::format("mesh{}", question.plan.size());
+        declaration.placed.assign(mesh.table().begin(), mesh.table().end());
+        for (const auto& set : arguments.over)
+            if (const auto names = axis_names(set, "--over"); has_axes(mesh, names))
+                declaration.over.emplace_back(std::span<const std::string>(names));
+        if (!arguments.axes) continue;
+        auto& axes = declaration.axes.emplace();
+        if (*arguments.axes != "none") axes = axis_names(*arguments.axes, "--axes");
+        std::erase_if(axes, [&](const auto& name) { return !mesh.mesh().find(name); });
+    }
+    question.program = std::move(program);
     return question;
 }
+
+/// Throws UsageError for axes that no mesh has.
+void check_names(const Arguments& arguments, const Job& job) {
+    for (const auto& set : arguments.over) meshes_with(job, axis_names(set, "--over"));
+    if (arguments.axes && *arguments.axes != "none")
+        for (const auto& name : axis_names(*arguments.axes, "--axes")) meshes_with(job, {name});
+    for (const auto& keep : arguments.on_cluster.keep) meshes_with(job, Keep::parse(keep).axes);
+}
+
+using OnMachines = std::optional<std::pair<Cluster, ClusterQuestions>>;
 
 std::vector<std::string> engines() {
     auto names = std::vector<std::string>{};
@@ -56,11 +81,11 @@ std::vector<std::string> engines() {
 
 /// Returns the costs of a step on a cluster: the costs inside a host plus the links between the two most
 /// distant devices.
-StepCosts costs_on(const std::optional<Cluster>& cluster) {
+StepCosts costs_on(const OnMachines& asked) {
     auto costs = StepCosts{};
-    if (!cluster) return costs;
+    if (!asked) return costs;
     auto path = 0.0;
-    for (const auto& level : cluster->levels())
+    for (const auto& level : asked->first.levels())
         if (level.count > 1) path += 2 * level.latency.value_or(0);
     costs.message += path;
     costs.request += 2 * path;
@@ -87,8 +112,8 @@ std::vector<Simulation> simulations(const Question& question, const std::vector<
                 return fmt::format("join on {}: {} of {} ranks", need.engine, joined, question.world);
             });
         };
-        found.push_back({need.engine, *need.by,
-                         simulate_join({question.declaration}, question.world, *need.by, costs, say)});
+        found.push_back(
+            {need.engine, *need.by, simulate_join(question.plan, question.world, *need.by, costs, say)});
     }
     if (found.empty())
         throw UsageError(
@@ -144,36 +169,54 @@ Json json_of_simulations(const std::vector<Simulation>& simulated, const StepCos
     return out;
 }
 
-int run(const Arguments& arguments, Output& output) {
-    auto asked = arguments.on_cluster.questions();
-    const auto placement = arguments.placement(asked ? std::optional(asked->first) : std::nullopt);
-    const auto question = question_of(arguments, placement);
-    const auto cost = join_cost({question.declaration}, question.world, question.rank);
+/// Returns how each mesh of a program fits a cluster, where `others` ranks of other programs are too.
+std::vector<ClusterReport> reports_on(const Question& question, const OnMachines& asked, int others) {
+    auto reports = std::vector<ClusterReport>{};
+    for (std::size_t m = 0; asked && m < question.plan.size(); ++m) {
+        const auto& given = question.program.given.meshes[m];
+        auto own = asked->second;
+        own.sets = report::timed_sets(join_cost({question.plan[m]}, question.world, question.rank));
+        std::erase_if(own.keep, [&](const Keep& keep) { return !has_axes(given, keep.axes); });
+        auto& report = reports.emplace_back(check_on(asked->first, given, own));
+        report.others = others;
+        if (own.sets.empty() && question.program.servers > 0) report.costs.clear();
+        if (own.keep.empty() && !asked->second.keep.empty()) report.rules.clear(), report.unruled.clear();
+    }
+    return reports;
+}
+
+/// Prints the answer to one question, or adds it to `list`. Returns true if all is right.
+bool answer(const Question& question, const Arguments& arguments, const OnMachines& asked, int others,
+            Json::Array& list, Output& output) {
+    const auto cost = join_cost(question.plan, question.world, question.rank);
     auto needs = needs_of(cost);
     if (!arguments.engine.empty())
         std::erase_if(needs, [&](const EngineNeed& need) { return need.engine != arguments.engine; });
-    const auto costs = costs_on(asked ? std::optional(asked->first) : std::nullopt);
+    const auto costs = costs_on(asked);
     const auto simulated =
         arguments.simulate ? simulations(question, needs, costs) : std::vector<Simulation>{};
     const auto fits = std::ranges::all_of(needs, &EngineNeed::fits);
-    auto report = std::optional<ClusterReport>{};
-    if (asked) {
-        asked->second.sets = report::timed_sets(cost);
-        report = check_on(asked->first, placement, asked->second);
-    }
-    const auto status = fits && (!report || report->right()) ? 0 : 1;
-    const auto mesh = to_string(placement);
+    const auto reports = reports_on(question, asked, others);
+    const auto right = fits && std::ranges::all_of(reports, &ClusterReport::right);
+    const auto& program = question.program;
     if (!arguments.json) {
-        output.write(
-            report::text_of(mesh, cost, needs, question.outside, static_cast<std::size_t>(terminal_width())));
+        const auto width = static_cast<std::size_t>(terminal_width());
+        if (program.servers > 0)
+            output.print("{}: {}, each a job of its own\n\n", to_string(program.given),
+                         counted(program.servers, "server"));
+        output.write(report::text_of(to_string(program.servers > 0 ? program.own : program.given), cost,
+                                     needs, question.outside, width));
         if (arguments.simulate) print_simulations(simulated, question, costs, output);
-        if (report)
-            output.print("\n{}", report::text_of(asked->first, question.declaration.mesh.resolve(), *report,
-                                                 arguments.on_cluster.explain,
-                                                 static_cast<std::size_t>(terminal_width())));
-        return status;
+        for (std::size_t m = 0; m < reports.size(); ++m)
+            output.print("\n{}{}", reports.size() > 1 ? to_string(program.given.meshes[m]) + " " : "",
+                         report::text_of(asked->first, program.given.meshes[m].mesh(), reports[m],
+                                         arguments.on_cluster.explain, width));
+        return right;
     }
-    auto out = Json{{"mesh", mesh}, {"world", question.world}, {"fits", fits}, {"sets", Json::array()}};
+    auto& out = list.emplace_back(Json{{"mesh", to_string(program.given)},
+                                       {"world", question.world},
+                                       {"fits", fits},
+                                       {"sets", Json::array()}});
     for (const auto& set : cost.sets)
         out["sets"].push_back({{"axes", set.text},
                                {"groups", set.groups},
@@ -192,9 +235,27 @@ int run(const Arguments& arguments, Output& output) {
         values["text"] = need.text;
     }
     if (arguments.simulate) out["simulated"] = json_of_simulations(simulated, costs);
-    if (report) out["cluster"] = json_of(asked->first, *report);
-    output.print("{}\n", out.dump());
-    return status;
+    if (reports.size() == 1) out["cluster"] = json_of(asked->first, reports[0]);
+    for (std::size_t m = 0; reports.size() > 1 && m < reports.size(); ++m)
+        out["clusters"].push_back(json_of(asked->first, reports[m]));
+    return right;
+}
+
+int run(const Arguments& arguments, Output& output) {
+    const auto asked = arguments.on_cluster.questions();
+    const auto job = arguments.job(asked ? std::optional(asked->first) : std::nullopt);
+    check_names(arguments, job);
+    auto right = true;
+    auto list = Json::Array{};
+    auto separator = "";
+    for (auto& program : conversion::programs_of(job)) {
+        const auto others = job.size() - program.given.size();
+        if (!arguments.json) output.write(std::exchange(separator, "\n"));
+        right &= answer(question_of(arguments, std::move(program), job.parts.size() == 1), arguments, asked,
+                        others, list, output);
+    }
+    if (arguments.json) print_json(job, "programs", list, output);
+    return right ? 0 : 1;
 }
 
 }  // namespace of_check

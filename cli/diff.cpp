@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <limits>
 #include <memory>
 #include <optional>
+#include <utility>
+#include <vector>
 
 #include <rankmesh/report/text.hpp>
 #include <rankmesh/view/diff.hpp>
@@ -35,18 +38,31 @@ struct Sides {
     view::Side b;
 };
 
-Sides sides_of(const Arguments& arguments) {
+/// Returns the meshes of both, in pairs.
+std::vector<Sides> sides_of(const Arguments& arguments) {
     if (arguments.b.empty() && !arguments.on_b)
         throw UsageError("diff has only one mesh on one cluster; add a second mesh, or --on-b CLUSTER");
     if (arguments.on_b && !arguments.on)
         throw UsageError(
             "--on-b gives the cluster of the second mesh, but the first has none; add --on CLUSTER");
-    const auto placement_of = [&](const std::string& text) {
-        return Common{.mesh = text, .world = arguments.world}.placement();
+    const auto job_of = [&](const std::string& text) {
+        return Common{.mesh = text, .world = arguments.world}.job();
     };
-    return {{placement_of(arguments.a), cluster_of(arguments.on)},
-            {placement_of(arguments.b.empty() ? arguments.a : arguments.b),
-             cluster_of(arguments.on_b ? arguments.on_b : arguments.on)}};
+    const auto a = job_of(arguments.a);
+    const auto b = job_of(arguments.b.empty() ? arguments.a : arguments.b);
+    const auto is_like = [](const auto& one, const auto& other) {
+        return one.meshes.size() == other.meshes.size();
+    };
+    if (!std::ranges::equal(a.parts, b.parts, is_like))
+        throw UsageError(
+            fmt::format("{} and {} have other numbers of parts or meshes, and diff compares them one by one; "
+                        "leave out what only one has",
+                        to_string(a), to_string(b)));
+    const auto on_a = cluster_of(arguments.on);
+    const auto on_b = cluster_of(arguments.on_b ? arguments.on_b : arguments.on);
+    auto sides = std::vector<Sides>{};
+    for (const auto& mesh : a.meshes()) sides.push_back({{mesh, on_a}, {b.meshes()[sides.size()], on_b}});
+    return sides;
 }
 
 // --- JSON
@@ -102,18 +118,27 @@ Json json_of(const Sides& sides, const view::Difference& found) {
 
 int run(const Arguments& arguments, Output& output) {
     if (!arguments.out.empty()) static_cast<void>(picture_format(arguments.out, "", {"svg"}));
-    const auto sides = sides_of(arguments);
-    const auto found = view::diff(sides.a, sides.b, arguments.first);
-    if (!arguments.out.empty()) {
-        const auto [left, right] = view::draw(sides.a, sides.b, view::Limits{});
-        write_file(arguments.out, view::paint_svg(left, right));
+    auto same = true;
+    auto scenes = std::vector<std::vector<view::Scene>>{};
+    auto list = Json::Array{};
+    auto texts = std::vector<std::string>{};
+    for (const auto& sides : sides_of(arguments)) {
+        const auto found = view::diff(sides.a, sides.b, arguments.first);
+        same = same && found.is_none();
+        if (arguments.json)
+            list.push_back(json_of(sides, found));
+        else
+            texts.push_back(report::text_of(sides.a, sides.b, found));
+        if (arguments.out.empty()) continue;
+        auto [left, right] = view::draw(sides.a, sides.b, view::Limits{});
+        scenes.push_back({std::move(left), std::move(right)});
     }
-    if (arguments.json) {
-        output.print("{}\n", json_of(sides, found).dump());
-    } else {
-        output.write(report::text_of(sides.a, sides.b, found));
-    }
-    return found.is_none() ? 0 : 1;
+    if (!arguments.out.empty()) write_file(arguments.out, view::paint_svg(scenes));
+    if (arguments.json)
+        output.print("{}\n", (list.size() == 1 ? list[0] : Json{{"same", same}, {"meshes", list}}).dump());
+    else
+        output.write(joined(texts, "\n"));
+    return same ? 0 : 1;
 }
 
 }  // namespace of_diff

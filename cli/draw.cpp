@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <memory>
 #include <optional>
+#include <utility>
+#include <vector>
 
 #include <rankmesh/core/name.hpp>
 #include <rankmesh/view/page.hpp>
@@ -28,30 +30,42 @@ struct Arguments {
     std::optional<int> width;
 };
 
-std::string picture_of(const Placement& placement, const view::Subject& subject, std::optional<int> width,
-                       PictureFormat format) {
-    if (format == PictureFormat::html) return view::draw_page(placement, subject);
+std::string picture_of(std::string_view title, const std::vector<std::pair<Placement, view::Subject>>& meshes,
+                       std::optional<int> width, PictureFormat format) {
     const auto style = view::TextStyle{.width = width.value_or(80)};
-    if (format == PictureFormat::txt)
-        return view::paint_text(view::draw_for_text(placement, subject, style), style);
-    return view::paint_svg(width ? view::draw_for_text(placement, subject, style)
-                                 : view::draw_for_svg(placement, subject));
+    auto documents = std::vector<std::string>{};
+    auto scenes = std::vector<std::vector<view::Scene>>{};
+    for (const auto& [placement, subject] : meshes)
+        if (format == PictureFormat::html)
+            documents.push_back(view::draw_page(placement, subject));
+        else if (format == PictureFormat::txt)
+            documents.push_back(view::paint_text(view::draw_for_text(placement, subject, style), style));
+        else
+            scenes.push_back({width ? view::draw_for_text(placement, subject, style)
+                                    : view::draw_for_svg(placement, subject)});
+    if (format == PictureFormat::html) return view::join_pages(title, documents);
+    return format == PictureFormat::txt ? joined(documents, "\n") : view::paint_svg(scenes);
 }
 
 int run(const Arguments& arguments, Output& output) {
     const auto format = picture_format(arguments.out, arguments.format, {"html", "svg", "txt"});
-    auto subject = view::Subject{.cluster = cluster_of(arguments.on)};
-    const auto placement =
-        Common{.mesh = arguments.mesh, .world = arguments.world}.placement(subject.cluster);
-    if (!arguments.rank.empty()) subject.focus = rank_of(placement, arguments.rank);
-    if (!arguments.color_by.empty()) {
-        if (format == PictureFormat::txt)
-            throw UsageError(
-                "--color-by requires html or svg, because text has no colours; remove it, or change the "
-                "format");
-        subject.color_by = placement.mesh().axis(arguments.color_by);
+    if (!arguments.color_by.empty() && format == PictureFormat::txt)
+        throw UsageError(
+            "--color-by requires html or svg, because text has no colours; remove it, or change the "
+            "format");
+    const auto cluster = cluster_of(arguments.on);
+    const auto job = Common{.mesh = arguments.mesh, .world = arguments.world}.job(cluster);
+    const auto focus = arguments.rank.empty() ? std::nullopt : std::optional(rank_of(job, arguments.rank));
+    auto meshes = std::vector<std::pair<Placement, view::Subject>>{};
+    if (!arguments.color_by.empty()) static_cast<void>(meshes_with(job, {arguments.color_by}));
+    for (auto& placement : job.meshes()) {
+        auto subject = view::Subject{.cluster = cluster,
+                                     .color_by = placement.mesh().find(arguments.color_by),
+                                     .others = job.size() - placement.size()};
+        if (focus && placement.contains(*focus)) subject.focus = focus;
+        meshes.emplace_back(std::move(placement), subject);
     }
-    const auto picture = picture_of(placement, subject, arguments.width, format);
+    const auto picture = picture_of(to_string(job), meshes, arguments.width, format);
     if (arguments.out.empty())
         output.write(picture);
     else

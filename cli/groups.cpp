@@ -20,10 +20,9 @@ struct Arguments : Common {
     std::string as;
 };
 
-/// Reads `dp,tp`. Throws UsageError for an empty or unknown name.
-AxisSet axes_of(const Mesh& mesh, std::string_view text) {
+AxisSet axes_of(const Mesh& mesh, const std::vector<std::string>& names) {
     auto set = AxisSet{};
-    for (const auto& name : axis_names(text, "AXES")) set.insert(mesh.axis(name));
+    for (const auto& name : names) set.insert(mesh.axis(name));
     return set;
 }
 
@@ -71,8 +70,9 @@ int run(const Arguments& arguments, Output& output) {
     }
     if (arguments.axes.empty())
         throw UsageError(fmt::format("missing argument AXES: {}; see rankmesh groups --help", axes_help));
-    const auto placement = arguments.placement();
-    const auto axes = axes_of(placement.mesh(), arguments.axes);
+    const auto names = axis_names(arguments.axes, "AXES");
+    const auto placement = mesh_with(arguments.job(), names);
+    const auto axes = axes_of(placement.mesh(), names);
     if (arguments.json)
         print_json(placement, axes, output);
     else

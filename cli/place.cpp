@@ -116,7 +116,13 @@ int run(const Arguments& arguments, Output& output) {
         throw UsageError(
             fmt::format("--json and --as {} are two different outputs; give only one", arguments.as));
     const auto cluster = *cluster_of(arguments.on);
-    const auto given = arguments.placement(cluster);
+    const auto job = arguments.job(cluster);
+    if (!job.single())
+        throw UsageError(fmt::format(
+            "place orders the ranks of one mesh, but {} has several, which share ranks or machines; place "
+            "one alone, and give rankmesh check all of them with its order",
+            to_string(job)));
+    const auto& given = *job.single();
     const auto placed = place(cluster, given, traffic_of(given.mesh(), arguments.weights),
                               static_cast<std::int64_t>(arguments.bytes.count));
     const auto order = to_string(placed.order);

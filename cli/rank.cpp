@@ -56,9 +56,9 @@ void print_text(const Placement& placement, int rank, const std::optional<Cluste
     output.print("\n{}", table(rows, 1, 2, 2));
 }
 
-void print_json(const Placement& placement, int rank, const std::optional<Cluster>& cluster, Output& output) {
+void print_json(const Placement& placement, int rank, const std::optional<Cluster>& cluster,
+                JsonStream& json) {
     const auto& mesh = placement.mesh();
-    auto json = JsonStream(output);
     const auto for_each_axis = [&](std::string_view key, const auto& add) {
         json.object(key);
         for (int a = 0; a < mesh.axis_count(); ++a) add(mesh.name(AxisId{a}), AxisId{a});
@@ -95,13 +95,37 @@ const Mesh& named_by(const Words& words, std::string_view rank) {
     return !all_in(*words.given) && all_in(words.mesh) ? words.mesh : *words.given;
 }
 
+/// Prints the rank in each mesh of its part.
+void print(const Job& job, int rank, const std::optional<Cluster>& cluster, bool in_json, Output& output) {
+    const auto p = job.part_of(rank);
+    const auto& meshes = job.parts[p].meshes;
+    if (in_json) {
+        auto json = JsonStream(output);
+        if (job.single()) return print_json(meshes[0], rank, cluster, json);
+        json.object();
+        json.add("mesh", to_string(job));
+        json.add("rank", rank);
+        json.add("part", p + 1);
+        json.array("meshes");
+        for (const auto& mesh : meshes) print_json(mesh, rank, cluster, json);
+        json.end();
+        json.end();
+        return;
+    }
+    if (job.parts.size() > 1) output.print("rank {} is in part {} of {}\n\n", rank, p + 1, to_string(job));
+    for (const auto& mesh : meshes) {
+        output.write(&mesh == &meshes[0] ? "" : "\n");
+        print_text(mesh, rank, cluster, output);
+    }
+}
+
 int run(const Arguments& arguments, Output& output) {
     const auto words = arguments.as.empty()
                            ? std::nullopt
                            : std::optional(in_words(arguments.as, arguments.mesh, arguments.world));
     const auto cluster = cluster_of(arguments.on);
-    const auto placement = words ? Placement(named_by(*words, arguments.rank)) : arguments.placement(cluster);
-    const auto rank = rank_of(placement, arguments.rank);
+    const auto job = words ? Job{{{{Placement(named_by(*words, arguments.rank))}}}} : arguments.job(cluster);
+    const auto rank = rank_of(job, arguments.rank);
     if (cluster && rank >= cluster->size())
         throw UsageError(fmt::format("rank {} has no device: cluster {} has {}, for ranks 0..{}", rank,
                                      to_string(*cluster), cluster->size(), cluster->size() - 1));
@@ -109,10 +133,7 @@ int run(const Arguments& arguments, Output& output) {
         print_rank(*words, rank, cluster, arguments.json, output);
         return 0;
     }
-    if (arguments.json)
-        print_json(placement, rank, cluster, output);
-    else
-        print_text(placement, rank, cluster, output);
+    print(job, rank, cluster, arguments.json, output);
     return 0;
 }
 

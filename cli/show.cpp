@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <memory>
 #include <optional>
+#include <utility>
 
 #include <rankmesh/view/text.hpp>
 
@@ -77,21 +78,25 @@ int run(const Arguments& arguments, Output& output) {
     const auto words = arguments.as.empty()
                            ? std::nullopt
                            : std::optional(in_words(arguments.as, arguments.mesh, arguments.world));
-    auto subject = view::Subject{.cluster = cluster_of(arguments.on)};
-    const auto placement = words ? Placement(words->mesh) : arguments.placement(subject.cluster);
-    if (!arguments.rank.empty()) subject.focus = rank_of(placement, arguments.rank);
-    const auto scene = view::draw_for_text(placement, subject, style);
-    if (arguments.json) {
-        auto json = json_of(scene);
-        if (words) {
-            json["as"] = words->framework;
-            json["kinds"] = json_of_kinds(*words, scene.focus);
+    const auto cluster = cluster_of(arguments.on);
+    const auto job = words ? Job{{{{Placement(words->mesh)}}}} : arguments.job(cluster);
+    const auto focus = arguments.rank.empty() ? std::nullopt : std::optional(rank_of(job, arguments.rank));
+    auto list = Json::Array{};
+    auto separator = "";
+    for (const auto& mesh : job.meshes()) {
+        auto subject = view::Subject{.cluster = cluster, .others = job.size() - mesh.size()};
+        if (focus && mesh.contains(*focus)) subject.focus = focus;
+        const auto scene = view::draw_for_text(mesh, subject, style);
+        if (arguments.json) {
+            auto& json = list.emplace_back(json_of(scene));
+            if (words) json["as"] = words->framework;
+            if (words) json["kinds"] = json_of_kinds(*words, scene.focus);
+            continue;
         }
-        output.print("{}\n", json.dump());
-    } else {
-        output.write(view::paint_text(scene, style));
+        output.print("{}{}", std::exchange(separator, "\n"), view::paint_text(scene, style));
         if (words) print_kinds(*words, scene.focus, style.width, output);
     }
+    if (arguments.json) print_json(job, "meshes", list, output);
     return 0;
 }
 
@@ -111,7 +116,8 @@ Subcommand show() {
                         {"--color", "use colour: auto, always or never; default: auto", &arguments->color,
                          "WHEN"})}),
             .run = [arguments](Output& output) { return of_show::run(*arguments, output); },
-            .examples = {"rankmesh show 'pp=4 dp=8 tp=8' --on 'node:32 gpu:8'"}};
+            .examples = {"rankmesh show 'pp=4 dp=8 tp=8' --on 'node:32 gpu:8'",
+                         "rankmesh show 'dp=8 tp=2; edp=4 ep=4 + servers=4 tp=2'"}};
 }
 
 }  // namespace rankmesh::cli

@@ -6,34 +6,13 @@
 #include <limits>
 
 #include <rankmesh/core/detail/number.hpp>
-#include <rankmesh/engine/launcher.hpp>
+#include <rankmesh/core/name.hpp>
 
 #include "cluster/read/read.hpp"
 #include "convert/words.hpp"
+#include "output.hpp"
 
 namespace rankmesh::cli {
-
-namespace {
-
-Placement parse(const std::string& text, std::optional<int> world, const std::optional<Cluster>& machines) {
-    if (text.find("@[") != std::string::npos) return Placement::parse(text);
-    if (text.find(';') != std::string::npos)
-        throw UsageError(detail::cat("the mesh ", detail::in_quotes(text),
-                                     " has a ';'. Here one mesh is needed: give the parts before and after "
-                                     "the ';' one after the other; only convert and --as take both"));
-    const auto spec = MeshSpec::parse(text);
-    if (!spec.has_rest()) return spec.resolve();
-    if (!world)
-        if (const auto announced = announced_size()) world = announced->value;
-    if (!world && machines) world = machines->size();
-    if (!world)
-        throw UsageError(detail::cat("mesh ", to_string(spec),
-                                     " has a size '*', but neither --world nor a launcher gives the number "
-                                     "of ranks; add --world N, or replace '*' by a number"));
-    return spec.resolve(*world);
-}
-
-}  // namespace
 
 std::vector<Option> Common::options(std::vector<Option> more) {
     auto all = std::vector<Option>{{"MESH", "the mesh, such as 'pp=4 dp=8 tp=8'; one size may be '*'", &mesh},
@@ -43,15 +22,29 @@ std::vector<Option> Common::options(std::vector<Option> more) {
     return all;
 }
 
+void print_json(const Job& job, const char* key, const Json::Array& list, Output& output) {
+    output.print("{}\n", (list.size() == 1 ? list[0] : Json{{"mesh", to_string(job)}, {key, list}}).dump());
+}
+
 Option world_option(std::optional<int>& world, std::string help) {
     return {"--world", std::move(help), &world, "N",
             Option::Range{1, std::numeric_limits<int>::max(), false}};
 }
 
-Placement Common::placement(const std::optional<Cluster>& machines) const {
-    auto parsed = parse(mesh, world, machines);
-    if (world) check_within(parsed, *world, world_source);
+Job Common::job(const std::optional<Cluster>& machines) const {
+    auto parsed = conversion::parse_job(mesh, world, machines ? std::optional(machines->size()) : world);
+    if (world) conversion::check_within(to_string(parsed), parsed.extent() - 1, *world, world_source);
     return parsed;
+}
+
+Placement Common::placement(const std::optional<Cluster>& machines) const {
+    const auto all = job(machines);
+    if (const auto* only = all.single()) return *only;
+    throw UsageError(
+        detail::cat(detail::in_quotes(mesh),
+                    " has several meshes, but this subcommand takes one; give one of them alone, such as ",
+                    detail::in_quotes(to_string(all.parts[0].front())),
+                    " (show, draw, diff, rank, groups and check take several)"));
 }
 
 namespace {
@@ -118,6 +111,40 @@ int rank_of(const Placement& placement, const std::string& text) {
     const auto rank = number_or_coordinate(placement, text);
     check_rank(placement, rank);
     return rank;
+}
+
+bool has_axes(const Placement& placement, const std::vector<std::string>& names) {
+    return std::ranges::all_of(names,
+                               [&](const auto& name) { return placement.mesh().find(name).has_value(); });
+}
+
+std::vector<Placement> meshes_with(const Job& job, const std::vector<std::string>& names) {
+    auto found = job.meshes();
+    std::erase_if(found, [&](const auto& mesh) { return !has_axes(mesh, names); });
+    if (!found.empty()) return found;
+    if (const auto* only = job.single())
+        for (const auto& name : names) static_cast<void>(only->mesh().axis(name));  // one throws
+    throw UsageError(detail::cat("no mesh of ", to_string(job), " has the axes ", joined(names, ",")));
+}
+
+Placement mesh_with(const Job& job, const std::vector<std::string>& names) {
+    const auto found = meshes_with(job, names);
+    if (found.size() == 1) return found[0];
+    throw UsageError(detail::cat("the meshes ", to_string(found[0]), " and ", to_string(found[1]),
+                                 " both have the axes ", joined(names, ","), "; give one of them alone"));
+}
+
+int rank_of(const Job& job, const std::string& text) {
+    if (const auto* only = job.single()) return rank_of(*only, text);
+    auto names = std::vector<std::string>{};
+    if (text.find('=') == std::string::npos) {
+        const auto rank = number_or_coordinate(job.parts[0].front(), text);
+        static_cast<void>(job.part_of(rank));
+        return rank;
+    }
+    const auto coordinate = Coordinate::parse(text);
+    for (int i = 0; i < coordinate.size(); ++i) names.emplace_back(coordinate.name(i));
+    return rank_of(mesh_with(job, names), text);
 }
 
 void check_rank(const Placement& placement, int rank) { static_cast<void>(placement.coord(rank)); }

@@ -10,14 +10,17 @@
 #include <rankmesh/core/placement.hpp>
 #include <rankmesh/report/text.hpp>
 
+#include "convert/job.hpp"
 #include "formats/json.hpp"
 #include "subcommand.hpp"
 
 namespace rankmesh::cli {
 
+class Output;
+using conversion::Job;
 using formats::Json;
 
-/// The common arguments of all subcommands about one mesh.
+/// The common arguments of all subcommands about meshes.
 struct Common {
     std::string mesh;
     std::optional<int> world;
@@ -26,11 +29,15 @@ struct Common {
 
     /// Returns these arguments, then `more`; all write to members of this object.
     std::vector<Option> options(std::vector<Option> more);
-    /// Reads MESH: a mesh, or a placement with `@[3,1,2,0]`. A size `*` is computed from --world, else from
-    /// the launcher, else from the devices of `machines`. Throws UsageError if none is known, or if the mesh
-    /// does not fit in --world.
+    /// Reads MESH: the text of a job. A size `*` is computed from --world, else from the launcher, else from
+    /// the devices of `machines`. Throws UsageError if none is known, or if a mesh does not fit in --world.
+    Job job(const std::optional<Cluster>& machines = std::nullopt) const;
+    /// The same of one mesh or placement. Throws UsageError if there are several.
     Placement placement(const std::optional<Cluster>& machines = std::nullopt) const;
 };
+
+/// Prints the only entry of a list of a job, or the list under `key`.
+void print_json(const Job& job, const char* key, const Json::Array& list, Output& output);
 
 /// `--world N`.
 Option world_option(std::optional<int>& world, std::string help);
@@ -50,6 +57,14 @@ using report::host_text;
 int number_or_coordinate(const Placement& placement, const std::string& text);
 /// Like number_or_coordinate, but also throws UsageError if the placement does not contain the rank.
 int rank_of(const Placement& placement, const std::string& text);
+/// The same of a rank of a job; only one mesh may have the axes of a coordinate.
+int rank_of(const Job& job, const std::string& text);
+/// Returns true if the mesh has all of these axes.
+bool has_axes(const Placement& placement, const std::vector<std::string>& names);
+/// Returns the meshes that have all of these axes. Throws UsageError if there are none.
+std::vector<Placement> meshes_with(const Job& job, const std::vector<std::string>& names);
+/// The same, if there is only one. Throws UsageError if there are several.
+Placement mesh_with(const Job& job, const std::vector<std::string>& names);
 
 /// Throws UsageError if the placement does not contain `rank`.
 void check_rank(const Placement& placement, int rank);

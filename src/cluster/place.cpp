@@ -56,6 +56,7 @@ std::vector<AxisTraffic> typical_traffic(const Mesh& mesh) {
                       : name == "ep"                ? AxisTraffic{name, Collective::all_to_all, 30}
                       : name == "cp"                ? AxisTraffic{name, Collective::shift, 30}
                       : name == "pp"                ? AxisTraffic{name, Collective::shift, 1}
+                      : name == "servers"           ? AxisTraffic{name, Collective::shift, 0}
                                                     : AxisTraffic{name, Collective::all_reduce, 10});
     }
     return all;

@@ -195,7 +195,7 @@ std::string text_of(const Cluster& cluster, const Mesh& mesh, const ClusterRepor
     const auto line = [&](bool right, const std::string& verdict) {
         append(text, cat(folded(cat(right ? "ok " : "NO ", verdict), 3, width), "\n"));
     };
-    const auto idle = report.devices - report.ranks;
+    const auto idle = report.devices - report.ranks - report.others;
     const auto on = cat(counted(report.ranks, "rank"), " on ", counted(report.devices, "device"));
     line(report.fits(), !report.fits() ? cat(on, ": rank ", report.last_rank, " has no device")
                         : idle > 0     ? cat(on, ", ", idle, " idle")

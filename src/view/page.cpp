@@ -6,8 +6,8 @@
 
 #include <rankmesh/core/detail/json_string.hpp>
 
-#include "view/colors.hpp"
 #include "view/check_fits.hpp"
+#include "view/colors.hpp"
 #include "view/escaped.hpp"
 #include "view/page_parts.hpp"
 
@@ -108,6 +108,19 @@ std::string draw_page(const Placement& placement, const Subject& subject) {
         rest.remove_prefix(at + place.size());
     }
     return page.append(rest);
+}
+
+std::string join_pages(std::string_view title, const std::vector<std::string>& pages) {
+    if (pages.size() == 1) return pages[0];
+    auto all = cat("<!doctype html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n<title>", escaped(title),
+                   "</title>\n<style>body{margin:0}iframe{width:100%;height:90vh;border:0}</style>\n");
+    for (const auto& page : pages) {
+        append(all,
+               cat("<iframe title=\"mesh ", &page - pages.data() + 1, " of ", pages.size(), "\" srcdoc=\""));
+        for (auto c : escaped(page)) all += c == '"' ? "&quot;" : std::string(1, c);
+        all += "\"></iframe>\n";
+    }
+    return all + "</html>\n";
 }
 
 }  // namespace rankmesh::view

@@ -237,6 +237,7 @@ Scene draw(const Placement& placement, const Subject& subject, const Limits& lim
     scene.mesh = to_string(placement);
     scene.size = placement.size();
     scene.cluster = subject.cluster;
+    scene.others = subject.others;
     scene.focus = subject.focus.value_or(placement.ranks()[0]);
     scene.selects = subject.focus.has_value();
     if (subject.color_by) {

@@ -423,12 +423,28 @@ Scene draw_for_svg(const Placement& placement, const Subject& subject) {
 std::string paint_svg(const Scene& scene) { return document(scene.mesh, Painter(scene).paint()); }
 
 std::string paint_svg(const Scene& left, const Scene& right) {
-    const auto first = Painter(left).paint();
-    const auto second = Painter(right).paint();
-    return document(cat(left.mesh, " and ", right.mesh),
-                    {first.width + second.width, std::max(first.height, second.height),
-                     cat("<g>\n", first.body, "</g>\n<g transform=\"translate(", first.width, " 0)\">\n",
-                         second.body, "</g>\n")});
+    return paint_svg(std::vector<std::vector<Scene>>{{left, right}});
+}
+
+std::string paint_svg(const std::vector<std::vector<Scene>>& rows) {
+    if (rows.size() == 1 && rows[0].size() == 1) return paint_svg(rows[0][0]);
+    auto all = Picture{};
+    auto title = std::string{};
+    for (const auto& row : rows) {
+        auto x = 0;
+        const auto y = all.height;
+        for (const auto& scene : row) {
+            const auto one = Painter(scene).paint();
+            append(title, cat(title.empty() ? "" : " and ", scene.mesh));
+            append(all.body, x + y == 0
+                                 ? cat("<g>\n", one.body, "</g>\n")
+                                 : cat("<g transform=\"translate(", x, " ", y, ")\">\n", one.body, "</g>\n"));
+            x += one.width;
+            all.width = std::max(all.width, x);
+            all.height = std::max(all.height, y + one.height);
+        }
+    }
+    return document(title, all);
 }
 
 }  // namespace rankmesh::view

@@ -355,7 +355,7 @@ void paint_title(std::vector<Line>& lines, const Scene& scene, int width) {
             words.push_back({wide(levels.substr(begin, end - begin)), bold});
             begin = end + 1;
         }
-        const auto free = scene.cluster->size() - scene.size;
+        const auto free = scene.cluster->size() - scene.size - scene.others;
         if (free > 0)
             words.push_back(
                 {wide(detail::cat("(", free, free == 1 ? " device stays" : " devices stay", " free)")), dim});

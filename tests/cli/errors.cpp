@@ -29,11 +29,6 @@ TEST(UsageError, IsOneSentenceThatNamesTheNearestSpelling) {
     expect_misuse("--hlep", "unknown option '--hlep'; did you mean '--help'?");
     expect_misuse("show dp=8 --color alwys",
                   "--color must be one of auto, always and never, not 'alwys'; did you mean 'always'?");
-    for (const auto* words : {"show 'dp=4; ep=4'", "draw 'dp=4; ep=4' --format html", "check 'dp=4; ep=4'",
-                              "diff 'dp=4; ep=4' dp=4"})
-        expect_misuse(words,
-                      "the mesh 'dp=4; ep=4' has a ';'. Here one mesh is needed: give the parts before and "
-                      "after the ';' one after the other; only convert and --as take both");
     expect_misuse("groups 'dp=8 tp=2' ttp", "mesh dp=8 tp=2 has no axis 'ttp'; did you mean 'tp'?");
     expect_misuse("rank 'dp=8 tp=2' dp=1,tpp=0", "mesh dp=8 tp=2 has no axis 'tpp'; did you mean 'tp'?");
     const auto subcommand = rankmesh("shwo dp=8");

@@ -61,6 +61,7 @@ struct ClusterReport {
     int ranks = 0;      ///< ranks of the mesh
     int last_rank = 0;  ///< the highest rank
     int devices = 0;    ///< devices of the cluster
+    int others = 0;     ///< devices that others of the job's meshes use
     /// This and all below are empty if the mesh does not fit.
     std::vector<Rule> rules = {};
     /// With default rules: the axes among `cp` and `ep` that are too large for a rule.

@@ -3,6 +3,8 @@
 #pragma once
 
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include <rankmesh/core/export.hpp>
 #include <rankmesh/view/scene.hpp>
@@ -24,5 +26,8 @@ inline constexpr int max_page_size = 1 << 20;
 /// Throws UsageError if the mesh does not fit on the cluster, does not contain the focus, or has more than
 /// `max_page_size` ranks or devices.
 RANKMESH_EXPORT std::string draw_page(const Placement& placement, const Subject& subject);
+
+/// Returns one HTML document that shows such documents one below the other.
+RANKMESH_EXPORT std::string join_pages(std::string_view title, const std::vector<std::string>& pages);
 
 }  // namespace rankmesh::view

@@ -80,6 +80,7 @@ struct Scene {
     std::vector<Fold> folded_after;  ///< what is omitted below the last row
 
     std::optional<Cluster> cluster;
+    int others = 0;                     ///< devices that the job's other meshes use
     std::string boxed;                  ///< the level with boxes; empty: none
     std::map<int, std::string> labels;  ///< names of the shown boxes, by number: `rack 1 node 3`, or `a07`
 };
@@ -97,6 +98,7 @@ struct Subject {
     std::optional<Cluster> cluster = {};
     std::optional<int> focus = {};        ///< empty: the rank at the first position
     std::optional<AxisId> color_by = {};  ///< the axis whose index colours each rank
+    int others = 0;                       ///< devices that the job's other meshes use
 };
 
 /// Returns the picture of a mesh or placement. The cost depends on the limits, not on the number of ranks.

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include <rankmesh/core/export.hpp>
 #include <rankmesh/view/scene.hpp>
@@ -23,5 +24,8 @@ RANKMESH_EXPORT std::string paint_svg(const Scene& scene);
 
 /// Returns two scenes side by side as one SVG document.
 RANKMESH_EXPORT std::string paint_svg(const Scene& left, const Scene& right);
+
+/// Returns scenes as one SVG document: rows from top to bottom, the scenes of a row side by side.
+RANKMESH_EXPORT std::string paint_svg(const std::vector<std::vector<Scene>>& rows);
 
 }  // namespace rankmesh::view

@@ -18,9 +18,10 @@ std::optional<Placement> mesh_of_job(nb::handle mesh, const std::vector<FlightRe
     const auto text = text_of(nb::str(mesh), "the mesh");
     auto world = std::optional<int>{};
     for (const auto& record : records) world = std::max(world, record.world_size);
-    const auto where = text.find("@[") != std::string::npos           ? Placement::parse(text)
-                       : world && text.find('*') != std::string::npos ? Placement(Mesh::parse(text, *world))
-                                                                      : Placement(Mesh::parse(text));
+    const auto job = conversion::parse_job(text, world);
+    if (!job.single())
+        throw UsageError(cat(detail::in_quotes(text), " has several meshes; give one of them"));
+    const auto where = *job.single();
     if (world)
         conversion::check_within(text, where.extent() - 1, *world,
                                  "mesh= must be the mesh of the job, whose records say");

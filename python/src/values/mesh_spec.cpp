@@ -44,10 +44,9 @@ NamedSizes axes_from(nb::handle given, const nb::kwargs& keywords) {
 }
 
 MeshSpec mesh_spec_in(const std::string& text) {
-    if (text.find(';') != std::string::npos)
-        throw UsageError(cat("the mesh ", detail::in_quotes(text),
-                             " has a ';', but one mesh is needed here; rankmesh.convert takes the experts' "
-                             "mesh after ';'"));
+    if (const auto at = text.find_first_of(";+"); at != std::string::npos)
+        throw UsageError(cat("the mesh ", detail::in_quotes(text), " has a '", text.substr(at, 1),
+                             "', but one mesh is needed here; rankmesh.convert takes several"));
     return MeshSpec::parse(text);
 }
 
