@@ -10,6 +10,7 @@
 #include <rankmesh/engine/launcher.hpp>
 #include <rankmesh/frameworks/error.hpp>
 
+#include "convert/flags.hpp"
 #include "convert/rows.hpp"
 #include "formats/text.hpp"
 #include "frameworks/rows.hpp"
@@ -55,6 +56,7 @@ Arrangement read_all(const Converter& from, Settings settings, std::optional<int
         settings.enter_first_of(from.places);
         auto arrangement = from.read(settings, world);
         settings.finish();
+        keep_others(from, settings, arrangement);
         return arrangement;
     } catch (const frameworks::Error& error) {
         settings.finish();  // sizes that do not fit may be for want of one that is misspelt
@@ -187,6 +189,7 @@ Expressed express(const Converter& to, const Arrangement& arrangement, bool call
     try {
         const auto write = call && to.write_call ? to.write_call : to.write;
         auto document = write(to.own_names ? arrangement : asked);
+        write_others(to, asked, document);
         auto back = read_all(to, Settings(to.name, document.values, document.text), asked.dense().size());
         shards = size_of(in_roles(back).dense(), "dp_shard");
         dp_role = std::exchange(back.dp_role, "dp");  // shown under its own name

@@ -8,6 +8,7 @@
 
 #include <rankmesh/core/mesh.hpp>
 
+#include "convert/flags.hpp"
 #include "convert/settings_text.hpp"
 #include "formats/text.hpp"
 #include "frameworks/rows.hpp"
@@ -24,9 +25,9 @@ namespace {
 /// The axis of a size's name: that of `tensor_model_parallel_size` and of `tp` is `tp`.
 std::set<std::string, std::less<>> meaning_of(std::string_view name) {
     static const auto meanings = std::map<std::string_view, std::string_view>{
-        {"tensor", "tp"},  {"pipeline", "pp"}, {"pipe", "pp"},     {"data", "dp"},
-        {"context", "cp"}, {"expert", "ep"},   {"sequence", "sp"}, {"mp", "tp"},
-        {"parallel", ""},  {"model", ""},      {"size", ""},       {"degree", ""}};
+        {"tensor", "tp"}, {"pipeline", "pp"}, {"pipe", "pp"}, {"data", "dp"}, {"context", "cp"},
+        {"expert", "ep"}, {"sequence", "sp"}, {"mp", "tp"},   {"pcp", "cp"},  {"fsdp", "shard"},
+        {"parallel", ""}, {"model", ""},      {"size", ""},   {"degree", ""}};
     auto meaning = std::set<std::string, std::less<>>{};
     for (std::size_t begin = 0; begin <= name.size();) {
         const auto end = std::min(name.find('_', begin), name.size());
@@ -39,8 +40,8 @@ std::set<std::string, std::less<>> meaning_of(std::string_view name) {
     return meaning;
 }
 
-const auto axes = std::set<std::string, std::less<>>{"cp", "dp",        "edp",   "ep", "etp",
-                                                     "pp", "replicate", "shard", "sp", "tp"};
+const auto axes = std::set<std::string, std::less<>>{"cp", "dcp",       "dp",    "edp", "ep", "etp",
+                                                     "pp", "replicate", "shard", "sp",  "tp"};
 
 /// True for a name that can only be that of an axis's size.
 bool is_parallel_size(std::string_view name) {
@@ -263,7 +264,17 @@ std::string Settings::brief(std::string error) const {
     return error;
 }
 
-bool Settings::check_known(const Json& table, const std::string& path) const {
+bool Settings::is_listed(const std::string& name, const Json& value) {
+    const auto kind = class_of_flag(framework_, name);
+    const auto is_off = value.is_null() || value == false ||
+                        ((value.is_object() || value.is_array()) && value.size() == 0) ||
+                        (whole_ && value.is_number() && value <= 1);  // a default, which files list
+    if (kind.empty() || (kind == "places" && !is_off)) return false;
+    if (kind != "none" && !is_off) others_.push_back({name, kind, value});
+    return true;
+}
+
+bool Settings::check_known(const Json& table, const std::string& path) {
     auto inside = std::vector<std::string_view>{};  // the known names of this table and below
     for (const auto& name : known_)
         if (name.starts_with(path)) inside.push_back(std::string_view(name).substr(path.size()));
@@ -274,6 +285,9 @@ bool Settings::check_known(const Json& table, const std::string& path) const {
         if (ignored_.contains(full)) continue;
         if (known_.contains(full)) {
             said = said || !value.is_null();
+            if (value.is_object())  // whose other settings an inner reader has asked for
+                for (const auto& [own, each] : value.items())
+                    is_listed(cat(full, ".", plain_name(own)), each);
             continue;
         }
         if (value.is_object() &&
@@ -281,21 +295,36 @@ bool Settings::check_known(const Json& table, const std::string& path) const {
             said = check_known(value, full + ".") || said;
             continue;
         }
+        const auto kind = class_of_flag(framework_, full);
+        if (kind == "none" && value.is_object() && value.size() > 0) {
+            check_known(value, full + ".");
+            continue;
+        }
+        if (is_listed(full, value)) continue;
+        if (kind == "places")
+            throw UsageError(cat(shown(full),
+                                 " places ranks, and convert does not read it; leave it out only "
+                                 "if the other settings are the whole layout"));
         auto near = std::string_view{};
         if (value.is_number())
             for (const auto one : inside)
                 if (near.empty() && meaning_of(one) == meaning_of(name)) near = one;
         if (near.empty()) near = nearest(name, inside);
-        if (are_of_two_axes(name, near) || (whole_ && !value.is_number() && !value.is_boolean())) near = {};
+        if (are_of_two_axes(name, near) || meaning_of(name).empty() ||
+            (whole_ && !value.is_number() && !value.is_boolean()))
+            near = {};
         const auto is_size = value.is_number() && value != 1 && is_parallel_size(name);
         const auto may_be_of_others = whole_ || flags_ || (dotted_ && value.is_object()) || !path.empty();
         if (!near.empty() || is_size || !may_be_of_others || beside_.contains(full))
             refuse_unknown(full, near.empty() ? std::string() : path + std::string(near));
+        if (flags_ && path.empty() && !value.is_object() && has_all_flags(framework_))
+            others_.push_back({full, {}, value});
     }
     return said;
 }
 
-void Settings::finish() const {
+void Settings::finish() {
+    others_.clear();
     const auto entered = !outside_.is_null();
     const auto said = check_known(values_, {}) || entered;
     for (const auto& name : beside_)

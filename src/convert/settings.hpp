@@ -78,7 +78,16 @@ public:
     std::string brief(std::string error) const;
     /// Throws UsageError for settings that no getter asked for, and where none is given that one asked for;
     /// in a file and among flags, settings that resemble no known one and are no axis size are ignored.
-    void finish() const;
+    void finish();
+    /// A setting that no getter asked for: `lost` or `note` as in convert/flags.hpp, or a flag that is
+    /// unknown.
+    struct Other {
+        std::string name;
+        std::string_view kind;
+        Json value;
+    };
+    /// Those that say something; `finish` finds them.
+    const std::vector<Other>& others() const { return others_; }
 
 private:
     void parse(std::string text, std::string_view path = {});
@@ -93,7 +102,9 @@ private:
 
     [[noreturn]] void refuse_unknown(std::string_view name, std::string_view near) const;
     /// Throws UsageError for unknown names in a table; true if it says anything that is known.
-    bool check_known(const Json& table, const std::string& path) const;
+    bool check_known(const Json& table, const std::string& path);
+    /// True for a setting of the original that no getter asks for; keeps what it says.
+    bool is_listed(const std::string& name, const Json& value);
     void refuse_strays(const Json& table, const std::string& path) const;
     std::string list_of_known() const;
 
@@ -112,6 +123,7 @@ private:
     std::set<std::string, std::less<>> outer_known_;  // before the table was entered
     std::set<std::string, std::less<>> ignored_;
     std::set<std::string, std::less<>> beside_;  // words after a file, all of which must be known
+    std::vector<Other> others_;
 };
 
 /// True for names of two axes, such as `ep_size` and `cp_size`.

@@ -196,8 +196,12 @@ const auto training = SizesOfAxes{{"pipe", "num_pp"}, {"data", "num_dp"}, {"tens
 const auto inference = SizesOfAxes{{"data", "num_dp"}, {"pipe", "num_pp"}, {"tensor", "num_tp"}};
 
 Arrangement read(Settings& settings, std::optional<int> world) {
-    if (const auto mode = settings.word("allocation_mode"))
-        return read_allocation_mode(*mode, settings, world);
+    settings.start_on("cluster.n_nodes cluster.n_gpus_per_node");
+    auto mode = settings.word("allocation_mode").value_or("");
+    // Since 1.0 each engine says its own.
+    for (const auto* engine : {"actor.backend", "rollout.backend"})
+        if (const auto backend = settings.word(engine)) mode += (mode.empty() ? "" : "+") + *backend;
+    if (!mode.empty()) return read_allocation_mode(mode, settings, world);
     if (has_sizes(settings, training)) {
         const auto pipe_first = settings.call() == "PipeDataTensorParallelTopology";
         if (!pipe_first && settings.call() != "DataPipeTensorParallelTopology")
@@ -213,12 +217,26 @@ Arrangement read(Settings& settings, std::optional<int> world) {
     return {{areal::ProcessTopology(axes, dims).mesh()}};
 }
 
-Document write(const Arrangement& arrangement) {
+/// The topology, which has neither cp nor experts.
+Document write_topology(const Arrangement& arrangement) {
     const auto dense = dense_of(arrangement);
     const auto order = by_stride(dense);
     const auto data_first = !order.empty() && order.front() == "dp" && size_of(dense, "pp") > 1;
     using Order = std::vector<std::string>;
     return topology_document(dense, data_first ? Order{"dp", "pp", "tp"} : Order{"pp", "dp", "tp"}, "tensor");
+}
+
+/// The topology, or with cp or experts a component of allocation_mode.
+Document write(const Arrangement& arrangement) {
+    const auto& dense = arrangement.dense();
+    const auto* experts = arrangement.experts();
+    const auto cp = size_of(dense, "cp"), pp = size_of(dense, "pp");
+    const auto ep = experts ? size_of(*experts, "ep") : 1;
+    if (cp == 1 && ep == 1) return write_topology(arrangement);
+    const auto sizes = cat("d", data_size(dense), "p", pp, "t", size_of(dense, "tp"), "c", cp);
+    const auto mode = ep > 1 ? cat("megatron:(attn:", sizes, "|ffn:e", ep, "t", size_of(*experts, "etp"), ")")
+                             : cat(pp == 1 ? "fsdp:" : "megatron:", sizes);
+    return {Json{{"allocation_mode", mode}}, mode};
 }
 
 }  // namespace of_areal
@@ -227,6 +245,8 @@ Converter areal() {
     auto made = of_rows(frameworks::framework_named("areal"));
     made.read = of_areal::read;
     made.write = of_areal::write;
+    made.write_call = of_areal::write_topology;  // the groups are the topology's
+    made.roles.push_back("cp");
     return made;
 }
 

@@ -28,11 +28,8 @@ constexpr std::pair<const char*, int megatron::Settings::*> numbers[] = {
     {"expert_model_parallel_size", &megatron::Settings::expert_model_parallel_size},
     {"num_distributed_optimizer_instances", &megatron::Settings::num_distributed_optimizer_instances}};
 
-/// Flags that no other framework has, which change groups or stages; each comes back as it was given.
 constexpr auto layout_name = "pipeline_model_parallel_layout";
-constexpr const char* own[] = {"hybrid_context_parallel", layout_name, "decoder_first_pipeline_num_layers",
-                               "decoder_last_pipeline_num_layers"};
-std::string own_name(const char* flag) { return cat("megatron's ", flag); }
+constexpr auto own_layout = "megatron's pipeline_model_parallel_layout";  // comes back as it was given
 
 /// The stages of a layout such as `Ett|(tt|)*6ttL`, as PipelineParallelLayerLayout reads it.
 int stages_in(std::string_view layout) {
@@ -88,8 +85,6 @@ megatron::Settings sizes_in(Settings& settings) {
         if (const auto stages = settings.number(name)) sizes.virtual_pipeline_model_parallel_size = stages;
     sizes.order = settings.word("order").value_or(sizes.order);
     if (settings.flag("use_tp_pp_dp_mapping").value_or(false)) sizes.order = mapped_order;
-    settings.ignore(
-        {"use_distributed_optimizer", "sequence_parallel", "pipeline_model_parallel_comm_backend"});
     if (const auto layout = settings.word(layout_name)) {
         const auto stages = stages_in(*layout);
         const auto pp = sizes.pipeline_model_parallel_size;
@@ -114,15 +109,15 @@ bool splits_dp(const megatron::Settings& sizes, const Mesh& dense) {
 /// Adds virtual stages, with their layers if these are known.
 void add_stages(Arrangement& arrangement, Settings& settings, std::optional<int> count) {
     if (count) arrangement.extras.push_back({std::string(virtual_stages), std::to_string(*count)});
-    if (!count && !settings.has(per_stage)) return;
     const auto is_less = [&](const char* flag) { return settings.flag(flag).value_or(false) ? 1 : 0; };
     auto stages =
         StageLayers{settings.size(per_stage, 0), is_less(account_for_embedding), is_less(account_for_loss)};
     const auto layers = settings.size("num_layers", 0);
     const auto pp = size_of(arrangement.dense(), "pp");
-    if (pp == 1 || (!count && layers > 0)) return;  // one stage a rank
+    const auto has_layers_only = !count && settings.has(per_stage) && layers > 0;
+    if (pp == 1 || has_layers_only) return;  // one stage a rank
     const auto all = layers + stages.first_less + stages.last_less;
-    if (stages.layers == 0 && layers > 0 && all % (std::int64_t{pp} * *count) == 0)
+    if (count && stages.layers == 0 && layers > 0 && all % (std::int64_t{pp} * *count) == 0)
         stages.layers = static_cast<int>(all / (std::int64_t{pp} * *count));
     if (stages.layers > 0) {
         arrangement.stages = stages;
@@ -163,10 +158,7 @@ Arrangement read(Settings& settings, std::optional<int> world) {
     for (auto size : sizes.hierarchical_context_parallel_sizes.value_or(std::vector<int>{}))
         levels += cat(levels.empty() ? "" : " ", size);
     if (!levels.empty()) arrangement.extras.push_back({levels_name, levels});
-    for (const auto* name : own)
-        if (const auto* value = settings.value(name))
-            arrangement.extras.push_back(
-                {own_name(name), value->is_string() ? value->text() : value->dump()});
+    if (const auto layout = settings.word(layout_name)) arrangement.extras.push_back({own_layout, *layout});
     return arrangement;
 }
 
@@ -251,22 +243,15 @@ Document write(const Arrangement& arrangement) {
     };
     say_size("tensor_model_parallel_size", sizes.tensor_model_parallel_size, 0);
     say_size("pipeline_model_parallel_size", sizes.pipeline_model_parallel_size, 0);
-    for (const auto* name : own)
-        if (const auto value = extra_of(arrangement, own_name(name)))
-            say(name,
-                *value == "true"            ? Json(true)
-                : detail::number_in(*value) ? Json(*detail::number_in(*value))
-                                            : Json(*value),
-                *value == "true"      ? ""
-                : name == layout_name ? cat("'", *value, "'")
-                                      : *value);
-    if (!extra_of(arrangement, own_name(layout_name)))
+    if (const auto layout = extra_of(arrangement, own_layout))
+        say(layout_name, *layout, cat("'", *layout, "'"));
+    else
         say_size("num_virtual_stages_per_pipeline_rank",
                  sizes.virtual_pipeline_model_parallel_size.value_or(1), 1);
     const auto& stages = arrangement.stages;
     const auto is_counted = sizes.virtual_pipeline_model_parallel_size.has_value();
     const auto less = [&](int StageLayers::*part, std::string_view extra) {
-        return stages ? *stages.*part : is_counted && extra_of(arrangement, extra) == "1" ? 1 : 0;
+        return stages ? *stages.*part : extra_of(arrangement, extra) == "1" ? 1 : 0;
     };
     const auto first = less(&StageLayers::first_less, fewer_first);
     const auto last = less(&StageLayers::last_less, fewer_last);

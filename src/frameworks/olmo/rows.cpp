@@ -233,15 +233,8 @@ Framework olmo() {
         .base = "Answers",
         .table = "train_module",
         .ignore =
-            "world_size dp_config.param_dtype dp_config.reduce_dtype dp_config.wrapping_strategy "
-            "dp_config.prefetch_factor dp_config.only_allreduce_last_microbatch "
-            "dp_config.reduce_grads_in_fp32 dp_config.accumulate_grads_in_fp32 dp_config.bucket_cap_mb "
-            "dp_config.use_reduce_scatter tp_config.enable_async tp_config.loss_parallel "
-            "cp_config.load_balancer cp_config.head_stride cp_config.ring cp_config.uly pp_config.style "
-            "pp_config.split_points pp_config.stages_per_rank pp_config.p2p_use_separate_group "
-            "pp_config.p2p_backend pp_config.p2p_nccl_min_ctas pp_config.p2p_nccl_max_ctas "
-            "pp_config.forward_pull_ahead_extra_activations pp_config.use_custom_stage_implementation "
-            "pp_config.save_schedule_plot pp_config.schedule_plot_dir",
+            "world_size tp_config.loss_parallel cp_config.load_balancer cp_config.head_stride "
+            "pp_config.stages_per_rank",
         .written = Written::json_without_table,
         .leaves = "OLMo-core's data parallel size"};
 }

@@ -195,11 +195,8 @@ Framework torchtitan() {
         .base = "Answers",
         .table = "parallelism",
         .ignore =
-            "fsdp_reshard_after_forward disable_loss_parallel enable_async_tensor_parallel "
-            "pipeline_parallel_schedule_csv pipeline_parallel_split_points pipeline_parallel_microbatch_size "
-            "context_parallel_rotate_method enable_compiled_autograd "
-            "module_fqns_per_model_part spmd_backend enable_fsdp_symm_mem enable_sequence_parallel "
-            "context_parallel_load_balancer context_parallel_ptrr_mask_key world_size",
+            "disable_loss_parallel enable_async_tensor_parallel pipeline_parallel_split_points "
+            "context_parallel_rotate_method enable_compiled_autograd spmd_backend world_size",
         .written = Written::toml,
         .interleaved_stages = 2,
         .leaves = "data_parallel_shard_degree of -1"};

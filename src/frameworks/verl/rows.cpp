@@ -125,7 +125,8 @@ Framework verl() {
                       .doc = "ranks that share the model's state, -1: all"},
                      {.name = "ulysses_sequence_parallel_size",
                       .axis = "inner",
-                      .flag = "actor_rollout_ref.actor.ulysses_sequence_parallel_size",
+                      .flag = "actor_rollout_ref.actor.ulysses_sequence_parallel_size "
+                              "actor_rollout_ref.actor.fsdp_config.ulysses_sequence_parallel_size",
                       .doc = "ranks that share a sequence and exchange it for heads"},
                      rollout(of_rollout[0]),
                      rollout(of_rollout[1]),

@@ -179,9 +179,6 @@ Framework vllm() {
         .backend_after = "decode_context_model_parallel_size",
         .ensure = "ensure_model_parallel_initialized",
         .start = {.programs = "vllm", .by_itself = true},
-        .ignore =
-            "data_parallel_size_local data_parallel_rank data_parallel_start_rank data_parallel_address "
-            "data_parallel_rpc_port data_parallel_backend data_parallel_hybrid_lb data_parallel_external_lb",
         .serves = true,
         .host = "cpu_group"};
 }
