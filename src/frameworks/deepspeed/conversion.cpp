@@ -70,8 +70,10 @@ Arrangement read_configuration(Settings& settings, std::optional<int> world) {
 Arrangement read(Settings& settings, std::optional<int> world) {
     if (settings.has("pipe_parallel_size") || settings.has("model_parallel_size"))
         return read_neox(settings, world);
-    const auto is_sharded = settings.has_table("zero_optimization") &&
-                            settings.values()["zero_optimization"].contains("mics_shard_size");
+    const auto has = [&, &all = settings.values()](std::string_view name) {
+        return settings.has_table("zero_optimization") && all["zero_optimization"].contains(name);
+    };
+    const auto is_sharded = has("mics_shard_size") || has("zero_hpz_partition_size");
     if (settings.values().contains("tensor_parallel") || settings.values().contains("expert_parallel") ||
         is_sharded)
         return read_configuration(settings, world);
@@ -88,37 +90,30 @@ Arrangement read(Settings& settings, std::optional<int> world) {
     return {{frameworks::ProcessTopology(axes, dims).mesh()}};
 }
 
-/// The configuration of experts that fold over the tensor lanes of one stage, nothing for other meshes.
-std::optional<Document> configuration(const Arrangement& arrangement, const Mesh& dense) {
+/// The configuration of experts, MiCS and hpZ over the tensor lanes of one stage; nothing for other meshes.
+std::optional<Document> configuration(const Arrangement& arrangement) {
+    const auto& dense = arrangement.dense();
     const auto* experts = arrangement.experts();
     const auto tp = size_of(dense, "tp");
-    if (!experts || size_of(*experts, "ep") == 1 || size_of(*experts, "etp") != 1 ||
-        size_of(dense, "dp") * tp != dense.size())
-        return std::nullopt;
-    auto values = Json{{"tensor_parallel", {{"autotp_size", tp}}},
-                       {"expert_parallel", {{"enabled", true}, {"autoep_size", size_of(*experts, "ep")}}}};
-    return Document{values, values.dump(4)};
-}
-
-/// The configuration of MiCS and hpZ, nothing for other shards.
-std::optional<Document> zero_configuration(const Arrangement& arrangement) {
-    const auto& dense = arrangement.dense();
     const auto shards = size_of(dense, "dp_shard");
-    const auto tp = size_of(dense, "tp");
     const auto inside = extra_of(arrangement, "deepspeed's zero_hpz_partition_size");
     const auto is_mics = size_of(dense, "dp_replicate") > 1 && shards > 1;
-    if ((!is_mics && !inside) || data_size(dense) * tp != dense.size() || arrangement.experts())
+    const auto ep = experts ? size_of(*experts, "ep") : 1;
+    const auto is_cut = ep > 1 && size_of(*experts, "etp") != 1;
+    if (data_size(dense) * tp != dense.size() || is_cut || (!is_mics && !inside && ep == 1))
         return std::nullopt;
-    auto values = Json{{"zero_optimization", {{"stage", 3}}}, {"tensor_parallel", {{"autotp_size", tp}}}};
+    auto values = Json::object();
+    if (is_mics || inside) values["zero_optimization"] = Json{{"stage", 3}};
     if (is_mics) values["zero_optimization"]["mics_shard_size"] = shards;
     if (inside) values["zero_optimization"]["zero_hpz_partition_size"] = std::stoi(*inside);
+    values["tensor_parallel"] = Json{{"autotp_size", tp}};
+    if (ep > 1) values["expert_parallel"] = Json{{"enabled", true}, {"autoep_size", ep}};
     return Document{values, values.dump(4)};
 }
 
 Document write(const Arrangement& arrangement) {
-    if (auto zero = zero_configuration(arrangement)) return *zero;
+    if (auto made = configuration(arrangement)) return *made;
     const auto dense = dense_of(arrangement);
-    if (auto experts = configuration(arrangement, dense)) return *experts;
     // In the order that moves the fewest ranks; pipe and data must be there.
     auto order = by_stride(dense);
     for (const auto* needed : {"dp", "pp"})
@@ -165,6 +160,7 @@ Converter deepspeed() {
         {"cp, sp",
          "PipelineParallelGrid's dp_group is along data only; average gradients over this axis in the "
          "trainer"},
+        {"dp_replicate", "DeepSpeed 0.19.8 has no MiCS (mics_shard_size); use a version before"},
         {"dp_shard", "DeepSpeed shards parameters if zero_optimization.stage is 3"}};
     made.schedules_by_stages = true;
     return made;

@@ -10,12 +10,15 @@ using detail::cat;
 namespace of_tensorrt_llm {
 
 constexpr auto attention_dp = "attention data parallelism";
+/// Settings that only TensorRT-LLM has, which come back as they were given.
+constexpr const char* own[] = {"attn_tp_size", "attn_cp_size", "cp_config", "auto_parallel"};
+std::string own_name(const char* setting) { return cat("TensorRT-LLM's ", setting); }
 
 /// `pp tp cp` since December 2025, `pp cp tp` before: which of cp and tp is innermost.
 template <bool cp_innermost>
 Arrangement read(Settings& settings, std::optional<int> world) {
     const auto known = world_of(settings, world);
-    settings.ignore({"rank", "gpus_per_node", "attn_tp_size", "attn_cp_size", "cp_config"});
+    settings.ignore({"rank", "gpus_per_node"});
     const auto tp = settings.size("tp_size");
     const auto pp = settings.size("pp_size");
     const auto cp = settings.size("cp_size");
@@ -41,6 +44,13 @@ Arrangement read(Settings& settings, std::optional<int> world) {
     if (moe_ep > 1 && cp > 1) throw UsageError("CP don't support MoE tp/ep yet");
     if (moe_ep > 1) arrangement.meshes.push_back(plain_mesh({{"pp", pp}, {"etp", moe_tp}, {"ep", moe_ep}}));
     if (attention) arrangement.extras.push_back({attention_dp, "on"});
+    for (const auto* name : own) {
+        const auto* value = settings.value(name);
+        // Without them, attention is cut over all ranks of a stage.
+        const auto is_default = !value || *value == false || *value == -1 || *value == Json::object() ||
+                                *value == (name == own[0] ? tp * cp : 1);
+        if (!is_default) arrangement.extras.push_back({own_name(name), value->dump()});
+    }
     return arrangement;
 }
 
@@ -57,6 +67,8 @@ Document write(const Arrangement& arrangement) {
         values["moe_ep_size"] = size_of(*experts, "ep");
     }
     if (extra_of(arrangement, attention_dp)) values["enable_attention_dp"] = true;
+    for (const auto* name : own)
+        if (const auto said = extra_of(arrangement, own_name(name))) values[name] = Json::parse(*said);
     auto text = std::string{};
     for (const auto& [name, value] : values.items())
         text += cat(text.empty() ? "" : ", ", name, "=", value.is_boolean() ? "True" : value.dump());
