@@ -40,7 +40,7 @@ int run(const Arguments& arguments, Output& output) {
             progress.at([&] { return fmt::format("{} of {} files read", done, all); });
         });
     }
-    if (folder.records.empty()) {
+    if (folder.records.empty() && folder.lines.empty()) {
         const auto& first = arguments.paths.front();
         throw UsageError(fmt::format("{} no flight record: {}",
                                      arguments.paths.size() > 1 ? "these paths have"
@@ -49,8 +49,8 @@ int run(const Arguments& arguments, Output& output) {
                                          : fmt::format("the file {} is", detail::in_quotes(first)),
                                      detail::excerpt(folder.unread.front().why, 300)));
     }
-    const auto explanation =
-        rankmesh::explain(folder.records, folder.unread, placement_of(arguments, folder.records));
+    const auto explanation = rankmesh::explain(folder.records, folder.unread,
+                                               placement_of(arguments, folder.records), folder.lines);
     if (arguments.json)
         output.print("{}\n", json_of(folder.records, explanation));
     else
@@ -68,20 +68,21 @@ Subcommand explain() {
     const auto arguments = std::make_shared<of_explain::Arguments>();
     return {.name = "explain",
             .help = "Find what went wrong in a job from the flight records of its ranks.",
-            .options = {{"PATH",
-                         "folders or files with records of rankmesh, or dumps of PyTorch's flight recorder",
-                         &arguments->paths},
-                        {"--mesh", "mesh of the job, such as 'dp=2 tp=2', to name ranks by coordinates",
-                         &arguments->mesh, "MESH"},
-                        {"--json", "print JSON; docs/json.md describes it", &arguments->json}},
+            .options =
+                {{"PATH",
+                  "folders or files: records, dumps of PyTorch, logs, reports of NCCL's RAS; or ras://HOST",
+                  &arguments->paths},
+                 {"--mesh", "mesh of the job, such as 'dp=2 tp=2', to name ranks by coordinates",
+                  &arguments->mesh, "MESH"},
+                 {"--json", "print JSON; docs/json.md describes it", &arguments->json}},
             .run = [arguments](Output& output) { return of_explain::run(*arguments, output); },
             .group = Group::run,
             .examples = {"rankmesh explain /tmp/records --mesh 'pp=2 dp=2 tp=2'",
-                         "rankmesh explain host-*/records"},
+                         "rankmesh explain host-*/records slurm-123.out"},
             .notes =
                 "Each rank has one file: rank-3.json, or PyTorch's nccl_trace_rank_3 as a pickle or JSON. "
                 "rankmesh never executes code of a pickle.\n"
-                "Exit status 1: something is wrong. 2: there are no records. 3: the records do not show "
+                "Exit status 1: something is wrong. 2: no file says anything. 3: the files do not show "
                 "whether something is wrong."};
 }
 

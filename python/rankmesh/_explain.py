@@ -24,9 +24,9 @@ def explain(
 ) -> Explanation:
     """Finds what went wrong in a job from the flight records of its ranks, like `rankmesh explain`.
 
-    `records`: a folder, a file or several, such as one folder per host. They hold records of rankmesh, or dumps of
-    PyTorch's flight recorder. `mesh`: the mesh of the job, if its records do not have it. Raises UsageError if there is
-    no record.
+    `records`: a folder, a file or several, such as one folder per host. They hold records of rankmesh, dumps of
+    PyTorch's flight recorder, logs, or reports of NCCL's RAS. `mesh`: the mesh of the job, if its records do not have
+    it. Raises UsageError if there is no record and no line that is known.
 
     >>> answer = rankmesh.explain("/tmp/records")  # doctest: +SKIP
     >>> answer["findings"][0]["ranks"]  # doctest: +SKIP

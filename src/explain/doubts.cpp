@@ -122,6 +122,9 @@ std::vector<std::string> doubts(const Evidence& evidence, const Messages& messag
                           evidence.places().ranks(unread), " cannot be read"));
     if (all.empty() && !evidence.knows_world())
         all.emplace_back("no record says how many ranks the job has, and no mesh was given");
+    if (std::ranges::any_of(evidence.records(), [](const auto& one) { return one.second->is_log; }))
+        all.emplace_back(
+            "logs and reports do not say which calls have ended, and name only calls that did not");
     add_late_ranks(evidence, all);
     add_open_calls(evidence, all);
     add_uneven_calls(evidence, messages, all);

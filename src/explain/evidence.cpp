@@ -256,7 +256,16 @@ bool Evidence::is_late(const FlightRecord& record, const RecordedEntry& entry) c
 
 bool Evidence::left_by_consequence(int rank) const {
     const auto* of = record(rank);
-    return of && (of->reason == "timeout" || of->reason == "peer_lost");
+    return of && (of->reason == "timeout" || of->reason == "peer_lost" || of->reason == "ended later");
+}
+
+bool Evidence::is_told_ended(int rank) const {
+    const auto* of = record(rank);
+    return of && (of->reason == "ended" || (of->reason == "error" && !of->error_at.empty()));
+}
+
+bool Evidence::has_only_logs() const {
+    return std::ranges::all_of(by_rank_, [](const auto& one) { return one.second->is_log; });
 }
 
 /// Recorders such as that of PyTorch's Gloo note a failed call, or one that was only issued, as over. Returns

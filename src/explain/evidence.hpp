@@ -89,6 +89,10 @@ public:
 
     /// Returns true if a rank left because other ranks were missing or lost; it is not the cause.
     bool left_by_consequence(int rank) const;
+    /// Returns true if a log says why a rank ended.
+    bool is_told_ended(int rank) const;
+    /// Returns true if all that is known comes from logs and reports.
+    bool has_only_logs() const;
     const Whereabouts& whereabouts(int rank) const { return whereabouts_.at(rank); }
     /// Returns what another rank's error says about a missing or lost rank, such as `does not answer: it is
     /// stopped, cut off or gone`, and the rank with that error. "": nothing.

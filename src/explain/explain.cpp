@@ -69,12 +69,15 @@ std::vector<std::string> errors_of(const Evidence& evidence) {
             break;
         }
         const auto& first = *evidence.record(ranks.front());
-        texts.push_back(cat(evidence.places().ranks(ranks), ranks.size() == 1 ? " reports " : " report ",
-                            excerpt(first.reason),
-                            first.error.empty() ? ""
-                            : ranks.size() == 1 ? ": "
-                                                : "; the first: ",
-                            error_text(first.error, 400)));
+        const auto who = evidence.places().ranks(ranks);
+        if (first.reason.starts_with("ended"))
+            texts.push_back(cat(who, " ", said_text(first)));
+        else
+            texts.push_back(cat(who, ranks.size() == 1 ? " reports " : " report ", excerpt(first.reason),
+                                first.error.empty() ? ""
+                                : ranks.size() == 1 ? ": "
+                                                    : "; the first: ",
+                                said_text(first)));
     }
     return texts;
 }
@@ -102,6 +105,27 @@ void add_assumed_ends(const Evidence& evidence, std::vector<std::string>& notes)
             cat("dumps of ", excerpt(backend),
                 " say that calls were issued, not that they have ended: a call that hangs on all its ranks "
                 "looks complete"));
+}
+
+/// Adds what logs say about no rank: a fault is a finding, the others are notes.
+void add_lines(std::span<const LoggedLine> lines, Explanation& result) {
+    const auto text_of = [](const LoggedLine& line) {
+        return cat(line.host.empty() ? "" : cat(excerpt(line.host), ": "), error_text(line.text, 300), " (",
+                   line.at, ")");
+    };
+    auto fault = Finding{};
+    fault.kind = Finding::Kind::fault;
+    auto remarks = std::size_t{0};
+    for (const auto& line : lines)
+        if (line.is_fault && fault.text.empty())
+            fault.text = text_of(line);
+        else if (line.is_fault && fault.details.size() < most_errors)
+            fault.details.push_back(text_of(line));
+        else if (remarks++ < most_errors)
+            result.notes.push_back(text_of(line));
+    if (remarks > most_errors)
+        result.notes.push_back(cat("and ", counted(remarks - most_errors, "more line"), " of logs"));
+    if (!fault.text.empty()) result.findings.push_back(std::move(fault));
 }
 
 /// Adds the coordinates and hosts of the ranks. Texts name hosts only if the job has several.
@@ -134,13 +158,13 @@ void add_places(const Evidence& evidence, Finding& finding) {
 }  // namespace detail::explaining
 
 std::string_view to_string(Finding::Kind kind) {
-    constexpr std::string_view names[] = {"calls_differ", "peer",       "cycle",  "extra",  "absent",
+    constexpr std::string_view names[] = {"calls_differ", "peer",       "cycle",  "extra",  "fault", "absent",
                                           "left",         "unfinished", "behind", "failed", "order"};
     return names[static_cast<std::size_t>(kind)];
 }
 
 Explanation explain(std::span<const FlightRecord> records, std::span<const UnreadFile> unread,
-                    const std::optional<Placement>& where) {
+                    const std::optional<Placement>& where, std::span<const LoggedLine> lines) {
     using namespace detail::explaining;
     using detail::cat;
     const auto evidence = Evidence(records, unread, where ? Places(*where) : places_of(records));
@@ -160,11 +184,22 @@ Explanation explain(std::span<const FlightRecord> records, std::span<const Unrea
             if (Evidence::says_wrong(*record)) finding.ranks.push_back(rank);
         finding.text = errors.front();
         finding.details.assign(errors.begin() + 1, errors.end());
+        auto silent = evidence.absent();
+        if (evidence.has_only_logs() && !silent.empty())
+            finding.details.push_back(
+                cat(evidence.places().ranks(silent), silent.size() == 1
+                                                         ? " reports nothing: it may not have come, so look "
+                                                           "at what it did"
+                                                         : " report nothing: they may not have come, so look "
+                                                           "at what they did"));
         result.findings.push_back(std::move(finding));
     } else {
-        result.notes = errors;
+        std::ranges::copy_if(errors, std::back_inserter(result.notes), [&](const std::string& error) {
+            return std::ranges::find(result.findings, error, &Finding::text) == result.findings.end();
+        });
     }
     if (result.findings.empty()) result.findings = blocking_orders(evidence, messages);
+    add_lines(lines, result);
     std::ranges::stable_sort(result.findings, {}, &Finding::kind);
     for (auto& finding : result.findings) add_places(evidence, finding);
 
@@ -175,8 +210,15 @@ Explanation explain(std::span<const FlightRecord> records, std::span<const Unrea
         result.notes.insert(result.notes.end(), evidence.notes().begin(), evidence.notes().end());
         auto absent = evidence.absent();
         std::erase_if(absent, [&](int rank) { return evidence.unread(rank) != nullptr; });
-        if (!absent.empty()) result.notes.push_back(cat("no record of ", evidence.places().ranks(absent)));
+        if (!absent.empty() && !evidence.has_only_logs())
+            result.notes.push_back(cat("no record of ", evidence.places().ranks(absent)));
     }
+    const auto is_of_ras = [](const FlightRecord& record) { return record.engine == "NCCL RAS"; };
+    if (!result.findings.empty() && std::ranges::any_of(records, is_of_ras))
+        result.notes.emplace_back(
+            "RAS counts calls that were launched, so a job that still runs looks the same: ask again, and "
+            "see "
+            "whether the counts rise");
     const auto& files = evidence.unread();
     for (std::size_t i = 0; i < files.size(); ++i) {
         if (i == most_errors) {

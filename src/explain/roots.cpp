@@ -81,10 +81,13 @@ public:
         for (const auto rank : standing.world_ranks(standing.graph().roots())) {
             if (!evidence.record(rank))
                 absent_.insert(rank);
+            else if (evidence.is_told_ended(rank))
+                gone_.insert(rank);
             else if (!extra.contains(rank) && !unfinished.contains(rank))
                 behind_.insert(rank);
         }
         for (const auto& [rank, record] : evidence.records()) {
+            if (record->reason == "ended") gone_.insert(rank);
             for (const auto other : record->missing)
                 if (record->reason == "timeout" && !evidence.record(other)) absent_.insert(other);
             for (const auto other : record->lost) {
@@ -159,7 +162,9 @@ void Roots::add_absent() {
     blamed.insert(lost.begin(), lost.end());
     auto finding = start(Finding::Kind::absent, absent_, blamed);
     const auto& first = none.empty() ? unread : none;
-    finding.text = cat(places_.ranks(listed(first)), " left no record");
+    finding.text = cat(places_.ranks(listed(first)), !evidence_.has_only_logs() ? " left no record"
+                                                     : first.size() == 1        ? " reports nothing"
+                                                                                : " report nothing");
     if (none.empty()) finding.text += " that can be read";
     if (none.empty() && first.size() == 1)
         finding.text += cat(": ", excerpt(evidence_.unread(*first.begin())->why, 300));
@@ -171,7 +176,7 @@ void Roots::add_absent() {
     });
     if (!lost.empty() && !unknown.empty())
         finding.text += cat("; no other rank reports what happened to ", places_.ranks(listed(unknown)));
-    else if (lost.empty() && unknown == none && !none.empty())
+    else if (lost.empty() && unknown == none && !none.empty() && !evidence_.has_only_logs())
         finding.text += none.size() == 1
                             ? ": it died before it could write one, or the record is not here"
                             : ": they died before they could write them, or the records are not here";
@@ -231,11 +236,14 @@ void Roots::add_left(int rank) {
     const auto& record = *evidence_.record(rank);
     auto finding = start(Finding::Kind::left, {rank}, {rank});
     const auto& told = evidence_.reported(rank).first;
-    finding.text = cat(places_.rank(rank), " left",
-                       record.reason.empty() ? "" : cat(", reason ", excerpt(record.reason)),
-                       !record.error.empty() ? cat(": ", error_text(record.error, 300))
-                       : told.empty()        ? ""
-                                             : cat(": it ", told));
+    if (!record.error_at.empty())
+        finding.text = cat(places_.rank(rank), record.reason == "ended" ? " " : " left: ", said_text(record));
+    else
+        finding.text = cat(places_.rank(rank), " left",
+                           record.reason.empty() ? "" : cat(", reason ", excerpt(record.reason)),
+                           !record.error.empty() ? cat(": ", error_text(record.error, 300))
+                           : told.empty()        ? ""
+                                                 : cat(": it ", told));
     add_waits(finding, {rank});
     behind_.erase(rank);
     findings.push_back(std::move(finding));

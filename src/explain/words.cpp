@@ -149,4 +149,8 @@ std::string error_text(std::string_view error, std::size_t most) {
     return escaped(cat(std::string_view(text).substr(0, head), " …", std::string_view(text).substr(tail)));
 }
 
+std::string said_text(const FlightRecord& record) {
+    return cat(error_text(record.error, 400), record.error_at.empty() ? "" : cat(" (", record.error_at, ")"));
+}
+
 }  // namespace rankmesh::detail::explaining

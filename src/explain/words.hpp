@@ -9,6 +9,7 @@
 #include <rankmesh/core/mesh.hpp>
 #include <rankmesh/core/placement.hpp>
 #include <rankmesh/explain/order.hpp>
+#include <rankmesh/explain/record.hpp>
 
 namespace rankmesh::detail::explaining {
 
@@ -53,5 +54,8 @@ std::string text_of(const Deadlock& deadlock, const Places& places);
 /// Returns an error of a record on one line. Of a longer error than `most` bytes, `…` replaces words in the
 /// middle.
 std::string error_text(std::string_view error, std::size_t most);
+
+/// Returns the error of a record, and the line of the log that it is from: `exited with code 1 (job.log:45)`.
+std::string said_text(const FlightRecord& record);
 
 }  // namespace rankmesh::detail::explaining

@@ -89,6 +89,12 @@ TEST(ReadRecord, RefusesObjectsOfMoreThanTenThousandKeysHoweverTheyAreNested) {
     }
 }
 
+TEST(ReadRecord, RefusesMoreValuesThanMemoryHolds) {
+    auto text = std::string(R"({"version": "2.10", "rank": 0, "entries": [], "x": [0)");
+    for (int i = 0; i < 8'000'000; ++i) text += ",0";
+    EXPECT_EQ(error_of(text + "]}"), "rank-0.json has more than 8000000 values");
+}
+
 TEST(ReadRecord, ARankInAFileName_WhateverTheHostIsCalled_IsTheLastNumber) {
     using detail::explaining::rank_in_name;
     for (const std::string host : {"", "node07_", "node00.cluster.local_", "gpu-3.rack-4.example.org_",
@@ -186,8 +192,8 @@ TEST_F(Folder, ToleratesTornMissingAndForeignFilesAndSaysWhich) {
     auto why = std::vector<std::string>{};
     for (const auto& file : found.unread) why.push_back(file.why);
     EXPECT_EQ(why, (std::vector<std::string>{
-                       "notes.txt is no JSON from byte 1 on", "pipe is no regular file",
-                       "rank-1.json is cut off after 100 bytes",
+                       "notes.txt has no line that explain knows, and is no flight record",
+                       "pipe is no regular file", "rank-1.json is cut off after 100 bytes",
                        "rank-2.json.17.tmp was not written to its end: its process ended meanwhile"}));
     EXPECT_EQ(found.unread[2].rank, 1);
     EXPECT_EQ(found.unread[3].rank, 2);

@@ -20,6 +20,7 @@ struct Finding {
         peer,          ///< the two ends of a message do not name each other
         cycle,         ///< ranks wait for one another in a cycle
         extra,         ///< ranks made a call that most others of their group did not
+        fault,         ///< a log reports a fault of a device, a network or the memory
         absent,        ///< a rank is gone, or ranks wait for a rank without a record
         left,          ///< ranks lost a peer, and the peer's record says why
         unfinished,    ///< all ranks entered a call, but it does not end: on `ranks`, or, if empty, on all
@@ -53,9 +54,10 @@ struct Explanation {
 };
 
 /// Compares the records of a job's ranks and returns what went wrong. Coordinates come from `where`, or else
-/// from a mesh in the records.
+/// from a mesh in the records. `lines` are of logs.
 RANKMESH_EXPORT Explanation explain(std::span<const FlightRecord> records,
                                     std::span<const UnreadFile> unread = {},
-                                    const std::optional<Placement>& where = {});
+                                    const std::optional<Placement>& where = {},
+                                    std::span<const LoggedLine> lines = {});
 
 }  // namespace rankmesh

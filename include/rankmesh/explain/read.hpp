@@ -36,16 +36,18 @@ private:
     std::unique_ptr<Known> known_;
 };
 
-/// The records of folders and files.
+/// The records of folders and files, and what logs and reports say.
 struct RecordFolder {
     std::vector<FlightRecord> records;  ///< sorted by rank
     std::vector<UnreadFile> unread;     ///< sorted by name
+    std::vector<LoggedLine> lines;      ///< of logs, about no rank
 };
 
-/// Reads files, and all files of folders, but not of their subfolders. Calls `progress` with the number of
-/// files read and of all files. Files of several paths are named by their path.
+/// Reads files, and all files of folders, but not of their subfolders: records, dumps, logs, and reports of
+/// NCCL's RAS. `ras://HOST:PORT` asks RAS itself; without a port, its usual one. Calls `progress` with the
+/// number of files read and of all files. Files of several paths are named by their path.
 ///
-/// Throws UsageError if a path cannot be read, or if no folder holds a file.
+/// Throws UsageError if a path cannot be read, if no folder holds a file, or if no file says anything.
 RecordFolder read_records(const std::vector<std::string>& paths,
                           const std::function<void(std::size_t, std::size_t)>& progress = {});
 

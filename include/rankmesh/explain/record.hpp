@@ -80,12 +80,14 @@ struct FlightRecord {
     std::optional<int> world_size;
     int least_world_size = 1;  ///< if `world_size` is unknown: the world has at least so many ranks
     bool is_torch = false;
+    bool is_log = false;  ///< what logs and reports say of a rank: its errors, and calls that did not end
     std::string engine;
     std::string host;                        ///< empty: not recorded
     std::optional<std::int64_t> started_ns;  ///< when the rank's world began, in nanoseconds since 1970
     std::optional<std::int64_t> written_ns;
     std::string reason;  ///< why it was written: `timeout`, `request`, ...; empty: not recorded
     std::string error;
+    std::string error_at;      ///< the line of the log with the error: `job.log:45, 20:27:21`; empty: no log
     std::vector<int> arrived;  ///< the ranks that the error names; the same for the next three
     std::vector<int> missing;
     std::vector<int> lost;
@@ -94,6 +96,14 @@ struct FlightRecord {
     std::vector<std::shared_ptr<const RecordedGroup>> groups;
     std::vector<RecordedStatus> statuses;
     std::vector<RecordedEntry> entries;  ///< by ascending id
+};
+
+/// A line of a log that is about no rank, such as an error of a device.
+struct LoggedLine {
+    std::string at;         ///< `dmesg.log:45, 20:27:21`
+    std::string host;       ///< empty: not known
+    std::string text;       ///< a sentence without its subject's host
+    bool is_fault = false;  ///< of a device, a network or the memory; otherwise a remark
 };
 
 /// A file that holds no record, and why.

@@ -32,9 +32,9 @@ nb::tuple explained(nb::handle paths, nb::handle mesh) {
     auto names = std::vector<std::string>{};
     for (const auto path : nb::borrow(paths)) names.push_back(path_of(path, "a folder of records"));
     const auto folder = read_records(names);
-    if (folder.records.empty())
+    if (folder.records.empty() && folder.lines.empty())
         throw UsageError(cat("there is no flight record: ", detail::excerpt(folder.unread.front().why, 300)));
-    const auto said = explain(folder.records, folder.unread, mesh_of_job(mesh, folder.records));
+    const auto said = explain(folder.records, folder.unread, mesh_of_job(mesh, folder.records), folder.lines);
     auto text = std::string{};
     for (const auto& [indent, line] : lines_of(folder.records, said)) text += line + '\n';
     return nb::make_tuple(nb::module_::import_("json").attr("loads")(json_of(folder.records, said)), text);

@@ -24,13 +24,14 @@ std::string summary(const std::vector<FlightRecord>& records) {
     auto writers = std::set<std::string>{};
     for (const auto& record : records) {
         ranks.push_back(record.rank);
-        if (!record.is_torch)
+        if (!record.is_torch || record.is_log)
             writers.insert(detail::excerpt(record.engine));
         else
             writers.insert(record.entries.empty()
                                ? "PyTorch"
                                : cat("PyTorch's ", detail::excerpt(record.entries.front().call->backend)));
     }
+    if (records.empty()) return "no record of a rank, but lines of logs";
     auto text = cat(detail::counted(records.size(), "record"), " of ranks ", ranks_to_string(ranks), ", of ");
     for (const auto& writer : writers) text += cat(&writer == &*writers.begin() ? "" : ", ", writer);
     return text;
@@ -53,7 +54,8 @@ std::vector<AnswerLine> lines_of(const std::vector<FlightRecord>& records, const
         lines.push_back({0, ""});
     }
     if (!explanation.doubts.empty()) {
-        const auto is_torch = std::ranges::all_of(records, &FlightRecord::is_torch);
+        const auto is_torch = std::ranges::all_of(
+            records, [](const FlightRecord& record) { return record.is_torch && !record.is_log; });
         lines.push_back(
             {0, cat("cannot tell whether something is wrong: ",
                     is_torch ? "PyTorch's dumps have no errors, and" : "the records show no error, but")});

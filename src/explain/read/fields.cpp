@@ -16,7 +16,8 @@ using detail::cat;
 namespace {
 
 constexpr auto most_levels = 64;
-constexpr auto most_keys = 10'000;  // of one object
+constexpr auto most_keys = 10'000;       // of one object
+constexpr auto most_values = 8'000'000;  // of a file: each takes about 70 bytes
 constexpr auto most_size = std::int64_t{1} << 40;
 
 /// Throws UsageError if JSON would use too much stack or time for its length.
@@ -26,8 +27,11 @@ void check_nesting(std::string_view text) {
         int keys = 1;
     };
     auto open = std::vector<Open>{};
+    auto values = 0;
     for (std::size_t i = 0; i < text.size(); ++i) {
         const auto c = text[i];
+        if ((c == ',' || c == '[' || c == '{') && ++values > most_values)
+            throw UsageError(cat("has more than ", most_values, " values"));
         if (c == '"') {
             for (++i; i < text.size() && text[i] != '"'; ++i)
                 if (text[i] == '\\') ++i;

@@ -2,13 +2,20 @@
 #include <algorithm>
 #include <charconv>
 #include <filesystem>
+#include <fstream>
+#include <set>
+#include <sstream>
 #include <system_error>
 
 #include <rankmesh/core/error.hpp>
 #include <rankmesh/explain/read.hpp>
 
+#include "explain/read/fields.hpp"
 #include "explain/read/file_name.hpp"
+#include "explain/read/log.hpp"
+#include "explain/read/ras.hpp"
 #include "formats/file.hpp"
+#include "formats/text.hpp"
 
 namespace rankmesh {
 
@@ -49,6 +56,7 @@ constexpr std::string_view when_written =
     "; ranks write records to RANKMESH_RECORD only when a call fails, and those of PyTorch's groups only "
     "with the "
     "backend cpu:rankmesh";
+constexpr std::string_view ras = "ras://";
 constexpr auto most_bytes = std::uintmax_t{1} << 28;
 
 /// Returns what a folder holds but folders, sorted by name. A link that leads nowhere, or to itself, is a
@@ -81,6 +89,105 @@ std::string content_of(const std::filesystem::path& path, const std::string& sho
     return formats::content_of(path, detail::excerpt(shown), error ? most_bytes : size);
 }
 
+/// Reads files of all kinds. The content says which kind a file is.
+class Reader {
+public:
+    explicit Reader(bool with_folder) : with_folder_(with_folder) {}
+
+    void read(const std::filesystem::path& file) {
+        const auto name = file.filename().string();
+        const auto shown = with_folder_ || file.string().starts_with(ras) ? file.string() : name;
+        try {
+            if (file.string().starts_with(ras)) {
+                const auto report = of_ras::ask(file.string().substr(ras.size()));
+                report.starts_with('{') ? record(report, shown)
+                                        : log(std::istringstream(report), shown, shown);
+            } else if (name.ends_with(".tmp"))
+                throw UsageError(detail::cat(detail::excerpt(shown),
+                                             " was not written to its end: its process ended meanwhile"));
+            else if (is_log(file, shown))
+                log(std::ifstream(file), shown, name);
+            else
+                record(content_of(file, shown), shown);
+        } catch (const UsageError& error) {
+            result_.unread.push_back({shown, error.what(), detail::explaining::rank_in_name(name)});
+        }
+    }
+
+    /// Adds what logs say to the records of their ranks.
+    RecordFolder result() {
+        auto from_logs = logs_.records();
+        from_logs.insert(from_logs.begin(), reported_.begin(), reported_.end());
+        auto groups = Groups{};
+        for (const auto& dump : result_.records) groups.insert(dump.groups.begin(), dump.groups.end());
+        const auto has_dumps = std::ranges::any_of(result_.records, &FlightRecord::is_torch);
+        for (auto& log : from_logs) {
+            // A dump has more of a call than a log, so that the two must not be compared.
+            if (has_dumps && log.engine == "logs") as_statuses(log, groups);
+            const auto known = std::ranges::find(result_.records, log.rank, &FlightRecord::rank);
+            if (known == result_.records.end()) {
+                result_.records.push_back(std::move(log));
+                continue;
+            }
+            if (known->host.empty()) known->host = log.host;
+            if (known->reason.empty() && !log.reason.empty())
+                known->reason = log.reason, known->error = log.error, known->error_at = log.error_at,
+                known->missing = log.missing;
+        }
+        const auto lines = logs_.lines();
+        result_.lines.insert(result_.lines.end(), lines.begin(), lines.end());
+        return std::move(result_);
+    }
+
+private:
+    static bool is_log(const std::filesystem::path& file, const std::string& shown) {
+        auto error = std::error_code{};
+        if (!std::filesystem::is_regular_file(file, error)) return false;
+        const auto head = formats::content_of(file, detail::excerpt(shown), 4096);
+        const auto begin = head.find_first_not_of(" \t\r\n");
+        return begin != std::string::npos && head[begin] != '{' && head.find('\0') == std::string::npos &&
+               head[0] != '\x80';
+    }
+
+    void record(const std::string& bytes, const std::string& shown) {
+        if (std::string_view(bytes).substr(0, 4096).find("\"communicators\": [") == std::string::npos) {
+            result_.records.push_back(reader_.read(bytes, shown));
+            return;
+        }
+        const auto json = of_record::parsed(bytes);
+        auto records = of_ras::read_report(json, shown, result_.lines);
+        reported_.insert(reported_.end(), records.begin(), records.end());
+    }
+
+    void log(std::istream&& stream, const std::string& shown, const std::string& name) {
+        const auto is_of_rank = formats::lower(name).find("rank") != std::string::npos;
+        const auto rank = is_of_rank ? detail::explaining::rank_in_name(name) : std::nullopt;
+        if (logs_.read(stream, shown, rank)) return;
+        result_.unread.push_back(
+            {shown,
+             detail::cat(detail::excerpt(shown), " has no line that explain knows, and is no flight record"),
+             rank});
+    }
+
+    using Groups = std::set<std::shared_ptr<const RecordedGroup>>;
+    /// Keeps only how far a rank came, on the groups of the dumps.
+    static void as_statuses(FlightRecord& log, const Groups& groups) {
+        for (const auto& entry : log.entries)
+            log.statuses.push_back({entry.group, entry.number, entry.number - 1});
+        log.entries.clear();
+        for (auto& status : log.statuses)
+            for (const auto& group : groups)
+                if (group->name == status.group->name && std::ranges::count(group->ranks, log.rank) > 0)
+                    status.group = group;
+    }
+
+    bool with_folder_;
+    RecordReader reader_;
+    of_log::LogReader logs_;
+    std::vector<FlightRecord> reported_;  // by RAS
+    RecordFolder result_;
+};
+
 /// Moves the records that were written before the world of another record began to the files that are not
 /// read.
 void leave_out_earlier(RecordFolder& folder) {
@@ -108,7 +215,7 @@ RecordFolder read_records(const std::vector<std::string>& paths,
     auto files = std::vector<std::filesystem::path>{};
     for (const auto& path : paths) {
         auto error = std::error_code{};
-        if (std::filesystem::is_regular_file(path, error)) {
+        if (path.starts_with(of_folder::ras) || std::filesystem::is_regular_file(path, error)) {
             files.emplace_back(path);
             continue;
         }
@@ -119,21 +226,12 @@ RecordFolder read_records(const std::vector<std::string>& paths,
         throw UsageError(detail::cat(paths.size() == 1 ? "the folder " : "the first folder ",
                                      detail::in_quotes(paths.empty() ? "" : paths.front()), " holds no files",
                                      of_folder::when_written));
-    auto reader = RecordReader();
-    auto result = RecordFolder{};
+    auto reader = of_folder::Reader(paths.size() > 1);
     for (std::size_t i = 0; i < files.size(); ++i) {
-        const auto name = files[i].filename().string();
-        const auto shown = paths.size() == 1 ? name : files[i].string();
-        try {
-            if (name.ends_with(".tmp"))
-                throw UsageError(detail::cat(detail::excerpt(shown),
-                                             " was not written to its end: its process ended meanwhile"));
-            result.records.push_back(reader.read(of_folder::content_of(files[i], shown), shown));
-        } catch (const UsageError& error) {
-            result.unread.push_back({shown, error.what(), detail::explaining::rank_in_name(name)});
-        }
+        reader.read(files[i]);
         if (progress) progress(i + 1, files.size());
     }
+    auto result = reader.result();
     of_folder::leave_out_earlier(result);
     std::ranges::stable_sort(result.records, {}, &FlightRecord::rank);
     return result;

@@ -1,0 +1,400 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "explain/read/log.hpp"
+
+#include <algorithm>
+#include <cctype>
+#include <utility>
+
+#include <rankmesh/core/detail/number.hpp>
+#include <rankmesh/core/detail/quote.hpp>
+#include <rankmesh/core/error.hpp>
+#include <rankmesh/core/ranks.hpp>
+
+#include "explain/read/fields.hpp"
+#include "formats/text.hpp"
+
+namespace rankmesh::of_log {
+
+using detail::cat;
+using detail::number_in;
+using formats::trimmed;
+
+constexpr auto most_line = std::size_t{1} << 12;   // bytes of a line that are read
+constexpr auto most_ranks = std::size_t{1} << 20;  // of which a log speaks
+constexpr auto most_calls = std::size_t{64};       // of a rank
+constexpr auto most_lines = std::size_t{1000};     // about no rank
+constexpr auto most_words = std::size_t{300};
+constexpr std::string_view numeric[] = {"rank", "ranks", "missing", "seq", "before",  "n",
+                                        "code", "pid",   "group",   "xid", "enqueued"};
+
+std::optional<Fields> fields_of(std::string_view pattern, std::string_view text) {
+    auto fields = Fields{};
+    while (true) {
+        const auto open = std::min(pattern.find('{'), pattern.size());
+        if (!text.starts_with(pattern.substr(0, open))) return std::nullopt;
+        if (open == pattern.size()) return fields;
+        text.remove_prefix(open);
+        const auto close = pattern.find('}', open);
+        const auto name = pattern.substr(open + 1, close - open - 1);
+        pattern.remove_prefix(close + 1);
+        const auto after = pattern.substr(0, pattern.find('{'));
+        const auto end = after.empty() ? text.size() : text.find(after);
+        if (end == std::string_view::npos) return std::nullopt;
+        const auto value = trimmed(text.substr(0, end));
+        if (value.empty() || (std::ranges::find(numeric, name) != std::end(numeric) &&
+                              value.find_first_not_of("0123456789-, ") != std::string_view::npos))
+            return std::nullopt;
+        fields[name] = value;
+        text.remove_prefix(end);
+    }
+}
+
+std::string_view field(const Fields& fields, std::string_view name) {
+    const auto known = fields.find(name);
+    return known == fields.end() ? std::string_view{} : known->second;
+}
+
+/// Returns the words with the fields that they name.
+std::string filled(std::string_view words, const Fields& fields) {
+    auto text = std::string{};
+    for (auto open = words.find('{'); open != std::string_view::npos; open = words.find('{')) {
+        const auto close = words.find('}', open);
+        text += cat(words.substr(0, open), field(fields, words.substr(open + 1, close - open - 1)));
+        words.remove_prefix(close + 1);
+    }
+    return text.append(words);
+}
+
+std::optional<int> rank_in(std::string_view text) {
+    const auto rank = number_in<int>(text);
+    return rank && *rank >= 0 && *rank < of_record::most_world ? rank : std::nullopt;
+}
+
+/// Reads `3`, `1-3,5` and `1, 2`.
+std::vector<int> ranks_in(std::string_view text) {
+    auto notation = std::string{};
+    for (const auto c : text) notation += c == '-' ? std::string("..") : std::string(1, c);
+    try {
+        auto ranks = parse_ranks(cat("{", notation, "}"));
+        if (ranks.size() <= most_ranks && !ranks.empty() && ranks.back() < of_record::most_world)
+            return ranks;
+    } catch (const UsageError&) {
+    }
+    return {};
+}
+
+/// Returns the rank that a line names before its text, as programs and launchers write it: `[rank3]:` of
+/// PyTorch, `[1,3]<stderr>:` of Open MPI, `3: ` of srun, `[3] ` of Hydra, and `Rank 3]` of a group of
+/// PyTorch.
+std::optional<int> rank_before(std::string_view text) {
+    const auto behind = [](std::string_view all, std::string_view before, char after) -> std::optional<int> {
+        const auto begin = all.rfind(before);
+        if (begin == std::string_view::npos) return std::nullopt;
+        all.remove_prefix(begin + before.size());
+        return all.find(after) == std::string_view::npos ? std::nullopt
+                                                         : rank_in(all.substr(0, all.find(after)));
+    };
+    auto rank = behind(text, "[rank", ']');
+    if (const auto tag = text.find("]<std"); !rank && tag != std::string_view::npos)
+        rank = behind(text.substr(0, tag + 1), ",", ']');
+    if (const auto colon = text.find(": "); !rank && colon != std::string_view::npos)
+        rank = rank_in(trimmed(text.substr(0, colon)));
+    if (!rank && text.starts_with('[')) rank = behind(text.substr(0, text.find(' ')), "[", ']');
+    if (!rank) rank = behind(text, "Rank ", ']');
+    return rank;
+}
+
+/// Returns the host before a line of the kernel's log, or of NCCL: `n001:534:1763 [3] NCCL WARN`.
+std::string_view host_before(std::string_view text) {
+    const auto end = std::min(text.find(" kernel:"), text.find(" ["));
+    if (end == std::string_view::npos) return {};
+    text = text.substr(0, end);
+    text = text.substr(text.rfind(' ') + 1);
+    return text.starts_with('[') ? std::string_view{} : text.substr(0, text.find(':'));
+}
+
+/// Returns the group before a line of PyTorch: `[PG ID 1 PG GUID 5(tp) Rank 0]`, before version 2.5 `[PG 1
+/// Rank 0]`.
+std::shared_ptr<const RecordedGroup> group_before(std::string_view text) {
+    for (const std::string_view before : {"PG GUID ", "[PG "}) {
+        const auto at = text.rfind(before);
+        if (at == std::string_view::npos) continue;
+        auto name = text.substr(at + before.size());
+        name = name.substr(0, name.find(" Rank "));
+        const auto open = std::min(name.find('('), name.size());
+        auto group = RecordedGroup{};
+        group.name = name.substr(0, open);
+        if (open < name.size()) group.description = name.substr(open + 1, name.rfind(')') - open - 1);
+        if (group.name == "0" && group.description.empty()) group.description = "default_pg";
+        return std::make_shared<const RecordedGroup>(std::move(group));
+    }
+    return nullptr;
+}
+
+/// Returns a call as dumps name it: `all_reduce` of ALLREDUCE. Sizes are `8` or `2, 4`.
+RecordedOperation call_of(const Fields& fields) {
+    auto call = RecordedOperation{};
+    call.operation = formats::lower(field(fields, "op"));
+    if (call.operation.starts_with("alltoall"))
+        call.operation = "all_to_all";
+    else if (const auto at = call.operation.find("all"); at != std::string::npos)
+        call.operation.replace(at, 3, "all_");
+    call.has_unknown_peer = call.operation == "send" || call.operation == "recv";
+    for (auto [name, sizes] : {std::pair("in", &call.input_sizes), {"out", &call.output_sizes}}) {
+        auto& all = sizes->emplace_back();
+        for (auto rest = field(fields, name); !rest.empty();
+             rest.remove_prefix(std::min(rest.find(',') + 1, rest.size()))) {
+            if (const auto size = number_in<std::int64_t>(trimmed(rest.substr(0, rest.find(','))));
+                size && *size >= 0)
+                all.push_back(*size);
+            if (rest.find(',') == std::string_view::npos) break;
+        }
+        if (all.empty()) sizes->clear();
+    }
+    return call;
+}
+
+/// Returns a number for the two characters at a place of a text.
+std::size_t two_of(std::string_view text, std::size_t i) {
+    return std::size_t{static_cast<unsigned char>(text[i])} << 8 | static_cast<unsigned char>(text[i + 1]);
+}
+
+LogReader::LogReader() : rows_(1 << 16) {
+    for (std::size_t i = 0; i < std::size(signatures); ++i) {
+        auto key = std::string(signatures[i].pattern.substr(0, 2));
+        const auto is_open = key[1] == '{';  // any character
+        for (auto c = is_open ? 0 : 255; c < 256; ++c) {
+            if (is_open) key[1] = static_cast<char>(c);
+            rows_[two_of(key, 0)].push_back(static_cast<std::uint8_t>(i));
+        }
+    }
+}
+
+FlightRecord* LogReader::of(int rank) {
+    world_ = std::max(world_, rank + 1);
+    if (ranks_.size() == most_ranks && !ranks_.contains(rank)) return nullptr;
+    const auto [known, is_new] = ranks_.try_emplace(rank);
+    auto& record = known->second;
+    if (is_new) {
+        record.rank = rank;
+        record.file = place_.file;
+        record.is_torch = record.is_log = true;
+        record.engine = place_.group.empty() ? "logs" : "NCCL RAS";
+    }
+    return &record;
+}
+
+/// Returns the place of a line, with the time if it has one.
+std::string LogReader::at(std::string_view line) const {
+    const auto text = cat(place_.file, ":", place_.line);
+    for (std::size_t i = 0; i + 8 <= line.size(); ++i)
+        if (const auto time = line.substr(i, 8);
+            time[2] == ':' && time[5] == ':' &&
+            time.find_first_not_of("0123456789:") == std::string_view::npos)
+            return cat(text, ", ", time);
+    return text;
+}
+
+/// The first error of a rank counts; how its process ended is added.
+void LogReader::add_error(int rank, Says says, const std::string& words, std::string_view line) {
+    constexpr const char* reasons[] = {"timeout", "peer_lost", "ended", "error"};
+    auto* record = of(rank);
+    if (!record) return;
+    if (record->reason.empty()) {
+        record->error = words;
+        record->error_at = at(line);
+    } else if (record->reason == "error" && says == Says::ended) {
+        record->error = cat(words, " after ", record->error);
+    } else {
+        return;
+    }
+    record->reason = reasons[static_cast<std::size_t>(says)];
+}
+
+void LogReader::add_line(std::string_view host, std::string words, bool is_fault, std::string_view line) {
+    if (lines_.size() < most_lines)
+        lines_.push_back({at(line), std::string(host), std::move(words), is_fault});
+}
+
+void LogReader::add_call(int rank, const Fields& fields, std::shared_ptr<const RecordedGroup> group) {
+    auto* record = of(rank);
+    const auto number = number_in<std::int64_t>(field(fields, fields.contains("seq") ? "seq" : "before"));
+    if (!record || !number || *number < 0 || *number == std::numeric_limits<std::int64_t>::max()) return;
+    auto entry = RecordedEntry{};
+    entry.number = *number + (fields.contains("seq") ? 0 : 1);
+    entry.call = std::make_shared<const RecordedOperation>(call_of(fields));
+    entry.is_message = entry.call->has_unknown_peer;
+    entry.state = RecordedState::started;
+    const auto known = std::ranges::find_if(record->entries, [&](const RecordedEntry& other) {
+        return other.number == entry.number && *other.call == *entry.call;
+    });
+    if (known != record->entries.end()) {  // the watchdog's exception repeats it, with the group
+        if (group) known->group = std::move(group);
+    } else if (record->entries.size() < most_calls) {
+        entry.id = std::ssize(record->entries);
+        entry.group = std::move(group);
+        record->entries.push_back(std::move(entry));
+    }
+}
+
+void LogReader::add_status(int rank, const Fields& fields,
+                           const std::shared_ptr<const RecordedGroup>& group) {
+    auto* record = of(rank);
+    const auto last = field(fields, "completed");
+    const auto enqueued = number_in<std::int64_t>(field(fields, "enqueued"));
+    const auto completed = number_in<std::int64_t>(last.substr(0, last.find_first_not_of("-0123456789")));
+    if (!record || !group || !enqueued || !completed || record->statuses.size() == most_calls) return;
+    record->statuses.push_back({group, *enqueued, std::max(*completed, std::int64_t{0})});
+    const auto number = number_in<std::int64_t>(field(fields, "seq"));
+    for (auto& entry : record->entries)
+        if (!entry.group && entry.number == number) entry.group = group;
+}
+
+void LogReader::add_ended(std::optional<int> before, const Fields& fields, const std::string& words,
+                          std::string_view line) {
+    if (place_.rank) before = std::exchange(place_.rank, std::nullopt);
+    auto ranks = ranks_in(field(fields, "ranks"));
+    if (ranks.empty() && before) ranks = {*before};
+    const auto host = fields.contains("host") ? std::string(field(fields, "host")) : place_.host;
+    if (field(fields, "code") == "0") return;
+    // Launchers end the others so, once one has failed.
+    const auto signal = field(fields, "signal");
+    const auto is_told = signal.starts_with("15") || signal.starts_with("Terminated");
+    if (ranks.empty()) add_line(host, cat("a process ", words), !is_told, line);
+    for (const auto rank : ranks) {
+        world_ = std::max(world_, rank + 1);
+        if (is_told) continue;
+        add_error(rank, Says::ended, words, line);
+        auto* record = of(rank);
+        if (!record) return;
+        if (record->host.empty()) record->host = host;
+        place_.ended.push_back(rank);
+        if (place_.is_root && !place_.root) place_.root = rank;
+    }
+}
+
+/// Adds what a line says. Returns false if it says nothing after all.
+bool LogReader::use(const Signature& row, std::string_view line, std::size_t begin, const Fields& fields) {
+    const auto before = line.substr(0, begin);
+    const auto named = rank_in(field(fields, "rank"));
+    auto rank = row.says == Says::timeout && named ? named : rank_before(before);
+    if (!rank) rank = place_.of_file;
+    auto words = row.words.empty() ? std::string(trimmed(line.substr(begin))) : filled(row.words, fields);
+    auto host = field(fields, "host");
+    if (row.pattern.starts_with("Error: ")) {
+        // The name of the exception stands behind the rank, or begins the line.
+        auto name = begin;
+        while (name > 0 &&
+               (std::isalnum(static_cast<unsigned char>(line[name - 1])) != 0 || line[name - 1] == '.'))
+            --name;
+        const auto ahead = trimmed(line.substr(0, name));
+        if (name == begin || (!ahead.empty() && !ahead.ends_with("]:") && !ahead.ends_with(">:")))
+            return false;
+        words = line.substr(name);
+    }
+    words = detail::excerpt(words, most_words);
+    switch (row.says) {
+        case Says::timeout:
+        case Says::lost:
+        case Says::error:
+            if (!rank && row.says == Says::error) add_line(host_before(before), words, false, line);
+            if (!rank) return row.says == Says::error;
+            add_error(*rank, row.says, words, line);
+            if (fields.contains("op")) add_call(*rank, fields, group_before(before));
+            if (auto missing = ranks_in(field(fields, "missing")); !missing.empty()) {
+                world_ = std::max(world_, missing.back() + 1);
+                if (auto* record = of(*rank)) record->missing = std::move(missing);
+            }
+            return true;
+        case Says::status:
+            if (rank) add_status(*rank, fields, group_before(before));
+            return rank.has_value();
+        case Says::ended:
+            add_ended(rank, fields, words, line);
+            return true;
+        case Says::fault:
+        case Says::remark:
+            add_line(host.empty() ? host_before(before) : host, words, row.says == Says::fault, line);
+            return true;
+        case Says::place:
+            if (named) place_.rank = named, world_ = std::max(world_, *named + 1);
+            if (!host.empty()) place_.host = host;
+            if (fields.contains("group")) place_.group = field(fields, "group"), place_.header.clear();
+            return true;
+        case Says::root:
+            return place_.is_root = true;
+        case Says::header:
+            place_.header = words;
+            return true;
+        case Says::listed:
+            words = cat(row.words.empty() ? "" : words, place_.header);
+            if (place_.header.empty()) return false;
+            if (!fields.contains("ranks")) add_line(host, words, true, line);
+            for (const auto listed : ranks_in(field(fields, "ranks")))
+                if (place_.group == "0-0")
+                    add_error(listed, Says::error, words, line);
+                else
+                    add_line(host, cat("rank ", listed, " of communicator #", place_.group, " ", words), true,
+                             line);
+            return true;
+    }
+    return false;
+}
+
+bool LogReader::read_line(std::string_view line) {
+    ++place_.line;
+    auto best = std::size(signatures);
+    auto begin = std::size_t{0};
+    auto fields = Fields{};
+    for (std::size_t i = 0; i + 1 < line.size(); ++i)
+        for (const auto row : rows_[two_of(line, i)]) {
+            if (row >= best) break;
+            auto found = fields_of(signatures[row].pattern, line.substr(i));
+            if (found) best = row, begin = i, fields = std::move(*found);
+        }
+    return best < std::size(signatures) && use(signatures[best], line, begin, fields);
+}
+
+bool LogReader::read(std::istream& log, const std::string& shown, std::optional<int> rank) {
+    place_ = Place{};
+    place_.file = detail::excerpt(shown);
+    place_.of_file = rank;
+    auto is_known = false;
+    auto buffer = std::string(std::size_t{1} << 20, '\0');
+    auto line = std::string{};  // that began in an earlier buffer
+    while (log) {
+        log.read(buffer.data(), static_cast<std::streamsize>(buffer.size()));
+        auto rest = std::string_view(buffer).substr(0, static_cast<std::size_t>(log.gcount()));
+        while (!rest.empty()) {
+            const auto end = std::min(rest.find('\n'), rest.size());
+            const auto is_whole = end < rest.size();
+            line += rest.substr(0, std::min(end, most_line - std::min(most_line, line.size())));
+            rest.remove_prefix(end + (is_whole ? 1 : 0));
+            if (!is_whole) break;
+            is_known |= read_line(line);
+            line.clear();
+        }
+    }
+    is_known |= !line.empty() && read_line(line);
+    // Of the processes that ended, the first is the cause of the others' end.
+    for (const auto ended : place_.ended)
+        if (auto& record = ranks_.at(ended);
+            ended != place_.root.value_or(place_.ended.front()) && record.reason == "ended")
+            record.reason = "ended later";
+    return is_known;
+}
+
+std::vector<FlightRecord> LogReader::records() const {
+    auto all = std::vector<FlightRecord>{};
+    const auto unnamed = std::make_shared<const RecordedGroup>(RecordedGroup{
+        .name = "not named in the log", .description = "not named in the log", .axes = {}, .ranks = {}});
+    for (const auto& [rank, record] : ranks_) {
+        all.push_back(record);
+        all.back().least_world_size = world_;
+        for (auto& entry : all.back().entries)
+            if (!entry.group) entry.group = unnamed;
+    }
+    return all;
+}
+
+}  // namespace rankmesh::of_log

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+// Reads logs of launchers, ranks and hosts.
+#pragma once
+
+#include <array>
+#include <istream>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <rankmesh/explain/record.hpp>
+
+#include "explain/read/signatures.hpp"
+
+namespace rankmesh::of_log {
+
+using Fields = std::map<std::string_view, std::string_view>;
+
+/// Returns the fields if a pattern fits the text from its beginning.
+std::optional<Fields> fields_of(std::string_view pattern, std::string_view text);
+
+/// The logs of a job. Memory does not grow with their length.
+class LogReader {
+public:
+    LogReader();
+
+    /// Reads a log, which `shown` names. If the name says it is of one rank, `rank` is that rank. Returns
+    /// true if it has a line that explain knows.
+    bool read(std::istream& log, const std::string& shown, std::optional<int> rank = {});
+    /// Returns what logs say of each rank.
+    std::vector<FlightRecord> records() const;
+    const std::vector<LoggedLine>& lines() const { return lines_; }
+
+private:
+    /// What stood in earlier lines of a file.
+    struct Place {
+        std::string file;
+        std::int64_t line = 0;
+        std::optional<int> of_file, rank, root;
+        std::string host, group, header;
+        bool is_root = false;
+        std::vector<int> ended;
+    };
+
+    bool read_line(std::string_view line);
+    bool use(const Signature& row, std::string_view line, std::size_t begin, const Fields& fields);
+    FlightRecord* of(int rank);
+    std::string at(std::string_view line) const;
+    void add_error(int rank, Says says, const std::string& words, std::string_view line);
+    void add_line(std::string_view host, std::string words, bool is_fault, std::string_view line);
+    void add_call(int rank, const Fields& fields, std::shared_ptr<const RecordedGroup> group);
+    void add_status(int rank, const Fields& fields, const std::shared_ptr<const RecordedGroup>& group);
+    void add_ended(std::optional<int> before, const Fields& fields, const std::string& words,
+                   std::string_view line);
+
+    std::vector<std::vector<std::uint8_t>> rows_;  // by the first two characters of patterns
+    std::map<int, FlightRecord> ranks_;
+    std::vector<LoggedLine> lines_;
+    int world_ = 1;
+    Place place_;
+};
+
+}  // namespace rankmesh::of_log
