@@ -107,6 +107,23 @@ void add_assumed_ends(const Evidence& evidence, std::vector<std::string>& notes)
                 "looks complete"));
 }
 
+/// Adds the calls in which ranks of a log waited, and the ranks of which it says nothing.
+void add_silent(const Evidence& evidence, Finding& finding) {
+    auto waiting = std::map<std::string, std::vector<int>>{};
+    for (const auto& [rank, record] : evidence.records())
+        if (const auto* entry = evidence.whereabouts(rank).entry)
+            waiting[evidence.text(*entry)].push_back(rank);
+    for (const auto& [call, ranks] : waiting)
+        if (finding.details.size() < most_errors)
+            finding.details.push_back(cat(evidence.places().ranks(ranks), " waited in ", call));
+    const auto silent = evidence.absent();
+    if (!silent.empty())
+        finding.details.push_back(
+            cat(evidence.places().ranks(silent),
+                silent.size() == 1 ? " reports nothing: it may not have come, so look at what it did"
+                                   : " report nothing: they may not have come, so look at what they did"));
+}
+
 /// Adds what logs say about no rank: a fault is a finding, the others are notes.
 void add_lines(std::span<const LoggedLine> lines, Explanation& result) {
     const auto text_of = [](const LoggedLine& line) {
@@ -184,14 +201,7 @@ Explanation explain(std::span<const FlightRecord> records, std::span<const Unrea
             if (Evidence::says_wrong(*record)) finding.ranks.push_back(rank);
         finding.text = errors.front();
         finding.details.assign(errors.begin() + 1, errors.end());
-        auto silent = evidence.absent();
-        if (evidence.has_only_logs() && !silent.empty())
-            finding.details.push_back(
-                cat(evidence.places().ranks(silent), silent.size() == 1
-                                                         ? " reports nothing: it may not have come, so look "
-                                                           "at what it did"
-                                                         : " report nothing: they may not have come, so look "
-                                                           "at what they did"));
+        if (evidence.has_only_logs()) add_silent(evidence, finding);
         result.findings.push_back(std::move(finding));
     } else {
         std::ranges::copy_if(errors, std::back_inserter(result.notes), [&](const std::string& error) {

@@ -98,7 +98,8 @@ public:
                     gone_.insert(other);
             }
         }
-        if (!absent_.empty()) add_absent();
+        // In logs, silence is a weaker sign than a rank's own error.
+        if (!absent_.empty() && (gone_.empty() || !evidence.has_only_logs())) add_absent();
         for (const auto rank : gone_) add_left(rank);
         if (!behind_.empty()) add_behind();
     }

@@ -301,6 +301,9 @@ TEST(Logs, TheFirstErrorOfARank_IsItsError) {
                       "task 1: Exited with "
                       "exit code 1"),
               "1: peer_lost: Connection closed by peer [10.0.0.1]:1\n");
+    EXPECT_EQ(said_by("application called MPI_Abort(MPI_COMM_WORLD, 5) - process 1\n=   PID 77 RUNNING AT "
+                      "n001\n=   EXIT CODE: 5"),
+              "1: ended: called MPI_Abort with code 5\nn001: a process exited with code 5\n");
 }
 
 Explanation explained(const std::vector<std::string>& paths, RecordFolder* folder = nullptr) {
@@ -413,10 +416,16 @@ TEST_F(LogFolder, TheWatchdogsLines_SayWhoIsBehind) {
                                            timed_out(2, 3, "ALLREDUCE", 8, 5) + "[rank1]: KeyError: 'x'\n")});
     EXPECT_EQ(findings_of(said), "left {1}\n");
     EXPECT_EQ(said.findings.at(0).text, "rank 1 left: KeyError: 'x' (job.log:5)");
+    // A rank's own error is more than the silence of another.
+    said = explained({write("job.log", timed_out(0, 3, "ALLREDUCE", 8, 3) +
+                                           timed_out(3, 3, "ALLREDUCE", 8, 5) + "[rank1]: KeyError: 'x'\n")});
+    EXPECT_EQ(findings_of(said), "left {1}\n");
     // All have come.
     said = explained(
         {write("job.log", timed_out(0, 3, "ALLREDUCE", 8, 3) + timed_out(1, 3, "ALLREDUCE", 8, 5))});
     EXPECT_EQ(findings_of(said), "failed {0, 1}\n") << "the log does not say how many ranks there are";
+    EXPECT_EQ(said.findings.at(0).details.at(0),
+              "ranks {0, 1} waited in all_reduce of 8, call 3 on 'default_pg' {0, 1} (inferred)");
 }
 
 TEST_F(LogFolder, LogsRecordsAndDumps_AreOneJob) {

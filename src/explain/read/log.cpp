@@ -260,7 +260,7 @@ void LogReader::add_ended(std::optional<int> before, const Fields& fields, const
     // Launchers end the others so, once one has failed.
     const auto signal = field(fields, "signal");
     const auto is_told = signal.starts_with("15") || signal.starts_with("Terminated");
-    if (ranks.empty()) add_line(host, cat("a process ", words), !is_told, line);
+    if (ranks.empty()) add_line(host, cat("a process ", words), !is_told && place_.ended.empty(), line);
     for (const auto rank : ranks) {
         world_ = std::max(world_, rank + 1);
         if (is_told) continue;
