@@ -5,6 +5,7 @@
 
 #include <rankmesh/explain/explain.hpp>
 #include <rankmesh/explain/read.hpp>
+#include <rankmesh/explain/slow.hpp>
 
 #include "output.hpp"
 #include "progress.hpp"
@@ -20,6 +21,8 @@ constexpr int cannot_tell = 3;  // exit status; 2 means a wrong command line
 struct Arguments {
     std::vector<std::string> paths;
     std::optional<std::string> mesh;
+    bool slow = false;
+    std::optional<std::string> on;
     bool json = false;
 };
 
@@ -32,7 +35,26 @@ std::optional<Placement> placement_of(const Arguments& arguments, const std::vec
     return common.placement();
 }
 
+void print(const std::vector<AnswerLine>& lines, Output& output) {
+    for (const auto& [indent, line] : lines) {
+        const auto lead = std::min(line.find_first_not_of(' '), line.size());  // folding drops it
+        const auto width = static_cast<std::size_t>(terminal_width()) - lead;
+        output.print("{}{}\n", line.substr(0, lead), folded(line.substr(lead), indent, width));
+    }
+}
+
+int run_slow(const Arguments& arguments, const RecordFolder& folder, Output& output) {
+    const auto report =
+        explain_slow(folder.records, placement_of(arguments, folder.records), cluster_of(arguments.on));
+    if (arguments.json)
+        output.print("{}\n", json_of(folder.records, report));
+    else
+        print(lines_of(folder.records, report), output);
+    return !report.doubts.empty() ? cannot_tell : report.findings.empty() ? 0 : 1;
+}
+
 int run(const Arguments& arguments, Output& output) {
+    if (arguments.on && !arguments.slow) throw UsageError("--on names the units of slow ranks; add --slow");
     auto folder = RecordFolder{};
     {
         auto progress = Progress();
@@ -49,16 +71,13 @@ int run(const Arguments& arguments, Output& output) {
                                          : fmt::format("the file {} is", detail::in_quotes(first)),
                                      detail::excerpt(folder.unread.front().why, 300)));
     }
+    if (arguments.slow) return run_slow(arguments, folder, output);
     const auto explanation = rankmesh::explain(folder.records, folder.unread,
                                                placement_of(arguments, folder.records), folder.lines);
     if (arguments.json)
         output.print("{}\n", json_of(folder.records, explanation));
     else
-        for (const auto& [indent, line] : lines_of(folder.records, explanation)) {
-            const auto lead = std::min(line.find_first_not_of(' '), line.size());  // folding drops it
-            const auto width = static_cast<std::size_t>(terminal_width()) - lead;
-            output.print("{}{}\n", line.substr(0, lead), folded(line.substr(lead), indent, width));
-        }
+        print(lines_of(folder.records, explanation), output);
     return !explanation.findings.empty() ? 1 : explanation.doubts.empty() ? 0 : cannot_tell;
 }
 
@@ -74,6 +93,9 @@ Subcommand explain() {
                   &arguments->paths},
                  {"--mesh", "mesh of the job, such as 'dp=2 tp=2', to name ranks by coordinates",
                   &arguments->mesh, "MESH"},
+                 {"--slow", "find who makes a job slow, from the calls that have ended", &arguments->slow},
+                 {"--on", "with --slow: cluster, whose units are named if they are slow", &arguments->on,
+                  "CLUSTER"},
                  {"--json", "print JSON; docs/json.md describes it", &arguments->json}},
             .run = [arguments](Output& output) { return of_explain::run(*arguments, output); },
             .group = Group::run,

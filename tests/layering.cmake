@@ -12,7 +12,7 @@ set(c_may core engine)
 set(formats_may core)
 set(frameworks_may core engine)
 set(convert_may core engine frameworks formats)
-set(explain_may core)
+set(explain_may core cluster)
 set(plan_may core cluster)
 set(report_may core engine cluster view)
 

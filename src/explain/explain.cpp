@@ -21,7 +21,8 @@ constexpr std::size_t most_hosts = 4;
 /// Returns true for the mesh of PyTorch's groups, `world=4`: its coordinates are the ranks.
 bool is_world(const Mesh& mesh) { return mesh.axis_count() == 1 && mesh.name(AxisId{0}) == "world"; }
 
-/// Returns the mesh of the records with the most ranks.
+}  // namespace
+
 Places places_of(std::span<const FlightRecord> records) {
     auto best = std::optional<Placement>{};
     auto size = 0;
@@ -36,6 +37,8 @@ Places places_of(std::span<const FlightRecord> records) {
             }
     return best ? Places(std::move(*best)) : Places();
 }
+
+namespace {
 
 /// Returns the part of an error that is equal on all ranks with this error: its first clause, without the
 /// rank on which a timeout expired, and since when it waited: `on rank 3 [dp=1 tp=1]`, `since 10:46:40`.

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <set>
+#include <span>
 #include <vector>
 
 #include <rankmesh/explain/explain.hpp>
@@ -12,6 +13,9 @@
 #include "explain/standing.hpp"
 
 namespace rankmesh::detail::explaining {
+
+/// Returns the mesh of the records with the most ranks.
+Places places_of(std::span<const FlightRecord> records);
 
 /// Finds members of a communicator that made another call than the others.
 std::vector<Finding> differing_calls(const Evidence& evidence);

@@ -2,6 +2,7 @@
 #include "explain/words.hpp"
 
 #include <algorithm>
+#include <cstdio>
 #include <utility>
 
 #include <rankmesh/core/ranks.hpp>
@@ -117,6 +118,13 @@ std::string few(std::vector<int> ranks) {
 
 std::string ranks_that(std::size_t count, std::string_view one, std::string_view many) {
     return cat(count, count == 1 ? " rank " : " ranks ", count == 1 ? one : many);
+}
+
+std::string time_text(double seconds) {
+    char text[32];
+    const auto* format = seconds < 1e-3 ? "%.3g us" : seconds < 1 ? "%.3g ms" : "%.3g s";
+    std::snprintf(text, sizeof text, format, seconds * (seconds < 1e-3 ? 1e6 : seconds < 1 ? 1e3 : 1));
+    return text;
 }
 
 std::string text_of(const Deadlock& deadlock, const Places& places) {

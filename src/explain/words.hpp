@@ -48,6 +48,9 @@ std::string few(std::vector<int> ranks);
 /// Returns `1 rank waits`, `2 ranks wait`.
 std::string ranks_that(std::size_t count, std::string_view one, std::string_view many);
 
+/// Returns `41 ms`, `1.2 s`.
+std::string time_text(double seconds);
+
 /// Returns the chain with coordinates.
 std::string text_of(const Deadlock& deadlock, const Places& places);
 

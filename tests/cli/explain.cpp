@@ -57,6 +57,15 @@ TEST(ExplainSubcommand, AMesh_WhenLargerThanTheJob_IsRefused) {
               nlohmann::json::array({"tp=1"}));
 }
 
+TEST(ExplainSubcommand, ForSlownessNeedsCallsThatHaveEnded) {
+    const auto none = rankmesh("explain --slow --mesh 'dp=2 tp=2' " + records + "torch");
+    EXPECT_EQ(none.exit_code, 3) << none.output;
+    EXPECT_NE(none.output.find("cannot tell who is slow: "), std::string::npos) << none.output;
+    EXPECT_TRUE(json_of("explain --slow --json --mesh 'dp=2 tp=2' " + records + "torch")["slow"].is_null());
+    EXPECT_EQ(rankmesh("explain --on 'node:2 gpu:2' " + records + "torch").output,
+              "rankmesh: --on names the units of slow ranks; add --slow\n");
+}
+
 TEST(ExplainSubcommand, EndsWith0WhereNothingIsWrong) {
     const auto folder = "$(mktemp -d)";
     const auto said = support::run(

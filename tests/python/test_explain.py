@@ -7,6 +7,7 @@ import json
 import os
 import pickle
 import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from datetime import timedelta
 from pathlib import Path
@@ -509,3 +510,20 @@ def test_the_generator_makes_what_it_says() -> None:
         made = flight_records.job(0, fault)
         over = all(entry.state == "completed" for calls in made.enqueued for entry in calls)
         assert over == (fault == "none"), fault
+
+
+def test_the_slow_rank_of_the_example_is_found(tmp_path: Path) -> None:
+    example = Path(__file__).resolve().parents[2] / "examples/python/slow_rank.py"
+    subprocess.run([sys.executable, str(example)], cwd=tmp_path, check=True, timeout=300)
+    run = subprocess.run(
+        [COMMAND, "explain", "--slow", "records"], cwd=tmp_path, capture_output=True, text=True, timeout=60
+    )
+    assert run.returncode == 1, run.stdout + run.stderr
+    said = " ".join(run.stdout.split())
+    assert said.startswith(
+        "4 records of ranks {0..3}, of threads 1. rank 3 (dp=1 tp=1) computes longer between calls: "
+    )
+    page = (example.parents[2] / "docs/explain.md").read_text()
+    for words in ("who comes last, in the groups that wait most:", "more than others in the mean, in", "it is on"):
+        assert words in said
+        assert words in page

@@ -14,6 +14,7 @@
 namespace rankmesh {
 
 struct Explanation;
+struct SlowReport;
 
 /// Reads records one by one. Data that many records share is stored once.
 class RecordReader {
@@ -60,7 +61,9 @@ struct AnswerLine {
 /// Returns what `rankmesh explain` prints, with at most `most` findings.
 std::vector<AnswerLine> lines_of(const std::vector<FlightRecord>& records, const Explanation& explanation,
                                  std::size_t most = 5);
+std::vector<AnswerLine> lines_of(const std::vector<FlightRecord>& records, const SlowReport& report);
 /// Returns the JSON of `rankmesh explain --json`.
 std::string json_of(const std::vector<FlightRecord>& records, const Explanation& explanation);
+std::string json_of(const std::vector<FlightRecord>& records, const SlowReport& report);
 
 }  // namespace rankmesh

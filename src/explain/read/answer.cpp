@@ -2,21 +2,42 @@
 // The answer in words and as JSON.
 #include <algorithm>
 #include <set>
+#include <span>
 
 #include <rankmesh/core/detail/quote.hpp>
 #include <rankmesh/core/error.hpp>
 #include <rankmesh/core/ranks.hpp>
 #include <rankmesh/explain/explain.hpp>
 #include <rankmesh/explain/read.hpp>
+#include <rankmesh/explain/slow.hpp>
 
+#include "explain/words.hpp"
 #include "formats/json.hpp"
 
 namespace rankmesh {
 
 using detail::cat;
+using detail::explaining::time_text;
 using formats::Json;
 
 namespace of_answer {
+
+/// A bar of twenty characters: what a rank computes, waits and transfers.
+std::string bar_of(const RankTime& time) {
+    const auto whole = std::max(time.computes + time.waits + time.transfers, 1e-9);
+    const auto tenths = [&](double seconds) { return static_cast<std::size_t>(seconds / whole * 20 + 0.5); };
+    const auto computes = tenths(time.computes);
+    const auto waits = std::min(tenths(time.waits), 20 - std::min<std::size_t>(computes, 20));
+    auto bar = std::string{};
+    for (std::size_t i = 0; i < 20; ++i) bar += i < computes ? "█" : i < computes + waits ? "·" : "▒";
+    return bar;
+}
+
+void add(std::vector<AnswerLine>& lines, std::size_t number, const auto& finding) {
+    lines.push_back({3, cat(number, ". ", finding.text)});
+    for (const auto& line : finding.details) lines.push_back({5, cat("   - ", line)});
+    lines.push_back({0, ""});
+}
 
 /// `8 records of ranks {0..7}, of PyTorch's nccl`.
 std::string summary(const std::vector<FlightRecord>& records) {
@@ -49,9 +70,7 @@ std::vector<AnswerLine> lines_of(const std::vector<FlightRecord>& records, const
             lines.push_back({0, ""});
             break;
         }
-        lines.push_back({3, cat(i + 1, ". ", findings[i].text)});
-        for (const auto& line : findings[i].details) lines.push_back({5, cat("   - ", line)});
-        lines.push_back({0, ""});
+        of_answer::add(lines, i + 1, findings[i]);
     }
     if (!explanation.doubts.empty()) {
         const auto is_torch = std::ranges::all_of(
@@ -66,6 +85,69 @@ std::vector<AnswerLine> lines_of(const std::vector<FlightRecord>& records, const
     }
     for (const auto& note : explanation.notes) lines.push_back({6, cat("note: ", note)});
     return lines;
+}
+
+std::vector<AnswerLine> lines_of(const std::vector<FlightRecord>& records, const SlowReport& report) {
+    using namespace of_answer;
+    constexpr auto most = std::size_t{8};  // rows of a table
+    auto lines = std::vector<AnswerLine>{{0, summary(records)}, {0, ""}};
+    for (const auto& doubt : report.doubts) lines.push_back({0, cat("cannot tell who is slow: ", doubt)});
+    for (std::size_t i = 0; i < report.findings.size(); ++i) add(lines, i + 1, report.findings[i]);
+    if (!report.doubts.empty()) return lines;
+    if (report.findings.empty())
+        lines.push_back({0, cat("nobody is slow: no rank and no group takes 3 % of ", time_text(report.span),
+                                " longer than the others")});
+    lines.push_back({0, "who comes last, in the groups that wait most:"});
+    for (const auto& row : std::span(report.last).first(std::min(report.last.size(), most)))
+        lines.push_back(
+            {4, cat("  rank ", row.rank, " on ", row.communicator, " ", ranks_to_string(row.group), ": ",
+                    row.last, " of ", row.calls, " calls, ", time_text(row.late),
+                    " after the others; they waited ", time_text(row.waited))});
+    lines.push_back(
+        {0, "what ranks do, those that wait least first (█ between calls, · waits, ▒ in calls):"});
+    auto times = report.times;
+    std::ranges::stable_sort(times, {}, &RankTime::waits);
+    for (const auto& time : std::span(times).first(std::min(times.size(), most)))
+        lines.push_back({4, cat("  ", bar_of(time), " rank ", time.rank, ": ", time_text(time.computes), ", ",
+                                time_text(time.waits), ", ", time_text(time.transfers))});
+    if (report.clock_error > 0)
+        lines.push_back(
+            {6, cat("note: clocks of hosts are aligned by the calls, to ", time_text(report.clock_error))});
+    return lines;
+}
+
+std::string json_of(const std::vector<FlightRecord>& records, const SlowReport& report) {
+    auto out = Json{{"records", records.size()},
+                    {"slow", report.doubts.empty() ? Json(!report.findings.empty()) : Json()},
+                    {"span", report.span},
+                    {"clock_error", report.clock_error},
+                    {"findings", Json::array()},
+                    {"last", Json::array()},
+                    {"times", Json::array()},
+                    {"doubts", report.doubts}};
+    for (const auto& each : report.findings)
+        out["findings"].push_back({{"kind", to_string(each.kind)},
+                                   {"ranks", each.ranks},
+                                   {"coordinates", each.coordinates},
+                                   {"hosts", each.hosts},
+                                   {"seconds", each.seconds},
+                                   {"lost", each.lost},
+                                   {"text", each.text},
+                                   {"details", each.details}});
+    for (const auto& each : report.last)
+        out["last"].push_back({{"communicator", each.communicator},
+                               {"group", each.group},
+                               {"rank", each.rank},
+                               {"calls", each.calls},
+                               {"last", each.last},
+                               {"late", each.late},
+                               {"waited", each.waited}});
+    for (const auto& each : report.times)
+        out["times"].push_back({{"rank", each.rank},
+                                {"computes", each.computes},
+                                {"waits", each.waits},
+                                {"transfers", each.transfers}});
+    return out.dump();
 }
 
 std::string json_of(const std::vector<FlightRecord>& records, const Explanation& explanation) {
