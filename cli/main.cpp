@@ -212,6 +212,11 @@ int main(int argc, char** argv) {
     } catch (const UsageError& error) {
         std::cerr << "rankmesh: " << error.what() << '\n';
         return cli::usage_error;
+    } catch (const std::bad_alloc&) {
+        std::cerr << "rankmesh: the memory that this process may have is used up; raise its limit (ulimit "
+                     "-v, or the "
+                     "limit of the job), or give less input\n";
+        return cli::no;
     } catch (const std::exception& error) {
         std::cerr << "rankmesh: " << error.what() << '\n';
         return cli::no;

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The operations of the C interface. Each makes the same call as a Communicator, on memory whose type is
 // known only at run time.
+#include <cstddef>
+#include <limits>
+
 #include <rankmesh/engine/detail/make_call.hpp>
 
 #include "c/handles.hpp"
@@ -13,24 +16,24 @@ using Op = detail::Operation;
 
 namespace {
 
+using c::buffer_of;
 using c::type_of;
 
-/// Returns `count` elements for each of `ranks`. Throws if so many bytes cannot be addressed.
+/// Returns `count` elements for each of `ranks`.
 std::size_t times(std::size_t count, int ranks, DType dtype) {
-    auto bytes = std::size_t{};
-    if (__builtin_mul_overflow(count, static_cast<std::size_t>(ranks), &count) ||
-        __builtin_mul_overflow(count, size_of(dtype), &bytes))
-        throw Wrong{cat("was given a count for ", ranks, " ranks that is more than memory has room for")};
+    if (__builtin_mul_overflow(count, static_cast<std::size_t>(ranks), &count))
+        count = std::numeric_limits<std::size_t>::max();
+    c::check_size(count, dtype, cat("a count for ", ranks, " ranks that is"));
     return count;
 }
 
-/// Returns the sum of the counts of all ranks. Throws if so many bytes cannot be addressed.
+/// Returns the sum of the counts of all ranks.
 std::size_t sum_of(std::span<const std::size_t> counts, DType dtype) {
     auto sum = std::size_t{};
-    for (auto count : counts)
-        if (__builtin_add_overflow(sum, times(count, 1, dtype), &sum))
-            throw Wrong{"was given counts that together are more than memory has room for"};
-    (void)times(sum, 1, dtype);
+    for (auto count : counts) {
+        c::check_size(count, dtype);
+        c::check_size(sum += count, dtype, "counts that together are");
+    }
     return sum;
 }
 
@@ -38,12 +41,10 @@ struct Buffers {
     detail::AnyBuffer<const void> in;
     detail::AnyBuffer<void> out;
 };
-/// The buffers of a call; one that the call does not have is NULL.
 Buffers buffers_of(const Communicator& on, const void* in, std::size_t in_count, void* out,
                    std::size_t out_count, DType dtype) {
-    if (out_count > 0) c::given(static_cast<const char*>(out), "out");
-    if (in_count > 0) c::given(static_cast<const char*>(in), "in");
-    return {{in, in_count, dtype, 1, on.space()}, {out, out_count, dtype, 1, on.space()}};
+    const auto result = buffer_of(out, out_count, dtype, "out", on.space());
+    return {buffer_of(in, in_count, dtype, "in", on.space()), result};
 }
 
 detail::Call call_of(Op operation, const Buffers& buffers, int argument = 0, Edge edge = Edge::wrap) {
@@ -58,13 +59,14 @@ detail::MemoryLayout layout_of(std::span<const std::size_t> extents, const std::
                                std::size_t count, std::size_t bytes, std::string_view what) {
     auto layout = detail::MemoryLayout(bytes);
     auto held = std::size_t{1};
+    auto overflows = false;
     for (std::size_t i = 0; i < extents.size(); ++i) {
         add_dimension(layout, static_cast<std::ptrdiff_t>(extents[i]),
                       strides[i] * static_cast<std::ptrdiff_t>(bytes));
-        held *= extents[i];
+        overflows = overflows || __builtin_mul_overflow(held, extents[i], &held);
     }
     end_dimensions(layout);
-    if (held != count)
+    if (overflows || held != count)
         throw Wrong{cat("was given ", what, " of ", count, " elements whose extents hold ", held)};
     return layout;
 }
@@ -166,10 +168,10 @@ rankmesh_error rankmesh_reproducible_sum(rankmesh_communicator* communicator, co
     return c::guarded(__func__, [&] {
         auto& on = RANKMESH_GIVEN(communicator).it;
         auto& result = c::given(sum, "sum");
-        if (count > 0) c::given(static_cast<const char*>(in), "in");
         const auto type = type_of(dtype);
+        const auto buffer = buffer_of(in, count, type, "in");
         const auto layout = layout_of(communicator->in, count, count * size_of(type), "an input");
-        result = detail::Access::sum_reproducibly(on, {in, count, type}, {}, layout);
+        result = detail::Access::sum_reproducibly(on, buffer, {}, layout);
     });
 }
 
@@ -178,12 +180,11 @@ rankmesh_error rankmesh_reproducible_dot(rankmesh_communicator* communicator, co
     return c::guarded(__func__, [&] {
         auto& on = RANKMESH_GIVEN(communicator).it;
         auto& result = c::given(sum, "sum");
-        if (count > 0) c::given(static_cast<const char*>(x), "x");
-        if (count > 0) c::given(static_cast<const char*>(y), "y");
         const auto type = type_of(dtype);
+        const auto first = buffer_of(x, count, type, "x");
+        const auto second = buffer_of(y, count, type, "y");
         const auto layout = layout_of(communicator->in, count, count * size_of(type), "an input");
-        result = detail::Access::sum_reproducibly(
-            on, {x, count, type}, detail::AnyBuffer<const void>{y, count, type}, layout, layout);
+        result = detail::Access::sum_reproducibly(on, first, second, layout, layout);
     });
 }
 
@@ -201,8 +202,8 @@ rankmesh_error rankmesh_reduce_scatter(rankmesh_communicator* communicator, cons
 rankmesh_error rankmesh_broadcast(rankmesh_communicator* communicator, void* buffer, size_t count,
                                   rankmesh_dtype dtype, int root, rankmesh_pending** pending) {
     return perform(__func__, communicator, pending, [&](const Communicator& on) {
-        if (count > 0) c::given(static_cast<char*>(buffer), "buffer");
-        return call_of(Op::broadcast, buffers_of(on, buffer, count, buffer, count, type_of(dtype)), root);
+        const auto both = buffer_of(buffer, count, type_of(dtype), "buffer", on.space());
+        return call_of(Op::broadcast, {both, both}, root);
     });
 }
 
@@ -376,9 +377,8 @@ rankmesh_error rankmesh_batch(rankmesh_communicator* communicator, const rankmes
         if (count > 0) RANKMESH_GIVEN(messages);
         const auto body = [&] {
             for (const auto& message : std::span(messages, count)) {
-                if (message.count > 0) c::given(static_cast<char*>(message.buffer), "messages[i].buffer");
-                const auto buffer = detail::AnyBuffer<void>{message.buffer, message.count,
-                                                            type_of(message.dtype), 1, on.space()};
+                const auto buffer = buffer_of(message.buffer, message.count, type_of(message.dtype),
+                                              "messages[i].buffer", on.space());
                 const auto call = message.sends ? detail::make_send(buffer, message.peer, message.tag)
                                                 : detail::make_recv(buffer, message.peer, message.tag);
                 if (message.strides)

@@ -67,8 +67,20 @@ std::vector<std::string_view> names_of(std::string_view text);
 
 DType type_of(rankmesh_dtype dtype);
 Reduction reduction_of(rankmesh_reduction reduction);
+/// Checks that memory has room for `count` elements; `whose` begins the error.
+void check_size(std::size_t count, DType dtype, std::string_view whose = "a count that is");
 std::chrono::nanoseconds duration_of(double seconds);
 Edge edge_of(rankmesh_edge edge);
+
+/// The buffer of a call, which is NULL only without elements.
+template <class Void>
+detail::AnyBuffer<Void> buffer_of(Void* data, std::size_t count, DType dtype, std::string_view argument,
+                                  Space space = Space::host) {
+    using Byte = std::conditional_t<std::is_const_v<Void>, const char, char>;
+    check_size(count, dtype);
+    if (count > 0) given(static_cast<Byte*>(data), argument);
+    return {data, count, dtype, 1, space};
+}
 
 /// The body of a function that makes an object: sets `*out` to the result of `make`, or to NULL if it throws.
 template <class Handle, class Make>

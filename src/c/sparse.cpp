@@ -23,10 +23,9 @@ rankmesh_error rankmesh_sparse_all_to_all(rankmesh_communicator* communicator, c
         const auto type = c::type_of(dtype);
         auto sent = std::vector<detail::SparseMessage>{};
         for (size_t i = 0; i < messages; ++i) {
-            const auto count = (&RANKMESH_GIVEN(counts))[i];
-            const auto* data = (&RANKMESH_GIVEN(in))[i];
-            if (count > 0) c::given(static_cast<const char*>(data), "in[i]");
-            sent.push_back({(&RANKMESH_GIVEN(peers))[i], {data, count, type, 1}});
+            const auto buffer =
+                c::buffer_of((&RANKMESH_GIVEN(in))[i], (&RANKMESH_GIVEN(counts))[i], type, "in[i]");
+            sent.push_back({(&RANKMESH_GIVEN(peers))[i], buffer});
         }
         return new rankmesh_received{detail::sparse_bytes(on, sent, {nullptr, 0, type, 1}), size_of(type)};
     });

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <cstddef>
+#include <limits>
+
 #include "c/handles.hpp"
 
 using namespace rankmesh;
@@ -44,6 +47,12 @@ DType c::type_of(rankmesh_dtype dtype) {
         throw Wrong{cat("was given the dtype ", dtype,
                         "; there are RANKMESH_I8, which is 0, to RANKMESH_F64, which is ", dtypes - 1)};
     return static_cast<DType>(dtype);
+}
+
+void c::check_size(std::size_t count, DType dtype, std::string_view whose) {
+    constexpr auto most = static_cast<std::size_t>(std::numeric_limits<std::ptrdiff_t>::max());
+    if (count > most / size_of(dtype))
+        throw Wrong{cat("was given ", whose, " more than memory has room for")};
 }
 
 Reduction c::reduction_of(rankmesh_reduction reduction) {

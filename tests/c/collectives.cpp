@@ -113,7 +113,7 @@ TEST(CollectivesInC, SayWhatIsWrongWithACall) {
         constexpr auto huge = ~std::size_t{0};
         float in[ranks] = {};
         float out[ranks] = {};
-        const std::size_t counts[ranks] = {huge, huge, huge};
+        const std::size_t counts[ranks] = {huge / 4, huge / 4, huge / 4};
         const std::size_t few[ranks] = {1, 1, 1};
         const auto says = [](rankmesh_error code, const std::string& text) {
             EXPECT_EQ(code, RANKMESH_USAGE_ERROR);
@@ -136,6 +136,16 @@ TEST(CollectivesInC, SayWhatIsWrongWithACall) {
              "all_reduce on 'dp' of mesh dp=3 was given buffers that overlap; use two, or one in place");
         says(rankmesh_all_gather(dp, in, out, huge, RANKMESH_F32, nullptr),
              "rankmesh_all_gather was given a count for 3 ranks that is more than memory has room for");
+        for (const auto count : {~std::size_t{0}, std::size_t{1} << 62, std::size_t{1} << 61}) {
+            const auto text = std::string(" was given a count that is more than memory has room for");
+            says(rankmesh_all_reduce(dp, in, out, count, RANKMESH_F32, RANKMESH_SUM, nullptr),
+                 "rankmesh_all_reduce" + text);
+            says(rankmesh_broadcast(dp, in, count, RANKMESH_F32, 0, nullptr), "rankmesh_broadcast" + text);
+            says(rankmesh_send(dp, in, count, RANKMESH_F32, 0, 0, nullptr), "rankmesh_send" + text);
+            auto sum = 0.0;
+            says(rankmesh_reproducible_sum(dp, in, count, RANKMESH_F32, &sum),
+                 "rankmesh_reproducible_sum" + text);
+        }
         says(rankmesh_all_gather_v(dp, in, out, counts, RANKMESH_BYTE, nullptr),
              "rankmesh_all_gather_v was given counts that together are more than memory has room for");
         says(rankmesh_all_gather_v(dp, in, out, nullptr, RANKMESH_F32, nullptr),

@@ -41,6 +41,14 @@ TEST(Error, HasAKindThatProgramsCanCatch) {
     EXPECT_EQ(PeerLost("x", {3}).ranks, std::vector{3});
 }
 
+TEST(Error, HasNoControlCharactersInItsText) {
+    const auto given = std::string("a\x1b[31m\nb\xff");
+    for (const auto& error :
+         {Error(given), Error(UsageError(given)), Error(Timeout(given, {}, {})), Error(PeerLost(given, {})),
+          Error(Disagreement(given, {})), Error(EngineFailure(given))})
+        EXPECT_STREQ(error.what(), "a\\x1b[31m\nb\\xff");
+}
+
 TEST(UsageError, OfSizesSaysWhichAxisAndWhatSizesAre) {
     EXPECT_EQ(refusal_of(""), "a mesh without axes; name at least one, as in 'dp=8'");
     EXPECT_EQ(refusal_of("pp=0"), "axis 'pp' has size 0; sizes are 1 or more");

@@ -550,11 +550,13 @@ TEST(TcpStore, Server_WhenFull_SaysSo) {
     {
         const auto store = tcp_store(url, "a job", 1, 2);
         auto text = text_of<EngineFailure>([&] { store->set("long", std::string(300, 'x'), soon()); });
-        EXPECT_EQ(text, "the store '" + url.text() +
-                            "' is full: its 0 entries and unread requests take 317 bytes of 500");
+        EXPECT_EQ(text,
+                  "the store '" + url.text() +
+                      "' is full: its 0 entries and requests take 317 bytes of 500, those of this rank 317 "
+                      "of 67109376");
         for (const auto* name : {"a", "b", "c"}) EXPECT_TRUE(store->set(name, "", soon()));
         text = text_of<EngineFailure>([&] { store->set("d", "", soon()); });
-        EXPECT_NE(text.find("is full: its 3 entries and "), text.npos) << text;
+        EXPECT_NE(text.find("is full: its 3 entries and requests "), text.npos) << text;
         store->remove({"a"}, soon());
         EXPECT_TRUE(store->set("d", "", soon()));
         EXPECT_NE(text_of<EngineFailure>([&] {
@@ -563,6 +565,33 @@ TEST(TcpStore, Server_WhenFull_SaysSo) {
                   text.npos);
         const auto next = tcp_store(url, "a job", 1, 2);
         EXPECT_EQ(next->get({"d", "e"}, soon()), (Texts{"", std::nullopt}));
+    }
+    server->release();
+}
+
+TEST(TcpStore, ARankThatAsksForTooMuch_IsRefusedAlone) {
+    const auto url = free_url();
+    const auto server = TcpServer::start({.url = url, .job = "a job", .key = "job a job", .size = 2},
+                                         {.bytes = 1 << 20, .peer = 20'000});
+    {
+        const auto greedy = tcp_store(url, "a job", 1, 2);
+        const auto store = tcp_store(url, "a job", 1, 2);
+        auto names = std::vector<std::string>(1000, std::string(30, 'n'));
+        const auto refused = [&](const auto& ask) {
+            const auto text = text_of<EngineFailure>(ask);
+            EXPECT_NE(text.find("those of this rank "), text.npos) << text;
+        };
+        refused([&] { greedy->wait(names, soon(), soon()); });
+        refused([&] { greedy->set("long", std::string(15'000, 'x'), soon()); });
+        for (auto turn = 0; turn < 3; ++turn) {  // what is removed, or no longer waits, is not counted
+            EXPECT_TRUE(greedy->set("half", std::string(9'000, 'x'), soon()));
+            EXPECT_EQ(greedy->wait(std::vector<std::string>(100, "never"), Clock::now(), soon()).size(),
+                      100U);
+            greedy->remove({"half"}, soon());
+        }
+        for (auto turn = 0; turn < 3; ++turn)
+            EXPECT_TRUE(store->set("others " + std::to_string(turn), std::string(5'000, 'x'), soon()));
+        EXPECT_EQ(greedy->get({"others 2"}, soon()).front(), std::string(5'000, 'x'));
     }
     server->release();
 }

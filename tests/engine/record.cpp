@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // The flight record: what a ring holds, and what is written when.
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <complex>
@@ -20,6 +23,7 @@
 #include <rankmesh/core/detail/json_string.hpp>
 #include <rankmesh/engine/threads.hpp>
 
+#include "engine/new_file.hpp"
 #include "engine/record/json.hpp"
 #include "support/eventually.hpp"
 #include "support/processes.hpp"
@@ -401,6 +405,26 @@ TEST(FlightRecord, AFullDiskIsSaidAndNothingHalfWrittenStays) {
     signal(SIGXFSZ, handler);
     EXPECT_EQ(text, cat("the flight record is not written: '", path, "' cannot be written: File too large"));
     EXPECT_TRUE(std::filesystem::is_empty(folder.path()));
+}
+
+TEST(FlightRecord, WhatOthersHavePutInTheFolderIsNeitherFollowedNorWaitedFor) {
+    const auto folder = support::Folder();
+    const auto victim = cat(folder.path(), "/victim");
+    std::ofstream(victim) << "precious";
+    const auto link = std::string("link");
+    const auto pipe = std::string("pipe");
+    const auto opened = open(folder.path().c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC);
+    ASSERT_EQ(symlinkat(victim.c_str(), opened, link.c_str()), 0);
+    ASSERT_EQ(mkfifoat(opened, pipe.c_str(), 0600), 0);
+    for (const auto& name : {link, pipe})
+        EXPECT_EQ(detail::write_new_file(opened, name, "text", 0600), EEXIST);
+    close(opened);
+    for (const auto& name : {link, pipe})  // the record itself takes the place of what is there
+        threads::run(1, [&](World& world) { world.write_record(cat(folder.path(), "/", name)); });
+    for (const auto& name : {link, pipe})
+        EXPECT_TRUE(
+            std::filesystem::is_regular_file(std::filesystem::symlink_status(cat(folder.path(), "/", name))));
+    EXPECT_EQ(read(victim), "precious");
 }
 
 TEST(FlightRecord, AnExceptionThatLeavesTheProgramIsInTheRecordOfItsRank) {

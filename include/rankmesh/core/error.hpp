@@ -14,15 +14,17 @@
 namespace rankmesh {
 
 /// The base class of all errors of rankmesh. The text says what was asked, what is true and what to do.
+///
+/// The text is valid UTF-8, without control characters except line ends, also where it quotes a file, a
+/// server or an argument.
 class RANKMESH_EXPORT Error : public std::runtime_error {
 public:
-    using std::runtime_error::runtime_error;
+    explicit Error(std::string_view text) : std::runtime_error(detail::escaped(text, "\n")) {}
 };
 
 /// The arguments of a call are wrong: a bad size, an unknown axis, a buffer of the wrong length.
 ///
-/// The text is valid UTF-8, at most 2,000 bytes long, without control characters except line ends. This also
-/// holds for the arguments that it quotes.
+/// The text has at most 2,000 bytes.
 class RANKMESH_EXPORT UsageError : public Error {
 public:
     explicit UsageError(std::string_view text)

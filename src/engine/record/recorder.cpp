@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/record/recorder.hpp"
 
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -8,7 +9,6 @@
 #include <chrono>
 #include <cstdio>
 #include <filesystem>
-#include <fstream>
 #include <system_error>
 #include <thread>
 #include <utility>
@@ -18,6 +18,8 @@
 
 #include "engine/diagnosis/failure.hpp"
 #include "engine/fork.hpp"
+#include "engine/new_file.hpp"
+#include "engine/random_bytes.hpp"
 #include "engine/record/json.hpp"
 #include "engine/record/process_end.hpp"
 
@@ -73,21 +75,27 @@ std::optional<RecordReason> reason_of(const std::exception_ptr& error) {
 }
 
 /// Writes a file under another name and renames it, so that nobody reads half of it; "", or what went wrong.
+/// Others may write in the folder: the other name is a new file's, which nobody can foresee.
 std::string replace_file(const std::filesystem::path& path, const std::string& text) {
-    const auto temporary = std::filesystem::path(cat(path.string(), ".", getpid(), ".tmp"));
-    auto error = std::error_code{};
-    if (path.has_parent_path()) std::filesystem::create_directories(path.parent_path(), error);
+    const auto parent = path.has_parent_path() ? path.parent_path() : std::filesystem::path(".");
     auto ignored = std::error_code{};
-    errno = 0;
-    if (!(std::ofstream(temporary, std::ios::binary) << text).flush()) {
-        const auto why = std::error_code(errno, std::generic_category());
-        std::filesystem::remove(temporary, ignored);
-        return cat("'", path.string(), "' cannot be written: ", why.message());
+    std::filesystem::create_directories(parent, ignored);
+    const auto failed = [&](const char* what, int error) {
+        return cat("'", path.string(), "' cannot be ", what, ": ", std::generic_category().message(error));
+    };
+    const auto folder = open(parent.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (folder < 0) return failed("written", errno);
+    const auto name = path.filename().string();
+    const auto temporary = cat(name, ".", new_secret(), ".tmp");
+    auto wrong = std::string{};
+    if (const auto error = write_new_file(folder, temporary, text, 0666)) {
+        wrong = failed("written", error);
+    } else if (renameat(folder, temporary.c_str(), folder, name.c_str()) != 0) {
+        wrong = failed("replaced", errno);
+        unlinkat(folder, temporary.c_str(), 0);
     }
-    std::filesystem::rename(temporary, path, error);
-    if (!error) return {};
-    std::filesystem::remove(temporary, ignored);
-    return cat("'", path.string(), "' cannot be replaced: ", error.message());
+    close(folder);
+    return wrong;
 }
 
 }  // namespace

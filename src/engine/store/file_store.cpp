@@ -11,6 +11,8 @@
 
 #include <rankmesh/core/error.hpp>
 
+#include "engine/new_file.hpp"
+
 namespace rankmesh::detail {
 namespace {
 
@@ -88,22 +90,14 @@ std::string FileStore::text() const { return cat("the store '", folder_, "'"); }
 bool FileStore::set(const std::string& name, const std::string& text, Instant) {
     const auto whole = file_name(name);
     const auto part = cat(".", whole, ".", getpid(), ".", temporary_++);
-    const auto file =
-        openat(directory_, part.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-    if (file < 0) throw_failure("cannot write", path_of(part));
-    auto written = true;
-    for (std::size_t done = 0; done < text.size() && written;) {
-        const auto count = write(file, text.data() + done, text.size() - done);
-        written = count > 0 || (count < 0 && errno == EINTR);
-        if (count > 0) done += static_cast<std::size_t>(count);
-    }
-    if (close(file) != 0) written = false;
+    errno = write_new_file(directory_, part, text, 0600);
+    if (errno != 0) throw_failure("cannot write", path_of(part));
     // A hard link appears atomically and never replaces an existing file.
-    const auto linked = written && linkat(directory_, part.c_str(), directory_, whole.c_str(), 0) == 0;
+    const auto linked = linkat(directory_, part.c_str(), directory_, whole.c_str(), 0) == 0;
     const auto error = errno;
     unlinkat(directory_, part.c_str(), 0);
     errno = error;
-    if (!linked && (!written || errno != EEXIST)) throw_failure("cannot write", path_of(whole));
+    if (!linked && errno != EEXIST) throw_failure("cannot write", path_of(whole));
     return linked;
 }
 

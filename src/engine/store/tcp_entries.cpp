@@ -10,34 +10,55 @@ std::size_t TcpEntries::bytes_of(std::string_view name, std::string_view text) {
     return overhead + name.size() + text.size();
 }
 
-TcpEntries::Text TcpEntries::find(const std::string& name) const {
-    const auto found = entries_.find(name);
-    return found == entries_.end() ? nullptr : found->second;
+std::size_t TcpEntries::bytes_of(const std::vector<std::string>& names) {
+    auto bytes = sizeof(Wait) + bytes_of("", "") * 2;  // in the tables
+    for (const auto& each : names) bytes += sizeof each + each.capacity() + 1;
+    return bytes;
 }
 
-void TcpEntries::set(const std::string& name, std::string_view text) {
+std::size_t TcpEntries::bytes_of(std::uint64_t connection) const {
+    const auto found = held_.find(connection);
+    return found == held_.end() ? 0 : found->second;
+}
+
+TcpEntries::Text TcpEntries::find(const std::string& name) const {
+    const auto found = entries_.find(name);
+    return found == entries_.end() ? nullptr : found->second.text;
+}
+
+void TcpEntries::set(std::uint64_t connection, const std::string& name, std::string_view text) {
     bytes_ += bytes_of(name, text);
-    entries_.emplace(name, std::make_shared<const std::string>(text));
+    held_[connection] += bytes_of(name, text);
+    entries_.emplace(name, Entry{std::make_shared<const std::string>(text), connection});
 }
 
 void TcpEntries::remove(const std::string& name) {
     const auto found = entries_.find(name);
     if (found == entries_.end()) return;
-    bytes_ -= bytes_of(name, *found->second);
+    give_back(found->second.connection, bytes_of(name, *found->second.text));
     entries_.erase(found);
 }
 
+void TcpEntries::give_back(std::uint64_t connection, std::size_t bytes) {
+    bytes_ -= bytes;
+    if (const auto found = held_.find(connection); found != held_.end()) found->second -= bytes;
+}
+
+/// Steps over the names that exist.
+bool TcpEntries::is_complete(Wait& wait) const {
+    const auto& names = wait.names;
+    while (wait.next + 1 < names.size() && entries_.contains(names[wait.next])) ++wait.next;
+    return wait.next + 1 >= names.size() || entries_.contains(names.back());
+}
+
 bool TcpEntries::keep(Wait& given) {
-    const auto& names = given.names;
-    if (!names.empty() && !entries_.contains(names.back()))
-        for (std::size_t i = 0; i + 1 < names.size(); ++i)
-            if (!entries_.contains(names[i])) given.absent.insert(names[i]);
-    if (given.absent.empty()) return false;
+    if (is_complete(given)) return false;
     auto wait = std::make_unique<Wait>(std::move(given));
     auto* const key = wait.get();
-    for (const auto& each : wait->absent) by_name_[std::string(each)].insert(key);
-    by_name_[key->names.back()].insert(key);
+    for (const auto& each : {key->names[key->next], key->names.back()}) by_name_[each].insert(key);
     by_time_.emplace(wait->until, key);
+    bytes_ += bytes_of(wait->names);
+    held_[wait->connection] += bytes_of(wait->names);
     waits_[wait->connection].emplace(key, std::move(wait));
     return true;
 }
@@ -52,8 +73,11 @@ std::vector<TcpEntries::Wait> TcpEntries::take_completed_by(const std::string& n
     const auto found = by_name_.find(name);
     if (found == by_name_.end()) return taken;
     for (auto* wait : std::vector<Wait*>(found->second.begin(), found->second.end())) {
-        wait->absent.erase(name);
-        if (wait->absent.empty() || wait->names.back() == name) taken.push_back(take(wait));
+        unlist(name, wait);
+        if (is_complete(*wait))
+            taken.push_back(take(wait));
+        else
+            by_name_[wait->names[wait->next]].insert(wait);
     }
     return taken;
 }
@@ -68,6 +92,7 @@ std::vector<TcpEntries::Wait> TcpEntries::take_expired(Instant now) {
 void TcpEntries::forget(std::uint64_t connection) {
     for (auto found = waits_.find(connection); found != waits_.end(); found = waits_.find(connection))
         take(found->second.begin()->first);
+    held_.erase(connection);
 }
 
 TcpEntries::Instant TcpEntries::next_expiry(Instant latest) const {
@@ -75,12 +100,8 @@ TcpEntries::Instant TcpEntries::next_expiry(Instant latest) const {
 }
 
 TcpEntries::Wait TcpEntries::take(Wait* wait) {
-    for (const auto& each : wait->names) {
-        const auto found = by_name_.find(each);
-        if (found == by_name_.end()) continue;
-        found->second.erase(wait);
-        if (found->second.empty()) by_name_.erase(found);
-    }
+    for (const auto& each : {wait->names[wait->next], wait->names.back()}) unlist(each, wait);
+    give_back(wait->connection, bytes_of(wait->names));
     by_time_.erase({wait->until, wait});
     const auto of_connection = waits_.find(wait->connection);
     const auto found = of_connection->second.find(wait);
@@ -88,6 +109,13 @@ TcpEntries::Wait TcpEntries::take(Wait* wait) {
     of_connection->second.erase(found);
     if (of_connection->second.empty()) waits_.erase(of_connection);
     return taken;
+}
+
+void TcpEntries::unlist(const std::string& name, Wait* wait) {
+    const auto found = by_name_.find(name);
+    if (found == by_name_.end()) return;
+    found->second.erase(wait);
+    if (found->second.empty()) by_name_.erase(found);
 }
 
 }  // namespace rankmesh::detail

@@ -30,7 +30,8 @@ public:
     using Options = TcpStoreOptions;
     struct Limits {
         std::size_t strangers = 512;               // that have not shown the key, more than the job has ranks
-        std::size_t bytes = std::size_t{1} << 30;  // of entries and unread requests
+        std::size_t bytes = std::size_t{1} << 30;  // of entries, waiting and unread requests
+        std::size_t peer = std::size_t{1} << 26;   // of them, of one connection; and 256 for each rank
         std::chrono::milliseconds patience{5000};  // with a stranger
     };
 
@@ -67,7 +68,10 @@ private:
     void wake() noexcept;
     void run();
     bool is_over(Instant now);
-    std::size_t used_bytes() const { return entries_.bytes() + unread_; }
+    std::size_t share() const;
+    std::size_t held_by(const Connection& connection) const;
+    bool has_room(const Connection& connection, std::size_t bytes) const;
+    std::string fullness(const Connection& connection) const;
     int milliseconds_to_wait(Instant now) const;
     void accept_strangers(Instant now);
     void close_oldest_stranger();
