@@ -14,6 +14,7 @@
 
 #include "engine/environment.hpp"
 #include "engine/join/member_state.hpp"
+#include "engine/record/process_end.hpp"
 #include "engine/timeout.hpp"
 
 namespace rankmesh {
@@ -37,6 +38,22 @@ int signal_named(std::string_view text) {
                     " is no signal that can be caught; it is USR1, USR2, HUP, QUIT or a number"));
 }
 
+/// How often records are written while the job runs; 0: never.
+std::chrono::seconds record_pause(const std::string& folder) {
+    const auto* given = std::getenv("RANKMESH_RECORD_EVERY");
+    if (!given || !*given) return {};
+    auto text = std::string_view(given);
+    if (text.ends_with('s')) text.remove_suffix(1);
+    const auto number = detail::number_in(text);
+    if (!number || *number < 1)
+        throw UsageError(detail::cat("RANKMESH_RECORD_EVERY=", detail::in_quotes(given),
+                                     " is not a whole number of seconds, 1 or more, such as 10s"));
+    if (folder.empty())
+        throw UsageError(detail::cat("RANKMESH_RECORD_EVERY=", given,
+                                     " has no folder to write to; set RANKMESH_RECORD too"));
+    return std::chrono::seconds(*number);
+}
+
 }  // namespace
 
 std::chrono::nanoseconds detail::default_timeout() noexcept {
@@ -55,6 +72,7 @@ WorldOptions detail::settled(WorldOptions options) {
         const auto* given = std::getenv("RANKMESH_RECORD");
         options.record = given ? given : "";
     }
+    static_cast<void>(record_pause(*options.record));
     if (!options.record_signal) {
         const auto* given = std::getenv("RANKMESH_RECORD_SIGNAL");
         options.record_signal = given && *given ? signal_named(given) : 0;
@@ -97,6 +115,8 @@ World::World(std::shared_ptr<detail::WorldState> state)
                                                   .host = state_->host()},
                                                  *state_->options.record, *state_->options.record_signal),
                           nullptr);
+        if (const auto pause = record_pause(*state_->options.record); pause.count() > 0)
+            detail::write_records_every(pause);
     }
     if (state_)
         state_->log(detail::cat("rank ", state_->rank()),

@@ -477,6 +477,30 @@ TEST(FlightRecord, TheEnvironmentSetsFolderAndSignalAndABadSignalIsRefused) {
     unsetenv("RANKMESH_RECORD_SIGNAL");
 }
 
+TEST(FlightRecord, IsWrittenAgainAndAgainWhereTheEnvironmentAsksForIt) {
+    const auto folder = support::Folder();
+    const auto own = folder.path() + "/rank-0.json";
+    setenv("RANKMESH_RECORD_EVERY", "1s", 1);
+    EXPECT_EQ(text_of<UsageError>([] { threads::run(1, [](World&) {}); }),
+              "RANKMESH_RECORD_EVERY=1s has no folder to write to; set RANKMESH_RECORD too");
+    threads::run(1,
+                 [&](World&) {
+                     for (auto turn = 0; turn < 2; ++turn) {
+                         EXPECT_TRUE(eventually([&] { return std::filesystem::exists(own); }));
+                         EXPECT_EQ(json_of(own)["reason"], "request");
+                         std::filesystem::remove(own);
+                     }
+                 },
+                 {.record = folder.path()});
+    for (const auto* wrong : {"often", "0", "-1s", "1.5"}) {
+        setenv("RANKMESH_RECORD_EVERY", wrong, 1);
+        EXPECT_EQ(text_of<UsageError>([&] { threads::run(1, [](World&) {}, {.record = folder.path()}); }),
+                  cat("RANKMESH_RECORD_EVERY='", wrong,
+                      "' is not a whole number of seconds, 1 or more, such as 10s"));
+    }
+    unsetenv("RANKMESH_RECORD_EVERY");
+}
+
 TEST(FlightRecordDeathTest, WhatNobodyCatchesIsWrittenBeforeTheProcessEnds) {
     GTEST_FLAG_SET(death_test_style, "threadsafe");
     const auto folder = std::filesystem::temp_directory_path() / "rankmesh-test-record-terminate";

@@ -37,6 +37,7 @@ NONSENSE: dict[str, tuple[str, dict[str, str]]] = {
     "RANKMESH_REDIS_PASSWORD_FILE": ("/nowhere", REDIS),
     "RANKMESH_CHECK": ("maybe", {}),
     "RANKMESH_RECORD_SIGNAL": ("KILL", {}),
+    "RANKMESH_RECORD_EVERY": ("often", {}),
     "RANKMESH_TORCH": ("none", {}),
     "RANKMESH_LOG": ("loud", {}),
 }

@@ -12,6 +12,7 @@
 #include <mutex>
 #include <set>
 #include <string>
+#include <thread>
 
 #include "engine/record/recorder.hpp"
 #include "engine/thread_without_signals.hpp"
@@ -56,6 +57,18 @@ void await_signals(int descriptor) {
 void write_records_on_terminate() {
     static std::once_flag once;
     std::call_once(once, [] { next = std::set_terminate(write_and_terminate); });
+}
+
+void write_records_every(std::chrono::seconds pause) {
+    static std::once_flag once;
+    std::call_once(once, [pause] {
+        thread_without_signals([pause] {
+            for (;;) {
+                std::this_thread::sleep_for(pause);
+                Recorder::write_all("request", "");
+            }
+        }).detach();
+    });
 }
 
 void write_records_on_signal(int number) {
