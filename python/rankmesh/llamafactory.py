@@ -165,7 +165,7 @@ class DistributedInterface(Answers):
         """Says who stands where, which no process is asked."""
         self._state = rows.State("llamafactory")
         self.strategy = DistributedStrategy(**sizes, world_size=None if self._rank is None else self._world_size)
-        if self._rank is not None:
+        if self._rank is not None and self._world_size is not None:
             self._state.enter(self._rank, self._world_size)
             self._state.initialize(asdict(self.strategy))
             self._kept |= {name: DeviceMesh(self._state.ask(name)[0], "cpu") for name in _MESHES}

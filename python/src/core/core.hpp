@@ -2,11 +2,7 @@
 // The bindings; each is in the file of its name.
 #pragma once
 
-#include <new>
-#include <tuple>
 #include <variant>
-
-#include <nanobind/stl/tuple.h>
 
 #include <rankmesh/core/placement.hpp>
 
@@ -40,16 +36,6 @@ struct Groups {
     bool in_order;
     Partition groups;
 };
-
-/// Binds pickles of a struct with these members.
-template <class T, class... Member>
-void bind_pickle(nb::class_<T>& c, Member T::*... members) {
-    c.def("__getstate__", [=](const T& self) {
-         return std::tuple<Member...>(self.*members...);
-     }).def("__setstate__", [](T& self, const std::tuple<Member...>& state) {
-        std::apply([&](const Member&... given) { new (&self) T{given...}; }, state);
-    });
-}
 
 /// Binds `==` of a class; an object of another type is unequal.
 template <class T>

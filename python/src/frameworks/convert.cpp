@@ -1,11 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <tuple>
-
 #include <rankmesh/convert/convert.hpp>
 
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
-#include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
 #include "frameworks/frameworks.hpp"
@@ -14,12 +11,6 @@ namespace rankmesh::python {
 namespace {
 
 using detail::cat;
-
-/// The pickled state of a Conversion.
-using State =
-    std::tuple<std::string, std::string, int, std::optional<std::string>, std::optional<std::string>,
-               std::string, std::optional<std::string>, std::optional<int>, std::vector<std::pair<int, int>>,
-               std::vector<Loss>, std::optional<std::pair<std::string, int>>, std::vector<std::string>>;
 
 nb::object json(const char* function, nb::handle value) {
     return nb::module_::import_("json").attr(function)(value);
@@ -48,17 +39,18 @@ Conversion converted(nb::handle settings, nb::handle from, nb::handle to, nb::ha
 }  // namespace
 
 void bind_convert(nb::module_& m) {
-    nb::class_<Loss>(m, "Loss", "Something that a framework cannot express, and why.")
-        .def_ro("what", &Loss::what, "What is lost, such as 'dp=2'.")
+    auto loss = nb::class_<Loss>(m, "Loss", "Something that a framework cannot express, and why.");
+    loss.def_ro("what", &Loss::what, "What is lost, such as 'dp=2'.")
         .def_ro("why", &Loss::why, "The reason, one sentence.")
-        .def("__repr__", [](const Loss& self) { return cat("<Loss ", self.what, ": ", self.why, ">"); })
-        .def("__getstate__", [](const Loss& self) { return std::pair(self.what, self.why); })
-        .def("__setstate__", [](Loss& self, const std::pair<std::string, std::string>& state) {
-            new (&self) Loss{state.first, state.second};
-        });
-    nb::class_<Conversion>(m, "Conversion",
-                           "The result of converting settings between frameworks; true if nothing is lost.")
-        .def_ro("source", &Conversion::from, "The framework of the given settings.")
+        .def("__repr__", [](const Loss& self) { return cat("<Loss ", self.what, ": ", self.why, ">"); });
+    bind_pickle(loss, &Loss::what, &Loss::why);
+    using Call = Conversion::Call;
+    auto call = nb::class_<Call>(
+        m, "Call", "A call of the other framework's function, and the number of ranks that it moves.");
+    bind_pickle(call, &Call::text, &Call::moved);
+    auto conversion = nb::class_<Conversion>(
+        m, "Conversion", "The result of converting settings between frameworks; true if nothing is lost.");
+    conversion.def_ro("source", &Conversion::from, "The framework of the given settings.")
         .def_ro("to", &Conversion::to, "The framework to which the settings were converted.")
         .def_ro("ranks", &Conversion::ranks, "The number of ranks.")
         .def_prop_ro(
@@ -87,43 +79,27 @@ void bind_convert(nb::module_& m) {
         .def_ro("notes", &Conversion::notes, "What the program must do itself with the settings.")
         .def("__bool__", [](const Conversion& self) { return self.text && self.lost.empty(); })
         .def("__str__", [](const Conversion& self) { return self.text.value_or(""); })
-        .def("__repr__",
-             [](const Conversion& self) {
-                 return cat("<Conversion from ", self.from, " to ", self.to, ": ",
-                            self.text.value_or("cannot be said"), ">");
-             })
-        .def("__getstate__",
-             [](const Conversion& self) {
-                 const auto call =
-                     self.call ? std::optional(std::pair(self.call->text, self.call->moved)) : std::nullopt;
-                 return State(self.from, self.to, self.ranks, self.settings, self.text, self.mesh_from,
-                              self.mesh_to, self.moved, self.first_moves, self.lost, call, self.notes);
-             })
-        .def("__setstate__", [](Conversion& self, const State& state) {
-            auto call = std::optional<std::pair<std::string, int>>{};
-            auto made = Conversion{};
-            std::tie(made.from, made.to, made.ranks, made.settings, made.text, made.mesh_from, made.mesh_to,
-                     made.moved, made.first_moves, made.lost, call, made.notes) = state;
-            if (call) made.call = Conversion::Call{call->first, call->second};
-            new (&self) Conversion(std::move(made));
+        .def("__repr__", [](const Conversion& self) {
+            return cat("<Conversion from ", self.from, " to ", self.to, ": ",
+                       self.text.value_or("cannot be said"), ">");
         });
-    m.def("convert", &converted, nb::arg("settings").none(), nb::kw_only(), nb::arg("from_").none(),
-          nb::arg("to").none(), nb::arg("world") = nb::none(),
-          nb::sig("def convert(settings: str | collections.abc.Mapping[str, typing.Any], *, from_: str, to: "
-                  "str, world: int "
-                  "| None = None) -> Conversion"),
-          "Converts settings from one framework to another. The settings are a mapping, or text such as "
-          "flags, JSON, TOML or key=value words. `world`: the number of ranks if the settings do not contain "
-          "it. Raises UsageError for settings that cannot be read.");
-    m.def(
-        "frameworks",
-        [] {
-            auto names = nb::list();
-            for (const auto& framework : known_frameworks()) names.append(nb::cast(framework.name));
-            return names;
-        },
-        nb::sig("def frameworks() -> list[str]"),
-        "Returns the frameworks whose settings convert reads and writes.");
+    bind_pickle(conversion, &Conversion::from, &Conversion::to, &Conversion::ranks, &Conversion::settings,
+                &Conversion::text, &Conversion::mesh_from, &Conversion::mesh_to, &Conversion::moved,
+                &Conversion::first_moves, &Conversion::lost, &Conversion::call, &Conversion::notes);
+    function<1>(
+        m,
+        "def convert(settings: str | collections.abc.Mapping[str, typing.Any], *, from_: str, to: "
+        "str, world: int | None = None) -> Conversion",
+        "Converts settings from one framework to another. The settings are a mapping, or text such as "
+        "flags, JSON, TOML or key=value words. `world`: the number of ranks if the settings do not "
+        "contain it. Raises UsageError for settings that cannot be read.",
+        &converted);
+    function(m, "def frameworks() -> list[str]",
+             "Returns the frameworks whose settings convert reads and writes.", [] {
+                 auto names = nb::list();
+                 for (const auto& framework : known_frameworks()) names.append(nb::cast(framework.name));
+                 return names;
+             });
 }
 
 }  // namespace rankmesh::python

@@ -9,7 +9,9 @@ using frameworks::DeviceMesh;
 
 namespace {
 
-using Text = nb::typed<nb::object, std::optional<std::string>>;
+std::optional<std::string> name_in(nb::handle name, const char* what) {
+    return name.is_none() ? std::nullopt : std::optional(text_of(name, what));
+}
 
 nb::typed<nb::tuple, nb::str, nb::ellipsis> tuple_of(const std::vector<std::string>& names) {
     return nb::tuple(nb::cast(names));
@@ -43,10 +45,6 @@ void bind_device_mesh(nb::module_& parent) {
         .def("size", &DeviceMesh::size)
         .def("get_rank", &DeviceMesh::get_rank, "Returns this rank's world rank.")
         .def("get_coordinate", &DeviceMesh::get_coordinate, "This rank's index on every dimension.")
-        .def(
-            "part",
-            [](const DeviceMesh& self, nb::handle names) { return self[texts_of(names, "mesh_dim_names")]; },
-            nb::arg("names").none())
         .def_prop_ro(
             "flattened",
             [](const DeviceMesh& self) {
@@ -60,29 +58,29 @@ void bind_device_mesh(nb::module_& parent) {
                 return all;
             },
             "The names that flattening gave to parts of the root, with the axes of each.");
-    own.def(
-           "get_group",
-           [](const DeviceMesh& self, const Text& mesh_dim) {
-               return Ranks(self.get_group(argument<std::optional<std::string>>(mesh_dim, "mesh_dim")));
-           },
-           nb::arg("mesh_dim").none())
-        .def(
-            "get_local_rank",
-            [](const DeviceMesh& self, const Text& mesh_dim) {
-                return self.get_local_rank(argument<std::optional<std::string>>(mesh_dim, "mesh_dim"));
-            },
-            nb::arg("mesh_dim").none())
-        .def(
-            "flatten",
-            [](const DeviceMesh& self, const Text& name) {
-                return self.flatten(argument<std::optional<std::string>>(name, "mesh_dim_name").value_or(""));
-            },
-            nb::arg("name").none());
-    def_named(m, "init_device_mesh",
-              +[](std::vector<int> shape, frameworks::DimNames names, int rank, int world_size) {
-                  return frameworks::init_device_mesh(shape, names, rank, world_size);
-              },
-              {"mesh_shape", "mesh_dim_names", "rank", "world_size"});
+    method(own, "def part(self, names: str | collections.abc.Iterable[str]) -> DeviceMesh", "",
+           [](const DeviceMesh& self, nb::handle names) { return self[texts_of(names, "mesh_dim_names")]; });
+    method(own, "def get_group(self, mesh_dim: str | None) -> rankmesh._core.Group", "",
+           [](const DeviceMesh& self, nb::handle mesh_dim) {
+               return Ranks(self.get_group(name_in(mesh_dim, "mesh_dim")));
+           });
+    method(own, "def get_local_rank(self, mesh_dim: str | None) -> int", "",
+           [](const DeviceMesh& self, nb::handle mesh_dim) {
+               return self.get_local_rank(name_in(mesh_dim, "mesh_dim"));
+           });
+    method(own, "def flatten(self, name: str | None) -> DeviceMesh", "",
+           [](const DeviceMesh& self, nb::handle name) {
+               return self.flatten(name_in(name, "mesh_dim_name").value_or(""));
+           });
+    function(m,
+             "def init_device_mesh(mesh_shape: collections.abc.Iterable[int], mesh_dim_names: "
+             "collections.abc.Iterable[str] | None, rank: int, world_size: int) -> DeviceMesh",
+             "", [](nb::handle shape, nb::handle names, nb::handle rank, nb::handle world_size) {
+                 auto of_dims = frameworks::DimNames();
+                 if (!names.is_none()) of_dims = texts_of(names, "mesh_dim_names");
+                 return frameworks::init_device_mesh(ints_of(shape, "mesh_shape"), of_dims,
+                                                     int_of(rank, "rank"), int_of(world_size, "world_size"));
+             });
 }
 
 }  // namespace rankmesh::python

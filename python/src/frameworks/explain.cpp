@@ -43,10 +43,10 @@ nb::tuple explained(nb::handle paths, nb::handle mesh) {
 }  // namespace
 
 void bind_explain(nb::module_& m) {
-    m.def("explained", &explained, nb::arg("paths"), nb::arg("mesh").none(),
-          nb::sig("def explained(paths: collections.abc.Iterable[str | os.PathLike[str]], mesh: object) -> "
-                  "tuple[dict[str, typing.Any], str]"),
-          "Returns the JSON of `rankmesh explain --json`, and the text.");
+    function(m,
+             "def explained(paths: collections.abc.Iterable[str | os.PathLike[str]], mesh: object) -> "
+             "tuple[dict[str, typing.Any], str]",
+             "Returns the JSON of `rankmesh explain --json`, and the text.", &explained);
 }
 
 }  // namespace rankmesh::python

@@ -30,10 +30,9 @@ nb::object planned(nb::handle model, nb::handle on, nb::handle device, nb::handl
     question.serve = serve;
     question.on = Cluster::parse(text_of(on, "the machines"));
     question.device = text_of(device, "the device");
-    using Number = std::optional<int>;
-    question.devices = argument<Number>(devices, "the number of devices");
-    if (const auto value = argument<Number>(batch, "the batch")) question.batch = *value;
-    if (const auto value = argument<Number>(seq, "the tokens of a sequence")) question.sequence = *value;
+    if (!devices.is_none()) question.devices = int_of(devices, "the number of devices");
+    if (!batch.is_none()) question.batch = int_of(batch, "the batch");
+    if (!seq.is_none()) question.sequence = int_of(seq, "the tokens of a sequence");
     if (!precision.is_none()) question.precision = text_of(precision, "the precision");
     for (const auto& [value, text] :
          {std::pair{weights, &question.weights}, {compute, &question.compute}, {kv, &question.kv}})
@@ -53,30 +52,19 @@ nb::object planned(nb::handle model, nb::handle on, nb::handle device, nb::handl
 }  // namespace
 
 void bind_plan(nb::module_& m) {
-    m.def(
-        "plan", &planned, nb::arg("model").none(), nb::kw_only(), nb::arg("on").none(),
-        nb::arg("device").none(), nb::arg("devices") = nb::none(), nb::arg("batch") = nb::none(),
-        nb::arg("seq") = nb::none(), nb::arg("precision") = nb::none(), nb::arg("fix") = nb::none(),
-        nb::arg("max") = nb::none(), nb::arg("as_") = nb::none(), nb::arg("measured") = nb::none(),
-        nb::arg("explain") = nb::none(), nb::arg("devices_file") = nb::none(), nb::arg("count") = 10,
-        nb::arg("serve") = false, nb::arg("weights") = nb::none(), nb::arg("compute") = nb::none(),
-        nb::arg("kv") = nb::none(),
-        nb::sig(
-            "def plan(model: str, *, on: str, device: str, devices: int | None = None, batch: int | None = "
-            "None, seq: int | None "
-            "= None, precision: str | None = None, fix: collections.abc.Mapping[str, int | str] | None = "
-            "None, "
-            "max: "
-            "collections.abc.Mapping[str, int | str] | None = None, as_: str | None = None, measured: str | "
-            "None = None, explain: "
-            "str | None = None, devices_file: str | None = None, count: int = 10, serve: bool = False, "
-            "weights: str | None = None, compute: str | None = None, kv: str | None = None) -> "
-            "dict[str, typing.Any]"),
+    function<1>(
+        m,
+        "def plan(model: str, *, on: str, device: str, devices: int | None = None, batch: int | None = None, "
+        "seq: int | None = None, precision: str | None = None, fix: collections.abc.Mapping[str, int | str] "
+        "| None = None, max: collections.abc.Mapping[str, int | str] | None = None, as_: str | None = None, "
+        "measured: str | None = None, explain: str | None = None, devices_file: str | None = None, count: "
+        "int = 10, serve: bool = False, weights: str | None = None, compute: str | None = None, kv: str | "
+        "None = None) -> dict[str, typing.Any]",
         "Finds the fastest layouts of a training job that fit, and explains them. Returns the output of "
         "`rankmesh plan --json`. `model`: a name, a file or a line of sizes; `on`: the cluster; `serve`: "
-        "plan an "
-        "inference engine instead, as `--serve` does. Raises "
-        "UsageError if an argument is missing or impossible.");
+        "plan an inference engine instead, as `--serve` does. Raises UsageError if an argument is missing "
+        "or impossible.",
+        &planned);
 }
 
 }  // namespace rankmesh::python

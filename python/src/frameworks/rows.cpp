@@ -100,23 +100,14 @@ nb::list settings_of(const std::vector<frameworks::Setting>& settings) {
     return list;
 }
 
-// The type of a parameter, as signatures show it.
-using Text = nb::typed<nb::object, nb::str>;
-using Integer = nb::typed<nb::object, int>;
-using Named = nb::typed<nb::dict, nb::str, nb::any>;
-
-const frameworks::Framework& framework_of(const Text& name) {
+const frameworks::Framework& framework_of(nb::handle name) {
     return frameworks::framework_named(text_of(name, "the name of a framework"));
-}
-Groups groups_of(const Text& framework, const Named& settings, const Integer& world_size) {
-    const auto& rows = framework_of(framework);
-    return {rows.name, values_of(settings, rows.settings), int_of(world_size, "world_size")};
 }
 
 /// The rows of a framework, for what is made of them in Python.
-Named rows_of(const Text& name) {
+nb::dict rows_of(nb::handle name) {
     const auto& framework = framework_of(name);
-    auto rows = Named(nb::dict());
+    auto rows = nb::dict();
     rows["name"] = framework.name;
     rows["version"] = framework.version;
     rows["original"] = framework.original;
@@ -172,7 +163,7 @@ Named rows_of(const Text& name) {
 /// Makes a method that returns what `ask` returns for an accessor and its options.
 template <class Self, class Ask>
 auto about_accessor(const Ask& ask) {
-    return [ask](Self& self, const Text& accessor, const Named& options) {
+    return [ask](Self& self, nb::handle accessor, const nb::dict& options) {
         const auto& row =
             accessor_named(frameworks::Access::framework(self), text_of(accessor, "an accessor"));
         return ask(self, row.name, values_of(options, row.options));
@@ -186,96 +177,106 @@ bool is_rising(const Groups& groups, std::string_view kind) {
 /// Makes a method that returns what `ask` returns for a kind.
 template <class Ask>
 auto about_kind(Ask ask) {
-    return [ask](const Groups& self, const Text& kind) {
+    return [ask](const Groups& self, nb::handle kind) {
         return std::invoke(ask, self, text_of(kind, "a kind"));
     };
 }
 
-}  // namespace
-
-void bind_rows(nb::module_& parent) {
-    const auto any = [](const char* name) { return nb::arg(name).none(); };
-    const auto options = nb::arg("options") = nb::dict();
-    auto m = parent.def_submodule("rows", "The frameworks that are described by rows.");
-    m.def("names", &frameworks::names, "The frameworks by name.");
-    m.def("rows", &rows_of, any("name"), "The rows of a framework.");
-    m.def(
-        "require",
-        [](const Text& framework, const Text& accessor) {
-            static_cast<void>(accessor_named(framework_of(framework), text_of(accessor, "an accessor")));
-        },
-        any("framework"), any("accessor"),
-        "Raises UsageError that names the nearest where the framework has no such accessor.");
-    nb::class_<Groups>(m, "Groups", "Every group of a world by kind.")
-        .def(nb::new_(&groups_of), any("framework"), nb::arg("settings"), any("world_size"))
-        .def_prop_ro("world_size", &Groups::world_size)
+void bind_groups(nb::module_& m) {
+    auto c = nb::class_<Groups>(m, "Groups", "Every group of a world by kind.");
+    method(c, "def __init__(self, framework: str, settings: dict[str, typing.Any], world_size: int) -> None",
+           "", [](Groups* self, nb::handle framework, const nb::dict& settings, nb::handle world_size) {
+               const auto& rows = framework_of(framework);
+               new (self)
+                   Groups(rows.name, values_of(settings, rows.settings), int_of(world_size, "world_size"));
+           });
+    c.def_prop_ro("world_size", &Groups::world_size)
         .def_prop_ro("mesh", &Groups::mesh, "The framework's own axes, outermost first.")
-        .def("kinds", &Groups::kinds, "The kinds that these settings give.")
-        .def("is_apart", about_kind(&Groups::is_apart), any("kind"),
-             "True where groups of equal ranks do not share a channel.")
-        .def("is_on_host", about_kind(&Groups::is_on_host), any("kind"),
-             "True where the groups are those of another kind, on the host.")
-        .def("is_rising", about_kind(&is_rising), any("kind"),
-             "True where communicators have the ranks of a group in rising order.")
-        .def(
-            "partition",
-            [](const Groups& self, const Text& name) {
-                const auto kind = text_of(name, "a kind");
-                auto all = std::vector<std::vector<int>>{};
-                for (int i = 0; i < self.count(kind); ++i) all.push_back(ranks_of(self.group(kind, i)));
-                return all;
-            },
-            any("kind"), "The groups of a kind, in the order in which the framework makes them.")
-        .def(
-            "of",
-            [](const Groups& self, const Text& kind, const Integer& rank) {
-                return handle_of(self.of(text_of(kind, "a kind"), int_of(rank, "rank")));
-            },
-            any("kind"), any("rank"), "The group of a rank; None where it is in none.");
-    nb::class_<State>(m, "State", "What the framework's accessors answer on one rank.")
-        .def(nb::new_([](const Groups& groups, const Integer& rank) {
-                 return State(groups, int_of(rank, "rank"));
-             }),
-             nb::arg("groups"), any("rank"))
-        .def(nb::new_([](const Text& framework) { return State(framework_of(framework).name); }),
-             any("framework"))
-        .def(
-            "enter",
-            [](State& self, const Integer& rank, const Integer& world_size) {
-                self.enter(int_of(rank, "rank"), int_of(world_size, "world_size"));
-            },
-            any("rank"), any("world_size"), "As one rank of a world from now on.")
-        .def(
-            "initialize",
-            [](State& self, const Named& settings) {
-                self.initialize(values_of(settings, frameworks::Access::framework(self).settings));
-            },
-            nb::arg("settings"), "Makes the groups.")
-        .def("is_initialized", &State::is_initialized)
+        .def("kinds", &Groups::kinds, "The kinds that these settings give.");
+    method(c, "def is_apart(self, kind: str) -> bool",
+           "True where groups of equal ranks do not share a channel.", about_kind(&Groups::is_apart));
+    method(c, "def is_on_host(self, kind: str) -> bool",
+           "True where the groups are those of another kind, on the host.", about_kind(&Groups::is_on_host));
+    method(c, "def is_rising(self, kind: str) -> bool",
+           "True where communicators have the ranks of a group in rising order.", about_kind(&is_rising));
+    method(c, "def partition(self, kind: str) -> list[list[int]]",
+           "The groups of a kind, in the order in which the framework makes them.",
+           about_kind([](const Groups& self, const std::string& kind) {
+               auto all = std::vector<std::vector<int>>{};
+               for (int i = 0; i < self.count(kind); ++i) all.push_back(ranks_of(self.group(kind, i)));
+               return all;
+           }));
+    method(c, "def of(self, kind: str, rank: int) -> rankmesh._core.Group | None",
+           "The group of a rank; None where it is in none.",
+           [](const Groups& self, nb::handle kind, nb::handle rank) {
+               return handle_of(self.of(text_of(kind, "a kind"), int_of(rank, "rank")));
+           });
+}
+
+/// How a state begins, and whose it is.
+void bind_start(nb::class_<State>& c) {
+    method(c, "def __init__(self, groups: Groups, rank: int) -> None", "",
+           [](State* self, const Groups& groups, nb::handle rank) {
+               new (self) State(groups, int_of(rank, "rank"));
+           });
+    method(c, "def __init__(self, framework: str) -> None", "",
+           [](State* self, nb::handle framework) { new (self) State(framework_of(framework).name); });
+    method(c, "def enter(self, rank: int, world_size: int) -> None", "As one rank of a world from now on.",
+           [](State& self, nb::handle rank, nb::handle world_size) {
+               self.enter(int_of(rank, "rank"), int_of(world_size, "world_size"));
+           });
+    method(c, "def initialize(self, settings: dict[str, typing.Any]) -> None", "Makes the groups.",
+           [](State& self, const nb::dict& settings) {
+               self.initialize(values_of(settings, frameworks::Access::framework(self).settings));
+           });
+    c.def("is_initialized", &State::is_initialized)
         .def(
             "copy", [](const State& self) { return self; },
             "Returns a state of its own with the same groups.")
         .def("destroy", &State::destroy, "Forgets the groups and what was set.")
         .def_prop_ro("rank", &State::rank)
         .def_prop_ro("groups", &State::groups)
-        .def("accessors", &State::accessors, "The names of the accessors, in the framework's order.")
-        .def("ask",
-             about_accessor<const State>(
-                 [](const State& self, const std::string& accessor, const Values& given) {
-                     return nb::borrow<nb::any>(object_of(self.ask(accessor, given)));
-                 }),
-             any("accessor"), options, "The answer of an accessor.")
-        .def("set", about_accessor<State>(std::mem_fn(&State::set)), any("accessor"), options,
-             "Calls an accessor that sets what others answer, or that makes groups. Returns the kinds that "
-             "it makes.")
-        .def("group",
-             about_accessor<const State>(
-                 [](const State& self, const std::string& accessor, const Values& given) {
-                     return handle_of(self.group(accessor, given));
-                 }),
-             any("accessor"), options, "The group that an accessor gives.")
-        .def("kind", about_accessor<const State>(std::mem_fn(&State::kind)), any("accessor"), options,
-             "The kind that an accessor is about.");
+        .def("accessors", &State::accessors, "The names of the accessors, in the framework's order.");
+}
+
+void bind_state(nb::module_& m) {
+    auto c = nb::class_<State>(m, "State", "What the framework's accessors answer on one rank.");
+    bind_start(c);
+    const auto signature = [](const char* name, const char* result) {
+        return detail::cat("def ", name, "(self, accessor: str, options: dict[str, typing.Any] = {}) -> ",
+                           result);
+    };
+    method(
+        c, signature("ask", "typing.Any"), "The answer of an accessor.",
+        about_accessor<const State>([](const State& self, const std::string& accessor, const Values& given) {
+            return object_of(self.ask(accessor, given));
+        }));
+    method(c, signature("set", "list[str]"),
+           "Calls an accessor that sets what others answer, or that makes groups. Returns the kinds that it "
+           "makes.",
+           about_accessor<State>(std::mem_fn(&State::set)));
+    method(
+        c, signature("group", "rankmesh._core.Group | None"), "The group that an accessor gives.",
+        about_accessor<const State>([](const State& self, const std::string& accessor, const Values& given) {
+            return handle_of(self.group(accessor, given));
+        }));
+    method(c, signature("kind", "str"), "The kind that an accessor is about.",
+           about_accessor<const State>(std::mem_fn(&State::kind)));
+}
+
+}  // namespace
+
+void bind_rows(nb::module_& parent) {
+    auto m = parent.def_submodule("rows", "The frameworks that are described by rows.");
+    m.def("names", &frameworks::names, "The frameworks by name.");
+    function(m, "def rows(name: str) -> dict[str, typing.Any]", "The rows of a framework.", &rows_of);
+    function(m, "def require(framework: str, accessor: str) -> None",
+             "Raises UsageError that names the nearest where the framework has no such accessor.",
+             [](nb::handle framework, nb::handle accessor) {
+                 static_cast<void>(accessor_named(framework_of(framework), text_of(accessor, "an accessor")));
+             });
+    bind_groups(m);
+    bind_state(m);
 }
 
 }  // namespace rankmesh::python

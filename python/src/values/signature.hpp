@@ -3,11 +3,14 @@
 #pragma once
 
 #include <algorithm>
+#include <new>
 #include <string>
 #include <tuple>
 #include <type_traits>
 #include <utility>
 #include <vector>
+
+#include <nanobind/stl/tuple.h>
 
 #include "values/convert.hpp"
 
@@ -89,6 +92,16 @@ template <std::size_t positional = std::string::npos, class Function>
 void function(nb::module_& m, const std::string& signature, const char* text, Function function) {
     with_parameters<Function, 0, positional>(
         signature, [&](const auto&... parameters) { m.def("", function, parameters..., text); });
+}
+
+/// Binds pickles of a struct with these members.
+template <class T, class... Member>
+void bind_pickle(nb::class_<T>& c, Member T::*... members) {
+    c.def("__getstate__", [=](const T& self) {
+         return std::tuple<Member...>(self.*members...);
+     }).def("__setstate__", [](T& self, const std::tuple<Member...>& state) {
+        std::apply([&](const Member&... given) { new (&self) T{given...}; }, state);
+    });
 }
 
 }  // namespace rankmesh::python
