@@ -13,7 +13,7 @@
 #include <rankmesh/report/text.hpp>
 
 #include "core/core.hpp"
-#include "values/mesh_spec.hpp"
+#include "values/declaration.hpp"
 
 namespace rankmesh::python {
 

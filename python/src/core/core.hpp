@@ -19,7 +19,6 @@ void bind_reshard(nb::module_& m);
 void bind_view(nb::module_& m);
 void bind_check(nb::module_& m);
 void bind_place(nb::module_& m);
-void add_signatures(nb::module_& m);
 
 /// Reads the argument of pictures and clusters: a mesh, a placement, or the text of either.
 Placement placement_of(nb::handle given);

@@ -7,7 +7,7 @@
 #include "core/array.hpp"
 #include "core/core.hpp"
 #include "core/places.hpp"
-#include "values/mesh_spec.hpp"
+#include "values/declaration.hpp"
 
 namespace rankmesh::python {
 

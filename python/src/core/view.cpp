@@ -188,12 +188,6 @@ int width_of(nb::handle width) {
     return columns;
 }
 
-nb::object names_of(const view::Scene& scene, const std::vector<int>& axes) {
-    auto names = nb::list();
-    for (auto axis : axes) names.append(nb::cast(scene.axes[static_cast<std::size_t>(axis)].name));
-    return names;
-}
-
 }  // namespace
 
 void bind_view(nb::module_& m) {
@@ -227,22 +221,7 @@ void bind_view(nb::module_& m) {
                }
                return rows;
            });
-    picture
-        .def_prop_ro(
-            "row_axes",
-            [](const Picture& self) {
-                const auto scene = self.scene(default_width);
-                return names_of(scene, scene.row_axes);
-            },
-            nb::sig("def row_axes(self) -> list[str]"), "The axes along which rows differ.")
-        .def_prop_ro(
-            "column_axes",
-            [](const Picture& self) {
-                const auto scene = self.scene(default_width);
-                return names_of(scene, scene.column_axes);
-            },
-            nb::sig("def column_axes(self) -> list[str]"), "The axes along which columns differ.")
-        .def("__str__", [](const Picture& self) { return self.text(default_width, false); })
+    picture.def("__str__", [](const Picture& self) { return self.text(default_width, false); })
         .def("__repr__", [](const Picture& self) { return self.text(default_width, false); })
         .def("_repr_html_", [](const Picture& self) { return self.svg(std::nullopt); });
     bind_difference(m);

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Messages between two ranks of a group.
+// Messages between ranks of a group, and Python objects, sent by pickle.
 #include <rankmesh/engine/detail/make_call.hpp>
 
 #include "engine/operations.hpp"
+#include "engine/sparse_bytes.hpp"
 
 namespace rankmesh::python {
 namespace {
@@ -82,6 +83,102 @@ void batch(const Self& self, nb::handle sends, nb::handle recvs) {
     });
 }
 
+/// The messages of a mapping or of pairs; `arrays` keeps their memory.
+std::vector<detail::SparseMessage> messages_of(nb::handle given, const Array& like,
+                                               std::vector<Array>& arrays) {
+    auto messages = std::vector<detail::SparseMessage>{};
+    const auto pairs = nb::hasattr(given, "items") ? nb::object(given.attr("items")()) : nb::borrow(given);
+    for (auto each : pairs) {
+        const auto pair = nb::tuple(nb::borrow(each));
+        if (pair.size() != 2)
+            throw TypeFault(cat("a message of sparse_all_to_all is ", described(each),
+                                "; it must be a pair of a group rank and an array"));
+        const auto to = int_of(pair[0], "the peer");
+        arrays.push_back(contiguous_array_of(pair[1], "a message of sparse_all_to_all", false));
+        const auto& array = arrays.back();
+        if (array.dtype != like.dtype || array.unit != like.unit)
+            throw UsageError(cat("a message of sparse_all_to_all to group rank ", to, " has ",
+                                 to_string(array.dtype), " elements, and the dtype given is ",
+                                 to_string(like.dtype), "; all messages must be of it"));
+        messages.push_back({to, array});
+    }
+    return messages;
+}
+
+nb::list sparse_all_to_all(const Self& self, nb::handle given, nb::handle dtype) {
+    auto& on = self.get();
+    const auto numpy = numpy_for("sparse_all_to_all");
+    const auto like = array_of(numpy.attr("empty")(0, dtype), "the dtype of sparse_all_to_all", false);
+    auto arrays = std::vector<Array>{};
+    const auto messages = messages_of(given, like, arrays);
+    const auto received =
+        result_without_gil(leaving(on), [&] { return detail::sparse_bytes(on, messages, like); });
+    auto result = nb::list();
+    for (const auto& [from, bytes] : received) {
+        const auto copy = nb::bytearray(bytes.data(), bytes.size());  // frombuffer refuses empty ones
+        result.append(nb::make_tuple(
+            from, bytes.empty() ? numpy.attr("empty")(0, dtype) : numpy.attr("frombuffer")(copy, dtype)));
+    }
+    return result;
+}
+
+std::vector<char> pickled(nb::handle object) {
+    const auto bytes = nb::cast<nb::bytes>(nb::module_::import_("pickle").attr("dumps")(object, 5));
+    return {bytes.c_str(), bytes.c_str() + bytes.size()};
+}
+nb::object unpickled(const std::vector<char>& bytes) {
+    return nb::module_::import_("pickle").attr("loads")(nb::bytes(bytes.data(), bytes.size()));
+}
+
+nb::object broadcast_object(const Self& self, nb::object object, nb::handle root) {
+    auto& on = self.get();
+    const auto from = int_of(root, "the root");
+    auto bytes = on.rank() == from ? pickled(object) : std::vector<char>{};
+    without_gil(leaving(on), [&] { on.broadcast_object(bytes, from); });
+    return on.rank() == from ? object : unpickled(bytes);
+}
+
+void send_object(const Self& self, nb::handle object, nb::handle to) {
+    auto& on = self.get();
+    const auto bytes = pickled(object);
+    const auto peer = int_of(to, "the peer");
+    without_gil(leaving(on), [&] { on.send_object(bytes, peer); });
+}
+
+nb::object recv_object(const Self& self, nb::handle from) {
+    auto& on = self.get();
+    const auto peer = int_of(from, "the peer");
+    auto bytes = std::vector<char>{};
+    without_gil(leaving(on), [&] { on.recv_object(bytes, peer); });
+    return unpickled(bytes);
+}
+
+nb::object all_gather_object(const Self& self, nb::handle object) {
+    auto& on = self.get();
+    const auto mine = pickled(object);
+    auto lengths = std::vector<std::uint64_t>(static_cast<std::size_t>(on.size()));
+    auto all = std::vector<char>{};
+    auto counts = std::vector<std::size_t>{};
+    without_gil(leaving(on), [&] {
+        auto host = on.host();
+        const auto length = static_cast<std::uint64_t>(mine.size());
+        host.all_gather(length, lengths);
+        counts.assign(lengths.begin(), lengths.end());
+        auto sum = std::size_t{0};
+        for (auto count : counts) sum += count;
+        all.resize(sum);
+        host.all_gather_v(mine, all, counts);
+    });
+    auto objects = nb::list();
+    auto at = all.begin();
+    for (auto count : counts) {
+        const auto end = at + static_cast<std::ptrdiff_t>(count);
+        objects.append(unpickled({at, end}));
+        at = end;
+    }
+    return objects;
+}
+
 }  // namespace
 
 void bind_messages(nb::class_<CommunicatorHandle>& c) {
@@ -132,6 +229,33 @@ void bind_messages(nb::class_<CommunicatorHandle>& c) {
            "group rank) or (array, group rank, tag). Messages between two ranks match in the order of their "
            "tags.",
            &batch);
+}
+
+void bind_sparse(nb::class_<CommunicatorHandle>& c) {
+    method(c,
+           "def sparse_all_to_all(self, messages: collections.abc.Mapping[int, typing.Any] | "
+           "collections.abc.Iterable[tuple[int, typing.Any]], dtype: typing.Any) -> list[tuple[int, "
+           "typing.Any]]",
+           "Sends each message to its rank, and returns the messages that other ranks have sent to this one, "
+           "as pairs of the sender's group rank and a NumPy array, ordered by sender. No rank knows who "
+           "sends to it, nor how much.\n\n`messages` maps group ranks to arrays, or holds pairs of them. All "
+           "arrays have `dtype`, the same on all ranks. Every rank of the group calls it. On MPI a rank "
+           "needs neither memory nor messages for ranks that it does not send to.\n\nRaises UsageError for a "
+           "rank that is not in the group, and on a device, where host() has it.",
+           sparse_all_to_all);
+}
+
+void bind_objects(nb::class_<CommunicatorHandle>& c) {
+    method(c, "def broadcast_object(self, object: typing.Any, root: int = 0) -> typing.Any",
+           "Returns the root's object, sent by pickle. The other ranks' argument is ignored. Ranks must "
+           "trust each other, because unpickling runs code.",
+           &broadcast_object);
+    method(c, "def send_object(self, object: typing.Any, to: int) -> None",
+           "Sends an object by pickle to group rank `to`, which must call recv_object.", &send_object);
+    method(c, "def recv_object(self, source: int) -> typing.Any",
+           "Returns the object that group rank `source` sends with send_object.", &recv_object);
+    method(c, "def all_gather_object(self, object: _T) -> list[_T]",
+           "Returns the objects of all ranks of the group, in order, sent by pickle.", &all_gather_object);
 }
 
 }  // namespace rankmesh::python
