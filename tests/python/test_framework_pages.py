@@ -20,7 +20,7 @@ def test_the_pages_of_frameworks_are_up_to_date() -> None:
 
 
 def test_the_headers_of_frameworks_are_up_to_date(tmp_path: Path) -> None:
-    subprocess.run([sys.executable, ROOT / "python/src/headers.py", tmp_path], check=True, timeout=120)
+    subprocess.run([sys.executable, ROOT / "scripts/framework_headers", tmp_path], check=True, timeout=120)
     headers = (ROOT / "include/rankmesh/frameworks").glob("*.hpp")
     texts = {header.name: header.read_text() for header in headers}
     committed = {name: text for name, text in texts.items() if text.startswith("// Generated ")}
