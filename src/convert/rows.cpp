@@ -33,13 +33,12 @@ Document document_of(const frameworks::Framework& rows, const frameworks::Values
                                                                               : document.values[rows.table];
         auto toml = cat("[", rows.table, "]");
         for (const auto& row : rows.settings)
-            if (const auto said = std::ranges::find(values, row.name, &frameworks::Values::value_type::first);
-                said != values.end()) {
+            if (const auto* said = frameworks::find_in(values, row.name)) {
                 const auto name = name_outside(row);
                 const auto dot = name.find('.');
                 (dot == std::string::npos ? table[name] : table[name.substr(0, dot)][name.substr(dot + 1)]) =
-                    json_of(said->second);
-                toml += cat("\n", name_outside(row), " = ", json_of(said->second).dump());
+                    json_of(*said);
+                toml += cat("\n", name_outside(row), " = ", json_of(*said).dump());
             }
         document.text = is_toml ? toml : document.values.dump(2);
         return document;

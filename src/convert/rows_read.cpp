@@ -52,8 +52,7 @@ void check_tables(const frameworks::Framework& rows, Settings& settings, const f
         const auto name = name_outside(row);
         const auto table = name.substr(0, name.find('.'));
         if (table == name || !seen.insert(table).second) continue;
-        if (settings.has_table(table) &&
-            std::ranges::find(values, row.name, &frameworks::Values::value_type::first) == values.end())
+        if (settings.has_table(table) && !frameworks::find_in(values, row.name))
             throw UsageError(cat(name, " is not given; ", table, " needs it"));
     }
 }
@@ -220,18 +219,18 @@ Arrangement read(const frameworks::Framework& rows, Settings& settings, std::opt
     if (rows.experts && arrangement.meshes.size() > 1)
         arrangement.has_experts = size_of(arrangement.meshes[1], "ep") > 1;
     if (rows.serving)
-        if (const auto servers = rows.serving(frameworks::Access::given(groups))) {
+        if (const auto servers = rows.serving(frameworks::Access::given(groups)); !servers.empty()) {
             auto& part = arrangement.job.parts.emplace_back();
             part.meshes.assign(arrangement.meshes.begin(), arrangement.meshes.end());
-            part.meshes.push_back(*servers);
+            part.meshes.insert(part.meshes.end(), servers.begin(), servers.end());
         }
     if (rows.dp_role) arrangement.dp_role = rows.dp_role(frameworks::Access::given(groups));
     keep_own(rows, found, arrangement);
     auto stages = StageLayers{};
     for (const auto& row : rows.settings)
         if (const auto part = part_of_stages(row.extra)) {
-            const auto said = std::ranges::find(values, row.name, &frameworks::Values::value_type::first);
-            const auto* number = std::get_if<int>(said == values.end() ? &row.otherwise : &said->second);
+            const auto* said = frameworks::find_in(values, row.name);
+            const auto* number = std::get_if<int>(said ? said : &row.otherwise);
             stages.*part = number ? *number : 0;
         }
     for (const auto& [name, value] : values) {

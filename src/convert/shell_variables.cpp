@@ -17,6 +17,10 @@ using detail::cat;
 
 namespace {
 
+struct UnknownFlags : UsageError {
+    using UsageError::UsageError;
+};
+
 bool is_name(std::string_view text) {
     return !text.empty() && std::isdigit(static_cast<unsigned char>(text[0])) == 0 &&
            std::ranges::all_of(text, [](unsigned char c) { return std::isalnum(c) != 0 || c == '_'; });
@@ -238,9 +242,10 @@ private:
 
     /// Adds an unknown as it is written.
     void unknown(std::string_view written, bool quoted) {
-        if (!quoted && !is_value_ && written == word_)
-            throw UsageError(cat(source_, " pass ", detail::in_quotes(written),
-                                 ", whose value they do not give; write the flags that it stands for"));
+        const auto may_be_flags = quoted ? written.ends_with("[@]}") : written == word_;
+        if (may_be_flags && !is_value_)
+            throw UnknownFlags(cat(source_, " pass ", detail::in_quotes(written),
+                                   ", whose value they do not give; write the flags that it stands for"));
         add(written);
     }
 
@@ -314,12 +319,16 @@ bool ShellVariables::assign(std::string_view word, bool known) {
     for (const auto& each : before) spend(each.size() + 1);
     if (written.starts_with('(')) {
         auto words = before;
-        for (const auto& command : shell_commands(written.substr(1, written.size() - 2)))
-            for (const auto& each : command.words) {
-                const auto is_value = !words.empty() && words.back().starts_with("--");
-                std::ranges::move(expanded(each, is_value, "the script's arrays"), std::back_inserter(words));
-            }
-        values_[name] = std::move(words);
+        try {
+            for (const auto& command : shell_commands(written.substr(1, written.size() - 2)))
+                for (const auto& each : command.words) {
+                    const auto is_value = !words.empty() && words.back().starts_with("--");
+                    std::ranges::move(expanded(each, is_value, {}), std::back_inserter(words));
+                }
+            values_[name] = std::move(words);
+        } catch (const UnknownFlags&) {
+            forget(name);  // an error only where the launch uses it
+        }
         return true;
     }
     const auto text = joined(expanded(written, true, {}));

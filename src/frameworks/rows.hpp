@@ -99,6 +99,22 @@ private:
     int world_size_;
 };
 
+/// A value among those given; null where it is not given.
+inline const Value* find_in(const Values& values, std::string_view name) {
+    const auto found = std::ranges::find(values, name, &Values::value_type::first);
+    return found == values.end() ? nullptr : &found->second;
+}
+/// A size among those given.
+inline int size_in(const Values& values, std::string_view name, int otherwise = 1) {
+    const auto* found = find_in(values, name);
+    return found ? std::get<int>(*found) : otherwise;
+}
+/// Sets a value in place of the one given.
+inline void set_in(Values& values, std::string_view name, Value to) {
+    std::erase_if(values, [&](const auto& each) { return each.first == name; });
+    if (to != Value()) values.emplace_back(name, std::move(to));
+}
+
 /// A mesh of a framework: axes outermost first. The size of an axis is what was derived under its name, or
 /// the setting whose axis it is; of at most one axis neither is known, and it takes the rest of the world.
 struct MeshRow {
@@ -274,8 +290,8 @@ struct Framework {
     /// from the first mesh and its experts.
     std::vector<Mesh> (*read)(const Given&, const Mesh& mesh) = nullptr;
     Values (*write)(const std::vector<Mesh>& meshes) = nullptr;
-    /// Of a trainer: the mesh of the servers that its rollouts use, where the settings say it.
-    std::optional<Mesh> (*serving)(const Given&) = nullptr;
+    /// Of a trainer: the meshes of the servers that its rollouts use, where the settings say them.
+    std::vector<Mesh> (*serving)(const Given&) = nullptr;
     /// `dp_replicate` or `dp_shard` for its axis dp, and how to copy parameters where it shards them.
     std::string_view (*dp_role)(const Given&) = nullptr;
     std::string copies_by = {};

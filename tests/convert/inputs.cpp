@@ -5,6 +5,8 @@
 
 #include <filesystem>
 #include <fstream>
+#include <map>
+#include <regex>
 
 #include <rankmesh/convert/convert.hpp>
 #include <rankmesh/core/error.hpp>
@@ -221,6 +223,13 @@ TEST_F(Inputs, WhatAScriptDoesNotSayIsNamed) {
         script(launch + "torchrun --nproc_per_node 8 t.py $EXTRA_ARGS\n"),
         "the settings in FILE pass '$EXTRA_ARGS', whose value they do not give; write the flags that it "
         "stands for");
+    // An array is an error only where the launch uses it.
+    const auto arrays = launch + "EXTRA=($1 --lr 3)\nARGS=(--tensor-model-parallel-size 2 $MORE)\n";
+    EXPECT_EQ(script(arrays + "torchrun --nproc_per_node 8 t.py --pipeline-model-parallel-size 2\n"),
+              "pp=2 dp=4 cp=1 tp=1");
+    EXPECT_EQ(script(arrays + "torchrun --nproc_per_node 8 t.py \"${ARGS[@]}\"\n"),
+              "the settings in FILE pass '${ARGS[@]}', whose value they do not give; write the flags that it "
+              "stands for");
     EXPECT_EQ(
         script(launch + "ARGS=( --tensor-model-parallel-size 2 )\n"),
         "the settings in FILE are a shell script that starts no program that is known, such as torchrun "
@@ -246,6 +255,65 @@ TEST_F(Inputs, NoSuggestionOffersAnotherAxis) {
         const auto said = mesh(from, {word, "world_size=8"});
         EXPECT_NE(said.find("has no setting"), std::string::npos) << said;
         EXPECT_EQ(said.find("did you mean"), std::string::npos) << said;
+    }
+}
+
+TEST_F(Inputs, AnErrorOfExpertsSaysWhereTheirSizeIsFrom) {
+    const auto flags =
+        std::vector<std::string>{"--tensor-model-parallel-size", "4", "--expert-model-parallel-size", "2"};
+    EXPECT_EQ(mesh("megatron", flags, 12),
+              "world_size (12) is not divisible by expert_tensor_model_pipeline_parallel size (8); "
+              "--expert-tensor-parallel-size is not given, so it is tp, 4");
+    auto given = flags;
+    given.insert(given.end(), {"--expert-tensor-parallel-size", "4"});
+    EXPECT_EQ(mesh("megatron", given, 12),
+              "world_size (12) is not divisible by expert_tensor_model_pipeline_parallel size (8)");
+}
+
+TEST_F(Inputs, RolloutsOfVerlHaveExperts) {
+    const auto rollout = [](const std::string& to, const std::string& ep) {
+        return rankmesh::convert("verl", to,
+                                 {"actor_rollout_ref.rollout.tensor_model_parallel_size=2",
+                                  "actor_rollout_ref.rollout.data_parallel_size=4",
+                                  "actor_rollout_ref.rollout.expert_parallel_size=" + ep},
+                                 8);
+    };
+    EXPECT_EQ(rollout("vllm", "8").text,
+              "--tensor-parallel-size 2 --data-parallel-size 4 --enable-expert-parallel");
+    EXPECT_EQ(rollout("sglang", "8").text,
+              "--tensor-parallel-size 8 --attention-data-parallel-size 4 --expert-parallel-size 8");
+    EXPECT_EQ(rollout("vllm", "1").text, "--tensor-parallel-size 2 --data-parallel-size 4");
+    EXPECT_TRUE(rollout("verl", "8").lost.empty());
+    EXPECT_EQ(rollout("torchtitan", "8").lost.back().what, "verl's rollout_expert_parallel_size 8");
+    EXPECT_THROW(rollout("vllm", "2"), UsageError);
+}
+
+TEST_F(Inputs, OfDocumentsAreReadAsTheySay) {
+    auto page = std::ifstream(RANKMESH_FRAMEWORKS_PAGE);
+    const auto all = std::string{std::istreambuf_iterator<char>(page), {}};
+    const auto begin = all.find("### What is read of each framework");
+    const auto section = all.substr(begin, all.find("\nHow layouts correspond", begin) - begin);
+    const auto block =
+        std::regex("```(sh|yaml|toml|json)\n# ([a-z-]+)(?: on ([0-9]+))?: ([^\n]*)\n([^`]*)```");
+    // The files that commands name.
+    const auto last = std::filesystem::current_path();
+    file("ds_config.json", R"({"tensor_parallel": {"autotp_size": 2}})");
+    file("config.yaml", "parallelism: {dp: 4, pp: 1, tp: 2}\ntrain: {accelerator: {}}\n");
+    std::filesystem::current_path(std::filesystem::path(file("gsm8k.yaml", "seed: 1\n")).parent_path());
+    auto seen = std::map<std::string, int>{};
+    for (auto at = std::sregex_iterator(section.begin(), section.end(), block); at != std::sregex_iterator();
+         ++at) {
+        const auto& found = *at;
+        const auto world = found[3].matched ? std::optional(std::stoi(found[3])) : std::nullopt;
+        ++seen[found[2]];
+        EXPECT_EQ(mesh(found[2], {file("block." + found[1].str(), found[5])}, world), found[4]) << found[0];
+    }
+    std::filesystem::current_path(last);
+    for (const auto& framework : known_frameworks()) {
+        const auto has_no_files = framework.name == "archon" || framework.name == "megatron2022" ||
+                                  framework.name == "transformers";
+        EXPECT_TRUE(has_no_files || framework.version.empty() || seen[std::string(framework.name)] > 0)
+            << framework.name;
     }
 }
 

@@ -129,11 +129,26 @@ void add_stages(Arrangement& arrangement, Settings& settings, std::optional<int>
     arrangement.extras.push_back({std::string(fewer_last), std::to_string(stages.last_less)});
 }
 
+/// The groups; an error about experts says where a size is from that the settings do not give.
+frameworks::Groups groups_of(const megatron::Settings& sizes, const Settings& settings, int world) {
+    try {
+        return megatron::groups(sizes, world);
+    } catch (const frameworks::Error& error) {
+        const auto tp = sizes.tensor_model_parallel_size;
+        if (sizes.expert_tensor_parallel_size || sizes.expert_model_parallel_size == 1 || tp == 1 ||
+            std::string_view(error.what()).find("expert_tensor") == std::string_view::npos)
+            throw;
+        throw frameworks::Error(error.fault,
+                                cat(error.what(), "; ", settings.shown("expert_tensor_parallel_size"),
+                                    " is not given, so it is tp, ", tp));
+    }
+}
+
 Arrangement read(Settings& settings, std::optional<int> world) {
     const auto sizes = sizes_in(settings);
     const auto dp = settings.number("data_parallel_size");
     const auto groups =
-        megatron::groups(sizes, needed_world(settings, world, "megatron's data parallel size"));
+        groups_of(sizes, settings, needed_world(settings, world, "megatron's data parallel size"));
     auto arrangement = Arrangement{{groups.mesh()}};
     auto dense = arrangement.dense();
     // Megatron takes this from the world and keeps it among its arguments.

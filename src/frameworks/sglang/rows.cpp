@@ -88,30 +88,19 @@ std::vector<AccessorRow> accessors() {
 
 /// handle_deprecated_dp_attention of arg_groups/parallel_hook.py, and _a2a_ep_size of overrides.py.
 void configure(Values& values, int) {
-    const auto take = [&](std::string_view name) {
-        const auto found = std::ranges::find(values, name, &Values::value_type::first);
-        auto value = found == values.end() ? Value() : found->second;
-        if (found != values.end()) values.erase(found);
-        return value;
-    };
-    const auto size = [&](std::string_view name) {
-        const auto found = std::ranges::find(values, name, &Values::value_type::first);
-        return found == values.end() ? 1 : std::get<int>(found->second);
-    };
-    if (take("enable_dp_attention") == Value(true) && size("attn_dp_size") == 1) {
-        const auto parts = size("dp_size");
-        take("attn_dp_size"), take("dp_size");
-        values.emplace_back("attn_dp_size", parts);
+    const auto* is_deprecated = find_in(values, "enable_dp_attention");
+    if (is_deprecated && *is_deprecated == Value(true) && size_in(values, "attn_dp_size") == 1) {
+        set_in(values, "attn_dp_size", size_in(values, "dp_size"));
+        set_in(values, "dp_size", {});
     }
+    set_in(values, "enable_dp_attention", {});
     static constexpr std::string_view over_all[] = {
         "megamoe",       "deepep",     "deepep_v2",          "mooncake", "nixl",
         "ascend_fuseep", "flashinfer", "flashinfer_megamoe", "mori",     "pplx"};
-    const auto backend = take("moe_a2a_backend");
-    if (const auto* name = std::get_if<std::string>(&backend);
-        name && std::ranges::find(over_all, *name) != std::end(over_all)) {
-        take("ep_size");
-        values.emplace_back("ep_size", size("tp_size"));
-    }
+    const auto* backend = find_in(values, "moe_a2a_backend");
+    if (backend && std::ranges::find(over_all, std::get<std::string>(*backend)) != std::end(over_all))
+        set_in(values, "ep_size", size_in(values, "tp_size"));
+    set_in(values, "moe_a2a_backend", {});
 }
 
 }  // namespace of_sglang

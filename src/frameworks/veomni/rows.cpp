@@ -143,18 +143,7 @@ Values write_experts(const Mesh& experts) {
 /// _validate_accelerator of arguments_types.py: sizes of replicas and shards that are not given follow from
 /// the world; `ep_size` is the last of the extra parts.
 void configure(Values& values, int world) {
-    const auto value = [&](std::string_view name) -> Value* {
-        const auto found = std::ranges::find(values, name, &Values::value_type::first);
-        return found == values.end() ? nullptr : &found->second;
-    };
-    const auto size = [&](std::string_view name, int otherwise) {
-        const auto* found = value(name);
-        return found ? std::get<int>(*found) : otherwise;
-    };
-    const auto set = [&](const char* name, Value to) {
-        std::erase_if(values, [&](const auto& each) { return each.first == name; });
-        values.emplace_back(name, std::move(to));
-    };
+    const auto size = [&](std::string_view name, int otherwise) { return size_in(values, name, otherwise); };
     const auto others = std::int64_t{1} * size("pp_size", 1) * size("ulysses_size", 1) * size("cp_size", 1) *
                         size("tp_size", 1);
     const auto data = static_cast<int>(world / others);
@@ -165,11 +154,11 @@ void configure(Values& values, int world) {
     auto shards = size("dp_shard_size", -1);
     if (replicas <= 0) replicas = shards > 0 ? std::max(data / shards, 1) : 1;
     if (shards <= 0) shards = std::max(data / replicas, 1);
-    set("dp_size", data);
-    set("dp_replicate_size", replicas);
-    set("dp_shard_size", shards);
+    set_in(values, "dp_size", data);
+    set_in(values, "dp_replicate_size", replicas);
+    set_in(values, "dp_shard_size", shards);
     const auto list_of = [&](auto otherwise, std::string_view name) {
-        const auto* found = value(name);
+        const auto* found = find_in(values, name);
         return found ? std::get<decltype(otherwise)>(*found) : otherwise;
     };
     auto sizes = list_of(std::vector<int>{}, "extra_parallel_sizes");
@@ -178,10 +167,10 @@ void configure(Values& values, int world) {
     sizes.push_back(size("ep_size", 1));
     names.emplace_back("ep");
     innermost.push_back(0);
-    std::erase_if(values, [](const auto& each) { return each.first == "ep_size"; });
-    set("extra_parallel_sizes", std::move(sizes));
-    set("extra_parallel_names", std::move(names));
-    set("extra_parallel_placement_innermost", std::move(innermost));
+    set_in(values, "ep_size", {});
+    set_in(values, "extra_parallel_sizes", std::move(sizes));
+    set_in(values, "extra_parallel_names", std::move(names));
+    set_in(values, "extra_parallel_placement_innermost", std::move(innermost));
 }
 
 }  // namespace of_veomni

@@ -70,16 +70,26 @@ void check_flags(const Given& given) {
         throw Error(Fault::sizes,
                     cat("ulysses_sequence_parallel_size ", sequence, " does not divide fsdp_size ",
                         given.number("fsdp"), ", so no mesh has both as axes"));
+    const auto ep = given.number("rollout_expert_parallel_size");
+    const auto of_stage = given.number("infer_tp");
+    if (ep > 1 && ep != of_stage)
+        throw Error(Fault::sizes, cat("rollout_expert_parallel_size is ", ep, "; it must be 1, or ", of_stage,
+                                      ": tensor_model_parallel_size * data_parallel_size"));
+    if (ep > 1 && of_stage > given.number("rollout_tp") && given.number("infer_pp") > 1)
+        throw Error(Fault::sizes,
+                    "rollout_expert_parallel_size is over data-parallel ranks of several stages, which is "
+                    "not known here; give it without rollout_data_parallel_size or without stages");
 }
 
-/// The engines of the rollout, each of dp x pp x tp ranks.
-std::optional<Mesh> serving(const Given& given) {
-    if (!given.flag("has_rollout")) return std::nullopt;
-    const auto tp = given.number("rollout_tp");
-    return Mesh{{"servers", given.number("rollout_dp")},
-                {"dp", given.number("infer_tp") / tp},
-                {"pp", given.number("infer_pp")},
-                {"tp", tp}};
+/// The engines of the rollout, each of dp x pp x tp ranks, and their experts.
+std::vector<Mesh> serving(const Given& given) {
+    if (!given.flag("has_rollout")) return {};
+    const auto servers = given.number("rollout_dp"), pp = given.number("infer_pp");
+    const auto tp = given.number("rollout_tp"), dp = given.number("infer_tp") / tp;
+    auto meshes = std::vector{Mesh{{"servers", servers}, {"dp", dp}, {"pp", pp}, {"tp", tp}}};
+    if (given.number("rollout_expert_parallel_size") > 1)
+        meshes.push_back(Mesh{{"servers", servers}, {"pp", pp}, {"ep", dp * tp}});
+    return meshes;
 }
 
 bool has_sequence(const Given& given) { return given.number("sp") > 1; }
@@ -130,7 +140,11 @@ Framework verl() {
                       .doc = "ranks that share a sequence and exchange it for heads"},
                      rollout(of_rollout[0]),
                      rollout(of_rollout[1]),
-                     rollout(of_rollout[2])},
+                     rollout(of_rollout[2]),
+                     {.name = "rollout_expert_parallel_size",
+                      .flag = "actor_rollout_ref.rollout.expert_parallel_size",
+                      .doc = "1, or all ranks of an engine's stage, which have other experts",
+                      .only_configured = true}},
         .meshes = {{"ranks", "ddp shards inner"},
                    {"device_mesh", "ddp fsdp"},
                    {"ulysses_device_mesh", "dp sp"},
