@@ -18,6 +18,7 @@ namespace rankmesh::conversion {
 struct Extra {
     std::string name;
     std::string value;
+    bool in_job = false;  ///< the job's other layouts say it as well
     friend bool operator==(const Extra&, const Extra&) = default;
 };
 

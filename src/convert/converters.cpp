@@ -161,6 +161,7 @@ Expressed express(const Converter& to, const Arrangement& arrangement, bool call
         return one;
     }
     auto asked = in_roles(arrangement);
+    if (to.takes_jobs) std::erase_if(asked.extras, [](const Extra& extra) { return extra.in_job; });
     if (asked.dense().find("servers") && !to.roles.empty()) return express_server(to, asked, call);
     auto expressed = Expressed{};
     const auto why = [&](std::string_view what) {

@@ -91,6 +91,7 @@ void keep_own(const frameworks::Framework& rows, const Read& read, Arrangement& 
         if (!row->axis.empty() || !row->extra.empty() || row->type == Type::plan || value == row->otherwise ||
             row->otherwise == Value(-1))  // which the world can say as well
             continue;
+        auto in_job = false;
         // Others that say the same where the setting is not given, or 1, are in the meshes as well.
         const auto says_nothing = [&](bool as_one) {
             auto others = read.values;
@@ -98,6 +99,8 @@ void keep_own(const frameworks::Framework& rows, const Read& read, Arrangement& 
             if (as_one) others.emplace_back(name, 1);
             try {
                 const auto groups = Groups(rows.name, others, read.groups.world_size());
+                in_job = rows.serving && rows.serving(frameworks::Access::given(groups)) !=
+                                             rows.serving(frameworks::Access::given(read.groups));
                 const auto dp_role =
                     rows.dp_role ? rows.dp_role(frameworks::Access::given(groups)) : arrangement.dp_role;
                 return meshes_of(rows, groups) == meshes && dp_role == arrangement.dp_role;
@@ -107,7 +110,7 @@ void keep_own(const frameworks::Framework& rows, const Read& read, Arrangement& 
         };
         if (has_several(value) ||
             (says_nothing(false) && (!std::holds_alternative<int>(value) || says_nothing(true))))
-            arrangement.extras.push_back({own_name(rows, name), json_of(value).dump()});
+            arrangement.extras.push_back({own_name(rows, name), json_of(value).dump(), in_job});
     }
 }
 

@@ -123,6 +123,17 @@ TEST(JobText, GivesEachFrameworkItsOwnLayout) {
     }
 }
 
+TEST(JobText, SaysTheRolloutsOfVerl) {
+    const auto both = convert_text("verl", "rankmesh",
+                                   "fsdp_size=8 rollout_tensor_model_parallel_size=4 "
+                                   "rollout_data_parallel_size=2 world_size=16");
+    EXPECT_EQ(both.text, "dp_replicate=2 dp_shard=8; servers=2 dp=2 pp=1 tp=4");
+    EXPECT_TRUE(both.lost.empty()) << both.lost.front().what;
+    const auto served = convert_text("rankmesh", "vllm", *both.text);
+    EXPECT_TRUE(served.text->ends_with("# server 1 of 2")) << *served.text;
+    EXPECT_EQ(convert_text("rankmesh", "verl", *both.text).lost.back().what, "servers=2 dp=2 pp=1 tp=4");
+}
+
 TEST(JobText, ASecondLayoutOfTheSameAxesIsNamed) {
     const auto found = convert_text("rankmesh", "torchtitan", "dp=4 tp=2; dp=2 tp=4");
     ASSERT_EQ(found.lost.size(), 2U);
