@@ -138,7 +138,8 @@ private:
         const auto last = value_of(high);
         if (last < first)
             fail(cat("have the range ", in_quotes(text), ", which counts down from ", first, " to ", last));
-        if (padded(last, low.size()) != high)
+        // Slurm pads to the digits of the first number, so [08-9] is 08 and 09.
+        if (high.size() > low.size() && padded(last, low.size()) != high)
             fail(cat("have the range ", in_quotes(text), ", but its ends have different numbers of digits"));
         if (static_cast<std::uint64_t>(last - first) >= most_ / times) too_many(text);
         for (auto number = first; number <= last; ++number) add(padded(number, low.size()));

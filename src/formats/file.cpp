@@ -60,6 +60,7 @@ std::string content_of(const std::string& path, const std::string& name, std::si
     if (text.empty() && path != "-" && file.is_pipe())
         throw UsageError(
             detail::cat(name, " is a pipe that nobody writes to; start what writes to it first"));
+    if (text.starts_with("\xEF\xBB\xBF")) text.erase(0, 3);  // a byte order mark
     return text;
 }
 

@@ -12,7 +12,8 @@ const auto files = std::string(RANKMESH_SOURCE "/tests/cluster/files/");
 // In which nothing says what the machines are.
 const auto nowhere = std::string(
     "unset SLURM_JOB_NODELIST SLURM_NODELIST SLURM_STEP_NODELIST SLURM_TASKS_PER_NODE "
-    "SLURM_STEP_TASKS_PER_NODE SLURM_GPUS_ON_NODE SLURM_DISTRIBUTION; "
+    "SLURM_STEP_TASKS_PER_NODE SLURM_GPUS_ON_NODE SLURM_DISTRIBUTION LSB_HOSTS LSB_MCPU_HOSTS "
+    "PBS_NODEFILE; "
     "export LD_LIBRARY_PATH='" RANKMESH_FAKE_NVML "'; ");
 
 TEST(ClusterSubcommand, SaysTheLevelsWithWhatEachUnitHolds) {
@@ -87,6 +88,9 @@ TEST(ClusterSubcommand, WithoutAnArgumentSaysWhatIsSeenHere) {
     using Pair = std::pair<std::string, std::string>;
     EXPECT_EQ(seen("SLURM_JOB_NODELIST=a[1-3] SLURM_TASKS_PER_NODE='8(x2),4'"),
               Pair("node[a1-a2]:8 node[a3]:4", "SLURM_JOB_NODELIST"));
+    EXPECT_EQ(seen("LSB_MCPU_HOSTS='a1 2 b1 1'"), Pair("node[a1]:2 node[b1]:1", "LSB_MCPU_HOSTS"));
+    EXPECT_EQ(seen("PBS_NODEFILE=" + files + "pbs.nodefile"),
+              Pair("node[a1-a2]:2 node[b1]:3", "PBS_NODEFILE"));
     EXPECT_EQ(seen("FAKE_GPUS=8"), Pair("numa:2 gpu:4", "NVML"));
     EXPECT_EQ(seen("FAKE_GPUS=8 FAKE_NVLINK=1"), Pair("gpu:8", "NVML"));
     EXPECT_EQ(rankmesh("cluster", nowhere + "FAKE_GPUS=2 FAKE_NVLINK=1").output,

@@ -33,6 +33,26 @@ const Case cases[] = {
      "gpu(450GB/s)"},
     {"topology-block.conf", "slurm", "gpu:4",
      "block36[0]:2 block36[1]:1 block[b1-b3]:18 node[n001-n054]:4 gpu"},
+    {"slurm-show-topology.txt", "slurm", "gpu:8",
+     "switch[s1]:2 switch[s2]:3 switch[s3]:2 node[a1-a4,b001-b002,login]:8 gpu"},
+    {"slurm-show-block.txt", "slurm", "gpu:4", "block36[0-1]:2 block[b1-b4]:18 node[n01-n72]:4 gpu"},
+    {"slurm-spines.conf", "slurm", "gpu:8",
+     "switch2[spine1,spine3]:2 switch[leaf1-leaf4]:4 node[a1-a8,b1-b8]:8 gpu"},
+    {"slurm-topology.yaml", "slurm-yaml", "gpu:8", "switch[s1-s2]:2 node[node01-node04]:8 gpu"},
+    {"slurm.conf", "slurm-nodes", "", "node[a1-a4]:8 node[b001-b002]:4"},
+    {"slurm-show-node.txt", "slurm-nodes", "", "node[a1]:8 node[b001]:4"},
+    {"slurm-sinfo.txt", "slurm-nodes", "", "node[a1-a4]:8 node[b001-b002]:4"},
+    {"lsf-job.env", "lsf-env", "", "node[a1]:2 node[b1]:1"},
+    {"pbs.nodefile", "hostfile", "", "node[a1-a2]:2 node[b1]:3"},
+    {"nodelist.hosts", "hostfile", "gpu:8", "node[gpu001-gpu003,gpu007,b1c1-b1c2,b2c1-b2c2]:8 gpu"},
+    {"placed.rankfile", "rankfile", "", "node[a01-a02]:2"},
+    {"flux-R.json", "flux", "", "node[fluke0]:4 node[fluke1]:2 node[fluke2,corona5]:4"},
+    {"kubernetes-nodes.json", "kubernetes", "",
+     "zone[z1]:1 zone[z2]:2 nvlink[7b968a6d-c8aa-45e1-9e07-e1e51be99c31.[1-3]]:2 "
+     "node[gpu-[01-03],gpu-05,gpu-04]:8 node[gpu-06]:4"},
+    {"rocm-smi.txt", "amd-smi", "", "xgmi:2 gpu:2"},
+    {"amd-smi.txt", "amd-smi", "", "gpu:4"},
+    {"nccl-cloud.xml", "nccl", "", "numa:2 gpu:2", true},
     {"slurm-job.env", "slurm-env", "", "node[a01-a03]:8 node[b07]:4"},
     {"openmpi.hosts", "hostfile", "", "node[a[01-02].cluster]:8 node[b01]:4"},
     {"mpich.hosts", "hostfile", "", "node[a01-a02]:8 node[b01]:4"},
@@ -77,9 +97,10 @@ TEST(ClusterFiles, WhatACommandTakesIsTheNotationOrAFile) {
     EXPECT_EQ(to_string(read_argument("@" + files + "plain.hosts gpu:8")), "node[a01-a03]:8 gpu");
     EXPECT_EQ(to_string(read_argument(files + "mpich.hosts")), "node[a01-a02]:8 node[b01]:4");
     EXPECT_EQ(text_of([] { read_argument("gpu8"); }),
-              "the cluster 'gpu8' cannot be read: expected ':' and a count, as in node:8 gpu:8, after "
-              "'gpu8', found the "
-              "end");
+              "there is no file 'gpu8', and it is not a cluster such as 'node:32 gpu:8'");
+    EXPECT_EQ(text_of([] { read_argument("gpu[001-003]"); }),
+              "'gpu[001-003]' does not say how many devices a node has; add it, as in "
+              "'node[gpu[001-003]]:8'");
     EXPECT_EQ(text_of([] { read_argument("@"); }),
               "the cluster '@' has '@' without a file name; write '@FILE LEVELS'");
     EXPECT_EQ(text_of([] { read_argument("no/such.toml"); }), "the file 'no/such.toml' cannot be read");
@@ -101,6 +122,61 @@ TEST(ClusterFiles, VariablesOfSlurm_WhenEachNodeHasOneTask_CountItsGpus) {
         EXPECT_THROW(seen("4(x2)", std::string("SLURM_DISTRIBUTION=") + other + "\n"), UsageError) << other;
     EXPECT_EQ(seen("4(x2)", "SLURM_DISTRIBUTION=block:cyclic\n"), "node[a1-a2]:4");
     EXPECT_EQ(seen("1(x2)", "SLURM_DISTRIBUTION=cyclic\n"), "node[a1-a2]:1");
+}
+
+TEST(ClusterFiles, VariablesOfSalloc_WhichHasNoGpusOnNode_CountThoseOfEachNode) {
+    const auto salloc = std::string("SLURM_JOB_NODELIST=a[1-2],b3\nSLURM_JOB_CPUS_PER_NODE=64(x3)\n");
+    EXPECT_EQ(to_string(read(salloc + "SLURM_TASKS_PER_NODE=4(x2),3\n", "f")), "node[a1-a2]:4 node[b3]:3");
+    EXPECT_EQ(to_string(read(salloc + "SLURM_TASKS_PER_NODE=1(x3)\nSLURM_GPUS_PER_NODE=h100:8\n", "f")),
+              "node[a1-a2,b3]:8");
+    EXPECT_EQ(to_string(read(salloc, "f", "", "gpu:8")), "node[a1-a2,b3]:8 gpu");
+}
+
+// slurmctld 22.05 reads these lists so.
+TEST(ClusterFiles, ListsOfNamesAreThoseOfSlurm) {
+    const auto names = [](const std::string& list) {
+        return to_string(read(list + "\n", "f", "hostfile", "x:1"));
+    };
+    EXPECT_EQ(names("a[001-3]"), "node[a001-a003]:1 x");
+    EXPECT_EQ(names("a[8-11]"), "node[a8-a11]:1 x");
+    EXPECT_EQ(names("a[08-9]"), "node[a08-a09]:1 x");
+    EXPECT_EQ(names("a[1-2,10],a[003-4]"), "node[a1-a2,a10,a003-a004]:1 x");
+    EXPECT_EQ(names("a[1-2][3-4]"), "node[a13-a14,a23-a24]:1 x");
+}
+
+// Open MPI 4.1 allocates so, and refuses slots after the first line of a host.
+TEST(ClusterFiles, AHostThatIsRepeatedHasASlotForEachLine) {
+    EXPECT_EQ(to_string(read("a1\na2\na1\n", "f")), "node[a1]:2 node[a2]:1");
+    EXPECT_EQ(to_string(read("a1 slots=2\na1\n", "f")), "node[a1]:3");
+    EXPECT_THROW(read("a1\na1 slots=2\n", "f"), UsageError);
+}
+
+TEST(ClusterFiles, AByteOrderMarkIsLeftOut) {
+    const auto folder = support::Folder();
+    const auto path = folder.path() + "/hosts";
+    std::ofstream(path) << "\xEF\xBB\xBF"
+                        << "a1 slots=2\n";
+    EXPECT_EQ(to_string(read_file(path)), "node[a1]:2");
+}
+
+TEST(ClusterFiles, FifteenLevelsOfSwitchesAreTooMany_InAnyOrder) {
+    for (const auto levels : {14, 15}) {
+        auto lines = std::vector<std::string>{"SwitchName=s0 Nodes=n0", "SwitchName=t0 Nodes=n1"};
+        for (int i = 1; i < levels; ++i)
+            for (const auto* name : {"s", "t"})
+                lines.push_back("SwitchName=" + (name + std::to_string(i)) +
+                                " Switches=" + (name + std::to_string(i - 1)));
+        auto text = std::string{};
+        auto reversed = std::string{};
+        for (const auto& line : lines) text += line + "\n";
+        for (const auto& line : lines) reversed.insert(0, line + "\n");
+        for (const auto& one : {text, reversed})
+            if (levels == 14)
+                EXPECT_EQ(read(one, "f", "", "gpu:8").size(), 16);
+            else
+                EXPECT_EQ(text_of([&] { read(one, "f"); }),
+                          "f: has more than 14 levels of switches, the limit");
+    }
 }
 
 TEST(ClusterFiles, OneLevelAloneIsTheNotationAndSeveralHostsAreNot) {
@@ -129,21 +205,24 @@ TEST(ClusterFiles, AnErrorHasTheFileAndTheLine) {
         {"", "", "f: is empty, or has only comments"},
         {"", "# only\n\n", "f: is empty, or has only comments"},
         {"slrm", "a1",
-         "unknown format 'slrm'; formats are hwloc, nccl, toml, slurm, slurm-env, nvidia-smi, rankfile, "
-         "notation "
-         "and hostfile; did you mean 'slurm'?"},
+         "unknown format 'slrm'; formats are hwloc, nccl, toml, slurm, slurm-yaml, slurm-nodes, slurm-env, "
+         "lsf-env, flux, kubernetes, amd-smi, nvidia-smi, rankfile, notation and hostfile; did you mean "
+         "'slurm'?"},
         {"", "node:2\ngpu:2x(1GB/s)\n",
          "f: the cluster 'node:2\\ngpu:2x(1GB/s)\\n' cannot be read: expected a blank, or a link such as "
          "(25GB/s,5us), "
          "after 'gpu:2', found 'x' at character 13"},
-        {"", "a1 slots=2\n\n# again\na1 slots=2\n", "f:4: the host 'a1' is listed twice, first in line 1"},
+        {"", "a1 slots=2\n\n# again\na1 slots=2\n",
+         "f:4: the host 'a1' has slots here, and line 1 lists it already; give its slots once, or list it "
+         "once for each slot"},
         {"", "a1 slots=0\n", "f:1: slots is '0', which is not a whole number of 1 or more"},
         {"hostfile", "a1:-3\n",
          "f:1: the number of processes is '-3', which is not a whole number of 1 or more"},
         {"hostfile", "a1:2147483648\n",
-         "f:1: the number of processes is '2147483648', which is not a whole number of 1 or more"},
-        {"", "a1 slots=2\na2\n", "f:2: 'a2' has no slots=, but hosts before it have"},
-        {"", "a1\na2 slots=2\n", "f:2: 'a2' has slots, but hosts before it have none"},
+         "f:1: the number of processes is 2147483648, more than 2147483647, the limit"},
+        {"", "a1 slots=99999999999\n", "f:1: slots is 99999999999, more than 2147483647, the limit"},
+        {"", "a1 slots=2\na2\n", "f:2: 'a2' has no slots=, but other hosts have"},
+        {"", "a1\na2 slots=2\n", "f:1: 'a1' has no slots=, but other hosts have"},
         {"", "a1 slot=2\n", "f:1: 'slot' is not a setting of a host; slots is; did you mean 'slots'?"},
         {"", "a1:4 slots=2\n", "f:1: 'a1' has 4 slots and 2; give it once"},
         {"", "user@a1\n",
@@ -153,8 +232,6 @@ TEST(ClusterFiles, AnErrorHasTheFileAndTheLine) {
          "f: the levels up to 'device' make 4294967294 units; a cluster has at most 2147483647 devices"},
         {"", "rank 0=a\nrank 2=a\n", "f:2: rank 2 has a line, and rank 1 has none"},
         {"", "rank 0=a\nrank 0=b\n", "f:2: rank 0 is listed twice, first in line 1"},
-        {"", "rank 0=a\nrank 1=b\nrank 2=a\n",
-         "f:3: rank 2 is on 'a' again after others; list the ranks of each host one after the other"},
         {"", "rank 0=+n0 slot=0\n",
          "f:1: '+n0' is not a host name; names are letters, digits, '_', '-' or '.', without a user or a "
          "port"},
@@ -170,22 +247,59 @@ TEST(ClusterFiles, AnErrorHasTheFileAndTheLine) {
         {"", "SLURM_JOB_NODELIST=a[1-2]\nSLURM_TASKS_PER_NODE=8(x2)\nSLURM_DISTRIBUTION=cyclic:block\n",
          "f:3: SLURM_DISTRIBUTION is 'cyclic:block', so ranks may not fill one node after the other; start "
          "with srun --distribution=block, and unset SLURM_DISTRIBUTION"},
-        {"", "SwitchName=a Switches=b\nSwitchName=b Switches=a\n",
-         "f:1: switch 'a' is inside itself, through 'b'"},
+        {"", "SwitchName=a Switches=b\nSwitchName=b Switches=a\n", "f:1: switch 'a' is inside itself"},
         {"",
          "SwitchName=t Switches=a\nSwitchName=a Nodes=n1\nSwitchName=b Switches=c\nSwitchName=c Switches=b\n",
-         "f:3: switch 'b' is inside itself, through 'c'"},
+         "f:3: switch 'b' is inside itself"},
         {"", "SwitchName=a Switches=b\n", "f:1: switch 'a' has the switch 'b', which no line describes"},
         {"", "SwitchName=a Nodes=n1\nSwitchName=b Nodes=n[1-2]\n",
-         "f:2: the node 'n1' is listed twice, first in line 1"},
+         "f:2: 'n1' is in 'a' and in 'b', which hold others, too; a switch must be in one other, or in "
+         "several "
+         "that hold the same"},
         {"", "SwitchName=a Nodes=n1\nSwitchName=a Nodes=n2\n",
-         "f:2: switch 'a' is listed twice, first in line 1"},
-        {"", "SwitchName=a Nodes=n1\nSwitchName=t Switches=a\nSwitchName=u Switches=a\n",
-         "f:3: switch 'a' is in 't' and in 'u'"},
-        {"", "SwitchName=a\n", "f:1: switch 'a' has neither Switches= nor Nodes=; give one of them"},
+         "f:2: the switch or block 'a' is listed twice, first in line 1"},
+        {"",
+         "SwitchName=a Nodes=n1\nSwitchName=b Nodes=n2\nSwitchName=t Switches=a,b\nSwitchName=u "
+         "Switches=a\n",
+         "f:4: 'a' is in 't' and in 'u', which hold others, too; a switch must be in one other, or in "
+         "several "
+         "that hold the same"},
+        {"", "SwitchName=a Nodes=n1,n1\n", "f:1: switch 'a' lists 'n1' twice"},
+        {"",
+         "SwitchName=a Nodes=n1\nSwitchName=b Nodes=n2\nSwitchName=t Switches=a\nSwitchName=u "
+         "Switches=t,b\n",
+         "f:4: switch 'u' holds 'b', which has fewer levels of switches inside than others; all nodes must "
+         "have the same number of switches above them"},
+        {"", "RingName=r Nodes=n[1-4]\n", "f:1: has a ring, which is not a tree of levels"},
+        {"", "- topology: a\n  flat: true\n", "f: describes no switch and no block"},
+        {"", "- topology: a\n  flat: true\n- topology: b\n  flat: true\n",
+         "f: has 2 topologies, and none with cluster_default: true; leave one of them"},
+        {"", "- topology: a\n  tree: [\n",
+         "the topologies in f are not YAML: end of sequence flow not found in line 3"},
+        {"", "NodeName=a[1-2] Gres=gpu:x:9999999\n", "f:1: has more than 1048576 GPUs in one node"},
+        {"", "NodeName=a1\nNodeName=a[1-2]\n", "f:2: the node 'a1' is listed twice, first in line 1"},
+        {"", "LSB_MCPU_HOSTS=a1 2 b1\n", "f:1: LSB_MCPU_HOSTS ends before the number of slots of 'b1'"},
+        {"lsf-env", "LSB_X=1\n", "f: has no LSB_MCPU_HOSTS and no LSB_HOSTS"},
+        {"", R"({"execution": {"R_lite": [{"rank": "0-1", "children": {"core": "0"}}], "nodelist": ["a"]}})",
+         "f: has 1 hosts in execution.nodelist for the 2 ranks of R_lite"},
+        {"", R"({"metadata": [})", "f: is not JSON: something is wrong at character 15"},
+        {"", R"({"items": [], "metadata": 1})", "f: has no nodes"},
+        {"", R"({"items": [{"kind": "Node", "metadata": {"name": "a", "labels":
+             {"topology.kubernetes.io/zone": "z"}}}, {"kind": "Node", "metadata": {"name": "b"}}]})",
+         "f: has no label topology.kubernetes.io/zone for 'b', and other nodes have it; list only the nodes "
+         "of the job"},
+        {"", R"({"items": [
+            {"kind": "Node", "metadata": {"name": "a", "labels":
+             {"topology.kubernetes.io/zone": "y", "nvidia.com/gpu.clique": "c.1"}}},
+            {"kind": "Node", "metadata": {"name": "b", "labels":
+             {"topology.kubernetes.io/zone": "z", "nvidia.com/gpu.clique": "c.1"}}}]})",
+         "f: nvlink 'c.1' is in zone 'y' and in 'z'; a unit must be inside one other"},
+        {"", "LINK TYPE TABLE:\n     a    b\na SELF FAR\nb FAR SELF\n",
+         "f:3: 'FAR' is not a link between GPUs; links are XGMI and PCIE"},
+        {"", "SwitchName=a\n", "f:1: switch 'a' has neither switches nor nodes; give one of them"},
         {"", "SwitchName=a Nodes=n1\nSwitchName=b Nodes=n2\nSwitchName=t Switches=a\n",
-         "f:3: switch 't' has switches and 'b' of line 2, at the same depth, has not; all nodes must have "
-         "the same number of switches above them"},
+         "f:2: switch 'b' is in no switch, and others are; all nodes must have the same number of switches "
+         "above them"},
         {"", "SwitchName=a Nodes=n1 Speed=9\n",
          "f:1: 'Speed' is not a setting of topology.conf; settings are SwitchName, Switches, Nodes, "
          "LinkSpeed, BlockName and BlockSizes"},
@@ -200,9 +314,9 @@ TEST(ClusterFiles, AnErrorHasTheFileAndTheLine) {
          "letters, digits, "
          "'_', '-' or '.', and ranges a01-a31 or a[01-31]"},
         {"", "\tGPU0\tGPU1\nGPU0\t X\tNV1\nGPU1\tNV1\n", "f:3: has 1 entries, fewer than the 2 GPUs"},
-        {"", "\tGPU0\tGPU1\nGPU0\t X\tNV1\n", "f:2: ends before the line of GPU1"},
+        {"", "\tGPU0\tGPU1\nGPU0\t X\tNV1\n", "f: ends before the line of GPU1"},
         {"", "\tGPU0\tGPU1\nGPU0\t X\tNV1\nGPU1\tSYS\tX\n",
-         "f:3: GPU1 to GPU0 is 'SYS', but the way back is NV"},
+         "f:3: GPU1 to GPU0 is 'SYS', but the way back is another"},
         {"", "\tGPU0\tGPU1\nGPU0\t X\tFAR\nGPU1\tFAR\tX\n",
          "f:2: 'FAR' is not a path between GPUs; paths are NV1 and more, PIX, PXB, PHB, NODE and SYS"},
         {"",
@@ -249,7 +363,7 @@ TEST(ClusterFiles, WrongXmlIsAnErrorWithTheLine) {
     EXPECT_EQ(error("<topology version=\"2.0\">\n</topology>\n"),
               "f:1: has no object of type Core, and no GPU");
     EXPECT_EQ(error("<html/>\n"), "f:1: is XML of 'html', but XML of NCCL begins with <system");
-    EXPECT_EQ(error("<system>\n<cpu/>\n</system>\n"), "f:1: has no <gpu>");
+    EXPECT_EQ(error("<system>\n<cpu/>\n</system>\n"), "f:1: has no <gpu>, and no <pci> of class 0x03");
     EXPECT_EQ(error("<system>\n<gpu/>\n</system>\n"), "f:2: <gpu> has no dev=, its number");
     EXPECT_EQ(error("<system>\n<gpu dev=\"0\"/>\n<gpu dev=\"0\"/></system>\n"),
               "f:3: <gpu> has dev 0, as the one of line 2 has");
@@ -289,7 +403,7 @@ TEST(ClusterFiles, AFileOfAGigabyteIsRefusedBeforeItTakesMemory) {
     std::ofstream(path).put('a');
     ASSERT_EQ(truncate(path.c_str(), off_t{1} << 30), 0);
     EXPECT_EQ(text_of([&] { read_file(path); }),
-              path + ": has more than 8388608 bytes, the limit for a cluster");
+              path + ": has more than 33554432 bytes, the limit for a cluster");
     auto usage = rusage{};
     getrusage(RUSAGE_SELF, &usage);
     EXPECT_LT(usage.ru_maxrss, 1 << 19);  // in KiB

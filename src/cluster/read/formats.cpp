@@ -2,10 +2,13 @@
 #include "cluster/read/formats.hpp"
 
 #include <algorithm>
+#include <limits>
 #include <set>
+#include <utility>
 
 #include <rankmesh/core/detail/number.hpp>
 #include <rankmesh/core/error.hpp>
+#include <rankmesh/core/name.hpp>
 
 #include "cluster/names.hpp"
 #include "formats/text.hpp"
@@ -14,6 +17,7 @@ namespace rankmesh::cluster_files {
 
 using detail::cat;
 using detail::in_quotes;
+using formats::Json;
 
 void Text::fail(int line, std::string_view why) const {
     throw UsageError(line > 0 ? cat(source, ":", line, ": ", why) : cat(source, ": ", why));
@@ -45,20 +49,117 @@ std::vector<Line> lines_of(std::string_view text, bool continued) {
         auto line = text.substr(0, end);
         text.remove_prefix(std::min(end + 1, text.size()));
         ++number;
-        line = formats::trimmed(line.substr(0, line.find('#')));
+        line = line.substr(0, line.find('#'));
+        line.remove_suffix(line.size() - line.find_last_not_of(" \t\r") - 1);
         const auto more = continued && line.ends_with('\\');
         if (more) line.remove_suffix(1);
-        if (goes_on)
-            lines.back().text.append(" ").append(line);
-        else if (!line.empty() || more)
-            lines.push_back({number, std::string(line)});
+        if (!goes_on) lines.push_back({number, ""});
+        lines.back().text.append(line);
         goes_on = more;
     }
+    for (auto& line : lines) line.text = formats::trimmed(line.text);
+    std::erase_if(lines, [](const Line& line) { return line.text.empty(); });
     return lines;
+}
+
+formats::Json json_of(const Text& text) try {
+    return Json::parse(text.content);
+} catch (const Json::SyntaxError& error) {
+    text.fail(0, cat("is not JSON: something is wrong at character ", error.byte));
+}
+
+const Json& value_at(const Json& json, std::initializer_list<std::string_view> keys) {
+    static const auto null = Json();
+    const auto* at = &json;
+    for (const auto key : keys) {
+        if (!at->is_object() || !at->contains(key)) return null;
+        at = &std::as_const(*at)[key];
+    }
+    return *at;
+}
+
+std::span<const Json> elements_of(const Json& json) {
+    if (!json.is_array()) return {};
+    return {json.begin(), json.end()};
+}
+
+std::string text_of(const Json& json) {
+    if (json.is_string()) return json.text();
+    return json.is_number() ? json.dump() : "";
+}
+
+Node& Nodes::add(std::string_view name, int count, int line) {
+    if (name.empty() || !std::ranges::all_of(name, is_name_character))
+        text_.fail(line, cat(in_quotes(name),
+                             " is not a host name; names are letters, digits, '_', '-' or '.', without a "
+                             "user or a port"));
+    const auto [place, is_new] = places_.try_emplace(std::string(name), list.size());
+    if (is_new) list.push_back({.name = std::string(name)});
+    auto& node = list[place->second];
+    if (count > std::numeric_limits<int>::max() - node.count)
+        text_.fail(line, cat("the devices of ", in_quotes(name), " are more than 2147483647"));
+    node.count += count;
+    return node;
+}
+
+Levels levels_of_nodes(const Text& text, std::vector<Node> nodes, const std::vector<std::string>& around) {
+    const auto is_bare = [](const Node& node) { return node.count == 0; };
+    if (!std::ranges::all_of(nodes, is_bare)) std::erase_if(nodes, is_bare);
+    if (nodes.empty()) text.fail(0, "has no nodes");
+    using Numbers =
+        std::map<std::string, std::size_t, std::less<>>;  // of the units, as they are first listed
+    auto numbers = std::vector<Numbers>(around.size());
+    auto outer = std::map<std::pair<std::size_t, std::string>, std::string>{};  // of each unit
+    for (const auto& node : nodes)
+        for (std::size_t level = 0; level < around.size(); ++level) {
+            const auto& unit = node.around[level];
+            numbers[level].emplace(unit, numbers[level].size());
+            if (level == 0) continue;
+            const auto& now = outer.emplace(std::pair(level, unit), node.around[level - 1]).first->second;
+            if (now != node.around[level - 1])
+                text.fail(0, cat(around[level], " ", in_quotes(unit), " is in ", around[level - 1], " ",
+                                 in_quotes(now), " and in ", in_quotes(node.around[level - 1]),
+                                 "; a unit must be inside one other"));
+        }
+    auto order = std::vector<std::pair<std::vector<std::size_t>, std::size_t>>{};  // of the nodes
+    for (std::size_t i = 0; i < nodes.size(); ++i) {
+        order.push_back({{}, i});
+        for (std::size_t level = 0; level < around.size(); ++level)
+            order.back().first.push_back(numbers[level].at(nodes[i].around[level]));
+    }
+    std::ranges::sort(order);
+    auto sorted = std::vector<Node>{};
+    for (const auto& [units, i] : order) sorted.push_back(std::move(nodes[i]));
+    nodes = std::move(sorted);
+    auto kept = std::vector<std::size_t>{};
+    for (std::size_t level = 0; level < around.size(); ++level) {
+        const auto count = numbers[level].size();
+        if (count == 1 || count == nodes.size()) continue;
+        if (!kept.empty() && count == numbers[kept.back()].size()) kept.pop_back();
+        kept.push_back(level);
+    }
+    auto levels = Levels{};
+    for (std::size_t i = 0; i < kept.size(); ++i) {
+        auto& level = levels.emplace_back(Cluster::Level{.name = around[kept[i]]});
+        for (const auto& node : nodes) {
+            const auto* last = &node == nodes.data() ? nullptr : &node - 1;
+            const auto begins = [&](std::size_t of) {
+                return last == nullptr || last->around[of] != node.around[of];
+            };
+            if (begins(kept[i])) level.units.push_back({node.around[kept[i]], 0});
+            if (i + 1 == kept.size() || begins(kept[i + 1])) ++level.units.back().count;
+        }
+    }
+    auto& level = levels.emplace_back(Cluster::Level{.name = "node"});
+    for (auto& node : nodes) level.units.push_back({std::move(node.name), node.count});
+    return levels;
 }
 
 int number_of(const Text& text, int line, std::string_view digits, std::string_view of, int least) {
     const auto number = detail::number_in(digits);
+    constexpr auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
+    if (!number && !digits.empty() && std::ranges::all_of(digits, is_digit))
+        text.fail(line, cat(of, " is ", detail::excerpt(digits), ", more than 2147483647, the limit"));
     if (!number || *number < least)
         text.fail(line,
                   cat(of, " is ", in_quotes(digits), ", which is not a whole number of ", least, " or more"));

@@ -3,13 +3,17 @@
 #pragma once
 
 #include <functional>
+#include <initializer_list>
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include <rankmesh/cluster/cluster.hpp>
+
+#include "formats/json.hpp"
 
 namespace rankmesh::cluster_files {
 
@@ -35,21 +39,63 @@ struct Line {
     std::vector<std::string_view> words() const;
 };
 
-/// Returns the lines of a text. With `continued`, a line that ends with a backslash continues on the next
-/// line.
+/// Returns the lines of a text. With `continued`, a backslash at the end of a line joins the next line to it,
+/// as Slurm does: without a blank between them.
 std::vector<Line> lines_of(std::string_view text, bool continued = false);
 
 /// Reads a whole number of at least `least`. Throws UsageError, which names it by `of`.
 int number_of(const Text& text, int line, std::string_view digits, std::string_view of, int least);
 
+/// Reads JSON of any size that a text may have. Throws UsageError for a syntax error.
+formats::Json json_of(const Text& text);
+/// Returns the value at keys inside one another; null if one is missing.
+const formats::Json& value_at(const formats::Json& json, std::initializer_list<std::string_view> keys);
+/// Returns the elements of an array; no elements for another value.
+std::span<const formats::Json> elements_of(const formats::Json& json);
+/// Returns a text, or a number as text; empty for another value.
+std::string text_of(const formats::Json& json);
+
+/// A node, its devices (0: unknown), and the units around it, outermost first.
+struct Node {
+    std::string name;
+    int count = 0;
+    std::vector<std::string> around = {};
+};
+
+/// Nodes by their names, in the order of their first mention.
+class Nodes {
+public:
+    explicit Nodes(const Text& text) : text_(text) {}
+    /// Adds devices to a node, which may be new.
+    Node& add(std::string_view name, int count, int line);
+    bool contains(std::string_view name) const { return places_.contains(name); }
+    std::vector<Node> list = {};
+
+private:
+    const Text& text_;
+    std::map<std::string, std::size_t, std::less<>> places_;
+};
+
+/// Returns the levels of nodes, `around` names the levels of the units around them. Nodes of one unit follow
+/// one another. Levels that divide nothing are left out, and nodes without devices where others have some.
+/// Throws UsageError if a unit is inside two others.
+Levels levels_of_nodes(const Text& text, std::vector<Node> nodes,
+                       const std::vector<std::string>& around = {});
+
 /// Readers return levels, outermost first. If the units of the innermost level have count 0, they are nodes
 /// whose content the file does not describe.
 Levels read_toml(const Text& text);
 Levels read_slurm(const Text& text);
+Levels read_slurm_yaml(const Text& text);
+Levels read_slurm_nodes(const Text& text);
 Levels read_slurm_variables(const Text& text);
+Levels read_lsf_variables(const Text& text);
+Levels read_flux(const Text& text);
+Levels read_kubernetes(const Text& text);
 Levels read_hostfile(const Text& text);
 Levels read_rankfile(const Text& text);
 Levels read_nvidia_smi(const Text& text);
+Levels read_amd_smi(const Text& text);
 Levels read_hwloc(const Text& text);
 Levels read_nccl(const Text& text);
 
@@ -70,9 +116,11 @@ struct Division {
 Levels levels_of(const Text& text, const std::vector<Division>& divisions, const std::string& device,
                  int devices);
 
-/// Returns the levels of GPUs from the connection between each two: 0 NVLink, 1 a PCIe switch, 2 several PCIe
-/// switches, 3 a host bridge, 4 the interconnect inside a NUMA node, 5 the one between NUMA nodes.
-Levels levels_of_gpus(const Text& text, const std::vector<std::vector<int>>& distances);
+/// Returns the levels of GPUs from the connection between each two: 0 NVLink (or `nearest`), 1 a PCIe switch,
+/// 2 several PCIe switches, 3 a host bridge, 4 the interconnect inside a NUMA node, 5 the one between NUMA
+/// nodes.
+Levels levels_of_gpus(const Text& text, const std::vector<std::vector<int>>& distances,
+                      std::string_view nearest = "nvlink");
 
 /// Names that may be listed once, with their lines. Throws UsageError for a repeated name.
 class UniqueNames {

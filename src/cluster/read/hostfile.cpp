@@ -12,21 +12,16 @@ namespace rankmesh::cluster_files {
 using detail::cat;
 using detail::in_quotes;
 
-namespace of_hostfile {
-
-void check_host(const Text& text, int line, std::string_view host) {
-    if (host.empty() || !std::ranges::all_of(host, is_name_character))
-        text.fail(line, cat(in_quotes(host),
-                            " is not a host name; names are letters, digits, '_', '-' or '.', without a "
-                            "user or a port"));
-}
-
-}  // namespace of_hostfile
-
-/// Open MPI: `a1 slots=8 max_slots=16`; MPICH: `a1:8 ifname=ib0`.
+/// Open MPI: `a1 slots=8 max_slots=16`; MPICH: `a1:8 ifname=ib0`; PBS: a line for each slot. Names may be a
+/// list, `a[01-31],b1`.
 Levels read_hostfile(const Text& text) {
-    auto node = Cluster::Level{.name = "node"};
-    auto hosts = UniqueNames(text, "the host");
+    struct Given {
+        int line;
+        bool has_slots;
+    };
+    auto nodes = Nodes(text);
+    auto given = std::map<std::string, Given>{};
+    auto repeated = false;
     for (const auto& line : lines_of(text.content)) {
         const auto words = line.words();
         auto host = words.front();
@@ -35,7 +30,6 @@ Levels read_hostfile(const Text& text) {
             count = number_of(text, line.number, host.substr(colon + 1), "the number of processes", 1);
             host = host.substr(0, colon);
         }
-        of_hostfile::check_host(text, line.number, host);
         for (std::size_t i = 1; i < words.size(); ++i) {
             const auto equals = words[i].find('=');
             const auto key = words[i].substr(0, equals);
@@ -54,14 +48,27 @@ Levels read_hostfile(const Text& text) {
                           cat(in_quotes(host), " has ", count, " slots and ", slots, "; give it once"));
             count = slots;
         }
-        hosts.add(std::string(host), line.number);
-        if (!node.units.empty() && (node.units.front().count == 0) != (count == 0))
-            text.fail(line.number,
-                      cat(in_quotes(host), count == 0 ? " has no slots=, but hosts before it have"
-                                                      : " has slots, but hosts before it have none"));
-        node.units.push_back({std::string(host), count});
+        const auto is_list = host.find_first_of("[,") != std::string_view::npos;
+        for (const auto& name : is_list ? text.names(host, line.number) : std::vector{std::string(host)}) {
+            const auto [found, is_new] = given.emplace(name, Given{line.number, count > 0});
+            if (!is_new && count > 0)
+                text.fail(line.number,
+                          cat("the host ", in_quotes(name), " has slots here, and line ", found->second.line,
+                              " lists it already; give its slots once, or list it once for "
+                              "each slot"));
+            repeated = repeated || !is_new;
+            nodes.add(name, std::max(count, 1), line.number);
+        }
     }
-    return {node};
+    // Without any number, and each host once, the file does not say how many devices a host has.
+    const auto has_slots = [](const auto& host) { return host.second.has_slots; };
+    const auto counted = std::ranges::find_if(given, has_slots);
+    if (repeated) return levels_of_nodes(text, std::move(nodes.list));
+    for (const auto& [name, host] : given)
+        if (counted != given.end() && !host.has_slots)
+            text.fail(host.line, cat(in_quotes(name), " has no slots=, but other hosts have"));
+    for (auto& node : nodes.list) node.count = counted == given.end() ? 0 : node.count;
+    return levels_of_nodes(text, std::move(nodes.list));
 }
 
 /// Open MPI: `rank 0=a1 slot=0:0-3`; the devices of a host are the ranks on it.
@@ -74,28 +81,19 @@ Levels read_rankfile(const Text& text) {
             text.fail(line.number, cat(in_quotes(line.text), " is not a line such as 'rank 0=a1 slot=0'"));
         const auto rank = number_of(text, line.number, words[1].substr(0, equals), "the rank", 0);
         const auto host = words[1].substr(equals + 1);
-        of_hostfile::check_host(text, line.number, host);
         const auto [found, is_new] = hosts.emplace(rank, std::pair(std::string(host), line.number));
         if (!is_new)
             text.fail(line.number,
                       cat("rank ", rank, " is listed twice, first in line ", found->second.second));
     }
-    auto node = Cluster::Level{.name = "node"};
+    auto nodes = Nodes(text);
     auto next = 0;
     for (const auto& [rank, host] : hosts) {
         if (rank != next++)
             text.fail(host.second, cat("rank ", rank, " has a line, and rank ", next - 1, " has none"));
-        if (!node.units.empty() && node.units.back().name == host.first) {
-            ++node.units.back().count;
-            continue;
-        }
-        if (std::ranges::any_of(node.units, [&](const auto& unit) { return unit.name == host.first; }))
-            text.fail(host.second,
-                      cat("rank ", rank, " is on ", in_quotes(host.first),
-                          " again after others; list the ranks of each host one after the other"));
-        node.units.push_back({host.first, 1});
+        nodes.add(host.first, 1, host.second);
     }
-    return {node};
+    return levels_of_nodes(text, std::move(nodes.list));
 }
 
 }  // namespace rankmesh::cluster_files

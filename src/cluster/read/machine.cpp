@@ -90,6 +90,11 @@ struct Nccl {
         int line = 0;
     };
 
+    /// Files of clouds have the GPUs only as PCI devices of these classes, by their bus.
+    static bool is_display(const Element& element) {
+        return element.name == "pci" && element["class"].starts_with("0x03");
+    }
+
     void visit(const Text& text, const Element& element, int host, int cpu) {
         if (element.name == "cpu") {
             cpu = cpus++;
@@ -101,12 +106,23 @@ struct Nccl {
             gpus.push_back(
                 {host, cpu, number_of(text, element.line, element["dev"], "dev", 0), element.line});
         }
+        if (is_display(element)) displays.emplace_back(element["busid"], Gpu{host, cpu, 0, element.line});
         for (const auto& inside : element.inside) visit(text, inside, host, cpu);
+    }
+
+    /// Numbers GPUs that have no <gpu> in the order of their buses, as CUDA does for equal GPUs.
+    void count_displays() {
+        std::ranges::stable_sort(displays, {}, [](const auto& display) { return display.first; });
+        for (auto& [bus, gpu] : displays) {
+            gpu.number = static_cast<int>(gpus.size());
+            gpus.push_back(gpu);
+        }
     }
 
     std::map<std::string, int> hosts = {};
     int cpus = 0;
     std::vector<Gpu> gpus = {};
+    std::vector<std::pair<std::string, Gpu>> displays = {};
 };
 
 }  // namespace of_machine
@@ -119,7 +135,8 @@ Levels read_nccl(const Text& text) {
                   cat("is XML of ", in_quotes(system.name), ", but XML of NCCL begins with <system"));
     auto found = Nccl{};
     found.visit(text, system, 0, 0);
-    if (found.gpus.empty()) text.fail(system.line, "has no <gpu>");
+    if (found.gpus.empty()) found.count_displays();
+    if (found.gpus.empty()) text.fail(system.line, "has no <gpu>, and no <pci> of class 0x03");
     std::ranges::stable_sort(found.gpus, {}, [](const auto& gpu) { return std::pair(gpu.host, gpu.number); });
     auto node = Division{"node", {}};
     auto numa = Division{"numa", {}};

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads the output of `nvidia-smi topo -m`: the connection between each two GPUs of a machine.
+// Reads the connection between each two GPUs of a machine: what `nvidia-smi topo -m`, `rocm-smi --showtopo`
+// and `amd-smi topology` print.
 #include <algorithm>
 #include <array>
 #include <cctype>
@@ -46,6 +47,7 @@ std::string without_escapes(std::string_view text) {
 }
 
 int distance_of(const Text& text, int line, std::string_view word) {
+    if (word == "X") return -1;
     const auto is_nvlink =
         word.starts_with("NV") && word.size() > 2 &&
         std::ranges::all_of(word.substr(2), [](unsigned char c) { return std::isdigit(c) != 0; });
@@ -54,6 +56,47 @@ int distance_of(const Text& text, int line, std::string_view word) {
         if (word == distances[i].word) return static_cast<int>(i);
     text.fail(line, cat(in_quotes(word),
                         " is not a path between GPUs; paths are NV1 and more, PIX, PXB, PHB, NODE and SYS"));
+}
+
+/// Reads a line of distances for each GPU; `distance_of` returns -1 for the GPU itself.
+std::vector<std::vector<int>> matrix_of(const Text& text, std::vector<Line>::const_iterator line,
+                                        std::vector<Line>::const_iterator end,
+                                        const std::vector<std::string>& gpus,
+                                        int (*distance_of)(const Text& text, int line,
+                                                           std::string_view word)) {
+    auto matrix = std::vector<std::vector<int>>{};
+    for (; line != end && matrix.size() < gpus.size(); ++line) {
+        const auto words = line->words();
+        if (words.front() != gpus[matrix.size()])
+            text.fail(line->number, cat("begins with ", in_quotes(words.front()), " where the line of ",
+                                        gpus[matrix.size()], " is next"));
+        if (words.size() < gpus.size() + 1)
+            text.fail(line->number,
+                      cat("has ", words.size() - 1, " entries, fewer than the ", gpus.size(), " GPUs"));
+        auto row = std::vector<int>{};
+        for (std::size_t i = 0; i < gpus.size(); ++i) {
+            const auto word = words[i + 1];
+            const auto distance = distance_of(text, line->number, word);
+            if ((distance < 0) != (i == matrix.size()))
+                text.fail(line->number, cat(gpus[matrix.size()], " to ", gpus[i], " is ", in_quotes(word),
+                                            "; only the diagonal is a GPU itself"));
+            row.push_back(std::max(distance, 0));
+            if (i < matrix.size() && matrix[i][matrix.size()] != row.back())
+                text.fail(line->number, cat(gpus[matrix.size()], " to ", gpus[i], " is ", in_quotes(word),
+                                            ", but the way back is another"));
+        }
+        matrix.push_back(std::move(row));
+    }
+    if (matrix.size() < gpus.size()) text.fail(0, cat("ends before the line of ", gpus[matrix.size()]));
+    return matrix;
+}
+
+/// The distance of a link type of AMD's tools.
+int distance_of_link(const Text& text, int line, std::string_view word) {
+    if (word == "0" || word == "SELF") return -1;
+    if (word == "XGMI") return 0;
+    if (word == "PCIE" || word == "N/A" || word == "UNKNOWN") return 5;
+    text.fail(line, cat(in_quotes(word), " is not a link between GPUs; links are XGMI and PCIE"));
 }
 
 }  // namespace of_nvidia_smi
@@ -78,36 +121,38 @@ Levels read_nvidia_smi(const Text& text) {
         if (gpus.size() > most_gpus)
             text.fail(heading->number, cat("the heading has more than ", most_gpus, " GPUs"));
     }
-    auto matrix = std::vector<std::vector<int>>{};
-    for (auto line = heading + 1; line != lines.end() && matrix.size() < gpus.size(); ++line) {
-        const auto words = line->words();
-        if (words.front() != gpus[matrix.size()])
-            text.fail(line->number, cat("begins with ", in_quotes(words.front()), " where the line of ",
-                                        gpus[matrix.size()], " is next"));
-        if (words.size() < gpus.size() + 1)
-            text.fail(line->number,
-                      cat("has ", words.size() - 1, " entries, fewer than the ", gpus.size(), " GPUs"));
-        auto row = std::vector<int>{};
-        for (std::size_t i = 0; i < gpus.size(); ++i) {
-            const auto word = words[i + 1];
-            if ((word == "X") != (i == matrix.size()))
-                text.fail(line->number, cat(gpus[matrix.size()], " to ", gpus[i], " is ", in_quotes(word),
-                                            "; X must be on the diagonal only"));
-            row.push_back(word == "X" ? 0 : distance_of(text, line->number, word));
-            if (i < matrix.size() && matrix[i][matrix.size()] != row.back())
-                text.fail(line->number,
-                          cat(gpus[matrix.size()], " to ", gpus[i], " is ", in_quotes(word),
-                              ", but the way back is ",
-                              distances[static_cast<std::size_t>(matrix[i][matrix.size()])].word));
-        }
-        matrix.push_back(std::move(row));
-    }
-    if (matrix.size() < gpus.size())
-        text.fail(lines.back().number, cat("ends before the line of ", gpus[matrix.size()]));
-    return levels_of_gpus(text, matrix);
+    return levels_of_gpus(text, matrix_of(text, heading + 1, lines.end(), gpus, distance_of));
 }
 
-Levels levels_of_gpus(const Text& text, const std::vector<std::vector<int>>& matrix) {
+Levels read_amd_smi(const Text& text) {
+    using namespace of_nvidia_smi;
+    const auto lines = lines_of(text.content);
+    const auto title = std::ranges::find_if(lines, [](const Line& line) {
+        return line.text.find("Link Type between") != std::string::npos || line.text == "LINK TYPE TABLE:";
+    });
+    if (title == lines.end() || title + 1 == lines.end()) text.fail(0, "has no table of link types");
+    const auto heading = (title + 1)->words();
+    if (heading.size() > most_gpus)
+        text.fail((title + 1)->number, cat("the heading has more than ", most_gpus, " GPUs"));
+    const auto gpus = std::vector<std::string>(heading.begin(), heading.end());
+    auto matrix = matrix_of(text, title + 2, lines.end(), gpus, distance_of_link);
+    // rocm-smi also prints: GPU[0] : (Topology) Numa Node: 0
+    auto numas = std::vector<std::string_view>(gpus.size());
+    for (const auto& line : lines) {
+        const auto words = line.words();
+        if (line.text.find("Numa Node:") == std::string::npos || !words[0].starts_with("GPU[")) continue;
+        const auto gpu =
+            number_of(text, line.number, words[0].substr(4, words[0].find(']') - 4), "the GPU", 0);
+        if (gpu < static_cast<int>(numas.size())) numas[static_cast<std::size_t>(gpu)] = words.back();
+    }
+    for (std::size_t i = 0; i < matrix.size(); ++i)
+        for (std::size_t j = 0; j < matrix.size(); ++j)
+            if (matrix[i][j] == 5 && !numas[i].empty() && numas[i] == numas[j]) matrix[i][j] = 4;
+    return levels_of_gpus(text, matrix, "xgmi");
+}
+
+Levels levels_of_gpus(const Text& text, const std::vector<std::vector<int>>& matrix,
+                      std::string_view nearest) {
     using namespace of_nvidia_smi;
     // For each distance, from far to near: which GPUs are connected by paths of at most this distance.
     auto divisions = std::vector<Division>{};
@@ -121,7 +166,8 @@ Levels levels_of_gpus(const Text& text, const std::vector<std::vector<int>>& mat
         // If several distances give equal divisions, keep the nearest, which describes best what the GPUs
         // share.
         if (!divisions.empty() && divisions.back().units == units) divisions.pop_back();
-        divisions.push_back({std::string(distances[static_cast<std::size_t>(most)].level), std::move(units)});
+        const auto level = most == 0 ? nearest : distances[static_cast<std::size_t>(most)].level;
+        divisions.push_back({std::string(level), std::move(units)});
     }
     return levels_of(text, divisions, "gpu", static_cast<int>(matrix.size()));
 }

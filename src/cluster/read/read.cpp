@@ -23,6 +23,20 @@ bool has_line(std::string_view text, auto&& is) {
                                [&](const Line& line) { return is(std::string_view(line.text)); });
 }
 
+/// Returns true if a line begins with one of these settings of Slurm, `Name=`.
+bool has_setting(std::string_view text, std::initializer_list<std::string_view> names) {
+    return has_line(text, [&](auto line) {
+        const auto equals = line.find('=');
+        return equals != std::string_view::npos &&
+               std::ranges::find(names, formats::lower(line.substr(0, equals))) != names.end();
+    });
+}
+
+bool is_json_with(std::string_view text, std::string_view key) {
+    const auto first = formats::trimmed(text).substr(0, 1);
+    return (first == "{" || first == "[") && text.find(key) != std::string_view::npos;
+}
+
 /// Returns true if an XML text begins with this element, after declarations and comments.
 bool is_xml_of(std::string_view text, std::string_view element) {
     const auto first = text.find_first_not_of(" \t\r\n");
@@ -34,15 +48,19 @@ bool is_xml_of(std::string_view text, std::string_view element) {
 }
 
 /// Returns true for the cluster notation, not a hostfile: several levels on a line, brackets, or a single
-/// level.
+/// level. A list of names such as `a[01-31]` or `a[01-31] slots=8` belongs to a hostfile.
 bool is_notation(std::string_view text) {
     const auto lines = lines_of(text);
     if (lines.size() == 1 && lines.front().words().size() == 1 &&
         lines.front().text.find(':') != std::string::npos)
         return true;
     return std::ranges::any_of(lines, [](const Line& line) {
-        return line.text.find_first_of("[(") != std::string::npos ||
-               (line.words().size() > 1 && line.words()[1].find(':') != std::string_view::npos);
+        const auto words = line.words();
+        const auto is_host = words.size() == 1 || words[1].find('=') != std::string_view::npos;
+        return line.text.find('(') != std::string::npos ||
+               (line.text.find('[') != std::string::npos &&
+                (!is_host || words[0].find(':') != std::string_view::npos)) ||
+               (words.size() > 1 && words[1].find(':') != std::string_view::npos);
     });
 }
 
@@ -57,7 +75,7 @@ constexpr auto readers = std::array{
     Reader{{"hwloc", "XML that lstopo of hwloc writes: one machine"},
            [](std::string_view text) { return is_xml_of(text, "topology"); },
            read_hwloc},
-    Reader{{"nccl", "XML that NCCL writes to NCCL_TOPO_DUMP_FILE"},
+    Reader{{"nccl", "XML of NCCL_TOPO_DUMP_FILE or NCCL_TOPO_FILE"},
            [](std::string_view text) { return is_xml_of(text, ""); },
            read_nccl},
     Reader{{"toml", "TOML: a table [[level]] for each level, outermost first"},
@@ -67,14 +85,24 @@ constexpr auto readers = std::array{
                });
            },
            read_toml},
-    Reader{{"slurm", "Slurm's topology.conf, of topology/tree or topology/block"},
+    Reader{{"slurm", "Slurm's topology.conf, or what scontrol show topology prints"},
            [](std::string_view text) {
-               return has_line(text, [](auto line) {
-                   const auto setting = formats::lower(line.substr(0, line.find('=') + 1));
-                   return setting == "switchname=" || setting == "blockname=" || setting == "blocksizes=";
-               });
+               return has_setting(text, {"switchname", "blockname", "blocksizes", "ringname"});
            },
            read_slurm},
+    Reader{{"slurm-yaml", "Slurm's topology.yaml"},
+           [](std::string_view text) {
+               return has_line(text, [](auto line) { return line.starts_with("- topology:"); });
+           },
+           read_slurm_yaml},
+    Reader{{"slurm-nodes", "Slurm's slurm.conf, or what scontrol show node or sinfo prints"},
+           [](std::string_view text) {
+               return has_setting(text, {"nodename"}) || has_line(text, [](auto line) {
+                          return line.find("NODELIST") != std::string_view::npos &&
+                                 line.find('=') == std::string_view::npos;
+                      });
+           },
+           read_slurm_nodes},
     Reader{{"slurm-env", "the SLURM_* variables of a job, as env prints them"},
            [](std::string_view text) {
                return has_line(text, [](auto line) {
@@ -82,6 +110,27 @@ constexpr auto readers = std::array{
                });
            },
            read_slurm_variables},
+    Reader{{"lsf-env", "the LSB_* variables of a job of LSF, as env prints them"},
+           [](std::string_view text) {
+               return has_line(text, [](auto line) {
+                   return line.starts_with("LSB_") || line.starts_with("export LSB_");
+               });
+           },
+           read_lsf_variables},
+    Reader{{"flux", "the resource set R of a Flux job"},
+           [](std::string_view text) { return is_json_with(text, "\"R_lite\""); },
+           read_flux},
+    Reader{{"kubernetes", "the output of kubectl get nodes -o json"},
+           [](std::string_view text) { return is_json_with(text, "\"metadata\""); },
+           read_kubernetes},
+    Reader{{"amd-smi", "the output of amd-smi topology or rocm-smi --showtopo"},
+           [](std::string_view text) {
+               return has_line(text, [](auto line) {
+                   return line.find("Link Type between") != std::string_view::npos ||
+                          line == "LINK TYPE TABLE:";
+               });
+           },
+           read_amd_smi},
     Reader{{"nvidia-smi", "the output of nvidia-smi topo -m"},
            [](std::string_view text) {
                return has_line(text, [](auto line) { return line.find("GPU0") != std::string_view::npos; });
@@ -170,6 +219,12 @@ Cluster read_argument(const std::string& text, std::string_view format) {
         if (!format.empty() && format != "notation")
             throw UsageError(cat("--from ", format, " requires a file, but ", in_quotes(text),
                                  " is not a file; give @FILE"));
+        if (text.find_first_of("[:(") == std::string::npos)
+            throw UsageError(cat("there is no file ", in_quotes(text),
+                                 ", and it is not a cluster such as 'node:32 gpu:8'"));
+        if (text.find_first_of(":( ") == std::string::npos)
+            throw UsageError(cat(in_quotes(text), " does not say how many devices a node has; add it, as in ",
+                                 "'node[", detail::excerpt(text), "]:8'"));
         return Cluster::parse(text);
     }
     if (!text.starts_with('@')) return read_file(text, format);

@@ -11,7 +11,7 @@
 
 namespace rankmesh::cluster_files {
 
-inline constexpr std::size_t most_bytes = std::size_t{8} << 20;  ///< of one file
+inline constexpr std::size_t most_bytes = std::size_t{32} << 20;  ///< of one file
 
 /// A file format, by the name that selects it.
 struct Format {

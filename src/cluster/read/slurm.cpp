@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads clusters from Slurm: topology.conf of the plugins topology/tree and topology/block, and the variables
-// of a job.
+// Reads Slurm's descriptions of a cluster: topology.conf and topology.yaml of topology/tree and
+// topology/block, and what scontrol show topology prints.
 #include <algorithm>
 #include <array>
 #include <map>
 #include <optional>
-#include <set>
 
 #include "cluster/read/formats.hpp"
 #include "formats/text.hpp"
+#include "formats/yaml.hpp"
 
 #include <rankmesh/core/error.hpp>
 #include <rankmesh/core/name.hpp>
@@ -20,6 +20,9 @@ using detail::in_quotes;
 
 namespace of_slurm {
 
+using Names = std::vector<std::string>;
+constexpr auto most_heights = 14;  // of switches
+
 /// Returns the settings of a line by their names in lower case.
 std::map<std::string, std::string_view, std::less<>> settings_of(const Text& text, const Line& line) {
     auto settings = std::map<std::string, std::string_view, std::less<>>{};
@@ -29,7 +32,9 @@ std::map<std::string, std::string_view, std::less<>> settings_of(const Text& tex
             text.fail(line.number, cat(in_quotes(word), " is not a setting such as Nodes=a[01-31]"));
         const auto key = formats::lower(word.substr(0, equals));
         constexpr auto known =
-            std::array{"switchname", "switches", "nodes", "linkspeed", "blockname", "blocksizes"};
+            std::array{"switchname", "switches",   "nodes",     "linkspeed",       "level",
+                       "blockname",  "blocksizes", "blocksize", "aggregatedblock", "blockindex"};
+        if (key == "ringname") text.fail(line.number, "has a ring, which is not a tree of levels");
         if (std::ranges::find(known, std::string_view(key)) == known.end())
             text.fail(line.number, cat(in_quotes(word.substr(0, equals)),
                                        " is not a setting of topology.conf; settings are SwitchName, "
@@ -40,295 +45,248 @@ std::map<std::string, std::string_view, std::less<>> settings_of(const Text& tex
     return settings;
 }
 
-struct Switch {
+/// A switch or a block.
+struct Unit {
+    std::string name;
     int line = 0;
-    std::vector<std::string> switches;
-    std::vector<std::string> nodes;
-    std::string parent = {};
+    Names switches = {};
+    Names nodes = {};
+    int height = -1;           // of a switch: 0 holds nodes
+    std::string parent = {};   // of a switch
+    std::string same_as = {};  // the first switch that holds the same, maybe this one
 };
 
-class Tree {
+/// The switches or the blocks of a topology.
+class Topology {
 public:
-    explicit Tree(const Text& text) : text_(text) {}
+    explicit Topology(const Text& text) : text_(text) {}
 
-    void add(const std::string& name, Switch made) {
-        if (name.empty() || !std::ranges::all_of(name, is_name_character))
-            text_.fail(made.line, cat(in_quotes(name), " is not the name of one switch"));
-        const auto [found, is_new] = switches_.emplace(name, std::move(made));
-        if (!is_new)
-            text_.fail(made.line, cat("switch ", in_quotes(name), " is listed twice, first in line ",
-                                      found->second.line));
-        order_.push_back(name);
+    void add_switch(Unit made) {
+        if (made.name.empty() || !std::ranges::all_of(made.name, is_name_character))
+            text_.fail(made.line, cat(in_quotes(made.name), " is not the name of one switch"));
+        if (made.switches.empty() == made.nodes.empty())
+            text_.fail(made.line,
+                       cat("switch ", in_quotes(made.name), made.nodes.empty() ? " has neither" : " has both",
+                           " switches ", made.nodes.empty() ? "nor" : "and", " nodes; give one of them"));
+        unique_.add(made.name, made.line);
+        places_.emplace(made.name, switches_.size());
+        switches_.push_back(std::move(made));
+    }
+
+    void add_block(Unit made) {
+        unique_.add(made.name, made.line);
+        if (made.nodes.empty()) text_.fail(made.line, cat("block ", in_quotes(made.name), " has no nodes"));
+        blocks_.push_back(std::move(made));
+    }
+
+    void add_size(int size, int line) {
+        if (std::ranges::find(sizes_, size) != sizes_.end()) return;
+        if (!sizes_.empty() && size % sizes_.back() != 0)
+            text_.fail(line, cat("BlockSizes has ", size, " behind ", sizes_.back(),
+                                 "; each must be a multiple of the one before"));
+        sizes_.push_back(size);
     }
 
     Levels levels() {
-        set_parents();
-        auto row = roots();
-        auto levels = Levels{};
-        while (true) {
-            auto level = Cluster::Level{.name = "switch"};
-            auto next = std::vector<std::string>{};
-            for (const auto& name : row) {
-                const auto& made = switches_.at(name);
-                if (made.switches.empty() != switches_.at(row.front()).switches.empty())
-                    text_.fail(
-                        made.line,
-                        cat("switch ", in_quotes(name), " has ", made.switches.empty() ? "nodes" : "switches",
-                            " and ", in_quotes(row.front()), " of line ", switches_.at(row.front()).line,
-                            ", at the same depth, has not; all nodes must have the same number of switches "
-                            "above them"));
-                const auto& inside = made.switches.empty() ? made.nodes : made.switches;
-                level.units.push_back({name, static_cast<int>(inside.size())});
-                next.insert(next.end(), inside.begin(), inside.end());
-            }
-            const auto leaves = switches_.at(row.front()).switches.empty();
-            levels.push_back(std::move(level));
-            row = std::move(next);
-            if (leaves) break;
-        }
-        // Drop a single switch above all others.
-        while (levels.size() > 1 && levels.front().units.size() == 1) levels.erase(levels.begin());
-        for (std::size_t i = 0; i + 1 < levels.size(); ++i) levels[i].name = cat("switch", levels.size() - i);
-        auto nodes = Cluster::Level{.name = "node"};
-        for (auto& name : row) nodes.units.push_back({std::move(name), 0});
-        levels.push_back(std::move(nodes));
-        if (levels.size() > 15)
-            text_.fail(0, cat("has ", levels.size() - 1, " levels of switches; at most 14 are supported"));
-        return levels;
+        if (!switches_.empty() && (!blocks_.empty() || !sizes_.empty()))
+            text_.fail(blocks_.empty() ? 0 : blocks_.front().line,
+                       "has a block, but other lines have switches; use only one of them");
+        if (!switches_.empty()) return levels_of_switches();
+        if (!blocks_.empty()) return levels_of_blocks();
+        text_.fail(0, "describes no switch and no block");
     }
 
 private:
-    void set_parents() {
-        auto nodes = UniqueNames(text_, "the node");
-        for (const auto& name : order_) {
-            const auto& made = switches_.at(name);
-            if (made.switches.empty() == made.nodes.empty())
-                text_.fail(made.line, cat("switch ", in_quotes(name),
-                                          made.nodes.empty() ? " has neither" : " has both", " Switches= ",
-                                          made.nodes.empty() ? "nor" : "and", " Nodes=; give one of them"));
-            for (const auto& node : made.nodes) nodes.add(node, made.line);
-            for (const auto& inside : made.switches) {
-                const auto found = switches_.find(inside);
-                if (found == switches_.end())
-                    text_.fail(made.line, cat("switch ", in_quotes(name), " has the switch ",
+    Unit& at(const std::string& name) { return switches_[places_.find(name)->second]; }
+
+    [[noreturn]] void too_many() const {
+        text_.fail(0, cat("has more than ", most_heights, " levels of switches, the limit"));
+    }
+
+    /// Sets the heights of switches, from the leaves upwards.
+    void set_heights() {
+        for (auto& unit : switches_) {
+            if (unit.switches.empty()) unit.height = 0;
+            for (const auto& inside : unit.switches)
+                if (!places_.contains(inside))
+                    text_.fail(unit.line, cat("switch ", in_quotes(unit.name), " has the switch ",
                                               in_quotes(inside), ", which no line describes"));
-                if (!found->second.parent.empty())
-                    text_.fail(made.line, cat("switch ", in_quotes(inside), " is in ",
-                                              in_quotes(found->second.parent), " and in ", in_quotes(name)));
-                found->second.parent = name;
+        }
+        const auto open = [](const Unit& unit) { return unit.height < 0; };
+        const auto of = [&](const std::string& name) { return at(name).height; };
+        for (int pass = 0; pass < most_heights; ++pass)
+            for (auto& unit : switches_) {
+                if (!open(unit) || std::ranges::count(unit.switches, -1, of) > 0) continue;
+                const auto highest = of(std::ranges::max(unit.switches, {}, of));
+                for (const auto& inside : unit.switches)
+                    if (of(inside) < highest)
+                        text_.fail(unit.line,
+                                   cat("switch ", in_quotes(unit.name), " holds ", in_quotes(inside),
+                                       ", which has fewer levels of switches inside than others; "
+                                       "all nodes must have the same number of switches above "
+                                       "them"));
+                unit.height = highest + 1;
+                if (unit.height == most_heights) too_many();
+            }
+        const auto found = std::ranges::find_if(switches_, open);
+        if (found == switches_.end()) return;
+        auto* unit = &*found;  // after so many steps inwards it is inside itself, if any switch is
+        for (std::size_t steps = 0; steps < switches_.size(); ++steps) {
+            const auto next =
+                std::ranges::find_if(unit->switches, [&](const std::string& name) { return open(at(name)); });
+            if (next == unit->switches.end()) too_many();
+            unit = &at(*next);
+        }
+        text_.fail(unit->line, cat("switch ", in_quotes(unit->name), " is inside itself"));
+    }
+
+    /// Makes switches of a height that hold the same one unit, as a fabric has several core switches. Sets
+    /// what each unit is in.
+    void set_parents(int height, std::map<std::string, std::string>& parent_of_node) {
+        auto same = std::map<Names, std::string>{};
+        for (auto& unit : switches_) {
+            if (unit.height != height) continue;
+            auto inside = height == 0 ? unit.nodes : Names{};
+            for (const auto& name : unit.switches) inside.push_back(at(name).same_as);
+            std::ranges::sort(inside);
+            if (const auto twice = std::ranges::adjacent_find(inside); twice != inside.end() && height == 0)
+                text_.fail(unit.line,
+                           cat("switch ", in_quotes(unit.name), " lists ", in_quotes(*twice), " twice"));
+            inside.erase(std::ranges::unique(inside).begin(), inside.end());
+            unit.same_as = same.emplace(inside, unit.name).first->second;
+            if (unit.same_as != unit.name) continue;
+            for (const auto& name : inside) {
+                auto& parent = height == 0 ? parent_of_node[name] : at(name).parent;
+                if (!parent.empty())
+                    text_.fail(unit.line, cat(in_quotes(name), " is in ", in_quotes(parent), " and in ",
+                                              in_quotes(unit.name),
+                                              ", which hold others, too; a switch must be in one other, or "
+                                              "in several that hold the same"));
+                parent = unit.name;
             }
         }
     }
 
-    std::vector<std::string> roots() const {
-        auto roots = std::vector<std::string>{};
-        auto reached = std::size_t{0};
-        for (const auto& name : order_)
-            if (switches_.at(name).parent.empty()) roots.push_back(name);
-        auto open = roots;
-        auto seen = std::set<std::string>{};
-        while (!open.empty()) {
-            const auto name = std::move(open.back());
-            open.pop_back();
-            ++reached;
-            seen.insert(name);
-            for (const auto& inside : switches_.at(name).switches) open.push_back(inside);
+    Levels levels_of_switches() {
+        set_heights();
+        auto top = 0;
+        auto parent_of_node = std::map<std::string, std::string>{};
+        for (const auto& unit : switches_) top = std::max(top, unit.height);
+        for (int height = 0; height <= top; ++height) set_parents(height, parent_of_node);
+        auto nodes = std::vector<Node>{};
+        for (const auto& unit : switches_) {
+            if (unit.height < top && unit.same_as == unit.name && unit.parent.empty())
+                text_.fail(unit.line, cat("switch ", in_quotes(unit.name),
+                                          " is in no switch, and others are; all nodes must have the same "
+                                          "number of switches above them"));
+            if (unit.height > 0 || unit.same_as != unit.name) continue;
+            auto around = Names{};
+            for (auto name = unit.name; !name.empty(); name = at(name).parent)
+                around.insert(around.begin(), name);
+            for (const auto& node : unit.nodes) nodes.push_back({.name = node, .around = around});
         }
-        if (reached < order_.size())  // each switch has one parent; switches that no top reaches form a cycle
-            for (const auto& name : order_)
-                if (!seen.contains(name))
-                    text_.fail(switches_.at(name).line,
-                               cat("switch ", in_quotes(name), " is inside itself, through ",
-                                   in_quotes(switches_.at(name).parent)));
-        return roots;
+        auto levels = Names{"switch"};
+        for (int height = 1; height <= top; ++height)
+            levels.insert(levels.begin(), cat("switch", height + 1));
+        // All chains of parents have this length: a unit without a parent is of the top.
+        return levels_of_nodes(text_, std::move(nodes), levels);
+    }
+
+    /// Groups blocks by the sizes, in the order of the file.
+    Levels levels_of_blocks() {
+        if (sizes_.size() > most_heights)
+            text_.fail(
+                0, cat("BlockSizes has ", sizes_.size(), " sizes; at most ", most_heights, " are supported"));
+        auto levels = Names{"block"};
+        for (std::size_t i = 1; i < sizes_.size(); ++i)
+            levels.insert(levels.begin(), cat("block", sizes_[i]));
+        auto nodes = std::vector<Node>{};
+        auto unique = UniqueNames(text_, "the node");
+        for (std::size_t i = 0; i < blocks_.size(); ++i) {
+            const auto& [name, line, switches, inside] =
+                std::tie(blocks_[i].name, blocks_[i].line, blocks_[i].switches, blocks_[i].nodes);
+            if (!sizes_.empty() && static_cast<int>(inside.size()) < sizes_.front())
+                text_.fail(line, cat("block ", in_quotes(name), " has ", inside.size(),
+                                     " nodes, fewer than the ", sizes_.front(), " of BlockSizes"));
+            auto around = Names{name};
+            for (std::size_t size = 1; size < sizes_.size(); ++size)
+                around.insert(around.begin(),
+                              std::to_string(i / static_cast<std::size_t>(sizes_[size] / sizes_[0])));
+            for (const auto& node : inside) {
+                unique.add(node, line);
+                nodes.push_back({.name = node, .around = around});
+            }
+        }
+        return levels_of_nodes(text_, std::move(nodes), levels);
     }
 
     const Text& text_;
-    std::map<std::string, Switch> switches_;
-    std::vector<std::string> order_;
+    std::vector<Unit> switches_;
+    std::map<std::string, std::size_t> places_;  // of switches
+    std::vector<Unit> blocks_;
+    std::vector<int> sizes_;
+    UniqueNames unique_{text_, "the switch or block"};
 };
-
-/// Reads `8(x3),4` as one number for each node.
-std::vector<int> repeated(const Text& text, int line, std::string_view list) {
-    auto all = std::vector<int>{};
-    while (true) {
-        const auto comma = std::min(list.find(','), list.size());
-        auto item = list.substr(0, comma);
-        auto times = 1;
-        if (const auto bracket = item.find("(x"); bracket != std::string_view::npos && item.ends_with(')')) {
-            times = number_of(text, line, item.substr(bracket + 2, item.size() - bracket - 3),
-                              "a number of nodes", 1);
-            item = item.substr(0, bracket);
-        }
-        const auto count = number_of(text, line, item, "a number of tasks", 1);
-        if (times > Cluster::most_names - static_cast<int>(all.size()))
-            text.fail(line, cat("there are tasks for more than ", Cluster::most_names, " nodes"));
-        all.insert(all.end(), static_cast<std::size_t>(times), count);
-        if (comma == list.size()) return all;
-        list.remove_prefix(comma + 1);
-    }
-}
 
 }  // namespace of_slurm
 
 Levels read_slurm(const Text& text) {
-    using namespace of_slurm;
-    auto tree = Tree(text);
-    auto block = Cluster::Level{.name = "block"};
-    auto node = Cluster::Level{.name = "node"};
-    auto sizes = std::vector<int>{};
-    auto switches = 0;  // the line of the last one
-    auto block_lines = std::vector<int>{};
-    auto blocks = UniqueNames(text, "the block");
-    auto nodes = UniqueNames(text, "the node");
+    auto topology = of_slurm::Topology(text);
     for (const auto& line : lines_of(text.content, true)) {
-        const auto settings = settings_of(text, line);
-        const auto value = [&](std::string_view key) -> std::optional<std::string_view> {
+        const auto settings = of_slurm::settings_of(text, line);
+        const auto value = [&](std::string_view key) {
             const auto found = settings.find(key);
             return found == settings.end() ? std::nullopt : std::optional(found->second);
         };
         const auto list = [&](std::string_view key) {
             const auto given = value(key);
-            return given ? text.names(*given, line.number) : std::vector<std::string>{};
+            return given ? text.names(*given, line.number) : of_slurm::Names{};
         };
-        if (const auto name = value("switchname")) {
-            tree.add(std::string(*name),
-                     {.line = line.number, .switches = list("switches"), .nodes = list("nodes")});
-            switches = line.number;
-        } else if (const auto block_name = value("blockname")) {
-            blocks.add(std::string(*block_name), line.number);
-            const auto inside = list("nodes");
-            if (inside.empty())
-                text.fail(line.number, cat("block ", in_quotes(*block_name), " has no Nodes="));
-            for (const auto& name_of_node : inside) {
-                nodes.add(name_of_node, line.number);
-                node.units.push_back({name_of_node, 0});
-            }
-            block.units.push_back({std::string(*block_name), static_cast<int>(inside.size())});
-            block_lines.push_back(line.number);
-        } else if (const auto block_sizes = value("blocksizes")) {
-            auto left = *block_sizes;
-            while (true) {
-                const auto comma = std::min(left.find(','), left.size());
-                const auto size =
-                    number_of(text, line.number, left.substr(0, comma), "a size of BlockSizes", 1);
-                if (!sizes.empty() && (size % sizes.back() != 0 || size == sizes.back()))
-                    text.fail(line.number, cat("BlockSizes has ", size, " behind ", sizes.back(),
-                                               "; each must be a multiple of the one before"));
-                sizes.push_back(size);
-                if (comma == left.size()) break;
-                left.remove_prefix(comma + 1);
-            }
-        } else {
-            text.fail(line.number, "has neither SwitchName= nor BlockName= nor BlockSizes=");
+        // scontrol lists the nodes of all switches, not only of leaves.
+        const auto is_leaf = value("level").value_or("0") == "0" || !value("switches");
+        const auto sizes = value("blocksizes") ? value("blocksizes") : value("blocksize");
+        const auto number = line.number;
+        if (const auto name = value("switchname"))
+            topology.add_switch(
+                {std::string(*name), number, list("switches"), is_leaf ? list("nodes") : of_slurm::Names{}});
+        else if (const auto block = value("blockname"))
+            topology.add_block({.name = std::string(*block), .line = number, .nodes = list("nodes")});
+        else if (!sizes)
+            text.fail(number, "has neither SwitchName= nor BlockName= nor BlockSizes=");
+        for (auto left = sizes.value_or(""); !left.empty();) {
+            const auto comma = std::min(left.find(','), left.size());
+            topology.add_size(number_of(text, number, left.substr(0, comma), "a size of BlockSizes", 1),
+                              number);
+            left.remove_prefix(std::min(comma + 1, left.size()));
         }
-        if (switches > 0 && (!block.units.empty() || !sizes.empty()))
-            text.fail(line.number, "has a block, but other lines have switches; use only one of them");
     }
-    if (switches > 0) return tree.levels();
-    if (block.units.empty()) text.fail(0, "describes no switch and no block");
-    for (std::size_t i = 0; i < block.units.size() && !sizes.empty(); ++i)
-        if (block.units[i].count < sizes.front())
-            text.fail(block_lines[i],
-                      cat("block ", in_quotes(block.units[i].name), " has ", block.units[i].count,
-                          " nodes, fewer than the ", sizes.front(), " of BlockSizes"));
-    // Groups blocks by the sizes, in the order of the file.
-    auto outer = Levels{};
-    auto inside = static_cast<int>(block.units.size());
-    for (std::size_t i = 1; i < sizes.size(); ++i) {
-        const auto each = sizes[i] / sizes[i - 1];
-        auto level = Cluster::Level{.name = cat("block", sizes[i])};
-        for (int first = 0; first < inside; first += std::min(each, inside - first))
-            level.units.push_back({std::to_string(level.units.size()), std::min(each, inside - first)});
-        inside = static_cast<int>(level.units.size());
-        if (inside > 1) outer.insert(outer.begin(), std::move(level));
-    }
-    if (outer.size() > 12)
-        text.fail(0, cat("BlockSizes has ", sizes.size(), " sizes; at most 12 are supported"));
-    outer.push_back(std::move(block));
-    outer.push_back(std::move(node));
-    return outer;
+    return topology.levels();
 }
 
-namespace of_slurm {
-
-/// The values of variables, and the lines that have them.
-using Variables = std::map<std::string, std::pair<std::string, int>, std::less<>>;
-
-/// Refuses a start whose ranks do not fill one node after the other.
-void check_distribution(const Text& text, const Variables& variables, const Cluster::Level& node) {
-    const auto found = variables.find("SLURM_DISTRIBUTION");
-    const auto shares = [](const auto& unit) { return unit.count > 1; };
-    if (found == variables.end() || node.units.size() == 1 || std::ranges::none_of(node.units, shares))
-        return;
-    const auto& [value, line] = found->second;
-    const auto plane = variables.find("SLURM_DIST_PLANESIZE");
-    const auto is_filled = [&](const auto& unit) {
-        return plane != variables.end() && plane->second.first == std::to_string(unit.count);
+/// Reads the default topology of the file, or the only one.
+Levels read_slurm_yaml(const Text& text) {
+    const auto all = formats::parse_yaml(text.content, cat("the topologies in ", text.source));
+    const auto topologies = elements_of(all);
+    const auto found = std::ranges::find_if(topologies, [](const formats::Json& one) {
+        return value_at(one, {"cluster_default"}) == formats::Json(true);
+    });
+    if (found == topologies.end() && topologies.size() != 1)
+        text.fail(0, cat("has ", topologies.size(),
+                         " topologies, and none with cluster_default: true; leave one of them"));
+    const auto& chosen = found == topologies.end() ? topologies.front() : *found;
+    auto topology = of_slurm::Topology(text);
+    const auto list = [&](const formats::Json& unit, std::string_view key) {
+        const auto given = text_of(value_at(unit, {key}));
+        return given.empty() ? of_slurm::Names{} : text.names(given, 0);
     };
-    if (value.starts_with("plane") && std::ranges::all_of(node.units, is_filled)) return;
-    for (const auto* other : {"cyclic", "plane", "arbitrary"})
-        if (value.starts_with(other))
-            text.fail(line, cat("SLURM_DISTRIBUTION is ", in_quotes(value),
-                                ", so ranks may not fill one node after the other; start with srun "
-                                "--distribution=block, and unset SLURM_DISTRIBUTION"));
-}
-
-/// One task on each node is a launcher, such as torchrun, that starts a rank for each GPU.
-void count_gpus(const Text& text, const Variables& variables, Cluster::Level& node) {
-    const auto found = variables.find("SLURM_GPUS_ON_NODE");
-    const auto is_one = [](const auto& unit) { return unit.count == 1; };
-    if (found == variables.end() || !std::ranges::all_of(node.units, is_one)) return;
-    const auto& [value, line] = found->second;
-    const auto gpus = number_of(text, line, value, "SLURM_GPUS_ON_NODE", 0);
-    for (auto& unit : node.units) unit.count = std::max(gpus, 1);
-}
-
-}  // namespace of_slurm
-
-/// Reads lines `NAME=value`, as printed by `env`; ignores other variables.
-Levels read_slurm_variables(const Text& text) {
-    auto variables = of_slurm::Variables{};
-    for (const auto& line : lines_of(text.content)) {
-        auto words = std::string_view(line.text);
-        if (words.starts_with("export ")) words.remove_prefix(7);
-        const auto equals = words.find('=');
-        if (!words.starts_with("SLURM_") || equals == std::string_view::npos) continue;
-        auto value = words.substr(equals + 1);
-        if (value.size() > 1 && (value.front() == '"' || value.front() == '\'') &&
-            value.back() == value.front())
-            value = value.substr(1, value.size() - 2);
-        variables.insert_or_assign(std::string(words.substr(0, equals)),
-                                   std::pair(std::string(value), line.number));
-    }
-    // A step may run on fewer nodes than its job.
-    for (const auto& [list, tasks] : {std::pair("SLURM_STEP_NODELIST", "SLURM_STEP_TASKS_PER_NODE"),
-                                      std::pair("SLURM_JOB_NODELIST", "SLURM_TASKS_PER_NODE"),
-                                      std::pair("SLURM_NODELIST", "SLURM_TASKS_PER_NODE")}) {
-        const auto found = variables.find(list);
-        if (found == variables.end()) continue;
-        const auto& [names, line] = found->second;
-        auto node = Cluster::Level{.name = "node"};
-        for (auto& name : text.names(names, line)) node.units.push_back({std::move(name), 0});
-        if (const auto counts = variables.find(tasks); counts != variables.end()) {
-            const auto all = of_slurm::repeated(text, counts->second.second, counts->second.first);
-            if (all.size() != node.units.size())
-                text.fail(counts->second.second, cat(tasks, " is for ", all.size(), " nodes, and ", list,
-                                                     " has ", node.units.size()));
-            for (std::size_t i = 0; i < all.size(); ++i) node.units[i].count = all[i];
-            of_slurm::check_distribution(text, variables, node);
-            of_slurm::count_gpus(text, variables, node);
-        }
-        if (const auto address = variables.find("SLURM_TOPOLOGY_ADDR"); address != variables.end()) {
-            const auto& [path, at] = address->second;
-            const auto here = path.substr(path.rfind('.') == std::string::npos ? 0 : path.rfind('.') + 1);
-            if (std::ranges::none_of(node.units, [&](const auto& unit) { return unit.name == here; }))
-                text.fail(at, cat("SLURM_TOPOLOGY_ADDR says that this is ", in_quotes(here), ", which ", list,
-                                  " does not have"));
-        }
-        return {node};
-    }
-    text.fail(0, "has no SLURM_JOB_NODELIST");
+    for (const auto& unit : elements_of(value_at(chosen, {"tree", "switches"})))
+        topology.add_switch(
+            {text_of(value_at(unit, {"switch"})), 0, list(unit, "children"), list(unit, "nodes")});
+    for (const auto& unit : elements_of(value_at(chosen, {"block", "blocks"})))
+        topology.add_block({.name = text_of(value_at(unit, {"block"})), .nodes = list(unit, "nodes")});
+    for (const auto& size : elements_of(value_at(chosen, {"block", "block_sizes"})))
+        topology.add_size(number_of(text, 0, text_of(size), "a size of block_sizes", 1), 0);
+    return topology.levels();
 }
 
 }  // namespace rankmesh::cluster_files

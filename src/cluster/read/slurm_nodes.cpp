@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+// Reads the nodes of Slurm and their GPUs: slurm.conf, and what scontrol show node and sinfo print.
+#include <algorithm>
+
+#include "cluster/read/formats.hpp"
+#include "formats/text.hpp"
+
+#include <rankmesh/core/error.hpp>
+#include <rankmesh/core/name.hpp>
+
+namespace rankmesh::cluster_files {
+
+using detail::cat;
+
+namespace of_slurm_nodes {
+
+constexpr auto most_gpus = 1 << 20;  // of a node
+
+/// Returns the GPUs of `gpu:h100:8(S:0-1),nvme:1`; `gpu` is one.
+int gpus_of(const Text& text, int line, std::string_view gres) {
+    auto plain = std::string{};
+    auto depth = 0;
+    for (const auto c : gres) {
+        depth += c == '(' ? 1 : 0;
+        if (depth == 0) plain += c;
+        depth -= c == ')' && depth > 0 ? 1 : 0;
+    }
+    auto gpus = std::int64_t{0};
+    for (auto left = std::string_view(plain); !left.empty();) {
+        const auto comma = std::min(left.find(','), left.size());
+        const auto item = left.substr(0, comma);
+        left.remove_prefix(std::min(comma + 1, left.size()));
+        if (item != "gpu" && !item.starts_with("gpu:")) continue;
+        const auto last = item.substr(item.rfind(':') + 1);
+        const auto has_count = !last.empty() && last.front() >= '0' && last.front() <= '9';
+        gpus += has_count ? number_of(text, line, last, "the number of GPUs", 0) : 1;
+        if (gpus > most_gpus) text.fail(line, cat("has more than ", most_gpus, " GPUs in one node"));
+    }
+    return static_cast<int>(gpus);
+}
+
+/// Reads a table with a column NODELIST, and GRES if it has one; partitions may share nodes.
+Levels read_sinfo(const Text& text, const std::vector<Line>& lines,
+                  const std::vector<Line>::const_iterator& heading) {
+    const auto columns = heading->words();
+    const auto column = [&](std::string_view name) {
+        return static_cast<std::size_t>(std::ranges::find(columns, name) - columns.begin());
+    };
+    const auto names = column("NODELIST");
+    const auto gres = column("GRES");
+    auto nodes = Nodes(text);
+    for (auto line = heading + 1; line != lines.end(); ++line) {
+        const auto words = line->words();
+        if (words.size() <= names) continue;  // a partition without nodes
+        const auto gpus = gres < words.size() ? gpus_of(text, line->number, words[gres]) : 0;
+        for (const auto& name : text.names(words[names], line->number))
+            if (!nodes.contains(name)) nodes.add(name, gpus, line->number);
+    }
+    return levels_of_nodes(text, std::move(nodes.list));
+}
+
+}  // namespace of_slurm_nodes
+
+Levels read_slurm_nodes(const Text& text) {
+    const auto lines = lines_of(text.content, true);
+    const auto heading = std::ranges::find_if(lines, [](const Line& line) {
+        return std::ranges::count(line.words(), std::string_view("NODELIST")) > 0;
+    });
+    if (heading != lines.end()) return of_slurm_nodes::read_sinfo(text, lines, heading);
+    auto nodes = Nodes(text);
+    auto unique = UniqueNames(text, "the node");
+    auto usual = 0;                 // GPUs, of NodeName=DEFAULT
+    auto from = nodes.list.size();  // the nodes of the last NodeName=
+    auto is_usual = false;
+    for (const auto& line : lines)
+        for (const auto word : line.words()) {
+            const auto equals = std::min(word.find('='), word.size());
+            const auto key = formats::lower(word.substr(0, equals));
+            const auto value = word.substr(std::min(equals + 1, word.size()));
+            if (key == "nodename") {
+                from = nodes.list.size();
+                is_usual = value == "DEFAULT";
+                if (is_usual) continue;
+                for (const auto& name : text.names(value, line.number)) {
+                    unique.add(name, line.number);
+                    nodes.add(name, usual, line.number);
+                }
+            } else if (key == "gres") {
+                const auto gpus = of_slurm_nodes::gpus_of(text, line.number, value);
+                if (is_usual) usual = gpus;
+                for (auto i = from; i < nodes.list.size(); ++i) nodes.list[i].count = gpus;
+            }
+        }
+    return levels_of_nodes(text, std::move(nodes.list));
+}
+
+}  // namespace rankmesh::cluster_files
