@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/yaml.hpp"
 
+#include <yaml-cpp/eventhandler.h>
 #include <yaml-cpp/yaml.h>
 
 #include <charconv>
 #include <optional>
+#include <sstream>
 
 #include <rankmesh/core/error.hpp>
 
@@ -104,15 +106,35 @@ Json json_of(const YAML::Node& node, Limits& limits) {
     return all;
 }
 
+/// Passes over a document.
+class Passed final : public YAML::EventHandler {
+    using Mark = YAML::Mark;
+    using Text = std::string;
+    using Anchor = YAML::anchor_t;
+    using Style = YAML::EmitterStyle::value;
+    void OnDocumentStart(const Mark&) override {}
+    void OnDocumentEnd() override {}
+    void OnNull(const Mark&, Anchor) override {}
+    void OnAlias(const Mark&, Anchor) override {}
+    void OnScalar(const Mark&, const Text&, Anchor, const Text&) override {}
+    void OnSequenceStart(const Mark&, const Text&, Anchor, Style) override {}
+    void OnSequenceEnd() override {}
+    void OnMapStart(const Mark&, const Text&, Anchor, Style) override {}
+    void OnMapEnd() override {}
+};
+
 }  // namespace
 
 Json parse_yaml(std::string_view text, std::string_view source) {
     try {
-        const auto documents = YAML::LoadAll(std::string(text));
-        if (documents.size() > 1)
-            throw UsageError(cat(source, " have ", documents.size(), " YAML documents; give one of them"));
+        // LoadAll makes documents without end of a text such as ','.
+        auto stream = std::istringstream(std::string(text));
+        auto parser = YAML::Parser(stream);
+        auto passed = Passed();
+        if (parser.HandleNextDocument(passed) && parser.HandleNextDocument(passed))
+            throw UsageError(cat(source, " have more than one YAML document; give one of them"));
         auto limits = Limits(source);
-        return documents.empty() ? Json() : json_of(documents.front(), limits);
+        return json_of(YAML::Load(std::string(text)), limits);
     } catch (const YAML::Exception& error) {
         throw UsageError(cat(source, " are not YAML: ", error.msg, " in line ", error.mark.line + 1));
     }
