@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <functional>
 #include <numeric>
 
 #include "view/check_fits.hpp"
@@ -123,6 +124,10 @@ Plan plan_of(const Mesh& mesh, const std::vector<int>& focus, const Limits& limi
     auto axes = std::vector<int>{};  // axes of size 2 or more
     for (int a = 0; a < mesh.axis_count(); ++a)
         if (mesh.size(AxisId{a}) > 1) axes.push_back(a);
+    // On machines, the axes follow their strides, so that the ranks of a node stand side by side.
+    if (unit > 0)
+        std::ranges::stable_sort(axes, std::greater{},
+                                 [&](int axis) { return mesh.layout(AxisId{axis}).digit(0).stride; });
     const auto size = [&](std::size_t i) { return mesh.size(AxisId{axes[i]}); };
 
     // Innermost axes become columns while they fit and the picture is tall; one axis remains for the rows.

@@ -119,5 +119,13 @@ TEST(ShowSubcommand, DrawsTheLargestWorld) {
     EXPECT_NE(outcome.output.find("1073741823"), std::string::npos);
 }
 
+TEST(ShowSubcommand, OnMachinesTheRanksOfANodeStandSideBySide) {
+    const auto rows = [](const std::string& mesh) {
+        return json_of("show '" + mesh + "' --on 'node:8 gpu:4' --json")["rows"];
+    };
+    EXPECT_EQ(rows("tp=4:1 pp=2:16 dp=4:4"), rows("pp=2:16 dp=4:4 tp=4:1"));
+    EXPECT_NE(rows("tp=4 pp=2 dp=4"), rows("pp=2 dp=4 tp=4"));
+}
+
 }  // namespace
 }  // namespace rankmesh::tests
