@@ -68,6 +68,12 @@ int host_level(const Cluster& cluster) {
     return std::max(0, cluster.level_count() - 2);
 }
 
+constexpr auto config_map =
+    "# The rank of each node. In the pods of an indexed job, mount this at /order, set NODE_NAME to the "
+    "field\n"
+    "# spec.nodeName, and start torchrun --node-rank $(cat /order/$NODE_NAME).\n"
+    "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: node-ranks\ndata:\n";
+
 void print_for_launcher(const Cluster& cluster, const std::string& form, const std::vector<int>& devices,
                         Output& output) {
     const auto level = host_level(cluster);
@@ -84,12 +90,12 @@ void print_for_launcher(const Cluster& cluster, const std::string& form, const s
                          devices[rank] - cluster.first_device(cluster.unit(devices[rank], level), level));
     if (form == "hostfile")
         for (auto device : devices) output.print("{}\n", host(device));
-    if (form != "torchrun") return;
-    // torchrun gives consecutive ranks to a node.
+    if (form != "torchrun" && form != "kubernetes") return;
+    // torchrun, also that of a pod on each node, gives consecutive ranks to a node.
     const auto unit = [&](std::size_t rank) { return cluster.unit(devices[rank], level); };
     auto lengths = std::vector<std::size_t>{};
     auto seen = std::vector<bool>(static_cast<std::size_t>(cluster.unit_count(level)));
-    auto lines = std::string{};
+    auto lines = form == "torchrun" ? std::string{} : std::string(config_map);
     for (std::size_t first = 0; first < devices.size(); first += lengths.back()) {
         auto end = first;
         while (end < devices.size() && unit(end) == unit(first)) ++end;
@@ -105,7 +111,9 @@ void print_for_launcher(const Cluster& cluster, const std::string& form, const s
                 "torchrun starts the same number of ranks on each node, but {} should run {} and {} {}; "
                 "use --as rankfile or hostfile",
                 host(devices[0]), lengths.front(), host(devices[first]), lengths.back()));
-        lines += host(devices[first]) + "\n";
+        lines += form == "torchrun"
+                     ? host(devices[first]) + "\n"
+                     : fmt::format("  \"{}\": \"{}\"\n", host(devices[first]), lengths.size() - 1);
     }
     output.write(lines);
 }
@@ -166,27 +174,30 @@ int run(const Arguments& arguments, Output& output) {
 
 Subcommand place() {
     const auto arguments = std::make_shared<of_place::Arguments>();
-    return {.name = "place",
-            .help = "Find a fast placement of a mesh on a cluster, and its gain.",
-            .options = arguments->options(
-                {{"--on", "the cluster, such as 'node:32(50GB/s,5us) gpu:8(450GB/s,2us)'", &arguments->on,
-                  "CLUSTER"},
-                 {"--weights",
-                  "how often each axis communicates, such as tp=100,dp=2; default: see docs/machines.md",
-                  &arguments->weights, "AXIS=WEIGHT,..."},
-                 {"--bytes", "buffer size for the timings, such as 1GiB; default: 64MiB", &arguments->bytes,
-                  "SIZE", Option::Range{1, 0x1p50, false}},
-                 one_of({"mesh", "rankfile", "hostfile", "torchrun", "json"},
-                        {"--as", "print only the placement, as mesh, rankfile, hostfile, torchrun or json",
-                         &arguments->as, "FORM"})}),
-            .run = [arguments](Output& output) { return of_place::run(*arguments, output); },
-            .group = Group::plan,
-            .examples = {"rankmesh place 'tp=8 dp=64' --on 'node:64(50GB/s,5us) gpu:8(450GB/s,2us)'"},
-            .notes =
-                "The first line of the output is the mesh that the program should declare.\n"
-                "If the program cannot change its mesh, start its ranks on other devices: --as "
-                "rankfile (Open MPI), hostfile (Slurm's --distribution=arbitrary), torchrun (hosts by "
-                "--node-rank) or json (the device of each rank)."};
+    return {
+        .name = "place",
+        .help = "Find a fast placement of a mesh on a cluster, and its gain.",
+        .options = arguments->options(
+            {{"--on", "the cluster, such as 'node:32(50GB/s,5us) gpu:8(450GB/s,2us)'", &arguments->on,
+              "CLUSTER"},
+             {"--weights",
+              "how often each axis communicates, such as tp=100,dp=2; default: see docs/machines.md",
+              &arguments->weights, "AXIS=WEIGHT,..."},
+             {"--bytes", "buffer size for the timings, such as 1GiB; default: 64MiB", &arguments->bytes,
+              "SIZE", Option::Range{1, 0x1p50, false}},
+             one_of({"mesh", "rankfile", "hostfile", "torchrun", "kubernetes", "json"},
+                    {"--as",
+                     "print only the placement, as mesh, rankfile, hostfile, torchrun, kubernetes or json",
+                     &arguments->as, "FORM"})}),
+        .run = [arguments](Output& output) { return of_place::run(*arguments, output); },
+        .group = Group::plan,
+        .examples = {"rankmesh place 'tp=8 dp=64' --on 'node:64(50GB/s,5us) gpu:8(450GB/s,2us)'"},
+        .notes =
+            "The first line of the output is the mesh that the program should declare.\n"
+            "If the program cannot change its mesh, start its ranks on other devices: --as "
+            "rankfile (Open MPI), hostfile (Slurm's --distribution=arbitrary), torchrun (hosts by "
+            "--node-rank), kubernetes (a ConfigMap with each node's rank) or json (the device of each "
+            "rank)."};
 }
 
 }  // namespace rankmesh::cli

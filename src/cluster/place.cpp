@@ -94,6 +94,7 @@ Placed place(const Cluster& cluster, const Placement& given, const std::vector<A
     } else if (!factors || given.mesh().size() <= most_packed_too) {
         take(Placement(objective.plain, detail::packed(objective)));
     }
+    result.order = shortest(result.order);
     for (const auto& of : objective.traffic)
         result.axes.push_back({of, objective.seconds(given, of), objective.seconds(result.order, of)});
     return result;

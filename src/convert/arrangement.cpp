@@ -45,11 +45,14 @@ std::vector<std::vector<Mesh>> layouts_of(const Job& job, bool serving) {
         if ((program.servers > 0) != serving) continue;
         auto& meshes = layouts.emplace_back();
         for (const auto& one : program.own.meshes) {
-            if (!one.table().empty())
+            const auto placed = shortest(one);
+            if (!placed.table().empty())
                 throw UsageError(
                     cat(detail::in_quotes(to_string(one)),
-                        " is a placement; frameworks lay their ranks out by strides, so give a mesh"));
-            meshes.push_back(one.mesh());
+                        " is a placement that no strides give, and frameworks lay their ranks out by "
+                        "strides; give a mesh, or start its ranks elsewhere with rankmesh place --as "
+                        "rankfile"));
+            meshes.push_back(placed.mesh());
         }
     }
     return layouts;

@@ -237,7 +237,10 @@ TEST(As, SaysNoWithTheReason) {
               "missing argument AXES: axes such as dp,tp, in any order; see rankmesh groups --help");
     expect_no(
         "rank 'a=2 b=2 @[3,1,2,0]' 1 --as megatron", 2,
-        "'a=2 b=2 @[3,1,2,0]' is a placement; frameworks lay their ranks out by strides, so give a mesh");
+        "'a=2 b=2 @[3,1,2,0]' is a placement that no strides give, and frameworks lay their ranks out by "
+        "strides; give a mesh, or start its ranks elsewhere with rankmesh place --as rankfile");
+    EXPECT_EQ(rankmesh("show 'tp=2 dp=2 @[0,1,2,3]' --as torch").output,
+              rankmesh("show 'tp=2:2 dp=2:1' --as torch").output);
 }
 
 }  // namespace

@@ -57,6 +57,14 @@ TEST(PlaceSubcommand, SaysWhatCheckWouldRefuse) {
     }
 }
 
+TEST(PlaceSubcommand, PrintsStridesWhereATableSaysTheSame) {
+    EXPECT_EQ(
+        place("'tp=4 dp=3' --as mesh --on 'switch[s1]:2(100GB/s) switch[s2]:1 node[n1-n3]:4(50GB/s,5us) "
+              "gpu(450GB/s,2us)'")
+            .output,
+        "tp=4:1 dp=3:4\n");
+}
+
 TEST(PlaceSubcommand, SaysTheSameInJson) {
     const auto json = json_of("place 'tp=2 dp=2' --json " + small);
     const auto placed =
@@ -78,6 +86,11 @@ TEST(PlaceSubcommand, TellsLaunchersWhereEachRankRuns) {
     EXPECT_EQ(place("'tp=2 dp=2' --as hostfile " + small).output, "a\nb\na\nb\n");
     EXPECT_EQ(place("'tp=2 dp=2' --as json " + small).output, "[0,2,1,3]\n");
     EXPECT_EQ(place("'dp=2 tp=2' --as torchrun " + small).output, "a\nb\n");
+    EXPECT_EQ(
+        place("'dp=2 tp=2' --as kubernetes " + small).output,
+        "# The rank of each node. In the pods of an indexed job, mount this at /order, set NODE_NAME to the "
+        "field\n# spec.nodeName, and start torchrun --node-rank $(cat /order/$NODE_NAME).\napiVersion: "
+        "v1\nkind: ConfigMap\nmetadata:\n  name: node-ranks\ndata:\n  \"a\": \"0\"\n  \"b\": \"1\"\n");
     // The ranks of a mesh with strides are those that the program has.
     EXPECT_EQ(place("'dp=2:1 tp=2:2' --as json " + small).output, "[0,2,1,3]\n");
     EXPECT_EQ(place("'tp=2:1 dp=2:2' --as json " + small).output, "[0,1,2,3]\n");
@@ -87,9 +100,10 @@ TEST(PlaceSubcommand, TellsLaunchersWhereEachRankRuns) {
 TEST(PlaceSubcommand, SaysWhatALauncherCannotDo) {
     const auto outcome = place("'tp=2 dp=2' --as torchrun " + small);
     EXPECT_EQ(outcome.exit_code, 1);
-    EXPECT_EQ(outcome.output,
-              "rankmesh: torchrun gives each node consecutive ranks, but here rank 1 is on b, between ranks of "
-              "a; declare the mesh that --as mesh prints, or use --as rankfile or hostfile\n");
+    EXPECT_EQ(
+        outcome.output,
+        "rankmesh: torchrun gives each node consecutive ranks, but here rank 1 is on b, between ranks of "
+        "a; declare the mesh that --as mesh prints, or use --as rankfile or hostfile\n");
     const auto uneven = place("'dp=3' --as torchrun " + small);
     EXPECT_EQ(uneven.exit_code, 1);
     EXPECT_EQ(uneven.output,
@@ -105,9 +119,10 @@ TEST(PlaceSubcommand, AWrongWordIsAUsageError) {
         EXPECT_EQ(outcome.output, "rankmesh: " + text + "\n") << words;
     };
     expect_misuse("'dp=2'", "place requires a cluster; add --on CLUSTER");
-    expect_misuse("'dp=2' --as rankfil " + small,
-                  "--as must be one of mesh, rankfile, hostfile, torchrun and json, not 'rankfil'; did you "
-                  "mean 'rankfile'?");
+    expect_misuse(
+        "'dp=2' --as rankfil " + small,
+        "--as must be one of mesh, rankfile, hostfile, torchrun, kubernetes and json, not 'rankfil'; did you "
+        "mean 'rankfile'?");
     expect_misuse("'dp=2' --as mesh --json " + small,
                   "--json and --as mesh are two different outputs; give only one");
     expect_misuse("'dp=2' --weights dp " + small,

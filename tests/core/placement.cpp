@@ -90,6 +90,32 @@ RC_GTEST_PROP(Placement, PutsEveryRankWhereTheTableSays, ()) {
     RC_ASSERT(Placement::parse(to_string(placement)) == placement);
 }
 
+TEST(Placement, ShortestIsTheMeshWhereStridesGiveTheRanks) {
+    const auto shortened = [](const char* text) { return to_string(shortest(Placement::parse(text))); };
+    for (auto text : {"dp=1", "pp=2 dp=3 tp=2", "dp=2:4 tp=4:1 @64", "tp=(2,2):(1,4) dp=2:2", "a=3:5 b=1 @7",
+                      "tp=(3,2):(7,1) dp=(2,2):(100,3)"}) {
+        const auto mesh = Mesh::parse(text);
+        auto axes = std::vector<Axis>{};
+        for (int a = 0; a < mesh.axis_count(); ++a)
+            axes.push_back({mesh.name(AxisId{a}), mesh.size(AxisId{a})});
+        EXPECT_EQ(to_string(shortest(
+                      Placement(Mesh(axes), std::vector<int>(mesh.ranks().begin(), mesh.ranks().end())))),
+                  to_string(mesh));
+        EXPECT_EQ(to_string(shortest(mesh)), to_string(mesh));
+    }
+    for (auto text : {"a=2 b=2 @[3,1,2,0]", "a=4 @[0,1,2,4]", "a=2 b=2 @[0,1,2,4]", "a=3 b=2 @[0,1,3,4,5,6]",
+                      "a=2 b=2 @[0,1000000000,2000000000,2147483647]", "a=2 @[1,0]"})
+        EXPECT_EQ(shortened(text), text);
+}
+
+RC_GTEST_PROP(Placement, ShortestHasTheSameRanks, ()) {
+    const auto mesh = Mesh{{"a", *rc::gen::inRange(1, 4)}, {"b", *rc::gen::inRange(1, 4)}};
+    const auto ranks =
+        *rc::gen::unique<std::vector<int>>(static_cast<std::size_t>(mesh.size()), rc::gen::inRange(0, 12));
+    const auto same = shortest(Placement(mesh, ranks));
+    RC_ASSERT(std::ranges::equal(same.ranks(), ranks));
+}
+
 TEST(Placement, IsEqualWhereMeshAndTableAre) {
     const auto mesh = Mesh{{"a", 2}, {"b", 2}};
     EXPECT_EQ(Placement(mesh, {3, 1, 2, 0}), Placement::parse("a=2 b=2 @[3, 1, 2, 0]"));

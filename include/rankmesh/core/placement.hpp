@@ -105,6 +105,11 @@ private:
 
 std::string to_string(const Placement& placement);
 
+/// Returns the same ranks at the same positions without a table, if strides can give them.
+///
+/// a=2 b=2 @[0,2,1,3] | shortest -> a=2:1 b=2:2
+Placement shortest(const Placement& placement);
+
 inline Placement::Placement(const Mesh& mesh, std::vector<int> table)
     : mesh_(mesh), table_(std::move(table)) {
     if (!mesh_.is_plain())
@@ -137,6 +142,41 @@ inline int Placement::find(int rank) const {
     const auto found =
         std::ranges::lower_bound(positions_, rank, {}, [this](int position) { return table_[at(position)]; });
     return found != positions_.end() && table_[at(*found)] == rank ? *found : -1;
+}
+
+inline Placement shortest(const Placement& placement) {
+    const auto& mesh = placement.mesh();
+    const auto table = placement.table();
+    auto digits = Layout{};
+    auto axes = std::string{};
+    auto ranks = std::vector<std::int64_t>(table.size(), table.empty() ? 0 : table.front());
+    auto inner = mesh.size();  // positions in a step along the axis
+    auto reach = std::int64_t{0};
+    for (int a = 0; a < mesh.axis_count() && !table.empty(); ++a) {
+        const auto size = mesh.size(AxisId{a});
+        inner /= size;
+        const auto at = [&](int i) -> std::int64_t {
+            return std::int64_t{table[static_cast<std::size_t>(i * inner)]} - table.front();
+        };
+        auto sizes = std::string{};
+        auto strides = std::string{};
+        for (int step = 1; step < size;) {
+            const auto stride = at(step);
+            auto count = 2;
+            while (step * count < size && at(step * count) == count * stride) ++count;
+            reach += (count - 1) * stride;
+            if (stride <= 0 || size % (step * count) != 0 || reach > table.back()) return placement;
+            sizes = detail::cat(count, step > 1 ? "," : "", sizes);
+            strides = detail::cat(stride, step > 1 ? "," : "", strides);
+            step *= count;
+            digits.push_back({count, static_cast<int>(stride)});
+        }
+        for (int i = 0; i < mesh.size(); ++i) ranks[static_cast<std::size_t>(i)] += at(i / inner % size);
+        detail::append(axes, detail::cat(a > 0 ? " " : "", mesh.name(AxisId{a}), "="));
+        detail::append(axes, size == 1 ? std::string("1") : detail::cat("(", sizes, "):(", strides, ")"));
+    }
+    if (table.empty() || !digits.nests() || !std::ranges::equal(ranks, table)) return placement;
+    return Mesh::parse(detail::cat(axes, " @", table.front()));
 }
 
 // --- placement: a=2 b=2 @[3,1,2,0]
