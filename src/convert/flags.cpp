@@ -76,7 +76,7 @@ void keep_others(const Converter& from, Settings& settings, Arrangement& arrange
 
 void write_others(const Converter& to, const Arrangement& arrangement, Document& document) {
     const auto own = cat(to.name, "'s ");
-    for (const auto& [name, text] : arrangement.extras) {
+    for (const auto& [name, text, in_job] : arrangement.extras) {
         const auto flag = name.starts_with(own) ? name.substr(own.size()) : std::string{};
         if (flag.empty() || class_of_flag(to.name, flag) != "lost") continue;
         const auto value = Json::parse(text);
