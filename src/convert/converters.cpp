@@ -147,19 +147,21 @@ Arrangement taken_by(const Converter& to, Arrangement arrangement) {
                          detail::with_commas(listed), "; give one of them alone"));
 }
 
+/// One layout of a job of several; the others are noted, or lost.
+static Expressed express_one_of(const Converter& to, const Arrangement& arrangement, bool call) {
+    auto one = express(to, taken_by(to, arrangement), call);
+    for (const auto& other : layouts_of(arrangement.job, !to.serves))
+        if (to.serves)
+            one.notes.push_back(cat("this is the layout of the rollouts; training has ", to_string(other)));
+        else if (arrangement.extras.empty())  // else these settings are lost, or written again
+            one.comparison.lost.push_back({to_string(other),
+                                           "this is the layout of the rollouts; convert it "
+                                           "to the framework that serves them"});
+    return one;
+}
+
 Expressed express(const Converter& to, const Arrangement& arrangement, bool call) {
-    if (!arrangement.job.parts.empty() && !to.takes_jobs) {
-        auto one = express(to, taken_by(to, arrangement), call);
-        for (const auto& other : layouts_of(arrangement.job, !to.serves))
-            if (to.serves)
-                one.notes.push_back(
-                    cat("this is the layout of the rollouts; training has ", to_string(other)));
-            else if (arrangement.extras.empty())  // else these settings are lost, or written again
-                one.comparison.lost.push_back({to_string(other),
-                                               "this is the layout of the rollouts; convert it "
-                                               "to the framework that serves them"});
-        return one;
-    }
+    if (!arrangement.job.parts.empty() && !to.takes_jobs) return express_one_of(to, arrangement, call);
     auto asked = in_roles(arrangement);
     if (to.takes_jobs) std::erase_if(asked.extras, [](const Extra& extra) { return extra.in_job; });
     if (asked.dense().find("servers") && !to.roles.empty()) return express_server(to, asked, call);

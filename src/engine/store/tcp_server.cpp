@@ -298,7 +298,7 @@ void TcpServer::read_from(Connection& connection, Instant now) {
             continue;
         if (!connection.spare) last_request_ = now;
         take_requests(connection);
-        if (!connection.in.empty() && !has_room(connection, 0)) close_later(connection);
+        if (!connection.in.empty() && !no_room(connection, 0).empty()) close_later(connection);
         if (connection.stalled || connection.out.size() > most_texts) return;
     }
 }
@@ -364,28 +364,23 @@ void TcpServer::take(Connection& connection, wire::Request request) {
     }
 }
 
-/// What a connection may hold: the one entry of a world of a million ranks takes 256 bytes for each.
-std::size_t TcpServer::share() const { return limits_.peer + 256 * static_cast<std::size_t>(options_.size); }
-
-std::size_t TcpServer::held_by(const Connection& connection) const {
-    return entries_.bytes_of(connection.id) + connection.in.size();
-}
-
-bool TcpServer::has_room(const Connection& connection, std::size_t bytes) const {
-    return entries_.bytes() + unread_ + bytes <= limits_.bytes && held_by(connection) + bytes <= share();
-}
-
-std::string TcpServer::fullness(const Connection& connection) const {
-    return cat("is full: its ", entries_.size(), " entries and requests take ", entries_.bytes() + unread_,
-               " bytes of ", limits_.bytes, ", those of this rank ", held_by(connection), " of ", share());
+/// Returns why a connection may not hold so many bytes more; "" if it may. The one entry of a world of a
+/// million ranks takes up to 256 bytes for each.
+std::string TcpServer::no_room(const Connection& connection, std::size_t bytes) const {
+    const auto all = entries_.bytes() + unread_;
+    const auto held = entries_.bytes_of(connection.id) + connection.in.size();
+    const auto share = limits_.peer + 256 * static_cast<std::size_t>(options_.size);
+    if (all + bytes <= limits_.bytes && held + bytes <= share) return {};
+    return cat("is full: its ", entries_.size(), " entries and requests take ", all, " bytes of ",
+               limits_.bytes, ", those of this rank ", held, " of ", share);
 }
 
 void TcpServer::set(Connection& connection, const wire::Request& request) {
     const auto& name = request.names.front();
     if (entries_.find(name))
         return reply(connection, request.id, wire::Status::done, std::string_view("\0", 1));
-    if (!has_room(connection, TcpEntries::bytes_of(name, request.text)))
-        return reply(connection, request.id, wire::Status::refused, fullness(connection));
+    if (const auto why = no_room(connection, TcpEntries::bytes_of(name, request.text)); !why.empty())
+        return reply(connection, request.id, wire::Status::refused, why);
     entries_.set(connection.id, name, request.text);
     reply(connection, request.id, wire::Status::done, std::string_view("\1", 1));
     answer(entries_.take_completed_by(name));
@@ -397,8 +392,8 @@ void TcpServer::get(Connection& connection, wire::Request request) {
                                  .id = request.id,
                                  .names = std::move(request.names),
                                  .until = Clock::now() + milliseconds(request.milliseconds)};
-    if (!has_room(connection, TcpEntries::bytes_of(wait.names)))
-        return reply(connection, request.id, wire::Status::refused, fullness(connection));
+    if (const auto why = no_room(connection, TcpEntries::bytes_of(wait.names)); !why.empty())
+        return reply(connection, request.id, wire::Status::refused, why);
     if (!entries_.keep(wait)) return answer(connection, wait.id, wait.names);
     if (entries_.waits_of(connection.id) > most_waits) close_later(connection);
 }

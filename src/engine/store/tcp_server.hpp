@@ -68,10 +68,7 @@ private:
     void wake() noexcept;
     void run();
     bool is_over(Instant now);
-    std::size_t share() const;
-    std::size_t held_by(const Connection& connection) const;
-    bool has_room(const Connection& connection, std::size_t bytes) const;
-    std::string fullness(const Connection& connection) const;
+    std::string no_room(const Connection& connection, std::size_t bytes) const;
     int milliseconds_to_wait(Instant now) const;
     void accept_strangers(Instant now);
     void close_oldest_stranger();
