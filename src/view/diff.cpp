@@ -248,7 +248,7 @@ std::pair<Scene, Scene> draw(const Side& a, const Side& b, const Limits& limits)
     const auto sides = Comparison(a, b);
     const auto counts = diff(a, b, 0);
     const auto scene_of = [&](const Placement& placement, const Side& side) {
-        auto scene = draw(placement, Subject{.cluster = side.cluster}, limits);
+        auto scene = draw(placement, Subject{.cluster = side.cluster, .by_strides = false}, limits);
         scene.mesh = to_string(side.placement);
         for (auto& row : scene.rows)
             for (auto& cell : row.cells) cell.marked = cell.rank >= 0 && sides.is_marked(cell.rank);

@@ -120,12 +120,12 @@ int wrap_of(int size, int room, int unit) {
 }
 
 /// `focus` is the index of the focus on each axis of the mesh.
-Plan plan_of(const Mesh& mesh, const std::vector<int>& focus, const Limits& limits, int unit) {
+Plan plan_of(const Mesh& mesh, const std::vector<int>& focus, const Limits& limits, int unit,
+             bool by_strides) {
     auto axes = std::vector<int>{};  // axes of size 2 or more
     for (int a = 0; a < mesh.axis_count(); ++a)
         if (mesh.size(AxisId{a}) > 1) axes.push_back(a);
-    // On machines, the axes follow their strides, so that the ranks of a node stand side by side.
-    if (unit > 0)
+    if (unit > 0 && by_strides)
         std::ranges::stable_sort(axes, std::greater{},
                                  [&](int axis) { return mesh.layout(AxisId{axis}).digit(0).stride; });
     const auto size = [&](std::size_t i) { return mesh.size(AxisId{axes[i]}); };
@@ -265,7 +265,7 @@ Scene draw(const Placement& placement, const Subject& subject, const Limits& lim
 
     auto focus = std::vector<int>{};
     for (int a = 0; a < mesh.axis_count(); ++a) focus.push_back(placement.index(scene.focus, AxisId{a}));
-    const auto plan = plan_of(mesh, focus, limits, unit);
+    const auto plan = plan_of(mesh, focus, limits, unit, subject.by_strides);
     scene.row_axes = plan.row_axes;
     scene.column_axes = plan.column_axes;
     scene.wrapped = plan.wrap > 0;

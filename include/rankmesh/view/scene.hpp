@@ -99,6 +99,8 @@ struct Subject {
     std::optional<int> focus = {};        ///< empty: the rank at the first position
     std::optional<AxisId> color_by = {};  ///< the axis whose index colours each rank
     int others = 0;                       ///< devices that the job's other meshes use
+    /// On a cluster, the axes stand in the order of their strides, so that a node is one box.
+    bool by_strides = true;
 };
 
 /// Returns the picture of a mesh or placement. The cost depends on the limits, not on the number of ranks.
