@@ -10,6 +10,7 @@ import datetime
 import os
 import re
 import subprocess
+import sys
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -38,10 +39,11 @@ NONSENSE: dict[str, tuple[str, dict[str, str]]] = {
     "RANKMESH_CHECK": ("maybe", {}),
     "RANKMESH_RECORD_SIGNAL": ("KILL", {}),
     "RANKMESH_RECORD_EVERY": ("often", {}),
-    "RANKMESH_TORCH": ("none", {}),
-    "RANKMESH_LOG": ("loud", {}),
 }
 """A value that a variable refuses where it has an effect, and what must be set beside it."""
+
+OF_TORCH = {"RANKMESH_TORCH": "neither on nor off", "RANKMESH_LOG": "neither 'info' nor 'off'"}
+"""Variables of rankmesh.torch alone, whose import refuses nonsense: no rank then waits for another."""
 
 ANY_TEXT = {"RANKMESH_HOST", "RANKMESH_RECORD", "RANKMESH_REDIS_USER"}
 """Variables that refuse nothing."""
@@ -50,7 +52,7 @@ ANY_TEXT = {"RANKMESH_HOST", "RANKMESH_RECORD", "RANKMESH_REDIS_USER"}
 def test_the_table_has_every_variable_of_the_page() -> None:
     page = (ROOT / "docs/environment.md").read_text().partition("## Set by launchers")[0]
     rows = [line.split("|")[1] for line in page.splitlines() if line.startswith("| `RANKMESH")]
-    assert {name for row in rows for name in re.findall(r"`(RANKMESH_\w+)`", row)} == {*NONSENSE, *ANY_TEXT}
+    assert {name for row in rows for name in re.findall(r"`(RANKMESH_\w+)`", row)} == {*NONSENSE, *OF_TORCH, *ANY_TEXT}
 
 
 @contextlib.contextmanager
@@ -133,13 +135,25 @@ def test_nonsense_is_refused_or_said_to_have_no_effect(face: str, tmp_path: Path
     if face == "rankmesh run" and not COMMAND:
         pytest.skip("there is no command: RANKMESH_COMMAND names it")
     found, _ = ranks(2, outcomes, tmp_path, [free_port() for _ in NONSENSE], face, initialised=False)
-    if face in ("the engine", "rankmesh run"):
-        del found["RANKMESH_TORCH"], found["RANKMESH_LOG"]  # of rankmesh.torch alone
     if face == "the engine":
         del found["RANKMESH_THREADS"], found["RANKMESH_DEVICE"]  # of rankmesh::run and `rankmesh run` alone
     assert "a job id of 30" in (job := found.pop("RANKMESH_JOB")) or "RANKMESH_JOB has no effect" in job
     silent = {name: text for name, text in found.items() if name not in text and f"'{NONSENSE[name][0]}'" not in text}
     assert silent == {}
+
+
+@pytest.mark.parametrize("name", OF_TORCH)
+def test_the_import_of_torch_refuses_nonsense(name: str) -> None:
+    pytest.importorskip("torch", reason="PyTorch is not installed")
+    done = subprocess.run(
+        [sys.executable, "-c", "import rankmesh.torch"],
+        env={**os.environ, name: "nonsense"},
+        capture_output=True,
+        text=True,
+        timeout=240,
+    )
+    assert done.returncode == 1
+    assert "'nonsense' is " + OF_TORCH[name] in done.stderr
 
 
 def seconds(rank: int, size: int, ports: list[int]) -> list[float]:

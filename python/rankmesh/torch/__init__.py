@@ -17,7 +17,7 @@ except ModuleNotFoundError as _error:
 if not _distributed.is_available():
     raise ImportError("rankmesh.torch requires torch.distributed, which this PyTorch was built without")
 
-from rankmesh.torch import _default_backend, _variables, data
+from rankmesh.torch import _default_backend, _log, _variables, data
 from rankmesh.torch._init import init
 from rankmesh.torch._init_device_mesh import init_device_mesh, install, is_installed, uninstall
 from rankmesh.torch._member import Member
@@ -75,5 +75,6 @@ def __getattr__(name: str) -> Any:
 
 
 _register()
+_log.ask(None)
 if _variables.is_off():
     _default_backend.put()

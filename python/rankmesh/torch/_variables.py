@@ -12,7 +12,6 @@ from collections.abc import Collection
 import torch.distributed as dist
 
 from rankmesh._errors import UsageError
-from rankmesh.torch import _log
 
 _OF_RECORDS = ("RANKMESH_RECORD", "RANKMESH_RECORD_SIGNAL", "RANKMESH_RECORD_EVERY")
 _OF_ENGINE = (
@@ -63,7 +62,6 @@ def is_off() -> bool:
 
 def tell_unused(backend: str, rank: int, size: int, effective: Collection[str] = ()) -> None:
     """Warns once per backend, on rank 0, of variables that have no effect on its groups, except `effective`."""
-    _log.ask(None)
     if is_off() or rank != 0 or backend in _told or backend == "fake":
         return
     _told.add(backend)
