@@ -141,7 +141,7 @@ SPOKEN: list[tuple[Callable[[], Any], type[Exception], str]] = [
         ValueError,
         "the ranks are an array of 2 dimensions; pass x.ravel()",
     ),
-    (lambda: rankmesh.convert("dp=*", from_="rankmesh", to="megatron"), ValueError, "add world=N, or replace '*' by a number"),
+    (lambda: rankmesh.convert("dp=*", from_="rankmesh", to="megatron"), ValueError, "add world=N, or replace"),
     (lambda: rankmesh.convert("dp=2", from_="x", to="megatron"), ValueError, "unknown framework 'x' for from_; one of"),
     (lambda: Mesh("dp=4; ep=4"), ValueError, "one mesh is needed here; rankmesh.convert takes"),
     (lambda: rankmesh.check("dp=4; ep=4"), ValueError, "one mesh is needed here; rankmesh.convert takes"),
