@@ -512,6 +512,7 @@ def test_the_generator_makes_what_it_says() -> None:
         assert over == (fault == "none"), fault
 
 
+@needs_numpy
 def test_the_slow_rank_of_the_example_is_found(tmp_path: Path) -> None:
     example = Path(__file__).resolve().parents[2] / "examples/python/slow_rank.py"
     subprocess.run([sys.executable, str(example)], cwd=tmp_path, check=True, timeout=300)
