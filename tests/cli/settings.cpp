@@ -150,9 +150,6 @@ TEST_F(Files, ThatSayNothingAreNoLayout) {
                         .starts_with(std::string("rankmesh: the settings in FILE give nothing that ") +
                                      framework + " has"))
             << framework;
-    EXPECT_TRUE(say("megatron", "--num-layers 24")
-                    .starts_with("rankmesh: the settings in FILE give nothing that megatron has a setting "
-                                 "for; it reads --context-"));
     EXPECT_EQ(say("picotron", R"({"distributed": {"tp_size": 2, "dp": 2}})"),
               "rankmesh: picotron has no setting 'dp' that places ranks; did you mean 'dp_size'?\n");
     EXPECT_EQ(say("picotron", R"({"tensor_parallel_size": 2, "dp_size": 2})"),

@@ -104,7 +104,8 @@ TEST(Placement, ShortestIsTheMeshWhereStridesGiveTheRanks) {
         EXPECT_EQ(to_string(shortest(mesh)), to_string(mesh));
     }
     for (auto text : {"a=2 b=2 @[3,1,2,0]", "a=4 @[0,1,2,4]", "a=2 b=2 @[0,1,2,4]", "a=3 b=2 @[0,1,3,4,5,6]",
-                      "a=2 b=2 @[0,1000000000,2000000000,2147483647]", "a=2 @[1,0]"})
+                      "a=2 b=2 @[0,1000000000,2000000000,2147483647]", "a=2 @[1,0]", "a=4 @[0,7,19,27]",
+                      "a=2 b=4 @[0,2,5,8,100,102,105,108]"})
         EXPECT_EQ(shortened(text), text);
 }
 

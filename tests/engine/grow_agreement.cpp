@@ -163,14 +163,12 @@ TEST(GrowAgreement, Candidate_TakesAFreePlace) {
 TEST(GrowAgreement, World_WhenNobodyComes_GrowsTheNextTime) {
     auto entries = Entries{};
     auto worlds = std::vector<std::unique_ptr<GrowAgreement>>{};
-    auto ranks = std::vector<One>(3, One{.most = 2, .timeout = 100ms});
+    auto ranks = std::vector<One>(3, One{.most = 2, .timeout = 1s});
     const auto none = grow(entries, worlds, ranks, {}, {0, 1, 2});
-    expect_all_say(
-        none.ranks,
-        "Timeout {0..2} {} the timeout of 100 ms expired in grow: no process has come to enter the "
-        "job 'job' in memory" +
-            stays);
-    for (auto& rank : ranks) rank.timeout = 1s;
+    expect_all_say(none.ranks,
+                   "Timeout {0..2} {} the timeout of 1 s expired in grow: no process has come to enter the "
+                   "job 'job' in memory" +
+                       stays);
     const auto one = grow(entries, worlds, ranks, {{}}, {0, 1, 2});
     for (const auto& each : one.ranks) {
         ASSERT_TRUE(each.world) << each.error;
@@ -211,12 +209,11 @@ TEST(GrowAgreement, Candidates_ForOnePlace_OneEnters) {
         "Timeout {} {} the timeout of 2 s expired in rejoin: the ranks of the job 'job' in memory have let "
         "no process in that asks for place 1; they do when all of them call grow()");
     auto full = Entries{};
-    const auto taken = grow(full, std::vector<One>(3, One{.timeout = 100ms}), {{.timeout = 1s, .wish = 1}});
-    expect_all_say(
-        taken.ranks,
-        "Timeout {0..2} {} the timeout of 100 ms expired in grow: no process has come to enter the "
-        "job 'job' in memory, and 1 process to take a place that a rank has" +
-            stays);
+    const auto taken = grow(full, std::vector<One>(3, One{.timeout = 1s}), {{.timeout = 3s, .wish = 1}});
+    expect_all_say(taken.ranks,
+                   "Timeout {0..2} {} the timeout of 1 s expired in grow: no process has come to enter the "
+                   "job 'job' in memory, and 1 process to take a place that a rank has" +
+                       stays);
 }
 
 TEST(GrowAgreement, Candidate_WhenItDiesWaiting_IsLeftOut) {

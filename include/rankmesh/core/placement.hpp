@@ -170,8 +170,9 @@ inline Placement shortest(const Placement& placement) {
             strides = detail::cat(stride, step > 1 ? "," : "", strides);
             step *= count;
             digits.push_back({count, static_cast<int>(stride)});
+            for (int i = 0; i < mesh.size(); ++i)
+                ranks[static_cast<std::size_t>(i)] += i / inner % size / (step / count) % count * stride;
         }
-        for (int i = 0; i < mesh.size(); ++i) ranks[static_cast<std::size_t>(i)] += at(i / inner % size);
         detail::append(axes, detail::cat(a > 0 ? " " : "", mesh.name(AxisId{a}), "="));
         detail::append(axes, size == 1 ? std::string("1") : detail::cat("(", sizes, "):(", strides, ")"));
     }

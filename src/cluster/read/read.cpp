@@ -219,7 +219,7 @@ Cluster read_argument(const std::string& text, std::string_view format) {
         if (!format.empty() && format != "notation")
             throw UsageError(cat("--from ", format, " requires a file, but ", in_quotes(text),
                                  " is not a file; give @FILE"));
-        if (text.find_first_of("[:(") == std::string::npos)
+        if (!text.empty() && text.find_first_of("[:(") == std::string::npos)
             throw UsageError(cat("there is no file ", in_quotes(text),
                                  ", and it is not a cluster such as 'node:32 gpu:8'"));
         if (text.find_first_of(":( ") == std::string::npos)
