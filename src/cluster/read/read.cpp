@@ -215,11 +215,12 @@ bool is_file(const std::string& text) {
 }
 
 Cluster read_argument(const std::string& text, std::string_view format) {
+    if (text.empty()) return Cluster::parse(text);
     if (!is_file(text)) {
         if (!format.empty() && format != "notation")
             throw UsageError(cat("--from ", format, " requires a file, but ", in_quotes(text),
                                  " is not a file; give @FILE"));
-        if (!text.empty() && text.find_first_of("[:(") == std::string::npos)
+        if (text.find_first_of("[:(") == std::string::npos)
             throw UsageError(cat("there is no file ", in_quotes(text),
                                  ", and it is not a cluster such as 'node:32 gpu:8'"));
         if (text.find_first_of(":( ") == std::string::npos)
