@@ -218,8 +218,8 @@ Expressed express(const Converter& to, const Arrangement& arrangement, bool call
         std::erase_if(expressed.comparison.lost, [&](const auto& loss) {
             const auto is_of_experts = loss.what.starts_with("etp=") || loss.what.starts_with("edp=");
             if (is_of_experts)
-                expressed.notes.push_back(
-                    cat("if the model has experts, ", loss.what, " is lost: ", loss.why));
+                expressed.notes.push_back(cat("if the model has experts, they have ", loss.what,
+                                              ", which these settings do not say"));
             return is_of_experts;
         });
     if (auto note = note_on_shards(to, asked, expressed, shards); !note.empty())

@@ -289,6 +289,16 @@ TEST_F(Inputs, RolloutsOfVerlHaveExperts) {
     EXPECT_THROW(rollout("vllm", "2"), UsageError);
 }
 
+TEST_F(Inputs, ExpertsThatAllRanksOfAStageShareHaveNoFlagInVllm) {
+    const auto vllm = [](const std::string& of_experts) {
+        return rankmesh::convert("megatron", "vllm", {of_experts}, 8);
+    };
+    EXPECT_EQ(vllm("--expert-tensor-parallel-size=8").text, "--data-parallel-size 8");
+    EXPECT_TRUE(vllm("--expert-tensor-parallel-size=8").lost.empty());
+    EXPECT_EQ(vllm("--expert-model-parallel-size=8").text, "--data-parallel-size 8 --enable-expert-parallel");
+    EXPECT_FALSE(vllm("--expert-tensor-parallel-size=2").lost.empty());
+}
+
 TEST_F(Inputs, OfDocumentsAreReadAsTheySay) {
     auto page = std::ifstream(RANKMESH_FRAMEWORKS_PAGE);
     const auto all = std::string{std::istreambuf_iterator<char>(page), {}};

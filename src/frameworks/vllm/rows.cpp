@@ -56,7 +56,8 @@ std::optional<Mesh> experts(const Given& given, const Mesh& mesh) {
     return mesh.flatten({"dp", "pcp", "tp"}, whole ? "ep" : "etp").flatten({"external_dp"}, "edp");
 }
 Values write_experts(const Mesh& experts) {
-    return experts.find("ep") ? Values{{"enable_expert_parallel", true}} : Values{};
+    const auto are_cut = size_of(experts, "ep") == 1 && size_of(experts, "etp") > 1;
+    return experts.find("ep") && !are_cut ? Values{{"enable_expert_parallel", true}} : Values{};
 }
 
 }  // namespace of_vllm
