@@ -301,9 +301,7 @@ TEST_F(Inputs, ExpertsThatAllRanksOfAStageShareHaveNoFlagInVllm) {
 
 TEST_F(Inputs, OfDocumentsAreReadAsTheySay) {
     auto page = std::ifstream(RANKMESH_FRAMEWORKS_PAGE);
-    const auto all = std::string{std::istreambuf_iterator<char>(page), {}};
-    const auto begin = all.find("### What is read of each framework");
-    const auto section = all.substr(begin, all.find("\nHow layouts correspond", begin) - begin);
+    const auto section = std::string{std::istreambuf_iterator<char>(page), {}};
     const auto block =
         std::regex("```(sh|yaml|toml|json)\n# ([a-z-]+)(?: on ([0-9]+))?: ([^\n]*)\n([^`]*)```");
     // The files that commands name.
