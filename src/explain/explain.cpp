@@ -110,7 +110,7 @@ void add_assumed_ends(const Evidence& evidence, std::vector<std::string>& notes)
                 "looks complete"));
 }
 
-/// Adds the calls in which ranks of a log waited, and the ranks of which it says nothing.
+/// Adds the calls in which ranks of a log waited, and the ranks that the log does not name.
 void add_silent(const Evidence& evidence, Finding& finding) {
     auto waiting = std::map<std::string, std::vector<int>>{};
     for (const auto& [rank, record] : evidence.records())
@@ -150,14 +150,10 @@ void add_lines(std::span<const LoggedLine> lines, Explanation& result) {
 
 /// Adds the coordinates and hosts of the ranks. Texts name hosts only if the job has several.
 void add_places(const Evidence& evidence, Finding& finding) {
+    set_places(evidence, finding);
     auto by_host = std::map<std::string, std::vector<int>>{};
-    for (const auto rank : finding.ranks) {
-        const auto place = evidence.places().coord(rank);
-        finding.coordinates.push_back(place ? to_string(*place) : std::string{});
-        const auto* record = evidence.record(rank);
-        const auto& host = finding.hosts.emplace_back(record ? record->host : "");
-        if (!host.empty()) by_host[host].push_back(rank);
-    }
+    for (std::size_t i = 0; i < finding.ranks.size(); ++i)
+        if (!finding.hosts[i].empty()) by_host[finding.hosts[i]].push_back(finding.ranks[i]);
     const auto on_first_host = [&](const auto& one) {
         return one.second->host == evidence.records().begin()->second->host;
     };
@@ -230,8 +226,7 @@ Explanation explain(std::span<const FlightRecord> records, std::span<const Unrea
     if (!result.findings.empty() && std::ranges::any_of(records, is_of_ras))
         result.notes.emplace_back(
             "RAS counts calls that were launched, so a job that still runs looks the same: ask again, and "
-            "see "
-            "whether the counts rise");
+            "see whether the counts rise");
     const auto& files = evidence.unread();
     for (std::size_t i = 0; i < files.size(); ++i) {
         if (i == most_errors) {

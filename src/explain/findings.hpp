@@ -52,6 +52,17 @@ struct ListDifference {
 std::optional<ListDifference> first_difference(const Evidence& evidence, const std::vector<int>& ranks,
                                                bool peers = false);
 
+/// Sets the coordinates and hosts of a finding's ranks.
+template <class Found>
+void set_places(const Evidence& evidence, Found& finding) {
+    for (const auto rank : finding.ranks) {
+        const auto place = evidence.places().coord(rank);
+        finding.coordinates.push_back(place ? to_string(*place) : std::string{});
+        const auto* record = evidence.record(rank);
+        finding.hosts.push_back(record ? record->host : "");
+    }
+}
+
 /// Makes a finding about a communicator.
 inline Finding finding_on(Finding::Kind kind, const Communicator& communicator, std::int64_t call,
                           std::vector<int> ranks) {

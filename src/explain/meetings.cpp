@@ -87,11 +87,15 @@ void Meetings::align_clocks(const Evidence& evidence) {
     };
     auto between = std::map<std::string, std::map<std::string, std::vector<double>>>{};
     for (const auto& meeting : all) {
-        auto first_of = std::map<std::string, double>{};
-        for (const auto& visit : meeting.visits) first_of.try_emplace(clock_of(visit.rank), visit.left);
-        for (const auto& [a, left_a] : first_of)
-            for (const auto& [b, left_b] : first_of)
-                if (a != b) between[a][b].push_back(left_b - left_a);
+        auto left_of = std::map<std::string, double>{};
+        for (const auto& visit : meeting.visits) left_of.try_emplace(clock_of(visit.rank), visit.left);
+        const auto& [first, left] =
+            *left_of.begin();  // all are compared with one: pairs grow with the square
+        for (const auto& [other, left_there] : left_of) {
+            if (other == first) continue;
+            between[first][other].push_back(left_there - left);
+            between[other][first].push_back(left - left_there);
+        }
     }
     auto ahead = std::map<std::string, double>{};
     auto errors = std::vector<double>{};

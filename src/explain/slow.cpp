@@ -82,8 +82,8 @@ public:
         if (meetings_.all.empty()) {
             report.doubts.push_back(
                 "no blocking collective of two or more ranks has ended in these records; write records of "
-                "all ranks "
-                "while the job runs");
+                "all "
+                "ranks while the job runs");
             return report;
         }
         measure(report);
@@ -157,7 +157,7 @@ private:
                 if (visit.computed) computed.push_back(*visit.computed);
         }
         const auto usual = middle(std::move(computed));
-        const auto usual_transfer = middle(transfers);
+        const auto usual_transfer = middle(std::move(transfers));
         for (const auto* meeting : meetings) {
             for (const auto& visit : meeting->visits)
                 if (visit.computed) of_ranks_[visit.rank].add(*visit.computed - usual, *meeting);
@@ -213,7 +213,7 @@ private:
             for (const auto rank : communicator->ranks) ++shared[rank];
         }
         for (const auto& [rank, times] : shared)
-            if (times == slow.size() || slow.size() == 1) finding.ranks.push_back(rank);
+            if (times == slow.size()) finding.ranks.push_back(rank);
         if (finding.ranks.empty())
             for (const auto& [rank, times] : shared) finding.ranks.push_back(rank);
         const auto& first = of_groups_.at(slow.front());
@@ -228,13 +228,8 @@ private:
     }
 
     void add(SlowReport& report, SlowFinding finding) const {
-        auto hosts = std::set<std::string>{};
-        for (const auto rank : finding.ranks) {
-            const auto place = evidence_.places().coord(rank);
-            finding.coordinates.push_back(place ? to_string(*place) : std::string{});
-            hosts.insert(
-                finding.hosts.emplace_back(evidence_.record(rank) ? evidence_.record(rank)->host : ""));
-        }
+        set_places(evidence_, finding);
+        auto hosts = std::set<std::string>(finding.hosts.begin(), finding.hosts.end());
         hosts.erase("");
         auto text = std::string{};
         for (const auto& host : hosts) append(text, cat(text.empty() ? "" : ", ", excerpt(host)));

@@ -25,9 +25,11 @@ namespace of_answer {
 /// A bar of twenty characters: what a rank computes, waits and transfers.
 std::string bar_of(const RankTime& time) {
     const auto whole = std::max(time.computes + time.waits + time.transfers, 1e-9);
-    const auto tenths = [&](double seconds) { return static_cast<std::size_t>(seconds / whole * 20 + 0.5); };
-    const auto computes = tenths(time.computes);
-    const auto waits = std::min(tenths(time.waits), 20 - std::min<std::size_t>(computes, 20));
+    const auto characters = [&](double seconds) {
+        return static_cast<std::size_t>(seconds / whole * 20 + 0.5);
+    };
+    const auto computes = characters(time.computes);
+    const auto waits = characters(time.waits);
     auto bar = std::string{};
     for (std::size_t i = 0; i < 20; ++i) bar += i < computes ? "█" : i < computes + waits ? "·" : "▒";
     return bar;
