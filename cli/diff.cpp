@@ -61,7 +61,8 @@ std::vector<Sides> sides_of(const Arguments& arguments) {
     const auto on_a = cluster_of(arguments.on);
     const auto on_b = cluster_of(arguments.on_b ? arguments.on_b : arguments.on);
     auto sides = std::vector<Sides>{};
-    for (const auto& mesh : a.meshes()) sides.push_back({{mesh, on_a}, {b.meshes()[sides.size()], on_b}});
+    const auto of_b = b.meshes();
+    for (const auto& mesh : a.meshes()) sides.push_back({{mesh, on_a}, {of_b[sides.size()], on_b}});
     return sides;
 }
 

@@ -214,8 +214,7 @@ int main(int argc, char** argv) {
         return cli::usage_error;
     } catch (const std::bad_alloc&) {
         std::cerr << "rankmesh: the memory that this process may have is used up; raise its limit (ulimit "
-                     "-v, or the "
-                     "limit of the job), or give less input\n";
+                     "-v, or the limit of the job), or give less input\n";
         return cli::no;
     } catch (const std::exception& error) {
         std::cerr << "rankmesh: " << error.what() << '\n';

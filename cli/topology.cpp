@@ -32,7 +32,8 @@ Option world_option(std::optional<int>& world, std::string help) {
 }
 
 Job Common::job(const std::optional<Cluster>& machines) const {
-    auto parsed = conversion::parse_job(mesh, world, machines ? std::optional(machines->size()) : world);
+    const auto devices = machines ? std::optional(machines->size()) : std::nullopt;
+    auto parsed = conversion::parse_job(mesh, world, devices);
     if (world) conversion::check_within(to_string(parsed), parsed.extent() - 1, *world, world_source);
     return parsed;
 }

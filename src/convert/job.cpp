@@ -6,6 +6,8 @@
 #include <rankmesh/core/detail/caller.hpp>
 #include <rankmesh/engine/launcher.hpp>
 
+#include "formats/text.hpp"
+
 namespace rankmesh::conversion {
 
 using detail::cat;
@@ -23,16 +25,6 @@ struct Written {
         return placed ? *placed : Placement((begins ? *spec : spec->shifted(begin)).resolve(end));
     }
 };
-
-std::vector<std::string_view> split(std::string_view text, char separator) {
-    auto all = std::vector<std::string_view>{};
-    while (true) {
-        const auto end = text.find(separator);
-        all.push_back(text.substr(0, end));
-        if (end == std::string_view::npos) return all;
-        text.remove_prefix(end + 1);
-    }
-}
 
 Written written(std::string_view text) {
     if (text.find("@[") != std::string_view::npos) return {Placement::parse(text), {}, true};
@@ -110,9 +102,9 @@ std::size_t Job::part_of(int rank) const {
 
 Job parse_job(std::string_view text, std::optional<int> world, std::optional<int> devices) {
     auto parts = std::vector<std::vector<Written>>{};
-    for (const auto part : split(text, '+')) {
+    for (const auto part : formats::split(text, '+')) {
         parts.emplace_back();
-        for (const auto mesh : split(part, ';')) parts.back().push_back(written(mesh));
+        for (const auto mesh : formats::split(part, ';')) parts.back().push_back(written(mesh));
     }
     auto job = Job{};
     for (std::size_t p = 0; p < parts.size(); ++p) {

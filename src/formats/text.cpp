@@ -20,6 +20,16 @@ std::string lower(std::string_view text) {
     return out;
 }
 
+std::vector<std::string_view> split(std::string_view text, char separator) {
+    auto all = std::vector<std::string_view>{};
+    while (true) {
+        const auto end = text.find(separator);
+        all.push_back(text.substr(0, end));
+        if (end == std::string_view::npos) return all;
+        text.remove_prefix(end + 1);
+    }
+}
+
 std::optional<std::size_t> find_no_text(std::string_view text) {
     for (std::size_t at = 0; at < text.size();) {
         const auto size = detail::character_size(text.substr(at));

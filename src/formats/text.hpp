@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace rankmesh::formats {
 
@@ -13,6 +14,9 @@ std::string_view trimmed(std::string_view text);
 
 /// Returns the text with the letters of ASCII in lower case.
 std::string lower(std::string_view text);
+
+/// Returns the parts between separators, which may be empty; of an empty text one.
+std::vector<std::string_view> split(std::string_view text, char separator);
 
 /// Returns the index of the first byte that is not UTF-8 or is 0; nullopt if there is none.
 std::optional<std::size_t> find_no_text(std::string_view text);

@@ -49,7 +49,7 @@ std::string report(const std::vector<Communicator>& communicators) {
             const auto is_missing = rank.missing != Rank::Missing::no;
             auto& to = is_missing ? missing : present;
             count += is_missing ? 1 : 0;
-            // Two hosts of four devices, of which each process sees only its own.
+            // Two hosts of four devices. Each process sees only its own device.
             to += std::string(to.empty() ? "" : ",\n") + "{\"rank\": " + std::to_string(i) +
                   ", \"host\": \"10.0.0." + std::to_string(rank.device / 4) +
                   "\", \"pid\": " + std::to_string(100 + rank.device) +

@@ -1,27 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 // A flight record, as JSON or as a pickle: any bytes are read, and explained, or refused in words.
-#include <rankmesh/explain/explain.hpp>
 #include <rankmesh/explain/read.hpp>
 
 #include <algorithm>
 #include <cstdint>
-#include <cstdio>
-#include <cstdlib>
 #include <vector>
 
 #include <rankmesh/core/error.hpp>
 
-#include "../support/clean.hpp"
+#include "explained.hpp"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
     using namespace rankmesh;
     const auto bytes = std::string_view(reinterpret_cast<const char*>(data), size);
-    const auto expect_clean = [](std::string_view text) {
-        if (support::is_clean(text)) return;
-        std::fprintf(stderr, "a text is long, or not printable: '%.*s'\n", static_cast<int>(text.size()),
-                     text.data());
-        std::abort();
-    };
     try {
         auto reader = RecordReader();
         auto records = std::vector{reader.read(bytes, "rank_0")};
@@ -40,14 +31,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
         records.push_back(records.front());
         records.back().rank = records.front().rank + 2;
         if (!records.back().entries.empty()) records.back().entries.pop_back();
-        const auto said = explain(records);
-        for (const auto& finding : said.findings) {
-            expect_clean(finding.text);
-            for (const auto& detail : finding.details) expect_clean(detail);
-        }
-        for (const auto& note : said.notes) expect_clean(note);
+        fuzz::expect_clean(explain(records));
     } catch (const UsageError& error) {
-        expect_clean(error.what());
+        fuzz::expect_clean(error.what());
     }
     return 0;
 }

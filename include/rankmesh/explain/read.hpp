@@ -48,7 +48,7 @@ struct RecordFolder {
 /// NCCL's RAS. `ras://HOST:PORT` asks RAS itself; without a port, its usual one. Calls `progress` with the
 /// number of files read and of all files. Files of several paths are named by their path.
 ///
-/// Throws UsageError if a path cannot be read, if no folder holds a file, or if no file says anything.
+/// Throws UsageError if a path cannot be read, or if no folder holds a file.
 RecordFolder read_records(const std::vector<std::string>& paths,
                           const std::function<void(std::size_t, std::size_t)>& progress = {});
 

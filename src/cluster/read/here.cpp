@@ -49,8 +49,7 @@ Seen see_here() {
     if (auto levels = see_hwloc()) return {Cluster(std::move(*levels)), "hwloc"};
     throw UsageError(
         "the machines cannot be detected here: there is no job of Slurm, LSF or PBS and no NVIDIA driver, "
-        "and this build "
-        "has no hwloc; give CLUSTER, such as 'node:32 gpu:8'");
+        "and this build has no hwloc; give CLUSTER, such as 'node:32 gpu:8'");
 }
 
 }  // namespace rankmesh::cluster_files

@@ -67,7 +67,7 @@ Levels read_kubernetes(const Text& text) {
         for (const auto& [key, level] : labels)
             node.around.push_back(text_of(value_at(item, {"metadata", "labels", key})));
     }
-    // A label that no node has is no level; of nodes that count, all must have the others.
+    // A label that no node has is left out. Any other label must be on all nodes with devices.
     const auto has_devices = [](const Node& node) { return node.count > 0; };
     if (std::ranges::any_of(nodes.list, has_devices)) std::erase_if(nodes.list, std::not_fn(has_devices));
     auto levels = std::vector<std::string>{};

@@ -26,10 +26,7 @@ int gpus_of(const Text& text, int line, std::string_view gres) {
         depth -= c == ')' && depth > 0 ? 1 : 0;
     }
     auto gpus = std::int64_t{0};
-    for (auto left = std::string_view(plain); !left.empty();) {
-        const auto comma = std::min(left.find(','), left.size());
-        const auto item = left.substr(0, comma);
-        left.remove_prefix(std::min(comma + 1, left.size()));
+    for (const auto item : formats::split(plain, ',')) {
         if (item != "gpu" && !item.starts_with("gpu:")) continue;
         const auto last = item.substr(item.rfind(':') + 1);
         const auto has_count = !last.empty() && last.front() >= '0' && last.front() <= '9';

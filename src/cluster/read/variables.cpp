@@ -4,6 +4,7 @@
 #include <map>
 
 #include "cluster/read/formats.hpp"
+#include "formats/text.hpp"
 
 #include <rankmesh/core/error.hpp>
 #include <rankmesh/core/name.hpp>
@@ -18,9 +19,7 @@ namespace of_variables {
 /// Reads `8(x3),4` as one number for each node.
 std::vector<int> repeated(const Text& text, int line, std::string_view list) {
     auto all = std::vector<int>{};
-    while (true) {
-        const auto comma = std::min(list.find(','), list.size());
-        auto item = list.substr(0, comma);
+    for (auto item : formats::split(list, ',')) {
         auto times = 1;
         if (const auto bracket = item.find("(x"); bracket != std::string_view::npos && item.ends_with(')')) {
             times = number_of(text, line, item.substr(bracket + 2, item.size() - bracket - 3),
@@ -31,9 +30,8 @@ std::vector<int> repeated(const Text& text, int line, std::string_view list) {
         if (times > Cluster::most_names - static_cast<int>(all.size()))
             text.fail(line, cat("there are tasks for more than ", Cluster::most_names, " nodes"));
         all.insert(all.end(), static_cast<std::size_t>(times), count);
-        if (comma == list.size()) return all;
-        list.remove_prefix(comma + 1);
     }
+    return all;
 }
 
 /// The values of variables, and the lines that have them.

@@ -3,6 +3,7 @@
 #include <charconv>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <set>
 #include <sstream>
 #include <system_error>
@@ -54,8 +55,7 @@ namespace of_folder {
 
 constexpr std::string_view when_written =
     "; ranks write records to RANKMESH_RECORD only when a call fails, and those of PyTorch's groups only "
-    "with the "
-    "backend cpu:rankmesh";
+    "with the backend cpu:rankmesh";
 constexpr std::string_view ras = "ras://";
 constexpr auto most_bytes = std::uintmax_t{1} << 28;
 
@@ -121,18 +121,23 @@ public:
         auto groups = Groups{};
         for (const auto& dump : result_.records) groups.insert(dump.groups.begin(), dump.groups.end());
         const auto has_dumps = std::ranges::any_of(result_.records, &FlightRecord::is_torch);
+        auto places = std::map<int, std::size_t>{};  // of the first record of each rank
+        for (std::size_t i = 0; i < result_.records.size(); ++i) places.emplace(result_.records[i].rank, i);
         for (auto& log : from_logs) {
             // A dump has more of a call than a log, so that the two must not be compared.
             if (has_dumps && log.engine == "logs") as_statuses(log, groups);
-            const auto known = std::ranges::find(result_.records, log.rank, &FlightRecord::rank);
-            if (known == result_.records.end()) {
+            const auto [place, is_new] = places.emplace(log.rank, result_.records.size());
+            if (is_new) {
                 result_.records.push_back(std::move(log));
                 continue;
             }
-            if (known->host.empty()) known->host = log.host;
-            if (known->reason.empty() && !log.reason.empty())
-                known->reason = log.reason, known->error = log.error, known->error_at = log.error_at,
-                known->missing = log.missing;
+            auto& known = result_.records[place->second];
+            if (known.host.empty()) known.host = log.host;
+            if (!known.reason.empty() || log.reason.empty()) continue;
+            known.reason = log.reason;
+            known.error = log.error;
+            known.error_at = log.error_at;
+            known.missing = log.missing;
         }
         const auto lines = logs_.lines();
         result_.lines.insert(result_.lines.end(), lines.begin(), lines.end());

@@ -142,13 +142,9 @@ RecordedOperation call_of(const Fields& fields) {
     call.has_unknown_peer = call.operation == "send" || call.operation == "recv";
     for (auto [name, sizes] : {std::pair("in", &call.input_sizes), {"out", &call.output_sizes}}) {
         auto& all = sizes->emplace_back();
-        for (auto rest = field(fields, name); !rest.empty();
-             rest.remove_prefix(std::min(rest.find(',') + 1, rest.size()))) {
-            if (const auto size = number_in<std::int64_t>(trimmed(rest.substr(0, rest.find(','))));
-                size && *size >= 0)
+        for (const auto each : formats::split(field(fields, name), ','))
+            if (const auto size = number_in<std::int64_t>(trimmed(each)); size && *size >= 0)
                 all.push_back(*size);
-            if (rest.find(',') == std::string_view::npos) break;
-        }
         if (all.empty()) sizes->clear();
     }
     return call;
@@ -160,6 +156,7 @@ std::size_t two_of(std::string_view text, std::size_t i) {
 }
 
 LogReader::LogReader() : rows_(1 << 16) {
+    static_assert(std::size(signatures) <= 256, "a row's number is a byte");
     for (std::size_t i = 0; i < std::size(signatures); ++i) {
         auto key = std::string(signatures[i].pattern.substr(0, 2));
         const auto is_open = key[1] == '{';  // any character

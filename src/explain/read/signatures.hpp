@@ -47,8 +47,7 @@ constexpr Signature signatures[] = {
     {"work sequence id: {seq} PG status: last enqueued work: {enqueued}, last completed work: {completed}",
      Says::status},
     {"work sequence id: {seq} PG status: last enqueued work: {enqueued}, last started work: {_}, last "
-     "completed "
-     "work: {completed}",
+     "completed work: {completed}",
      Says::status},
     {"detected by watchdog at work: {seq}, last enqueued NCCL work: {enqueued}, last completed NCCL work: "
      "{completed}",
