@@ -165,7 +165,7 @@ def _keys(text):
 
 
 def _excluded(tree):
-    """The fields of which Megatron makes no flags: `exclude=[...]` and `exclude = [...]`."""
+    """Returns the fields that Megatron excludes from its flags: `exclude=[...]` and `exclude = [...]`."""
     for each in ast.walk(tree):
         is_argument = isinstance(each, ast.keyword) and each.arg == "exclude" and isinstance(each.value, ast.List)
         if is_argument or (isinstance(each, ast.Assign) and ast.unparse(each.targets[0]) == "exclude"):

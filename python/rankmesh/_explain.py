@@ -26,7 +26,7 @@ def explain(
 
     `records`: a folder, a file or several, such as one folder per host. They hold records of rankmesh, dumps of
     PyTorch's flight recorder, logs, or reports of NCCL's RAS. `mesh`: the mesh of the job, if its records do not have
-    it. Raises UsageError if there is no record and no line that is known.
+    it. Raises UsageError if no file has a record or a known line.
 
     >>> answer = rankmesh.explain("/tmp/records")  # doctest: +SKIP
     >>> answer["findings"][0]["ranks"]  # doctest: +SKIP

@@ -92,7 +92,7 @@ def split_group(
         )
     if not isinstance(made, dist.ProcessGroup):  # without a group: None, or since 2.14 an int
         return None
-    _log.made(description, made, timeout_of(made), begin)
+    _log.made(description, made, timeout_of, begin)
     return made
 
 
@@ -120,7 +120,7 @@ def new_group(name: str, description: str, ranks: Sequence[int], options: Option
     assert isinstance(group, dist.ProcessGroup)
     if not isinstance(group, ProcessGroup):  # whose inner groups do so
         wait_until_connected(group)
-    _log.made(description, group, timeout_of(group), begin)
+    _log.made(description, group, timeout_of, begin)
     return group
 
 

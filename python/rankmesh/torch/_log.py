@@ -7,6 +7,7 @@ import logging
 import os
 import sys
 import time
+from collections.abc import Callable
 
 import torch.distributed as dist
 
@@ -30,11 +31,17 @@ def ask(level: str | None) -> None:
         _logger.setLevel(logging.INFO)
 
 
-def made(what: str, group: dist.ProcessGroup, timeout: datetime.timedelta | None, begin: float) -> None:
+def made(
+    what: str,
+    group: dist.ProcessGroup,
+    timeout_of: Callable[[dist.ProcessGroup], datetime.timedelta | None],
+    begin: float,
+) -> None:
     """Says on rank 0 that it has made a group, since `begin` of the monotonic clock; on other ranks at level DEBUG."""
     level = logging.INFO if dist.get_rank() == 0 else logging.DEBUG
     if _logger.isEnabledFor(level):
         ranks = dist.get_process_group_ranks(group)
+        timeout = timeout_of(group)
         limit = "no timeout" if timeout is None else f"timeout {seconds(timeout)}"
         of_all = f"{len(ranks)} ranks {text_of(ranks)}, {dist.get_backend_config(group)}, {limit}"
         _logger.log(level, "rank %d made '%s': %s, in %.3g s", dist.get_rank(), what, of_all, time.monotonic() - begin)

@@ -235,4 +235,4 @@ def initialise(start: Start, backend: str | None, device: torch.device | None, t
             device_id=device if device is not None and device.index is not None else None,
         )
     _ids[default_group()] = ""
-    _log.made("the world", default_group(), timeout, moment)
+    _log.made("the world", default_group(), lambda group: timeout, moment)
