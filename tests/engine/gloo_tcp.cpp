@@ -596,6 +596,39 @@ TEST(TcpStore, ARankThatAsksForTooMuch_IsRefusedAlone) {
     server->release();
 }
 
+TEST(TcpStore, RequestsThatWaitAreCounted_AndThoseThatFitGoOn) {
+    const auto url = free_url();
+    const auto server = TcpServer::start({.url = url, .job = "a job", .key = "job a job", .size = 2},
+                                         {.bytes = 1 << 20, .peer = 20'000});
+    {
+        const auto greedy = tcp_store(url, "a job", 1, 2);
+        const auto store = tcp_store(url, "a job", 1, 2);
+        auto names =
+            std::vector<std::string>(100, "n");  // they take 5 kB in the store, and 0.5 kB on their way
+        names.emplace_back("done");
+        auto refused = std::atomic<int>{0};
+        auto answered = std::atomic<int>{0};
+        {
+            auto waiting = std::vector<std::jthread>{};
+            for (auto i = 0; i < 10; ++i)
+                waiting.emplace_back([&] {
+                    try {
+                        const auto found = greedy->wait(names, soon(), soon());
+                        answered += found.back() == "text";
+                    } catch (const Error& error) {
+                        refused += std::string_view(error.what()).find("those of this rank ") !=
+                                   std::string_view::npos;
+                    }
+                });
+            EXPECT_TRUE(eventually([&] { return refused >= 6; }));
+            EXPECT_TRUE(store->set("done", "text", soon()));
+        }
+        EXPECT_GT(answered, 0);
+        EXPECT_EQ(answered + refused, 10);
+    }
+    server->release();
+}
+
 TEST(TcpStore, Ranks_WhenTheServerDies_SayWhoServed) {
     for (auto turn = 0; turn < 5; ++turn) {  // it is killed before the wait, or in it
         const auto url = free_url();
