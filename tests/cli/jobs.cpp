@@ -92,10 +92,10 @@ TEST(Jobs, WhatIsSaidOfEachMeshIsWhatIsSaidOfItAlone) {
         EXPECT_EQ(same["same"], true) << text;
         auto checked = json_of("check " + text + " --json" + on);
         auto reports = std::map<std::string, nlohmann::json>{};
-        if (!checked.contains("programs")) checked = {{"programs", {checked}}};
+        if (!checked.contains("programs")) checked = {{"programs", nlohmann::json::array({checked})}};
         for (const auto& program : checked["programs"]) {
-            auto clusters =
-                program.contains("cluster") ? nlohmann::json{program["cluster"]} : program["clusters"];
+            auto clusters = program.contains("cluster") ? nlohmann::json::array({program["cluster"]})
+                                                        : program["clusters"];
             auto meshes = program["mesh"].get<std::string>();
             for (const auto& cluster : clusters) {
                 const auto end = meshes.find("; ");

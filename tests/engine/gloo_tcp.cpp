@@ -452,7 +452,7 @@ TEST(TcpStore, Hello_HidesJobAndSecret_AndIsValidOnce) {
 TEST(TcpStore, Ranks_AmongManyStrangers_Connect) {
     const auto url = free_url();
     const auto server = TcpServer::start({.url = url, .job = "a job", .key = "job a job", .size = 8},
-                                         {.strangers = 16, .patience = std::chrono::milliseconds(500)});
+                                         {.strangers = 32, .patience = std::chrono::milliseconds(500)});
     const auto address = address_of(url.first_port);
     const auto before = open_descriptors();
     auto over = std::atomic<bool>(false);

@@ -249,7 +249,7 @@ void TcpServer::accept_strangers(Instant now) {
         if (made < 0) {
             if (!is_shortage(errno)) return;
             if (strangers_.empty()) return pause_listening(now);
-            close_oldest_stranger();
+            close_any_stranger();
             continue;
         }
         wire::prepare(made);
@@ -263,12 +263,15 @@ void TcpServer::accept_strangers(Instant now) {
         greet(kept);
         // All ranks may come at once.
         if (strangers_.size() > limits_.strangers + static_cast<std::size_t>(options_.size))
-            close_oldest_stranger();
+            close_any_stranger();
     }
 }
 
-void TcpServer::close_oldest_stranger() {
-    close_later(*connections_.at(*strangers_.begin()));
+/// Whoever opens connections faster than a rank answers would always have the rank's closed if the oldest went.
+void TcpServer::close_any_stranger() {
+    const auto oldest = *strangers_.begin();
+    const auto drawn = oldest + random_() % (*strangers_.rbegin() - oldest + 1);
+    close_later(*connections_.at(*strangers_.lower_bound(drawn)));
     close_marked();
 }
 

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <random>
 #include <set>
 #include <string>
 #include <string_view>
@@ -71,7 +72,7 @@ private:
     std::string no_room(const Connection& connection, std::size_t bytes) const;
     int milliseconds_to_wait(Instant now) const;
     void accept_strangers(Instant now);
-    void close_oldest_stranger();
+    void close_any_stranger();
     void watch_listener(bool watched);
     void pause_listening(Instant now);
     void read_from(Connection& connection, Instant now);
@@ -112,6 +113,7 @@ private:
     std::size_t unsent_ = 0;  // of answers, but for entries
     std::unordered_map<std::uint64_t, std::unique_ptr<Connection>> connections_;
     std::set<std::uint64_t> strangers_;  // the oldest first
+    std::minstd_rand random_;
     std::vector<std::uint64_t> closing_;
     std::uint64_t next_connection_ = 2;
     bool watched_ = true;
