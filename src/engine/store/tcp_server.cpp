@@ -244,12 +244,12 @@ void TcpServer::watch_listener(bool watched) {
 }
 
 void TcpServer::accept_strangers(Instant now) {
-    for (int i = 0; i < 64; ++i) {
+    for (int i = 0; i < 16; ++i) {
         const auto made = accept_connection(listener_.socket());
         if (made < 0) {
             if (!is_shortage(errno)) return;
             if (strangers_.empty()) return pause_listening(now);
-            close_any_stranger();
+            close_any_stranger(now);
             continue;
         }
         wire::prepare(made);
@@ -263,15 +263,17 @@ void TcpServer::accept_strangers(Instant now) {
         greet(kept);
         // All ranks may come at once.
         if (strangers_.size() > limits_.strangers + static_cast<std::size_t>(options_.size))
-            close_any_stranger();
+            close_any_stranger(now);
     }
 }
 
-/// Whoever opens connections faster than a rank answers would always have the rank's closed if the oldest went.
-void TcpServer::close_any_stranger() {
+/// Not the oldest: whoever opens connections faster than a rank answers would then keep the rank out.
+void TcpServer::close_any_stranger(Instant now) {
     const auto oldest = *strangers_.begin();
     const auto drawn = oldest + random_() % (*strangers_.rbegin() - oldest + 1);
-    close_later(*connections_.at(*strangers_.lower_bound(drawn)));
+    auto& stranger = *connections_.at(*strangers_.lower_bound(drawn));
+    read_from(stranger, now);  // its hello may have come
+    if (!stranger.known) close_later(stranger);
     close_marked();
 }
 

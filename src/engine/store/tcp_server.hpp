@@ -72,7 +72,7 @@ private:
     std::string no_room(const Connection& connection, std::size_t bytes) const;
     int milliseconds_to_wait(Instant now) const;
     void accept_strangers(Instant now);
-    void close_any_stranger();
+    void close_any_stranger(Instant now);
     void watch_listener(bool watched);
     void pause_listening(Instant now);
     void read_from(Connection& connection, Instant now);
