@@ -29,8 +29,7 @@ import torch.distributed as dist  # noqa: E402
 import torch_cycles  # noqa: E402
 import torch_survivors  # noqa: E402
 from elastic_ranks import Job, die  # noqa: E402
-from rankmesh.torch._elastic import _client  # noqa: E402
-from rankmesh.torch._fit import unfit  # noqa: E402
+from rankmesh.torch._elastic import _client, unfit  # noqa: E402
 from test_torch import blocks  # noqa: E402
 from torch_ranks import preload  # noqa: E402
 

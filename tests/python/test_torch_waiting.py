@@ -18,8 +18,7 @@ pytest.importorskip("torch", reason="PyTorch is not installed")
 import torch
 import torch.distributed as dist
 from rankmesh import Disagreement, PeerLost, Timeout
-from rankmesh.torch.backend import _waiting
-from rankmesh.torch.backend._create import create
+from rankmesh.torch.backend import _create, _waiting
 from rankmesh.torch.backend._watched import WatchedGroup
 from torch_ranks import LIMIT, ranks
 
@@ -63,7 +62,7 @@ class Silent(dist.ProcessGroup):
 
 def waits(rank: int, size: int, store: str, seconds: float, program: Callable[[int, Silent], object]) -> object:
     dist.Backend.register_backend("silent", Silent, extended_api=True, devices=["cpu"])
-    around = functools.partial(create, "silent")
+    around = functools.partial(_create, "silent")
     dist.Backend.register_backend("rankmesh+silent", around, extended_api=True, devices=["cpu"])
     dist.init_process_group(
         "rankmesh+silent",

@@ -18,12 +18,11 @@ if not _distributed.is_available():
     raise ImportError("rankmesh.torch requires torch.distributed, which this PyTorch was built without")
 
 from rankmesh.torch import _default_backend, _log, _variables, data
-from rankmesh.torch._init import init
+from rankmesh.torch._elastic import Standby
+from rankmesh.torch._init import init, rejoin
 from rankmesh.torch._init_device_mesh import init_device_mesh, install, is_installed, uninstall
 from rankmesh.torch._member import Member
 from rankmesh.torch._plan import Axes
-from rankmesh.torch._rejoin import rejoin
-from rankmesh.torch._standby import Standby
 from rankmesh.torch._verify import verify
 from rankmesh.torch.backend import register as _register
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
+import types
+from typing import Any, TypeVar
 
+import torch
 import torch.distributed as dist
 from torch._C import _distributed_c10d
 from torch._C._distributed_c10d import AllgatherOptions, PrefixStore, Store, TCPStore
@@ -20,6 +22,7 @@ __all__ = [
     "default_group",
     "default_store",
     "device_types",
+    "eager",
     "group_named",
     "tables",
 ]
@@ -43,3 +46,20 @@ def group_named(name: str | None) -> dist.ProcessGroup | None:
 def backends(group: dist.ProcessGroup) -> list[Any]:
     """Returns the backends of a group's devices."""
     return [group._get_backend(device) for device in group._device_types]
+
+
+_T = TypeVar("_T", bound=type)
+_dynamo = torch._C._dynamo.eval_frame  # torch._dynamo itself takes seconds to import
+_SKIP = _dynamo._FrameExecStrategy(_dynamo._FrameAction.SKIP, _dynamo._FrameAction.SKIP)
+
+
+def eager(kind: _T) -> _T:
+    """Makes torch.compile run the methods of a class, and what they call, without compiling them.
+
+    Of a process group, torch.compile reads only the members that torch lists; it raises at others.
+    """
+    for each in vars(kind).values():
+        function = getattr(each, "fget", each)
+        if isinstance(function, types.FunctionType):
+            _dynamo.set_code_exec_strategy(function.__code__, _SKIP)
+    return kind

@@ -1,37 +1,45 @@
-"""Connects another world of ranks while their processes go on, and makes it torch's."""
+"""Connects another world of ranks while their processes go on, and makes it torch's, at once or from a standby."""
 
 from __future__ import annotations
 
 import datetime
 import inspect
+import math
 import os
 import socket
 import sys
+import threading
 import time
 import traceback
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import torch
 import torch.distributed as dist
 from torch.distributed import distributed_c10d as c10d
 
 import rankmesh._engine
+from rankmesh._core import Mesh
 from rankmesh._engine import Communicator
-from rankmesh._errors import PeerLost, UsageError
+from rankmesh._errors import PeerLost, Timeout, UsageError
 from rankmesh._plan import Declaration
-from rankmesh.torch import _start, _variables
+from rankmesh.torch import _errors, _start, _variables
 from rankmesh.torch._agree import classes_of, disagreement, text_of
 from rankmesh.torch._compat import Store, TCPStore
-from rankmesh.torch._errors import EngineFailure
-from rankmesh.torch._fit import unfit
+from rankmesh.torch._errors import EngineFailure, errors_of_backend
 from rankmesh.torch._plan import MeshPlan, read
 from rankmesh.torch._plan_groups import GroupDefaults, Groups, PlanGroups
-from rankmesh.torch.backend._create import on
+from rankmesh.torch.backend import on
 from rankmesh.torch.backend._engine_world import EngineWorld, own_address
 from rankmesh.torch.backend._process_group import ProcessGroup
 
+if TYPE_CHECKING:
+    from rankmesh.torch._member import Member
+
 LONGEST_CONNECT = 30.0  # seconds in which a rank that lives accepts a connection
+MOST_SHOWN = 4  # sizes that fit
+MakeWorld = Callable[[], rankmesh._engine.World]
 ATTEMPT = datetime.timedelta(seconds=10)  # torch also asks for the name of the address, which may take 5 s
 
 
@@ -232,3 +240,128 @@ def swap(made: Connected, settings: Settings, *, broken: bool = False) -> PlanGr
     result = PlanGroups(made.plans, world.rank, made.hosts, groups, settings.groups)
     result.connect()
     return result
+
+
+class Standby:
+    """A larger world of a member's ranks and of new processes, which a thread connects.
+
+    Meanwhile the member works. It must not make groups.
+    """
+
+    def __init__(
+        self,
+        planned: PlanGroups,
+        engine: EngineWorld,
+        make: MakeWorld,
+        member_of: Callable[[PlanGroups], Member],
+    ) -> None:
+        self._planned, self._engine, self._make, self._member_of = planned, engine, make, member_of
+        self._settings = settings_of(planned)
+        self._made: Connected | None = None
+        self._error: Exception | None = None
+        self._all_connected = False
+        self._thread = threading.Thread(target=self._connect, name="rankmesh standby", daemon=True)
+        planned.standby, engine.grows = self._thread, True
+        self._thread.start()
+
+    def _connect(self) -> None:
+        try:
+            self._made = connect_larger(self._engine, self._make, self._settings)
+        except Exception as error:
+            self._error = error
+        finally:
+            self._engine.grows = False
+
+    @errors_of_backend()
+    def ready(self) -> bool:
+        """Returns True on all ranks if all have connected the new world. All ranks of the member call it.
+
+        It costs one all_reduce of two numbers in the member's world. Raises on all ranks the error of any: Timeout if
+        no process has come, and then the member goes on.
+        """
+        if self._all_connected:
+            return True
+        ended = not self._thread.is_alive()
+        state = torch.tensor([int(ended), int(ended and self._error is None)], dtype=torch.int32)
+        dist.all_reduce(state, op=dist.ReduceOp.MIN)
+        if not state[0]:
+            return False
+        if state[1]:
+            self._all_connected = True
+            return True
+        if self._error is not None:
+            raise self._error
+        raise _errors.PeerLost("another rank has lost a rank of the standby world; call survivors on all ranks")
+
+    def swap(self) -> Member:
+        """Ends the member's groups, and returns the Member of the new world. All its ranks call it at the same step.
+
+        Raises UsageError unless `ready()` has returned True.
+        """
+        self._planned.groups.check_open()
+        if not self._all_connected:
+            raise UsageError("swap was called on a standby that is not connected on all ranks; call it after ready()")
+        assert self._made is not None
+        self._planned.standby = None
+        return self._member_of(swap(self._made, self._settings))
+
+
+def connect_larger(engine: EngineWorld, make: MakeWorld, settings: Settings) -> Connected:
+    """Connects a larger world. If this fails, survivors are those of the larger world, which others may be in."""
+    before = engine.newest
+    engine.newest = make()
+    try:
+        return connect(engine.newest, settings)
+    except (PeerLost, Timeout):
+        raise
+    except Exception:  # on all ranks
+        engine.newest = before
+        raise
+
+
+def unfit(given: Sequence[Declaration], size: int, why: UsageError) -> UsageError:
+    """Returns the error of a plan that does not fit the world of this size, with the sizes that do."""
+    text = f"the plan does not fit the new world: {why}"
+    if len(given) == 1 and (axes := _axes(given[0].mesh)):
+        fits = [" ".join(f"{axis}={n}" for axis, n in zip(axes, sizes, strict=True)) for sizes in _nearest(axes, size)]
+        if rest := _with_rest(axes, size):
+            fits.append(f"{rest} with partial=True")
+        text += f"; sizes that fit are {', '.join(fits)}"
+    return UsageError(f"{text}; to go on, call rankmesh.torch.init with a plan that fits")
+
+
+def _axes(mesh: str | Mesh | Mapping[str, int | str]) -> dict[str, int | None]:
+    """The sizes of the axes, None for '*'; empty for a mesh that is more than sizes, such as one with strides."""
+    text = mesh.text if isinstance(mesh, Mesh) else mesh
+    pairs = [each.partition("=")[::2] for each in text.split()] if isinstance(text, str) else list(text.items())
+    sizes = {axis: None if str(n) == "*" else int(n) if str(n).isdecimal() else 0 for axis, n in pairs}
+    return {} if 0 in sizes.values() or len(sizes) != len(pairs) else sizes
+
+
+def _factors(size: int, axes: int) -> Iterator[tuple[int, ...]]:
+    if axes == 1:
+        yield (size,)
+        return
+    for first in range(1, size + 1):
+        if size % first == 0:
+            for rest in _factors(size // first, axes - 1):
+                yield (first, *rest)
+
+
+def _nearest(axes: Mapping[str, int | None], size: int) -> list[tuple[int, ...]]:
+    """The sizes with this product that change the fewest axes, and those least."""
+
+    def change(sizes: tuple[int, ...]) -> tuple[int, float]:
+        ratios = [abs(math.log(n / was)) for n, was in zip(sizes, axes.values(), strict=True) if was not in (None, n)]
+        return len(ratios), sum(ratios)
+
+    return sorted(_factors(size, len(axes)), key=change)[:MOST_SHOWN]
+
+
+def _with_rest(axes: Mapping[str, int | None], size: int) -> str:
+    """The mesh with only the axis '*', or the first, made smaller, which leaves ranks out; '' if none fits."""
+    free = next((axis for axis, n in axes.items() if n is None), next(iter(axes)))
+    others = math.prod(n for axis, n in axes.items() if axis != free and n is not None)
+    if others > size or size % others == 0:
+        return ""
+    return " ".join(f"{axis}={size // others if axis == free else n}" for axis, n in axes.items())

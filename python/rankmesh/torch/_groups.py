@@ -1,4 +1,4 @@
-"""Creates one torch process group, by its members only, under a name that they all know."""
+"""Creates torch process groups, by their members only, under names that they all know; equal groups once."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import datetime
 import inspect
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from typing import Any
 
 import torch
@@ -16,7 +16,7 @@ from torch.distributed import distributed_c10d as c10d
 
 from rankmesh._errors import UsageError
 from rankmesh.torch import _log
-from rankmesh.torch._compat import default_group, device_types
+from rankmesh.torch._compat import default_group, device_types, tables
 from rankmesh.torch._gloo import connecting, wait_until_connected
 from rankmesh.torch._plan import Options
 from rankmesh.torch.backend._kernels import refusing_backend
@@ -159,3 +159,34 @@ def _timeouts(group: dist.ProcessGroup) -> list[datetime.timedelta | None]:
 def is_on_host(group: dist.ProcessGroup) -> bool:
     """Returns True if a group accepts tensors in host memory."""
     return any(device.type == "cpu" for device in group._device_types)
+
+
+class GroupTable:
+    """Process groups that this rank has created and that nobody has destroyed."""
+
+    def __init__(self) -> None:
+        self._made: dict[Hashable, tuple[dist.ProcessGroup | None, Options]] = {}  # keeps the options, and so their ids
+
+    def get(
+        self, ranks: Hashable, options: Options, make: Callable[[], dist.ProcessGroup | None]
+    ) -> dist.ProcessGroup | None:
+        """Returns the group of these ranks with equal options, which `make` creates at the first call."""
+        key = ranks, *options.key
+        group, _ = self._made.get(key, (None, options))
+        if key not in self._made or (group is not None and group not in tables.pg_names):
+            group, _ = self._made[key] = make(), options
+        return group
+
+    def put(self, ranks: Hashable, options: Options, group: dist.ProcessGroup) -> None:
+        """Adds a group unless there is an equal one."""
+        self._made.setdefault((ranks, *options.key), (group, options))
+
+    def __iter__(self) -> Iterator[dist.ProcessGroup]:
+        """The groups, each once, in the order of their creation."""
+        return iter({id(group): group for group, _ in self._made.values() if group is not None}.values())
+
+    def drop(self, group: dist.ProcessGroup) -> None:
+        """Destroys a group. All its ranks call it."""
+        self._made = {key: made for key, made in self._made.items() if made[0] is not group}
+        dist.destroy_process_group(group)
+        refuse_calls(group)

@@ -16,10 +16,10 @@ from rankmesh._core import Coordinate, Group, Mesh
 from rankmesh._errors import UnknownName, UsageError
 from rankmesh._member_names import Size, missing
 from rankmesh.torch import _device_mesh, _elastic, _groups, _rest
+from rankmesh.torch._elastic import Standby
 from rankmesh.torch._errors import errors_of_backend
 from rankmesh.torch._plan import MeshPlan
 from rankmesh.torch._plan_groups import Entry, PlanGroups
-from rankmesh.torch._standby import Standby, connect_larger
 from rankmesh.torch.backend._process_group import ProcessGroup
 
 if TYPE_CHECKING:
@@ -280,7 +280,7 @@ class Member:
         """
         engine = _elastic.growing(self._planned, "grow")
         settings = _elastic.settings_of(self._planned)
-        made = connect_larger(engine, lambda: engine.newest.grow(most, timeout), settings)
+        made = _elastic.connect_larger(engine, lambda: engine.newest.grow(most, timeout), settings)
         return Member(_elastic.swap(made, settings))
 
     def standby(self, most: int, timeout: float | datetime.timedelta) -> Standby:

@@ -17,7 +17,6 @@ from rankmesh.torch import _groups, _start, _variables
 from rankmesh.torch._agree import meet
 from rankmesh.torch._compat import PrefixStore, default_group, group_named
 from rankmesh.torch._gloo import connecting_until
-from rankmesh.torch._group_table import GroupTable
 from rankmesh.torch._plan import MOST_SHOWN, Options
 from rankmesh.torch.backend import locate
 
@@ -28,7 +27,7 @@ MOST_CHARACTERS = 80  # most characters of the ranks of a mesh in an error
 
 Override = tuple[str | None, Any]
 
-_tables: weakref.WeakKeyDictionary[dist.ProcessGroup, GroupTable] = weakref.WeakKeyDictionary()
+_tables: weakref.WeakKeyDictionary[dist.ProcessGroup, _groups.GroupTable] = weakref.WeakKeyDictionary()
 """The groups of DeviceMeshes on each default group."""
 
 
@@ -171,7 +170,7 @@ def _ascends(axis: _MeshLayout, rank_map: torch.Tensor) -> bool:
 
 def _name_of(ranks: Hashable, options: Options, make: Callable[[], dist.ProcessGroup | None]) -> str | None:
     """Returns the name of the group of these ranks, which `make` creates unless an earlier mesh has it."""
-    group = _tables.setdefault(default_group(), GroupTable()).get(ranks, options, make)
+    group = _tables.setdefault(default_group(), _groups.GroupTable()).get(ranks, options, make)
     return None if group is None else group.group_name
 
 

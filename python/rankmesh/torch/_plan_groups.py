@@ -21,7 +21,6 @@ from rankmesh.torch import _groups
 from rankmesh.torch._agree import Where, meet
 from rankmesh.torch._compat import PrefixStore, Store, device_types
 from rankmesh.torch._gloo import connecting_until
-from rankmesh.torch._group_table import GroupTable
 from rankmesh.torch._plan import MeshPlan, Options
 from rankmesh.torch.backend._process_group import ProcessGroup
 
@@ -37,7 +36,7 @@ class Groups:
         self._key, self.size, self._store, self._patience = key, size, store, patience
         self._default = dist.group.WORLD
         self._names: collections.Counter[str] = collections.Counter()
-        self._table = GroupTable()
+        self._table = _groups.GroupTable()
 
     def split(self, label: str, parts: Callable[[], Iterable[Group]], options: Options) -> None:
         """Splits these groups from the default group if torch's DeviceMesh would; `get` then returns this rank's

@@ -12,7 +12,7 @@ from rankmesh._engine import Communicator
 from rankmesh._errors import PeerLost, Timeout
 from rankmesh.torch._agree import classes_of, disagreement
 from rankmesh.torch._errors import Disagreement
-from rankmesh.torch.backend._calls import tensors_of
+from rankmesh.torch.backend._forms import tensors_of
 
 FROM_INPUT = ("all_gather", "allgather", "gather_single")  # calls whose output may have another size on a rank
 OF_PARTS = ("reduce_scatter", "_reduce_scatter_base")  # calls whose inputs have one size in all on each rank

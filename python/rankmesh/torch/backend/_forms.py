@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Sequence
+import functools
+import inspect
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import torch
@@ -31,23 +33,70 @@ _IN_PLACE: dict[str, Any] = {
     "reduceOp": dist.ReduceOp | dist.ReduceOp.RedOpType,
     "timeout": datetime.timedelta | float,
 }
-"""What may stand in the place of options that have it: the first of these."""
+"""What may stand in the place of options that have it, in this order."""
 
 
-def options_of(kind: type, given: Any, **named: Any) -> Any:
-    """Returns c10d's options of this kind; `given` are options, an operation, a root or a timeout."""
-    if isinstance(given, kind) or (kind is c10d.AllreduceCoalescedOptions and isinstance(given, c10d.AllreduceOptions)):
-        return given
+def called(kind: type | None = None) -> Callable[[Callable[..., Any]], Any]:
+    """Makes a method a call of torch, which the group carries out by it, by torch's dispatcher, or elsewhere.
+
+    The method gets c10d's options of this kind as `opts`, however torch or a program passes them.
+    """
+
+    def decorated(direct: Callable[..., Any]) -> Any:
+        at = list(inspect.signature(direct).parameters).index("opts") - 1 if kind is not None else 0
+
+        @functools.wraps(direct)
+        def with_options(
+            self: Any,
+            *given: Any,
+            opts: Any = None,
+            root: Any = None,
+            op: Any = None,
+            timeout: Any = None,
+            **named: Any,
+        ) -> dist.Work | None:
+            named["opts"] = _options_of(kind, given[at:] or (opts,), rootRank=root, reduceOp=op, timeout=timeout)
+            return direct(self, *given[:at], **named)  # type: ignore[no-any-return]
+
+        made = direct if kind is None else with_options
+
+        @functools.wraps(made)
+        def call(self: Any, *arguments: Any, **options: Any) -> dist.Work | None:
+            return self.call(made, arguments, options)  # type: ignore[no-any-return]
+
+        return call
+
+    return decorated
+
+
+def _options_of(kind: Any, given: Sequence[Any], **named: Any) -> Any:
+    """Returns c10d's options of this kind; `given` are options, or the fields in their place, in the order of
+    _IN_PLACE."""
+    if isinstance(given[0], kind) or (
+        kind is c10d.AllreduceCoalescedOptions and isinstance(given[0], c10d.AllreduceOptions)
+    ):
+        return given[0]
     options = kind()
-    if given is not None:
-        name = next(name for name in _IN_PLACE if hasattr(options, name))
-        if not isinstance(given, _IN_PLACE[name]):
-            raise UsageTypeError(f"a call was given {given!r}; pass {kind.__name__}, or the {name}")
-        named[name] = whole(given, name) if name == "rootRank" else given
+    for name, value in zip([name for name in _IN_PLACE if hasattr(options, name)], given, strict=False):
+        if value is not None:
+            if not isinstance(value, _IN_PLACE[name]):
+                raise UsageTypeError(f"a call was given {value!r}; pass {kind.__name__}, or the {name}")
+            named[name] = whole(value, name) if name == "rootRank" else value
     for name, value in named.items():
         if value is not None:
             setattr(options, name, value)
     return options
+
+
+def tensors_of(arguments: Iterable[Any]) -> list[torch.Tensor]:
+    """Returns the tensors among arguments, and in the lists among them."""
+    found: list[torch.Tensor] = []
+    for each in arguments:
+        if isinstance(each, torch.Tensor):
+            found.append(each)
+        elif isinstance(each, list | tuple):
+            found += tensors_of(each)
+    return found
 
 
 def reduction_of(options: Any) -> str:

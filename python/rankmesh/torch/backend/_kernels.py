@@ -21,8 +21,7 @@ import torch.distributed as dist
 from torch._C import _distributed_c10d as of_torch
 from torch._C._distributed_c10d import Work
 
-from rankmesh.torch.backend._base import Base
-from rankmesh.torch.backend._inner import method
+from rankmesh.torch.backend._base import Base, method
 
 OPERATORS: dict[str, tuple[str, Any]] = {
     "allreduce_": ("allreduce", of_torch.AllreduceOptions),

@@ -14,16 +14,22 @@ import torch.distributed as dist
 from torch.distributed import distributed_c10d as c10d
 
 from rankmesh._engine import Pending
-from rankmesh.torch._compat import AllgatherOptions
+from rankmesh.torch._compat import AllgatherOptions, eager
 from rankmesh.torch._errors import UsageError
-from rankmesh.torch.backend._base import Base, Call
-from rankmesh.torch.backend._calls import called, tensors_of
-from rankmesh.torch.backend._eager import eager
-from rankmesh.torch.backend._forms import Tensors, one_each, only, options_of, reduction_of, row_counts, several, whole
-from rankmesh.torch.backend._inner import method
+from rankmesh.torch.backend._base import Base, Call, method
+from rankmesh.torch.backend._forms import (
+    Tensors,
+    called,
+    one_each,
+    only,
+    reduction_of,
+    row_counts,
+    several,
+    tensors_of,
+    whole,
+)
 from rankmesh.torch.backend._kernels import dispatch, is_watched
-from rankmesh.torch.backend._memory import After, apart, joined, memory, place_for, reduced
-from rankmesh.torch.backend._sparse import Sparse
+from rankmesh.torch.backend._memory import After, Sparse, apart, joined, memory, place_for, reduced
 from rankmesh.torch.backend._work import ANY_SOURCE, LEAST_TIMEOUT, UNSET, Started, seconds_of
 
 _Call = tuple[str, tuple[Any, ...]]
@@ -59,19 +65,17 @@ class ProcessGroup(Base):
 
     # --- collectives
 
-    @called
-    def allreduce(self, tensors: Any, opts: Any = None, timeout: Any = None, *, op: Any = None) -> dist.Work | None:
+    @called(c10d.AllreduceOptions)
+    def allreduce(self, tensors: Any, opts: Any) -> dist.Work | None:
         """Reduces a tensor in place on every rank."""
-        opts = options_of(c10d.AllreduceOptions, opts, reduceOp=op, timeout=timeout)
         tensor = only(tensors, "allreduce")
         if tensor.is_sparse:
             return self._sparse(tensor, opts)
         return self._all_reduce([tensor], opts)
 
-    @called
-    def allreduce_coalesced(self, tensors: Tensors, opts: Any = None) -> dist.Work | None:
+    @called(c10d.AllreduceCoalescedOptions)
+    def allreduce_coalesced(self, tensors: Tensors, opts: Any) -> dist.Work | None:
         """Reduces several tensors in place on every rank."""
-        opts = options_of(c10d.AllreduceCoalescedOptions, opts)
         return self._all_reduce(several(tensors, "allreduce_coalesced"), opts)
 
     def _all_reduce(self, tensors: Tensors, opts: Any) -> dist.Work | None:
@@ -83,39 +87,28 @@ class ProcessGroup(Base):
         calls: list[_Call] = [("all_reduce", (reduced(each, copies), None, by)) for each in flat]
         return self._run(opts, calls, tensors, copies)
 
-    @called
-    def reduce(
-        self, tensors: Any, opts: Any = None, op: Any = None, timeout: Any = None, *, root: int | None = None
-    ) -> dist.Work | None:
+    @called(c10d.ReduceOptions)
+    def reduce(self, tensors: Any, opts: Any) -> dist.Work | None:
         """Reduces a tensor in place on the root."""
-        opts = options_of(c10d.ReduceOptions, opts, reduceOp=op, timeout=timeout, rootRank=root)
         copies, tensor = list[After](), only(tensors, "reduce")
         calls = [("reduce", (reduced(tensor, copies), None, reduction_of(opts), opts.rootRank))]
         return self._run(opts, calls, [tensor], copies)
 
-    @called
-    def broadcast(
-        self, tensors: Any, opts: Any = None, timeout: Any = None, *, root: int | None = None
-    ) -> dist.Work | None:
+    @called(c10d.BroadcastOptions)
+    def broadcast(self, tensors: Any, opts: Any) -> dist.Work | None:
         """Copies the root's tensor to every rank."""
-        opts = options_of(c10d.BroadcastOptions, opts, timeout=timeout, rootRank=root)
         copies, tensor = list[After](), only(tensors, "broadcast")
         return self._run(opts, [("broadcast", (memory(tensor, copies), opts.rootRank))], [tensor], copies)
 
-    @called
-    def allgather(
-        self, output_tensors: Any, input_tensors: Any, opts: Any = None, *, timeout: Any = None
-    ) -> dist.Work | None:
+    @called(AllgatherOptions)
+    def allgather(self, output_tensors: Any, input_tensors: Any, opts: Any) -> dist.Work | None:
         """Copies every rank's tensor into a list on every rank."""
         if isinstance(input_tensors, torch.Tensor):
             output_tensors, input_tensors = [output_tensors], [input_tensors]
-        opts = options_of(AllgatherOptions, opts, timeout=timeout)
         return self._all_gather_lists(output_tensors, several(input_tensors, "allgather"), opts)
 
-    @called
-    def allgather_coalesced(
-        self, output_lists: Sequence[Tensors], input_list: Tensors, opts: Any = None
-    ) -> dist.Work | None:
+    @called(AllgatherOptions)
+    def allgather_coalesced(self, output_lists: Sequence[Tensors], input_list: Tensors, opts: Any) -> dist.Work | None:
         """all_gather of several tensors: `output_lists[rank]` gets that rank's list."""
         if any(len(each) != len(input_list) for each in output_lists):
             raise UsageError(
@@ -123,7 +116,7 @@ class ProcessGroup(Base):
                 f"{[len(each) for each in output_lists]}; pass lists of {len(input_list)}"
             )
         lists = list(zip(*output_lists, strict=True))
-        return self._all_gather_lists(lists, several(input_list, "allgather_coalesced"), opts or AllgatherOptions())
+        return self._all_gather_lists(lists, several(input_list, "allgather_coalesced"), opts)
 
     def _all_gather_lists(self, outputs: Sequence[Tensors], inputs: Tensors, opts: Any) -> dist.Work | None:
         if len(outputs) != len(inputs):
@@ -138,13 +131,13 @@ class ProcessGroup(Base):
         ]
         return self._run(opts, calls, [each for into in outputs for each in into], copies)
 
-    @called
-    def all_gather_single(self, output: torch.Tensor, input: torch.Tensor, opts: Any = None) -> dist.Work | None:
+    @called(AllgatherOptions)
+    def all_gather_single(self, output: torch.Tensor, input: torch.Tensor, opts: Any) -> dist.Work | None:
         """Concatenates every rank's tensor on every rank."""
         return self._all_gather([output], [input], opts)
 
-    @called
-    def all_gather_single_coalesced(self, outputs: Tensors, inputs: Tensors, opts: Any = None) -> dist.Work | None:
+    @called(AllgatherOptions)
+    def all_gather_single_coalesced(self, outputs: Tensors, inputs: Tensors, opts: Any) -> dist.Work | None:
         """all_gather_single of several tensors."""
         return self._all_gather(outputs, inputs, opts)
 
@@ -154,32 +147,26 @@ class ProcessGroup(Base):
             ("all_gather", apart(memory(given), memory(into, copies), self.rank()))
             for into, given in zip(outputs, inputs, strict=True)
         ]
-        return self._run(opts or AllgatherOptions(), calls, outputs, copies)
+        return self._run(opts, calls, outputs, copies)
 
-    @called
-    def gather(
-        self, output_tensors: Any, input_tensors: Any, opts: Any = None, timeout: Any = None, *, root: int | None = None
-    ) -> dist.Work | None:
+    @called(c10d.GatherOptions)
+    def gather(self, output_tensors: Any, input_tensors: Any, opts: Any) -> dist.Work | None:
         """Copies every rank's tensor into a list on the root."""
-        opts = options_of(c10d.GatherOptions, opts, timeout=timeout, rootRank=root)
         copies, given = list[After](), only(input_tensors, "gather")
         outputs: Tensors = one_each(output_tensors, given, self.size(), "gather") if output_tensors else []
         into = place_for(outputs, copies) if outputs else None
         return self._run(opts, [("gather", (*apart(memory(given), into), opts.rootRank))], outputs, copies)
 
-    @called
-    def gather_single(self, output: torch.Tensor, input: torch.Tensor, opts: Any = None) -> dist.Work | None:
+    @called(c10d.GatherOptions)
+    def gather_single(self, output: torch.Tensor, input: torch.Tensor, opts: Any) -> dist.Work | None:
         """Concatenates every rank's tensor on the root; torch calls it since 2.14."""
-        opts, copies = opts or c10d.GatherOptions(), list[After]()
+        copies: list[After] = []
         into = memory(output, copies) if self.rank() == opts.rootRank else None
         return self._run(opts, [("gather", (*apart(memory(input), into), opts.rootRank))], [output], copies)
 
-    @called
-    def scatter(
-        self, output_tensors: Any, input_tensors: Any, opts: Any = None, timeout: Any = None, *, root: int | None = None
-    ) -> dist.Work | None:
+    @called(c10d.ScatterOptions)
+    def scatter(self, output_tensors: Any, input_tensors: Any, opts: Any) -> dist.Work | None:
         """Copies each tensor of the root's list to its rank."""
-        opts = options_of(c10d.ScatterOptions, opts, timeout=timeout, rootRank=root)
         copies, into = list[After](), only(output_tensors, "scatter")
         buffers: tuple[torch.Tensor | None, torch.Tensor | None] = None, memory(into, copies)
         if input_tensors:
@@ -187,12 +174,9 @@ class ProcessGroup(Base):
             buffers = apart(given, buffers[1])
         return self._run(opts, [("scatter", (*buffers, opts.rootRank))], [into], copies)
 
-    @called
-    def reduce_scatter(
-        self, output_tensors: Any, input_tensors: Any, opts: Any = None, timeout: Any = None, *, op: Any = None
-    ) -> dist.Work | None:
+    @called(c10d.ReduceScatterOptions)
+    def reduce_scatter(self, output_tensors: Any, input_tensors: Any, opts: Any) -> dist.Work | None:
         """Reduces a list of tensors; each rank gets its part. Parts of different sizes are one reduce each."""
-        opts = options_of(c10d.ReduceScatterOptions, opts, reduceOp=op, timeout=timeout)
         into = only(output_tensors, "reduce_scatter")
         parts = one_each(input_tensors, into, self.size(), "reduce_scatter", own=self.rank())
         if len({each.numel() for each in parts}) == 1:
@@ -205,37 +189,36 @@ class ProcessGroup(Base):
         ]
         return self._run(opts, calls, [into], copies)
 
-    @called
-    def reduce_scatter_single(self, output: torch.Tensor, input: torch.Tensor, opts: Any = None) -> dist.Work | None:
+    @called(c10d.ReduceScatterOptions)
+    def reduce_scatter_single(self, output: torch.Tensor, input: torch.Tensor, opts: Any) -> dist.Work | None:
         """Reduces a tensor; each rank gets its part."""
         return self._reduce_scatter([output], [input], opts)
 
-    @called
-    def reduce_scatter_single_coalesced(self, outputs: Tensors, inputs: Tensors, opts: Any = None) -> dist.Work | None:
+    @called(c10d.ReduceScatterOptions)
+    def reduce_scatter_single_coalesced(self, outputs: Tensors, inputs: Tensors, opts: Any) -> dist.Work | None:
         """reduce_scatter_single of several tensors."""
         return self._reduce_scatter(outputs, inputs, opts)
 
     def _reduce_scatter(self, outputs: Tensors, inputs: Tensors, opts: Any) -> dist.Work | None:
-        opts, copies = opts or c10d.ReduceScatterOptions(), list[After]()
+        copies: list[After] = []
         calls = [
             ("reduce_scatter", (*apart(reduced(given), reduced(into, copies), self.rank()), reduction_of(opts)))
             for into, given in zip(outputs, inputs, strict=True)
         ]
         return self._run(opts, calls, outputs, copies)
 
-    @called
+    @called(c10d.AllToAllOptions)
     def all_to_all_single(
         self,
         output: torch.Tensor,
         input: torch.Tensor,
-        output_split_sizes: Sequence[int] | None = None,
-        input_split_sizes: Sequence[int] | None = None,
-        opts: Any = None,
+        output_split_sizes: Any = None,
+        input_split_sizes: Any = None,
         *,
-        timeout: Any = None,
+        opts: Any,
     ) -> dist.Work | None:
         """Sends part i of the input to rank i; the split sizes count rows."""
-        opts, copies = options_of(c10d.AllToAllOptions, opts, timeout=timeout), list[After]()
+        copies: list[After] = []
         given, into = apart(memory(input), memory(output, copies))
         counts = [
             row_counts(tensor, splits, self.size())
@@ -246,12 +229,10 @@ class ProcessGroup(Base):
             calls = [("all_to_all_v", (given, counts[0], into, counts[1]))]
         return self._run(opts, calls, [output], copies)
 
-    @called
-    def alltoall(
-        self, output_tensors: Tensors, input_tensors: Tensors, opts: Any = None, *, timeout: Any = None
-    ) -> dist.Work | None:
+    @called(c10d.AllToAllOptions)
+    def alltoall(self, output_tensors: Tensors, input_tensors: Tensors, opts: Any) -> dist.Work | None:
         """Sends tensor i of the input to rank i."""
-        opts, copies = options_of(c10d.AllToAllOptions, opts, timeout=timeout), list[After]()
+        copies: list[After] = []
         for listed in (output_tensors, input_tensors):
             if len(several(listed, "alltoall")) != self.size():
                 raise UsageError(f"alltoall was given a list of {len(listed)} tensors; pass {self.size()}, one a rank")
@@ -259,10 +240,10 @@ class ProcessGroup(Base):
         counts = [[each.numel() for each in tensors] for tensors in (input_tensors, output_tensors)]
         return self._run(opts, [("all_to_all_v", (given, counts[0], into, counts[1]))], output_tensors, copies)
 
-    @called
-    def barrier(self, opts: Any = None, *, timeout: Any = None) -> dist.Work | None:
+    @called(c10d.BarrierOptions)
+    def barrier(self, opts: Any) -> dist.Work | None:
         """Returns when every rank has called it."""
-        return self._run(options_of(c10d.BarrierOptions, opts, timeout=timeout), [("barrier", ())], [], [])
+        return self._run(opts, [("barrier", ())], [], [])
 
     def monitored_barrier(self, timeout: datetime.timedelta | None = None, wait_all_ranks: bool = False) -> None:
         """Like `barrier`, but a timeout names every rank that is missing, on every engine."""
@@ -281,17 +262,17 @@ class ProcessGroup(Base):
 
     # --- messages
 
-    @called
+    @called()
     def send(self, tensors: Any, dst: int, tag: int = 0) -> dist.Work:
         """Starts to send a tensor to a rank of the group."""
         return self._message("send", only(tensors, "send"), dst, tag, None)
 
-    @called
+    @called()
     def recv(self, tensors: Any, src: int, tag: int = 0) -> dist.Work:
         """Starts to receive a tensor from a rank of the group."""
         return self._message("recv", only(tensors, "recv"), src, tag, [])
 
-    @called
+    @called()
     def recv_anysource(self, tensors: Tensors, tag: int) -> dist.Work:
         """Starts to receive a tensor from any other rank; the Work's source_rank() is the sender."""
         return self._message("recv_any", only(tensors, "recv"), ANY_SOURCE, tag, [])

@@ -16,13 +16,11 @@ import torch.distributed as dist
 from rankmesh._engine import Communicator
 from rankmesh._errors import Disagreement, PeerLost, Timeout
 from rankmesh.torch import _variables
-from rankmesh.torch._compat import backends
-from rankmesh.torch.backend._base import Call
-from rankmesh.torch.backend._calls import tensors_of
+from rankmesh.torch._compat import backends, eager
+from rankmesh.torch.backend._base import Call, inner_group, method
 from rankmesh.torch.backend._differences import MESSAGES, Made, difference, differing, text_of, who
-from rankmesh.torch.backend._eager import eager
 from rankmesh.torch.backend._engine_world import EngineWorld
-from rankmesh.torch.backend._inner import inner_group, method
+from rankmesh.torch.backend._forms import tensors_of
 from rankmesh.torch.backend._process_group import ProcessGroup
 from rankmesh.torch.backend._waiting import KEY, LOOK, Waiting, grace
 from rankmesh.torch.backend._work import LEAST_TIMEOUT, NO_TIMEOUT, seconds_of, timed_out

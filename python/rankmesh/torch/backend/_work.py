@@ -18,8 +18,8 @@ import torch.distributed as dist
 
 import rankmesh._errors
 from rankmesh._engine import Communicator, Pending
+from rankmesh.torch._compat import eager
 from rankmesh.torch._errors import ENGINE_ERRORS, Timeout, UsageError
-from rankmesh.torch.backend._eager import eager
 from rankmesh.torch.backend._engine_world import EngineWorld
 
 UNSET = datetime.timedelta(milliseconds=-1)  # c10d's kUnsetTimeout
