@@ -175,8 +175,7 @@ class DistributedInterface(Answers):
         import torch
         import torch.distributed as dist
 
-        from rankmesh.torch._framework_mesh import device_meshes
-        from rankmesh.torch._named import errors_reach_peers
+        from rankmesh.torch._named import device_meshes, errors_reach_peers
 
         device = self.current_device
         if device.type != "cpu":

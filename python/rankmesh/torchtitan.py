@@ -157,8 +157,7 @@ class ParallelDims(Answers):
 
     def _connect(self, rank: int, size: int) -> None:
         """Builds torch's meshes of this process, whose groups are made with those of all processes."""
-        from rankmesh.torch._framework_mesh import device_meshes
-        from rankmesh.torch._named import errors_reach_peers
+        from rankmesh.torch._named import device_meshes, errors_reach_peers
 
         said = (
             f"torchtitan: pp={self.pp}, dp_replicate={self.dp_replicate}, dp_shard={self.dp_shard}, cp={self.cp}, "

@@ -15,8 +15,7 @@ from rankmesh import Mesh, Reshard, Sharding, UsageError
 pytest.importorskip("torch", reason="PyTorch is not installed")
 import reshard_models
 from rankmesh.torch import Fused, reshard_plan
-from rankmesh.torch._reshard.layout import Box, Layout, Window, elements
-from rankmesh.torch._reshard.plan import Move, Moves, plan
+from rankmesh.torch._reshard.plan import Box, Layout, Move, Moves, Window, elements, plan
 
 
 def elements_of(moves: Iterable[Move]) -> int:

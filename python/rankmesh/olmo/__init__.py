@@ -70,8 +70,7 @@ def _made(
     """The mesh of this number that `build` gives, or torch's of that shape, after all ranks have said the same."""
     if not is_live:
         return DeviceMesh(build()[number], device_type or "cpu")
-    from rankmesh.torch._framework_mesh import device_meshes
-    from rankmesh.torch._named import errors_reach_peers
+    from rankmesh.torch._named import device_meshes, errors_reach_peers
 
     with errors_reach_peers(f"olmo: {what} of {said}"):
         mesh = build()[number]

@@ -2,31 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import types
+from collections.abc import Iterator
 from typing import Any, TypeVar
 
 import torch
 import torch.distributed as dist
 from torch._C import _distributed_c10d
-from torch._C._distributed_c10d import AllgatherOptions, PrefixStore, Store, TCPStore
-from torch._C._distributed_c10d import Backend as CppBackend  # torch.distributed.Backend is another
 from torch.distributed import distributed_c10d as c10d
 
-__all__ = [
-    "AllgatherOptions",
-    "CppBackend",
-    "PrefixStore",
-    "Store",
-    "TCPStore",
-    "backends",
-    "default_group",
-    "default_store",
-    "device_types",
-    "eager",
-    "group_named",
-    "tables",
-]
-
+AllgatherOptions = _distributed_c10d.AllgatherOptions
+CppBackend = _distributed_c10d.Backend  # torch.distributed.Backend is another
 default_group = c10d._get_default_group  # raises without one
 default_store = c10d._get_default_store
 tables = c10d._world  # what torch knows of its groups
@@ -46,6 +33,17 @@ def group_named(name: str | None) -> dist.ProcessGroup | None:
 def backends(group: dist.ProcessGroup) -> list[Any]:
     """Returns the backends of a group's devices."""
     return [group._get_backend(device) for device in group._device_types]
+
+
+@contextlib.contextmanager
+def replaced(owner: Any, name: str, value: object) -> Iterator[None]:
+    """A context in which an attribute of torch's has another value. Only one thread may be in it."""
+    before = getattr(owner, name)
+    setattr(owner, name, value)
+    try:
+        yield
+    finally:
+        setattr(owner, name, before)
 
 
 _T = TypeVar("_T", bound=type)

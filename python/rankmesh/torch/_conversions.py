@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+import types
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 import torch
 from torch.distributed.device_mesh import DeviceMesh
@@ -129,16 +131,6 @@ def from_placements(mesh: DeviceMesh | Mesh, shape: Iterable[int], placements: S
     return Sharding(ranks, shape, " ".join([*split, f"sum={','.join(sums)}"] if sums else split) or "replicated")
 
 
-class _Sizes:
-    """What torch asks of a DeviceMesh to find an order of splits."""
-
-    def __init__(self, mesh: Mesh) -> None:
-        self._shape = mesh.shape
-
-    def size(self, dim: int) -> int:
-        return self._shape[dim]
-
-
 def _order(mesh: Mesh, shape: Sequence[int], dim: int, placements: Mapping[int, Placement]) -> list[str]:
     """Returns the axes that split a dimension, the first split first; `placements` by number of the axis."""
     if not any(isinstance(placement, _StridedShard) for placement in placements.values()):
@@ -147,7 +139,8 @@ def _order(mesh: Mesh, shape: Sequence[int], dim: int, placements: Mapping[int, 
     for number, placement in placements.items():
         inner = getattr(placement, "split_factor", 1)
         of_dim[number] = Shard(dim) if inner == 1 else _StridedShard(dim, split_factor=inner)
-    order = DTensorSpec._maybe_convert_StridedShard_to_shard_order(tuple(of_dim), _Sizes(mesh))  # type: ignore[arg-type]
+    sizes: Any = types.SimpleNamespace(size=mesh.shape.__getitem__)  # all that torch asks of a DeviceMesh here
+    order = DTensorSpec._maybe_convert_StridedShard_to_shard_order(tuple(of_dim), sizes)
     if order is None:
         raise UsageError(f"dimension {dim} has {of_dim} on mesh {mesh}, not an order of splits; a Sharding has one")
     listed = [mesh.axes[number] for entry in order for number in entry.mesh_dims]

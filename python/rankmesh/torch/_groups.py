@@ -16,7 +16,7 @@ from torch.distributed import distributed_c10d as c10d
 
 from rankmesh._errors import UsageError
 from rankmesh.torch import _log
-from rankmesh.torch._compat import default_group, device_types, tables
+from rankmesh.torch._compat import default_group, device_types, replaced, tables
 from rankmesh.torch._gloo import connecting, wait_until_connected
 from rankmesh.torch._plan import Options
 from rankmesh.torch.backend._kernels import refusing_backend
@@ -32,30 +32,8 @@ def _named(name: str) -> Iterator[None]:
     torch's default name contains the number of groups of this rank. Members with different numbers would wait for
     each other under different names. A name would also be reused after its group was destroyed.
     """
-    with _naming:
-        of_torch = c10d._process_group_name
-        setattr(c10d, "_process_group_name", lambda *args, **options: name)  # noqa: B010 (mypy: it is a function)
-        try:
-            yield
-        finally:
-            setattr(c10d, "_process_group_name", of_torch)  # noqa: B010
-
-
-@contextlib.contextmanager
-def _unbound(default: dist.ProcessGroup) -> Iterator[None]:
-    """A context in which the default group is not bound to a device.
-
-    `new_group` splits new groups from a bound default group, and then NCCL requires every rank of the default group.
-    """
-    device = default.bound_device_id
-    if device is None:
+    with _naming, replaced(c10d, "_process_group_name", lambda *args, **options: name):
         yield
-        return
-    default.bound_device_id = None
-    try:
-        yield
-    finally:
-        default.bound_device_id = device
 
 
 def can_split(backend: str | None) -> bool:
@@ -107,7 +85,8 @@ def new_group(name: str, description: str, ranks: Sequence[int], options: Option
             )
         order["sort_ranks"] = False
     begin = time.monotonic()
-    with _named(name), connecting(), _unbound(default_group()):
+    # new_group splits new groups from a bound default group, and then NCCL requires every rank of the default group.
+    with _named(name), connecting(), replaced(default_group(), "bound_device_id", None):
         group = dist.new_group(
             list(ranks),
             timeout=options.timeout,

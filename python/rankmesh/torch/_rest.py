@@ -10,7 +10,7 @@ import torch
 import torch.distributed as dist
 
 from rankmesh.torch._compat import backends, device_types
-from rankmesh.torch._plan_groups import Entry, PlanGroups, Suspended
+from rankmesh.torch._plan_groups import Entry, PlanGroups
 from rankmesh.torch.backend._process_group import ProcessGroup
 
 
@@ -47,7 +47,7 @@ def usage(entries: Iterable[Entry]) -> Usage:
     found: dict[int, GroupUsage] = {}
     for entry in entries:
         suspended = entry.suspended
-        group = entry.group if suspended is None else suspended.groups[0]
+        group = entry.group if suspended is None else suspended[0]
         if entry.ranks is None or len(entry.ranks) < 2 or (group is None and suspended is None):
             continue
         memory: dict[str, int] = {}
@@ -71,13 +71,13 @@ def suspend(planned: PlanGroups, entries: Iterable[Entry]) -> None:
         if group is None or not planned.groups.made(group):
             continue
         _meet(planned, entry, "suspend")
-        suspended = Suspended((group, entry.host))
-        released = [_called(backend, "suspend") for backend in _backends(*suspended.groups)]
+        suspended = [group, entry.host]
+        released = [_called(backend, "suspend") for backend in _backends(*suspended)]
         if not any(released):
-            for each in suspended.groups:
+            for each in suspended:
                 if each is not None and planned.groups.made(each):
                     planned.groups.drop(each)
-            suspended.groups = None, None
+            suspended[:] = None, None
             planned.device_meshes.clear()
         for other in planned.all_entries():
             if other.group is group:
@@ -90,11 +90,11 @@ def resume(planned: PlanGroups, entries: Iterable[Entry]) -> None:
         suspended = entry.suspended
         if suspended is None:
             continue
-        for backend in _backends(*suspended.groups):
+        for backend in _backends(*suspended):
             _called(backend, "resume")
         for other in planned.all_entries():
             if other.suspended is suspended:
-                other.suspended, (other.group, other.host) = None, suspended.groups
+                other.suspended, (other.group, other.host) = None, suspended
                 if other.group is None:
                     planned.connect_one(other, entry.label)
         _meet(planned, entry, "resume")

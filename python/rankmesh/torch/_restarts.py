@@ -22,7 +22,6 @@ from typing import Any
 import torch.distributed as dist
 
 from rankmesh.torch._agree import note, read
-from rankmesh.torch._compat import Store
 from rankmesh.torch._errors import EngineFailure
 
 
@@ -90,7 +89,7 @@ def ring(store: Any) -> None:
     store.set("rung", "")
 
 
-def ask(store: Store) -> str:
+def ask(store: dist.Store) -> str:
     """On another rank: asks for the id of this start with a random text."""
     text = secrets.token_hex(8)
     note(store, "asked", text)
@@ -98,7 +97,7 @@ def ask(store: Store) -> str:
     return text
 
 
-def hear(store: Store, text: str, timeout: datetime.timedelta) -> str | None:
+def hear(store: dist.Store, text: str, timeout: datetime.timedelta) -> str | None:
     """Returns rank 0's answer to this text, the id of this start; None if rank 0 does not answer."""
     try:
         store.wait([f"start of {text}"], timeout)

@@ -14,9 +14,8 @@ from torch.distributed.tensor import DTensor
 from rankmesh._core import Sharding
 from rankmesh._errors import UsageError
 from rankmesh.torch._reshard.describe import Fused, Layouts, Side, Stated, held, stated_twice
-from rankmesh.torch._reshard.layout import Layout
 from rankmesh.torch._reshard.move import ALIGNED, move
-from rankmesh.torch._reshard.plan import Moves, plan
+from rankmesh.torch._reshard.plan import Layout, Moves, plan
 from rankmesh.torch._reshard.share import Tables, agreed, said, tables, together
 
 STAGING = 64 << 20  # bytes

@@ -14,7 +14,7 @@ from torch.distributed.tensor._dtensor_spec import DTensorSpec
 from rankmesh._core import Group, Sharding
 from rankmesh._errors import UsageError
 from rankmesh.torch._device_mesh import sizes_of
-from rankmesh.torch._reshard.layout import Box, Geometry, Layout, Window
+from rankmesh.torch._reshard.plan import Box, Geometry, Layout, Window
 
 
 @dataclass(frozen=True)

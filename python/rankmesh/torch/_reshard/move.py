@@ -10,8 +10,7 @@ import torch
 import torch.distributed as dist
 
 from rankmesh.torch._reshard.describe import Shard
-from rankmesh.torch._reshard.layout import Box, elements
-from rankmesh.torch._reshard.plan import Move, Moves
+from rankmesh.torch._reshard.plan import Box, Move, Moves, elements
 
 ALIGNED = 16  # bytes: the largest element of torch
 

@@ -15,7 +15,7 @@ from torch.distributed import distributed_c10d as c10d
 from rankmesh.torch._agree import classes_of, disagreement, text_of
 from rankmesh.torch._errors import Disagreement
 from rankmesh.torch._reshard.describe import Layouts, Side
-from rankmesh.torch._reshard.layout import Layout, Window, merged
+from rankmesh.torch._reshard.plan import Layout, Window, merged
 
 T = TypeVar("T")
 
