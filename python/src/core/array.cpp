@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/array.hpp"
-
+// Ranks as NumPy arrays.
 #include <algorithm>
 #include <memory>
 #include <span>
 
 #include <nanobind/ndarray.h>
 
-#include "values/convert.hpp"
+#include "core/core.hpp"
 
 namespace rankmesh::python {
 

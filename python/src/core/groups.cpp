@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/array.hpp"
 #include "core/core.hpp"
 
 #include <algorithm>

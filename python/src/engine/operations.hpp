@@ -2,17 +2,113 @@
 // Operations of a communicator: their arrays, and their methods in Python with those that start them.
 #pragma once
 
+#include <algorithm>
+#include <chrono>
 #include <cstddef>
+#include <exception>
+#include <memory>
+#include <optional>
 #include <string>
+#include <tuple>
+#include <utility>
 #include <vector>
 
+#include "engine/access.hpp"
 #include "engine/engine.hpp"
-#include "engine/started.hpp"
+#include "engine/interrupt.hpp"
 #include "values/signature.hpp"
 
 namespace rankmesh::python {
 
 using Op = detail::Operation;
+
+/// An operation with its arrays, whose memory it keeps alive.
+struct Prepared {
+    detail::Call call;
+    Array in = {};
+    Array out = {};
+    std::vector<std::size_t> in_counts = {};
+    std::vector<std::size_t> out_counts = {};
+    nb::object result = nb::none();  ///< the array that was written
+    bool own_part = false;           ///< in place, of an array that is not contiguous
+    std::vector<Array> others = {};  ///< of an operation of several calls
+};
+
+/// Calls `body` with the call of an operation, and the layouts of its arrays if one is not contiguous.
+template <class Body>
+auto with_call(const Prepared& prepared, const Body& body) {
+    const auto& [in, out] = std::tie(prepared.in.layout, prepared.out.layout);
+    if (!in && !out) return body(prepared.call);
+    auto call = detail::StridedCall(prepared.call, in ? *in : detail::MemoryLayout(),
+                                    out ? *out : detail::MemoryLayout());
+    call.own_part = prepared.own_part;
+    return body(call);
+}
+
+/// A started operation. It owns its arrays until it was waited for.
+class Started {
+public:
+    Started(Pending&& pending, Leave leave, Prepared&& prepared, std::chrono::nanoseconds timeout)
+        : timeout_(timeout),
+          prepared_(std::make_unique<Prepared>(std::move(prepared))),
+          handle_(std::make_unique<PendingHandle>(std::move(pending), std::move(leave))) {}
+    Started(Started&&) = default;
+    ~Started() {
+        if (!handle_ || !prepared_) return;
+        const auto current = nb::error_scope();
+        try {
+            handle_->finish();
+        } catch (const nb::python_error& error) {
+            raise_later(error);
+        }
+    }
+
+    nb::object wait() { return wait_after({}); }
+    /// Waits when so much of the timeout has already passed.
+    nb::object wait_after(std::chrono::nanoseconds passed) {
+        if (failed_) std::rethrow_exception(failed_);
+        const auto pending = handle_->hold();
+        try {
+            without_gil(handle_->leave(), [&] { detail::Access::wait(*pending, passed); });
+        } catch (const UsageError&) {  // the wait did not begin
+            throw;
+        } catch (const Error&) {
+            failed_ = std::current_exception();
+            throw;
+        }
+        if (prepared_)
+            result_ = prepared_->call.is_from_any() ? nb::object(nb::int_(pending->sender()))
+                                                    : std::move(prepared_->result);
+        prepared_ = nullptr;
+        return result_;
+    }
+    nb::object wait_within(std::chrono::nanoseconds timeout) {
+        return wait_after(std::max(timeout_ - timeout, timeout_.zero()));
+    }
+    bool done() {
+        const auto pending = handle_->hold();
+        return result_without_gil({}, [&] { return pending->done(); });
+    }
+    const PendingHandle& handle() const { return *handle_; }
+    /// Returns None while the operation is running and its timeout has not expired; else returns or throws
+    /// like `wait`.
+    std::optional<nb::object> ask(std::chrono::nanoseconds passed) {
+        if (passed < timeout_ && !done()) return std::nullopt;
+        return wait_after(passed);
+    }
+    void exit(bool by_exception) {
+        if (!by_exception) return static_cast<void>(wait());
+        if (prepared_) handle_->end(true);
+        prepared_ = nullptr;
+    }
+
+private:
+    std::chrono::nanoseconds timeout_;
+    std::exception_ptr failed_;  // what a wait threw; every later one throws it again
+    nb::object result_ = nb::none();
+    std::unique_ptr<Prepared> prepared_;  // outlives the operation; null: it was waited for
+    std::unique_ptr<PendingHandle> handle_;
+};
 
 /// Returns the arrays of an operation; without an output the input is also the output.
 Prepared arrays_of(Op operation, nb::handle in, nb::handle out);

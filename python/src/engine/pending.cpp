@@ -5,8 +5,7 @@
 #include <optional>
 #include <vector>
 
-#include "engine/engine.hpp"
-#include "engine/started.hpp"
+#include "engine/operations.hpp"
 
 namespace rankmesh::python {
 namespace {

@@ -3,6 +3,8 @@
 
 #include <unistd.h>
 
+#include <nanobind/stl/vector.h>
+
 #include <rankmesh/core/detail/caller.hpp>
 
 #include <algorithm>
@@ -206,23 +208,15 @@ Edge edge_of(nb::handle given) {
     throw UsageError(cat("edge is ", detail::in_quotes(edge), "; it must be 'open' or 'wrap'"));
 }
 
-void raise(const char* type, const char* text) {
-    const auto made = nb::module_::import_("rankmesh._errors").attr(type)(nb::str(text));
+void raise(const char* type, const char* text, std::initializer_list<std::vector<int>> ranks) {
+    auto given = nb::list();
+    given.append(nb::str(text));
+    for (const auto& each : ranks) given.append(nb::cast(each));
+    const auto made = nb::module_::import_("rankmesh._errors").attr(type)(*given);
     PyErr_SetObject(made.type().ptr(), made.ptr());
 }
 
 namespace {
-
-template <class... Lists>
-void raise_with(const char* type, const char* text, const Lists&... lists) {
-    const auto list_of = [](const std::vector<int>& ranks) {
-        auto list = nb::list();
-        for (auto rank : ranks) list.append(rank);
-        return list;
-    };
-    const auto made = nb::module_::import_("rankmesh._errors").attr(type)(nb::str(text), list_of(lists)...);
-    PyErr_SetObject(made.type().ptr(), made.ptr());
-}
 
 void translate(const std::exception_ptr& thrown) {
     try {
@@ -234,11 +228,11 @@ void translate(const std::exception_ptr& thrown) {
     } catch (const UsageError& error) {
         raise("UsageError", error.what());
     } catch (const Disagreement& error) {
-        raise_with("Disagreement", error.what(), error.ranks);
+        raise("Disagreement", error.what(), {error.ranks});
     } catch (const Timeout& error) {
-        raise_with("Timeout", error.what(), error.arrived, error.missing);
+        raise("Timeout", error.what(), {error.arrived, error.missing});
     } catch (const PeerLost& error) {
-        raise_with("PeerLost", error.what(), error.ranks);
+        raise("PeerLost", error.what(), {error.ranks});
     } catch (const EngineFailure& error) {
         raise("EngineFailure", error.what());
     } catch (const NotBuilt& error) {
@@ -264,3 +258,25 @@ void register_errors() {
 }
 
 }  // namespace rankmesh::python
+
+// The linker redirects nanobind's calls of PyErr_SetString to this file (--wrap in python/CMakeLists.txt).
+// For wrong arguments nanobind would list every signature, and it has no hook for another text.
+extern "C" {
+void set_python_error(PyObject* type, const char* text) __asm__("__real_PyErr_SetString");
+void set_error(PyObject* type, const char* text) __asm__("__wrap_PyErr_SetString");
+}
+
+void set_error(PyObject* type, const char* text) {
+    using namespace rankmesh::python;
+    if (type != PyExc_TypeError ||
+        std::string_view(text).find("(): incompatible function arguments.") == std::string_view::npos)
+        return set_python_error(type, text);
+    try {
+        const nb::object said = nb::module_::import_("rankmesh._arguments").attr("in_a_sentence")(text);
+        raise("UsageTypeError", text_of(said, "an error").c_str());
+    } catch (nb::python_error& error) {
+        error.restore();
+    } catch (const std::exception&) {
+        set_python_error(type, text);
+    }
+}

@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <functional>
+#include <initializer_list>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -77,8 +78,8 @@ Coordinate coordinate_of(const nb::args& args, const nb::kwargs& kwargs);
 /// Converts `open` or `wrap`.
 Edge edge_of(nb::handle edge);
 
-/// Sets rankmesh's exception of that name as Python's current exception.
-void raise(const char* type, const char* text);
+/// Sets rankmesh's exception of that name as Python's current exception. `ranks`: the lists after its text.
+void raise(const char* type, const char* text, std::initializer_list<std::vector<int>> ranks = {});
 /// Translates C++ exceptions of rankmesh to Python exceptions.
 void register_errors();
 

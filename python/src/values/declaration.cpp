@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "values/declaration.hpp"
 
-#include <algorithm>
 #include <span>
 
 namespace rankmesh::python {
@@ -30,23 +29,13 @@ nb::object each_of(nb::handle given, const char* what) {
     return nb::borrow(given);
 }
 
-/// The axes of `dp,cp`.
-std::vector<std::string> split(const std::string& text) {
-    auto names = std::vector<std::string>{};
-    for (std::size_t begin = 0; begin <= text.size();) {
-        const auto end = std::min(text.find(',', begin), text.size());
-        names.push_back(text.substr(begin, end - begin));
-        begin = end + 1;
-    }
-    return names;
-}
-
 Axes axes_of(nb::handle given) {
-    if (nb::isinstance<nb::str>(given))
-        return Axes(std::span<const std::string>(split(text_of(given, "a set of axes"))));
-    if (!nb::hasattr(given, "axes"))
-        return Axes(std::span<const std::string>(texts_of(given, "a set of axes")));
-    auto axes = Axes(std::span<const std::string>(texts_of(nb::object(given.attr("axes")), "a set of axes")));
+    const auto has_options = nb::hasattr(given, "axes");
+    const nb::object names = has_options                      ? nb::object(given.attr("axes"))
+                             : nb::isinstance<nb::str>(given) ? given.attr("split")(",")
+                                                              : nb::borrow(given);
+    auto axes = Axes(std::span<const std::string>(texts_of(names, "a set of axes")));
+    if (!has_options) return axes;
     const nb::object separate = given.attr("separate");
     const nb::object timeout = given.attr("timeout");
     if (const auto name = text_of(separate, "the name of a separate communicator"); !name.empty())
