@@ -11,7 +11,7 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -337,14 +337,10 @@ def _axes(mesh: str | Mesh | Mapping[str, int | str]) -> dict[str, int | None]:
     return {} if 0 in sizes.values() or len(sizes) != len(pairs) else sizes
 
 
-def _factors(size: int, axes: int) -> Iterator[tuple[int, ...]]:
+def _factors(size: int, axes: int) -> list[tuple[int, ...]]:
     if axes == 1:
-        yield (size,)
-        return
-    for first in range(1, size + 1):
-        if size % first == 0:
-            for rest in _factors(size // first, axes - 1):
-                yield (first, *rest)
+        return [(size,)]
+    return [(n, *rest) for n in range(1, size + 1) if size % n == 0 for rest in _factors(size // n, axes - 1)]
 
 
 def _nearest(axes: Mapping[str, int | None], size: int) -> list[tuple[int, ...]]:

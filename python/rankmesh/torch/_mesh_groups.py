@@ -42,13 +42,13 @@ class MeshText:
         overrides: Sequence[Override] = (),
     ) -> None:
         self._layout, self._rank_map = layout, rank_map
-        self._names = names or [f"dim_{dim}" for dim in range(len(layout))]
+        self.names = names or [f"dim_{dim}" for dim in range(len(layout))]
         self._overrides = overrides
 
     @property
     def sizes(self) -> str:
         """'dp=2 tp=2'."""
-        return " ".join(f"{n}={size}" for n, size in zip(self._names, self._layout.top_level_sizes, strict=False))
+        return " ".join(f"{n}={size}" for n, size in zip(self.names, self._layout.top_level_sizes, strict=False))
 
     def __str__(self) -> str:
         """Equal exactly if the groups of two meshes are equal, but for values inside `pg_options`."""
@@ -61,7 +61,7 @@ class MeshText:
             listed = str(Group(ranks))
             digest = f"{listed[:MOST_CHARACTERS]}... ({_start.digest(ranks)})"
             text += f", ranks {listed if len(listed) <= MOST_CHARACTERS else digest}"
-        for name, (backend, options) in zip(self._names, self._overrides, strict=False):
+        for name, (backend, options) in zip(self.names, self._overrides, strict=False):
             if said := Options(None, backend, options).text:
                 text += f", {name}{said}"
         return text
@@ -73,7 +73,7 @@ class MeshText:
         shown = []
         for rank in ranks[:MOST_SHOWN]:
             for place in (places == rank).nonzero()[:1, 1:].tolist():
-                shown.append(f"{rank} [{' '.join(f'{n}={i}' for n, i in zip(self._names, place, strict=False))}]")
+                shown.append(f"{rank} [{' '.join(f'{n}={i}' for n, i in zip(self.names, place, strict=False))}]")
         more = ", ..." if len(ranks) > MOST_SHOWN else ""
         return f"; in mesh {self.sizes} that is rank{'s' * (len(ranks) > 1)} {', '.join(shown)}{more}" if shown else ""
 
@@ -95,31 +95,31 @@ def create(
     if not _creates(rank_map, overrides):
         return None
     _variables.tell_unused_by_torch()
-    world = dist.get_world_size()
-    default = default_group()
-    axes = [layout[dim : dim + 1] for dim in range(len(layout))]
-    dims = list(zip(axes, overrides, names or [f"dim_{dim}" for dim in range(len(layout))], strict=True))
-    of_torch = [not keeps_order or _ascends(axis, rank_map) for axis in axes]
-    takes_default = [
-        torchs and axis.numel() == world and each == (None, None)
-        for torchs, (axis, each, _) in zip(of_torch, dims, strict=True)
-    ]
-    if torch.cuda.is_available() and dist.get_backend() == "gloo":  # torch then does not use the default group
-        takes_default = [False] * len(dims)
-    splits = [torchs and _groups.can_split(each[0]) for torchs, (_, each, _) in zip(of_torch, dims, strict=True)]
+    text = MeshText(layout, rank_map, names, overrides)
+    dims = list(zip([layout[dim : dim + 1] for dim in range(len(layout))], overrides, text.names, strict=True))
+    # Where PyTorch has CUDA and the default group is Gloo's, torch does not use it for a mesh.
+    uses_default = not (torch.cuda.is_available() and dist.get_backend() == "gloo")
+
+    def way(axis: _MeshLayout, override: Override) -> str:
+        if keeps_order and not _ascends(axis, rank_map):
+            return "new"
+        if uses_default and axis.numel() == dist.get_world_size() and override == (None, None):
+            return "default"
+        return "split" if _groups.can_split(override[0]) else "new"
+
+    ways = [way(axis, override) for axis, override, _ in dims]
     inside = bool((rank_map == dist.get_rank()).any())
     key, meet_again = "", None
-    text = MeshText(layout, rank_map, names, overrides)
     ranks = layout.remap_to_tensor(rank_map).flatten().tolist()
     locate(text.where, text.sizes, ranks, is_placed=ranks != list(range(len(ranks))), replace=False)
-    if inside and not all(takes_default):
+    if inside and set(ways) != {"default"}:
         key, meet_again = _compare(text, rank_map.tolist())
     made: list[Any] = []
     with connecting_until(meet_again):
-        for number, (axis, override, name) in enumerate(dims):
-            if takes_default[number]:
-                made.append(default.group_name)
-            elif splits[number]:
+        for each, (axis, override, name) in zip(ways, dims, strict=True):
+            if each == "default":
+                made.append(default_group().group_name)
+            elif each == "split":
                 made.append(_split(axis, rank_map, name, override))
             elif inside:
                 made.append(_new(axis, rank_map, f"mesh_{name}", override, f"{key}/{name}", keeps_order))

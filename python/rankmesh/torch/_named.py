@@ -81,13 +81,9 @@ class NamedGroups:
         self._timeout = timeout or _groups.timeout_of_default()
         self._groups = Groups(start.key, start.size, start.store if compared else None, patience)
         self._named: dict[str, dist.ProcessGroup] = {}
-        try:
-            with self._groups.connecting(where):
-                for each in wanted:
-                    self.add(each)
-        except BaseException:
-            self._groups.destroy()
-            raise
+        with self._groups.connecting(where):
+            for each in wanted:
+                self.add(each)
 
     def add(self, wanted: Named) -> dist.ProcessGroup:
         """Creates one more group. All its ranks call it."""

@@ -6,8 +6,7 @@ import collections
 import contextlib
 import datetime
 import threading
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -82,11 +81,23 @@ class Groups:
         self._names[name] += 1
         return name if self._names[name] == 1 else f"{name}/{self._names[name]}"
 
-    def connecting(self, where: Where) -> AbstractContextManager[None]:
-        """A context in which all ranks of the world create their groups; it ends when all of them are connected."""
-        if self._store is None:
-            return connecting_until(None)
-        return connecting_until(lambda: self.meet("init", "connected", Group(range(self.size)), None, where))
+    @contextlib.contextmanager
+    def connecting(self, where: Where) -> Iterator[None]:
+        """A context in which all ranks of the world create their groups; it ends when all of them are connected.
+
+        If one fails, all groups are destroyed.
+        """
+        met = (
+            None
+            if self._store is None
+            else lambda: self.meet("init", "connected", Group(range(self.size)), None, where)
+        )
+        try:
+            with connecting_until(met):
+                yield
+        except BaseException:
+            self.destroy()
+            raise
 
     def made(self, group: dist.ProcessGroup) -> bool:
         """Returns True if this object created a group and has not destroyed it, and the group has several ranks."""
@@ -192,17 +203,13 @@ class PlanGroups:
 
     def connect(self) -> None:
         """Creates the groups of all meshes that are not lazy, in the same order on every rank."""
-        try:
-            with self.groups.connecting(next((each.where for each in self.meshes.values()), lambda ranks: "")):
-                for name, plan in sorted(self.meshes.items()):
-                    if plan.lazy:
-                        continue
-                    for entry in self.entries[name]:
-                        self._split(plan, entry)
-                    self.make(self.entries[name])
-        except BaseException:
-            self.groups.destroy()
-            raise
+        with self.groups.connecting(next((each.where for each in self.meshes.values()), lambda ranks: "")):
+            for name, plan in sorted(self.meshes.items()):
+                if plan.lazy:
+                    continue
+                for entry in self.entries[name]:
+                    self._split(plan, entry)
+                self.make(self.entries[name])
 
     def make(self, entries: Iterable[Entry]) -> None:
         """Creates the groups of these entries with two or more ranks."""

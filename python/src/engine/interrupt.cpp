@@ -8,11 +8,10 @@
 
 #include <atomic>
 #include <chrono>
-#include <condition_variable>
 #include <cstdio>
 #include <exception>
+#include <future>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <thread>
 #include <utility>
@@ -121,15 +120,6 @@ void without_gil(Leave leave, const std::function<void()>& call, Waits waits) {
 
 namespace {
 
-/// A call on its own thread.
-struct Apart {
-    std::mutex mutex;
-    std::condition_variable over;
-    bool is_over = false;
-    bool given_up = false;
-    std::exception_ptr error;
-};
-
 std::atomic<int> given_up = 0;
 
 void end_at_once(int status, void*) {
@@ -150,29 +140,23 @@ void end_at_once_if_given_up() { on_exit(end_at_once, nullptr); }
 void without_gil_or_given_up(Leave leave, std::function<void()> call) {
     if (!is_main_thread()) return without_gil(std::move(leave), call);
     if (PyErr_CheckSignals() != 0) throw nb::python_error();
-    const auto state = std::make_shared<Apart>();
-    auto thread = std::thread([state, call = std::move(call)]() mutable {
-        auto error = std::exception_ptr{};
-        try {
-            call();
-        } catch (...) {
-            error = std::current_exception();
-        }
-        call = nullptr;
-        const auto lock = std::lock_guard(state->mutex);
-        state->error = std::move(error);
-        state->is_over = true;
-        if (state->given_up) --given_up;
-        state->over.notify_all();
+    enum class State : unsigned char { running, over, given_up };
+    const auto state = std::make_shared<std::atomic<State>>(State::running);
+    auto task = std::packaged_task<void()>([call = std::move(call)]() mutable {
+        const auto own = std::exchange(call, nullptr);  // may need the GIL to end, so it ends before the task
+        own();
+    });
+    auto result = task.get_future();
+    auto thread = std::thread([state, task = std::move(task)]() mutable {
+        task();
+        if (state->exchange(State::over) == State::given_up) --given_up;
     });
     auto raised = std::optional<nb::python_error>{};
     auto until = std::chrono::steady_clock::time_point::max();
     while (true) {
         {
             const auto release = nb::gil_scoped_release();
-            auto lock = std::unique_lock(state->mutex);
-            constexpr auto patience = std::chrono::milliseconds(50);
-            if (state->over.wait_for(lock, patience, [&] { return state->is_over; })) break;
+            if (result.wait_for(std::chrono::milliseconds(50)) == std::future_status::ready) break;
         }
         const auto again = PyErr_CheckSignals() != 0;
         if (!again && std::chrono::steady_clock::now() < until) continue;
@@ -186,19 +170,13 @@ void without_gil_or_given_up(Leave leave, std::function<void()> call) {
         } else if (again) {
             PyErr_Clear();
         }
-        {
-            const auto lock = std::lock_guard(state->mutex);
-            if (!state->is_over) {
-                state->given_up = true;
-                give_up();
-            }
-        }
+        if (state->exchange(State::given_up) != State::over) give_up();
         thread.detach();
         throw nb::python_error(std::move(*raised));
     }
     thread.join();
     if (raised) throw nb::python_error(std::move(*raised));
-    if (state->error) std::rethrow_exception(state->error);
+    result.get();
 }
 
 void raise_later(const nb::python_error& error) noexcept {

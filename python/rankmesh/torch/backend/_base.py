@@ -81,10 +81,6 @@ class Base(dist.ProcessGroup):
         self.twin: dist.ProcessGroup | None = None
         """The group that stands for this one in torch's dispatcher, once it has."""
 
-    def call(self, direct: Call, arguments: tuple[Any, ...], options: dict[str, Any]) -> dist.Work | None:
-        """Carries out a call of torch. `direct` carries it out on the communicator."""
-        raise NotImplementedError
-
     def run(self, direct: Call, arguments: tuple[Any, ...]) -> dist.Work | None:
         """Carries out a call that has passed torch's dispatcher."""
         raise NotImplementedError
