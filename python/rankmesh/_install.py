@@ -7,7 +7,8 @@ import importlib.abc
 import importlib.machinery
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
+from typing import Any
 
 from rankmesh._errors import UsageError
 
@@ -32,30 +33,24 @@ class _Loader(importlib.abc.Loader):
         module.__spec__ = self._spec  # the import has set the original's
 
 
-class _Modules(importlib.abc.MetaPathFinder):
+def _find_module(
+    fullname: str, path: Sequence[str] | None, target: object = None
+) -> importlib.machinery.ModuleSpec | None:
     """Finds rankmesh's modules before the originals."""
-
-    def find_spec(
-        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
-    ) -> importlib.machinery.ModuleSpec | None:
-        if fullname not in _ours:
-            return None
-        original = importlib.machinery.PathFinder.find_spec(fullname, path)
-        return importlib.machinery.ModuleSpec(fullname, _Loader(original))
-
-
-class _Packages(importlib.abc.MetaPathFinder):
-    """Finds an empty package if the parent package of a module of rankmesh does not exist."""
-
-    def find_spec(
-        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
-    ) -> importlib.machinery.ModuleSpec | None:
-        if any(name.startswith(fullname + ".") for name in _ours):
-            return importlib.machinery.ModuleSpec(fullname, None, is_package=True)
+    if fullname not in _ours:
         return None
+    original = importlib.machinery.PathFinder.find_spec(fullname, path)
+    return importlib.machinery.ModuleSpec(fullname, _Loader(original))
 
 
-_finders = _Modules(), _Packages()
+def _find_package(fullname: str, path: object, target: object = None) -> importlib.machinery.ModuleSpec | None:
+    """Finds an empty package if the parent package of a module of rankmesh does not exist."""
+    if any(name.startswith(fullname + ".") for name in _ours):
+        return importlib.machinery.ModuleSpec(fullname, None, is_package=True)
+    return None
+
+
+_finders: Any = SimpleNamespace(find_spec=_find_module), SimpleNamespace(find_spec=_find_package)
 
 
 def installer(

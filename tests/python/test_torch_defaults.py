@@ -15,8 +15,8 @@ import rankmesh.torch
 import torch
 import torch.distributed as dist
 from rankmesh import Disagreement
-from rankmesh.torch import _default_backend, _groups
-from rankmesh.torch._default_backend import default_backend
+from rankmesh.torch import _groups
+from rankmesh.torch.backend import default_backend, put_default, take_back_default
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.distributed import init_process_group  # a name that was imported before install()
 from torch.distributed.device_mesh import init_device_mesh
@@ -109,14 +109,14 @@ def test_an_accelerator_gets_its_own_backend_watched(
     if backend is None:
         monkeypatch.delitem(BACKENDS, device)
     assert default_backend() == expected
-    _default_backend.put()
+    put_default()
     try:
         assert BACKENDS["cpu"] == "rankmesh"
         assert default_backend() == expected
         if expected != OWN:
             assert BACKENDS[device] == expected.rpartition(":")[2]  # of init_process_group(device_id=...)
     finally:
-        _default_backend.take_back()
+        take_back_default()
     assert BACKENDS.get(device) == backend
     assert {name: BACKENDS[name] for name in before if name != device} == {
         name: before[name] for name in before if name != device

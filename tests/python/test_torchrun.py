@@ -19,7 +19,7 @@ import rankmesh
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 import torch.distributed as dist  # noqa: E402
-from rankmesh.torch import _agree, _restarts, _start  # noqa: E402
+from rankmesh.torch import _agree, _start  # noqa: E402
 from rankmesh.torch.backend import Disagreement, Timeout  # noqa: E402
 from torch_ranks import Counting, free_port  # noqa: E402
 
@@ -109,9 +109,9 @@ def last_of(rank: int, last: str, store: Any, says: str, patience: float) -> lis
         return None
     if last == "asks for the start":
         if rank == 0:
-            _restarts.lead(start.store)
+            _start.lead(start.store)
         else:
-            _restarts.ask(start.store)
+            _start.ask(start.store)
         return None
     timeout = datetime.timedelta(seconds=patience)
     start.part_from_earlier(timeout, lambda ranks: f"; {list(ranks)}")
@@ -140,7 +140,7 @@ def test_a_start_has_nothing_of_earlier_ones_however_these_ended(seed: int, monk
     dice = random.Random(seed)
     store = dist.TCPStore("127.0.0.1", 0, is_master=True) if seed % 2 else dist.HashStore()
     joins, same = [LAST[-1]] * SIZE, ["dp=*"] * SIZE
-    monkeypatch.setattr(_restarts, "_began", time.time)  # each start is of new processes
+    monkeypatch.setattr(_start, "_began", time.time)  # each start is of new processes
     for _ in range(3):  # ends at once where all join, else at a timeout
         starts(store, dice.choice([joins, dice.choices(LAST, k=SIZE)]), same, 0.02)
     for _ in range(2):
@@ -156,13 +156,13 @@ def test_a_rank_that_comes_after_the_others_gave_up_is_told_that_it_is_late(monk
     monkeypatch.setenv("TORCHELASTIC_USE_AGENT_STORE", "True")
     joins, nobody = [LAST[-1]] * SIZE, [LAST[0]] * SIZE
     for late, others in (((3,), (0, 1, 2, 4)), ((1, 2), (0, 3, 4)), ((0,), (1, 2, 3, 4))):
-        monkeypatch.setattr(_restarts, "_since", time.time())
+        monkeypatch.setattr(_start, "_since", time.time())
         store = dist.HashStore()
         lasts = [LAST[0] if rank in late else LAST[-1] for rank in range(SIZE)]
         starts(store, lasts, ["dp=*"] * SIZE, 0.3)
-        since = _restarts._since
+        since = _start._since
         for rank in late:  # as processes that were there all the time
-            monkeypatch.setattr(_restarts, "_since", since)
+            monkeypatch.setattr(_start, "_since", since)
             began = time.monotonic()
             error = starts(store, [*nobody[:rank], LAST[-1], *nobody[rank + 1 :]], ["dp=*"] * SIZE, 20)[rank]
             assert (type(error), error.arrived, error.missing) == (Timeout, list(others), list(late))
@@ -190,13 +190,13 @@ def test_rank_zero_answers_at_once_all_that_asked(size: int) -> None:
     store = dist.HashStore()
     others = [Counting(store) for _ in range(1, size)]
     first = Counting(store)
-    start, answer = _restarts.lead(first)  # type: ignore[arg-type]
-    texts = [_restarts.ask(other) for other in others]  # type: ignore[arg-type]
+    start, answer = _start.lead(first)  # type: ignore[arg-type]
+    texts = [_start.ask(other) for other in others]  # type: ignore[arg-type]
     answer(60)
     answer(0.001)  # nobody rings
     assert first.requests == 1 + 5 + 1
     for other, text in zip(others, texts, strict=True):
-        assert _restarts.hear(other, text, datetime.timedelta(seconds=1)) == start  # type: ignore[arg-type]
+        assert _start.hear(other, text, datetime.timedelta(seconds=1)) == start  # type: ignore[arg-type]
         assert other.requests == 4
 
 

@@ -17,13 +17,14 @@ except ModuleNotFoundError as _error:
 if not _distributed.is_available():
     raise ImportError("rankmesh.torch requires torch.distributed, which this PyTorch was built without")
 
-from rankmesh.torch import _default_backend, _log, _variables, data
+from rankmesh.torch import _log, _variables, data
 from rankmesh.torch._elastic import Standby
 from rankmesh.torch._init import init, rejoin
 from rankmesh.torch._init_device_mesh import init_device_mesh, install, is_installed, uninstall
 from rankmesh.torch._member import Member
 from rankmesh.torch._plan import Axes
 from rankmesh.torch._verify import verify
+from rankmesh.torch.backend import put_default as _put_default_backend
 from rankmesh.torch.backend import register as _register
 
 if TYPE_CHECKING:
@@ -76,4 +77,4 @@ def __getattr__(name: str) -> Any:
 _register()
 _log.ask(None)
 if _variables.is_off():
-    _default_backend.put()
+    _put_default_backend()

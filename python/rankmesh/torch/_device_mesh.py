@@ -77,6 +77,12 @@ def device_mesh(
     return mesh
 
 
+def _part(root: DeviceMesh, layout: Any, names: tuple[str, ...]) -> DeviceMesh:
+    """Returns a mesh of the ranks of `root` without groups."""
+    of_root: Any = {"_rank_map": root._rank_map, "_root_mesh": root, "_init_backend": False}
+    return DeviceMesh(root.device_type, _layout=layout, mesh_dim_names=names, **of_root)
+
+
 def unflatten(
     root: DeviceMesh, shape: Sequence[int], names: tuple[str, ...], groups: Sequence[dist.ProcessGroup | str]
 ) -> DeviceMesh:
@@ -84,14 +90,7 @@ def unflatten(
 
     An axis without a group has a text in its place: the reason. torch's error quotes it if a program gets that group.
     """
-    mesh = DeviceMesh(
-        root.device_type,
-        _layout=_layouts().from_sizes_strides(tuple(shape)),
-        _rank_map=root._rank_map,
-        mesh_dim_names=names,
-        _root_mesh=root,
-        _init_backend=False,
-    )
+    mesh = _part(root, _layouts().from_sizes_strides(tuple(shape)), names)
     there = [group for group in groups if not isinstance(group, str)]
     root._pg_registry.update((group.group_name, group) for group in there)
     names_of_groups: list[Any] = [group if isinstance(group, str) else group.group_name for group in groups]
@@ -105,14 +104,7 @@ def flatten(mesh: DeviceMesh, flattened: Mapping[str, tuple[tuple[str, ...], dis
     for name, (axes, group) in flattened.items():
         if name in root._flatten_mapping:
             continue
-        flat = DeviceMesh(
-            root.device_type,
-            _layout=_layouts()([mesh[axes]._layout.collapse()]),
-            _rank_map=root._rank_map,
-            mesh_dim_names=(name,),
-            _root_mesh=root,
-            _init_backend=False,
-        )
+        flat = _part(root, _layouts()([mesh[axes]._layout.collapse()]), (name,))
         flat._dim_group_names = [] if group is None else [group.group_name]
         if group is not None:
             root._pg_registry[group.group_name] = group

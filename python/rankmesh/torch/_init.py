@@ -15,12 +15,11 @@ from rankmesh._errors import Error, PeerLost, UsageError
 from rankmesh._plan import Axes, Declaration, Pick, declarations
 from rankmesh.torch import _elastic, _log, _start, _variables
 from rankmesh.torch._agree import Where, note
-from rankmesh.torch._default_backend import default_backend
 from rankmesh.torch._errors import errors_of_backend
 from rankmesh.torch._member import Member
 from rankmesh.torch._plan import MeshPlan, read
 from rankmesh.torch._plan_groups import GroupDefaults, Groups, PlanGroups
-from rankmesh.torch.backend import locate
+from rankmesh.torch.backend import default_backend, locate
 
 GRACE = 60.0  # seconds that a process in rejoin waits for ranks that hear of a loss at their next step
 

@@ -14,7 +14,7 @@ from torch.distributed.device_mesh import DeviceMesh
 from torch.utils.weak import WeakTensorKeyDictionary
 
 from rankmesh._errors import UsageError
-from rankmesh.torch import _default_backend, _log, _variables
+from rankmesh.torch import _log, _variables, backend
 from rankmesh.torch._compat import group_named
 from rankmesh.torch._device_mesh import group_of, has_layouts
 from rankmesh.torch._mesh_groups import MeshText, create, initialise
@@ -99,7 +99,7 @@ def install(*, warm_up: bool = False, log: str | None = None) -> contextlib.Abst
     _log.ask(log)
     _warms_up = warm_up
     _put("install")
-    _default_backend.put()
+    backend.put_default()
     if not _everywhere:
         _everywhere = True
         context.callback(uninstall)
@@ -119,7 +119,7 @@ def uninstall() -> None:
     global _everywhere, _warms_up
     _everywhere = _warms_up = False
     if not _variables.is_off():
-        _default_backend.take_back()
+        backend.take_back_default()
     placed = [vars(DeviceMesh)[name] is function for name, function in _ours.items()]
     if _torchs and not len(_rank_maps) and all(placed):  # others may have replaced our functions; those call ours
         for name, function in _torchs.items():

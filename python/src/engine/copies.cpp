@@ -52,50 +52,11 @@ Prepared broadcast(const Self&, nb::handle buffer, nb::handle root) {
     return moving(arrays_of(Op::broadcast, buffer, nb::none()), from);
 }
 
-Prepared all_gather(const Self& self, nb::handle in, nb::handle out) {
-    auto prepared = moving(arrays_of(Op::all_gather, in, out));
-    return out.is_none() ? own_part(self, std::move(prepared)) : std::move(prepared);
-}
-
-Prepared all_gather_v(const Self& self, nb::handle in, nb::handle out, nb::handle counts) {
-    auto& on = self.get();
-    auto prepared = moving(arrays_of(Op::all_gather_v, in, out));
-    auto lengths = counts_of(on, counts, "the counts");
-    return counted(on, std::move(prepared), std::vector(lengths), std::move(lengths));
-}
-
 /// `operation` is gather or scatter.
 template <Op operation>
 Prepared at_root(const Self& self, nb::handle in, nb::handle out, nb::handle root) {
     const auto at = root_of(root);
     return moving(rooted_arrays(operation, self.get(), in, out, at), at);
-}
-
-Prepared gather_v(const Self& self, nb::handle in, nb::handle out, nb::handle counts, nb::handle root) {
-    return counted_at_root(self.get(), at_root<Op::gather_v>(self, in, out, root), counts);
-}
-
-Prepared scatter_v(const Self& self, nb::handle in, nb::handle counts, nb::handle out, nb::handle root) {
-    return counted_at_root(self.get(), at_root<Op::scatter_v>(self, in, out, root), counts);
-}
-
-Prepared all_to_all(const Self&, nb::handle in, nb::handle out) {
-    return moving(arrays_of(Op::all_to_all, in, out));
-}
-
-Prepared all_to_all_v(const Self& self, nb::handle in, nb::handle in_counts, nb::handle out,
-                      nb::handle out_counts) {
-    auto& on = self.get();
-    auto prepared = moving(arrays_of(Op::all_to_all_v, in, out));
-    auto ins = counts_of(on, in_counts, "the counts of the input");
-    return counted(on, std::move(prepared), std::move(ins),
-                   counts_of(on, out_counts, "the counts of the output"));
-}
-
-Prepared shift(const Self&, nb::handle in, nb::handle out, nb::handle by, nb::handle edge) {
-    const auto distance = int_of(by, "the distance");
-    auto arrays = arrays_of(Op::shift, in, out);
-    return moving(std::move(arrays), distance, edge_of(edge));
 }
 
 void bind_to_or_from_root(nb::class_<Self>& c) {
@@ -122,46 +83,74 @@ void bind_to_or_from_root(nb::class_<Self>& c) {
         "= None, root: int = 0) -> _T",
         "gather of arrays of different lengths. At the root `counts[i]` is the length of rank i's `buffer`, "
         "and the sum of `counts` is the length of `out`; the other ranks' `out` and `counts` may be None.",
-        &gather_v);
+        +[](const Self& self, nb::handle in, nb::handle out, nb::handle counts, nb::handle root) {
+            return counted_at_root(self.get(), at_root<Op::gather_v>(self, in, out, root), counts);
+        });
     bind_operation(
         c,
         "def scatter_v(self, buffer: typing.Any, counts: collections.abc.Sequence[int] | None, out: _T, "
         "root: int = 0) -> _T",
         "scatter of parts of different lengths. At the root `counts[i]` is the length of rank i's `out`, and "
         "the sum of `counts` is the length of `buffer`; the other ranks' `buffer` and `counts` may be None.",
-        &scatter_v);
+        +[](const Self& self, nb::handle in, nb::handle counts, nb::handle out, nb::handle root) {
+            return counted_at_root(self.get(), at_root<Op::scatter_v>(self, in, out, root), counts);
+        });
 }
 
 }  // namespace
 
 void bind_copies(nb::class_<CommunicatorHandle>& c) {
     bind_to_or_from_root(c);
-    bind_operation(c, "def all_gather(self, buffer: _T, out: _T | None = None) -> _T",
-                   "Concatenates all ranks' `buffer` into every rank's `out`. All `buffer` have the same "
-                   "length; `out` is `size` times as long. Without `out` in place: `buffer` has the length "
-                   "of the result, and rank i contributes part i.",
-                   &all_gather);
+    bind_operation(
+        c, "def all_gather(self, buffer: _T, out: _T | None = None) -> _T",
+        "Concatenates all ranks' `buffer` into every rank's `out`. All `buffer` have the same "
+        "length; `out` is `size` times as long. Without `out` in place: `buffer` has the length "
+        "of the result, and rank i contributes part i.",
+        +[](const Self& self, nb::handle in, nb::handle out) {
+            auto prepared = moving(arrays_of(Op::all_gather, in, out));
+            return out.is_none() ? own_part(self, std::move(prepared)) : std::move(prepared);
+        });
     bind_operation(
         c, "def all_gather_v(self, buffer: typing.Any, out: _T, counts: collections.abc.Sequence[int]) -> _T",
         "all_gather of arrays of different lengths: `counts[i]` is the length of rank i's `buffer`; the sum "
         "of `counts` is the length of `out`. All ranks pass the same counts.",
-        &all_gather_v);
-    bind_operation(c, "def all_to_all(self, buffer: _T, out: _T | None = None) -> _T",
-                   "Copies part j of rank i's `buffer` into part i of rank j's `out`; both have the same "
-                   "length, a multiple of `size`. Without `out` in place.",
-                   &all_to_all);
-    bind_operation(c,
-                   "def all_to_all_v(self, buffer: typing.Any, counts: collections.abc.Sequence[int], out: "
-                   "_T, out_counts: collections.abc.Sequence[int]) -> _T",
-                   "all_to_all with parts of different lengths: `counts[j]` elements of `buffer` go to rank "
-                   "j, and `out_counts[i]` elements of `out` come from rank i.",
-                   &all_to_all_v);
-    bind_operation(c,
-                   "def shift(self, buffer: _T, out: _T | None = None, by: int = 1, edge: "
-                   "typing.Literal['open', 'wrap'] = 'wrap') -> _T",
-                   "Copies the `buffer` of group rank i - `by` into rank i's `out`. With edge='open' a rank "
-                   "without a sender leaves `out` unchanged. Without `out` in place.",
-                   &shift);
+        +[](const Self& self, nb::handle in, nb::handle out, nb::handle counts) {
+            auto& on = self.get();
+            auto prepared = moving(arrays_of(Op::all_gather_v, in, out));
+            auto lengths = counts_of(on, counts, "the counts");
+            return counted(on, std::move(prepared), std::vector(lengths), std::move(lengths));
+        });
+    bind_operation(
+        c, "def all_to_all(self, buffer: _T, out: _T | None = None) -> _T",
+        "Copies part j of rank i's `buffer` into part i of rank j's `out`; both have the same "
+        "length, a multiple of `size`. Without `out` in place.",
+        +[](const Self&, nb::handle in, nb::handle out) {
+            return moving(arrays_of(Op::all_to_all, in, out));
+        });
+    bind_operation(
+        c,
+        "def all_to_all_v(self, buffer: typing.Any, counts: collections.abc.Sequence[int], out: "
+        "_T, out_counts: collections.abc.Sequence[int]) -> _T",
+        "all_to_all with parts of different lengths: `counts[j]` elements of `buffer` go to rank "
+        "j, and `out_counts[i]` elements of `out` come from rank i.",
+        +[](const Self& self, nb::handle in, nb::handle in_counts, nb::handle out, nb::handle out_counts) {
+            auto& on = self.get();
+            auto prepared = moving(arrays_of(Op::all_to_all_v, in, out));
+            auto ins = counts_of(on, in_counts, "the counts of the input");
+            return counted(on, std::move(prepared), std::move(ins),
+                           counts_of(on, out_counts, "the counts of the output"));
+        });
+    bind_operation(
+        c,
+        "def shift(self, buffer: _T, out: _T | None = None, by: int = 1, edge: "
+        "typing.Literal['open', 'wrap'] = 'wrap') -> _T",
+        "Copies the `buffer` of group rank i - `by` into rank i's `out`. With edge='open' a rank "
+        "without a sender leaves `out` unchanged. Without `out` in place.",
+        +[](const Self&, nb::handle in, nb::handle out, nb::handle by, nb::handle edge) {
+            const auto distance = int_of(by, "the distance");
+            auto arrays = arrays_of(Op::shift, in, out);
+            return moving(std::move(arrays), distance, edge_of(edge));
+        });
 }
 
 }  // namespace rankmesh::python

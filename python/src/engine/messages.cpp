@@ -34,15 +34,6 @@ Prepared recv_any(const Self&, nb::handle out, nb::handle tag) {
     return received(out, detail::any_source, tag);
 }
 
-Prepared send_recv(const Self&, nb::handle in, nb::handle to, nb::handle out, nb::handle from,
-                   nb::handle tag) {
-    const auto peer = peer_of(to);
-    auto prepared = arrays_of(Op::send_recv, in, out);
-    const auto source = peer_of(from);
-    prepared.call = detail::make_send_recv(prepared.in, peer, prepared.out, source, tag_of(tag));
-    return prepared;
-}
-
 /// Returns the sender and the length of a message; None if there is none and this does not wait. Of the
 /// source None a message of any rank counts.
 nb::object probe(const Self& self, nb::handle source, nb::handle tag, bool waits) {
@@ -220,7 +211,13 @@ void bind_messages(nb::class_<CommunicatorHandle>& c) {
         c, "def send_recv(self, buffer: typing.Any, to: int, out: _T, source: int, tag: int = 0) -> _T",
         "Sends `buffer` to group rank `to` and receives `out` from `source` at the same time, with one tag. "
         "The arrays may differ in length, but not in type.",
-        &send_recv);
+        +[](const Self&, nb::handle in, nb::handle to, nb::handle out, nb::handle from, nb::handle tag) {
+            const auto peer = peer_of(to);
+            auto prepared = arrays_of(Op::send_recv, in, out);
+            const auto source = peer_of(from);
+            prepared.call = detail::make_send_recv(prepared.in, peer, prepared.out, source, tag_of(tag));
+            return prepared;
+        });
     method(c,
            "def batch(self, sends: collections.abc.Iterable[tuple[typing.Any, int] | tuple[typing.Any, int, "
            "int]] = (), recvs: collections.abc.Iterable[tuple[typing.Any, int] | tuple[typing.Any, int, "

@@ -20,7 +20,7 @@ std::map<std::pair<int, std::uint64_t>, Ending*>& endings() {
     return all;
 }
 
-std::uint64_t made = 0;
+std::uint64_t last_age = 0;
 
 /// Calls `end` for each object in order, even if others are made or destroyed meanwhile.
 template <class End>
@@ -66,7 +66,7 @@ unsigned forks() {
     return forked.load(std::memory_order_relaxed);
 }
 
-Ending::Ending(int order) : key_(order, made++) { endings()[key_] = this; }
+Ending::Ending(int order) : key_(order, last_age++) { endings()[key_] = this; }
 Ending::~Ending() { endings().erase(key_); }
 
 void Ending::end_all(bool by_exception) noexcept {

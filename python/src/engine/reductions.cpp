@@ -56,18 +56,6 @@ Prepared reduction(const Self&, nb::handle in, nb::handle out, nb::handle by) {
     return reducing(arrays_to_reduce(operation, in, out), by);
 }
 
-Prepared reduce(const Self& self, nb::handle in, nb::handle out, nb::handle by, nb::handle root) {
-    const auto at = root_of(root);
-    if (!out.is_none() || self.get().rank() == at)
-        return reducing(arrays_to_reduce(Op::reduce, in, out), by, at);
-    return reducing(rooted_arrays(Op::reduce, self.get(), in, out, at), by, at);
-}
-
-Prepared reduce_scatter(const Self& self, nb::handle in, nb::handle out, nb::handle by) {
-    auto prepared = reduction<Op::reduce_scatter>(self, in, out, by);
-    return out.is_none() ? own_part(self, std::move(prepared)) : std::move(prepared);
-}
-
 /// Reduces one array, or a list of arrays in place.
 nb::object all_reduce(const Self& self, nb::handle in, nb::handle out, nb::handle by) {
     if (!is_list(in)) return run(self, reduction<Op::all_reduce>(self, in, out, by));
@@ -146,11 +134,17 @@ void bind_reductions(nb::class_<CommunicatorHandle>& c) {
            "in place, in few engine calls.",
            &all_reduce);
     bind_start(c, all_reduce_signature, &reduction<Op::all_reduce>);
-    bind_operation(c, cat("def reduce", parameters, ", root: int = 0) -> _T | None"),
-                   "Reduces all ranks' `buffer` into the root's `out`; all have the same length. The other "
-                   "ranks' `out` may be None. If the root's `out` is None, the root's `buffer` becomes the "
-                   "result; the other ranks' `buffer` is unchanged.",
-                   &reduce);
+    bind_operation(
+        c, cat("def reduce", parameters, ", root: int = 0) -> _T | None"),
+        "Reduces all ranks' `buffer` into the root's `out`; all have the same length. The other "
+        "ranks' `out` may be None. If the root's `out` is None, the root's `buffer` becomes the "
+        "result; the other ranks' `buffer` is unchanged.",
+        +[](const Self& self, nb::handle in, nb::handle out, nb::handle by, nb::handle root) {
+            const auto at = root_of(root);
+            if (!out.is_none() || self.get().rank() == at)
+                return reducing(arrays_to_reduce(Op::reduce, in, out), by, at);
+            return reducing(rooted_arrays(Op::reduce, self.get(), in, out, at), by, at);
+        });
     bind_operation(c, cat("def scan", parameters, ") -> _T"),
                    "Inclusive prefix reduction: reduces the `buffer` of ranks 0 to i into rank i's `out`; "
                    "without `out` in place. All arrays have the same length. Does not support mean.",
@@ -160,11 +154,15 @@ void bind_reductions(nb::class_<CommunicatorHandle>& c) {
                    "`out`; without `out` in place. Rank 0's result is the reduction of nothing, such as 0 "
                    "for sum. All arrays have the same length. Does not support mean.",
                    &reduction<Op::exclusive_scan>);
-    bind_operation(c, cat("def reduce_scatter", parameters, ") -> _T"),
-                   "Reduces all ranks' `buffer` and writes part i of the result into rank i's `out`; "
-                   "`buffer` is `size` times as long as `out`. Without `out` in place: part i of rank i's "
-                   "`buffer` becomes the result; its other parts are undefined.",
-                   &reduce_scatter);
+    bind_operation(
+        c, cat("def reduce_scatter", parameters, ") -> _T"),
+        "Reduces all ranks' `buffer` and writes part i of the result into rank i's `out`; "
+        "`buffer` is `size` times as long as `out`. Without `out` in place: part i of rank i's "
+        "`buffer` becomes the result; its other parts are undefined.",
+        +[](const Self& self, nb::handle in, nb::handle out, nb::handle by) {
+            auto prepared = reduction<Op::reduce_scatter>(self, in, out, by);
+            return out.is_none() ? own_part(self, std::move(prepared)) : std::move(prepared);
+        });
 }
 
 void bind_sums_and_locations(nb::class_<CommunicatorHandle>& c) {

@@ -18,11 +18,10 @@ from rankmesh._errors import Disagreement, PeerLost, Timeout
 from rankmesh.torch import _variables
 from rankmesh.torch._compat import backends, eager
 from rankmesh.torch.backend._base import Call, inner_group, method
-from rankmesh.torch.backend._differences import MESSAGES, Made, difference, differing, text_of, who
 from rankmesh.torch.backend._engine_world import EngineWorld
 from rankmesh.torch.backend._forms import tensors_of
 from rankmesh.torch.backend._process_group import ProcessGroup
-from rankmesh.torch.backend._waiting import KEY, LOOK, Waiting, grace
+from rankmesh.torch.backend._waiting import KEY, LOOK, MESSAGES, Made, Waiting, difference, grace, text_of, unequal, who
 from rankmesh.torch.backend._work import LEAST_TIMEOUT, NO_TIMEOUT, seconds_of, timed_out
 
 
@@ -93,7 +92,7 @@ class WatchedGroup(ProcessGroup):
             on.all_gather(torch.tensor([digest]), digests)
             if not bool((digests == digest).all()):
                 what = f"a call on {on.label} is not the same on all its ranks; nothing was sent"
-                raise differing(on, what, on.all_gather_object(call))
+                raise unequal(on, what, on.all_gather_object(call))
 
     def _device(self, arguments: Iterable[Any]) -> torch.device | None:
         """Returns the device whose stream a call waits on; None if its `wait` blocks this thread until it is done."""
