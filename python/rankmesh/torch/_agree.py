@@ -13,6 +13,7 @@ from typing import Any, NoReturn
 import torch.distributed as dist
 
 from rankmesh._core import Group
+from rankmesh.torch._compat import Store
 from rankmesh.torch._errors import Disagreement, EngineFailure, Timeout
 
 MOST_CLASSES = 8  # most descriptions in an error
@@ -56,7 +57,7 @@ def read(store: Any, key: str) -> str:
     return "" if text == "?" else text
 
 
-def arrive(store: dist.Store, rank: int, size: int, description: str) -> str:
+def arrive(store: Store, rank: int, size: int, description: str) -> str:
     """Announces a rank and its plan. The last rank to arrive compares all plans and returns the result, others ""."""
     digest = hashlib.sha256(description.encode()).hexdigest()[:16]
     note(store, "arrived", f"{rank} {digest}")
@@ -70,14 +71,12 @@ def _compared(lines: Sequence[str]) -> str:
     return "agree" if len({line.split()[1] for line in lines}) == 1 else "differ"
 
 
-def _decide(store: dist.Store, outcome: str) -> str:
+def _decide(store: Store, outcome: str) -> str:
     """Returns the result of the comparison: this one, unless another rank has decided before."""
     return str(store.compare_set("outcome", "", outcome), "utf-8")
 
 
-def hear(
-    store: dist.Store, size: int, timeout: datetime.timedelta, answer: Callable[[float], bool] | None = None
-) -> str:
+def hear(store: Store, size: int, timeout: datetime.timedelta, answer: Callable[[float], bool] | None = None) -> str:
     """Returns the result of the comparison, equal on all ranks. The first rank to time out decides who was late.
 
     If nobody was, it decides in the place of the last one, which is about to. Until then calls `answer`, which returns
@@ -116,9 +115,7 @@ def late(
     )
 
 
-def meet(
-    store: dist.Store, rank: int, ranks: Sequence[int], timeout: datetime.timedelta, where: Where, what: str
-) -> None:
+def meet(store: Store, rank: int, ranks: Sequence[int], timeout: datetime.timedelta, where: Where, what: str) -> None:
     """Returns when all of these ranks have called it. Otherwise raises Timeout on every rank."""
     outcome = arrive(store, rank, len(ranks), "") or hear(store, len(ranks), timeout)
     if outcome != "agree":
@@ -131,11 +128,11 @@ def attendance(outcome: str, ranks: Iterable[int]) -> tuple[list[int], list[int]
     return arrived, sorted(set(ranks) - set(arrived))
 
 
-def _lines(store: dist.Store) -> list[str]:
+def _lines(store: Store) -> list[str]:
     return read(store, "arrived").splitlines()
 
 
-def raise_disagreement(store: dist.Store, rank: int, description: str, timeout: datetime.timedelta) -> NoReturn:
+def raise_disagreement(store: Store, rank: int, description: str, timeout: datetime.timedelta) -> NoReturn:
     lines = (line.split() for line in _lines(store))
     classes = classes_of((int(number), digest) for number, digest in lines)
     for digest, them in classes:
@@ -166,7 +163,7 @@ def disagreement(what: str, classes: Iterable[tuple[str, list[int]]]) -> Disagre
     return Disagreement(f"{what}:{''.join(lines)}", sorted(rank for _, ranks in classes[1:] for rank in ranks))
 
 
-def linger(store: dist.Store, ranks: int) -> None:
+def linger(store: Store, ranks: int) -> None:
     """Waits until so many ranks know about a failure, because the store ends with its process."""
     end = time.monotonic() + LINGER
     with contextlib.suppress(RuntimeError):

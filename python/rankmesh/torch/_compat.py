@@ -14,6 +14,9 @@ from torch.distributed import distributed_c10d as c10d
 
 AllgatherOptions = _distributed_c10d.AllgatherOptions
 CppBackend = _distributed_c10d.Backend  # torch.distributed.Backend is another
+PrefixStore = _distributed_c10d.PrefixStore
+Store = _distributed_c10d.Store
+TCPStore = _distributed_c10d.TCPStore
 default_group = c10d._get_default_group  # raises without one
 default_store = c10d._get_default_store
 tables = c10d._world  # what torch knows of its groups

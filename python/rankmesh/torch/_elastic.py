@@ -26,6 +26,7 @@ from rankmesh._errors import PeerLost, Timeout, UsageError
 from rankmesh._plan import Declaration
 from rankmesh.torch import _errors, _start, _variables
 from rankmesh.torch._agree import classes_of, disagreement, text_of
+from rankmesh.torch._compat import Store, TCPStore
 from rankmesh.torch._errors import EngineFailure, errors_of_backend
 from rankmesh.torch._plan import MeshPlan, read
 from rankmesh.torch._plan_groups import GroupDefaults, Groups, PlanGroups
@@ -63,7 +64,7 @@ class Connected:
     """A world whose ranks are connected and have compared their plans. torch does not know it yet."""
 
     engine: EngineWorld
-    store: dist.Store
+    store: Store
     hosts: list[str]
     plans: list[MeshPlan]
     wrong: UsageError | None
@@ -145,12 +146,12 @@ def connect(world: rankmesh._engine.World, settings: Settings, root: rankmesh._e
     return Connected(engine, store, hosts, plans, wrong)
 
 
-def _store(whole: Communicator, local: bool, timeout: datetime.timedelta) -> tuple[dist.Store | None, str]:
+def _store(whole: Communicator, local: bool, timeout: datetime.timedelta) -> tuple[Store | None, str]:
     """Returns a store that rank 0 serves, None if this rank does not reach it, and its place."""
-    served: dist.TCPStore | None = None
+    served: TCPStore | None = None
     if whole.rank == 0:
         host = "127.0.0.1" if local else own_address()[0]
-        served = dist.TCPStore(host, 0, None, is_master=True, timeout=timeout, wait_for_workers=False)
+        served = TCPStore(host, 0, None, is_master=True, timeout=timeout, wait_for_workers=False)
     host, port = whole.broadcast_object((served.host, served.port) if served is not None else None)
     place = f"{host}:{port}"
     if served is not None:
@@ -158,14 +159,14 @@ def _store(whole: Communicator, local: bool, timeout: datetime.timedelta) -> tup
     return _client(host, port, timeout), place
 
 
-def _client(host: str, port: int, timeout: datetime.timedelta) -> dist.Store | None:
+def _client(host: str, port: int, timeout: datetime.timedelta) -> Store | None:
     """Returns the store at a place; None if nobody serves it, because its rank has ended or is not reached."""
     end = time.monotonic() + LONGEST_CONNECT
     while time.monotonic() < end:
         try:
             with socket.create_connection((host, port), LONGEST_CONNECT):
                 pass
-            store = dist.TCPStore(host, port, None, is_master=False, timeout=ATTEMPT, wait_for_workers=False)
+            store = TCPStore(host, port, None, is_master=False, timeout=ATTEMPT, wait_for_workers=False)
         except dist.DistNetworkError:  # its rank ends now, perhaps: TCPStore alone would try until its timeout
             continue
         except OSError:

@@ -15,7 +15,7 @@ from typing import Any
 import torch.distributed as dist
 from torch.distributed import distributed_c10d as c10d
 
-from rankmesh.torch._compat import backends, replaced
+from rankmesh.torch._compat import Store, backends, replaced
 
 BATCH = 128  # addresses per request, as in Gloo's own batches
 
@@ -24,13 +24,13 @@ BATCH = 128  # addresses per request, as in Gloo's own batches
 OWN_DEVICE = ("TORCH_GLOO_LAZY_INIT", "GLOO_ENABLE_RANK_AS_SEQUENCE_NUMBER")
 
 
-class Exchange(dist.Store):
+class Exchange(Store):
     """The store of one Gloo group while it connects. Fetches the addresses of all members together.
 
     Gloo itself asks for each address with three requests.
     """
 
-    def __init__(self, store: dist.Store, size: int) -> None:
+    def __init__(self, store: Store, size: int) -> None:
         super().__init__()
         self._store, self._size = store, size
         self._known: dict[str, bytes] = {}
@@ -60,9 +60,7 @@ if dist.is_gloo_available():
     class Gloo(dist.ProcessGroupGloo):
         """A Gloo group that uses `Exchange`, and the device of the default group if that has one."""
 
-        def __init__(
-            self, store: dist.Store, rank: int, size: int, timeout: datetime.timedelta, **settings: Any
-        ) -> None:
+        def __init__(self, store: Store, rank: int, size: int, timeout: datetime.timedelta, **settings: Any) -> None:
             """`settings`: further keywords of newer versions of torch. The options have the same names."""
             exchange = Exchange(store, size)
             default: Any = _gloo_of(dist.group.WORLD)

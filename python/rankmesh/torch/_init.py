@@ -15,6 +15,7 @@ from rankmesh._errors import Error, PeerLost, UsageError
 from rankmesh._plan import Axes, Declaration, Pick, declarations
 from rankmesh.torch import _elastic, _log, _start, _variables
 from rankmesh.torch._agree import Where, note
+from rankmesh.torch._compat import Store
 from rankmesh.torch._errors import errors_of_backend
 from rankmesh.torch._member import Member
 from rankmesh.torch._plan import MeshPlan, read
@@ -41,7 +42,7 @@ def init(
     init_method: str | None = None,
     rank: int | None = None,
     world_size: int | None = None,
-    store: dist.Store | None = None,
+    store: Store | None = None,
     warm_up: bool = False,
     log: str | None = None,
 ) -> Member:

@@ -15,7 +15,7 @@ from torch.distributed.device_mesh import DeviceMesh
 from rankmesh._core import Group
 from rankmesh.torch import _groups, _start, _variables
 from rankmesh.torch._agree import meet
-from rankmesh.torch._compat import default_group, group_named
+from rankmesh.torch._compat import PrefixStore, default_group, group_named
 from rankmesh.torch._gloo import connecting_until
 from rankmesh.torch._plan import MOST_SHOWN, Options
 from rankmesh.torch.backend import locate
@@ -145,7 +145,7 @@ def _compare(text: MeshText, ranks: Sequence[int]) -> tuple[str, Callable[[], No
     elif not start.is_parted:
         return start.key, None
     start.agree(str(text), patience, text.where, ranks, "DeviceMesh")
-    store = dist.PrefixStore("connected", start.store)
+    store = PrefixStore("connected", start.store)
     return start.key, lambda: meet(store, start.rank, ranks, patience, text.where, "DeviceMesh")
 
 

@@ -18,7 +18,7 @@ from rankmesh._core import Group, Item
 from rankmesh._errors import UsageError
 from rankmesh.torch import _groups
 from rankmesh.torch._agree import Where, meet
-from rankmesh.torch._compat import device_types
+from rankmesh.torch._compat import PrefixStore, Store, device_types
 from rankmesh.torch._gloo import connecting_until
 from rankmesh.torch._plan import MeshPlan, Options
 from rankmesh.torch.backend._process_group import ProcessGroup
@@ -28,7 +28,7 @@ class Groups:
     """Process groups of this rank. Groups with equal ranks and options are created once; all are destroyed together."""
 
     def __init__(
-        self, key: str, size: int, store: dist.Store | None, patience: datetime.timedelta, *, started: bool = False
+        self, key: str, size: int, store: Store | None, patience: datetime.timedelta, *, started: bool = False
     ) -> None:
         self.closed = False
         self.started = started
@@ -110,7 +110,7 @@ class Groups:
     def meet(self, what: str, label: str, ranks: Group, timeout: datetime.timedelta | None, where: Where) -> None:
         """Returns when all ranks of a group have called it. Raises Timeout, which says `what` they do."""
         if self._store is not None:
-            store = dist.PrefixStore(self._name(f"{what} {label}", ranks[0]), self._store)
+            store = PrefixStore(self._name(f"{what} {label}", ranks[0]), self._store)
             meet(store, dist.get_rank(), list(ranks), timeout or self._patience, where, what)
 
     @property

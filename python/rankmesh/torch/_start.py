@@ -35,7 +35,7 @@ from torch.distributed.rendezvous import rendezvous
 from rankmesh._errors import UsageError
 from rankmesh.torch import _agree, _log
 from rankmesh.torch._agree import Where, late, note, read
-from rankmesh.torch._compat import default_group, default_store
+from rankmesh.torch._compat import PrefixStore, Store, TCPStore, default_group, default_store
 from rankmesh.torch._errors import EngineFailure, Timeout
 from rankmesh.torch._gloo import connecting
 from rankmesh.torch.backend import default_backend
@@ -53,10 +53,10 @@ class Start:
 
     rank: int
     size: int
-    store: dist.Store
+    store: Store
     key: str
     """What no other init over this store is called."""
-    torch_store: dist.Store | None = None
+    torch_store: Store | None = None
     """What torch.distributed is yet to be initialised on; None if it is."""
     answer: Callable[[float], bool] | None = None
     """What rank 0 calls while it waits for the others."""
@@ -123,9 +123,9 @@ class Start:
                 why = "rank 0, which tells the others the id of this start, has not answered; "
                 raise late(timeout, rank, [rank], [0], where, why)
             start = heard
-        self.store = dist.PrefixStore(start, self.store)
+        self.store = PrefixStore(start, self.store)
         if self.torch_store is not None:
-            self.torch_store = dist.PrefixStore(start, self.torch_store)
+            self.torch_store = PrefixStore(start, self.torch_store)
         else:
             assert default is not None
             _ids[default] = start
@@ -148,14 +148,14 @@ def adopt(ranks: Sequence[int] | None = None) -> Start:
     numbers[among] += 1
     start = _ids.get(default)
     key = f"rankmesh {numbers[among]}{among}" + (f" of {start}" if start else "")
-    return Start(dist.get_rank(), dist.get_world_size(), dist.PrefixStore(key, default_store()), key)
+    return Start(dist.get_rank(), dist.get_world_size(), PrefixStore(key, default_store()), key)
 
 
 def begin(
     init_method: str | None,
     rank: int | None,
     world_size: int | None,
-    store: dist.Store | None,
+    store: Store | None,
     timeout: datetime.timedelta,
 ) -> Start:
     """Returns the world with which to initialise torch.distributed: rank, size and store, but initialises nothing."""
@@ -166,13 +166,13 @@ def begin(
     else:
         store, rank, world_size = _rendezvous(init_method or "env://", rank, world_size, timeout)
     _starts += 1
-    store = dist.PrefixStore(f"rankmesh start {_starts}", store)
-    return Start(rank, world_size, dist.PrefixStore("plan", store), "rankmesh 0", store)
+    store = PrefixStore(f"rankmesh start {_starts}", store)
+    return Start(rank, world_size, PrefixStore("plan", store), "rankmesh 0", store)
 
 
 def _rendezvous(
     url: str, rank: int | None, world_size: int | None, timeout: datetime.timedelta
-) -> tuple[dist.Store, int, int]:
+) -> tuple[Store, int, int]:
     """Like torch's rendezvous, which waits in the store for all ranks but does not say which ranks are missing."""
     parts = urlparse(url)
     if parts.scheme not in ("env", "tcp") or parts.query:
@@ -191,9 +191,7 @@ def _rendezvous(
     try:
         if rank != 0 and not store_outlives_ranks():
             _await_server(host, port, timeout)
-        store = dist.TCPStore(
-            host, port, None, is_master=serves, timeout=timeout, wait_for_workers=False, multi_tenant=True
-        )
+        store = TCPStore(host, port, None, is_master=serves, timeout=timeout, wait_for_workers=False, multi_tenant=True)
     except (dist.DistNetworkError, ConnectionRefusedError) as error:
         if serves:
             raise
@@ -317,7 +315,7 @@ def ring(store: Any) -> None:
     store.set("rung", "")
 
 
-def ask(store: dist.Store) -> str:
+def ask(store: Store) -> str:
     """On another rank: asks for the id of this start with a random text."""
     text = secrets.token_hex(8)
     note(store, "asked", text)
@@ -325,7 +323,7 @@ def ask(store: dist.Store) -> str:
     return text
 
 
-def hear(store: dist.Store, text: str, timeout: datetime.timedelta) -> str | None:
+def hear(store: Store, text: str, timeout: datetime.timedelta) -> str | None:
     """Returns rank 0's answer to this text, the id of this start; None if rank 0 does not answer."""
     try:
         store.wait([f"start of {text}"], timeout)

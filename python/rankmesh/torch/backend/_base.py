@@ -13,7 +13,7 @@ import torch.distributed as dist
 from torch.distributed import distributed_c10d as c10d
 
 from rankmesh._engine import Communicator
-from rankmesh.torch._compat import CppBackend, eager, tables
+from rankmesh.torch._compat import CppBackend, Store, eager, tables
 from rankmesh.torch._errors import UsageError
 from rankmesh.torch._gloo import wait_until_connected
 from rankmesh.torch.backend._engine_world import EngineWorld
@@ -202,10 +202,10 @@ class Base(dist.ProcessGroup):
             raise UsageError("this process group was destroyed; its calls are over")
         return self._on
 
-    def get_group_store(self) -> dist.Store:
+    def get_group_store(self) -> Store:
         """Returns torch's store of this group."""
         self._communicator()
-        store: dist.Store = self._options.store
+        store: Store = self._options.store
         return store
 
     def shutdown(self) -> None:

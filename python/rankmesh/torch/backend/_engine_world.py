@@ -11,11 +11,10 @@ import secrets
 import socket
 from collections.abc import Callable, Iterable, Sequence
 
-from torch.distributed import Store
-
 from rankmesh._core import Mesh
 from rankmesh._engine import Communicator, Member, World
 from rankmesh._errors import UsageError
+from rankmesh.torch._compat import Store
 from rankmesh.torch._errors import of_backend
 
 _starts = itertools.count(1)  # of worlds that this process has placed as rank 0
