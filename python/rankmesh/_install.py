@@ -7,8 +7,7 @@ import importlib.abc
 import importlib.machinery
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from types import ModuleType, SimpleNamespace
-from typing import Any
+from types import ModuleType
 
 from rankmesh._errors import UsageError
 
@@ -33,24 +32,30 @@ class _Loader(importlib.abc.Loader):
         module.__spec__ = self._spec  # the import has set the original's
 
 
-def _find_module(
-    fullname: str, path: Sequence[str] | None, target: object = None
-) -> importlib.machinery.ModuleSpec | None:
+class _Modules(importlib.abc.MetaPathFinder):
     """Finds rankmesh's modules before the originals."""
-    if fullname not in _ours:
-        return None
-    original = importlib.machinery.PathFinder.find_spec(fullname, path)
-    return importlib.machinery.ModuleSpec(fullname, _Loader(original))
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> importlib.machinery.ModuleSpec | None:
+        if fullname not in _ours:
+            return None
+        original = importlib.machinery.PathFinder.find_spec(fullname, path)
+        return importlib.machinery.ModuleSpec(fullname, _Loader(original))
 
 
-def _find_package(fullname: str, path: object, target: object = None) -> importlib.machinery.ModuleSpec | None:
+class _Packages(importlib.abc.MetaPathFinder):
     """Finds an empty package if the parent package of a module of rankmesh does not exist."""
-    if any(name.startswith(fullname + ".") for name in _ours):
-        return importlib.machinery.ModuleSpec(fullname, None, is_package=True)
-    return None
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> importlib.machinery.ModuleSpec | None:
+        if any(name.startswith(fullname + ".") for name in _ours):
+            return importlib.machinery.ModuleSpec(fullname, None, is_package=True)
+        return None
 
 
-_finders: Any = SimpleNamespace(find_spec=_find_module), SimpleNamespace(find_spec=_find_package)
+_finders = _Modules(), _Packages()
 
 
 def installer(

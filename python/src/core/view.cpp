@@ -76,13 +76,12 @@ Picture drawn(nb::handle mesh, nb::handle out, nb::handle on, nb::handle rank, n
 }
 
 /// The result of `diff`.
-struct Difference {
+struct Difference : view::Difference {
     view::Side a;
     view::Side b;
-    view::Difference found;
 
     std::string text() const {
-        auto text = report::text_of(a, b, found);
+        auto text = report::text_of(a, b, *this);
         text.pop_back();
         return text;
     }
@@ -106,10 +105,9 @@ Difference difference_of(nb::handle a, nb::handle b, nb::handle on, nb::handle o
     const auto most = int_of(first, "the number of ranks to list");
     if (most < 0)
         throw UsageError(detail::cat("the number of ranks to list is ", most, "; it must be 0 or more"));
-    auto difference =
-        Difference{side_of(a, on), side_of(b.is_none() ? a : b, on_b.is_none() ? on : on_b), {}};
-    difference.found = view::diff(difference.a, difference.b, static_cast<std::size_t>(most));
-    return difference;
+    const auto left = side_of(a, on);
+    const auto right = side_of(b.is_none() ? a : b, on_b.is_none() ? on : on_b);
+    return {view::diff(left, right, static_cast<std::size_t>(most)), left, right};
 }
 
 std::pair<int, int> pair_of(const view::Both& both) { return {both.a, both.b}; }
@@ -136,28 +134,22 @@ void bind_difference(nb::module_& m) {
                                "anything differs. str() is the output of `rankmesh diff`.");
     difference
         .def_prop_ro(
-            "ranks", [](const Difference& self) { return pair_of(self.found.ranks); },
+            "ranks", [](const Difference& self) { return pair_of(self.ranks); },
             "The number of ranks on both sides.")
-        .def_prop_ro(
-            "common", [](const Difference& self) { return self.found.common; }, "The number of common ranks.")
-        .def_prop_ro(
-            "moved", [](const Difference& self) { return self.found.moved; },
-            "The number of common ranks at another coordinate.")
-        .def_prop_ro(
-            "first", [](const Difference& self) { return self.found.first; },
-            "The lowest ranks with any difference.")
+        .def_ro("common", &Difference::common, "The number of common ranks.")
+        .def_ro("moved", &Difference::moved, "The number of common ranks at another coordinate.")
+        .def_ro("first", &Difference::first, "The lowest ranks with any difference.")
         .def_prop_ro(
             "levels",
             [](const Difference& self) {
                 auto levels = nb::dict();
-                for (const auto& level : self.found.levels) levels[nb::cast(level.level)] = level.moved;
+                for (const auto& level : self.levels) levels[nb::cast(level.level)] = level.moved;
                 return levels;
             },
             nb::sig("def levels(self) -> dict[str, int]"),
             "For each level that both clusters have: the number of ranks that run in another unit.")
-        .def_prop_ro(
-            "axes", [](const Difference& self) { return self.found.axes; },
-            "The axes of the first side, then those that only the second has.");
+        .def_ro("axes", &Difference::axes,
+                "The axes of the first side, then those that only the second has.");
     method(difference, "def svg(self) -> str",
            "Returns both sides as one SVG document that marks the differing ranks.", &Difference::svg);
     method(
@@ -165,12 +157,12 @@ void bind_difference(nb::module_& m) {
         "Writes it to a file whose name ends in .svg or .txt.", [](const Difference& self, nb::handle path) {
             write(path, {{"svg", [&] { return self.svg(); }}, {"txt", [&] { return self.text() + "\n"; }}});
         });
-    difference.def("__bool__", [](const Difference& self) { return !self.found.is_none(); })
+    difference.def("__bool__", [](const Difference& self) { return !self.is_none(); })
         .def("__str__", &Difference::text)
         .def("__repr__",
              [](const Difference& self) {
-                 return detail::cat("<Difference: ", self.found.moved, " of ",
-                                    detail::counted(self.found.common, "rank"), " at another coordinate>");
+                 return detail::cat("<Difference: ", self.moved, " of ", detail::counted(self.common, "rank"),
+                                    " at another coordinate>");
              })
         .def("_repr_html_", &Difference::svg);
     function<2>(m,
