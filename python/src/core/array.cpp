@@ -26,14 +26,14 @@ nb::object filled(const std::vector<std::size_t>& shape, Fill&& fill) {
     return nb::ndarray<nb::numpy, int>(data, shape.size(), shape.data(), owner).cast();
 }
 
+}  // namespace
+
 std::vector<std::size_t> shape_of(const Mesh& mesh) {
     auto shape = std::vector<std::size_t>{};
     for (int a = 0; a < mesh.axis_count(); ++a)
         shape.push_back(static_cast<std::size_t>(mesh.size(AxisId{a})));
     return shape;
 }
-
-}  // namespace
 
 nb::object array_of(const Ranks& ranks) {
     return filled({static_cast<std::size_t>(ranks.size())},

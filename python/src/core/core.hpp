@@ -44,6 +44,8 @@ void bind_equality(nb::class_<T>& c) {
     });
 }
 
+/// Returns the sizes of the axes.
+std::vector<std::size_t> shape_of(const Mesh& mesh);
 /// Returns a new array of int32; for a mesh, with the shape of its axes.
 nb::object array_of(const Ranks& ranks);
 nb::object array_of(const Groups& groups);

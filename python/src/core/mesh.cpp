@@ -160,12 +160,7 @@ void bind_sizes(nb::class_<Mesh>& c) {
             nb::sig("def sizes(self) -> dict[str, int]"),
             "The size of each axis by its name, outermost first.")
         .def_prop_ro(
-            "shape",
-            [](const Mesh& self) {
-                auto sizes = nb::list();
-                for (int a = 0; a < self.axis_count(); ++a) sizes.append(self.size(AxisId{a}));
-                return nb::tuple(sizes);
-            },
+            "shape", [](const Mesh& self) { return nb::tuple(nb::cast(shape_of(self))); },
             nb::sig("def shape(self) -> tuple[int, ...]"), "The size of each axis, outermost first.");
     method(c, "def size_of(self, axis: str) -> int",
            "Returns the size of an axis. Raises UnknownName if the mesh does not have that axis.",
@@ -274,10 +269,7 @@ void bind_table(nb::class_<Placement>& c) {
            [](nb::object self) {
                numpy_for("an array of ranks");
                const auto& placement = nb::cast<const Placement&>(self);
-               const auto& mesh = placement.mesh();
-               auto shape = std::vector<std::size_t>{};
-               for (int a = 0; a < mesh.axis_count(); ++a)
-                   shape.push_back(static_cast<std::size_t>(mesh.size(AxisId{a})));
+               const auto shape = shape_of(placement.mesh());
                return nb::ndarray<nb::numpy, const int>(placement.table().data(), shape.size(), shape.data(),
                                                         self)
                    .cast();

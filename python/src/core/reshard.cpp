@@ -64,9 +64,7 @@ void bind_sharding(nb::module_& m) {
         .def_prop_ro(
             "shape",
             [](const Sharding& self) {
-                auto sizes = nb::list();
-                for (auto size : self.shape()) sizes.append(size);
-                return nb::tuple(sizes);
+                return nb::tuple(nb::cast(std::vector(self.shape().begin(), self.shape().end())));
             },
             nb::sig("def shape(self) -> tuple[int, ...]"), "The shape of the array.")
         .def_prop_ro(

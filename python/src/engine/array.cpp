@@ -57,28 +57,16 @@ std::optional<Element> element_of(std::string_view format, std::size_t bytes) {
 std::optional<Element> element_of(const nb::dlpack::dtype& type) {
     const auto bytes = std::size_t{type.bits} / 8;
     if (type.lanes != 1 || bytes == 0) return std::nullopt;
-    constexpr auto f8e4m3fn = 10;
-    constexpr auto f8e5m2 = 12;
-    switch (type.code) {
-        case 0:
-            return integer(true, bytes);
-        case 1:
-            return integer(false, bytes);
-        case 2:
-            return floating(bytes);
-        case 4:
-            return bytes == 2 ? std::optional(Element{DType::bf16}) : std::nullopt;
-        case 5:
-            return complex(bytes);
-        case 6:
-            return bytes == 1 ? std::optional(Element{DType::boolean}) : std::nullopt;
-        case f8e4m3fn:
-            return Element{DType::f8e4m3};
-        case f8e5m2:
-            return Element{DType::f8e5m2};
-        default:
-            return std::nullopt;
-    }
+    using enum nb::dlpack::dtype_code;
+    const auto is = [&](nb::dlpack::dtype_code code) { return type.code == static_cast<std::uint8_t>(code); };
+    if (is(Int) || is(UInt)) return integer(is(Int), bytes);
+    if (is(Float)) return floating(bytes);
+    if (is(Complex)) return complex(bytes);
+    if (is(Bfloat) && bytes == 2) return Element{DType::bf16};
+    if (is(Bool) && bytes == 1) return Element{DType::boolean};
+    if (is(Float8_E4M3FN)) return Element{DType::f8e4m3};
+    if (is(Float8_E5M2)) return Element{DType::f8e5m2};
+    return std::nullopt;
 }
 
 std::string type_named(nb::handle object) {
