@@ -6,8 +6,8 @@
     python scripts/original_flags.py --record vllm PLACE  writes its flags there; new ones are `new`
 
 PLACE is a wheel, as `pip download --no-deps` brings it, or a folder that has the package. Megatron's flags are not in
-its wheel: give a checkout. The script reads the calls of add_argument, and the fields of the classes from which an
-original makes flags. No code of the original runs.
+its wheel, picotron has no wheel, and LLaMA-Factory's is older than the rows: give a checkout. The script reads the
+calls of add_argument, and the fields of the classes from which an original makes flags. No code of the original runs.
 
 `flags.csv` has the class of each flag, which only a person can say:
 
@@ -20,6 +20,7 @@ Whoever records a new version replaces each `new`. A test holds the rows against
 
 import ast
 import csv
+import json
 import re
 import sys
 import zipfile
@@ -45,8 +46,8 @@ SGLANG = [
 OLMO = {"Data": "dp", "Tensor": "tp", "Context": "cp", "Pipeline": "pp", "Expert": "ep"}
 TRANSFORMER = "olmo_core/train/train_module/transformer/config.py"
 
-# Of each framework: `FILE` for its calls of add_argument or the keys of YAML, `FILE:CLASS` for the fields of a class,
-# and `=TABLE.` for the place in which rankmesh reads them.
+# Of each framework: `FILE` for its calls of add_argument or the keys of YAML or JSON, `FILE:CLASS` for the fields of a
+# class, and `=TABLE.` for the place in which rankmesh reads them.
 SOURCES = {
     "vllm": [
         "-O",  # which vLLM takes apart by hand
@@ -102,6 +103,9 @@ SOURCES = {
         ),
     ],
     "nanotron": ["nanotron/config/parallelism_config.py:ParallelismArgs"],
+    "llamafactory": ["src/llamafactory/v1/config/training_args.py:TrainingArguments"],
+    "picotron": ["template/base_config.json"],
+    "archon": ["areal/experimental/models/archon/parallel_dims.py:ArchonParallelDims"],
     "veomni": ["veomni/arguments/arguments_types.py:AcceleratorConfig"],
 }
 
@@ -190,6 +194,9 @@ def flags_of(framework, place):
         if file.endswith(".yaml"):
             names |= {f"--{table}{name}" for name in _keys(text(file)) if not _INNER & set(name.split("."))}
             continue
+        if file.endswith(".json"):
+            names |= {f"--{name}.{key}" for name, table in json.loads(text(file)).items() for key in table}
+            continue
         tree = ast.parse(text(file))
         if not wanted:
             own |= {"-h", "--help", *_calls(tree)}  # argparse adds help
@@ -212,7 +219,7 @@ def recorded(framework):
 def version_of(framework, place):
     """That of the rows, or of the wheel where the rows are of an older original."""
     found = re.search(r'\.version = "(.*)"', (FOLDERS / framework / "rows.cpp").read_text())
-    return found[1] if found else re.search(r"-([0-9.]+)-", Path(place).name)[1]
+    return found[1] if found else (re.search(r"-([0-9.]+)-", Path(place).name) or ["", ""])[1]
 
 
 def write(framework, version, classes):

@@ -51,7 +51,7 @@ void check_tables(const frameworks::Framework& rows, Settings& settings, const f
     for (const auto& row : rows.settings) {
         const auto name = name_outside(row);
         const auto table = name.substr(0, name.find('.'));
-        if (table == name || !seen.insert(table).second) continue;
+        if (row.apart || table == name || !seen.insert(table).second) continue;
         if (settings.has_table(table) && !frameworks::find_in(values, row.name))
             throw UsageError(cat(name, " is not given; ", table, " needs it"));
     }
@@ -175,7 +175,15 @@ Read groups_of(const frameworks::Framework& rows, Settings& settings, std::optio
     };
     for (const auto& row : rows.settings)
         if (!is_in_table(row)) read(row);
-    if (!rows.table.empty()) settings.enter(rows.table);
+    const auto stands = [&](bool inside) {
+        return std::ranges::any_of(rows.settings, [&](const auto& row) {
+            return inside ? is_in_table(row) && settings.has(cat(rows.table, ".", name_outside(row)))
+                          : settings.has(name_outside(row));
+        });
+    };
+    const auto stand_outside =
+        rows.written == frameworks::Written::json_without_table && !stands(true) && stands(false);
+    if (!rows.table.empty() && !stand_outside) settings.enter(rows.table);
     for (const auto& row : rows.settings)
         if (is_in_table(row)) read(row);
     if (!rows.table.empty()) check_tables(rows, settings, values);

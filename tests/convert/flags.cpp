@@ -35,12 +35,16 @@ std::map<std::string, std::vector<std::string>> flags_of(const std::string& fram
 /// Settings of each framework that 16 ranks can have; flags, where its command line is recorded.
 const auto bases = std::map<std::string, std::string>{
     {"accelerate", "--parallelism_config_tp_size 2 --parallelism_config_dp_shard_size 8"},
+    {"archon", R"({"dp_shard": 8, "tp": 2})"},
     {"areal", R"({"actor": {"backend": "fsdp:d16"}})"},
     {"deepspeed", R"({"tensor_parallel": {"autotp_size": 2}, "expert_parallel": {"enabled": true}})"},
     {"megatron", "--tensor-model-parallel-size 1 --pipeline-model-parallel-size 2 --num-layers 8"},
+    {"llamafactory", R"({"mp_replicate_size": 1})"},
     {"nanotron", R"({"parallelism": {"dp": 8, "tp": 2, "pp": 1}})"},
     {"olmo", R"({"train_module": {"dp_config": {"name": "fsdp"}, "pp_config": {"degree": 2},
                 "cp_config": {"degree": 1}, "tp_config": {"degree": 1}}})"},
+    {"picotron",
+     R"({"distributed": {"tp_size": 2, "cp_size": 1, "pp_size": 1, "dp_size": 8}, "model": {"name": "m"}})"},
     {"sglang", "--tp-size 16"},
     {"torchtitan", R"({"parallelism": {"pipeline_parallel_degree": 2}})"},
     {"transformers", R"({"fsdp_size": 16})"},

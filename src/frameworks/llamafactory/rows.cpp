@@ -44,6 +44,8 @@ void check_first(Given& given) {
     given.derive("mp_replicate", given.value("mp_replicate_size"));
     given.derive("mp_shard", beside(given, "mp_replicate_size", "mp_replicate_size", "mp_shard_size"));
     given.derive("dp", beside(given, "cp_size", "dp_size", "cp_size"));
+    if (const auto dp = given.number("dp"), ep = given.number("ep_size"); ep < 1 || dp % ep != 0)
+        throw Error(Fault::sizes, cat("dp_size must be divisible by ep_size, got ", dp, " % ", ep, " != 0."));
 }
 
 /// dp times cp, or replicas times shards, where the settings say both; else nothing.
@@ -56,7 +58,15 @@ std::optional<std::int64_t> ranks(const Given& given) {
     return by_data ? by_data : product("mp_shard_size", "mp_replicate_size");
 }
 
-std::vector<Mesh> read(const Given& given, const Mesh& data) {
+/// FSDPTurbo cuts dp into parts of `ep_size`; each cp rank has such groups of its own.
+std::optional<Mesh> experts(const Given& given, const Mesh& data) {
+    const auto ep = given.number("ep_size");
+    if (ep == 1) return std::nullopt;
+    auto mesh = data.split("dp", {{"edp", rest}, {"ep", ep}});
+    return mesh.size("cp") > 1 ? mesh : Mesh{{"edp", mesh.size("edp")}, {"ep", ep}};
+}
+
+std::vector<Mesh> read_dense(const Given& given, const Mesh& data) {
     const auto replicas = given.number("mp_replicate_size");
     if (replicas == 1) return {data};
     // Where a replica is a run of whole dp ranks, its shards are dp's and cp's, as others shard.
@@ -65,16 +75,28 @@ std::vector<Mesh> read(const Given& given, const Mesh& data) {
     return {data, Mesh{{"mp_replicate", replicas}, {"mp_shard", given.number("mp_shard")}}};
 }
 
+std::vector<Mesh> read(const Given& given, const Mesh& data) {
+    auto meshes = read_dense(given, data);
+    if (const auto of_experts = experts(given, data)) meshes.push_back(*of_experts);
+    return meshes;
+}
+
 Values write(const std::vector<Mesh>& meshes) {
     const auto& data = meshes.front();
     auto replicas = size_of(data, "dp_replicate");
     for (const auto& mesh : meshes)
         if (mesh.find("mp_replicate")) replicas = mesh.size("mp_replicate");
     const auto cp = size_of(data, "cp");
-    return {{"mp_replicate_size", replicas},
-            {"mp_shard_size", data.size() / replicas},
-            {"dp_size", data.size() / cp},
-            {"cp_size", cp}};
+    auto values = Values{{"mp_replicate_size", replicas},
+                         {"mp_shard_size", data.size() / replicas},
+                         {"dp_size", data.size() / cp},
+                         {"cp_size", cp}};
+    for (const auto& mesh : meshes)
+        if (&mesh != &data && size_of(mesh, "ep") > 1) {
+            values.emplace_back("plugin", std::string("fsdpturbo"));
+            values.emplace_back("ep_size", mesh.size("ep"));
+        }
+    return values;
 }
 
 /// The kind of the groups along a dimension.
@@ -179,37 +201,50 @@ std::vector<Call> calls(const Given&) {
 Framework llamafactory() {
     using namespace of_llamafactory;
     constexpr auto model = "LlamaFactory shards and replicates a model; it does not split it over ranks";
-    constexpr auto experts = "LlamaFactory's strategy has no expert parallelism here";
-    return {.name = "llamafactory",
-            .version = "August 2026",
-            .original = "llamafactory.v1.accelerator.interface",
-            .title = "LlamaFactory's model mesh and data mesh over the same ranks.",
-            .settings_of =
-                "mp_replicate_size, mp_shard_size, dp_size, cp_size of LlamaFactory v1; needs the world's "
-                "size",
-            .example = "mp_replicate_size=2 cp_size=2 world_size=16",
-            .settings = {{.name = "mp_replicate_size"},
-                         {.name = "mp_shard_size", .otherwise = {}, .type = Type::maybe_number},
-                         {.name = "dp_size", .otherwise = {}, .type = Type::maybe_number},
-                         {.name = "cp_size", .axis = "cp"}},
-            .meshes = {{"data", "dp cp"}, {"model", "mp_replicate mp_shard"}},
-            .kinds = {along("mp_replicate", "model: mp_shard | mp_replicate"),
-                      along("mp_shard", "model: mp_replicate | mp_shard"), along("dp", "data: cp | dp"),
-                      along("cp", "data: dp | cp")},
-            .accessors = of_llamafactory::accessors(),
-            .check_first = check_first,
-            .why = {{"pp, tp", model}, {"ep, edp, etp", experts}},
-            .read = read,
-            .write = write,
-            .ranks = of_llamafactory::ranks,
-            .calls = calls,
-            .initialize = "DistributedInterface",
-            .base = "Answers",
-            .table = "dist_config",
-            .start = {.programs = "llamafactory-cli"},
-            .ignore = "world_size name timeout dist_timeout cp_mode",
-            .written = Written::json_without_table,
-            .leaves = "LlamaFactory's mp_shard_size"};
+    constexpr auto split = "LlamaFactory does not split an expert";
+    return {
+        .name = "llamafactory",
+        .version = "August 2026",
+        .original = "llamafactory.v1.accelerator.interface",
+        .title = "LlamaFactory's model mesh and data mesh over the same ranks.",
+        .settings_of =
+            "mp_replicate_size, mp_shard_size, dp_size, cp_size of LlamaFactory v1; needs the world's "
+            "size",
+        .example = "mp_replicate_size=2 cp_size=2 world_size=16",
+        .settings = {{.name = "mp_replicate_size"},
+                     {.name = "mp_shard_size", .otherwise = {}, .type = Type::maybe_number},
+                     {.name = "dp_size", .otherwise = {}, .type = Type::maybe_number},
+                     {.name = "cp_size", .axis = "cp"},
+                     {.name = "plugin",  // which is written for ep_size alone
+                      .otherwise = {},
+                      .flag = "dist_config.name",
+                      .type = Type::maybe_word,
+                      .apart = true,
+                      .only_configured = true},
+                     {.name = "ep_size",
+                      .flag = "dist_config.ep_size",
+                      .apart = true,
+                      .doc = "ranks with other experts, of fsdpturbo alone",
+                      .only_configured = true}},
+        .meshes = {{"data", "dp cp"}, {"model", "mp_replicate mp_shard"}},
+        .kinds = {along("mp_replicate", "model: mp_shard | mp_replicate"),
+                  along("mp_shard", "model: mp_replicate | mp_shard"), along("dp", "data: cp | dp"),
+                  along("cp", "data: dp | cp")},
+        .accessors = of_llamafactory::accessors(),
+        .check_first = check_first,
+        .why = {{"pp, tp", model}, {"etp", split}},
+        .read = read,
+        .write = write,
+        .ranks = of_llamafactory::ranks,
+        .calls = calls,
+        .initialize = "DistributedInterface",
+        .base = "Answers",
+        .table = "dist_config",
+        .start = {.programs = "llamafactory-cli"},
+        .ignore =
+            "world_size name timeout dist_timeout cp_mode plugin dist_config.name dist_config.ep_dispatcher",
+        .written = Written::json_without_table,
+        .leaves = "LlamaFactory's mp_shard_size"};
 }
 
 }  // namespace rankmesh::frameworks
