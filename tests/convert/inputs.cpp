@@ -303,7 +303,7 @@ TEST_F(Inputs, OfDocumentsAreReadAsTheySay) {
     auto page = std::ifstream(RANKMESH_FRAMEWORKS_PAGE);
     const auto section = std::string{std::istreambuf_iterator<char>(page), {}};
     const auto block =
-        std::regex("```(sh|yaml|toml|json)\n# ([a-z-]+)(?: on ([0-9]+))?: ([^\n]*)\n([^`]*)```");
+        std::regex("```(sh|yaml|toml|json|python)\n# ([a-z0-9-]+)(?: on ([0-9]+))?: ([^\n]*)\n([^`]*)```");
     // The files that commands name.
     const auto last = std::filesystem::current_path();
     file("ds_config.json", R"({"tensor_parallel": {"autotp_size": 2}})");
@@ -318,12 +318,8 @@ TEST_F(Inputs, OfDocumentsAreReadAsTheySay) {
         EXPECT_EQ(mesh(found[2], {file("block." + found[1].str(), found[5])}, world), found[4]) << found[0];
     }
     std::filesystem::current_path(last);
-    for (const auto& framework : known_frameworks()) {
-        const auto has_no_files = framework.name == "archon" || framework.name == "megatron2022" ||
-                                  framework.name == "transformers";
-        EXPECT_TRUE(has_no_files || framework.version.empty() || seen[std::string(framework.name)] > 0)
-            << framework.name;
-    }
+    for (const auto& framework : known_frameworks())
+        EXPECT_TRUE(framework.version.empty() || seen[std::string(framework.name)] > 0) << framework.name;
 }
 
 TEST_F(Inputs, RolloutsAndTrainingAreTwoLayouts) {
