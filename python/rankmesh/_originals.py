@@ -81,26 +81,6 @@ def raises(
     return decorate
 
 
-def raising(
-    default: type[Exception] | Callable[[FrameworkError], type[Exception]], **kinds: type[Exception]
-) -> Callable[[type[T]], type[T]]:
-    """Makes the public methods of a class and of its native base raise the original's types, by fault."""
-    wrap = raises(default, **kinds)
-
-    def decorate(kind: type[T]) -> type[T]:
-        for name, method in [each for base in reversed(kind.__mro__) for each in vars(base).items()]:
-            is_native = hasattr(method, "__nb_signature__")
-            if name.startswith("_") or not (is_native or isinstance(method, types.FunctionType)):
-                continue
-            wrapped: Any = method if hasattr(method, "__wrapped__") else wrap(method)
-            if is_native:
-                wrapped.__doc__ = method.__nb_signature__[0][1]
-            setattr(kind, name, wrapped)
-        return kind
-
-    return decorate
-
-
 def share(module: str, current: object, names: Iterable[str]) -> None:
     """Redirects variables of a module to an object, because programs set them in the module."""
 

@@ -7,8 +7,6 @@
 
 namespace rankmesh::conversion {
 
-using detail::cat;
-
 namespace {
 
 constexpr auto dp_names = std::array{"dp", "dp_replicate", "dp_shard"};
@@ -115,11 +113,6 @@ Arrangement in_roles(const Arrangement& arrangement) {
     }
     own = joined(own, {into, "ep"}, into);
     return known;
-}
-
-int size_of(const Mesh& mesh, std::string_view axis) {
-    const auto found = mesh.find(axis);
-    return found ? mesh.size(*found) : 1;
 }
 
 int data_size(const Mesh& mesh) {

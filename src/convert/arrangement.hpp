@@ -11,6 +11,7 @@
 #include <rankmesh/core/mesh.hpp>
 
 #include "convert/job.hpp"
+#include "frameworks/rows.hpp"
 
 namespace rankmesh::conversion {
 
@@ -64,8 +65,7 @@ std::string_view role_of(std::string_view name);
 /// their own, in which dp and cp are edp.
 Arrangement in_roles(const Arrangement& arrangement);
 
-/// The size of an axis, 1 where there is none.
-int size_of(const Mesh& mesh, std::string_view axis);
+using frameworks::size_of;
 /// The size of all data-parallel axes together: dp, dp_replicate and dp_shard.
 int data_size(const Mesh& mesh);
 /// The names of the axes of more than one rank by falling stride, so that a mesh of them in this order moves

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The command that starts a job: launchers, a program, and the program's own words.
+// The command that starts a job, by itself or in a shell script: launchers, a program, and the program's own
+// words.
 #pragma once
 
 #include <optional>
@@ -7,7 +8,11 @@
 #include <string_view>
 #include <vector>
 
+#include <rankmesh/core/error.hpp>
+
 namespace rankmesh::conversion {
+
+using detail::cat;
 
 /// `torchrun --nproc-per-node 8 train.py --tp 2`, taken apart.
 struct CommandLine {
@@ -23,5 +28,15 @@ bool is_configuration(std::string_view name);
 bool is_command(const std::vector<std::string>& words);
 /// Takes a command apart. Throws UsageError for a command without a program.
 CommandLine taken_apart(const std::vector<std::string>& words);
+
+/// True for a shell script: it names its shell, sets or expands variables, or has an array of flags.
+bool is_script(std::string_view text);
+/// Returns the words of the command in a script that starts the job.
+///
+/// Assignments, arrays, `${X:-1}`, `$((a * b))`, quotes, continuation lines and comments are evaluated. What
+/// they leave unknown stands as it is written, such as `$HOME/data` or `$(hostname)`, and so does a variable
+/// that a branch or a loop sets. Throws UsageError if no command or several start a job, and for an unknown
+/// that may be any number of words.
+std::vector<std::string> launch_of(std::string_view text, std::string_view source);
 
 }  // namespace rankmesh::conversion

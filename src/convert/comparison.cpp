@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "convert/comparison.hpp"
+// Two arrangements of one job: which ranks move, and which groups are no longer the same.
+#include "convert/converters.hpp"
 
 #include <algorithm>
 #include <iterator>
 
 namespace rankmesh::conversion {
-
-using detail::cat;
 
 namespace {
 

@@ -10,17 +10,30 @@
 #include <rankmesh/engine/launcher.hpp>
 #include <rankmesh/frameworks/error.hpp>
 
-#include "convert/flags.hpp"
 #include "convert/rows.hpp"
 #include "formats/text.hpp"
 #include "frameworks/rows.hpp"
 
 namespace rankmesh::conversion {
 
-using detail::cat;
-
 // Those that rows do not describe, or not wholly: src/frameworks/NAME/conversion.cpp defines its function.
-Converter rankmesh_text(), torch(), megatron(), deepspeed(), areal(), tensorrt_llm(), tensorrt_llm_old();
+Converter torch(), megatron(), deepspeed(), areal(), tensorrt_llm(), tensorrt_llm_old();
+
+/// Our own text of a job.
+static Converter rankmesh_text() {
+    return {
+        .name = "rankmesh",
+        .of = "a mesh, outermost axis first; one of experts after ';', of other ranks after '+'",
+        .example = "'pp=2 dp=4 tp=2'",
+        .read = [](Settings& settings,
+                   std::optional<int> world) { return arrangement_of(parse_job(settings.text(), world)); },
+        .write =
+            [](const Arrangement& arrangement) {
+                return Document{Json::object(), to_string(arrangement)};
+            },
+        .takes_jobs = true,
+        .own_names = true};
+}
 
 const std::vector<Converter>& converters() {
     static const auto all = [] {

@@ -1,15 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "convert/flags.hpp"
-
 #include <algorithm>
 #include <map>
 #include <utility>
 
+#include "convert/converters.hpp"
 #include "frameworks/rows.hpp"
 
 namespace rankmesh::conversion {
-
-using detail::cat;
 
 /// Generated: the texts of the files, by framework.
 extern const std::vector<std::pair<std::string_view, std::string_view>> flag_files;

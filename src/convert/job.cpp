@@ -10,8 +10,6 @@
 
 namespace rankmesh::conversion {
 
-using detail::cat;
-
 namespace {
 
 /// A mesh as it is written.

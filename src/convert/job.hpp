@@ -7,9 +7,12 @@
 #include <string_view>
 #include <vector>
 
+#include <rankmesh/core/error.hpp>
 #include <rankmesh/core/placement.hpp>
 
 namespace rankmesh::conversion {
+
+using detail::cat;
 
 /// Meshes over the same ranks, the dense layers' first: `dp=8 tp=2; edp=4 ep=4`.
 struct Part {

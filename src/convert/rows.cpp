@@ -7,12 +7,8 @@
 
 #include <rankmesh/core/detail/number.hpp>
 
-#include "convert/rows_read.hpp"
-#include "convert/words.hpp"
-
 namespace rankmesh::conversion {
 
-using detail::cat;
 using frameworks::Groups;
 using frameworks::Type;
 using frameworks::Value;

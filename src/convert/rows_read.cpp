@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "convert/rows_read.hpp"
-
 #include <algorithm>
 #include <set>
 
@@ -8,7 +6,6 @@
 
 namespace rankmesh::conversion {
 
-using detail::cat;
 using frameworks::Groups;
 using frameworks::Type;
 using frameworks::Value;

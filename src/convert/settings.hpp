@@ -9,10 +9,13 @@
 #include <string_view>
 #include <vector>
 
+#include <rankmesh/core/error.hpp>
+
 #include "formats/json.hpp"
 
 namespace rankmesh::conversion {
 
+using detail::cat;
 using formats::Json;
 
 /// Settings by name: read from flags, `key=value` words, JSON or TOML, or from a file that holds one of them.
@@ -79,7 +82,7 @@ public:
     /// Throws UsageError for settings that no getter asked for, and where none is given that one asked for;
     /// in a file and among flags, settings that resemble no known one and are no axis size are ignored.
     void finish();
-    /// A setting that no getter asked for: `lost` or `note` as in convert/flags.hpp, or a flag that is
+    /// A setting that no getter asked for: `lost` or `note` of `class_of_flag`, or a flag that is
     /// unknown.
     struct Other {
         std::string name;
@@ -125,6 +128,15 @@ private:
     std::set<std::string, std::less<>> beside_;  // words after a file, all of which must be known
     std::vector<Other> others_;
 };
+
+// --- the flags of the originals' newest versions: src/frameworks/NAME/flags.csv, recorded by
+// scripts/original_flags.py
+
+/// What a flag does: `places`, `lost`, `note` or `none`, as scripts/original_flags.py says; empty for a flag
+/// that the version does not have.
+std::string_view class_of_flag(std::string_view framework, std::string_view name);
+/// True if all flags of the framework's command line are recorded.
+bool has_all_flags(std::string_view framework);
 
 /// True for names of two axes, such as `ep_size` and `cp_size`.
 bool are_of_two_axes(std::string_view name, std::string_view other);

@@ -13,7 +13,6 @@
 
 namespace rankmesh::conversion {
 
-using detail::cat;
 using detail::excerpt;
 using detail::in_quotes;
 using formats::trimmed;

@@ -3,13 +3,10 @@
 #include <cctype>
 #include <utility>
 
-#include "convert/shell_grammar.hpp"
 #include "convert/shell_words.hpp"
 #include "formats/limits.hpp"
 
 namespace rankmesh::conversion {
-
-using detail::cat;
 
 std::size_t end_of_part(std::string_view text, std::size_t at, int levels) {
     if (levels > formats::most_levels)

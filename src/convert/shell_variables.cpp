@@ -5,15 +5,14 @@
 #include <utility>
 
 #include <rankmesh/core/detail/number.hpp>
-#include <rankmesh/core/error.hpp>
 
-#include "convert/shell_grammar.hpp"
 #include "convert/shell_words.hpp"
 #include "formats/limits.hpp"
+#include "frameworks/names.hpp"
 
 namespace rankmesh::conversion {
 
-using detail::cat;
+using frameworks::joined;
 
 namespace {
 
@@ -44,47 +43,41 @@ private:
         at_ = std::min(text_.find_first_not_of(" \t\r\n", at_), text_.size());
         return at_ < text_.size() ? text_[at_] : '\0';
     }
-    Number sum() {
-        auto value = product();
-        while (value && (next() == '+' || next() == '-')) {
-            const auto sign = text_[at_++] == '+' ? 1 : -1;
-            const auto other = product();
-            value = other ? limited(*value + sign * *other) : std::nullopt;
+    /// Operands with these signs between them, from left to right.
+    Number chain(std::string_view signs, const auto& operand) {
+        auto value = operand();
+        while (value && next() != '\0' && signs.find(next()) != signs.npos) {
+            const auto sign = text_[at_++];
+            const auto other = operand();
+            value = other ? applied(*value, sign, *other) : std::nullopt;
         }
         return value;
+    }
+    Number sum() {
+        return chain("+-", [this] { return product(); });
     }
     Number product() {
-        auto value = factor();
-        while (value && (next() == '*' || next() == '/' || next() == '%')) {
-            const auto what = text_[at_++];
-            const auto other = factor();
-            if (!other || (what != '*' && *other == 0)) return std::nullopt;
-            if (what == '*')
-                value = std::abs(*value) < 1'000'000 && std::abs(*other) < 1'000'000
-                            ? limited(*value * *other)
-                            : std::nullopt;
-            else
-                value = what == '/' ? *value / *other : *value % *other;
-        }
-        return value;
+        return chain("*/%", [this] { return factor(); });
+    }
+    static Number applied(long long a, char sign, long long b) {
+        const auto is_large = std::abs(a) >= 1'000'000 || std::abs(b) >= 1'000'000;
+        if ((sign == '*' && is_large) || ((sign == '/' || sign == '%') && b == 0)) return std::nullopt;
+        const auto value = sign == '+'   ? a + b
+                           : sign == '-' ? a - b
+                           : sign == '*' ? a * b
+                           : sign == '/' ? a / b
+                                         : a % b;
+        return std::abs(value) > most ? std::nullopt : Number(value);
     }
     Number factor() {
-        if (next() == '-' || next() == '(') {
+        if (const auto sign = next(); sign == '-' || sign == '(') {
             if (++depth_ > 50) return std::nullopt;
-        }
-        if (next() == '-') {
             ++at_;
-            const auto value = factor();
+            const auto value = sign == '-' ? factor() : sum();
+            if (sign == '(' && next() != ')') return std::nullopt;
+            if (sign == '(') ++at_;
             --depth_;
-            return value ? Number(-*value) : std::nullopt;
-        }
-        if (next() == '(') {
-            ++at_;
-            const auto value = sum();
-            if (next() != ')') return std::nullopt;
-            ++at_;
-            --depth_;
-            return value;
+            return sign == '-' && value ? Number(-*value) : value;
         }
         const auto end = std::min(text_.find_first_not_of("0123456789", at_), text_.size());
         const auto digits = text_.substr(at_, end - at_);
@@ -92,18 +85,11 @@ private:
         const auto number = detail::number_in(digits);
         return number ? Number(*number) : std::nullopt;
     }
-    static Number limited(long long value) { return std::abs(value) > most ? std::nullopt : Number(value); }
 
     std::string_view text_;
     std::size_t at_ = 0;
     int depth_ = 0;
 };
-
-std::string joined(const ShellVariables::Words& words) {
-    auto text = std::string{};
-    for (const auto& word : words) text += (text.empty() ? "" : " ") + word;
-    return text;
-}
 
 }  // namespace
 
@@ -183,11 +169,7 @@ private:
                 unknown(whole, quoted);
             return end;
         }
-        const auto* value = variables_.value(text.substr(at + 1, end - at - 1));
-        if (value)
-            put(value->empty() ? Words{} : Words{value->front()}, quoted, false);
-        else
-            unknown(text.substr(at, end - at), quoted);
+        braces(text.substr(at, end - at), text.substr(at + 1, end - at - 1), quoted);
         return end;
     }
 
@@ -208,9 +190,9 @@ private:
                 unknown(whole, quoted);
         } else if (const auto sign = behind.find_first_of("-=");
                    sign <= 1 && (sign == 0 || behind[0] == ':')) {
-            const auto is_set = value && (sign == 0 || !joined(*value).empty());
+            const auto is_set = value && (sign == 0 || !joined(*value, " ").empty());
             if (is_set)
-                put({joined(*value)}, quoted, false);
+                put({joined(*value, " ")}, quoted, false);
             else if (!variables_.values_.contains(inside.substr(0, end)) || value)
                 read(behind.substr(sign + 1), quoted);
             else
@@ -222,18 +204,11 @@ private:
 
     /// Adds values: fields of their own where the shell makes them such.
     void put(const Words& values, bool quoted, bool each) {
-        if (quoted) {
-            for (std::size_t i = 0; i < values.size(); ++i) {
-                if (i > 0 && each) end_field();
-                add(values[i]);
-                begun_ = true;
-            }
-            return;
-        }
         for (std::size_t i = 0; i < values.size(); ++i) {
-            if (i > 0) end_field();
+            if (i > 0 && (each || !quoted)) end_field();
+            begun_ = begun_ || quoted;
             for (const auto c : values[i])
-                if (is_shell_blank(c) || c == '\n')
+                if (!quoted && (is_shell_blank(c) || c == '\n'))
                     end_field();
                 else
                     add({&c, 1});
@@ -294,7 +269,7 @@ std::optional<long long> ShellVariables::arithmetic(std::string_view text) const
         }
         const auto* value = this->value(text.substr(at, end - at));
         if (!value) return std::nullopt;
-        const auto number = joined(*value);
+        const auto number = joined(*value, " ");
         spend(number.size());
         written += cat("(", number, ")");
         at = end;
@@ -331,8 +306,8 @@ bool ShellVariables::assign(std::string_view word, bool known) {
         }
         return true;
     }
-    const auto text = joined(expanded(written, true, {}));
-    values_[name] = Words{joined(before) + text};
+    const auto text = joined(expanded(written, true, {}), " ");
+    values_[name] = Words{joined(before, " ") + text};
     return true;
 }
 

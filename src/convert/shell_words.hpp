@@ -2,13 +2,18 @@
 // The grammar of a POSIX shell with Bash's arrays, as far as scripts that start jobs use it.
 #pragma once
 
+#include <cstddef>
 #include <map>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include <rankmesh/core/error.hpp>
+
 namespace rankmesh::conversion {
+
+using detail::cat;
 
 /// A simple command, its words as they are written: with their quotes and variables.
 struct ShellCommand {
@@ -47,5 +52,11 @@ private:
     std::map<std::string, std::optional<Words>, std::less<>> values_;
     mutable std::size_t spent_ = 0;
 };
+
+constexpr bool is_shell_blank(char c) { return c == ' ' || c == '\t' || c == '\r'; }
+
+/// The place behind what begins at `at`: a quoted text, `$(...)`, `${...}`, `$((...))`, or one character.
+/// Throws UsageError if it nests too deeply.
+std::size_t end_of_part(std::string_view text, std::size_t at, int levels = 0);
 
 }  // namespace rankmesh::conversion

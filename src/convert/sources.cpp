@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <span>
 #include <sstream>
 
 #include "convert/command_line.hpp"
-#include "convert/launch_script.hpp"
 #include "convert/settings.hpp"
 #include "convert/settings_text.hpp"
 #include "formats/file.hpp"
@@ -17,10 +17,10 @@
 
 namespace rankmesh::conversion {
 
-using detail::cat;
 using detail::excerpt;
 using detail::in_quotes;
 using formats::trimmed;
+using frameworks::joined;
 
 namespace {
 
@@ -40,12 +40,6 @@ std::vector<std::string> split(const std::string& text) {
     auto words = std::vector<std::string>{};
     for (auto word = std::string{}; stream >> word;) words.push_back(word);
     return words;
-}
-
-std::string together(const std::vector<std::string>& words) {
-    auto text = std::string{};
-    for (const auto& word : words) text += (text.empty() ? "" : " ") + word;
-    return text;
 }
 
 /// True for `[table]` lines, or lines of `key = value`; a text of one line is words, and so are a call and
@@ -167,11 +161,10 @@ Settings Settings::read(std::string_view framework, const std::vector<std::strin
     if (is_file)
         settings.parse(settings.opened(words[0]), words[0]);
     else
-        settings.parse(together({words.begin(), words.begin() + static_cast<std::ptrdiff_t>(own)}));
+        settings.parse(joined(std::span(words).first(own), " "));
     if (own == words.size()) return settings;
     // What follows wins, as in the originals.
-    const auto beside =
-        read_text(framework, together({words.begin() + static_cast<std::ptrdiff_t>(own), words.end()}));
+    const auto beside = read_text(framework, joined(std::span(words).subspan(own), " "));
     override_with(settings.values_, beside.values_);
     for (const auto& [key, value] : beside.values_.items())
         if (!value.is_object()) settings.beside_.insert(plain_name(key));
@@ -203,7 +196,7 @@ void Settings::read_configuration(const std::string& path) {
 
 void Settings::start(const std::vector<std::string>& words) {
     auto command = taken_apart(words);
-    text_ = together(words);
+    text_ = joined(words, " ");
     flags_ = true;
     const auto& how = start_of(framework_);
     if (!how.by_itself) launched_ = command.ranks;
@@ -229,7 +222,7 @@ void Settings::start(const std::vector<std::string>& words) {
         }
     override_with(values_, nested(said, limits));
     if (!others.empty())
-        override_with(values_, nested(parse_assignments(together(others), limits).values, limits));
+        override_with(values_, nested(parse_assignments(joined(others, " "), limits).values, limits));
 }
 
 void Settings::parse(std::string text, std::string_view path) {

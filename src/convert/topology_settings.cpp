@@ -5,8 +5,6 @@
 
 namespace rankmesh::conversion {
 
-using detail::cat;
-
 namespace {
 
 void check_world(std::int64_t ranks, std::optional<int> known) {
@@ -85,21 +83,15 @@ Mesh dense_of(const Arrangement& arrangement) {
 }
 
 Document topology_document(const Mesh& mesh, const std::vector<std::string>& order, std::string_view tensor) {
-    auto values = Json{{"axes", Json::array()}, {"dims", Json::array()}};
-    auto axes = std::string{};
-    auto dims = std::string{};
+    auto axes = std::vector<std::string>{};
+    auto dims = std::vector<int>{};
     for (const auto& name : order) {
-        const auto axis = name == "pp"   ? std::string("pipe")
-                          : name == "dp" ? std::string("data")
-                          : name == "tp" ? std::string(tensor)
-                                         : name;
-        const auto size = size_of(mesh, name);
-        values["axes"].push_back(axis);
-        values["dims"].push_back(size);
-        axes += cat(axes.empty() ? "'" : ", '", axis, "'");
-        dims += cat(dims.empty() ? "" : ", ", size);
+        axes.emplace_back(name == "pp" ? "pipe" : name == "dp" ? "data" : name == "tp" ? tensor : name);
+        dims.push_back(size_of(mesh, name));
     }
-    return {values, cat("ProcessTopology(axes=[", axes, "], dims=[", dims, "])")};
+    return {
+        {{"axes", axes}, {"dims", dims}},
+        cat("ProcessTopology(axes=", frameworks::list_of(axes), ", dims=", frameworks::list_of(dims), ")")};
 }
 
 }  // namespace rankmesh::conversion

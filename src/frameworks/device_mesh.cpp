@@ -5,11 +5,9 @@
 #include <bit>
 #include <mutex>
 
-#include <rankmesh/frameworks/error.hpp>
+#include "frameworks/names.hpp"
 
 namespace rankmesh::frameworks {
-
-using detail::cat;
 
 namespace {
 
@@ -30,17 +28,11 @@ AxisSet shared(const Mesh& mesh, AxisSet axes) {
     return several;
 }
 
-std::string shape_text(std::span<const int> shape) {
-    auto text = std::string{};
-    for (auto size : shape) text += (text.empty() ? "" : " x ") + std::to_string(size);
-    return text;
-}
-
 void check_shape(std::span<const int> shape, int world_size) {
     auto ranks = std::int64_t{1};
     for (auto size : shape) {
         if (size < 1)
-            throw Error(Fault::sizes, cat("invalid shape dimension ", size, " in ", shape_text(shape),
+            throw Error(Fault::sizes, cat("invalid shape dimension ", size, " in ", joined(shape, " x "),
                                           "; sizes are 1 or more"));
         // Beyond a world there is no larger number that matters, and no overflow.
         if (ranks <= Mesh::max_size) ranks *= size;
@@ -50,7 +42,7 @@ void check_shape(std::span<const int> shape, int world_size) {
                                       ", but found ", ranks, " ranks!"));
     if (ranks < world_size)
         throw Refusal(Fault::sizes, "ranks-left-out",
-                      cat("a mesh of ", shape_text(shape), " leaves ranks ", ranks, "..", world_size - 1,
+                      cat("a mesh of ", joined(shape, " x "), " leaves ranks ", ranks, "..", world_size - 1,
                           " of a world of ", world_size, " out; its sizes must multiply to the world's"));
 }
 
@@ -74,9 +66,7 @@ struct DeviceMesh::Root {
 };
 
 std::string to_string(std::span<const std::string> names) {
-    auto text = std::string("(");
-    for (const auto& name : names) text += (text.size() == 1 ? "'" : ", '") + name + "'";
-    return text + (names.size() == 1 ? ",)" : ")");
+    return names.empty() ? "()" : cat("('", joined(names, "', '"), names.size() == 1 ? "',)" : "')");
 }
 
 DeviceMesh init_device_mesh(std::span<const int> shape, const DimNames& mesh_dim_names, int rank,

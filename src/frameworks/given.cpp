@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <ranges>
 
 #include <rankmesh/core/detail/number.hpp>
 #include <rankmesh/core/name.hpp>
@@ -7,8 +8,6 @@
 #include "frameworks/rows.hpp"
 
 namespace rankmesh::frameworks {
-
-using detail::cat;
 
 namespace {
 
@@ -37,11 +36,7 @@ bool is_of(const Value& value, const Setting& setting) {
 }
 
 std::string shown(const Value& value) {
-    const auto list = [](const auto& all) {
-        auto text = std::string{};
-        for (const auto& each : all) text += cat(text.empty() ? "" : ", ", each);
-        return cat("[", text, "]");
-    };
+    const auto list = [](const auto& all) { return cat("[", detail::with_commas(all), "]"); };
     if (const auto* flag = std::get_if<bool>(&value)) return *flag ? "true" : "false";
     if (const auto* number = std::get_if<int>(&value)) return std::to_string(*number);
     if (const auto* word = std::get_if<std::string>(&value)) return detail::in_quotes(*word);
@@ -71,13 +66,10 @@ Given::Given(std::string_view what, const std::vector<Setting>& known, const Val
             throw UsageError(
                 cat(name, " of ", what, " is ", shown(value), "; it must be ", allowed_of(*found).text));
         const auto* word = std::get_if<std::string>(&value);
-        if (word && !found->words.empty() && std::ranges::find(found->words, *word, [](const auto& each) {
-                                                 return each.first;
-                                             }) == found->words.end()) {
-            auto words = std::string{};
-            for (const auto& each : found->words) words += cat(words.empty() ? "" : " or ", each.first);
-            throw UsageError(cat(name, " is ", detail::in_quotes(*word), "; it must be ", words));
-        }
+        const auto words = std::views::keys(found->words);
+        if (word && !words.empty() && std::ranges::find(words, *word) == words.end())
+            throw UsageError(
+                cat(name, " is ", detail::in_quotes(*word), "; it must be ", joined(words, " or ")));
         values_[static_cast<std::size_t>(found - known.begin())] = value;
     }
     for (std::size_t i = 0; i < known.size(); ++i)

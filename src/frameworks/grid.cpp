@@ -5,8 +5,6 @@
 
 namespace rankmesh::frameworks::of_grid {
 
-using detail::cat;
-
 namespace {
 
 // Names that no axis can have.
@@ -81,44 +79,38 @@ std::vector<KindRow> kinds(const std::string& slice, bool on_host) {
 
 std::vector<AccessorRow> accessors() {
     using enum Quantity;
-    const auto on = [](const char* name, const char* kind, Quantity quantity, const char* doc,
-                       Value outside) {
-        return AccessorRow{name, kind, quantity, doc, {}, nullptr, std::move(outside)};
-    };
-    const auto code = [](const char* name, Quantity quantity, const char* doc,
-                         Value (*code)(const State&, const Given&), std::vector<Setting> options = {}) {
-        return AccessorRow{name, {}, quantity, doc, std::move(options), nullptr, {}, code};
-    };
     auto rows = std::vector<AccessorRow>{
-        code("global_rank", value, "The rank of the topology; -1 outside.", global_rank),
+        computed("global_rank", Type::number, global_rank, "The rank of the topology; -1 outside."),
         {"world_size", rank_count, value, "The number of ranks of the topology."},
         {"data_parallel_size", "data", value, "The size of `data`."},
         {"pipe_parallel_size", "pipe", value, "The number of stages."},
         {"model_parallel_size", slice_count, value, "The number of tensor slices."},
         {"slice_parallel_size", slice_count, value, "The number of tensor slices."},
-        on("stage_id", pipe_kind, rank, "The stage of this rank.", -1),
-        on("data_parallel_id", data_kind, rank, "This rank's place among the replicas.", -1),
-        on("is_first_stage", pipe_kind, is_first, "True on the first stage.", false),
-        on("is_last_stage", pipe_kind, is_last, "True on the last stage.", false),
-        on("ds_model_rank", model_kind, rank, "This rank's place in its replica.", -1),
+        lenient("stage_id", pipe_kind, rank, "The stage of this rank.", -1),
+        lenient("data_parallel_id", data_kind, rank, "This rank's place among the replicas.", -1),
+        lenient("is_first_stage", pipe_kind, is_first, "True on the first stage.", false),
+        lenient("is_last_stage", pipe_kind, is_last, "True on the last stage.", false),
+        lenient("ds_model_rank", model_kind, rank, "This rank's place in its replica.", -1),
         {"ds_model_world_size", model_kind, size, "The number of stages and slices of one replica."},
-        code("dp_group", ranks, "The topology ranks of this stage of all pipelines.", in_topology<data_kind>),
-        code("pp_group", ranks, "The topology ranks of this pipeline.", in_topology<pipe_kind>),
-        code("slice_group", ranks, "The topology ranks that share this stage of a replica.",
-             in_topology<slice_kind>),
-        code("p2p_groups", ranks, "A topology rank and the one at the next stage, the first after the last.",
-             p2p_groups, {{.name = "rank", .otherwise = {}, .type = Type::maybe_number}}),
-        code("stage_to_global", value,
-             "The topology rank at another stage, with this rank's index on all other axes.", stage_to_global,
-             {{.name = "stage_id", .needed = true}}),
-        code("__rank_repr", value, "This rank's place on all axes but data and pipe.", rank_repr)};
-    rows.back().type = Type::word;
+        computed("dp_group", Type::number, in_topology<data_kind>,
+                 "The topology ranks of this stage of all pipelines.", {}, ranks),
+        computed("pp_group", Type::number, in_topology<pipe_kind>, "The topology ranks of this pipeline.", {},
+                 ranks),
+        computed("slice_group", Type::number, in_topology<slice_kind>,
+                 "The topology ranks that share this stage of a replica.", {}, ranks),
+        computed("p2p_groups", Type::number, p2p_groups,
+                 "A topology rank and the one at the next stage, the first after the last.",
+                 {{"rank", Type::maybe_number}}, ranks),
+        computed("stage_to_global", Type::number, stage_to_global,
+                 "The topology rank at another stage, with this rank's index on all other axes.",
+                 {{.name = "stage_id", .needed = true}}),
+        computed("__rank_repr", Type::word, rank_repr, "This rank's place on all axes but data and pipe.")};
     auto& model_size = *std::ranges::find(rows, "ds_model_world_size", &AccessorRow::name);
     model_size.raises = "AttributeError";
     model_size.missing = "ds_model_world_size is not set: no group of the model";
     std::ranges::find(rows, "slice_group", &AccessorRow::name)->without = Value();
     const auto slice = "get_tensor_model_parallel_rank";
-    rows.push_back(on(slice, slice_kind, rank, "This rank's place among the tensor slices.", -1));
+    rows.push_back(lenient(slice, slice_kind, rank, "This rank's place among the tensor slices.", -1));
     rows.back().called = true;
     for (const auto& [name, of] : std::initializer_list<std::pair<const char*, std::string_view>>{
              {"get_stage_id", "stage_id"},

@@ -5,7 +5,7 @@
 
 #include <rankmesh/frameworks/topology.hpp>
 
-#include "frameworks/rows.hpp"
+#include "frameworks/row_makers.hpp"
 
 namespace rankmesh::frameworks::of_grid {
 

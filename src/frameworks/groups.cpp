@@ -10,8 +10,6 @@
 
 namespace rankmesh::frameworks {
 
-using detail::cat;
-
 namespace {
 
 /// The size of an axis; nothing where it takes the rest of the world.
@@ -47,21 +45,9 @@ Mesh mesh_of(const Framework& framework, const Given& given, const MeshRow& row)
 
 void check_sizes(const Framework& framework, const Given& given) {
     for (const auto& setting : framework.settings)
-        if (!setting.axis.empty() && given.number(setting.name) < 1 &&
-            given.value(setting.name) != setting.otherwise && !given.is_none(setting.name))
-            throw Refusal(Fault::sizes, "sizes-below-one",
-                          cat(setting.name, " is ", given.number(setting.name), "; every size is 1 or more"));
-}
-
-/// The kind whose groups a kind has; empty for its own.
-std::string_view same_of(const KindRow& row, const Given& given) {
-    constexpr std::string_view between = ", ", where = " if ";
-    for (auto left = std::string_view(row.same); !left.empty();) {
-        const auto one = left.substr(0, left.find(between)), kind = one.substr(0, one.find(where));
-        if (given.holds(one.substr(kind.size() + where.size()))) return kind;
-        left.remove_prefix(std::min(left.size(), one.size() + between.size()));
-    }
-    return {};
+        if (!setting.axis.empty() && given.value(setting.name) != setting.otherwise &&
+            !given.is_none(setting.name))
+            check_size(setting.name, given.number(setting.name));
 }
 
 }  // namespace
@@ -86,12 +72,15 @@ Groups::Groups(std::string_view name, const Values& settings, int world_size) {
         if (const auto& ranks = framework.placed(made->given); !ranks.empty())
             made->placed = std::make_shared<const std::vector<int>>(ranks);
     made->kinds.reserve(kinds.rows.size());
+    const auto same = [&](const KindRow& row) {  // the kind whose groups it has; null: it has its own
+        const auto found = kinds_in(row.same, made->given);
+        return found.empty() ? nullptr : made->find(found.front());
+    };
     for (const auto* row : kinds.rows) {
         if (!row->when.empty() && !made->given.holds(row->when)) continue;
         const auto is_device = [&](const Kind& kind) { return kind.row->groups == row->groups; };
         const auto device = row->on_host ? std::ranges::find_if(made->kinds, is_device) : made->kinds.end();
-        const auto* other =
-            device == made->kinds.end() ? made->find(same_of(*row, made->given)) : std::to_address(device);
+        const auto* other = device == made->kinds.end() ? same(*row) : std::to_address(device);
         auto& kind = made->kinds.emplace_back(other ? *other : kind_of(*row, made->given, made->meshes));
         if (other) {
             kind.name = kind.brief = row->name;
@@ -180,10 +169,15 @@ std::vector<std::string_view> words_of(std::string_view text) {
     return words;
 }
 
-std::string axes_of(const Mesh& mesh) {
-    auto axes = std::string(mesh.name(AxisId{0}));
-    for (int a = 1; a < mesh.axis_count(); ++a) axes += cat(" ", mesh.name(AxisId{a}));
-    return axes;
+std::vector<std::string_view> kinds_in(std::string_view text, const Given& given) {
+    constexpr std::string_view between = ", ", where = " if ";
+    auto kinds = std::vector<std::string_view>{};
+    while (!text.empty()) {
+        const auto one = text.substr(0, text.find(between)), kind = one.substr(0, one.find(where));
+        if (kind == one || given.holds(one.substr(kind.size() + where.size()))) kinds.push_back(kind);
+        text.remove_prefix(std::min(text.size(), one.size() + between.size()));
+    }
+    return kinds;
 }
 
 const Framework& framework_named(std::string_view name) {

@@ -10,8 +10,6 @@
 
 namespace rankmesh::frameworks {
 
-using detail::cat;
-
 /// The ranks of a period from its first.
 Layout Kind::along() const {
     auto along = Layout{};

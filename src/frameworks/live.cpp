@@ -10,8 +10,6 @@
 
 namespace rankmesh::frameworks {
 
-using detail::cat;
-
 namespace {
 
 /// What `ask` returns; names `plan`, the call whose result to join with, in its errors.

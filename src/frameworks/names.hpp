@@ -1,26 +1,52 @@
 // SPDX-License-Identifier: Apache-2.0
+// Texts and lists of names.
 #pragma once
 
 #include <algorithm>
+#include <cstdlib>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include <rankmesh/core/detail/number.hpp>
 #include <rankmesh/core/name.hpp>
+#include <rankmesh/frameworks/error.hpp>
 
 namespace rankmesh::frameworks {
 
+using detail::cat;
+
+/// The parts with a text between them.
+std::string joined(const auto& parts, std::string_view between) {
+    auto text = std::string{};
+    for (auto first = true; const auto& part : parts) {
+        detail::append(text, cat(first ? "" : between, part));
+        first = false;
+    }
+    return text;
+}
+
 /// As Python prints a list: `[2, 4]`, `['pipe', 'data']`.
 inline std::string list_of(const std::vector<int>& sizes) {
-    return detail::cat("[", detail::with_commas(sizes), "]");
+    return cat("[", detail::with_commas(sizes), "]");
 }
-inline std::string list_of(std::vector<std::string> names) {
-    for (auto& name : names) name = detail::cat("'", name, "'");
-    return detail::cat("[", detail::with_commas(names), "]");
+inline std::string list_of(const std::vector<std::string>& names) {
+    return names.empty() ? "[]" : cat("['", joined(names, "', '"), "']");
 }
 
 inline bool holds(const std::vector<std::string>& names, std::string_view name) {
     return std::ranges::find(names, name) != names.end();
+}
+
+/// The whole number in an environment variable; nothing if the variable is not set. Throws Error for other
+/// text.
+inline std::optional<int> number_in_environment(const char* name) {
+    const auto* text = std::getenv(name);
+    if (!text) return std::nullopt;
+    const auto number = detail::number_in(text);
+    if (!number) throw Error(Fault::argument, cat(name, " is '", text, "', which is no number"));
+    return number;
 }
 
 }  // namespace rankmesh::frameworks

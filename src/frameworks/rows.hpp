@@ -14,6 +14,8 @@
 #include <rankmesh/frameworks/error.hpp>
 #include <rankmesh/frameworks/groups.hpp>
 
+#include "frameworks/names.hpp"
+
 namespace rankmesh::frameworks {
 
 /// What a setting, an option or an answer may be. Of a plan, a word or a table, only whether it is given
@@ -31,17 +33,22 @@ enum class Type : std::uint8_t {
     mesh
 };
 
+/// The default of a setting that has none of its own: 1, false, else nothing.
+inline Value default_of(Type type) {
+    return type == Type::number ? Value(1) : type == Type::flag ? Value(false) : Value();
+}
+
 /// A setting of a framework, or an option of an accessor.
 struct Setting {
     std::string name;
-    Value otherwise = 1;    ///< its default; a number without one must be given
+    Type type = Type::number;
+    std::string doc = {};                ///< one sentence
+    Value otherwise = default_of(type);  ///< its default; a number without one must be given
     std::string axis = {};  ///< the axis whose size it is, or the axes, by spaces, of which it is the product
     /// Its names on a command line, by spaces, if they differ; the first is written. `dp_config.name` is in a
     /// table of its own.
     std::string flag = {};
-    Type type = Type::number;
     bool apart = false;  ///< not an argument of the original's function; of an option: given by its name only
-    std::string doc = {};          ///< one sentence
     bool needed = false;           ///< an argument without a default, though a configuration may leave it out
     bool only_configured = false;  ///< of a configuration, and of no function
     std::string extra = {};        ///< what it says beside where ranks stand: `pipeline schedule`
@@ -61,10 +68,14 @@ void each_word(std::string_view text, Use use) {
 /// The words of a row, by spaces.
 std::vector<std::string_view> words_of(std::string_view text);
 
-/// The axes of a mesh, as a row has them.
-std::string axes_of(const Mesh& mesh);
 /// The size of an axis, 1 where there is none.
 inline int size_of(const Mesh& mesh, std::string_view axis) { return mesh.find(axis) ? mesh.size(axis) : 1; }
+
+/// Throws Refusal for a size below 1.
+inline void check_size(std::string_view name, int size) {
+    if (size < 1)
+        throw Refusal(Fault::sizes, "sizes-below-one", cat(name, " is ", size, "; every size is 1 or more"));
+}
 
 /// The settings as they were given, with the defaults of the others and what follows from them.
 class RANKMESH_EXPORT Given {
@@ -98,6 +109,9 @@ private:
     Values derived_;
     int world_size_;
 };
+
+/// The kinds whose conditions hold, in order: of `tp if dp_size == 1, dp`.
+std::vector<std::string_view> kinds_in(std::string_view text, const Given& given);
 
 /// A value among those given; null where it is not given.
 inline const Value* find_in(const Values& values, std::string_view name) {
@@ -207,26 +221,18 @@ struct AccessorRow {
     /// The kinds that the options mean, of which the first that is there is asked; throws Error for options
     /// that the original refuses.
     std::vector<std::string_view> (*kinds)(const State&, const Given& options) = nullptr;
+    std::string among = {};              ///< the same as a text for `kinds_in`
     std::optional<Value> no_world = {};  ///< the answer of a process that is in no world
     /// Every rank has it, also one that is not a member, as the original keeps it in a list, which is stale
     /// after the groups are destroyed.
     bool listed = false;
     /// Of an action: the slot that it sets; of others: the slot whose value is the answer once it is set.
     std::string slot = {};
-    std::optional<int> least = {};  ///< of an action: the least number that it takes
+    bool is_size = false;  ///< of an action: the number that it takes is 1 or more
     /// Of an action: the kinds that it makes; each is from then on a derived flag. Throws Error for options
     /// that the original refuses.
     void (*adds)(Given&, const Given& options, Additions&) = nullptr;
 };
-
-/// Functions about one kind, under names as Megatron has them.
-struct Named {
-    std::string_view name, kind;
-    std::string_view noun;       ///< what the group is to its rank: `tensor-parallel group`
-    std::string_view gets;       ///< the functions get_NAME_...: group, global_ranks, rank and world_size
-    std::string_view sets = {};  ///< the functions set_NAME_..., of what get_NAME_... answers from then on
-};
-std::vector<AccessorRow> accessors_of(const Named& named);
 
 /// A call with options that `--as` shows as well.
 struct Call {
@@ -353,7 +359,7 @@ RANKMESH_EXPORT const AccessorRow& accessor_named(const Framework& framework, st
 
 /// What a kind is called in a plan of several: `actor.dp_group`.
 inline std::string name_in_plan(std::string_view name, std::string_view kind) {
-    return detail::cat(name, name.empty() ? "" : ".", kind);
+    return cat(name, name.empty() ? "" : ".", kind);
 }
 
 /// What only the rooms beside this one ask of groups.

@@ -8,8 +8,6 @@
 
 namespace rankmesh::frameworks {
 
-using detail::cat;
-
 const AccessorRow& accessor_named(const Framework& framework, std::string_view name) {
     for (const auto& row : framework.accessors)
         if (row.name == name) return row;
@@ -155,11 +153,10 @@ std::vector<std::string> State::set(std::string_view accessor, const Values& val
         return kinds;
     }
     const auto& value = options.at(0);
-    if (const auto* number = std::get_if<int>(&value); number && row.least && *number < *row.least) {
+    if (const auto* number = std::get_if<int>(&value); number && row.is_size) {
         auto words = cat("the ", row.slot);
         std::ranges::replace(words, '_', ' ');
-        throw Refusal(Fault::sizes, "sizes-below-one",
-                      cat(words, " is ", *number, "; every size is 1 or more"));
+        check_size(words, *number);
     }
     if (std::holds_alternative<std::monostate>(value))
         slots_.erase(row.slot);
@@ -191,8 +188,8 @@ Value State::ask(std::string_view accessor, const Values& values) const {
 }
 
 std::string State::kind_of(const AccessorRow& row, const Given& options) const {
-    if (row.kinds) {
-        const auto kinds = row.kinds(*this, options);
+    const auto kinds = row.kinds ? row.kinds(*this, options) : kinds_in(row.among, options);
+    if (!kinds.empty()) {
         const auto has = [&](std::string_view kind) { return groups_ && groups_->has(kind); };
         const auto found = std::ranges::find_if(kinds, has);
         return std::string(found == kinds.end() ? kinds.front() : *found);

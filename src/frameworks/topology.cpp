@@ -7,8 +7,6 @@
 
 namespace rankmesh::frameworks {
 
-using rankmesh::detail::cat;
-
 namespace {
 
 bool is_identifier(std::string_view name) {

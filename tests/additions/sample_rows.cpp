@@ -16,7 +16,7 @@ Framework sample() {
             .title = "A sample.",
             .settings_of = "the arguments of init_groups",
             .example = "tensor_size=2 stages=2",
-            .settings = {{"tensor_size", 1, "tp"}, {"stages", 1, "pp"}},
+            .settings = {{.name = "tensor_size", .axis = "tp"}, {.name = "stages", .axis = "pp"}},
             .meshes = {{"ranks", "dp pp tp"}},
             .kinds = {{"tensor", "dp pp | tp", "tensor group is not initialized"},
                       {"stages", "dp tp | pp", "pipeline group is not initialized"},

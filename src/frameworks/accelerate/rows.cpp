@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // accelerate's ParallelismConfig: DP-replicate x DP-shard x CP x SP x TP. Its device mesh has the axes of
 // more than one rank, and flattened axes.
-#include "frameworks/rows.hpp"
+#include "frameworks/row_makers.hpp"
 
 namespace rankmesh::frameworks {
 
@@ -13,7 +13,7 @@ using Names = std::vector<std::string>;
 Names enabled(const Given& given, std::initializer_list<const char*> names) {
     auto found = Names{};
     for (const auto* name : names)
-        if (given.flag(detail::cat(name, "_enabled"))) found.emplace_back(name);
+        if (given.flag(cat(name, "_enabled"))) found.emplace_back(name);
     return found;
 }
 
@@ -24,15 +24,15 @@ void leave_to_deepspeed(Given& given, int sp, int total) {
     if (total == world) return;
     if (world % sp != 0)
         throw Refusal(Fault::sizes, "ranks-left-out",
-                      detail::cat("sp_size is ", sp, " and the world has ", world,
-                                  " ranks; DeepSpeed's sequence parallelism divides the world"));
+                      cat("sp_size is ", sp, " and the world has ", world,
+                          " ranks; DeepSpeed's sequence parallelism divides the world"));
     for (const auto* axis : {"dp_replicate", "cp", "tp"}) given.derive(axis, 1);
     given.derive("dp_shard", world / sp);
 }
 
 void check(Given& given) {
     const auto size = [&](const char* axis) {
-        const auto name = detail::cat(axis, "_size");
+        const auto name = cat(axis, "_size");
         if (given.is_none(name)) given.derive(name, 1);
         return given.number(name);
     };
@@ -41,12 +41,12 @@ void check(Given& given) {
     for (const auto& [name, known] : {std::pair("cp_backend", "torch"), std::pair("sp_backend", "deepspeed")})
         if (!given.is_none(name) && given.word(name) != known)
             throw Error(Fault::unknown,
-                        detail::cat(name, " must be one of ['", known, "'], but got ", given.word(name)));
+                        cat(name, " must be one of ['", known, "'], but got ", given.word(name)));
     if (cp > 1 && sp > 1)
         throw Error(Fault::exclusive,
-                    detail::cat("Context Parallelism (CP) and Sequence Parallelism (SP) are mutually "
-                                "exclusive. Got cp_size=",
-                                cp, " and sp_size=", sp, ". Please set either cp_size=1 or sp_size=1."));
+                    cat("Context Parallelism (CP) and Sequence Parallelism (SP) are mutually "
+                        "exclusive. Got cp_size=",
+                        cp, " and sp_size=", sp, ". Please set either cp_size=1 or sp_size=1."));
     if ((tp > 1 || cp > 1) && replicas > 1 && shard == 1)
         throw Error(Fault::exclusive,
                     "Tensor/Context parallelism (tp/cp_size > 1) cannot be used with pure data parallelism "
@@ -58,15 +58,15 @@ void check(Given& given) {
     if (sp > 1)
         leave_to_deepspeed(given, sp, total);
     else if (total != given.world_size())
-        throw Error(Fault::sizes, detail::cat("ParallelismConfig total_size (", total,
-                                              ") does not match num_processes (", given.world_size(),
-                                              "). Please adjust "
-                                              "dp_replicate_size/ dp_shard_size/tp_size/cp_size/sp_size."));
+        throw Error(Fault::sizes, cat("ParallelismConfig total_size (", total,
+                                      ") does not match num_processes (", given.world_size(),
+                                      "). Please adjust "
+                                      "dp_replicate_size/ dp_shard_size/tp_size/cp_size/sp_size."));
     given.derive("total_size", total);
     given.derive("non_data_parallel_size", tp * cp * sp);
     given.derive("data_parallel_size", replicas * shard);
     for (const auto* axis : {"dp_replicate", "dp_shard", "cp", "sp", "tp"})
-        given.derive(detail::cat(axis, "_enabled"), size(axis) > 1);
+        given.derive(cat(axis, "_enabled"), size(axis) > 1);
     given.derive("dp_size", replicas * shard);
     given.derive("dp_shard_cp_size", shard * cp);
     given.derive("dp_cp_size", replicas * shard * cp);
@@ -89,25 +89,14 @@ void check(Given& given) {
 Framework accelerate() {
     using namespace of_accelerate;
     const auto size = [](const char* axis, const char* doc) {
-        const auto name = detail::cat(axis, "_size");
-        return Setting{.name = name,
-                       .otherwise = {},
-                       .axis = axis,
-                       .flag = detail::cat("parallelism_config_", name),
-                       .type = Type::maybe_number,
-                       .doc = doc};
+        const auto name = cat(axis, "_size");
+        return Setting{name, Type::maybe_number, doc, {}, axis, cat("parallelism_config_", name)};
     };
     const auto backend = [](const char* name) {
-        return Setting{.name = name,
-                       .otherwise = {},
-                       .flag = detail::cat("parallelism_config_", name),
-                       .type = Type::maybe_word};
+        return Setting{.name = name, .type = Type::maybe_word, .flag = cat("parallelism_config_", name)};
     };
     const auto along = [](const std::string& name, const char* groups) {
         return KindRow{.name = name, .groups = groups, .when = name + "_size > 1 and not sp_enabled"};
-    };
-    const auto answer = [](const char* name, Type type, const char* doc) {
-        return AccessorRow{.name = name, .kind = name, .quantity = Quantity::value, .doc = doc, .type = type};
     };
     return {.name = "accelerate",
             .version = "1.15.0",
@@ -131,26 +120,26 @@ Framework accelerate() {
                       along("dp", "cp sp tp | dp_replicate dp_shard"),
                       along("dp_shard_cp", "dp_replicate sp tp | dp_shard cp"),
                       along("dp_cp", "sp tp | dp_replicate dp_shard cp")},
-            .accessors = {answer("dp_replicate_size", Type::number, "The number of replicas."),
-                          answer("dp_shard_size", Type::number, "The ranks that share parameters."),
-                          answer("tp_size", Type::number, "The tensor-parallel ranks."),
-                          answer("cp_size", Type::number, "The context-parallel ranks."),
-                          answer("sp_size", Type::number, "The sequence-parallel ranks."),
-                          answer("dp_dim_names", Type::words, "The data-parallel axes of the mesh."),
-                          answer("non_dp_dim_names", Type::words,
-                                 "The axes of the mesh whose ranks have one batch."),
-                          answer("dp_shard_cp_dim_names", Type::words, "The axes over which FSDP shards."),
-                          answer("dp_cp_dim_names", Type::words, "The axes over which the loss is averaged."),
-                          answer("fsdp_dim_names", Type::words, "The axes that FSDP is given."),
-                          answer("total_size", Type::number, "The product of all sizes."),
-                          answer("non_data_parallel_size", Type::number, "The ranks that have one batch."),
-                          answer("data_parallel_size", Type::number, "The ranks that have other batches."),
-                          answer("dp_replicate_enabled", Type::flag, "True if there are replicas."),
-                          answer("dp_shard_enabled", Type::flag, "True if parameters are sharded."),
-                          answer("tp_enabled", Type::flag, "True if there is tensor parallelism."),
-                          answer("cp_enabled", Type::flag, "True if there is context parallelism."),
-                          answer("sp_enabled", Type::flag, "True if there is sequence parallelism."),
-                          answer("active_mesh_dims", Type::words, "The axes of more than one rank.")},
+            .accessors = {said("dp_replicate_size", "The number of replicas."),
+                          said("dp_shard_size", "The ranks that share parameters."),
+                          said("tp_size", "The tensor-parallel ranks."),
+                          said("cp_size", "The context-parallel ranks."),
+                          said("sp_size", "The sequence-parallel ranks."),
+                          said("dp_dim_names", "The data-parallel axes of the mesh.", Type::words),
+                          said("non_dp_dim_names", "The axes of the mesh whose ranks have one batch.",
+                               Type::words),
+                          said("dp_shard_cp_dim_names", "The axes over which FSDP shards.", Type::words),
+                          said("dp_cp_dim_names", "The axes over which the loss is averaged.", Type::words),
+                          said("fsdp_dim_names", "The axes that FSDP is given.", Type::words),
+                          said("total_size", "The product of all sizes."),
+                          said("non_data_parallel_size", "The ranks that have one batch."),
+                          said("data_parallel_size", "The ranks that have other batches."),
+                          said("dp_replicate_enabled", "True if there are replicas.", Type::flag),
+                          said("dp_shard_enabled", "True if parameters are sharded.", Type::flag),
+                          said("tp_enabled", "True if there is tensor parallelism.", Type::flag),
+                          said("cp_enabled", "True if there is context parallelism.", Type::flag),
+                          said("sp_enabled", "True if there is sequence parallelism.", Type::flag),
+                          said("active_mesh_dims", "The axes of more than one rank.", Type::words)},
             .check = check,
             .why = {{"pp", "accelerate's ParallelismConfig has no pipeline"},
                     {"ep", "accelerate's ParallelismConfig has no experts"}},

@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // ArchonParallelDims of AReaL's engine Archon: PP x DP-shard x CP x TP; experts take their ranks from the
 // shards and CP, and from TP too where an expert is not split.
-#include "frameworks/rows.hpp"
+#include "frameworks/row_makers.hpp"
 
 namespace rankmesh::frameworks {
 
 namespace of_archon {
-
-using detail::cat;
 
 bool has_experts(const Given& given) { return given.number("ep") > 1; }
 /// True where tp splits experts as it splits all else.
@@ -61,8 +59,7 @@ std::optional<Mesh> experts(const Given& given, const Mesh&) {
                 {"etp", splits(given) ? given.number("tp") : 1}};
 }
 Values write_experts(const Mesh& experts) {
-    const auto size = [&](const char* axis) { return experts.find(axis) ? experts.size(axis) : 1; };
-    return {{"ep", size("ep")}, {"etp", size("etp")}};
+    return {{"ep", size_of(experts, "ep")}, {"etp", size_of(experts, "etp")}};
 }
 
 std::string named(const Given&, const Given& options) { return options.word("name"); }
@@ -72,12 +69,6 @@ std::string named(const Given&, const Given& options) { return options.word("nam
 Framework archon() {
     using namespace of_archon;
     using enum Quantity;
-    const auto flag = [](const char* name, const char* doc) {
-        return AccessorRow{.name = name, .kind = name, .quantity = value, .doc = doc, .type = Type::flag};
-    };
-    const auto number = [](const char* name, const char* doc) {
-        return AccessorRow{.name = name, .kind = name, .quantity = value, .doc = doc};
-    };
     return {
         .name = "archon",
         .version = "1.0.4",
@@ -87,16 +78,15 @@ Framework archon() {
             "experts.",
         .settings_of = "the arguments of AReaL's ArchonParallelDims",
         .example = "-- dp_shard=4 tp=2 ep=2",
-        .settings = {{.name = "dp_replicate", .doc = "always 1: the groups have no replicas"},
-                     {.name = "dp_shard",
-                      .otherwise = -1,
-                      .axis = "dp_shard",
-                      .doc = "ranks that share the model's state; -1: all that the other sizes leave"},
+        .settings = {{"dp_replicate", Type::number, "always 1: the groups have no replicas"},
+                     {"dp_shard", Type::number,
+                      "ranks that share the model's state; -1: all that the other sizes leave", -1,
+                      "dp_shard"},
                      {.name = "cp", .axis = "cp"},
                      {.name = "tp", .axis = "tp"},
                      {.name = "pp", .axis = "pp"},
-                     {.name = "ep", .doc = "ranks with other experts"},
-                     {.name = "etp", .doc = "ranks that share an expert: 1 or tp"}},
+                     {"ep", Type::number, "ranks with other experts"},
+                     {"etp", Type::number, "ranks that share an expert: 1 or tp"}},
         .meshes = {{"ranks", "pp dp_shard cp tp"}, {"experts", "pp dp_shard_mod_ep dp_shard_in_ep cp tp"}},
         .kinds = {{"pp", "dp_shard cp tp | pp"},
                   {"dp_shard", "pp cp tp | dp_shard", "", "ep <= 1"},
@@ -111,33 +101,30 @@ Framework archon() {
                   {"ep", "experts: pp dp_shard_mod_ep tp | dp_shard_in_ep cp", "", "ep > 1 and etp == tp"},
                   {"ep", "experts: pp dp_shard_mod_ep | dp_shard_in_ep cp tp", "", "ep > 1 and etp != tp"}},
         .accessors =
-            {{.name = "get_group",
-              .quantity = group,
-              .doc = "This rank's group of a kind; None where there is none.",
-              .options = {{.name = "name", .otherwise = Value(), .type = Type::word, .needed = true}},
-              .choose = named,
-              .without = Value()},
-             number("dp_replicate", "Always 1: there are no replicas."),
-             number("dp_shard", "The number of ranks that share the model's state."),
-             number("cp", "The number of context-parallel ranks."),
-             number("tp", "The number of tensor-parallel ranks."),
-             number("pp", "The number of stages."),
-             number("ep", "The number of ranks with other experts."),
-             number("etp", "The number of ranks that share an expert."),
-             number("world_size", "The number of all ranks."),
-             flag("dp_replicate_enabled", "True if there are replicas."),
-             flag("dp_shard_enabled", "True if ranks share the model's state."),
-             flag("dp_enabled", "True if there are data-parallel ranks."),
-             flag("dp_cp_enabled", "True if there are data-parallel or context-parallel ranks."),
-             flag("fsdp_enabled", "True if shards are of several ranks, context-parallel ones included."),
-             flag("cp_enabled", "True if ranks share a sequence."),
-             flag("tp_enabled", "True if ranks share layers."),
-             flag("pp_enabled", "True if there are several stages."),
-             flag("ep_enabled", "True if ranks have other experts."),
-             flag("etp_enabled", "True if ranks share an expert."),
-             number("fsdp_gradient_divide_factor", "What FSDP divides gradients by."),
-             number("seq_len_divisor", "What divides the length of a sequence."),
-             number("context_and_model_parallel_size", "The number of ranks that share a sample.")},
+            {chosen("get_group", group, named, "This rank's group of a kind; None where there is none.",
+                    {required("name", Type::word)}, Value()),
+             said("dp_replicate", "Always 1: there are no replicas."),
+             said("dp_shard", "The number of ranks that share the model's state."),
+             said("cp", "The number of context-parallel ranks."),
+             said("tp", "The number of tensor-parallel ranks."),
+             said("pp", "The number of stages."),
+             said("ep", "The number of ranks with other experts."),
+             said("etp", "The number of ranks that share an expert."),
+             said("world_size", "The number of all ranks."),
+             said("dp_replicate_enabled", "True if there are replicas.", Type::flag),
+             said("dp_shard_enabled", "True if ranks share the model's state.", Type::flag),
+             said("dp_enabled", "True if there are data-parallel ranks.", Type::flag),
+             said("dp_cp_enabled", "True if there are data-parallel or context-parallel ranks.", Type::flag),
+             said("fsdp_enabled", "True if shards are of several ranks, context-parallel ones included.",
+                  Type::flag),
+             said("cp_enabled", "True if ranks share a sequence.", Type::flag),
+             said("tp_enabled", "True if ranks share layers.", Type::flag),
+             said("pp_enabled", "True if there are several stages.", Type::flag),
+             said("ep_enabled", "True if ranks have other experts.", Type::flag),
+             said("etp_enabled", "True if ranks share an expert.", Type::flag),
+             said("fsdp_gradient_divide_factor", "What FSDP divides gradients by."),
+             said("seq_len_divisor", "What divides the length of a sequence."),
+             said("context_and_model_parallel_size", "The number of ranks that share a sample.")},
         .check = check,
         .why = {{"virtual pipeline stages", "Archon's stages are not interleaved by these settings"},
                 {"dp_replicate", "Archon has no replicas; its data-parallel ranks share the model's state"}},

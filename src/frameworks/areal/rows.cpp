@@ -8,8 +8,6 @@ namespace rankmesh::frameworks {
 
 namespace of_areal {
 
-using detail::cat;
-
 const std::vector<int>& placed(const Given& given) {
     static const auto none = std::vector<int>{};
     return given.is_none("rank_mapping") ? none : given.numbers("rank_mapping");
@@ -61,7 +59,7 @@ std::vector<KindRow> kinds() {
 std::vector<AccessorRow> accessors() {
     auto rows = of_grid::accessors();
     const auto add = [&](const char* kind, const char* doc, const char* getter = nullptr) {
-        rows.push_back({kind, kind, Quantity::group, doc, {}, nullptr, Value()});
+        rows.push_back(lenient(kind, kind, Quantity::group, doc));
         if (getter) of_grid::also(rows, getter, kind);
     };
     constexpr auto on_host = "The same on the host.";
@@ -93,19 +91,13 @@ Framework areal() {
             "component of allocation_mode, too",
         .example = "pipe=2 data=4 tensor=2",
         .settings = {{.name = "axes",
-                      .otherwise = std::vector<std::string>{"pipe", "data", "tensor"},
                       .type = Type::words,
                       .doc = "The axes of the topology, outermost first",
+                      .otherwise = std::vector<std::string>{"pipe", "data", "tensor"},
                       .needed = true},
-                     {.name = "dims",
-                      .otherwise = {},
-                      .type = Type::numbers,
-                      .doc = "The size of each axis",
-                      .needed = true},
-                     {.name = "rank_mapping",
-                      .otherwise = {},
-                      .type = Type::numbers,
-                      .doc = "The world rank of each rank of the topology, rising; None: the first ranks"}},
+                     {.name = "dims", .type = Type::numbers, .doc = "The size of each axis", .needed = true},
+                     {"rank_mapping", Type::numbers,
+                      "The world rank of each rank of the topology, rising; None: the first ranks"}},
         .meshes = {{"topology", "pipe data tensor"}},
         .kinds = kinds(),
         .accessors = of_areal::accessors(),

@@ -9,8 +9,6 @@
 
 namespace rankmesh::conversion {
 
-using detail::cat;
-
 namespace of_deepspeed {
 
 /// MiCS shards over consecutive ranks and copies the rest; hpZ keeps a second copy of the shards inside a

@@ -6,8 +6,6 @@ namespace rankmesh::frameworks {
 
 namespace of_deepspeed {
 
-using detail::cat;
-
 /// Throws for a topology that is not of the world, or lacks an axis.
 void check(Given& given) {
     if (given.is_none("dims")) {
@@ -54,15 +52,11 @@ Framework deepspeed() {
         .title = "DeepSpeed's grid of pipe, data and other axes over the whole world.",
         .settings_of = "the axes and dims of ProcessTopology, or sizes in their order, outermost first",
         .example = "pipe=2 data=4 model=2",
-        .settings = {{.name = "axes",
-                      .otherwise = std::vector<std::string>{"pipe", "data"},
-                      .type = Type::words,
-                      .doc = "The axes of the topology, outermost first"},
-                     {.name = "dims",
-                      .otherwise = {},
-                      .type = Type::numbers,
-                      .doc = "The size of each axis; None: the world's prime factors, rising, dealt to pipe "
-                             "and data in turn"}},
+        .settings = {{"axes", Type::words, "The axes of the topology, outermost first",
+                      std::vector<std::string>{"pipe", "data"}},
+                     {"dims", Type::numbers,
+                      "The size of each axis; None: the world's prime factors, rising, dealt to pipe and "
+                      "data in turn"}},
         .meshes = {{"topology", "pipe data model"}},
         .kinds = of_grid::kinds("model", false),
         .accessors = of_deepspeed::accessors(),

@@ -2,13 +2,11 @@
 // DeepSpeed's utils/groups.py: no settings; functions that a program calls when it needs groups make them.
 #include <algorithm>
 
-#include "frameworks/rows.hpp"
+#include "frameworks/row_makers.hpp"
 
 namespace rankmesh::frameworks {
 
 namespace of_deepspeed_groups {
-
-using detail::cat;
 
 void ensure_divisibility(int numerator, std::int64_t denominator) {
     if (denominator == 0)
@@ -211,12 +209,7 @@ Value has_zero(const State& state, const Given&) {
     return groups.has(zero) || groups.has("tensor_parallel") ? Value() : Value(false);
 }
 
-Setting needs(const char* name, Type type = Type::number) {
-    return {.name = name, .otherwise = {}, .type = type, .needed = true};
-}
-Setting or_none(const char* name, bool needed = false) {
-    return {.name = name, .otherwise = {}, .type = Type::maybe_number, .needed = needed};
-}
+Setting or_none(const char* name) { return {name, Type::maybe_number}; }
 
 std::vector<AccessorRow> makers() {
     auto rows = std::vector<AccessorRow>{};
@@ -224,37 +217,37 @@ std::vector<AccessorRow> makers() {
         rows.push_back({name, "", Quantity::action, doc, std::move(options)});
         rows.back().adds = adds;
     };
-    const auto mode = Setting{"mp_mode", "tp", "", "", Type::word},
-               stages = Setting{"pipeline_parallel_size_"};
-    const auto data_first = Setting{"use_data_before_expert_parallel_", false, "", "", Type::flag};
+    const auto mode = Setting{"mp_mode", Type::word, {}, "tp"}, stages = Setting{"pipeline_parallel_size_"},
+               data_first = Setting{"use_data_before_expert_parallel_", Type::flag};
     make(init_tp, "_init_tp_mesh_device", "Makes the tensor and data parallel groups, unless they are there.",
          {{"tensor_model_parallel_size"}, or_none("data_parallel_size")});
     make(create_model, "_create_model_parallel",
          "Makes data and model parallel groups, which no other function asks about.",
-         {needs("model_parallel_size_")});
+         {required("model_parallel_size_")});
     make(create_experts, "_create_expert_and_data_parallel",
          "Makes the expert and expert-data groups of one expert size, unless they are there.",
-         {needs("expert_parallel_size_"), or_none("mp_size"), or_none("pp_size"), mode, data_first});
+         {required("expert_parallel_size_"), or_none("mp_size"), or_none("pp_size"), mode, data_first});
     make(create_experts_and_model, "_create_expert_data_and_model_parallel",
          "Makes the expert groups of a client whose mpu has these sizes.",
-         {needs("expert_parallel_size_"), needs("tensor_parallel_size_"), stages, data_first,
+         {required("expert_parallel_size_"), required("tensor_parallel_size_"), stages, data_first,
           or_none("data_parallel_size")});
     make(create_sequence, "sequence_parallel_mesh",
          "Says the size of Ulysses' sequence parallelism, as the original's `mesh_device` does.",
-         {needs("sequence_parallel_size")});
+         {required("sequence_parallel_size")});
     make(initialize_sequence, "initialize_sequence_parallel",
-         "The same of `parallel_state_sp`, for sizes above 1.", {needs("sequence_parallel_size")});
+         "The same of `parallel_state_sp`, for sizes above 1.", {required("sequence_parallel_size")});
     make(create_zero, "_create_zero_param_parallel_group",
-         "Makes the groups of hpZ's second partition, of at most the world's size.", {needs("group_size")});
+         "Makes the groups of hpZ's second partition, of at most the world's size.",
+         {required("group_size")});
     make(create_all_to_all, "_get_local_all_to_all_group",
          "Makes the groups of quantized gradients: `local` of each node and, with several nodes, `global`.",
-         {needs("device_per_node")});
+         {required("device_per_node")});
     for (const auto* what : {"rank", "world_size"}) {
         make(nullptr, cat("set_tensor_model_parallel_", what).c_str(),
-             "Says another one, None to take it back.", {or_none(what, true)});
+             "Says another one, None to take it back.", {required(what, Type::maybe_number)});
         rows.back().slot = cat("tensor_", what);
     }
-    rows.back().least = 1;
+    rows.back().is_size = true;
     return rows;
 }
 
@@ -278,7 +271,7 @@ std::vector<AccessorRow> accessors() {
         made.missing = missing.empty() ? missing : missing + " parallel group is not initialized";
         return made;
     };
-    const auto name = std::vector<Setting>{needs("group_name", Type::word)};
+    const auto name = std::vector<Setting>{required("group_name", Type::word)};
     const auto tensors = "The ranks that share this rank's tensors.";
     for (const auto& each :
          {row("get_tensor_model_parallel", "tensor_parallel", tensors, "intra_layer_model"),
@@ -289,12 +282,8 @@ std::vector<AccessorRow> accessors() {
     }
     (rows.end() - 3)->missing = "model parallel group is not initialized";
     add_three(row("get_data_parallel", "data_parallel", "The ranks that hold the same tensors.", "data"));
-    const auto computed = [&](const char* name, decltype(AccessorRow::code) code, const char* doc,
-                              Type type = Type::number) -> AccessorRow& {
-        return rows.emplace_back(AccessorRow{name, "", value, doc, {}, nullptr, {}, code, type});
-    };
-    computed("get_tensor_model_parallel_src_rank", tensor_source,
-             "The first rank of the tensor parallel group.");
+    rows.push_back(computed("get_tensor_model_parallel_src_rank", Type::number, tensor_source,
+                            "The first rank of the tensor parallel group."));
 
     auto experts = row("_get_expert_parallel", "", "The ranks that hold the experts of one model together.",
                        "expert", experts_of);
@@ -323,28 +312,37 @@ std::vector<AccessorRow> accessors() {
     add(zeros, "_group_ranks", ranks);
     add(zeros, "_group_world_size", size, "The number of these ranks.");
     add(zeros, "_rank_in_mygroup", rank, "This rank's place among them.");
-    rows.push_back({"_get_zero_param_intra_parallel_group", zero, group,
-                    "The ranks that hold all parameters together; None before they are made."});
-    rows.back().without = Value();
-    computed("_zero_param_parallel_is_initialized", has_zero,
-             "False before any group is made, then None: the original never says True.", Type::flag)
-        .without = Value();
-    computed("_get_expert_parallel_src_rank", expert_source,
-             "rank // size * size; refused for a group whose ranks are not adjacent, which lacks that rank.")
-        .options = name;
-    computed("_get_max_expert_size", nullptr, "The largest expert size that was made.", Type::maybe_number)
-        .kind = "max_expert_size";
-    computed("_get_max_expert_size_name", largest_name, "Its name, as `ep_size_4`.", Type::word);
-    computed(
-        "_get_expert_model_parallel_world_size", nullptr,
-        "How many tensor ranks have their own expert groups, in the groups that were made last with an mpu.")
-        .kind = "expert_tensor_parallel_world_size";
-    computed(
-        "_get_model_parallel_world_size", [](const State&, const Given&) { return Value(1); },
-        "1 without an mpu.");
-    computed("_ALL_TO_ALL_NAMES", all_to_all_names, "The names of all all-to-all groups, as `local_0`.",
-             Type::words);
-    rows.push_back({"_clone_world_group", "*", group, "All ranks."});
+    auto zero_is_made = computed("_zero_param_parallel_is_initialized", Type::flag, has_zero,
+                                 "False before any group is made, then None: the original never says True.");
+    zero_is_made.without = Value();
+    for (auto&& each : std::initializer_list<AccessorRow>{
+             lenient("_get_zero_param_intra_parallel_group", zero, group,
+                     "The ranks that hold all parameters together; None before they are made."),
+             zero_is_made,
+             computed("_get_expert_parallel_src_rank", Type::number, expert_source,
+                      "rank // size * size; refused for a group whose ranks are not adjacent, which lacks "
+                      "that rank.",
+                      name),
+             {"_get_max_expert_size",
+              "max_expert_size",
+              value,
+              "The largest expert size that was made.",
+              {},
+              nullptr,
+              {},
+              nullptr,
+              Type::maybe_number},
+             computed("_get_max_expert_size_name", Type::word, largest_name, "Its name, as `ep_size_4`."),
+             {"_get_expert_model_parallel_world_size", "expert_tensor_parallel_world_size", value,
+              "How many tensor ranks have their own expert groups, in the groups that were made last with an "
+              "mpu."},
+             computed(
+                 "_get_model_parallel_world_size", Type::number,
+                 [](const State&, const Given&) { return Value(1); }, "1 without an mpu."),
+             computed("_ALL_TO_ALL_NAMES", Type::words, all_to_all_names,
+                      "The names of all all-to-all groups, as `local_0`."),
+             {"_clone_world_group", "*", group, "All ranks."}})
+        rows.push_back(each);
     add(data, "", first, "The first rank of the sequence-data parallel group.");
     rows.back().name = "_get_broadcast_src_rank";
     add_three(
@@ -354,7 +352,7 @@ std::vector<AccessorRow> accessors() {
     (rows.end() - 3)->missing = "No sequence parallel group found";
     (rows.end() - 3)->raises = "KeyError";
     rows.push_back({"_ALL_TO_ALL_GROUP", "", group, "This rank's all-to-all group: `local` or `global`."});
-    rows.back().options = {{"kind", "local", "", "", Type::word}};
+    rows.back().options = {{"kind", Type::word, {}, "local"}};
     rows.back().choose = [](const Given&, const Given& options) { return options.word("kind"); };
     rows.back().missing = "the all-to-all groups are not initialized";
     return rows;

@@ -4,14 +4,11 @@
 #include <algorithm>
 #include <cctype>
 
-#include "frameworks/environment.hpp"
-#include "frameworks/rows.hpp"
+#include "frameworks/row_makers.hpp"
 
 namespace rankmesh::frameworks {
 
 namespace of_llamafactory {
-
-using detail::cat;
 
 constexpr const char* dims[] = {"mp_replicate", "mp_shard", "dp", "cp"};
 
@@ -106,9 +103,10 @@ std::string kind_of(const Given&, const Given& options) {
 
 std::string mesh_of(std::string_view dim) { return dim == "dp" || dim == "cp" ? "data" : "model"; }
 
-Value whole_mesh(const State& state, std::string_view mesh) {
-    if (!state.is_initialized()) return {};
-    return std::vector{Access::device_mesh(state, mesh)};
+constexpr const char* meshes[] = {"model", "data"};
+template <int mesh>
+Value whole_mesh(const State& state, const Given&) {
+    return state.is_initialized() ? Value(std::vector{Access::device_mesh(state, meshes[mesh])}) : Value();
 }
 
 Value device_mesh(const State& state, const Given& options) {
@@ -123,6 +121,11 @@ Value of_host(const State& state, const char* variable, int alone, std::string_v
     if (const auto number = number_in_environment(variable)) return *number;
     if (state.world_size() <= 1) return alone;
     throw Error(Fault::missing, cat(variable, " is not set; start with torchrun, or ask Member::", member));
+}
+
+Value local_rank(const State& state, const Given&) { return of_host(state, "LOCAL_RANK", 0, "local_rank"); }
+Value local_world_size(const State& state, const Given&) {
+    return of_host(state, "LOCAL_WORLD_SIZE", 1, "local_size");
 }
 
 /// As torch prints `DeviceMesh('cpu', [[0, 1], [2, 3]], mesh_dim_names=('dp', 'cp'))`.
@@ -143,7 +146,7 @@ Value text(const State& state, const Given& options) {
                     dim == dims[3] ? ")" : ", ");
     said += cat("), is_distributed=", is_distributed ? "True" : "False", ", current_accelerator=", device,
                 ", rank=", state.rank(), ", world_size=", std::max(state.world_size(), 1));
-    for (const auto* mesh : {"model", "data"})
+    for (const auto* mesh : meshes)
         said += cat(", ", mesh, "_device_mesh=",
                     is_distributed ? mesh_text(Access::device_mesh(state, mesh), device) : "None");
     return said;
@@ -151,40 +154,29 @@ Value text(const State& state, const Given& options) {
 
 std::vector<AccessorRow> accessors() {
     using enum Quantity;
-    auto dim = Setting{.name = "dim", .otherwise = {}, .type = Type::maybe_word};
+    auto dim = Setting{"dim", Type::maybe_word};
     for (const auto* each : dims) dim.words.emplace_back(each, "");
-    const auto code = [](const char* name, Quantity quantity, const char* doc,
-                         Value (*code)(const State&, const Given&), std::vector<Setting> options = {}) {
-        return AccessorRow{name, {}, quantity, doc, std::move(options), nullptr, {}, code};
-    };
-    const auto along = [&](const char* name, Quantity quantity, const char* doc,
-                           std::optional<Value> without = {}) {
-        return AccessorRow{name, {}, quantity, doc, {dim}, kind_of, std::move(without)};
-    };
     auto rows = std::vector{
-        code("model_device_mesh", Quantity::device_mesh,
-             "The mesh `mp_replicate mp_shard`; None where nothing is distributed.",
-             [](const State& state, const Given&) { return whole_mesh(state, "model"); }),
-        code("data_device_mesh", Quantity::device_mesh,
-             "The mesh `dp cp`; None where nothing is distributed.",
-             [](const State& state, const Given&) { return whole_mesh(state, "data"); }),
-        code("get_device_mesh", Quantity::device_mesh,
-             "This rank's mesh along a dimension; None where nothing is distributed.",
-             of_llamafactory::device_mesh, {dim}),
-        along("get_group", group, "This rank's group along a dimension, or the world's."),
-        along("get_rank", rank, "This rank's place in its group along a dimension, or in the world.", 0),
-        along("get_world_size", size, "The number of ranks along a dimension, or in the world.", 1),
-        code("get_local_rank", value, "This rank's place on its host, by LOCAL_RANK.",
-             [](const State& state, const Given&) { return of_host(state, "LOCAL_RANK", 0, "local_rank"); }),
-        code("get_local_world_size", value, "The number of ranks on its host, by LOCAL_WORLD_SIZE.",
-             [](const State& state, const Given&) {
-                 return of_host(state, "LOCAL_WORLD_SIZE", 1, "local_size");
-             }),
-        code("__str__", value,
-             "`DistributedInterface(strategy=DistributedStrategy(...)), is_distributed=True, ...`.", text,
-             {{.name = "device", .otherwise = "cpu", .type = Type::word}})};
+        computed("model_device_mesh", Type::number, whole_mesh<0>,
+                 "The mesh `mp_replicate mp_shard`; None where nothing is distributed.", {},
+                 Quantity::device_mesh),
+        computed("data_device_mesh", Type::number, whole_mesh<1>,
+                 "The mesh `dp cp`; None where nothing is distributed.", {}, Quantity::device_mesh),
+        computed("get_device_mesh", Type::number, of_llamafactory::device_mesh,
+                 "This rank's mesh along a dimension; None where nothing is distributed.", {dim},
+                 Quantity::device_mesh),
+        chosen("get_group", group, kind_of, "This rank's group along a dimension, or the world's.", {dim}),
+        chosen("get_rank", rank, kind_of,
+               "This rank's place in its group along a dimension, or in the world.", {dim}, 0),
+        chosen("get_world_size", size, kind_of, "The number of ranks along a dimension, or in the world.",
+               {dim}, 1),
+        computed("get_local_rank", Type::number, local_rank, "This rank's place on its host, by LOCAL_RANK."),
+        computed("get_local_world_size", Type::number, local_world_size,
+                 "The number of ranks on its host, by LOCAL_WORLD_SIZE."),
+        computed("__str__", Type::word, text,
+                 "`DistributedInterface(strategy=DistributedStrategy(...)), is_distributed=True, ...`.",
+                 {{"device", Type::word, {}, "cpu"}})};
     for (auto& row : rows) row.called = row.name.starts_with("get_");
-    rows.back().type = Type::word;
     return rows;
 }
 
@@ -212,19 +204,18 @@ Framework llamafactory() {
             "size",
         .example = "mp_replicate_size=2 cp_size=2 world_size=16",
         .settings = {{.name = "mp_replicate_size"},
-                     {.name = "mp_shard_size", .otherwise = {}, .type = Type::maybe_number},
-                     {.name = "dp_size", .otherwise = {}, .type = Type::maybe_number},
+                     {"mp_shard_size", Type::maybe_number},
+                     {"dp_size", Type::maybe_number},
                      {.name = "cp_size", .axis = "cp"},
                      {.name = "plugin",  // which is written for ep_size alone
-                      .otherwise = {},
-                      .flag = "dist_config.name",
                       .type = Type::maybe_word,
+                      .flag = "dist_config.name",
                       .apart = true,
                       .only_configured = true},
                      {.name = "ep_size",
+                      .doc = "ranks with other experts, of fsdpturbo alone",
                       .flag = "dist_config.ep_size",
                       .apart = true,
-                      .doc = "ranks with other experts, of fsdpturbo alone",
                       .only_configured = true}},
         .meshes = {{"data", "dp cp"}, {"model", "mp_replicate mp_shard"}},
         .kinds = {along("mp_replicate", "model: mp_shard | mp_replicate"),

@@ -4,8 +4,6 @@
 
 namespace rankmesh::frameworks::of_megatron {
 
-using detail::cat;
-
 namespace {
 
 constexpr auto virtual_size = "virtual_pipeline_model_parallel_world_size";
@@ -53,35 +51,25 @@ Names data_parallel_gloo(const State& state, const Given& options) {
     if (!partial) kinds.erase(kinds.begin());
     return kinds;
 }
-Names data_parallel_source(const State&, const Given& options) {
-    return {is(options, "with_context_parallel") ? "DATA_PARALLEL_GROUP_WITH_CP" : data};
-}
-Names expert_data(const State&, const Given& options) {
-    auto kinds = Names{};
-    if (is(options, "partial_expert_data_parallel"))
-        kinds.emplace_back("HIERARCHICAL_EXPERT_DATA_PARALLEL_GROUP_L0");
-    if (is(options, "with_gtp_remat")) kinds.emplace_back("EXPERT_DATA_PARALLEL_GROUP_WITH_GTP_REMAT");
-    kinds.emplace_back("EXPERT_DATA_PARALLEL_GROUP");
-    return kinds;
-}
-Names expert_data_gloo(const State&, const Given& options) {
-    auto kinds = Names{"HIERARCHICAL_EXPERT_DATA_PARALLEL_GROUP_GLOO_L0", "EXPERT_DATA_PARALLEL_GROUP_GLOO"};
-    if (!is(options, "partial_expert_data_parallel")) kinds.erase(kinds.begin());
-    return kinds;
-}
-Names expert_pipeline(const State&, const Given& options) {
-    return {is(options, "with_egtp_remat") ? "EXPERT_TENSOR_MODEL_PIPELINE_PARALLEL_GROUP_WITH_EGTP"
-                                           : "EXPERT_TENSOR_MODEL_PIPELINE_PARALLEL_GROUP"};
-}
-Names tensor_and_data(const State&, const Given& options) {
-    return {is(options, "with_context_parallel") ? "TENSOR_AND_DATA_PARALLEL_GROUP_WITH_CP"
-                                                 : "TENSOR_AND_DATA_PARALLEL_GROUP"};
-}
-Names amax(const State& state, const Given& options) {
-    if (!is(options, "tp_only_amax_red")) return tensor_and_data(state, options);
-    return {is(options, "with_context_parallel") ? "TENSOR_AND_CONTEXT_PARALLEL_GROUP"
-                                                 : "TENSOR_MODEL_PARALLEL_GROUP"};
-}
+constexpr auto data_parallel_source =
+                   "DATA_PARALLEL_GROUP_WITH_CP if with_context_parallel, DATA_PARALLEL_GROUP",
+               expert_data =
+                   "HIERARCHICAL_EXPERT_DATA_PARALLEL_GROUP_L0 if partial_expert_data_parallel, "
+                   "EXPERT_DATA_PARALLEL_GROUP_WITH_GTP_REMAT if with_gtp_remat, EXPERT_DATA_PARALLEL_GROUP",
+               expert_data_gloo =
+                   "HIERARCHICAL_EXPERT_DATA_PARALLEL_GROUP_GLOO_L0 if partial_expert_data_parallel, "
+                   "EXPERT_DATA_PARALLEL_GROUP_GLOO",
+               expert_pipeline =
+                   "EXPERT_TENSOR_MODEL_PIPELINE_PARALLEL_GROUP_WITH_EGTP if with_egtp_remat, "
+                   "EXPERT_TENSOR_MODEL_PIPELINE_PARALLEL_GROUP",
+               tensor_and_data =
+                   "TENSOR_AND_DATA_PARALLEL_GROUP_WITH_CP if with_context_parallel, "
+                   "TENSOR_AND_DATA_PARALLEL_GROUP",
+               amax =
+                   "TENSOR_AND_CONTEXT_PARALLEL_GROUP if tp_only_amax_red and with_context_parallel, "
+                   "TENSOR_MODEL_PARALLEL_GROUP if tp_only_amax_red, "
+                   "TENSOR_AND_DATA_PARALLEL_GROUP_WITH_CP if with_context_parallel, "
+                   "TENSOR_AND_DATA_PARALLEL_GROUP";
 
 std::string of_size(const Given& given, const Given& options) {
     if (options.is_none("group_size")) throw Error(Fault::unknown, "give the group_size of a hybrid group");
@@ -166,19 +154,14 @@ Value expert_tensor_number(const State& state, const Given&) {
 }
 
 Value all_ranks(const State& state, const Given&) {
-    auto text = std::string{};
+    auto places = std::vector<int>{};
     for (const auto* name : {"tensor_model_parallel", "gtp_weight_remat", "data_parallel", "context_parallel",
                              "pipeline_model_parallel", "expert_model_parallel"})
-        text += cat(text.empty() ? "" : "_", number(state, cat("get_", name, "_rank").c_str()));
-    return text;
+        places.push_back(number(state, cat("get_", name, "_rank").c_str()));
+    return joined(places, "_");
 }
 
-Setting flag(const char* name, bool otherwise = false) {
-    return {.name = name, .otherwise = otherwise, .type = Type::flag};
-}
-Setting maybe(std::string name, bool needed = false) {
-    return {.name = std::move(name), .otherwise = {}, .type = Type::maybe_number, .needed = needed};
-}
+Setting flag(const char* name, bool otherwise = false) { return {name, Type::flag, {}, otherwise}; }
 Setting checked() { return flag("check_initialized", true); }
 Setting gtp() { return flag("with_gtp_remat", true); }
 
@@ -241,7 +224,7 @@ void complete(AccessorRow& row, Without without) {
         row.kinds = data_parallel;
         row.options = {flag("with_context_parallel"), gtp(), flag("partial_data_parallel")};
     } else if (row.kind == "EXPERT_DATA_PARALLEL_GROUP") {
-        row.kinds = expert_data;
+        row.among = expert_data;
         row.options = {gtp(), flag("partial_expert_data_parallel")};
     }
     if (without == in_no_world) row.no_world = 0;
@@ -258,16 +241,18 @@ void add_chosen(std::vector<AccessorRow>& rows) {
                partial_expert = flag("partial_expert_data_parallel");
     auto apart = flag("independent_all_gather");
     apart.apart = true;
-    const auto add = [&](const char* name, Names (*kinds)(const State&, const Given&),
-                         std::vector<Setting> options, const char* doc, const char* missing = "") {
+    const auto add = [&](const char* name, const char* among, std::vector<Setting> options, const char* doc,
+                         const char* missing = "") {
         rows.push_back(
-            {.name = name, .doc = doc, .options = std::move(options), .missing = missing, .kinds = kinds});
+            {.name = name, .doc = doc, .options = std::move(options), .missing = missing, .among = among});
     };
-    add("get_data_parallel_group", data_parallel, {cp, gtp(), partial, apart},
+    add("get_data_parallel_group", "", {cp, gtp(), partial, apart},
         "Those who hold other samples: also along cp, along gtp_remat, or of one optimizer instance only.\n\n"
         "With context parallelism `independent_all_gather` is the second group of "
         "`create_all_gather_group`.");
-    add("get_data_parallel_group_gloo", data_parallel_gloo, {cp, partial}, "The same on the host.");
+    rows.back().kinds = data_parallel;
+    add("get_data_parallel_group_gloo", "", {cp, partial}, "The same on the host.");
+    rows.back().kinds = data_parallel_gloo;
     add("get_amax_reduction_group", amax, {cp, flag("tp_only_amax_red")},
         "The ranks that agree on a largest value: tensor with data or context parallel ranks.",
         "FP8 amax reduction group is not initialized");
@@ -279,15 +264,13 @@ void add_chosen(std::vector<AccessorRow>& rows) {
     add("get_expert_data_parallel_group", expert_data, {checked(), gtp(), partial_expert},
         "The ranks that hold the same experts: also along gtp_remat, or of one optimizer instance only.");
     add("get_expert_data_parallel_group_gloo", expert_data_gloo, {partial_expert}, "The same on the host.");
-    rows.push_back({.name = "get_hierarchical_context_parallel_groups",
-                    .quantity = Quantity::group_list,
-                    .doc = "A list of one group a level, innermost first.",
-                    .options = {checked()},
-                    .code = levels_of});
+    rows.push_back(computed("get_hierarchical_context_parallel_groups", Type::number, levels_of,
+                            "A list of one group a level, innermost first.", {checked()},
+                            Quantity::group_list));
     rows.push_back({.name = "get_hybrid_data_context_parallel_groups",
                     .kind = hybrid.data(),
                     .doc = "The group of `group_size` consecutive data and context parallel ranks.",
-                    .options = {checked(), maybe("group_size")},
+                    .options = {checked(), {"group_size", Type::maybe_number}},
                     .choose = of_size,
                     .missing = "data parallel group with CP (with GTP_remat) is not initialized"});
 }
@@ -310,38 +293,34 @@ void add_firsts(std::vector<AccessorRow>& rows) {
     add("get_data_parallel_src_rank", "", "Data parallel group is not initialized",
         "The first rank of this rank's data-parallel group without weight re-materialisation, unlike "
         "get_data_parallel_rank.");
-    rows.back().kinds = data_parallel_source;
+    rows.back().among = data_parallel_source;
     rows.back().options = {flag("with_context_parallel")};
 }
 
 void add_computed(std::vector<AccessorRow>& rows) {
     using enum Quantity;
-    const auto computed = [&](const char* name, Type type, auto* code, const char* doc,
-                              std::vector<Setting> options = {}) {
-        rows.push_back({name, "", value, doc, std::move(options), nullptr, {}, code, type});
-    };
-    const auto stage = std::vector{flag("ignore_virtual", true), maybe("vp_stage")};
-    computed("get_pipeline_model_parallel_last_rank", Type::number, last_in_pipeline,
-             "The rank in the last stage of this rank's pipeline.");
-    computed("get_pipeline_model_parallel_next_rank", Type::number, beside_in_pipeline<+1>,
-             "The rank in the next stage, the first after the last.");
-    computed("get_pipeline_model_parallel_prev_rank", Type::number, beside_in_pipeline<-1>,
-             "The rank in the stage before, the last before the first.");
-    computed("is_pipeline_first_stage", Type::flag, is_first_stage,
-             "True in the first stage, and there in virtual stage 0 unless that is ignored.", stage);
-    computed("is_pipeline_last_stage", Type::flag, is_last_stage,
-             "True in the last stage, and there in the last virtual stage unless that is ignored.", stage);
-    computed(
-        "is_rank_in_embedding_group", Type::flag, holds_embedding,
+    const auto stage = std::vector<Setting>{flag("ignore_virtual", true), {"vp_stage", Type::maybe_number}};
+    const auto add = [&](auto... parts) { rows.push_back(computed(std::move(parts)...)); };
+    add("get_pipeline_model_parallel_last_rank", Type::number, last_in_pipeline,
+        "The rank in the last stage of this rank's pipeline.");
+    add("get_pipeline_model_parallel_next_rank", Type::number, beside_in_pipeline<+1>,
+        "The rank in the next stage, the first after the last.");
+    add("get_pipeline_model_parallel_prev_rank", Type::number, beside_in_pipeline<-1>,
+        "The rank in the stage before, the last before the first.");
+    add("is_pipeline_first_stage", Type::flag, is_first_stage,
+        "True in the first stage, and there in virtual stage 0 unless that is ignored.", stage);
+    add("is_pipeline_last_stage", Type::flag, is_last_stage,
+        "True in the last stage, and there in the last virtual stage unless that is ignored.", stage);
+    add("is_rank_in_embedding_group", Type::flag, holds_embedding,
         "True if this rank's stage holds word embeddings, as its pipeline's first or last in the virtual "
         "stage asked for.",
         stage);
-    computed("is_rank_in_position_embedding_group", Type::flag, has<positions>,
-             "True if this rank's stage holds position embeddings.");
-    computed("is_initialized", Type::flag, has<data>, "True if this rank has a data-parallel group.");
-    computed("has_separate_all_gather_group", Type::flag, has<all_gather>,
-             "True if `create_all_gather_group` made this rank a group to gather in.");
-    computed("get_all_ranks", Type::word, all_ranks, "`tp_gtp_dp_cp_pp_ep` of this rank: `0_0_2_1_0_0`.");
+    add("is_rank_in_position_embedding_group", Type::flag, has<positions>,
+        "True if this rank's stage holds position embeddings.");
+    add("is_initialized", Type::flag, has<data>, "True if this rank has a data-parallel group.");
+    add("has_separate_all_gather_group", Type::flag, has<all_gather>,
+        "True if `create_all_gather_group` made this rank a group to gather in.");
+    add("get_all_ranks", Type::word, all_ranks, "`tp_gtp_dp_cp_pp_ep` of this rank: `0_0_2_1_0_0`.");
     for (const auto& [number, doc] :
          {std::pair("rank", "The current virtual stage; None without virtual stages."),
           {"world_size", "How many virtual stages there are; None without them."}})

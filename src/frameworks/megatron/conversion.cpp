@@ -12,8 +12,6 @@
 
 namespace rankmesh::conversion {
 
-using detail::cat;
-
 namespace of_megatron {
 
 constexpr auto levels_name = "hierarchical context parallel sizes";
@@ -169,10 +167,8 @@ Arrangement read(Settings& settings, std::optional<int> world) {
         cat(sizes.expert_tensor_parallel_size ? "give " : "Megatron's default is tp, so give ", etp,
             etp.starts_with('-') ? " 1" : "=1");
     add_stages(arrangement, settings, sizes.virtual_pipeline_model_parallel_size);
-    auto levels = std::string{};
-    for (auto size : sizes.hierarchical_context_parallel_sizes.value_or(std::vector<int>{}))
-        levels += cat(levels.empty() ? "" : " ", size);
-    if (!levels.empty()) arrangement.extras.push_back({levels_name, levels});
+    if (const auto& levels = sizes.hierarchical_context_parallel_sizes; levels && !levels->empty())
+        arrangement.extras.push_back({levels_name, frameworks::joined(*levels, " ")});
     if (const auto layout = settings.word(layout_name)) arrangement.extras.push_back({own_layout, *layout});
     return arrangement;
 }
@@ -191,7 +187,7 @@ std::string order_of(const Mesh& dense) {
     if (std::ranges::find(order, "pp") == order.end()) order.emplace_back("pp");
     const auto inside = size_of(dense, "dp") > 1 ? "dp" : "pp";
     order.insert(std::ranges::find(order, inside), "ep");  // experts are taken out of dp
-    return frameworks::of_megatron::joined(order);
+    return frameworks::joined(order, "-");
 }
 
 /// The sizes of an arrangement in roles.

@@ -10,8 +10,6 @@
 
 namespace rankmesh::frameworks::of_megatron {
 
-using detail::cat;
-
 namespace {
 
 constexpr auto level_sizes = "hierarchical_context_parallel_sizes";
@@ -20,15 +18,10 @@ constexpr auto dense_axes = "axes of the dense layers", expert_axes = "axes of t
 
 /// Throws for sizes below 1, whichever setting they are of.
 void check_sizes(const Given& given) {
-    const auto check = [](std::string_view name, int size) {
-        if (size < 1)
-            throw Refusal(Fault::sizes, "sizes-below-one",
-                          cat(name, " is ", size, "; every size is 1 or more"));
-    };
     for (const auto* name :
          {"virtual_pipeline_model_parallel_size", "num_distributed_optimizer_instances", "local_world_size"})
-        if (!given.is_none(name)) check(name, given.number(name));
-    for (const auto size : levels(given)) check(level_sizes, size);
+        if (!given.is_none(name)) check_size(name, given.number(name));
+    for (const auto size : levels(given)) check_size(level_sizes, size);
 }
 
 int local_world(const Given& given) {

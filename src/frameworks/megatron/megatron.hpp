@@ -4,7 +4,7 @@
 
 #include <utility>
 
-#include "frameworks/rows.hpp"
+#include "frameworks/row_makers.hpp"
 
 namespace rankmesh::frameworks::of_megatron {
 
@@ -22,7 +22,6 @@ std::vector<AccessorRow> accessors();
 
 /// `dp-cp` as `dp` and `cp`; of `a--b` the second is empty.
 std::vector<std::string> tokens(std::string_view joined);
-std::string joined(const std::vector<std::string>& tokens);
 /// `order` with `gtp_remat` after the axis `after`, else after tp, else first; `order` itself if it has it.
 RANKMESH_EXPORT std::string inject_gtp_remat_axis(std::string_view order, std::string_view after);
 

@@ -6,8 +6,6 @@
 
 namespace rankmesh::frameworks::of_megatron {
 
-using detail::cat;
-
 std::vector<std::string> tokens(std::string_view joined) {
     auto parts = std::vector<std::string>(1);
     for (const auto c : joined)
@@ -18,19 +16,13 @@ std::vector<std::string> tokens(std::string_view joined) {
     return parts;
 }
 
-std::string joined(const std::vector<std::string>& tokens) {
-    auto text = tokens[0];
-    for (std::size_t i = 1; i < tokens.size(); ++i) text += cat("-", tokens[i]);
-    return text;
-}
-
 std::string inject_gtp_remat_axis(std::string_view order, std::string_view after) {
     auto names = tokens(order);
     if (std::ranges::find(names, "gtp_remat") != names.end()) return std::string(order);
     auto anchor = std::ranges::find(names, after);
     if (anchor == names.end()) anchor = std::ranges::find(names, "tp");
     names.insert(anchor == names.end() ? names.begin() : anchor + 1, "gtp_remat");
-    return joined(names);
+    return joined(names, "-");
 }
 
 Ordered in_order(std::string_view order, const std::vector<int>& sizes, int rank_offset) {

@@ -24,7 +24,7 @@ std::vector<KindRow> kinds() {
                          std::string_view missing, const char* when = "") {
         return KindRow{.name = std::string(name),
                        .groups = groups,
-                       .missing = missing.empty() ? "" : detail::cat(missing, " is not initialized"),
+                       .missing = missing.empty() ? "" : cat(missing, " is not initialized"),
                        .when = when,
                        .at = name == "EMBEDDING_GROUP"            ? embeddings
                              : name == "POSITION_EMBEDDING_GROUP" ? position_embeddings
@@ -94,37 +94,31 @@ std::vector<KindRow> kinds() {
 }
 
 std::vector<Setting> settings() {
-    const auto flag = [](const char* name, bool otherwise, const char* doc) {
-        return Setting{.name = name, .otherwise = otherwise, .type = Type::flag, .doc = doc};
-    };
-    const auto maybe = [](const char* name, const char* axis, const char* doc) {
-        return Setting{.name = name, .otherwise = {}, .axis = axis, .type = Type::maybe_number, .doc = doc};
-    };
-    const auto list = [](const char* name, Value otherwise, const char* doc) {
-        return Setting{.name = name, .otherwise = std::move(otherwise), .type = Type::numbers, .doc = doc};
-    };
-    return {{"tensor_model_parallel_size", 1, "tp"},
-            {"pipeline_model_parallel_size", 1, "pp"},
-            maybe("virtual_pipeline_model_parallel_size", "", "stages of each rank"),
-            {"context_parallel_size", 1, "cp"},
-            list("hierarchical_context_parallel_sizes", {}, "levels of cp, innermost first"),
-            flag("hybrid_context_parallel", false, "also groups of 2, 4, 8, ... data and context ranks"),
-            {"expert_model_parallel_size", 1, "ep"},
-            {"gtp_remat_size", 1, "gtp_remat"},
-            {"expert_gtp_remat_size", 1, "egtp_remat"},
+    using enum Type;
+    const auto size = [](const char* name, const char* axis) { return Setting{.name = name, .axis = axis}; };
+    return {size("tensor_model_parallel_size", "tp"),
+            size("pipeline_model_parallel_size", "pp"),
+            {"virtual_pipeline_model_parallel_size", maybe_number, "stages of each rank"},
+            size("context_parallel_size", "cp"),
+            {"hierarchical_context_parallel_sizes", numbers, "levels of cp, innermost first"},
+            {"hybrid_context_parallel", flag, "also groups of 2, 4, 8, ... data and context ranks"},
+            size("expert_model_parallel_size", "ep"),
+            size("gtp_remat_size", "gtp_remat"),
+            size("expert_gtp_remat_size", "egtp_remat"),
             {"num_distributed_optimizer_instances"},
-            maybe("expert_tensor_parallel_size", "etp", "tensor_model_parallel_size if it is not given"),
-            {.name = "order",
-             .otherwise = "tp-cp-ep-dp-pp",
-             .type = Type::word,
-             .doc = "the axes, innermost first"},
-            list("embedding_stages", std::vector{0, -1}, "what get_embedding_ranks picks of a pipeline"),
-            list("position_embedding_stages", std::vector{0},
-                 "what get_position_embedding_ranks picks of a pipeline"),
-            flag("create_gloo_process_groups", true, "the groups of data parallelism on the host, too"),
-            {.name = "rank_offset", .otherwise = 0, .doc = "the rank at which the groups begin"},
-            maybe("local_world_size", "", "the number of ranks from there on, if not all"),
-            flag("create_all_gather_group", false, "the data and context ranks once more, to gather beside")};
+            {"expert_tensor_parallel_size",
+             maybe_number,
+             "tensor_model_parallel_size if it is not given",
+             {},
+             "etp"},
+            {"order", word, "the axes, innermost first", "tp-cp-ep-dp-pp"},
+            {"embedding_stages", numbers, "what get_embedding_ranks picks of a pipeline", std::vector{0, -1}},
+            {"position_embedding_stages", numbers, "what get_position_embedding_ranks picks of a pipeline",
+             std::vector{0}},
+            {"create_gloo_process_groups", flag, "the groups of data parallelism on the host, too", true},
+            {"rank_offset", number, "the rank at which the groups begin", 0},
+            {"local_world_size", maybe_number, "the number of ranks from there on, if not all"},
+            {"create_all_gather_group", flag, "the data and context ranks once more, to gather beside"}};
 }
 
 Values slots(const Given& given) {

@@ -2,13 +2,11 @@
 // Megatron's parallel_state of October 2022, which is vLLM's first: PP x DP x TP, tp fastest.
 #include <rankmesh/core/ranks.hpp>
 
-#include "frameworks/rows.hpp"
+#include "frameworks/row_makers.hpp"
 
 namespace rankmesh::frameworks {
 
 namespace of_megatron2022 {
-
-using detail::cat;
 
 constexpr auto virtual_rank = "virtual_pipeline_model_parallel_rank";
 constexpr auto virtual_size = "virtual_pipeline_model_parallel_world_size";
@@ -34,9 +32,7 @@ void check_first(Given& given) {
 
 /// Throws for what the original takes as it is, or finds when half of the groups are made.
 void check(Given& given) {
-    if (!given.is_none(virtual_stages) && given.number(virtual_stages) < 1)
-        throw Refusal(Fault::sizes, "sizes-below-one",
-                      cat(virtual_stages, " is ", given.number(virtual_stages), "; every size is 1 or more"));
+    if (!given.is_none(virtual_stages)) check_size(virtual_stages, given.number(virtual_stages));
     const auto stages = given.number("pipeline_model_parallel_size"), split = given.number(split_rank);
     if (stages > 1 && (split < -stages || split >= stages))
         throw Error(Fault::out_of_range, cat("pipeline_model_parallel_split_rank ", split, " of ", stages,
@@ -149,12 +145,8 @@ std::vector<AccessorRow> accessors() {
     constexpr auto tensor = "_TENSOR_MODEL_PARALLEL_GROUP", pipeline = "_PIPELINE_MODEL_PARALLEL_GROUP",
                    data = "_DATA_PARALLEL_GROUP", embedding = "_EMBEDDING_GROUP",
                    position = "_POSITION_EMBEDDING_GROUP";
-    const auto ignore_virtual = Setting{.name = "ignore_virtual", .otherwise = false, .type = Type::flag};
-    const auto stage = Setting{.name = "rank", .otherwise = {}, .type = Type::maybe_number};
-    const auto computed = [](const char* name, Type type, auto* code, const char* doc,
-                             std::vector<Setting> options = {}, const char* raises = "") {
-        return AccessorRow{name, "", value, doc, std::move(options), nullptr, {}, code, type, raises};
-    };
+    const auto ignore_virtual = Setting{"ignore_virtual", Type::flag};
+    const auto stage = Setting{"rank", Type::maybe_number};
     const auto listed = [](const char* name, const char* kind, Quantity quantity, const char* missing,
                            const char* doc) {
         return AccessorRow{
@@ -166,7 +158,6 @@ std::vector<AccessorRow> accessors() {
     };
     constexpr auto no_pipeline = "Pipeline parallel group is not initialized";
     constexpr auto no_data = "Data parallel group is not initialized";
-    constexpr auto is_none = "TypeError";  // a list that is None
     auto rows = std::vector<AccessorRow>{
         computed("is_pipeline_first_stage", Type::flag, is_first_stage,
                  "True in the first stage and, unless ignored, at the first virtual stage.",
@@ -176,9 +167,9 @@ std::vector<AccessorRow> accessors() {
         computed("is_rank_in_embedding_group", Type::flag, holds_embedding,
                  "True for a member; the first and last must, unless ignored, be at the first and last "
                  "virtual stage.",
-                 {ignore_virtual}, is_none),
+                 {ignore_virtual}),
         computed("is_rank_in_position_embedding_group", Type::flag, holds_position_embedding,
-                 "True for a member.", {}, is_none),
+                 "True for a member."),
         computed("is_pipeline_stage_before_split", Type::flag, is_beside_split<true>,
                  "True where a stage, this rank's if not given, comes before the split, or there is none.",
                  {stage}),
@@ -215,6 +206,9 @@ std::vector<AccessorRow> accessors() {
                    "How many virtual stages there are."),
         computed("_PIPELINE_MODEL_PARALLEL_SPLIT_RANK", Type::maybe_number, split,
                  "The split as it was given.")};
+    for (auto& row : rows)
+        if (row.code == holds_embedding || row.code == holds_position_embedding)
+            row.raises = "TypeError";  // of a list that is None
     for (const auto& named : std::initializer_list<Named>{
              {"model_parallel", "_MODEL_PARALLEL_GROUP", "group of the ranks that hold one replica", "group"},
              {"tensor_model_parallel", tensor, "tensor-parallel group", "group rank world_size",
@@ -227,7 +221,7 @@ std::vector<AccessorRow> accessors() {
              {"virtual_pipeline_model_parallel", "", "", "", "rank"}})
         for (auto& row : accessors_of(named)) {
             if (row.quantity == action) row.raises = "ValueError";
-            if (row.quantity == action && row.name.ends_with("_size")) row.least = 1;
+            if (row.quantity == action && row.name.ends_with("_size")) row.is_size = true;
             if (named.name.ends_with("_split")) {
                 row.slot.clear();
                 row.doc = "Does nothing: the original writes a variable that nobody reads.";
@@ -252,15 +246,13 @@ Framework megatron2022() {
             "the arguments of initialize_model_parallel in October 2022, vLLM's first; needs the world's "
             "size",
         .example = "tensor_model_parallel_size=2 pipeline_model_parallel_size=4 world_size=16",
-        .settings = {{"tensor_model_parallel_size", 1, "tp"},
-                     {"pipeline_model_parallel_size", 1, "pp"},
+        .settings = {{.name = "tensor_model_parallel_size", .axis = "tp"},
+                     {.name = "pipeline_model_parallel_size", .axis = "pp"},
                      {.name = "virtual_pipeline_model_parallel_size",
-                      .otherwise = {},
                       .type = Type::maybe_number,
                       .doc = "stages of each rank, of an interleaved pipeline",
                       .extra = "virtual pipeline stages"},
                      {.name = "pipeline_model_parallel_split_rank",
-                      .otherwise = {},
                       .type = Type::maybe_number,
                       .doc = "the stage at which the decoder begins, negative ones counted from the end",
                       .extra = "pipeline split rank"}},

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // nanotron's ParallelContext: expert x PP x DP x TP, tp fastest.
-#include "frameworks/rows.hpp"
+#include "frameworks/row_makers.hpp"
 
 namespace rankmesh::frameworks {
 
@@ -13,13 +13,13 @@ void check(Given& given) {
         auto divides = true;
         for (const auto* name : names) {
             const auto size = given.number(name);
-            said += detail::cat(said.empty() ? "" : " x ", name, " ", size);
+            said += cat(said.empty() ? "" : " x ", name, " ", size);
             divides = divides && rest % size == 0;
             rest /= size;
         }
         if (!divides)
             throw Error(Fault::argument,
-                        detail::cat("a world of ", given.world_size(), " ranks is not divided by ", said));
+                        cat("a world of ", given.world_size(), " ranks is not divided by ", said));
     };
     divided({"data_parallel_size"});
     divided({"tensor_parallel_size", "pipeline_parallel_size", "expert_parallel_size"});
@@ -28,10 +28,7 @@ void check(Given& given) {
 /// Where a rank stands in world_rank_matrix, without its place among the experts.
 Value get_3d_ranks(const State& state, const Given& options) {
     const auto rank = options.is_none("world_rank") ? state.rank() : options.number("world_rank");
-    if (rank < 0 || rank >= state.groups().world_size())
-        throw Error(Fault::out_of_range,
-                    detail::cat("rank ", rank, " of a world of ", state.groups().world_size(),
-                                "; ranks are 0..", state.groups().world_size() - 1));
+    check_rank(rank, state.groups().world_size());
     auto places = std::vector<int>{};
     for (const auto* kind : {"pp", "dp", "tp"})
         places.push_back(*state.groups().of(kind, rank)->group_rank(rank));
@@ -39,8 +36,7 @@ Value get_3d_ranks(const State& state, const Given& options) {
 }
 
 Values write_experts(const Mesh& experts) {
-    return {{"expert_parallel_size", experts.size("ep")},
-            {"data_parallel_size", experts.find("edp") ? experts.size("edp") : 1}};
+    return {{"expert_parallel_size", experts.size("ep")}, {"data_parallel_size", size_of(experts, "edp")}};
 }
 
 }  // namespace of_nanotron
@@ -48,16 +44,19 @@ Values write_experts(const Mesh& experts) {
 Framework nanotron() {
     using namespace of_nanotron;
     using enum Quantity;
+    const auto size_of_axis = [](const char* name, const char* axis) {
+        return Setting{.name = name, .otherwise = {}, .axis = axis, .flag = axis};
+    };
     return {.name = "nanotron",
             .version = "0.4",
             .original = "nanotron.parallel.context",
             .title = "nanotron's groups of tensor, pipeline, data and expert parallel ranks.",
             .settings_of = "the arguments of ParallelContext, or the section parallelism of a configuration",
             .example = "tensor_parallel_size=4 pipeline_parallel_size=1 data_parallel_size=2",
-            .settings = {{"tensor_parallel_size", Value(), "tp", "tp"},
-                         {"pipeline_parallel_size", Value(), "pp", "pp"},
-                         {"data_parallel_size", Value(), "dp", "dp"},
-                         {"expert_parallel_size", 1, "expert"}},
+            .settings = {size_of_axis("tensor_parallel_size", "tp"),
+                         size_of_axis("pipeline_parallel_size", "pp"),
+                         size_of_axis("data_parallel_size", "dp"),
+                         {.name = "expert_parallel_size", .axis = "expert"}},
             .meshes = {{"ranks", "expert pp dp tp"}},
             .kinds = {{.name = "world", .groups = "| expert pp dp tp", .apart = true},
                       {"tp", "expert pp dp | tp"},
@@ -79,12 +78,9 @@ Framework nanotron() {
                            .kind = "world",
                            .quantity = matrix,
                            .doc = "All ranks, in the shape (expert, pp, dp, tp)."},
-                          {.name = "get_3d_ranks",
-                           .kind = "world",
-                           .quantity = ranks,
-                           .doc = "The place of a rank, of this one by default, on pp, dp and tp.",
-                           .options = {{"world_rank", Value(), "", "", Type::maybe_number}},
-                           .code = get_3d_ranks}},
+                          computed("get_3d_ranks", Type::number, get_3d_ranks,
+                                   "The place of a rank, of this one by default, on pp, dp and tp.",
+                                   {{"world_rank", Type::maybe_number}}, ranks)},
             .check = check,
             .roles = {{"expert", "ep"}},
             .why = {{"cp", "nanotron does not cut sequences over ranks"},

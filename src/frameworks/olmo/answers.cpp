@@ -2,8 +2,6 @@
 // What OLMo-core's functions answer about any mesh, and its configurations about pipelines.
 #include <algorithm>
 
-#include "frameworks/environment.hpp"
-#include "frameworks/names.hpp"
 #include "frameworks/olmo/olmo.hpp"
 
 namespace rankmesh::frameworks::of_olmo {
@@ -278,7 +276,7 @@ std::vector<AccessorRow> of_meshes() {
         part("get_pp_mesh", part_of<pp>, "The dimension of pipelines."),
         part("get_pp_stage_mesh", pp_stage_mesh,
              "All dimensions but those of `pp_mesh`, the pipeline's unless given.",
-             {optional("pp_mesh", Type::mesh)}),
+             {{"pp_mesh", Type::mesh}}),
         part("get_ep_mesh", part_of<ep>, "The dimension that experts are sharded over."),
         computed("build_expert_parallel_mesh", Type::mesh, expert_parallel_mesh,
                  "The mesh of the experts, which is kept by nobody; a negative degree is all ranks.",

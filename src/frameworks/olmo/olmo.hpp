@@ -2,11 +2,10 @@
 // What the rows of OLMo-core and the answers about any mesh and pipeline share.
 #pragma once
 
-#include "frameworks/rows.hpp"
+#include "frameworks/row_makers.hpp"
 
 namespace rankmesh::frameworks::of_olmo {
 
-using detail::cat;
 using Names = std::vector<std::string>;
 
 /// A dimension of a mesh: its name and size.
@@ -29,23 +28,7 @@ const DeviceMesh& world_mesh(const State& state);
 /// The mesh that the option `device_mesh` gives, else the world mesh.
 DeviceMesh mesh_in(const State& state, const Given& options);
 
-inline Setting optional(const char* name, Type type = Type::maybe_number) {
-    return {.name = name, .otherwise = {}, .type = type};
-}
-inline Setting required(const char* name, Type type = Type::number) {
-    return {.name = name, .otherwise = {}, .type = type, .needed = true};
-}
-
-inline AccessorRow computed(const char* name, Type type, Value (*code)(const State&, const Given&),
-                            const char* doc, std::vector<Setting> options,
-                            Quantity quantity = Quantity::value) {
-    return {.name = name,
-            .quantity = quantity,
-            .doc = doc,
-            .options = std::move(options),
-            .code = code,
-            .type = type};
-}
+inline Setting optional(const char* name) { return {name, Type::maybe_number}; }
 
 std::vector<AccessorRow> of_meshes();
 std::vector<AccessorRow> of_pipelines();

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <numeric>
 
-#include "frameworks/names.hpp"
 #include "frameworks/olmo/olmo.hpp"
 
 namespace rankmesh::frameworks::of_olmo {
@@ -121,13 +120,13 @@ Value num_microbatches(const State&, const Given& options) {
 std::vector<AccessorRow> of_pipelines() {
     using enum Quantity;
     const auto degree = required("degree"), schedule = required("schedule", Type::word);
-    const auto style = optional("style", Type::maybe_word);
+    const auto style = Setting{"style", Type::maybe_word};
     auto p2p = computed("build_p2p_process_group", Type::number, p2p_process_group,
                         "The ranks of the pipeline, where its activations and gradients have a communicator "
                         "of their own; None unless `p2p_use_separate_group` is true.",
                         {required("device_mesh", Type::mesh),
-                         {.name = "p2p_use_separate_group", .otherwise = false, .type = Type::flag},
-                         {.name = "p2p_backend", .otherwise = "nccl", .type = Type::word},
+                         {"p2p_use_separate_group", Type::flag},
+                         {"p2p_backend", Type::word, {}, "nccl"},
                          optional("p2p_nccl_min_ctas"),
                          optional("p2p_nccl_max_ctas")},
                         ranks);

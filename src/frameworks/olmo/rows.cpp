@@ -159,26 +159,18 @@ std::vector<Call> calls(const Given&) {
 Framework olmo() {
     using namespace of_olmo;
     const auto number = [](const char* name, const char* flag, const char* doc = "", bool apart = false) {
-        return Setting{.name = name,
-                       .otherwise = {},
-                       .flag = flag,
-                       .type = Type::maybe_number,
-                       .apart = apart,
-                       .doc = doc};
+        return Setting{.name = name, .type = Type::maybe_number, .doc = doc, .flag = flag, .apart = apart};
     };
     auto all = of_meshes();
     std::ranges::move(of_pipelines(), std::back_inserter(all));
-    all.push_back({.name = "get_group",
-                   .quantity = Quantity::group,
-                   .doc = "What torch's get_group returns of the world mesh.",
-                   .options = {{.name = "mesh_dim", .otherwise = {}, .type = Type::word, .needed = true}},
-                   .choose = [](const Given& given, const Given& options) {
-                       return along(given, options.word("mesh_dim"));
-                   }});
-    all.push_back({.name = "get_dp_process_group",
-                   .quantity = Quantity::group,
-                   .doc = "The ranks that read different data.",
-                   .choose = [](const Given& given, const Given&) { return along(given, "dp"); }});
+    all.push_back(chosen(
+        "get_group", Quantity::group,
+        [](const Given& given, const Given& options) { return along(given, options.word("mesh_dim")); },
+        "What torch's get_group returns of the world mesh.", {required("mesh_dim", Type::word)}));
+    all.push_back(chosen(
+        "get_dp_process_group", Quantity::group,
+        [](const Given& given, const Given&) { return along(given, "dp"); },
+        "The ranks that read different data."));
     return {
         .name = "olmo",
         .version = "3.0.0",
@@ -188,11 +180,12 @@ Framework olmo() {
             "dp_config, tp_config, cp_config, pp_config, ep_config of OLMo-core, as JSON; needs the "
             "world's size",
         .example = "'{\"dp_config\": {\"name\": \"fsdp\"}, \"tp_config\": {\"degree\": 2}}' --world 8",
-        .settings = {{.name = "dp_type",
-                      .otherwise = {},
-                      .flag = "dp_config.name",
-                      .type = Type::maybe_word,
-                      .doc = "the type: fsdp, ddp, or hsdp, which shards within replicas"},
+        .settings = {{"dp_type",
+                      Type::maybe_word,
+                      "the type: fsdp, ddp, or hsdp, which shards within replicas",
+                      {},
+                      {},
+                      "dp_config.name"},
                      number("num_replicas", "dp_config.num_replicas", "under hsdp"),
                      number("shard_degree", "dp_config.shard_degree",
                             "the shards of each replica under hsdp"),
@@ -201,9 +194,8 @@ Framework olmo() {
                      number("pp", "pp_config.degree"),
                      number("ep", "ep_config.degree", "a negative one stands for the shards of a replica"),
                      {.name = "schedule",
-                      .otherwise = {},
-                      .flag = "pp_config.schedule",
                       .type = Type::maybe_word,
+                      .flag = "pp_config.schedule",
                       .only_configured = true,
                       .extra = "pipeline schedule"},
                      number("num_nodes", "num_nodes NUM_NODES",

@@ -2,13 +2,11 @@
 // picotron's ProcessGroupManager: DP x PP x CP x TP, tp fastest.
 #include <cstdlib>
 
-#include "frameworks/rows.hpp"
+#include "frameworks/row_makers.hpp"
 
 namespace rankmesh::frameworks {
 
 namespace of_picotron {
-
-using detail::cat;
 
 constexpr const char* sizes[] = {"tp_size", "cp_size", "pp_size", "dp_size"};
 
@@ -62,7 +60,6 @@ Framework picotron() {
                      {.name = "dp_size", .axis = "dp", .needed = true},
                      // All forward then all backward is what torch calls GPipe.
                      {.name = "pp_engine",
-                      .otherwise = {},
                       .type = Type::maybe_word,
                       .only_configured = true,
                       .extra = "pipeline schedule",
@@ -77,10 +74,7 @@ Framework picotron() {
         .accessors = {{"grid", "", mesh, "The mesh dp pp cp tp; the original has a tensor of ranks."},
                       {"global_rank", "*", rank, "This rank."},
                       {"world_size", "*", size, "The number of ranks."},
-                      {.name = "local_rank",
-                       .quantity = value,
-                       .doc = "LOCAL_RANK, else this rank.",
-                       .code = local_rank},
+                      computed("local_rank", Type::number, local_rank, "LOCAL_RANK, else this rank."),
                       {"dp_rank", "dp_group", rank, "Where this rank is among the replicas."},
                       {"pp_rank", "pp_group", rank, "This rank's stage."},
                       {"cp_rank", "cp_group", rank, "Where this rank is among those of its sequences."},
@@ -111,26 +105,16 @@ Framework picotron() {
                       {"pp_last_rank", "pp_group", last, "The rank on the last stage."},
                       {"pp_is_first_stage", "pp_group", is_first, "True on the first stage."},
                       {"pp_is_last_stage", "pp_group", is_last, "True on the last stage."},
-                      {.name = "pp_next_rank",
-                       .quantity = value,
-                       .doc = "The rank on the next stage; None on the last.",
-                       .code = stage_beside<+1>,
-                       .type = Type::maybe_number},
-                      {.name = "pp_prev_rank",
-                       .quantity = value,
-                       .doc = "The rank on the stage before; None on the first.",
-                       .code = stage_beside<-1>,
-                       .type = Type::maybe_number},
+                      computed("pp_next_rank", Type::maybe_number, stage_beside<+1>,
+                               "The rank on the next stage; None on the last."),
+                      computed("pp_prev_rank", Type::maybe_number, stage_beside<-1>,
+                               "The rank on the stage before; None on the first."),
                       {"dp_world_size", "dp_group", size, "The size of `dp_group`."},
                       {"dp_first_rank", "dp_group", first, "The first rank of `dp_group`."},
                       {"dp_last_rank", "dp_group", last, "The last rank of `dp_group`."},
                       {"cp_dp_world_size", "cp_dp_group", size, "The size of `cp_dp_group`."},
                       {"pp_dp_world_size", "pp_dp_group", size, "The size of `pp_dp_group`."},
-                      {.name = "__str__",
-                       .quantity = value,
-                       .doc = "`TP(2)-CP(2)-PP(2)-DP(1)-Rank(3)`.",
-                       .code = text,
-                       .type = Type::word}},
+                      computed("__str__", Type::word, text, "`TP(2)-CP(2)-PP(2)-DP(1)-Rank(3)`.")},
         .check_first = check_first,
         .why = {{"ep, edp, etp", experts},
                 {"dp_replicate, dp_shard", replicas},

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SGLang's parallel_state: PP x attention DP x attention CP x attention TP, tp fastest; the experts cut the
 // ranks of a stage in another way.
-#include "frameworks/rows.hpp"
+#include "frameworks/row_makers.hpp"
 
 #include <algorithm>
 
@@ -11,15 +11,12 @@ namespace of_sglang {
 
 /// The part of tp_size that two of its factors leave.
 int rest_of_tp(const Given& given, std::string_view first, std::string_view second) {
-    for (const auto name : {first, second})
-        if (given.number(name) < 1)
-            throw Refusal(Fault::sizes, "sizes-below-one",
-                          detail::cat(name, " is ", given.number(name), "; every size is 1 or more"));
+    for (const auto name : {first, second}) check_size(name, given.number(name));
     const auto tp = given.number("tp_size");
     const auto product = std::int64_t{given.number(first)} * given.number(second);
     if (tp % product != 0)
-        throw Error(Fault::sizes, detail::cat("tp_size is ", tp, ", which is not divided by ", first, " ",
-                                              given.number(first), " x ", second, " ", given.number(second)));
+        throw Error(Fault::sizes, cat("tp_size is ", tp, ", which is not divided by ", first, " ",
+                                      given.number(first), " x ", second, " ", given.number(second)));
     return static_cast<int>(tp / product);
 }
 
@@ -30,8 +27,8 @@ void check(Given& given) {
     given.derive("moe_dp", given.number("moe_dp_size"));
     const auto dcp = given.number("dcp_size");
     if (dcp < 1 || given.number("tp_size") % dcp != 0)
-        throw Error(Fault::sizes, detail::cat("dcp_size is ", dcp, "; it must divide tp_size, which is ",
-                                              given.number("tp_size")));
+        throw Error(Fault::sizes,
+                    cat("dcp_size is ", dcp, "; it must divide tp_size, which is ", given.number("tp_size")));
 }
 
 std::optional<Mesh> experts(const Given& given, const Mesh& mesh) {
@@ -44,8 +41,7 @@ std::optional<Mesh> experts(const Given& given, const Mesh& mesh) {
                 {"etp", given.number("moe_tp")}};
 }
 Values write_experts(const Mesh& experts) {
-    const auto size = [&](std::string_view axis) { return experts.find(axis) ? experts.size(axis) : 1; };
-    return {{"ep_size", size("ep")}, {"moe_dp_size", size("edp")}};
+    return {{"ep_size", size_of(experts, "ep")}, {"moe_dp_size", size_of(experts, "edp")}};
 }
 
 std::vector<AccessorRow> accessors() {
@@ -58,11 +54,8 @@ std::vector<AccessorRow> accessors() {
         {"get_shared_experts_tp_group", "shared_experts_tp", group,
          "The ranks that share each expert of all tokens."},
         {"get_dcp_group", "dcp", group, "The ranks that share a sequence's keys while it is decoded."},
-        {.name = "get_dcp_group_no_assert",
-         .kind = "dcp",
-         .quantity = group,
-         .doc = "The ranks that share a sequence's keys while it is decoded; None where dcp_size is 1.",
-         .without = Value()},
+        lenient("get_dcp_group_no_assert", "dcp", group,
+                "The ranks that share a sequence's keys while it is decoded; None where dcp_size is 1."),
         {"get_moe_dp_group", "moe_dp", group,
          "The ranks with the same experts; the context-parallel group where that is larger."},
         {"get_moe_ep_group", "moe_ep", group, "The ranks with other experts."},
@@ -109,7 +102,12 @@ Framework sglang() {
     using namespace of_sglang;
     const auto size = [](const char* name, const char* axis, const char* flag, const char* doc,
                          const char* extra = "") {
-        return Setting{.name = name, .axis = axis, .flag = flag, .apart = true, .doc = doc, .extra = extra};
+        return Setting{.name = name, .doc = doc, .axis = axis, .flag = flag, .apart = true, .extra = extra};
+    };
+    const auto configured = [](const char* name, Type type, const char* doc, const char* flag = "",
+                               const char* extra = "") {
+        return Setting{
+            .name = name, .type = type, .doc = doc, .flag = flag, .only_configured = true, .extra = extra};
     };
     return {
         .name = "sglang",
@@ -131,35 +129,18 @@ Framework sglang() {
                           "tp ranks that share the keys of one sequence while it is decoded",
                           "decode context parallel size"),
                      {.name = "shared_experts_tp_size",
-                      .otherwise = {},
                       .type = Type::maybe_number,
-                      .apart = true,
-                      .doc = "ranks that share each expert of all tokens; None or 1: each has them whole"},
-                     {.name = "enable_eplb",
-                      .otherwise = false,
-                      .type = Type::flag,
-                      .doc = "the server balances the load of experts; the groups are the same",
-                      .only_configured = true,
-                      .extra = "load balancing of experts"},
-                     {.name = "dp_size",
-                      .flag = "data_parallel_size dp",
-                      .doc = "servers that each have the whole model",
-                      .only_configured = true,
-                      .extra = "replicas"},
-                     {.name = "enable_dp_attention",
-                      .otherwise = false,
-                      .type = Type::flag,
-                      .doc = "deprecated: attn_dp_size is dp_size",
-                      .only_configured = true},
-                     {.name = "moe_a2a_backend",
-                      .otherwise = {},
-                      .type = Type::maybe_word,
-                      .doc = "deepep, mooncake, nixl and others set ep_size to tp_size",
-                      .only_configured = true},
-                     {.name = "duplicate_tp_group",
-                      .otherwise = false,
-                      .type = Type::flag,
-                      .doc = "prefill has tensor-parallel groups of its own"}},
+                      .doc = "ranks that share each expert of all tokens; None or 1: each has them whole",
+                      .apart = true},
+                     configured("enable_eplb", Type::flag,
+                                "the server balances the load of experts; the groups are the same", "",
+                                "load balancing of experts"),
+                     configured("dp_size", Type::number, "servers that each have the whole model",
+                                "data_parallel_size dp", "replicas"),
+                     configured("enable_dp_attention", Type::flag, "deprecated: attn_dp_size is dp_size"),
+                     configured("moe_a2a_backend", Type::maybe_word,
+                                "deepep, mooncake, nixl and others set ep_size to tp_size"),
+                     {"duplicate_tp_group", Type::flag, "prefill has tensor-parallel groups of its own"}},
         .meshes = {{"ranks", "pp dp cp tp"}, {"experts", "pp moe_dp moe_ep moe_tp"}},
         .kinds = {{"world", "| pp dp cp tp"},
                   {"tp", "pp | dp cp tp"},

@@ -5,8 +5,6 @@
 
 namespace rankmesh::conversion {
 
-using detail::cat;
-
 namespace of_tensorrt_llm {
 
 constexpr auto attention_dp = "attention data parallelism";

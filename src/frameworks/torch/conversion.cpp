@@ -3,8 +3,6 @@
 
 namespace rankmesh::conversion {
 
-using detail::cat;
-
 namespace of_torch {
 
 Arrangement read(Settings& settings, std::optional<int> world) {
@@ -45,16 +43,12 @@ Document write(const Arrangement& arrangement) {
     if (mesh.is_plain())
         for (int a = 0; a < mesh.axis_count(); ++a) names.emplace_back(mesh.name(AxisId{a}));
     if (names.empty()) names.emplace_back(mesh.name(AxisId{0}));
-    auto values = Json{{"mesh_shape", Json::array()}, {"mesh_dim_names", names}};
-    auto shape = std::string{};
-    auto listed = std::string{};
-    for (const auto& name : names) {
-        values["mesh_shape"].push_back(mesh.size(name));
-        shape += cat(shape.empty() ? "" : ", ", mesh.size(name));
-        listed += cat(listed.empty() ? "" : ", ", "\"", name, "\"");
-    }
+    auto shape = std::vector<int>{};
+    for (const auto& name : names) shape.push_back(mesh.size(name));
     const auto comma = names.size() == 1 ? "," : "";
-    return {values, cat("mesh_shape=(", shape, comma, "), mesh_dim_names=(", listed, comma, ")")};
+    return {{{"mesh_shape", shape}, {"mesh_dim_names", names}},
+            cat("mesh_shape=(", detail::with_commas(shape), comma, "), mesh_dim_names=(\"",
+                frameworks::joined(names, "\", \""), "\"", comma, ")")};
 }
 
 }  // namespace of_torch

@@ -4,11 +4,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "frameworks/names.hpp"
-
 namespace rankmesh::frameworks::of_torchtitan {
-
-using detail::cat;
 
 constexpr auto spmd_dense = "spmd_dense_for_fwdbwd";
 
@@ -201,26 +197,19 @@ Value seq_len_divisor(const State& state, const Given&) {
     return static_cast<int>(divisor);
 }
 
-AccessorRow enabled(const char* name, const char* doc) {
-    return {.name = name, .kind = name, .quantity = Quantity::value, .doc = doc, .type = Type::flag};
-}
+AccessorRow enabled(const char* name, const char* doc) { return said(name, doc, Type::flag); }
 
-using Code = Value (*)(const State&, const Given& options);
-AccessorRow gives(const char* name, const char* doc, Code code, std::vector<Setting> options = {}) {
-    return {.name = name,
-            .quantity = Quantity::device_mesh,
-            .doc = doc,
-            .options = std::move(options),
-            .code = code,
-            .called = true};
+using Code = decltype(AccessorRow::code);
+/// A mesh, or for words several meshes.
+AccessorRow gives(const char* name, const char* doc, Code code, std::vector<Setting> options = {},
+                  Type type = Type::number) {
+    auto row = computed(name, type, code, doc, std::move(options), Quantity::device_mesh);
+    row.called = true;
+    return row;
 }
 AccessorRow may_give(const char* name, const char* doc, Code code, std::vector<Setting> options = {}) {
     auto row = gives(name, doc, code, std::move(options));
     row.without = Value();
-    return row;
-}
-AccessorRow several(AccessorRow row) {
-    row.type = Type::words;
     return row;
 }
 
@@ -228,8 +217,7 @@ AccessorRow several(AccessorRow row) {
 
 std::vector<AccessorRow> accessors() {
     using enum Quantity;
-    const auto dims = Setting{.name = "dims", .otherwise = {}, .type = Type::names, .needed = true};
-    const auto axes = Setting{.name = "axes", .otherwise = {}, .type = Type::words, .needed = true};
+    const auto dims = required("dims", Type::names), axes = required("axes", Type::words);
     return {
         enabled("dp_enabled", "True for several replicas or shards."),
         enabled("dp_replicate_enabled", "True for several replicas."),
@@ -240,27 +228,20 @@ std::vector<AccessorRow> accessors() {
         enabled("tp_enabled", "True where several ranks share a tensor."),
         enabled("pp_enabled", "True for several stages."),
         enabled("ep_enabled", "True where experts are sharded."),
-        {"non_data_parallel_size", "non_data_parallel_size", value,
-         "The ranks of one replica's shard: cp times tp times pp."},
-        {.name = "seq_len_divisor",
-         .quantity = value,
-         .doc = "What a sequence's length is a multiple of.",
-         .code = seq_len_divisor},
-        {.name = "world_mesh",
-         .quantity = device_mesh,
-         .doc = "All ranks along one axis, `world`.",
-         .code = world_mesh},
+        said("non_data_parallel_size", "The ranks of one replica's shard: cp times tp times pp."),
+        computed("seq_len_divisor", Type::number, seq_len_divisor,
+                 "What a sequence's length is a multiple of."),
+        computed("world_mesh", Type::number, world_mesh, "All ranks along one axis, `world`.", {},
+                 device_mesh),
         may_give("get_optional_mesh",
                  "The mesh along one name, or along several of one mesh; None where one of them is not "
                  "enabled.",
                  get_optional_mesh,
-                 {dims,
-                  {.name = "include_singleton_axes", .otherwise = false, .type = Type::flag, .apart = true}}),
+                 {dims, {.name = "include_singleton_axes", .type = Type::flag, .apart = true}}),
         gives("get_mesh", "The mesh along these names, as get_optional_mesh; ValueError where there is none.",
               get_mesh, {dims}),
-        several(gives("spmd_meshes",
-                      "The meshes of dense layers and of experts along what is enabled of them.",
-                      spmd_meshes)),
+        gives("spmd_meshes", "The meshes of dense layers and of experts along what is enabled of them.",
+              spmd_meshes, {}, Type::words),
         gives("spmd_dense_mesh", "The mesh of dp, cp and tp under spmd_types.", spmd_dense_mesh),
         may_give("spmd_sparse_mesh",
                  "The mesh of dp_replicate, efsdp and ep where experts are parallel under spmd_types.",
@@ -274,12 +255,8 @@ std::vector<AccessorRow> accessors() {
                  "full_dtensor dp is dp_replicate and dp_shard, and a mesh that is none of spmd_meshes() a "
                  "ValueError.",
                  resolve_mesh, {axes}),
-        {.name = "_mesh_dim_names",
-         .quantity = value,
-         .doc = "The names along which meshes are built.",
-         .code = mesh_dim_names,
-         .type = Type::words},
-        several(gives("_roots", "The meshes that all others are parts of.", root_meshes))};
+        computed("_mesh_dim_names", Type::words, mesh_dim_names, "The names along which meshes are built."),
+        gives("_roots", "The meshes that all others are parts of.", root_meshes, {}, Type::words)};
 }
 
 }  // namespace rankmesh::frameworks::of_torchtitan

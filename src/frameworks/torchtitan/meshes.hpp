@@ -2,7 +2,7 @@
 // The meshes of torchtitan's ParallelDims, and its answers about them.
 #pragma once
 
-#include "frameworks/rows.hpp"
+#include "frameworks/row_makers.hpp"
 
 namespace rankmesh::frameworks::of_torchtitan {
 

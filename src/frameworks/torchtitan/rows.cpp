@@ -9,8 +9,6 @@ namespace rankmesh::frameworks {
 
 namespace of_torchtitan {
 
-using detail::cat;
-
 constexpr auto experts_tp = "expert_tensor_parallel_degree";  // of versions of 2025
 
 /// The product of these sizes, or a number above every world.
@@ -138,11 +136,13 @@ Framework torchtitan() {
     const auto degree = [](const char* axis, const char* flag) {
         return Setting{.name = axis, .axis = axis, .flag = flag};
     };
+    const auto of_stages = [](const char* name, Type type, const char* extra) {
+        return Setting{.name = name, .type = type, .only_configured = true, .extra = extra};
+    };
     auto accessors = of_torchtitan::accessors();
-    accessors.push_back({.name = "_get_group",
-                         .doc = "The ranks along a name that is enabled, or all ranks.",
-                         .options = {{.name = "dim", .otherwise = {}, .type = Type::maybe_word}},
-                         .choose = kind_of});
+    accessors.push_back(chosen("_get_group", Quantity::group, kind_of,
+                               "The ranks along a name that is enabled, or all ranks.",
+                               {{"dim", Type::maybe_word}}));
     return {
         .name = "torchtitan",
         .version = "0.3.0",
@@ -158,23 +158,14 @@ Framework torchtitan() {
                      degree("pp", "pipeline_parallel_degree"),
                      {.name = "ep", .flag = "expert_parallel_degree"},
                      {.name = experts_tp, .only_configured = true},
-                     {.name = "spmd_backend", .otherwise = "spmd_types", .type = Type::word},
-                     {.name = "pipeline_parallel_schedule",
-                      .otherwise = {},
-                      .type = Type::maybe_word,
-                      .only_configured = true,
-                      .extra = "pipeline schedule"},
-                     {.name = "pipeline_parallel_layers_per_stage",
-                      .otherwise = {},
-                      .type = Type::maybe_number,
-                      .only_configured = true,
-                      .extra = "layers of a virtual stage"},
-                     {.name = "pipeline_parallel_first_stage_less_layers",
-                      .only_configured = true,
-                      .extra = "fewer layers of the first stage"},
-                     {.name = "pipeline_parallel_last_stage_less_layers",
-                      .only_configured = true,
-                      .extra = "fewer layers of the last stage"}},
+                     {"spmd_backend", Type::word, {}, "spmd_types"},
+                     of_stages("pipeline_parallel_schedule", Type::maybe_word, "pipeline schedule"),
+                     of_stages("pipeline_parallel_layers_per_stage", Type::maybe_number,
+                               "layers of a virtual stage"),
+                     of_stages("pipeline_parallel_first_stage_less_layers", Type::number,
+                               "fewer layers of the first stage"),
+                     of_stages("pipeline_parallel_last_stage_less_layers", Type::number,
+                               "fewer layers of the last stage")},
         .meshes = {{"ranks", "pp dp_replicate dp_shard cp tp"}, {"world", "world"}},
         .kinds = {},
         .accessors = std::move(accessors),

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // transformers' DistributedConfig: PP x DP-replicate x FSDP x TP of dense layers, and PP x DP-replicate x
 // EFSDP x EP of experts over the same ranks.
-#include "frameworks/rows.hpp"
+#include "frameworks/row_makers.hpp"
 
 namespace rankmesh::frameworks {
 
@@ -11,7 +11,7 @@ void check(Given& given) {
     const auto size = [&](const char* name) {
         if (!given.is_none(name) && given.number(name) < 1)
             throw Error(Fault::argument,
-                        detail::cat("Parallelism sizes must be >= 1, got ", given.number(name), "."));
+                        cat("Parallelism sizes must be >= 1, got ", given.number(name), "."));
         if (given.is_none(name)) given.derive(name, 1);
         return given.number(name);
     };
@@ -20,10 +20,10 @@ void check(Given& given) {
     const auto others = fsdp * replicas * pp;
     if (given.is_none("tp_size") && !given.is_none("tp_plan")) {
         if (world % others != 0)
-            throw Error(Fault::argument,
-                        detail::cat("WORLD_SIZE (", world,
-                                    ") must be divisible by dp_replicate_size * fsdp_size * pp_size (",
-                                    others, ") to derive tp_size."));
+            throw Error(
+                Fault::argument,
+                cat("WORLD_SIZE (", world, ") must be divisible by dp_replicate_size * fsdp_size * pp_size (",
+                    others, ") to derive tp_size."));
         given.derive("tp_size", world / others);
     }
     const auto tp = size("tp_size");
@@ -40,8 +40,8 @@ void check(Given& given) {
     const auto has_mesh = others * tp > 1;
     if (!has_mesh) given.derive("dp_replicate", world);
     if (has_mesh && others * tp != world)
-        throw Error(Fault::missing, detail::cat("The parallel mesh requires ", others * tp,
-                                                " processes, but world_size is ", world, "."));
+        throw Error(Fault::missing, cat("The parallel mesh requires ", others * tp,
+                                        " processes, but world_size is ", world, "."));
     given.derive("has_mesh", has_mesh);
     given.derive("efsdp_size", fsdp * tp / ep);
     given.derive("efsdp", fsdp * tp / ep);
@@ -63,67 +63,50 @@ Values write_experts(const Mesh& experts) { return {{"ep_size", experts.size("ep
 Framework transformers() {
     using namespace of_transformers;
     const auto size = [](const char* axis, const char* doc) {
-        return Setting{.name = detail::cat(axis, "_size"),
-                       .otherwise = {},
-                       .axis = axis,
-                       .type = Type::maybe_number,
-                       .doc = doc};
-    };
-    const auto flag = [](const char* name, const char* doc = "") {
-        return Setting{.name = name, .otherwise = false, .type = Type::flag, .doc = doc};
-    };
-    const auto plan = [](const char* name, const char* doc = "") {
-        return Setting{.name = name, .otherwise = {}, .type = Type::plan, .doc = doc};
+        return Setting{cat(axis, "_size"), Type::maybe_number, doc, {}, axis};
     };
     const auto along = [](const char* name, const char* groups) {
         return KindRow{.name = name, .groups = groups, .when = "has_mesh"};
     };
-    const auto answer = [](const char* name, const char* doc) {
-        return AccessorRow{.name = name, .kind = name, .quantity = Quantity::value, .doc = doc};
-    };
-    return {
-        .name = "transformers",
-        .version = "5.24.0",
-        .original = "transformers.distributed.configuration_utils",
-        .title = "transformers' DistributedConfig, and the device meshes of dense layers and of experts.",
-        .settings_of = "the arguments of DistributedConfig",
-        .example = "tp_size=2 fsdp_size=4",
-        .settings = {size("tp", "without it and with tp_plan, what the other sizes leave of the world"),
-                     plan("tp_plan", "'auto' or the model's rules, which change no group"),
-                     flag("enable_sequence_parallel"),
-                     flag("enable_expert_parallel", "without ep_size: as many as tp_size"),
-                     size("fsdp", "ranks that share parameters and optimizer state"),
-                     size("dp_replicate", "replicas of fsdp_size ranks"),
-                     plan("fsdp_plan"),
-                     flag("fsdp_cpu_offload"),
-                     flag("fsdp_mixed_precision"),
-                     size("pp", "stages"),
-                     {.name = "ep_size",
-                      .otherwise = {},
-                      .type = Type::maybe_number,
-                      .doc =
+    return {.name = "transformers",
+            .version = "5.24.0",
+            .original = "transformers.distributed.configuration_utils",
+            .title = "transformers' DistributedConfig, and the device meshes of dense layers and of experts.",
+            .settings_of = "the arguments of DistributedConfig",
+            .example = "tp_size=2 fsdp_size=4",
+            .settings = {size("tp", "without it and with tp_plan, what the other sizes leave of the world"),
+                         {"tp_plan", Type::plan, "'auto' or the model's rules, which change no group"},
+                         {"enable_sequence_parallel", Type::flag},
+                         {"enable_expert_parallel", Type::flag, "without ep_size: as many as tp_size"},
+                         size("fsdp", "ranks that share parameters and optimizer state"),
+                         size("dp_replicate", "replicas of fsdp_size ranks"),
+                         {"fsdp_plan", Type::plan},
+                         {"fsdp_cpu_offload", Type::flag},
+                         {"fsdp_mixed_precision", Type::flag},
+                         size("pp", "stages"),
+                         {"ep_size", Type::maybe_number,
                           "ranks with other experts: a multiple of tp_size that divides fsdp_size * tp_size"},
-                     plan("ep_plan"),
-                     {.name = "ep_implementation", .otherwise = "auto", .type = Type::word}},
-        .meshes = {{"dense", "pp dp_replicate fsdp tp"}, {"expert", "pp dp_replicate efsdp ep"}},
-        .kinds = {along("pp", "dp_replicate fsdp tp | pp"),
-                  along("dp_replicate", "pp fsdp tp | dp_replicate"),
-                  along("fsdp", "pp dp_replicate tp | fsdp"), along("tp", "pp dp_replicate fsdp | tp"),
-                  along("efsdp", "expert: pp dp_replicate ep | efsdp"),
-                  along("ep", "expert: pp dp_replicate efsdp | ep")},
-        .accessors = {answer("tp_size", "The tensor-parallel ranks."),
-                      answer("fsdp_size", "The ranks that share parameters."),
-                      answer("dp_replicate_size", "The number of replicas."),
-                      answer("pp_size", "The stages."), answer("ep_size", "The ranks with other experts."),
-                      answer("efsdp_size", "The ranks that share the same experts."),
-                      answer("dp_size", "The ranks with other batches.")},
-        .check = check,
-        .roles = {{"fsdp", "dp_shard"}},
-        .experts = experts,
-        .write_experts = write_experts,
-        .raises = {{"", "ValueError"}, {"missing", "RuntimeError"}},
-        .initialize = "DistributedConfig",
-        .by_value = true};
+                         {"ep_plan", Type::plan},
+                         {"ep_implementation", Type::word, {}, "auto"}},
+            .meshes = {{"dense", "pp dp_replicate fsdp tp"}, {"expert", "pp dp_replicate efsdp ep"}},
+            .kinds = {along("pp", "dp_replicate fsdp tp | pp"),
+                      along("dp_replicate", "pp fsdp tp | dp_replicate"),
+                      along("fsdp", "pp dp_replicate tp | fsdp"), along("tp", "pp dp_replicate fsdp | tp"),
+                      along("efsdp", "expert: pp dp_replicate ep | efsdp"),
+                      along("ep", "expert: pp dp_replicate efsdp | ep")},
+            .accessors = {said("tp_size", "The tensor-parallel ranks."),
+                          said("fsdp_size", "The ranks that share parameters."),
+                          said("dp_replicate_size", "The number of replicas."),
+                          said("pp_size", "The stages."), said("ep_size", "The ranks with other experts."),
+                          said("efsdp_size", "The ranks that share the same experts."),
+                          said("dp_size", "The ranks with other batches.")},
+            .check = check,
+            .roles = {{"fsdp", "dp_shard"}},
+            .experts = experts,
+            .write_experts = write_experts,
+            .raises = {{"", "ValueError"}, {"missing", "RuntimeError"}},
+            .initialize = "DistributedConfig",
+            .by_value = true};
 }
 
 }  // namespace rankmesh::frameworks

@@ -1,15 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // VeOmni's parallel_state: PP x replicas x shards x Ulysses x CP x TP, tp fastest; experts and other extra
 // parts cut the shards in another way.
-#include "frameworks/rows.hpp"
+#include "frameworks/row_makers.hpp"
 
 #include <algorithm>
 
 namespace rankmesh::frameworks {
 
 namespace of_veomni {
-
-using detail::cat;
 
 const std::vector<std::string>& extras(const Given& given) {
     return std::get<std::vector<std::string>>(given.value("extra_parallel_names"));
@@ -137,7 +135,7 @@ std::optional<Mesh> experts(const Given& given, const Mesh&) {
     return Mesh{{"edp", given.world_size() / given.number("ep")}, {"ep", given.number("ep")}};
 }
 Values write_experts(const Mesh& experts) {
-    return {{"extra_parallel_sizes", std::vector<int>{experts.find("ep") ? experts.size("ep") : 1}}};
+    return {{"extra_parallel_sizes", std::vector{size_of(experts, "ep")}}};
 }
 
 /// _validate_accelerator of arguments_types.py: sizes of replicas and shards that are not given follow from
@@ -178,19 +176,12 @@ void configure(Values& values, int world) {
 Framework veomni() {
     using namespace of_veomni;
     using enum Quantity;
-    const auto of_part =
-        std::vector<Setting>{{.name = "para_name", .otherwise = std::string("ep"), .type = Type::word}};
-    const auto flag = [](const char* name, const char* doc) {
-        return AccessorRow{.name = name, .kind = name, .quantity = value, .doc = doc, .type = Type::flag};
-    };
-    const auto number = [](const char* name, const char* doc) {
-        return AccessorRow{.name = name, .kind = name, .quantity = value, .doc = doc};
-    };
-    const auto group_or_none = [](const char* name, const char* kind, const char* doc) {
-        return AccessorRow{.name = name, .kind = kind, .quantity = group, .doc = doc, .without = Value()};
-    };
-    const auto rank_or_none = [](const char* name, const char* kind, const char* doc) {
-        return AccessorRow{.name = name, .kind = kind, .quantity = rank, .doc = doc, .without = -1};
+    const auto of_part = std::vector<Setting>{{"para_name", Type::word, {}, "ep"}};
+    const auto of_named = [](const char* name, Quantity quantity, const char* doc,
+                             std::vector<Setting> options = {}, std::optional<Value> without = {}) {
+        auto row = chosen(name, quantity, known_part, doc, std::move(options), std::move(without));
+        row.kind = "ep";
+        return row;
     };
     return {
         .name = "veomni",
@@ -201,34 +192,27 @@ Framework veomni() {
             "experts.",
         .settings_of = "the arguments of init_parallel_state, or train.accelerator of a configuration",
         .example = "-- dp_size=8 dp_replicate_size=2 dp_shard_size=4 ulysses_size=2",
-        .settings =
-            {{.name = "dp_size", .axis = "dp_replicate dp_shard", .doc = "replicas times shards"},
-             {.name = "dp_replicate_size", .axis = "dp_replicate"},
-             {.name = "dp_shard_size",
-              .axis = "dp_shard",
-              .doc = "ranks that share the model's state; where it and dp_replicate_size are 1, dp_size"},
-             {.name = "tp_size", .axis = "tp"},
-             {.name = "pp_size", .axis = "pp"},
-             {.name = "cp_size", .axis = "cp"},
-             {.name = "ulysses_size",
-              .axis = "ulysses",
-              .doc = "ranks that share a sequence and exchange it for heads; cp_size is 1 then"},
-             {.name = "dp_mode", .otherwise = std::string("fsdp2"), .type = Type::word},
-             {.name = "include_sp_in_fsdp", .otherwise = true, .type = Type::flag},
-             {.name = "extra_parallel_sizes",
-              .otherwise = std::vector<int>{1},
-              .type = Type::numbers,
-              .doc = "the sizes of other parts of the shards, such as experts"},
-             {.name = "extra_parallel_placement_innermost",
-              .otherwise = std::vector<int>{0},
-              .type = Type::numbers},
-             {.name = "extra_parallel_names",
-              .otherwise = std::vector<std::string>{"ep"},
-              .type = Type::words},
-             {.name = "ep_size",
-              .doc = "of a configuration: the last of the extra parts",
-              .only_configured = true},
-             {.name = "async_enabled", .otherwise = false, .type = Type::flag}},
+        .settings = {{"dp_size", Type::number, "replicas times shards", 1, "dp_replicate dp_shard"},
+                     {.name = "dp_replicate_size", .axis = "dp_replicate"},
+                     {"dp_shard_size", Type::number,
+                      "ranks that share the model's state; where it and dp_replicate_size are 1, dp_size", 1,
+                      "dp_shard"},
+                     {.name = "tp_size", .axis = "tp"},
+                     {.name = "pp_size", .axis = "pp"},
+                     {.name = "cp_size", .axis = "cp"},
+                     {"ulysses_size", Type::number,
+                      "ranks that share a sequence and exchange it for heads; cp_size is 1 then", 1,
+                      "ulysses"},
+                     {"dp_mode", Type::word, {}, "fsdp2"},
+                     {"include_sp_in_fsdp", Type::flag, {}, true},
+                     {"extra_parallel_sizes", Type::numbers,
+                      "the sizes of other parts of the shards, such as experts", std::vector{1}},
+                     {"extra_parallel_placement_innermost", Type::numbers, {}, std::vector{0}},
+                     {"extra_parallel_names", Type::words, {}, std::vector<std::string>{"ep"}},
+                     {.name = "ep_size",
+                      .doc = "of a configuration: the last of the extra parts",
+                      .only_configured = true},
+                     {"async_enabled", Type::flag}},
         .meshes = {{"ranks", "pp dp_replicate dp_shard ulysses cp tp"}},
         .kinds = {{"pp", "dp_replicate dp_shard ulysses cp tp | pp", "", "pp_enabled"},
                   {"dp_replicate", "pp dp_shard ulysses cp tp | dp_replicate", "", "dp_replicate_enabled"},
@@ -243,106 +227,70 @@ Framework veomni() {
         .accessors =
             {{"dp_group", "dp", group, "The ranks with other data."},
              {"dp_rank", "dp", rank, "Where this rank is among those with other data."},
-             number("dp_size", "The number of ranks with other data."),
-             flag("dp_enabled", "True if there are ranks with other data."),
+             said("dp_size", "The number of ranks with other data."),
+             said("dp_enabled", "True if there are ranks with other data.", Type::flag),
              {"dp_replicate_group", "dp_replicate", group, "The ranks that repeat this rank's shard."},
              {"dp_replicate_rank", "dp_replicate", rank, "This rank's replica."},
-             number("dp_replicate_size", "The number of replicas."),
-             flag("dp_replicate_enabled", "True if there are replicas."),
+             said("dp_replicate_size", "The number of replicas."),
+             said("dp_replicate_enabled", "True if there are replicas.", Type::flag),
              {"dp_shard_group", "dp_shard", group, "The data-parallel ranks that share the model's state."},
              {"dp_shard_sp_group", "dp_shard_sp", group, "All ranks that share the model's state."},
              {"dp_shard_rank", "dp_shard", rank, "Where this rank is among the shards of its replica."},
-             number("dp_shard_size", "The number of data-parallel shards of a replica."),
-             flag("dp_shard_enabled", "True: there are always shards, of one rank at least."),
-             flag("dp_shard_sp_enabled", "True if ranks that share a sequence share the model's state."),
+             said("dp_shard_size", "The number of data-parallel shards of a replica."),
+             said("dp_shard_enabled", "True: there are always shards, of one rank at least.", Type::flag),
+             said("dp_shard_sp_enabled", "True if ranks that share a sequence share the model's state.",
+                  Type::flag),
              {"fsdp_group", "dp_sp", group, "All replicas and shards, which share a loss."},
              {"fsdp_rank", "dp_sp", rank, "Where this rank is among all replicas and shards."},
-             number("fsdp_size", "The number of replicas and shards."),
-             flag("fsdp_enabled", "True if there are several replicas or shards."),
+             said("fsdp_size", "The number of replicas and shards."),
+             said("fsdp_enabled", "True if there are several replicas or shards.", Type::flag),
              {"tp_rank", "tp", rank, "Where this rank is in its tensor-parallel group."},
-             number("tp_size", "The size of the tensor-parallel group."),
-             flag("tp_enabled", "True if layers are shared by ranks."),
+             said("tp_size", "The size of the tensor-parallel group."),
+             said("tp_enabled", "True if layers are shared by ranks.", Type::flag),
              {"pp_rank", "pp", rank, "This rank's stage."},
-             number("pp_size", "The number of stages."),
-             flag("pp_enabled", "True if there are several stages."),
+             said("pp_size", "The number of stages."),
+             said("pp_enabled", "True if there are several stages.", Type::flag),
              {"is_first_pp_stage", "pp", is_first, "True on the first stage."},
              {"is_last_pp_stage", "pp", is_last, "True on the last stage."},
-             group_or_none("sp_group", "sp", "The ranks that share a sequence; None where each has its own."),
-             rank_or_none("sp_rank", "sp", "Where this rank is in its sequence; -1 where each has its own."),
-             number("sp_size", "The number of ranks that share a sequence."),
-             flag("sp_enabled", "True if ranks share a sequence."),
-             group_or_none("ulysses_group", "ulysses",
-                           "The ranks that exchange a sequence for heads, or None."),
-             rank_or_none("ulysses_rank", "ulysses", "Where this rank is among those, or -1."),
-             number("ulysses_size", "The number of ranks that exchange a sequence for heads."),
-             flag("ulysses_enabled", "True if ranks exchange a sequence for heads."),
-             group_or_none("cp_group", "cp", "The context-parallel ranks, or None."),
-             rank_or_none("cp_rank", "cp", "Where this rank is among those, or -1."),
-             number("cp_size", "The number of context-parallel ranks."),
-             flag("cp_enabled", "True if there are context-parallel ranks."),
-             {.name = "ep_group",
-              .kind = "ep",
-              .quantity = group,
-              .doc = "The ranks with other experts; None where each has all.",
-              .choose = known_part,
-              .without = Value()},
-             {.name = "ep_rank",
-              .kind = "ep",
-              .quantity = rank,
-              .doc = "Where this rank is among those with other experts.",
-              .choose = known_part},
-             {.name = "ep_size",
-              .quantity = size,
-              .doc = "The number of ranks with other experts.",
-              .code = part_size},
-             {.name = "ep_enabled",
-              .quantity = value,
-              .doc = "True if ranks have other experts.",
-              .code = part_enabled,
-              .type = Type::flag},
-             {.name = "ep_fsdp_size",
-              .quantity = size,
-              .doc = "The number of replicas and shards of an expert.",
-              .code = part_shards},
-             {.name = "ep_gradient_divide_factor",
-              .quantity = size,
-              .doc = "What experts' gradients are divided by.",
-              .code = part_divides},
-             flag("any_extra_parallel_enabled", "True if there are experts or other extra parts."),
-             {.name = "extra_parallel_group",
-              .kind = "ep",
-              .quantity = group,
-              .doc = "The ranks with other parts of that name; None where each has all.",
-              .options = of_part,
-              .choose = known_part,
-              .without = Value()},
-             {.name = "extra_parallel_rank",
-              .kind = "ep",
-              .quantity = rank,
-              .doc = "Where this rank is among those.",
-              .options = of_part,
-              .choose = known_part},
-             {.name = "extra_parallel_enabled",
-              .quantity = value,
-              .doc = "True if ranks have other parts of that name.",
-              .options = of_part,
-              .code = part_enabled,
-              .type = Type::flag},
-             {.name = "extra_parallel_fsdp_size",
-              .quantity = size,
-              .doc = "The number of replicas and shards of such a part.",
-              .options = of_part,
-              .code = part_shards},
-             {.name = "extra_parallel_gradient_divide_factor",
-              .quantity = size,
-              .doc = "What the gradients of such a part are divided by.",
-              .options = of_part,
-              .code = part_divides},
-             {.name = "global_rank",
-              .quantity = rank,
-              .doc = "This rank.",
-              .code = [](const State& state, const Given&) { return Value(state.rank()); }},
-             number("world_size", "The number of all ranks.")},
+             lenient("sp_group", "sp", group,
+                     "The ranks that share a sequence; None where each has its own."),
+             lenient("sp_rank", "sp", rank, "Where this rank is in its sequence; -1 where each has its own.",
+                     -1),
+             said("sp_size", "The number of ranks that share a sequence."),
+             said("sp_enabled", "True if ranks share a sequence.", Type::flag),
+             lenient("ulysses_group", "ulysses", group,
+                     "The ranks that exchange a sequence for heads, or None."),
+             lenient("ulysses_rank", "ulysses", rank, "Where this rank is among those, or -1.", -1),
+             said("ulysses_size", "The number of ranks that exchange a sequence for heads."),
+             said("ulysses_enabled", "True if ranks exchange a sequence for heads.", Type::flag),
+             lenient("cp_group", "cp", group, "The context-parallel ranks, or None."),
+             lenient("cp_rank", "cp", rank, "Where this rank is among those, or -1.", -1),
+             said("cp_size", "The number of context-parallel ranks."),
+             said("cp_enabled", "True if there are context-parallel ranks.", Type::flag),
+             of_named("ep_group", group, "The ranks with other experts; None where each has all.", {},
+                      Value()),
+             of_named("ep_rank", rank, "Where this rank is among those with other experts."),
+             computed("ep_size", Type::number, part_size, "The number of ranks with other experts."),
+             computed("ep_enabled", Type::flag, part_enabled, "True if ranks have other experts."),
+             computed("ep_fsdp_size", Type::number, part_shards,
+                      "The number of replicas and shards of an expert."),
+             computed("ep_gradient_divide_factor", Type::number, part_divides,
+                      "What experts' gradients are divided by."),
+             said("any_extra_parallel_enabled", "True if there are experts or other extra parts.",
+                  Type::flag),
+             of_named("extra_parallel_group", group,
+                      "The ranks with other parts of that name; None where each has all.", of_part, Value()),
+             of_named("extra_parallel_rank", rank, "Where this rank is among those.", of_part),
+             computed("extra_parallel_enabled", Type::flag, part_enabled,
+                      "True if ranks have other parts of that name.", of_part),
+             computed("extra_parallel_fsdp_size", Type::number, part_shards,
+                      "The number of replicas and shards of such a part.", of_part),
+             computed("extra_parallel_gradient_divide_factor", Type::number, part_divides,
+                      "What the gradients of such a part are divided by.", of_part),
+             computed(
+                 "global_rank", Type::number,
+                 [](const State& state, const Given&) { return Value(state.rank()); }, "This rank."),
+             said("world_size", "The number of all ranks.")},
         .check = check,
         .extend = extend,
         .roles = {{"ulysses", "cp"}},

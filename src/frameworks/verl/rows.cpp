@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // verl's device meshes: replicas x FSDP of the actor, its sequence-parallel ranks, and the rollout's TP x PP.
-#include "frameworks/rows.hpp"
+#include "frameworks/row_makers.hpp"
 
 namespace rankmesh::frameworks {
 
 namespace of_verl {
-
-using detail::cat;
 
 constexpr const char* of_rollout[] = {"rollout_tensor_model_parallel_size", "rollout_data_parallel_size",
                                       "rollout_pipeline_model_parallel_size"};
@@ -112,9 +110,8 @@ Framework verl() {
         "for these sizes; ask for the groups of its engine";
     const auto rollout = [](std::string name) {
         return Setting{.name = name,
-                       .otherwise = {},
-                       .flag = detail::cat("actor_rollout_ref.rollout.", name.substr(name.find('_') + 1)),
-                       .type = Type::maybe_number};
+                       .type = Type::maybe_number,
+                       .flag = cat("actor_rollout_ref.rollout.", name.substr(name.find('_') + 1))};
     };
     return {
         .name = "verl",
@@ -128,22 +125,18 @@ Framework verl() {
             "the world's size",
         .example =
             "fsdp_size=8 ulysses_sequence_parallel_size=2 rollout_tensor_model_parallel_size=4 world_size=16",
-        .settings = {{.name = "fsdp_size",
-                      .otherwise = -1,
-                      .axis = "shards inner",
-                      .flag = "actor_rollout_ref.actor.fsdp_config.fsdp_size",
-                      .doc = "ranks that share the model's state, -1: all"},
-                     {.name = "ulysses_sequence_parallel_size",
-                      .axis = "inner",
-                      .flag = "actor_rollout_ref.actor.ulysses_sequence_parallel_size "
-                              "actor_rollout_ref.actor.fsdp_config.ulysses_sequence_parallel_size",
-                      .doc = "ranks that share a sequence and exchange it for heads"},
+        .settings = {{"fsdp_size", Type::number, "ranks that share the model's state, -1: all", -1,
+                      "shards inner", "actor_rollout_ref.actor.fsdp_config.fsdp_size"},
+                     {"ulysses_sequence_parallel_size", Type::number,
+                      "ranks that share a sequence and exchange it for heads", 1, "inner",
+                      "actor_rollout_ref.actor.ulysses_sequence_parallel_size "
+                      "actor_rollout_ref.actor.fsdp_config.ulysses_sequence_parallel_size"},
                      rollout(of_rollout[0]),
                      rollout(of_rollout[1]),
                      rollout(of_rollout[2]),
                      {.name = "rollout_expert_parallel_size",
-                      .flag = "actor_rollout_ref.rollout.expert_parallel_size",
                       .doc = "1, or all ranks of an engine's stage, which have other experts",
+                      .flag = "actor_rollout_ref.rollout.expert_parallel_size",
                       .only_configured = true}},
         .meshes = {{"ranks", "ddp shards inner"},
                    {"device_mesh", "ddp fsdp"},
@@ -159,23 +152,14 @@ Framework verl() {
                    of_engine, "infer_tp_is_tp"},
                   {"rollout_device_mesh.infer_pp", "rollout_device_mesh: rollout_dp infer_tp | infer_pp",
                    of_engine, "infer_pp_is_pp"}},
-        .accessors = {{.name = "get_data_parallel_rank",
-                       .quantity = rank,
-                       .doc = "Where this rank is among those with other data.",
-                       .choose = data_parallel},
-                      {.name = "get_data_parallel_size",
-                       .quantity = size,
-                       .doc = "The number of ranks with other data.",
-                       .choose = data_parallel},
-                      {.name = "get_data_parallel_group",
-                       .quantity = group,
-                       .doc = "The ranks with other data, all ranks where none share a sequence.",
-                       .choose = data_parallel},
-                      {.name = "is_mp_src_rank_with_outputs",
-                       .quantity = is_first,
-                       .doc = "True on the first of the ranks that share a sequence.",
-                       .choose = sequence_parallel,
-                       .without = true}},
+        .accessors = {chosen("get_data_parallel_rank", rank, data_parallel,
+                             "Where this rank is among those with other data."),
+                      chosen("get_data_parallel_size", size, data_parallel,
+                             "The number of ranks with other data."),
+                      chosen("get_data_parallel_group", group, data_parallel,
+                             "The ranks with other data, all ranks where none share a sequence."),
+                      chosen("is_mp_src_rank_with_outputs", is_first, sequence_parallel,
+                             "True on the first of the ranks that share a sequence.", {}, true)},
         .check_first = check_first,
         .check = check,
         .check_flags = check_flags,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // vLLM's parallel_state: ExternalDP x DP x PP x PCP x TP, tp fastest.
-#include "frameworks/rows.hpp"
+#include "frameworks/row_makers.hpp"
 
 namespace rankmesh::frameworks {
 
@@ -9,8 +9,8 @@ namespace of_vllm {
 void check(Given& given) {
     const auto dcp = given.number("decode_context_model_parallel_size");
     if (dcp < 0)
-        throw Error(Fault::sizes, detail::cat("decode_context_model_parallel_size is ", dcp,
-                                              "; it must be 1 or more, or None"));
+        throw Error(Fault::sizes,
+                    cat("decode_context_model_parallel_size is ", dcp, "; it must be 1 or more, or None"));
     given.derive("dcp_size", dcp == 0 ? 1 : dcp);
 }
 
@@ -20,12 +20,11 @@ void check_flags(const Given& given) {
     const auto pcp = given.number("prefill_context_model_parallel_size");
     const auto dcp = given.number("dcp_size");
     if (pcp == 1 && tp % dcp != 0)
-        throw Error(Fault::sizes, detail::cat("decode_context_parallel_size ", dcp,
-                                              " does not divide tensor_parallel_size ", tp));
+        throw Error(Fault::sizes,
+                    cat("decode_context_parallel_size ", dcp, " does not divide tensor_parallel_size ", tp));
     if (pcp > 1 && dcp != 1 && dcp != pcp && dcp != pcp * tp)
-        throw Error(
-            Fault::sizes,
-            detail::cat("decode_context_parallel_size is ", dcp, "; with prefill_context_parallel_size ", pcp,
+        throw Error(Fault::sizes,
+                    cat("decode_context_parallel_size is ", dcp, "; with prefill_context_parallel_size ", pcp,
                         " and tensor_parallel_size ", tp, " it is 1, ", pcp, " or ", pcp * tp));
     if (!given.flag("enable_eplb")) return;
     if (!given.flag("enable_expert_parallel"))
@@ -65,6 +64,13 @@ Values write_experts(const Mesh& experts) {
 Framework vllm() {
     using namespace of_vllm;
     using enum Quantity;
+    const auto size_of_axis = [](const char* name, const char* axis, const char* flag) {
+        return Setting{.name = name, .axis = axis, .flag = flag};
+    };
+    const auto apart = [](const char* name, Type type, const char* doc, Value otherwise) {
+        return Setting{
+            .name = name, .type = type, .doc = doc, .otherwise = std::move(otherwise), .apart = true};
+    };
     return {
         .name = "vllm",
         .version = "0.33.0",
@@ -75,42 +81,28 @@ Framework vllm() {
         .settings_of = "the flags of vllm serve, or the arguments of initialize_model_parallel",
         .example = "-- --tensor-parallel-size 4 --data-parallel-size 2",
         .settings =
-            {{"tensor_model_parallel_size", 1, "tp", "tensor_parallel_size tp"},
-             {"pipeline_model_parallel_size", 1, "pp", "pipeline_parallel_size pp"},
-             {.name = "prefill_context_model_parallel_size",
-              .axis = "pcp",
-              .flag = "prefill_context_parallel_size pcp"},
+            {size_of_axis("tensor_model_parallel_size", "tp", "tensor_parallel_size tp"),
+             size_of_axis("pipeline_model_parallel_size", "pp", "pipeline_parallel_size pp"),
+             size_of_axis("prefill_context_model_parallel_size", "pcp", "prefill_context_parallel_size pcp"),
              {.name = "decode_context_model_parallel_size",
-              .flag = "decode_context_parallel_size dcp",
               .type = Type::maybe_number,
               .doc = "pcp and then tp ranks that share the keys of one sequence while it is decoded",
+              .otherwise = 1,
+              .flag = "decode_context_parallel_size dcp",
               .extra = "decode context parallel size"},
              {.name = "data_parallel_size", .axis = "dp", .flag = "data_parallel_size dp", .apart = true},
-             {.name = "is_moe",
-              .otherwise = true,
-              .type = Type::flag,
-              .apart = true,
-              .doc = "the model has experts"},
+             apart("is_moe", Type::flag, "the model has experts", true),
              {.name = "enable_expert_parallel",
-              .otherwise = false,
+              .type = Type::flag,
+              .doc = "experts are whole, not cut over tp; the groups are the same",
               .flag = "enable_expert_parallel ep",
-              .type = Type::flag,
-              .apart = true,
-              .doc = "experts are whole, not cut over tp; the groups are the same"},
-             {.name = "enable_eplb",
-              .otherwise = false,
-              .type = Type::flag,
-              .apart = true,
-              .extra = "load balancing of experts"},
-             {.name = "engram_tensor_parallel_size",
-              .otherwise = {},
-              .type = Type::maybe_number,
-              .apart = true,
-              .doc = "ranks that share one table of engrams; None: as tensor parallelism"},
-             {.name = "engram_data_parallel_size",
-              .apart = true,
-              .doc = "replicas that share one table of engrams, which vLLM derives from the hosts"},
-             {.name = "nnodes_within_dp", .apart = true, .doc = "hosts of one data-parallel rank"}},
+              .apart = true},
+             {.name = "enable_eplb", .type = Type::flag, .apart = true, .extra = "load balancing of experts"},
+             apart("engram_tensor_parallel_size", Type::maybe_number,
+                   "ranks that share one table of engrams; None: as tensor parallelism", {}),
+             apart("engram_data_parallel_size", Type::number,
+                   "replicas that share one table of engrams, which vLLM derives from the hosts", 1),
+             apart("nnodes_within_dp", Type::number, "hosts of one data-parallel rank", 1)},
         .meshes = {{"ranks", "external_dp dp pp pcp tp"}},
         .kinds = {{"world", "| external_dp dp pp pcp tp", "world group is not initialized"},
                   {"inner_dp_world", "external_dp dp | pp pcp tp", "inner dp world group is not initialized",
@@ -139,23 +131,13 @@ Framework vllm() {
              {"get_inner_dp_world_group", "inner_dp_world", group, "The ranks of one data-parallel rank."},
              {"get_tp_group", "tp", group, "The ranks that share each layer."},
              {"get_etp_group", "etp", group, "The ranks that share one table of engrams."},
-             {.name = "get_engram_dp_group",
-              .kind = "edp",
-              .quantity = group,
-              .doc = "The replicas that share one table of engrams; None where each has its own.",
-              .without = Value()},
-             {.name = "get_engram_dp_size",
-              .kind = "edp",
-              .quantity = size,
-              .doc = "How many replicas share one table of engrams.",
-              .without = 1},
+             lenient("get_engram_dp_group", "edp", group,
+                     "The replicas that share one table of engrams; None where each has its own."),
+             lenient("get_engram_dp_size", "edp", size, "How many replicas share one table of engrams.", 1),
              {"get_dcp_group", "dcp", group, "The ranks that share a sequence's keys while it is decoded."},
-             {.name = "get_dcp_world_size_and_rank",
-              .quantity = size_and_rank,
-              .doc = "How many share a sequence's keys while it is decoded, and this rank among them.",
-              .options = {{.name = "enabled", .otherwise = true, .type = Type::flag}},
-              .choose = if_enabled,
-              .without = std::vector{1, 0}},
+             chosen("get_dcp_world_size_and_rank", size_and_rank, if_enabled,
+                    "How many share a sequence's keys while it is decoded, and this rank among them.",
+                    {{"enabled", Type::flag, {}, true}}, std::vector{1, 0}),
              {"get_pcp_group", "pcp", group, "The ranks that share a prompt."},
              {"get_pp_group", "pp", group, "The stages of this rank's pipeline."},
              {"get_dp_group", "dp", group, "The ranks with other requests."},

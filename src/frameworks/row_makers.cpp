@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "frameworks/rows.hpp"
+#include "frameworks/row_makers.hpp"
 
 namespace rankmesh::frameworks {
-
-using detail::cat;
 
 namespace {
 
@@ -31,13 +29,11 @@ std::vector<AccessorRow> accessors_of(const Named& named) {
                         .slot = is_set(what) ? cat(named.name, "_", what) : ""});
     });
     each_word(named.sets, [&](std::string_view number) {
-        rows.push_back(
-            {.name = cat("set_", named.name, "_", number),
-             .quantity = Quantity::action,
-             .doc = "What the getter answers from now on; None: the group's own again.",
-             .options =
-                 {{.name = std::string(number), .otherwise = {}, .type = Type::maybe_number, .needed = true}},
-             .slot = cat(named.name, "_", number)});
+        rows.push_back({.name = cat("set_", named.name, "_", number),
+                        .quantity = Quantity::action,
+                        .doc = "What the getter answers from now on; None: the group's own again.",
+                        .options = {required(std::string(number), Type::maybe_number)},
+                        .slot = cat(named.name, "_", number)});
     });
     return rows;
 }

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+// Rows of the kinds that most frameworks have.
+#pragma once
+
+#include "frameworks/rows.hpp"
+
+namespace rankmesh::frameworks {
+
+/// A setting or an option that must be given.
+inline Setting required(std::string name, Type type = Type::number) {
+    return {.name = std::move(name), .type = type, .otherwise = {}, .needed = true};
+}
+
+/// An accessor whose answer is the setting of its name, or what was derived under it.
+inline AccessorRow said(std::string name, std::string doc, Type type = Type::number) {
+    return {.name = name, .kind = name, .quantity = Quantity::value, .doc = std::move(doc), .type = type};
+}
+/// An accessor that answers `without` where there is no such group, and does not raise.
+inline AccessorRow lenient(std::string name, std::string kind, Quantity quantity, std::string doc,
+                           Value without = {}) {
+    return {.name = std::move(name),
+            .kind = std::move(kind),
+            .quantity = quantity,
+            .doc = std::move(doc),
+            .without = std::move(without)};
+}
+/// An accessor of what no row can say.
+inline AccessorRow computed(std::string name, Type type, decltype(AccessorRow::code) code, std::string doc,
+                            std::vector<Setting> options = {}, Quantity quantity = Quantity::value) {
+    return {.name = std::move(name),
+            .quantity = quantity,
+            .doc = std::move(doc),
+            .options = std::move(options),
+            .code = code,
+            .type = type};
+}
+/// An accessor of the kind that its options mean.
+inline AccessorRow chosen(std::string name, Quantity quantity, decltype(AccessorRow::choose) choose,
+                          std::string doc, std::vector<Setting> options = {},
+                          std::optional<Value> without = {}) {
+    return {.name = std::move(name),
+            .quantity = quantity,
+            .doc = std::move(doc),
+            .options = std::move(options),
+            .choose = choose,
+            .without = std::move(without)};
+}
+
+/// Functions about one kind, under names as Megatron has them.
+struct Named {
+    std::string_view name, kind;
+    std::string_view noun;       ///< what the group is to its rank: `tensor-parallel group`
+    std::string_view gets;       ///< the functions get_NAME_...: group, global_ranks, rank and world_size
+    std::string_view sets = {};  ///< the functions set_NAME_..., of what get_NAME_... answers from then on
+};
+std::vector<AccessorRow> accessors_of(const Named& named);
+
+}  // namespace rankmesh::frameworks
