@@ -115,28 +115,16 @@ void keep_own(const frameworks::Framework& rows, const Read& read, Arrangement& 
 
 std::optional<Value> value_of(Settings& settings, const frameworks::Setting& row, const std::string& name) {
     const auto as_value = [](auto&& found) { return found ? std::optional(Value(*found)) : std::nullopt; };
-    switch (row.type) {
-        case Type::number:
-        case Type::maybe_number:
-            return as_value(row.axis.empty() || row.otherwise == Value(-1) || !settings.number(name)
-                                ? settings.number(name)
-                                : std::optional(settings.size(name)));
-        case Type::flag:
-            return as_value(settings.flag(name));
-        case Type::word:
-        case Type::maybe_word:
-            return as_value(settings.word(name));
-        case Type::numbers:
-            return as_value(settings.numbers(name, row.otherwise == Value(std::vector{0}) ? 0 : 1));
-        case Type::plan:
-            return settings.has(name) ? std::optional(Value("given")) : std::nullopt;
-        case Type::words:
-        case Type::names:
-            return as_value(settings.words(name));
-        case Type::mesh:
-            break;
-    }
-    return std::nullopt;
+    if (row.type == Type::flag) return as_value(settings.flag(name));
+    if (row.type == Type::word || row.type == Type::maybe_word) return as_value(settings.word(name));
+    if (row.type == Type::words || row.type == Type::names) return as_value(settings.words(name));
+    if (row.type == Type::numbers)
+        return as_value(settings.numbers(name, row.otherwise == Value(std::vector{0}) ? 0 : 1));
+    if (row.type == Type::plan) return settings.has(name) ? std::optional(Value("given")) : std::nullopt;
+    if (row.type == Type::mesh) return std::nullopt;
+    const auto is_size = !row.axis.empty() && row.otherwise != Value(-1);
+    return as_value(is_size && settings.number(name) ? std::optional(settings.size(name))
+                                                     : settings.number(name));
 }
 
 int StageLayers::*part_of_stages(std::string_view extra) {

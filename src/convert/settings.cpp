@@ -8,14 +8,11 @@
 
 #include <rankmesh/core/mesh.hpp>
 
-#include "convert/settings_text.hpp"
 #include "formats/text.hpp"
 #include "frameworks/rows.hpp"
 
 namespace rankmesh::conversion {
 
-using detail::excerpt;
-using detail::in_quotes;
 using frameworks::words_of;
 
 namespace {

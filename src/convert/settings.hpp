@@ -12,11 +12,15 @@
 #include <rankmesh/core/error.hpp>
 
 #include "formats/json.hpp"
+#include "formats/limits.hpp"
 
 namespace rankmesh::conversion {
 
 using detail::cat;
+using detail::excerpt;
+using detail::in_quotes;
 using formats::Json;
+using formats::Limits;
 
 /// Settings by name: read from flags, `key=value` words, JSON or TOML, or from a file that holds one of them.
 ///
@@ -140,5 +144,24 @@ bool has_all_flags(std::string_view framework);
 
 /// True for names of two axes, such as `ep_size` and `cp_size`.
 bool are_of_two_axes(std::string_view name, std::string_view other);
+
+// --- forms of settings that are neither JSON nor TOML, each turned into one object
+
+/// `--tp-size 2 --flag --sizes 2 4`: a flag without a value is true, one with several is a list. Throws
+/// UsageError, as the other does too, for text beyond the limits.
+Json parse_flags(const std::vector<std::string>& words, Limits& limits);
+/// Arguments, and the function that they are for: empty where none is named.
+struct Call {
+    std::string name;
+    Json values;
+};
+/// True for `Name(...)`, maybe after `name =`.
+bool is_call(std::string_view text);
+/// `tp=2, names=("dp", "tp")`, maybe inside `Name(...)`; values as in Python, a bare word is a text.
+/// Arguments without a name have that of the function's parameter, where the function is known.
+Call parse_assignments(std::string_view text, Limits& limits);
+
+/// The canonical form of a name: `--tp-size` and `tp_size_` are `tp_size`.
+std::string plain_name(std::string_view name);
 
 }  // namespace rankmesh::conversion

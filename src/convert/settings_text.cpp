@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "convert/settings_text.hpp"
+#include "convert/settings.hpp"
 
 #include <algorithm>
 #include <cctype>
@@ -13,8 +13,6 @@
 
 namespace rankmesh::conversion {
 
-using detail::excerpt;
-using detail::in_quotes;
 using formats::trimmed;
 
 namespace {

@@ -8,7 +8,6 @@
 
 #include "convert/command_line.hpp"
 #include "convert/settings.hpp"
-#include "convert/settings_text.hpp"
 #include "formats/file.hpp"
 #include "formats/text.hpp"
 #include "formats/toml.hpp"
@@ -17,8 +16,6 @@
 
 namespace rankmesh::conversion {
 
-using detail::excerpt;
-using detail::in_quotes;
 using formats::trimmed;
 using frameworks::joined;
 

@@ -24,37 +24,16 @@ constexpr auto checked = "check_initialized";  // an option: whether a group tha
 Value answer(const GroupPart& group, Quantity quantity, int rank) {
     const auto own = group.group_rank(rank).value_or(0);
     const auto size = group.size();
-    switch (quantity) {
-        case Quantity::group:
-        case Quantity::ranks:
-        case Quantity::matrix:
-        case Quantity::mesh:
-            return std::vector<int>(group.begin(), group.end());
-        case Quantity::rank:
-            return own;
-        case Quantity::size:
-            return size;
-        case Quantity::first:
-            return group.front();
-        case Quantity::last:
-            return group.back();
-        case Quantity::next:
-            return group[(own + 1) % size];
-        case Quantity::prev:
-            return group[(own + size - 1) % size];
-        case Quantity::is_first:
-            return own == 0;
-        case Quantity::is_last:
-            return own == size - 1;
-        case Quantity::value:  // these have no group, or several
-        case Quantity::group_list:
-        case Quantity::action:
-        case Quantity::device_mesh:
-            break;
-        case Quantity::size_and_rank:
-            return std::vector{size, own};
-    }
-    return {};
+    if (quantity == Quantity::rank) return own;
+    if (quantity == Quantity::size) return size;
+    if (quantity == Quantity::first) return group.front();
+    if (quantity == Quantity::last) return group.back();
+    if (quantity == Quantity::next) return group[(own + 1) % size];
+    if (quantity == Quantity::prev) return group[(own + size - 1) % size];
+    if (quantity == Quantity::is_first) return own == 0;
+    if (quantity == Quantity::is_last) return own == size - 1;
+    if (quantity == Quantity::size_and_rank) return std::vector{size, own};
+    return std::vector<int>(group.begin(), group.end());
 }
 
 DeviceMesh device_mesh(const Mesh& mesh, int rank) {

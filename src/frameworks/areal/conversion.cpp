@@ -16,8 +16,6 @@ namespace rankmesh::conversion {
 
 namespace of_areal {
 
-using detail::in_quotes;
-
 /// The sizes of a component by their letters: `d4t2`.
 class Sizes : public std::map<char, int> {
 public:
