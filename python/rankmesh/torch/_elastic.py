@@ -202,20 +202,6 @@ def connect_survivors(
             continue
 
 
-def _free_failed_step() -> None:
-    """Frees what the functions hold that the handled exception has left.
-
-    An old DistributedDataParallel would reduce the gradients of its model again, beside a new one.
-    """
-    traceback.clear_frames(sys.exc_info()[2])
-
-
-def _unwrap_excepthook() -> None:
-    """Removes what init_process_group puts around sys.excepthook, which prints the rank in the old world."""
-    if sys.excepthook.__qualname__.endswith("_distributed_excepthook"):
-        sys.excepthook = inspect.getclosurevars(sys.excepthook).nonlocals["old_hook"]
-
-
 def swap(made: Connected, settings: Settings, *, broken: bool = False) -> PlanGroups:
     """Ends torch's groups, and makes those of the plan in a connected world.
 
@@ -223,13 +209,15 @@ def swap(made: Connected, settings: Settings, *, broken: bool = False) -> PlanGr
     """
     default = dist.group.WORLD
     if isinstance(default, ProcessGroup):
-        _free_failed_step()
+        # The frames of a failed step may hold a DistributedDataParallel, which would reduce gradients beside a new one.
+        traceback.clear_frames(sys.exc_info()[2])
         default.engine.next = made.engine
         if broken:
             c10d._abort_process_group()
         else:
             dist.destroy_process_group()
-        _unwrap_excepthook()
+        if sys.excepthook.__qualname__.endswith("_distributed_excepthook"):  # it would print the rank in the old world
+            sys.excepthook = inspect.getclosurevars(sys.excepthook).nonlocals["old_hook"]
     world = made.engine.world
     start = _start.Start(world.rank, world.size, made.store, "rankmesh 0", made.store)
     with on(made.engine):

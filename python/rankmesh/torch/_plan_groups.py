@@ -5,6 +5,7 @@ from __future__ import annotations
 import collections
 import contextlib
 import datetime
+import functools
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -35,7 +36,7 @@ class Groups:
         self._key, self.size, self._store, self._patience = key, size, store, patience
         self._default = dist.group.WORLD
         self._names: collections.Counter[str] = collections.Counter()
-        self._table = _groups.GroupTable()
+        self.table = _groups.GroupTable()
 
     def split(self, label: str, parts: Callable[[], Iterable[Group]], options: Options) -> None:
         """Splits these groups from the default group if torch's DeviceMesh would; `get` then returns this rank's
@@ -54,9 +55,9 @@ class Groups:
             name = self._name(label, own_part[0]) if own_part else label
             return _groups.split_group(name, label, split, options)
 
-        made = self._table.get(tuple(map(tuple, split)), options, make)
+        made = self.table.get(tuple(map(tuple, split)), options, make)
         if made is not None:
-            self._table.put(tuple(own_part), options, made)
+            self.table.put(tuple(own_part), options, made)
 
     def get(self, label: str, ranks: Group, options: Options) -> dist.ProcessGroup:
         """Returns the group of these ranks in this order; all of them call it.
@@ -71,7 +72,7 @@ class Groups:
         def make() -> dist.ProcessGroup:
             return _groups.new_group(self._name(label, ranks[0]), label, list(ranks), options)
 
-        group = self._table.get(tuple(ranks), options, make)
+        group = self.table.get(tuple(ranks), options, make)
         assert group is not None
         return group
 
@@ -87,13 +88,9 @@ class Groups:
 
         If one fails, all groups are destroyed.
         """
-        met = (
-            None
-            if self._store is None
-            else lambda: self.meet("init", "connected", Group(range(self.size)), None, where)
-        )
+        met = functools.partial(self.meet, "init", "connected", Group(range(self.size)), None, where)
         try:
-            with connecting_until(met):
+            with connecting_until(None if self._store is None else met):
                 yield
         except BaseException:
             self.destroy()
@@ -101,11 +98,7 @@ class Groups:
 
     def made(self, group: dist.ProcessGroup) -> bool:
         """Returns True if this object created a group and has not destroyed it, and the group has several ranks."""
-        return group.size() > 1 and any(group is each for each in self._table)
-
-    def drop(self, group: dist.ProcessGroup) -> None:
-        """Destroys one group. All its ranks call it."""
-        self._table.drop(group)
+        return group.size() > 1 and any(group is each for each in self.table)
 
     def meet(self, what: str, label: str, ranks: Group, timeout: datetime.timedelta | None, where: Where) -> None:
         """Returns when all ranks of a group have called it. Raises Timeout, which says `what` they do."""
@@ -135,7 +128,7 @@ class Groups:
             return  # other code has destroyed torch.distributed with all groups
         if error[0] is not None and self.started and isinstance(self._default, ProcessGroup):
             self._default.engine.world.__exit__(*error)  # peers raise the cause
-        for group in reversed([*self._table]):
+        for group in reversed([*self.table]):
             with contextlib.suppress(ValueError):  # other code has destroyed the group
                 dist.destroy_process_group(group)
         if self.started:
@@ -208,7 +201,8 @@ class PlanGroups:
                 if plan.lazy:
                     continue
                 for entry in self.entries[name]:
-                    self._split(plan, entry)
+                    parts = functools.partial(plan.parts, entry.item, self._hosts)
+                    self.groups.split(entry.label, parts, self._options(entry))
                 self.make(self.entries[name])
 
     def make(self, entries: Iterable[Entry]) -> None:
@@ -216,10 +210,6 @@ class PlanGroups:
         for entry in entries:
             if entry.ranks is not None and len(entry.ranks) > 1:
                 self.connect_one(entry, entry.label)
-
-    def _split(self, plan: MeshPlan, entry: Entry) -> None:
-        """Splits the groups of an entry from torch's default group if torch would. Every rank calls it."""
-        self.groups.split(entry.label, lambda: plan.parts(entry.item, self._hosts), self._options(entry))
 
     def _options(self, entry: Entry) -> Options:
         timeout, backend, pg_options, _ = entry.options

@@ -76,7 +76,7 @@ def suspend(planned: PlanGroups, entries: Iterable[Entry]) -> None:
         if not any(released):
             for each in suspended:
                 if each is not None and planned.groups.made(each):
-                    planned.groups.drop(each)
+                    planned.groups.table.drop(each)
             suspended[:] = None, None
             planned.device_meshes.clear()
         for other in planned.all_entries():

@@ -60,10 +60,8 @@ class Start:
     """What torch.distributed is yet to be initialised on; None if it is."""
     answer: Callable[[float], bool] | None = None
     """What rank 0 calls while it waits for the others."""
-    ring: Callable[[], None] | None = None
-    """What another rank calls to wake rank 0 while that waits in `answer`."""
-    give_up: Callable[[list[int]], None] | None = None
-    """What rank 0 calls with the ranks that have come when it gives up to wait for the others."""
+    shared: Store | None = None
+    """The store that earlier starts have used, too, once this start is separated from their data."""
 
     @property
     def is_parted(self) -> bool:
@@ -87,15 +85,15 @@ class Start:
         ranks = range(self.size) if ranks is None else ranks
         decided = _agree.arrive(self.store, self.rank, len(ranks), description)
         outcome = decided or _agree.hear(self.store, len(ranks), timeout, self.answer)
-        if self.ring is not None and (decided or outcome != "agree"):  # rank 0 may wait in `answer`
-            self.ring()
+        if self.shared is not None and self.rank != 0 and (decided or outcome != "agree"):
+            ring(self.shared)  # rank 0 may wait in `answer`
         if outcome == "agree":
             return
         if outcome == "differ":
             _agree.raise_disagreement(self.store, self.rank, description, timeout)
         arrived, missing = _agree.attendance(outcome, ranks)
-        if self.give_up is not None:
-            self.give_up(arrived)
+        if self.shared is not None and self.rank == 0:
+            give_up(self.shared, "others", arrived)
         _agree.linger(self.store, len(arrived))
         raise late(timeout, self.rank, arrived, missing, where, what=what)
 
@@ -111,19 +109,17 @@ class Start:
             if arrived := given_up(store, "rank 0"):
                 raise late(timeout, rank, arrived, [0], where)
             start, self.answer = lead(store)
-            self.give_up = lambda arrived: give_up(store, "others", arrived)
         else:
             arrived = given_up(store, "others")
             if arrived and rank not in arrived:
                 raise late(timeout, rank, arrived, [each for each in range(self.size) if each not in arrived], where)
-            self.ring = lambda: ring(store)
             heard = hear(store, ask(store), timeout)
             if heard is None:
                 give_up(store, "rank 0", [rank])
                 why = "rank 0, which tells the others the id of this start, has not answered; "
                 raise late(timeout, rank, [rank], [0], where, why)
             start = heard
-        self.store = PrefixStore(start, self.store)
+        self.shared, self.store = store, PrefixStore(start, store)
         if self.torch_store is not None:
             self.torch_store = PrefixStore(start, self.torch_store)
         else:

@@ -50,13 +50,10 @@ def verify(
     differ = False
     for axis in axes:
         mine = [i for i, part in enumerate(parts) if axis in part.axes]
-        shapes = _text_hash(
-            " ".join(f"{parts[i].name} {parts[i].tensor.dtype} {tuple(parts[i].tensor.shape)}" for i in mine)
-        )
-        whole = torch.stack(
-            [torch.tensor(shapes, device=places.device_type), _combined([hashes[i] for i in mine], places)]
-        )
-        differ |= not _all_equal(_gathered(whole, places.get_group(axis)))
+        text = " ".join(f"{parts[i].name} {parts[i].tensor.dtype} {tuple(parts[i].tensor.shape)}" for i in mine)
+        shapes = _hash(torch.tensor(list(text.encode()), dtype=torch.uint8)).to(places.device_type)
+        rows = _gathered(torch.stack([shapes, _combined([hashes[i] for i in mine], places)]), places.get_group(axis))
+        differ |= bool((rows != rows[0]).any())
     nobody = dist.get_world_size()
     first = torch.tensor(dist.get_rank() if differ else nobody, device=places.device_type)
     for axis in axes:
@@ -155,19 +152,11 @@ def _combined(hashes: list[torch.Tensor], places: DeviceMesh) -> torch.Tensor:
     return _hash(torch.cat([empty, *(each.reshape(1) for each in hashes)]))
 
 
-def _text_hash(text: str) -> int:
-    return int(_hash(torch.tensor(list(text.encode()), dtype=torch.uint8)))
-
-
 def _gathered(mine: torch.Tensor, group: dist.ProcessGroup) -> torch.Tensor:
     """Returns one row for each rank of the group."""
     rows = torch.empty(group.size(), *mine.shape, dtype=mine.dtype, device=mine.device)
     dist.all_gather(list(rows), mine, group)
     return rows
-
-
-def _all_equal(rows: torch.Tensor) -> bool:
-    return bool((rows == rows[0]).all())
 
 
 def _explain(
@@ -195,7 +184,7 @@ def _explain(
     if not mine:
         return None
     rows = _gathered(torch.stack([hashes[i] for i in mine]), group)
-    wrong = [(i, rows[:, column]) for column, i in enumerate(mine) if not _all_equal(rows[:, column])]
+    wrong = [(i, rows[:, column]) for column, i in enumerate(mine) if (rows[:, column] != rows[0, column]).any()]
     if not wrong:
         return None
     first, values = wrong[0]

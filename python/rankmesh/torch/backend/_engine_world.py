@@ -117,7 +117,12 @@ def start(store: Store, rank: int, size: int, timeout: datetime.timedelta, check
     engine = os.environ.get("RANKMESH_ENGINE") or "gloo"
     if engine == "mpi":
         world = World.from_environment(engine="mpi", timeout=timeout, multithreaded=True, checked=checked)
-        return EngineWorld(_checked(world, rank, size))
+        if (world.rank, world.size) != (rank, size):
+            raise UsageError(
+                f"init_process_group was called as rank {rank} of {size}, but by MPI this is rank {world.rank} of "
+                f"{world.size}; pass rank and world_size of MPI"
+            )
+        return EngineWorld(world)
     if engine != "gloo":
         raise UsageError(f"the backend 'rankmesh' was asked for RANKMESH_ENGINE={engine}; it has gloo and mpi")
     key = f"rankmesh {store.add(f'rankmesh starts of {rank}', 1)}"  # a store may serve one world after the other
@@ -129,15 +134,6 @@ def start(store: Store, rank: int, size: int, timeout: datetime.timedelta, check
     secret = "RANKMESH_STORE" not in os.environ  # else the job may be one that other processes can enter
     world = World.from_store(url, rank, size, job=job, job_is_secret=secret, timeout=timeout, checked=checked)
     return EngineWorld(world)
-
-
-def _checked(world: World, rank: int, size: int) -> World:
-    if (world.rank, world.size) != (rank, size):
-        raise UsageError(
-            f"init_process_group was called as rank {rank} of {size}, but by MPI this is rank {world.rank} of "
-            f"{world.size}; pass rank and world_size of MPI"
-        )
-    return world
 
 
 def _place() -> tuple[str, str]:

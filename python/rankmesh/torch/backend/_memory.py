@@ -8,7 +8,7 @@ import torch
 
 from rankmesh.torch._errors import NotTaken, UsageError
 
-After = Callable[[], None]
+After = Callable[[], object]
 
 _BYTES = {getattr(torch, name) for name in dir(torch) if name.startswith("float8_") or name.startswith("float4_")}
 
@@ -30,7 +30,7 @@ def memory(tensor: torch.Tensor, copies: list[After] | None = None) -> torch.Ten
         return tensor
     copy = tensor.resolve_conj().resolve_neg().contiguous() if not plain else tensor.contiguous()
     if copies is not None:
-        copies.append(lambda: _copy(tensor, copy))
+        copies.append(lambda: tensor.copy_(copy))
     return copy
 
 
@@ -39,10 +39,6 @@ def reduced(tensor: torch.Tensor, copies: list[After] | None = None) -> torch.Te
     if tensor.dtype in _BYTES:
         raise UsageError(f"the backend 'rankmesh' was asked to reduce {tensor.dtype}; pass x.to(torch.bfloat16)")
     return memory(tensor.view(torch.uint8) if tensor.dtype is torch.bool else tensor, copies)
-
-
-def _copy(to: torch.Tensor, copy: torch.Tensor) -> None:
-    to.data.copy_(copy)
 
 
 def apart(given: torch.Tensor, into: torch.Tensor | None, rank: int = -1) -> tuple[torch.Tensor, torch.Tensor | None]:
@@ -89,7 +85,7 @@ def _copy_back(flat: torch.Tensor, tensors: Sequence[torch.Tensor], copies: list
     def distribute() -> None:
         parts = torch.split(flat, [each.numel() for each in tensors])
         for each, part in zip(tensors, parts, strict=True):
-            _copy(each, part.view(each.shape))
+            each.data.copy_(part.view(each.shape))
 
     if copies is not None:
         copies.append(distribute)

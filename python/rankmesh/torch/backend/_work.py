@@ -59,7 +59,7 @@ class Turn:
         self._lock = threading.RLock()
         self._thread = 0
         self._shared = False
-        self._dropped: collections.deque[tuple[Sequence[Pending[Any]], Sequence[Callable[[], None]], float]]
+        self._dropped: collections.deque[tuple[Sequence[Pending[Any]], Sequence[Callable[[], object]], float]]
         self._dropped = collections.deque()
         self.works: weakref.WeakSet[Started] = weakref.WeakSet()
         self._is_broken = False
@@ -87,7 +87,7 @@ class Turn:
         """Returns True if other threads use the communicator, or may: then no thread keeps it while it waits."""
         return self._shared or threading.active_count() > 1 + _completer.runs
 
-    def drop(self, pending: Sequence[Pending[Any]], after: Sequence[Callable[[], None]], until: float) -> None:
+    def drop(self, pending: Sequence[Pending[Any]], after: Sequence[Callable[[], object]], until: float) -> None:
         """Keeps operations whose Work nobody holds any more until they end, or their timeout expires."""
         self._dropped.append((pending, after, until))
 
@@ -129,7 +129,7 @@ class Started(dist.Work):
         turn: Turn,
         pending: Sequence[Pending[Any]],
         result: list[torch.Tensor],
-        after: Sequence[Callable[[], None]],
+        after: Sequence[Callable[[], object]],
         timeout: datetime.timedelta,
         call: tuple[str, Communicator],
         source: int = NO_SOURCE,
