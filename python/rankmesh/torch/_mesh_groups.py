@@ -101,7 +101,7 @@ def create(
     uses_default = not (torch.cuda.is_available() and dist.get_backend() == "gloo")
 
     def way(axis: _MeshLayout, override: Override) -> str:
-        if keeps_order and not _ascends(axis, rank_map):
+        if keeps_order and (axis.remap_to_tensor(rank_map).diff(dim=1) <= 0).any():  # torch's ranks ascend
             return "new"
         if uses_default and axis.numel() == dist.get_world_size() and override == (None, None):
             return "default"
@@ -162,10 +162,6 @@ def initialise(text: MeshText) -> None:
     start.part_from_earlier(patience, text.where)
     start.agree(str(text), patience, text.where, what="DeviceMesh")
     _start.initialise(start, None, None, patience)
-
-
-def _ascends(axis: _MeshLayout, rank_map: torch.Tensor) -> bool:
-    return bool((axis.remap_to_tensor(rank_map).diff(dim=1) > 0).all())
 
 
 def _name_of(ranks: Hashable, options: Options, make: Callable[[], dist.ProcessGroup | None]) -> str | None:

@@ -52,7 +52,8 @@ def verify(
         mine = [i for i, part in enumerate(parts) if axis in part.axes]
         text = " ".join(f"{parts[i].name} {parts[i].tensor.dtype} {tuple(parts[i].tensor.shape)}" for i in mine)
         shapes = _hash(torch.tensor(list(text.encode()), dtype=torch.uint8)).to(places.device_type)
-        rows = _gathered(torch.stack([shapes, _combined([hashes[i] for i in mine], places)]), places.get_group(axis))
+        combined = _hash(torch.stack([shapes, *(hashes[i] for i in mine)]))
+        rows = _gathered(torch.stack([shapes, combined]), places.get_group(axis))
         differ |= bool((rows != rows[0]).any())
     nobody = dist.get_world_size()
     first = torch.tensor(dist.get_rank() if differ else nobody, device=places.device_type)
@@ -145,11 +146,6 @@ def _mixed(value: torch.Tensor) -> torch.Tensor:
     for shift, factor in ((30, -0x40A7B892E31B1A47), (27, -0x6B2FB644ECCEEE15), (31, 1)):
         value = (value ^ ((value >> shift) & ((1 << (64 - shift)) - 1))) * factor
     return value
-
-
-def _combined(hashes: list[torch.Tensor], places: DeviceMesh) -> torch.Tensor:
-    empty = torch.zeros(1, dtype=torch.int64, device=places.device_type)
-    return _hash(torch.cat([empty, *(each.reshape(1) for each in hashes)]))
 
 
 def _gathered(mine: torch.Tensor, group: dist.ProcessGroup) -> torch.Tensor:

@@ -28,8 +28,6 @@ Placement placement_of(nb::handle given) {
 
 namespace {
 
-int world_from(nb::handle given) { return int_of(given, "the size of the world"); }
-
 Mesh mesh_from(const nb::args& args, const nb::kwargs& keywords) {
     if (args.size() > 2 || (args.size() > 0 && keywords.size() > 0))
         throw UsageError(
@@ -37,7 +35,7 @@ Mesh mesh_from(const nb::args& args, const nb::kwargs& keywords) {
     if (args.size() == 0) return MeshSpec(axes_from({}, keywords).all()).resolve();
     const auto spec = mesh_spec_of(args[0]);
     if (args.size() == 1 || nb::handle(args[1]).is_none()) return spec.resolve();
-    const auto world = world_from(args[1]);
+    const auto world = int_of(args[1], "the size of the world");
     const auto mesh = spec.resolve(world);
     if (mesh.extent() != world)
         throw UsageError(cat("mesh ", to_string(mesh), " makes a world of ", mesh.extent(), ", not of ",
@@ -56,8 +54,6 @@ nb::tuple all_names(const Mesh& mesh) {
     for (int a = 0; a < mesh.axis_count(); ++a) names.append(nb::cast(mesh.name(AxisId{a})));
     return nb::tuple(names);
 }
-
-std::size_t hash_of(std::string_view text) { return std::hash<std::string_view>{}(text); }
 
 nb::object value_of(const Coordinate& coordinate, nb::handle name, nb::object missing) {
     const auto text = view_of(name);
@@ -121,7 +117,8 @@ void bind_value(nb::class_<Coordinate>& c) {
           [](const Coordinate& self) {  // equal coordinates have equal hashes in any order of axes
               auto hash = std::size_t{0};
               for (int i = 0; i < self.size(); ++i)
-                  hash += hash_of(self.name(i)) * (2 * static_cast<std::size_t>(self[AxisId{i}]) + 1);
+                  hash += std::hash<std::string_view>{}(self.name(i)) *
+                          (2 * static_cast<std::size_t>(self[AxisId{i}]) + 1);
               return hash;
           })
         .def("__str__", [](const Coordinate& self) { return to_string(self); })

@@ -243,9 +243,6 @@ class Kind:
         for piece in self.held:
             self._send(piece, turn * piece.of + piece.number, name, to, moves)
 
-    def _sender(self, piece: _Piece, turn: int, request: int) -> int:
-        return piece.holders[(turn * len(piece.hosts) + request + self.number) % len(piece.holders)]
-
     def _receive(self, piece: _Piece, turn: int, name: str, to: int, moves: Moves) -> None:
         rank = self.rank
         if rank in piece.near:
@@ -260,7 +257,8 @@ class Kind:
             if gateway != rank:
                 moves.receives.append(Move(1, gateway, name, to, piece.box))
                 return
-            moves.receives.append(Move(0, self._sender(piece, turn, number), name, to, piece.box))
+            sender = piece.holders[(turn * len(piece.hosts) + number + self.number) % len(piece.holders)]
+            moves.receives.append(Move(0, sender, name, to, piece.box))
             moves.sends += [Move(1, peer, name, to, piece.box) for peer in ranks if peer != rank]
 
     def _send(self, piece: _Piece, turn: int, name: str, to: int, moves: Moves) -> None:

@@ -104,18 +104,16 @@ def _communicator(options: Any, checked: bool | None) -> tuple[EngineWorld, Comm
     default = c10d.GroupMember.WORLD
     if isinstance(default, ProcessGroup):  # also where it makes the group of another device
         ranks = ranks or range(options.group_size)
-        return default.engine, default.engine.group(ranks, _label(options.group_id), timeout), False
+        parts = options.group_id.split(
+            "/"
+        )  # errors call a group as `rankmesh.torch.init` declared it, else as torch does
+        label = parts[1] if len(parts) > 2 and parts[0].startswith("rankmesh") else options.group_id
+        return default.engine, default.engine.group(ranks, label, timeout), False
     if _connected:
         engine = _connected.pop()
     else:
         engine = start(options.store, options.group_rank, options.group_size, timeout, checked)
     return engine, engine.whole(), True
-
-
-def _label(name: str) -> str:
-    """The name of a group in errors: what `rankmesh.torch.init` declared, else what torch calls it."""
-    parts = name.split("/")
-    return parts[1] if len(parts) > 2 and parts[0].startswith("rankmesh") else name
 
 
 # --- the backend of process groups for which the program names none: rankmesh's, on every device of the machine

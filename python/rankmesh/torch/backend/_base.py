@@ -55,12 +55,6 @@ def inner_group(options: Any, backend: str) -> dist.ProcessGroup:
     return made
 
 
-def _destroy(group: dist.ProcessGroup) -> None:
-    """Destroys an inner group, unless torch has done so."""
-    if group in tables.pg_map:
-        dist.destroy_process_group(group)
-
-
 @eager
 class Base(dist.ProcessGroup):
     """A process group of torch with a communicator of rankmesh."""
@@ -221,7 +215,8 @@ class Base(dist.ProcessGroup):
 
     def _end(self, *, aborted: bool) -> None:
         for inner in self._inner.values():
-            _destroy(inner)
+            if inner in tables.pg_map:  # else torch has destroyed it
+                dist.destroy_process_group(inner)
         self._inner.clear()
         on, self._on = self._on, None
         self._options = None  # whose store rank 0 may serve until then
