@@ -21,7 +21,7 @@ from rankmesh._core import make_blueprint
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 import torch.distributed as dist  # noqa: E402
-from rankmesh.torch import Axes, _agree, _groups, _plan, _plan_groups, init  # noqa: E402
+from rankmesh.torch import Axes, _agree, _compat, _groups, _plan, _plan_groups, init  # noqa: E402
 from torch_ranks import Counting, NewGroups, example, fake_world, free_port, preload, ranks  # noqa: E402
 
 preload("torch.distributed.fsdp", "torch.distributed.pipelining", "torch.distributed.checkpoint", "torch._dynamo")
@@ -536,7 +536,7 @@ def split_like_nccl(calls: list[tuple[str, list[list[int]]]]) -> Any:
             return None if len(calls) % 2 else dist.GroupMember.NON_GROUP_MEMBER
         default = dist.group.WORLD
         assert default is not None
-        with _groups._unbound(default):
+        with _compat.replaced(default, "bound_device_id", None):
             made = dist.new_group(own, timeout=timeout, use_local_synchronization=True, group_desc=group_desc)
         assert isinstance(made, dist.ProcessGroup)
         return made

@@ -85,7 +85,7 @@ std::string asked(const Groups& groups) {
 }
 
 /// What a sequence of ranks answers.
-void bind_sequence(nb::class_<Ranks>& c) {
+void bind_group(nb::class_<Ranks>& c) {
     method(c, "def __init__(self, ranks: str | collections.abc.Iterable[int]) -> None",
            "Makes a group of these ranks in this order, from text such as '{0..7, 64..71}', or from ints. "
            "Raises UsageError if a rank repeats.",
@@ -111,10 +111,6 @@ void bind_sequence(nb::class_<Ranks>& c) {
         });
     method(c, "def count(self, rank: object, /) -> int", "",
            [](const Ranks& self, nb::object rank) { return contains(self, rank) ? 1 : 0; });
-}
-
-/// Ranks of the group by their places.
-void bind_parts(nb::class_<Ranks>& c) {
     method(c, "def group_rank(self, rank: int) -> int | None",
            "Returns the group rank of a rank; None if it is not in the group.",
            [](const Ranks& self, nb::object rank) { return self.group_rank(int_of(rank, "a rank")); });
@@ -127,10 +123,7 @@ void bind_parts(nb::class_<Ranks>& c) {
     method(c, "def numpy(self) -> typing.Any",
            "Returns the ranks as a new NumPy array of int32 with shape (len,).",
            [](const Ranks& self) { return array_of(self); });
-}
-
-/// Equality, hash, texts and pickles.
-void bind_value(nb::class_<Ranks>& c) {
+    // Equality, hash, texts and pickles.
     bind_equality(c);
     c.def("__hash__", &Ranks::hash).def("__str__", &Ranks::text).def("__repr__", [](const Ranks& self) {
         return cat("Group('", self.text(), "')");
@@ -158,8 +151,20 @@ void bind_value(nb::class_<Ranks>& c) {
         nb::arg("first").none(), nb::arg("step").none(), nb::arg("size").none());
 }
 
-/// What a sequence of groups answers.
-void bind_sequence(nb::class_<Groups>& c) {
+}  // namespace
+
+void bind_groups(nb::module_& m) {
+    auto group = nb::class_<Ranks>(
+        m, "Group", nb::sig("class Group(collections.abc.Sequence[int])"),
+        "An ordered list of ranks, a sequence of int. Groups from strides are stored in closed form: 2^30 "
+        "ranks cost the same as 8.\n\n>>> Mesh('pp=4 tp=2').group(1, 'pp')\nGroup('{1, 3, 5, 7}')");
+    bind_group(group);
+    bind_array(group);
+
+    auto c = nb::class_<Groups>(
+        m, "Partition", nb::sig("class Partition(collections.abc.Sequence[Group])"),
+        "All groups along one set of axes, in the order of their first ranks. A sequence of Group.\n\n>>> "
+        "[list(group) for group in Mesh('pp=2 tp=2').partition('tp')]\n[[0, 1], [2, 3]]");
     bind_items(c, "Group", "a partition");
     c.def_prop_ro(
         "group_size", [](const Groups& self) { return self.groups.group_size(); },
@@ -168,10 +173,7 @@ void bind_sequence(nb::class_<Groups>& c) {
            "Returns the ranks as a new NumPy array of int32 with shape (len, group_size): one row for each "
            "group.",
            [](const Groups& self) { return array_of(self); });
-}
-
-/// Equality, hash, texts and pickles.
-void bind_value(nb::class_<Groups>& c) {
+    // Equality, hash, texts and pickles.
     method(c, "def __eq__(self, other: object, /) -> bool", "", [](const Groups& self, nb::handle other) {
         if (!nb::isinstance<Groups>(other)) return false;
         const auto& theirs = nb::cast<const Groups&>(other);
@@ -189,27 +191,7 @@ void bind_value(nb::class_<Groups>& c) {
         return nb::make_tuple(method_caller(self.in_order ? "partition_in_order" : "partition", names),
                               nb::make_tuple(nb::cast(self.mesh)));
     });
-}
-
-}  // namespace
-
-void bind_groups(nb::module_& m) {
-    auto group = nb::class_<Ranks>(
-        m, "Group", nb::sig("class Group(collections.abc.Sequence[int])"),
-        "An ordered list of ranks, a sequence of int. Groups from strides are stored in closed form: 2^30 "
-        "ranks cost the same as 8.\n\n>>> Mesh('pp=4 tp=2').group(1, 'pp')\nGroup('{1, 3, 5, 7}')");
-    bind_sequence(group);
-    bind_parts(group);
-    bind_value(group);
-    bind_array(group);
-
-    auto partition = nb::class_<Groups>(
-        m, "Partition", nb::sig("class Partition(collections.abc.Sequence[Group])"),
-        "All groups along one set of axes, in the order of their first ranks. A sequence of Group.\n\n>>> "
-        "[list(group) for group in Mesh('pp=2 tp=2').partition('tp')]\n[[0, 1], [2, 3]]");
-    bind_sequence(partition);
-    bind_value(partition);
-    bind_array(partition);
+    bind_array(c);
     nb::module_::import_("collections.abc").attr("Sequence").attr("register")(m.attr("Group"));
     nb::module_::import_("collections.abc").attr("Sequence").attr("register")(m.attr("Partition"));
 }

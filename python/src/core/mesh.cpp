@@ -67,8 +67,11 @@ nb::dict dict_of(const Coordinate& coordinate) {
     return dict;
 }
 
-/// What a read-only mapping answers.
-void bind_mapping(nb::class_<Coordinate>& c) {
+void bind_coordinate(nb::module_& m) {
+    auto c = nb::class_<Coordinate>(
+        m, "Coordinate", nb::sig("class Coordinate(collections.abc.Mapping[str, int])"),
+        "The index of a rank on every axis: a read-only mapping from axis names, in mesh order.\n\n>>> "
+        "Mesh('pp=4 dp=8 tp=8').coord(67)['pp']\n1");
     method(c,
            "def __init__(self, coordinate: str | collections.abc.Mapping[str, int] = ..., /, **index: int) "
            "-> None",
@@ -102,10 +105,7 @@ void bind_mapping(nb::class_<Coordinate>& c) {
            [](const Coordinate& self) { return dict_of(self).attr("values")(); });
     method(c, "def items(self) -> collections.abc.ItemsView[str, int]", "",
            [](const Coordinate& self) { return dict_of(self).attr("items")(); });
-}
-
-/// Equality, hash, texts and pickles.
-void bind_value(nb::class_<Coordinate>& c) {
+    // Equality, hash, texts and pickles.
     method(
         c, "def __eq__(self, other: object, /) -> bool", "",
         [](const Coordinate& self, nb::object other) -> bool {
@@ -126,6 +126,7 @@ void bind_value(nb::class_<Coordinate>& c) {
     method(c, "def __reduce__(self) -> tuple[typing.Any, ...]", "", [](nb::object self) {
         return nb::make_tuple(self.type(), nb::make_tuple(dict_of(nb::cast<Coordinate>(self))));
     });
+    nb::module_::import_("collections.abc").attr("Mapping").attr("register")(m.attr("Coordinate"));
 }
 
 /// The axes with their sizes, and the ranks.
@@ -167,7 +168,7 @@ void bind_sizes(nb::class_<Mesh>& c) {
            [](const Mesh& self) { return array_of(self); });
 }
 
-/// All groups along axes, and the mesh of some ranks.
+/// All groups along axes, other meshes of its ranks, and how it is shown.
 void bind_parts(nb::class_<Mesh>& c) {
     method(c, "def partition(self, *axes: str) -> Partition",
            "Returns all groups along these axes, in the order of their first ranks.",
@@ -192,10 +193,6 @@ void bind_parts(nb::class_<Mesh>& c) {
                check_axes(self, coordinate);
                return self.slice(coordinate);
            });
-}
-
-/// Meshes of the same ranks with other axes.
-void bind_rearranging(nb::class_<Mesh>& c) {
     method(c, "def flatten(self, *axes: str, into: str) -> Mesh",
            "Returns a mesh in which one axis `into`, at the place of the first of these axes, replaces them. "
            "The axes need not be adjacent.",
@@ -224,10 +221,6 @@ void bind_rearranging(nb::class_<Mesh>& c) {
           "rank. Raises UsageError if they share a name or their strides overlap.");
     method(c, "def shifted(self, by: int) -> Mesh", "Returns the same mesh with `by` added to every rank.",
            [](const Mesh& self, nb::handle by) { return self.shifted(int_of(by, "the distance")); });
-}
-
-/// How a mesh is shown.
-void bind_shown(nb::class_<Mesh>& c) {
     method(c, "def __str__(self) -> str",
            "Returns the picture of the mesh if standard output is a terminal, else its text.",
            [](nb::object self) -> nb::object {
@@ -246,8 +239,29 @@ void bind_shown(nb::class_<Mesh>& c) {
     });
 }
 
-/// The mesh and its table.
-void bind_table(nb::class_<Placement>& c) {
+}  // namespace
+
+void bind_mesh(nb::module_& m) {
+    bind_coordinate(m);
+    auto bound =
+        nb::class_<Mesh>(m, "Mesh",
+                         "An ordered list of named axes, outermost first, whose strides map coordinates to "
+                         "ranks: pp=4 dp=8 tp=8.\n\nA mesh stores no list of ranks: 8 and 2^30 ranks cost "
+                         "the same.\n\n>>> mesh = Mesh('pp=4 dp=8 tp=8')\n>>> mesh.size, "
+                         "mesh.coord(67)['tp'], mesh.group(67, 'pp')\n(256, 3, Group('{3, 67, 131, 195}'))");
+    bind_array(bound);
+    bind_sizes(bound);
+    bind_queries(bound);
+    bind_parts(bound);
+    bind_text(bound, "Mesh");
+}
+
+void bind_placement(nb::module_& m) {
+    auto c = nb::class_<Placement>(
+        m, "Placement",
+        "A mesh with a list of the rank at each position, for layouts that strides cannot express.\n\n>>> "
+        "Placement('a=2 b=2 @[3,1,2,0]').coord(3)\nCoordinate('a=0 b=0')");
+    bind_array(c);
     method(c, "def __init__(self, text: str, /) -> None",
            "Makes a placement from text such as 'a=2 b=2 @[3,1,2,0]'.", [](Placement* self, nb::object text) {
                new (self) Placement(Placement::parse(text_of(text, "a placement")));
@@ -271,46 +285,8 @@ void bind_table(nb::class_<Placement>& c) {
                                                         self)
                    .cast();
            });
-}
-
-}  // namespace
-
-static void bind_coordinate(nb::module_& m) {
-    auto bound = nb::class_<Coordinate>(
-        m, "Coordinate", nb::sig("class Coordinate(collections.abc.Mapping[str, int])"),
-        "The index of a rank on every axis: a read-only mapping from axis names, in mesh order.\n\n>>> "
-        "Mesh('pp=4 dp=8 tp=8').coord(67)['pp']\n1");
-    bind_mapping(bound);
-    bind_value(bound);
-    nb::module_::import_("collections.abc").attr("Mapping").attr("register")(m.attr("Coordinate"));
-}
-
-void bind_mesh(nb::module_& m) {
-    bind_coordinate(m);
-    auto bound =
-        nb::class_<Mesh>(m, "Mesh",
-                         "An ordered list of named axes, outermost first, whose strides map coordinates to "
-                         "ranks: pp=4 dp=8 tp=8.\n\nA mesh stores no list of ranks: 8 and 2^30 ranks cost "
-                         "the same.\n\n>>> mesh = Mesh('pp=4 dp=8 tp=8')\n>>> mesh.size, "
-                         "mesh.coord(67)['tp'], mesh.group(67, 'pp')\n(256, 3, Group('{3, 67, 131, 195}'))");
-    bind_array(bound);
-    bind_sizes(bound);
-    bind_queries(bound);
-    bind_parts(bound);
-    bind_rearranging(bound);
-    bind_shown(bound);
-    bind_text(bound, "Mesh");
-}
-
-void bind_placement(nb::module_& m) {
-    auto bound = nb::class_<Placement>(
-        m, "Placement",
-        "A mesh with a list of the rank at each position, for layouts that strides cannot express.\n\n>>> "
-        "Placement('a=2 b=2 @[3,1,2,0]').coord(3)\nCoordinate('a=0 b=0')");
-    bind_array(bound);
-    bind_table(bound);
-    bind_queries(bound);
-    bind_text(bound, "Placement");
+    bind_queries(c);
+    bind_text(c, "Placement");
 }
 
 }  // namespace rankmesh::python

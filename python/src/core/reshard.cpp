@@ -119,7 +119,11 @@ void bind_transfer(nb::module_& m) {
     });
 }
 
-void bind_steps(nb::module_& m) {
+}  // namespace
+
+void bind_reshard(nb::module_& m) {
+    bind_sharding(m);
+    bind_transfer(m);
     auto reshard = nb::class_<Reshard>(
         m, "Reshard",
         "The plan for moving an array from one sharding to another: what each rank sends, receives and "
@@ -176,14 +180,6 @@ void bind_steps(nb::module_& m) {
         return nb::make_tuple(self.type(),
                               nb::make_tuple(self.attr("from_"), self.attr("to"), self.attr("host")));
     });
-}
-
-}  // namespace
-
-void bind_reshard(nb::module_& m) {
-    bind_sharding(m);
-    bind_transfer(m);
-    bind_steps(m);
 }
 
 }  // namespace rankmesh::python

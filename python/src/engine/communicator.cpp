@@ -112,12 +112,19 @@ std::string start_text(const std::string& signature) {
                " and returns at once. The arrays must not be used until the Pending's wait() returns.");
 }
 
-namespace {
+Leave leaving(const Communicator& on) { return leaving(detail::Access::state(on).world); }
 
-using Self = CommunicatorHandle;
-
-/// The ranks of the group.
-void bind_group(nb::class_<Self>& c) {
+void bind_communicator(nb::module_& m) {
+    using Self = CommunicatorHandle;
+    bind_pending(m);
+    auto c = nb::class_<Self>(
+        m, "Communicator",
+        "The communicator of one group. Every rank of the group calls the same operations in the same "
+        "order.\n\nArrays are NumPy arrays, CPU tensors, and other objects with the buffer protocol or "
+        "DLPack; lengths are in elements. Arrays that are not contiguous, such as slices, are copied through "
+        "memory of the communicator. Calls return the array that was written. Blocking calls release the "
+        "GIL. They raise UsageError for arrays of a wrong length, type or layout, Timeout, PeerLost, and on "
+        "threads and in checked mode Disagreement if the ranks' calls differ.");
     c.def_prop_ro("rank", asking<Self, &Communicator::rank>, "This process's rank in the group.")
         .def_prop_ro("size", asking<Self, &Communicator::size>, "The number of ranks of the group.")
         .def_prop_ro("label", asking<Self, &Communicator::label>,
@@ -142,9 +149,9 @@ void bind_group(nb::class_<Self>& c) {
         return self.ended() ? std::string("<Communicator, ended>")
                             : detail::cat("<Communicator ", self.get().label(), ">");
     });
-}
-
-void bind_barriers(nb::class_<Self>& c) {
+    bind_reductions(c);
+    bind_copies(c);
+    bind_messages(c);
     bind_operation(
         c, "def barrier(self) -> None", "Returns when every rank of the group has called it.",
         +[](const Self&) { return Prepared{.call = {.operation = Op::barrier}}; });
@@ -164,30 +171,6 @@ void bind_barriers(nb::class_<Self>& c) {
             },
             "Like barrier(), but an expired timeout raises Timeout with `arrived` and `missing` on every "
             "engine, also on MPI.");
-}
-
-}  // namespace
-
-Leave leaving(const Communicator& on) { return leaving(detail::Access::state(on).world); }
-
-void bind_communicator(nb::module_& m) {
-    bind_pending(m);
-    auto c = nb::class_<Self>(
-        m, "Communicator",
-        "The communicator of one group. Every rank of the group calls the same operations in the same "
-        "order.\n\nArrays are NumPy arrays, CPU tensors, and other objects with the buffer protocol or "
-        "DLPack; lengths are in elements. Arrays that are not contiguous, such as slices, are copied through "
-        "memory of the communicator. Calls return the array that was written. Blocking calls release the "
-        "GIL. They raise UsageError for arrays of a wrong length, type or layout, Timeout, PeerLost, and on "
-        "threads and in checked mode Disagreement if the ranks' calls differ.");
-    bind_group(c);
-    bind_reductions(c);
-    bind_sums_and_locations(c);
-    bind_sparse(c);
-    bind_copies(c);
-    bind_messages(c);
-    bind_barriers(c);
-    bind_objects(c);
 }
 
 }  // namespace rankmesh::python

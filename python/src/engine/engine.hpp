@@ -38,11 +38,8 @@ nb::object started(Pending&& pending, Leave leave, std::vector<Array>&& arrays, 
 void bind_halo(nb::class_<MemberHandle>& c);
 void bind_copies(nb::class_<CommunicatorHandle>& c);
 void bind_messages(nb::class_<CommunicatorHandle>& c);
-void bind_objects(nb::class_<CommunicatorHandle>& c);
 void bind_pending(nb::module_& m);
 void bind_reductions(nb::class_<CommunicatorHandle>& c);
-void bind_sparse(nb::class_<CommunicatorHandle>& c);
-void bind_sums_and_locations(nb::class_<CommunicatorHandle>& c);
 void bind_run(nb::module_& m);
 void bind_world(nb::module_& m);
 void bind_member(nb::module_& m);

@@ -68,7 +68,9 @@ nb::object start_neighbors(const MemberHandle& self, nb::handle axes, const nb::
     return started(std::move(pending), self.leave(), std::move(arrays), outs, timeout_of(self.get(), names));
 }
 
-void bind_neighbors(nb::class_<MemberHandle>& c) {
+}  // namespace
+
+void bind_halo(nb::class_<MemberHandle>& c) {
     const auto signature =
         "def neighbor_all_to_all(self, axes: collections.abc.Sequence[str], ins: "
         "collections.abc.Sequence[typing.Any], outs: _T, edge: typing.Literal['wrap', 'open'] = 'wrap') -> "
@@ -81,12 +83,6 @@ void bind_neighbors(nb::class_<MemberHandle>& c) {
            [](const MemberHandle& self, nb::handle axes, const nb::sequence& ins, const nb::sequence& outs,
               nb::handle edge) { return start_neighbors(self, axes, ins, outs, edge).attr("wait")(); });
     method(c, start_signature(signature), start_text(signature).c_str(), &start_neighbors);
-}
-
-}  // namespace
-
-void bind_halo(nb::class_<MemberHandle>& c) {
-    bind_neighbors(c);
     const auto parameters = std::string(
         "halo(self, field: _T, axes: collections.abc.Sequence[str | None], width: int = 1, edge: "
         "typing.Literal['wrap', 'open'] = 'wrap'");

@@ -254,8 +254,17 @@ void bind_communicators(nb::class_<MemberHandle>& c) {
               });
 }
 
-/// What the communicators hold.
-void bind_resources(nb::class_<MemberHandle>& c) {
+}  // namespace
+
+void bind_member(nb::module_& m) {
+    bind_usage(m);
+    auto c = nb::class_<MemberHandle>(
+        m, "Member",
+        "This process's view of a plan, or of one of its meshes, with its communicators.\n\nIn a plan of "
+        "several meshes, member['expert'] is the view of one mesh.");
+    bind_process(c);
+    bind_queries(c);
+    bind_communicators(c);
     method(c, "def suspend(self, *axes: str, on: Communicator | None = None) -> None",
            "Releases the resources of an idle communicator, such as Gloo's connections: of a declared set, "
            "of `on`, or of all without arguments. Collective over its ranks. Until resume(), calls on it, "
@@ -277,22 +286,8 @@ void bind_resources(nb::class_<MemberHandle>& c) {
             if (self.ended()) return std::string("<Member, ended>");
             return detail::cat("<Member ", self.get().meshes().size() == 1 ? self.get().prefix() : "", ">");
         });
-}
-
-}  // namespace
-
-void bind_member(nb::module_& m) {
-    bind_usage(m);
-    auto member = nb::class_<MemberHandle>(
-        m, "Member",
-        "This process's view of a plan, or of one of its meshes, with its communicators.\n\nIn a plan of "
-        "several meshes, member['expert'] is the view of one mesh.");
-    bind_process(member);
-    bind_queries(member);
-    bind_communicators(member);
-    bind_resources(member);
-    bind_halo(member);
-    member.attr("__getattr__") = shared("missing");
+    bind_halo(c);
+    c.attr("__getattr__") = shared("missing");
 }
 
 }  // namespace rankmesh::python

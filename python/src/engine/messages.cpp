@@ -226,9 +226,6 @@ void bind_messages(nb::class_<CommunicatorHandle>& c) {
            "group rank) or (array, group rank, tag). Messages between two ranks match in the order of their "
            "tags.",
            &batch);
-}
-
-void bind_sparse(nb::class_<CommunicatorHandle>& c) {
     method(c,
            "def sparse_all_to_all(self, messages: collections.abc.Mapping[int, typing.Any] | "
            "collections.abc.Iterable[tuple[int, typing.Any]], dtype: typing.Any) -> list[tuple[int, "
@@ -240,9 +237,6 @@ void bind_sparse(nb::class_<CommunicatorHandle>& c) {
            "needs neither memory nor messages for ranks that it does not send to.\n\nRaises UsageError for a "
            "rank that is not in the group, and on a device, where host() has it.",
            sparse_all_to_all);
-}
-
-void bind_objects(nb::class_<CommunicatorHandle>& c) {
     method(c, "def broadcast_object(self, object: typing.Any, root: int = 0) -> typing.Any",
            "Returns the root's object, sent by pickle. The other ranks' argument is ignored. Ranks must "
            "trust each other, because unpickling runs code.",

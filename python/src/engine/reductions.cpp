@@ -163,9 +163,6 @@ void bind_reductions(nb::class_<CommunicatorHandle>& c) {
             auto prepared = reduction<Op::reduce_scatter>(self, in, out, by);
             return out.is_none() ? own_part(self, std::move(prepared)) : std::move(prepared);
         });
-}
-
-void bind_sums_and_locations(nb::class_<CommunicatorHandle>& c) {
     method(c, "def reproducible_sum(self, buffer: typing.Any) -> float",
            "Returns the sum of all elements of all ranks' `buffer`, whose lengths may differ: exact, then "
            "rounded once to the type of the elements. The same bits on every engine, and however the "

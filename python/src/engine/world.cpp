@@ -247,8 +247,17 @@ void bind_collectives(nb::class_<WorldHandle>& c) {
         &rejoin);
 }
 
-/// The flight record, and the end of a world.
-void bind_end(nb::class_<WorldHandle>& c) {
+}  // namespace
+
+void bind_world(nb::module_& m) {
+    auto c = nb::class_<WorldHandle>(
+        m, "World",
+        "The ranks of a job, and this process's access to them.\n\nAs a context manager it is closed at the "
+        "end. If an exception leaves the block, it does not wait for peers, which raise PeerLost.\n\nCtrl-C "
+        "ends a wait of the main thread, and peers raise PeerLost. Handlers of other signals, and your own "
+        "handler of Ctrl-C, run after the call; during run() and from_environment() they run at once.");
+    bind_process(c);
+    bind_collectives(c);
     method(c, "def write_record(self, path: str | os.PathLike[str]) -> None",
            "Writes this rank's flight record to a file: the last calls on each of its communicators, as "
            "JSON. docs/flight-record.md describes the format, which `rankmesh explain` reads. Does not "
@@ -280,20 +289,6 @@ void bind_end(nb::class_<WorldHandle>& c) {
         const auto& world = self.get();
         return cat("<World: rank ", world.rank(), " of ", world.size(), " on ", world.engine(), ">");
     });
-}
-
-}  // namespace
-
-void bind_world(nb::module_& m) {
-    auto world = nb::class_<WorldHandle>(
-        m, "World",
-        "The ranks of a job, and this process's access to them.\n\nAs a context manager it is closed at the "
-        "end. If an exception leaves the block, it does not wait for peers, which raise PeerLost.\n\nCtrl-C "
-        "ends a wait of the main thread, and peers raise PeerLost. Handlers of other signals, and your own "
-        "handler of Ctrl-C, run after the call; during run() and from_environment() they run at once.");
-    bind_process(world);
-    bind_collectives(world);
-    bind_end(world);
     bind_run(m);
     function(m, "def engines() -> dict[str, str]",
              "Returns the engines of this build, each with the version of its library.", [] {
