@@ -42,11 +42,8 @@ def can_split(backend: str | None) -> bool:
     The default group is then bound to a device, and its communicator exists (torch 2.13, device_mesh.py,
     `_init_one_process_group`).
     """
-    default = default_group()
-    if default.bound_device_id is None or not torch.accelerator.is_available():
-        return False
-    accelerator = torch.accelerator.current_accelerator()
-    if accelerator is None or accelerator.type not in device_types(default):
+    default, accelerator = default_group(), torch.accelerator.current_accelerator(check_available=True)
+    if default.bound_device_id is None or accelerator is None or accelerator.type not in device_types(default):
         return False
     parent = default._get_backend(accelerator)
     return bool(parent.supports_splitting) and backend in (None, parent.name())

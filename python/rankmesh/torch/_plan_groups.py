@@ -237,9 +237,7 @@ class PlanGroups:
 
 def default_device_type() -> str:
     """Returns the accelerator of the default group, else the host."""
-    if torch.accelerator.is_available():
-        accelerator = torch.accelerator.current_accelerator()
-        default = dist.group.WORLD
-        if accelerator is not None and default is not None and accelerator.type in device_types(default):
-            return str(accelerator.type)
+    default, accelerator = dist.group.WORLD, torch.accelerator.current_accelerator(check_available=True)
+    if default is not None and accelerator is not None and accelerator.type in device_types(default):
+        return str(accelerator.type)
     return "cpu"

@@ -114,7 +114,7 @@ def warm_up(planned: PlanGroups, entries: Iterable[Entry]) -> None:
 
 def warm_up_group(group: dist.ProcessGroup | None) -> None:
     """Sums one element on each device of a group. All its ranks call it."""
-    accelerator = torch.accelerator.current_accelerator() if torch.accelerator.is_available() else None
+    accelerator = torch.accelerator.current_accelerator(check_available=True)
     here = {"cpu"} if accelerator is None else {"cpu", accelerator.type}
     for device in [] if group is None else sorted(device_types(group) & here):
         dist.all_reduce(torch.zeros(1, device=device), group=group)

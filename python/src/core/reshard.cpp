@@ -13,10 +13,8 @@ using detail::cat;
 namespace {
 
 std::vector<std::int64_t> shape_of(nb::handle given) {
-    if (!nb::hasattr(given, "__iter__") || nb::isinstance<nb::str>(given))
-        throw TypeFault(cat("the shape must be a sequence of ints, not ", described(given)));
     auto shape = std::vector<std::int64_t>{};
-    for (auto size : given) {
+    for (auto size : each_of(given, "the shape must be a sequence of ints")) {
         if (!PyIndex_Check(size.ptr()))
             throw TypeFault(cat("a size of the shape is ", described(size), "; it must be an int"));
         shape.push_back(PyNumber_AsSsize_t(
@@ -90,9 +88,6 @@ void bind_sharding(nb::module_& m) {
         return nb::make_tuple(self.type(),
                               nb::make_tuple(self.attr("mesh"), self.attr("shape"), self.attr("split")));
     });
-}
-
-void bind_transfer(nb::module_& m) {
     auto transfer_ =
         nb::class_<Transfer>(m, "Transfer", "One message of a reshard, as one of its two ranks sees it.");
     transfer_
@@ -123,7 +118,6 @@ void bind_transfer(nb::module_& m) {
 
 void bind_reshard(nb::module_& m) {
     bind_sharding(m);
-    bind_transfer(m);
     auto reshard = nb::class_<Reshard>(
         m, "Reshard",
         "The plan for moving an array from one sharding to another: what each rank sends, receives and "

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engine/array.hpp"
-
 #include <bit>
 #include <cstdint>
 #include <optional>
 
 #include <nanobind/ndarray.h>
+
+#include "engine/engine.hpp"
 
 namespace rankmesh::python {
 namespace {

@@ -12,8 +12,6 @@
 #include <utility>
 #include <vector>
 
-#include "engine/interrupt.hpp"
-
 namespace rankmesh::python {
 
 struct Call {

@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// The bindings; each is in the file of its name.
+// The memory of Python objects as buffers for collectives, and the bindings; each is in the file of its name.
 #pragma once
 
 #include <chrono>
+#include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
-#include "engine/array.hpp"
+#include <rankmesh/engine/buffer.hpp>
+#include <rankmesh/engine/detail/memory_layout.hpp>
+
 #include "engine/handle.hpp"
 #include "values/signature.hpp"
 
@@ -16,6 +20,27 @@ struct RecordReason;
 }  // namespace rankmesh::detail
 
 namespace rankmesh::python {
+
+/// An input or output of an operation: the elements of an array, which lives at least as long as this.
+struct Array : detail::AnyBuffer<void> {
+    std::shared_ptr<void> keep = nullptr;  ///< keeps the memory alive; released with the GIL held
+    std::shared_ptr<const detail::MemoryLayout> layout = nullptr;  ///< null: contiguous and row-major
+};
+
+/// Returns the memory of a NumPy array, a CPU tensor, or another object with the buffer protocol or DLPack.
+///
+/// Throws TypeFault for other objects. Throws UsageError for memory of another device, types that no engine
+/// moves, and for an output in read-only memory. `what` names the argument, such as "the output of
+/// all_reduce".
+Array array_of(nb::handle object, std::string_view what, bool written);
+/// The same; throws UsageError unless the array is contiguous and row-major.
+Array contiguous_array_of(nb::handle object, std::string_view what, bool written);
+
+/// An array that is written, with its dimensions.
+struct FieldArray : Array {
+    std::vector<detail::MemoryLayout::Dimension> dimensions = {};
+};
+FieldArray field_of(nb::handle object, std::string_view what);
 
 /// Returns a function that leaves a world and tells its peers why. It does not keep the world alive.
 Leave leaving(const std::shared_ptr<detail::WorldState>& world);

@@ -2,8 +2,6 @@
 #include <rankmesh/engine/halo.hpp>
 
 #include "engine/access.hpp"
-#include "engine/array.hpp"
-#include "engine/interrupt.hpp"
 #include "engine/operations.hpp"
 
 namespace rankmesh::python {

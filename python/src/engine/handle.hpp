@@ -12,7 +12,7 @@
 #include <rankmesh/engine/pending.hpp>
 #include <rankmesh/engine/world.hpp>
 
-#include "engine/interrupt.hpp"
+#include "engine/calls.hpp"
 
 namespace rankmesh::python {
 

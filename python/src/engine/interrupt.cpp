@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engine/interrupt.hpp"
+#include "engine/calls.hpp"
 
 #include <semaphore.h>
 #include <signal.h>

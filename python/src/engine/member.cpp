@@ -5,7 +5,6 @@
 #include <numeric>
 
 #include "engine/engine.hpp"
-#include "engine/interrupt.hpp"
 #include "values/ranks.hpp"
 
 namespace rankmesh::python {
@@ -102,7 +101,7 @@ void bind_usage(nb::module_& m) {
         });
 }
 
-/// The process in the plan: its meshes, its rank and its host.
+/// The process in the plan: its meshes, its rank and its host, and which ranks stand beside it.
 void bind_process(nb::class_<MemberHandle>& c) {
     method(c, "def __getitem__(self, mesh: str, /) -> Member", "",
            [](const MemberHandle& self, nb::handle mesh) {
@@ -143,10 +142,6 @@ void bind_process(nb::class_<MemberHandle>& c) {
         .def_prop_ro(
             "prefix", asking<MemberHandle, &Member::prefix>,
             "The prefix of this rank's log lines: '[pp=1 dp=0 tp=3]', or '[rank 5]' outside the mesh.");
-}
-
-/// Where this rank stands, and which ranks stand beside it.
-void bind_queries(nb::class_<MemberHandle>& c) {
     method(c, "def at(self, axis: str) -> int",
            "Returns this rank's index on an axis, or among the declared local ranks.",
            [](const MemberHandle& self, nb::handle axis) {
@@ -263,7 +258,6 @@ void bind_member(nb::module_& m) {
         "This process's view of a plan, or of one of its meshes, with its communicators.\n\nIn a plan of "
         "several meshes, member['expert'] is the view of one mesh.");
     bind_process(c);
-    bind_queries(c);
     bind_communicators(c);
     method(c, "def suspend(self, *axes: str, on: Communicator | None = None) -> None",
            "Releases the resources of an idle communicator, such as Gloo's connections: of a declared set, "

@@ -5,7 +5,6 @@
 #include <map>
 
 #include "engine/engine.hpp"
-#include "engine/interrupt.hpp"
 #include "engine/record/recorder.hpp"
 
 namespace rankmesh::python {

@@ -6,8 +6,6 @@
 
 #include <rankmesh/interop/mpi.hpp>
 
-#include "engine/interrupt.hpp"
-
 namespace rankmesh::python {
 namespace {
 

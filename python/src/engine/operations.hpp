@@ -15,7 +15,6 @@
 
 #include "engine/access.hpp"
 #include "engine/engine.hpp"
-#include "engine/interrupt.hpp"
 #include "values/signature.hpp"
 
 namespace rankmesh::python {

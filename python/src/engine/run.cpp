@@ -10,7 +10,6 @@
 
 #include "engine/access.hpp"
 #include "engine/engine.hpp"
-#include "engine/interrupt.hpp"
 
 namespace rankmesh::python {
 

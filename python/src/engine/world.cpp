@@ -9,7 +9,6 @@
 #include "engine/access.hpp"
 #include "engine/engine.hpp"
 #include "engine/environment.hpp"
-#include "engine/interrupt.hpp"
 #include "values/declaration.hpp"
 
 namespace rankmesh::python {

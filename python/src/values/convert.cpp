@@ -73,10 +73,15 @@ int int_from(nb::handle value, const std::function<std::string()>& what) {
     return static_cast<int>(wide);
 }
 
-std::vector<int> ints_of(nb::handle values, std::string_view what) {
+nb::object each_of(nb::handle given, std::string_view what) {
+    if (nb::isinstance<nb::str>(given) || !nb::hasattr(given, "__iter__"))
+        throw TypeFault(cat(what, ", not ", described(given)));
+    return nb::borrow(given);
+}
+
+std::vector<int> ints_of(nb::handle given, std::string_view what) {
     auto ints = std::vector<int>{};
-    if (nb::isinstance<nb::str>(values) || !nb::hasattr(values, "__iter__"))
-        throw TypeFault(cat(what, " must be a sequence of ints, not ", described(values)));
+    const auto values = each_of(given, cat(what, " must be a sequence of ints"));
     if (nb::hasattr(values, "ndim")) {
         const nb::object dimensions = values.attr("ndim");
         if (PyLong_Check(dimensions.ptr()) && nb::cast<int>(dimensions) != 1)
@@ -136,10 +141,9 @@ std::chrono::nanoseconds duration_of(nb::handle given, std::string_view what) {
 
 std::vector<std::string> texts_of(nb::handle values, std::string_view what) {
     if (nb::isinstance<nb::str>(values)) return {text_of(values, what)};
-    if (!nb::hasattr(values, "__iter__"))
-        throw TypeFault(cat(what, " must be a sequence of str, not ", described(values)));
     auto texts = std::vector<std::string>{};
-    for (auto value : values) texts.push_back(text_of(value, cat("a name of ", what)));
+    for (auto value : each_of(values, cat(what, " must be a sequence of str")))
+        texts.push_back(text_of(value, cat("a name of ", what)));
     return texts;
 }
 

@@ -50,6 +50,8 @@ inline int int_of(nb::handle value, const char* what) {
     PyErr_Clear();
     return int_from(value, [what] { return std::string(what); });
 }
+/// Returns an iterable. Throws TypeFault for a str and for others; `what` begins its text.
+nb::object each_of(nb::handle given, std::string_view what);
 /// Converts an iterable of integers.
 std::vector<int> ints_of(nb::handle values, std::string_view what);
 /// Returns a str as UTF-8, which lives as long as the str; nullopt for another object and for invalid

@@ -21,14 +21,6 @@ bool truth_of(nb::handle value) {
     return truth != 0;
 }
 
-/// Returns a sequence. Throws TypeFault for a str and for objects that are not sequences; `what` begins its
-/// text.
-nb::object each_of(nb::handle given, const char* what) {
-    if (nb::isinstance<nb::str>(given) || !nb::hasattr(given, "__iter__"))
-        throw TypeFault(cat(what, ", not ", described(given)));
-    return nb::borrow(given);
-}
-
 Axes axes_of(nb::handle given) {
     const auto has_options = nb::hasattr(given, "axes");
     const nb::object names = has_options                      ? nb::object(given.attr("axes"))

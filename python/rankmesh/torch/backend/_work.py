@@ -212,9 +212,7 @@ class Started(dist.Work):
         """Waits, because tensors are in host memory."""
         self.wait()
 
-    def block_current_stream(self) -> None:
-        """Waits, because tensors are in host memory."""
-        self.wait()
+    block_current_stream = synchronize
 
     def get_future(self) -> torch.futures.Future[list[torch.Tensor]]:
         """Returns a future of the tensors that were written; a thread of this process completes it.
