@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "convert/converters.hpp"
+#include "formats/text.hpp"
 #include "frameworks/rows.hpp"
 
 namespace rankmesh::conversion {
@@ -18,10 +19,8 @@ using Classes = std::map<std::string_view, std::string_view>;
 const Classes& flags_of(std::string_view framework) {
     static const auto all = [] {
         auto made = std::map<std::string_view, Classes>{};
-        for (auto [name, text] : flag_files)
-            while (!text.empty()) {
-                const auto line = text.substr(0, text.find('\n'));
-                text.remove_prefix(std::min(line.size() + 1, text.size()));
+        for (const auto& [name, text] : flag_files)
+            for (const auto line : formats::split(text, '\n')) {
                 const auto comma = line.find(',');
                 for (const auto flag : frameworks::words_of(line.substr(comma + 1)))
                     made[name].emplace(flag, line.substr(0, comma));

@@ -189,12 +189,7 @@ Read groups_of(const frameworks::Framework& rows, Settings& settings, std::optio
     const auto ranks = known      ? *known
                        : said > 0 ? static_cast<int>(said)
                                   : needed_world(settings, known, rows.leaves);
-    if (rows.check_flags) {
-        auto given = frameworks::Given(rows.name, rows.settings, values, ranks);
-        if (rows.check_first) rows.check_first(given);
-        if (rows.check) rows.check(given);
-        rows.check_flags(given);
-    }
+    if (rows.check_flags) rows.check_flags(frameworks::accepted(rows, values, ranks));
     auto groups = Groups(rows.name, values, ranks);
     return {std::move(values), std::move(groups)};
 }

@@ -24,12 +24,9 @@ std::set<std::string, std::less<>> meaning_of(std::string_view name) {
         {"expert", "ep"}, {"sequence", "sp"}, {"mp", "tp"},   {"pcp", "cp"},  {"fsdp", "shard"},
         {"parallel", ""}, {"model", ""},      {"size", ""},   {"degree", ""}};
     auto meaning = std::set<std::string, std::less<>>{};
-    for (std::size_t begin = 0; begin <= name.size();) {
-        const auto end = std::min(name.find('_', begin), name.size());
-        const auto word = name.substr(begin, end - begin);
+    for (const auto word : formats::split(name, '_')) {
         const auto found = meanings.find(word);
         meaning.emplace(found == meanings.end() ? word : found->second);
-        begin = end + 1;
     }
     meaning.erase("");
     return meaning;

@@ -6,6 +6,7 @@
 #include <rankmesh/core/name.hpp>
 
 #include "convert/rows.hpp"
+#include "formats/text.hpp"
 
 namespace rankmesh::conversion {
 
@@ -65,15 +66,12 @@ std::vector<GroupKind> Words::kinds_named(const std::string& names) const {
     auto named = std::vector<GroupKind>{};
     auto known = std::vector<std::string_view>{};
     for (const auto& kind : kinds) known.push_back(kind.name);
-    for (std::size_t begin = 0; begin != std::string::npos;) {
-        const auto end = names.find(',', begin);
-        const auto name = names.substr(begin, end - begin);
+    for (const auto name : formats::split(names, ',')) {
         const auto found = std::ranges::find(kinds, name, &GroupKind::name);
         if (found == kinds.end())
             throw UsageError(cat(framework, " has no groups ", detail::in_quotes(name), " here; there are ",
                                  detail::with_commas(known), did_you_mean(name, known)));
         named.push_back(*found);
-        begin = end == std::string::npos ? end : end + 1;
     }
     return named;
 }

@@ -43,23 +43,24 @@ Mesh mesh_of(const Framework& framework, const Given& given, const MeshRow& row)
     return framework.offset.empty() ? mesh : mesh.shifted(given.number(framework.offset));
 }
 
-void check_sizes(const Framework& framework, const Given& given) {
+}  // namespace
+
+Given accepted(const Framework& framework, const Values& settings, int world_size) {
+    auto given = Given(framework.name, framework.settings, settings, world_size);
+    if (framework.check_first) framework.check_first(given);
     for (const auto& setting : framework.settings)
         if (!setting.axis.empty() && given.value(setting.name) != setting.otherwise &&
             !given.is_none(setting.name))
             check_size(setting.name, given.number(setting.name));
+    if (framework.check) framework.check(given);
+    return given;
 }
-
-}  // namespace
 
 Groups::Groups(std::string_view name, const Values& settings, int world_size) {
     const auto& framework = framework_named(name);
     if (world_size < 1) throw Error(Fault::sizes, cat("a world of ", world_size, " ranks; it has 1 or more"));
-    auto made = std::make_shared<Made>(
-        Made{&framework, Given(framework.name, framework.settings, settings, world_size), {}, {}, {}, {}});
-    if (framework.check_first) framework.check_first(made->given);
-    check_sizes(framework, made->given);
-    if (framework.check) framework.check(made->given);
+    auto made =
+        std::make_shared<Made>(Made{&framework, accepted(framework, settings, world_size), {}, {}, {}, {}});
     auto meshes = framework.meshes;
     auto kinds = Kinds{};
     kinds.rows.reserve(framework.kinds.size());

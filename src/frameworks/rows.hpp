@@ -352,6 +352,8 @@ struct Framework {
 
 /// All of them, by name: one for each folder here.
 RANKMESH_EXPORT const std::vector<Framework>& all();
+/// The settings with what follows from them. Throws Error for settings that the framework refuses.
+RANKMESH_EXPORT Given accepted(const Framework& framework, const Values& settings, int world_size);
 /// The framework of that name; throws UsageError that names the nearest.
 RANKMESH_EXPORT const Framework& framework_named(std::string_view name);
 /// The accessor of that name; throws UsageError that names the nearest.

@@ -271,6 +271,10 @@ TEST_F(Inputs, AnErrorOfExpertsSaysWhereTheirSizeIsFrom) {
               "world_size (12) is not divisible by expert_tensor_model_pipeline_parallel size (8)");
 }
 
+TEST_F(Inputs, ASizeOf0IsRefusedBeforeItDivides) {
+    EXPECT_EQ(mesh("verl", {"fsdp_size=0"}, 8), "fsdp_size is 0; every size is 1 or more");
+}
+
 TEST_F(Inputs, RolloutsOfVerlHaveExperts) {
     const auto rollout = [](const std::string& to, const std::string& ep) {
         return rankmesh::convert("verl", to,

@@ -357,6 +357,8 @@ TEST(Torchtitan, DegreesThatDoNotFitAreRefusedInTheOriginalsOrder) {
     EXPECT_EQ(of({}, 0), "a world of 0 ranks; it has 1 or more");
     EXPECT_EQ(of({.dp_replicate = 2, .dp_shard = 2, .ep = 3}, 4),
               "expert_parallel_degree (3) must divide dp_shard * cp * tp (2)");
+    EXPECT_THROW(frameworks::Groups("torchtitan", {{"ep", 2}, {"expert_tensor_parallel_degree", 0}}, 2),
+                 frameworks::Error);
     EXPECT_EQ(of({.cp = 0, .spmd_backend = "default"}),
               "parallelism.spmd_backend must be one of 'partial_dtensor', 'full_dtensor', or 'spmd_types'.");
 }

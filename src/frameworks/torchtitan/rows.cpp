@@ -77,7 +77,7 @@ void check_flags(const Given& given) {
 void extend(const Given& given, std::vector<MeshRow>& meshes, Kinds& kinds) {
     const auto region = given.number("dp_shard") * given.number("cp") * given.number("tp");
     const auto ep = given.number("ep"), of_experts = ep > 1 ? ep * given.number(experts_tp) : 1;
-    if (region % of_experts != 0)
+    if (of_experts < 1 || region % of_experts != 0)
         throw Error(Fault::exclusive, cat("expert_parallel_degree (", of_experts,
                                           ") must divide dp_shard * cp * tp (", region, ")"));
     for (auto& root : roots(given)) meshes.push_back(std::move(root));
