@@ -39,15 +39,16 @@ Document document_of(const frameworks::Framework& rows, const frameworks::Values
         document.text = is_toml ? toml : document.values.dump(2);
         return document;
     }
-    const auto is_flag = [](const frameworks::Setting& row) {  // and no name in a table
-        return !row.flag.empty() && name_outside(row).find('.') == std::string::npos;
-    };
+    const auto is_in_tree = [](const auto& row) { return name_outside(row).find('.') != std::string::npos; };
+    const auto is_flag = [&](const auto& row) { return !row.flag.empty() && !is_in_tree(row); };
+    const auto overrides = std::ranges::all_of(rows.settings, is_in_tree);  // as Hydra reads them
     const auto flags = !rows.is_class() && std::ranges::any_of(rows.settings, is_flag);
     const auto say = [&](const frameworks::Setting& row, const Value& value) {
         auto said = flags ? name_outside(row) : row.name;
         const auto json = json_of(value);
         document.values[said] = json;
-        const auto* between = document.text.empty() ? "" : flags ? " " : ", ";
+        if (overrides) said = name_outside(row);
+        const auto* between = document.text.empty() ? "" : flags || overrides ? " " : ", ";
         if (flags) std::ranges::replace(said, '_', '-');
         document.text += flags ? cat(between, "--", said, json.is_boolean() ? "" : cat(" ", json.dump()))
                                : cat(between, said, "=", text_of(json));
@@ -58,7 +59,7 @@ Document document_of(const frameworks::Framework& rows, const frameworks::Values
         if (is_needed || value != (row->otherwise == Value() ? Value(1) : row->otherwise)) say(*row, value);
     }
     if (document.text.empty()) say(rows.settings.front(), 1);  // at least one
-    if (!flags)
+    if (!flags && !overrides)
         document.text = cat(rows.maker.empty() ? rows.initialize : rows.maker, "(", document.text, ")");
     return document;
 }

@@ -58,7 +58,8 @@ void check_tables(const frameworks::Framework& rows, Settings& settings, const f
 std::vector<Mesh> meshes_of(const frameworks::Framework& rows, const Groups& groups) {
     const auto& mesh = groups.mesh();
     const auto& given = frameworks::Access::given(groups);
-    if (rows.read) return rows.read(given, mesh);
+    if (rows.read)
+        if (auto meshes = rows.read(given, mesh); !meshes.empty()) return meshes;
     auto axes = std::vector<std::pair<std::string, int>>{};
     for (int a = 0; a < mesh.axis_count(); ++a) {
         const auto name = role(rows, mesh.name(AxisId{a}));
@@ -69,6 +70,7 @@ std::vector<Mesh> meshes_of(const frameworks::Framework& rows, const Groups& gro
         else if (name == mesh.name(AxisId{a}) || mesh.size(AxisId{a}) > 1)
             axes.emplace_back(name, mesh.size(AxisId{a}));
     }
+    if (axes.empty()) axes.emplace_back(role(rows, mesh.name(AxisId{mesh.axis_count() - 1})), 1);
     auto meshes = std::vector<Mesh>{plain_mesh(axes)};
     if (rows.experts)
         if (const auto experts = rows.experts(given, mesh)) meshes.push_back(*experts);
@@ -105,8 +107,9 @@ void keep_own(const frameworks::Framework& rows, const Read& read, Arrangement& 
                 return false;
             }
         };
-        if (has_several(value) ||
-            (says_nothing(false) && (!std::holds_alternative<int>(value) || says_nothing(true))))
+        // A size of 1 that changes nothing is what the others have without it.
+        if (has_several(value) || (says_nothing(false) && (value != Value(1) || in_job) &&
+                                   (!std::holds_alternative<int>(value) || says_nothing(true))))
             arrangement.extras.push_back({own_name(rows, name), json_of(value).dump(), in_job});
     }
 }
@@ -162,6 +165,7 @@ Read groups_of(const frameworks::Framework& rows, Settings& settings, std::optio
         if (!is_in_table(row)) read(row);
     const auto stands = [&](bool inside) {
         return std::ranges::any_of(rows.settings, [&](const auto& row) {
+            if (std::ranges::find(others, row.name) != others.end()) return false;
             return inside ? is_in_table(row) && settings.has(cat(rows.table, ".", name_outside(row)))
                           : settings.has(name_outside(row));
         });

@@ -233,7 +233,8 @@ void Settings::refuse_strays(const Json& table, const std::string& path) const {
             throw UsageError(cat(framework_, " reads ", name, " in '", section_, "', not ",
                                  path.empty() ? "outside it" : cat("in ", in_quotes(path)),
                                  "; move it there"));
-        if (value.is_object()) refuse_strays(value, path.empty() ? key : cat(path, ".", key));
+        if (value.is_object() && !ignored_.contains(name))
+            refuse_strays(value, path.empty() ? key : cat(path, ".", key));
     }
 }
 

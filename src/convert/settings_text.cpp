@@ -149,6 +149,27 @@ std::string plain_name(std::string_view name) {
     return plain;
 }
 
+Json parse_overrides(const std::vector<std::string>& words, Limits& limits) {
+    auto all = Json::object();
+    for (const auto& word : words) {
+        const auto equals = word.find('=');
+        const auto text = std::string_view(word).substr(equals + 1);
+        const auto name = std::string_view(word).substr(std::min(word.find_first_not_of('+'), equals));
+        limits.key();
+        auto& value = all[plain_name(name.substr(0, name.find('=')))];  // of a repeated one the last wins
+        try {
+            const auto is_quoted = !text.empty() && (text.front() == '"' || text.front() == '\'');
+            auto own = Limits("the settings");
+            value = text.find_first_of("[(,") == text.npos && !is_quoted
+                        ? bare(text)
+                        : Python(cat("value=", text), own).assignments({})["value"];
+        } catch (const UsageError&) {
+            value = std::string(text);
+        }
+    }
+    return all;
+}
+
 Json parse_flags(const std::vector<std::string>& words, Limits& limits) {
     auto all = Json::object();
     auto name = std::string{};

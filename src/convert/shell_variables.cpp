@@ -175,8 +175,9 @@ private:
 
     /// `${NAME}`, `${NAME[@]}`, `${NAME:-otherwise}`.
     void braces(std::string_view whole, std::string_view inside, bool quoted) {
-        auto end = std::size_t{0};
-        while (end < inside.size() && is_name(inside.substr(0, end + 1))) ++end;
+        auto end = std::min(inside.find_first_not_of("0123456789"), inside.size());  // ${1}
+        if (end == 0)
+            while (end < inside.size() && is_name(inside.substr(0, end + 1))) ++end;
         const auto* value = variables_.value(inside.substr(0, end));
         auto behind = inside.substr(end);
         const auto is_all = behind.starts_with("[@]") || behind.starts_with("[*]");

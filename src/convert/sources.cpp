@@ -202,7 +202,7 @@ void Settings::start(const std::vector<std::string>& words) {
     auto others = std::vector<std::string>{};
     for (auto& word : command.words) {
         const auto is_setting = !word.starts_with('-') && word.find('=') != std::string::npos;
-        const auto is_file = flags.empty() && is_configuration(word) && !is_setting;
+        const auto is_file = flags.empty() && is_configuration(word) && !is_setting && !word.starts_with('-');
         if (is_file)
             read_configuration(word);
         else if (is_setting || !flags.empty() || word.starts_with('-'))
@@ -218,8 +218,7 @@ void Settings::start(const std::vector<std::string>& words) {
             said.erase(flag);
         }
     override_with(values_, nested(said, limits));
-    if (!others.empty())
-        override_with(values_, nested(parse_assignments(joined(others, " "), limits).values, limits));
+    override_with(values_, nested(parse_overrides(others, limits), limits));
 }
 
 void Settings::parse(std::string text, std::string_view path) {

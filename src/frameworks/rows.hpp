@@ -293,7 +293,7 @@ struct Framework {
     /// The settings for another's experts, a mesh in roles.
     Values (*write_experts)(const Mesh& experts) = nullptr;
     /// The meshes in roles, the dense layers' first, and the settings for such meshes, where neither follows
-    /// from the first mesh and its experts.
+    /// from the first mesh and its experts; `read` may return none where both follow.
     std::vector<Mesh> (*read)(const Given&, const Mesh& mesh) = nullptr;
     Values (*write)(const std::vector<Mesh>& meshes) = nullptr;
     /// Of a trainer: the meshes of the servers that its rollouts use, where the settings say them.

@@ -50,6 +50,10 @@ TEST_F(Inputs, YamlIsReadAsPyYamlReadsIt) {
                                      "general:\n  run: x\nparallelism:\n  dp: 4\n  pp: 1\n  tp: 2\n"
                                      "  pp_engine: 1f1b\n")}),
               "pp=1 dp=4 tp=2");
+    EXPECT_EQ(mesh("nanotron", {file("a.yaml",
+                                     "parallelism: {dp: 4, pp: 1, tp: 2}\n"
+                                     "lighteval: {parallelism: {dp: 1, pp: 1, tp: 8}}\n")}),
+              "pp=1 dp=4 tp=2");
     EXPECT_EQ(mesh("accelerate", {file("b.yml",
                                        "distributed_type: FSDP\nnum_processes: 16\nparallelism_config:\n"
                                        "  parallelism_config_dp_replicate_size: 2\n"
@@ -291,6 +295,40 @@ TEST_F(Inputs, RolloutsOfVerlHaveExperts) {
     EXPECT_TRUE(rollout("verl", "8").lost.empty());
     EXPECT_EQ(rollout("torchtitan", "8").lost.back().what, "verl's rollout_expert_parallel_size 8");
     EXPECT_THROW(rollout("vllm", "2"), UsageError);
+}
+
+// As in verl's own examples.
+TEST_F(Inputs, ScriptsOfVerlHaveActorsOfBothEngines) {
+    const auto run = [&](const std::string& overrides) {
+        return script(
+            "#!/bin/bash\nTP=${1:-2}\nconf=\"$(pwd)/config (new)\"\n"
+            "python3 -m verl.trainer.main_ppo --config-path=\"$conf\" \\\n"
+            "    data.train_files=\"['$HOME/a b.parquet','$HOME/c.parquet']\" data.val_files= \\\n"
+            "    actor_rollout_ref.model.path=\"${MODEL:-m}\" actor_rollout_ref.model.path=n \\\n"
+            "    +ray_kwargs.ray_init.num_cpus=8 trainer.logger='[\"console\",\"wandb\"]' \\\n"
+            "    actor_rollout_ref.rollout.name=vllm trainer.nnodes=1 trainer.n_gpus_per_node=8 \\\n"
+            "    actor_rollout_ref.rollout.tensor_model_parallel_size=${TP} " +
+                overrides + " $@\n",
+            "verl");
+    };
+    const auto megatron = std::string("actor_rollout_ref.actor.megatron.");
+    const auto servers = std::string("; servers=4 dp=1 pp=1 tp=2");
+    EXPECT_EQ(run(""), "dp_shard=8" + servers);
+    EXPECT_EQ(run("actor_rollout_ref.actor.ulysses_sequence_parallel_size=2"), "dp_shard=4 cp=2" + servers);
+    EXPECT_EQ(run(megatron + "pipeline_model_parallel_size=2 " + megatron + "tensor_model_parallel_size=2 " +
+                  megatron + "tensor_model_parallel_size=4"),
+              "pp=2 dp=1 cp=1 tp=4" + servers);
+    EXPECT_EQ(run(megatron + "tensor_model_parallel_size=2 " + megatron + "expert_model_parallel_size=4 " +
+                  megatron + "expert_tensor_parallel_size=1 " + megatron +
+                  "virtual_pipeline_model_parallel_size=null"),
+              "pp=1 dp=4 cp=1 tp=2; pp=1 edp=2 ep=4 etp=1" + servers);
+    const auto back = rankmesh::convert("rankmesh", "verl", {"pp=2 dp=2 tp=2"}, {});
+    EXPECT_EQ(back.text,
+              megatron + "tensor_model_parallel_size=2 " + megatron + "pipeline_model_parallel_size=2");
+    EXPECT_EQ(rankmesh::convert("verl", "rankmesh", {*back.text}, 8).mesh_from, "pp=2 dp=2 cp=1 tp=2");
+    EXPECT_EQ(run("$MORE"),
+              "the settings in FILE pass '$MORE', whose value they do not give; write the flags that it "
+              "stands for");
 }
 
 TEST_F(Inputs, ExpertsThatAllRanksOfAStageShareHaveNoFlagInVllm) {

@@ -90,7 +90,8 @@ Framework nanotron() {
             .raises = {{"", "AssertionError"}, {"sizes", "ValueError"}, {"out of range", "ValueError"}},
             .initialize = "ParallelContext",
             .backend_after = "expert_parallel_size",
-            .places = "parallelism"};
+            .places = "parallelism",
+            .ignore = "lighteval"};  // whose parallelism is that of an evaluation
 }
 
 }  // namespace rankmesh::frameworks

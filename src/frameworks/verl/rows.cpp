@@ -90,6 +90,45 @@ std::vector<Mesh> serving(const Given& given) {
     return meshes;
 }
 
+/// Megatron's sizes, by their names in actor.megatron.
+constexpr const char* megatron_sizes[] = {"tensor_model_parallel_size", "pipeline_model_parallel_size",
+                                          "context_parallel_size", "expert_model_parallel_size",
+                                          "expert_tensor_parallel_size"};
+
+/// The meshes of an actor on Megatron's engine, where the settings have one of its sizes; else none.
+std::vector<Mesh> read(const Given& given, const Mesh&) {
+    auto sizes = Values{};
+    for (const std::string name : megatron_sizes)
+        if (const auto size = given.number("megatron_" + name); size > 1) sizes.emplace_back(name, size);
+    if (sizes.empty()) return {};
+    if (given.number("megatron_expert_tensor_parallel_size") == 1)
+        sizes.emplace_back("expert_tensor_parallel_size", 1);
+    const auto groups = Groups("megatron", sizes, given.world_size());
+    auto meshes = std::vector{groups.mesh()};
+    const auto& experts = Access::meshes(groups).at(1).second;
+    if (size_of(experts, "ep") > 1 || size_of(experts, "etp") != size_of(meshes[0], "tp"))
+        meshes.push_back(experts);
+    return meshes;
+}
+
+/// Megatron's engine has what FSDP's has not: layers that are cut, stages, experts.
+Values write(const std::vector<Mesh>& meshes) {
+    const auto& dense = meshes.front();
+    const auto tp = size_of(dense, "tp"), pp = size_of(dense, "pp"), cp = size_of(dense, "cp");
+    auto values = Values{};
+    for (const auto& mesh : meshes)
+        if (&mesh != &dense && mesh.find("ep"))
+            values = {{"megatron_expert_model_parallel_size", mesh.size("ep")},
+                      {"megatron_expert_tensor_parallel_size", size_of(mesh, "etp")}};
+    if (tp == 1 && pp == 1 && values.empty())
+        return {{"fsdp_size", dense.size() / size_of(dense, "dp_replicate")},
+                {"ulysses_sequence_parallel_size", cp}};
+    values.insert(values.begin(), {{"megatron_tensor_model_parallel_size", tp},
+                                   {"megatron_pipeline_model_parallel_size", pp},
+                                   {"megatron_context_parallel_size", cp}});
+    return values;
+}
+
 bool has_sequence(const Given& given) { return given.number("sp") > 1; }
 
 std::string data_parallel(const Given& given, const Given&) {
@@ -113,7 +152,7 @@ Framework verl() {
                        .type = Type::maybe_number,
                        .flag = cat("actor_rollout_ref.rollout.", name.substr(name.find('_') + 1))};
     };
-    return {
+    auto made = Framework{
         .name = "verl",
         .version = "0.9.1",
         .original = "verl.workers.engine.fsdp.transformer_impl",
@@ -163,16 +202,29 @@ Framework verl() {
         .check_first = check_first,
         .check = check,
         .check_flags = check_flags,
-        .roles = {{"ddp", "dp_replicate"}, {"shards", "dp_shard"}, {"inner", "cp"}},
-        .why = {{"tp", "verl's FSDP engine does not cut layers; its Megatron engine has Megatron's settings"},
-                {"pp", "verl's FSDP engine has no stages; its Megatron engine has Megatron's settings"},
-                {"ep", "verl's FSDP engine has no expert parallelism"}},
+        .roles = {{"ddp", "dp_replicate"},
+                  {"shards", "dp_shard"},
+                  {"inner", "cp"},
+                  {"tp", "tp"},  // of Megatron's engine
+                  {"pp", "pp"}},
+        .read = read,
+        .write = write,
         .serving = serving,
         .raises = {{"", "ValueError"}},
         .initialize = "init_device_mesh",
         .started = "trainer.nnodes trainer.n_gpus_per_node",
         .start = {.by_itself = true},
         .leaves = "verl's number of replicas"};
+    const auto add = [&](const std::string& name, std::string extra = {}) -> Setting& {
+        return made.settings.emplace_back(Setting{.name = "megatron_" + name,
+                                                  .flag = "actor_rollout_ref.actor.megatron." + name,
+                                                  .only_configured = true,
+                                                  .extra = std::move(extra)});
+    };
+    for (const auto* name : megatron_sizes) add(name);
+    made.settings.back().otherwise = 0;  // of experts: tp, and 1 is said
+    add("virtual_pipeline_model_parallel_size", "virtual pipeline stages");
+    return made;
 }
 
 }  // namespace rankmesh::frameworks
