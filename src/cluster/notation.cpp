@@ -1,18 +1,65 @@
 // SPDX-License-Identifier: Apache-2.0
 // The notation of clusters: `node[a01-a31]:8(25GB/s,5us) gpu(450GB/s)`.
 #include <algorithm>
+#include <array>
+#include <charconv>
 #include <iterator>
 
 #include <rankmesh/cluster/cluster.hpp>
+#include <rankmesh/core/detail/number.hpp>
 #include <rankmesh/core/detail/reader.hpp>
-#include <rankmesh/core/name.hpp>
 
 #include "cluster/names.hpp"
-#include "cluster/quantity.hpp"
 
 namespace rankmesh {
 
 namespace {
+
+/// A unit and its power of ten: `{"GB/s", 9}`.
+struct Unit {
+    std::string_view name;
+    int exponent;
+};
+
+constexpr Unit bandwidth_units[] = {{"TB/s", 12}, {"GB/s", 9}, {"MB/s", 6}, {"kB/s", 3}, {"B/s", 0}};
+constexpr Unit latency_units[] = {{"s", 0}, {"ms", -3}, {"us", -6}, {"ns", -9}};
+
+/// Returns `digits` times 10^`exponent`, rounded once; a negative number if `digits` is not a number such as
+/// `25` or `2.5`.
+double decimal(std::string_view digits, int exponent) {
+    const auto text = detail::cat(digits, "e", exponent);
+    return detail::number_in<double>(text).value_or(-1.0);
+}
+
+/// Returns the value in the largest of `units` in which it is 1 or more, with the fewest digits that read
+/// back exactly.
+///
+/// Law: `decimal(digits, exponent)` of the two parts of the text equals the value.
+std::string quantity_to_string(double value, std::span<const Unit> units) {
+    if (value == 0.0) return detail::cat("0", units.front().name);
+    auto unit = units.back();
+    for (auto i = units.size(); i-- > 0;)
+        if (value >= decimal("1", units[i].exponent)) unit = units[i];
+
+    // Scientific notation has the fewest digits. Moving only its point avoids a second rounding.
+    auto buffer = std::array<char, 64>{};
+    const auto end =
+        std::to_chars(buffer.data(), buffer.data() + buffer.size(), value, std::chars_format::scientific).ptr;
+    const auto text = std::string_view(buffer.data(), static_cast<std::size_t>(end - buffer.data()));
+    const auto e = text.find('e');
+    auto digits = std::string(text.substr(0, 1));
+    if (e > 2) digits += text.substr(2, e - 2);
+    auto power = 0;
+    const auto sign = text[e + 1] == '+' ? e + 2 : e + 1;
+    std::from_chars(text.data() + sign, end, power);
+
+    const auto point = 1 + power - unit.exponent;  // digits before the point
+    if (point <= 0) digits.insert(0, static_cast<std::size_t>(1 - point), '0');
+    const auto before = static_cast<std::size_t>(point <= 0 ? 1 : point);
+    if (digits.size() < before) digits.append(before - digits.size(), '0');
+    if (digits.size() > before) digits.insert(before, 1, '.');
+    return digits + std::string(unit.name);
+}
 
 constexpr auto rates = "B/s, kB/s, MB/s, GB/s or TB/s (bytes: 8 Gb/s are 1 GB/s)";
 constexpr auto times = "s, ms, us or ns";
@@ -32,10 +79,10 @@ std::string read_digits(detail::Reader& reader) {
 
 /// Reads a unit and returns the value of `digits` in it; nullopt if it is not one of `units`.
 std::optional<double> read_unit(detail::Reader& reader, const std::string& digits,
-                                std::span<const detail::Unit> units) {
+                                std::span<const Unit> units) {
     for (const auto& unit : units)
         if (reader.accept(unit.name)) {
-            const auto value = detail::decimal(digits, unit.exponent);
+            const auto value = decimal(digits, unit.exponent);
             if (value < 0) reader.fail(detail::cat("a number within range, not ", detail::excerpt(digits)));
             return value;
         }
@@ -46,15 +93,15 @@ std::optional<double> read_unit(detail::Reader& reader, const std::string& digit
 void read_link(detail::Reader& reader, Cluster::Level& level) {
     reader.blanks();
     const auto digits = read_digits(reader);
-    level.bandwidth = read_unit(reader, digits, detail::bandwidth_units);
+    level.bandwidth = read_unit(reader, digits, bandwidth_units);
     if (!level.bandwidth) {
-        level.latency = read_unit(reader, digits, detail::latency_units);
+        level.latency = read_unit(reader, digits, latency_units);
         if (!level.latency) reader.fail(detail::cat("a bandwidth in ", rates, " or a latency in ", times));
     }
     reader.blanks();
     if (level.bandwidth && reader.accept(",")) {
         reader.blanks();
-        level.latency = read_unit(reader, read_digits(reader), detail::latency_units);
+        level.latency = read_unit(reader, read_digits(reader), latency_units);
         if (!level.latency) reader.fail(detail::cat("a latency in ", times));
         reader.blanks();
     }
@@ -184,9 +231,9 @@ std::string to_string(const Cluster& cluster) {
         auto link = std::string{};
         if (bandwidth || latency) {
             link += '(';
-            if (bandwidth) link += detail::quantity_to_string(*bandwidth, detail::bandwidth_units);
+            if (bandwidth) link += quantity_to_string(*bandwidth, bandwidth_units);
             if (bandwidth && latency) link += ',';
-            if (latency) link += detail::quantity_to_string(*latency, detail::latency_units);
+            if (latency) link += quantity_to_string(*latency, latency_units);
             link += ')';
         }
         const auto blank = out.empty() ? "" : " ";

@@ -3,7 +3,6 @@
 #include <array>
 #include <limits>
 #include <map>
-#include <numeric>
 
 #include "cluster/objective.hpp"
 

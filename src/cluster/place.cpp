@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <rankmesh/cluster/place.hpp>
 
-#include <algorithm>
 #include <cmath>
 
 #include "cluster/objective.hpp"
@@ -101,14 +100,8 @@ Placed place(const Cluster& cluster, const Placement& given, const std::vector<A
 }
 
 std::string_view to_string(Placed::Search search) {
-    switch (search) {
-        case Placed::Search::all:
-            return "all";
-        case Placed::Search::strided:
-            return "strided";
-        default:
-            return "some";
-    }
+    constexpr std::string_view names[] = {"some", "strided", "all"};
+    return names[static_cast<std::size_t>(search)];
 }
 
 }  // namespace rankmesh

@@ -10,8 +10,6 @@
 #include "convert/settings.hpp"
 #include "formats/file.hpp"
 #include "formats/text.hpp"
-#include "formats/toml.hpp"
-#include "formats/yaml.hpp"
 #include "frameworks/rows.hpp"
 
 namespace rankmesh::conversion {

@@ -140,20 +140,6 @@ Json Json::parse(std::string_view text, Limits* limits) {
 
 std::string Json::dump(int indent) const { return to_library(*this).dump(indent); }
 
-bool Json::is_null() const { return std::holds_alternative<std::nullptr_t>(value_); }
-bool Json::is_boolean() const { return std::holds_alternative<bool>(value_); }
-bool Json::is_number() const { return is_number_integer() || is_number_float(); }
-bool Json::is_number_float() const { return std::holds_alternative<double>(value_); }
-bool Json::is_number_integer() const {
-    return std::holds_alternative<std::int64_t>(value_) || std::holds_alternative<std::uint64_t>(value_);
-}
-bool Json::is_string() const { return std::holds_alternative<std::string>(value_); }
-bool Json::is_array() const { return std::holds_alternative<Array>(value_); }
-bool Json::is_object() const { return std::holds_alternative<Object>(value_); }
-
-const std::string& Json::text() const { return std::get<std::string>(value_); }
-Json::Array::const_iterator Json::begin() const { return std::get<Array>(value_).begin(); }
-Json::Array::const_iterator Json::end() const { return std::get<Array>(value_).end(); }
 const Json::Object& Json::items() const { return is_null() ? empty_object : std::get<Object>(value_); }
 
 std::size_t Json::size() const { return is_array() ? std::get<Array>(value_).size() : items().size(); }

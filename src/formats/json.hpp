@@ -72,23 +72,23 @@ public:
     /// Returns the text: on one line, or with `indent` blanks per level. Throws if a text is not UTF-8.
     std::string dump(int indent = -1) const;
 
-    bool is_null() const;
-    bool is_boolean() const;
-    bool is_number() const;
-    bool is_number_integer() const;
-    bool is_number_float() const;
-    bool is_string() const;
-    bool is_array() const;
-    bool is_object() const;
+    bool is_null() const { return is<std::nullptr_t>(); }
+    bool is_boolean() const { return is<bool>(); }
+    bool is_number() const { return is_number_integer() || is_number_float(); }
+    bool is_number_integer() const { return is<std::int64_t>() || is<std::uint64_t>(); }
+    bool is_number_float() const { return is<double>(); }
+    bool is_string() const { return is<std::string>(); }
+    bool is_array() const { return is<Array>(); }
+    bool is_object() const { return is<Object>(); }
 
     const Value& value() const { return value_; }
     /// Returns the value; an array as a vector. Throws std::bad_variant_access for another kind.
     template <class As>
     As get() const;
-    const std::string& text() const;
+    const std::string& text() const { return std::get<std::string>(value_); }
     /// Of an array: its elements.
-    Array::const_iterator begin() const;
-    Array::const_iterator end() const;
+    Array::const_iterator begin() const { return std::get<Array>(value_).begin(); }
+    Array::const_iterator end() const { return std::get<Array>(value_).end(); }
     /// Of an object: its keys and values.
     const Object& items() const;
 
@@ -114,6 +114,10 @@ public:
 
 private:
     explicit Json(Value value);
+    template <class Kind>
+    bool is() const {
+        return std::holds_alternative<Kind>(value_);
+    }
     template <std::integral Number>
     static Value scalar(Number number) {
         if constexpr (std::same_as<Number, bool>)
@@ -144,6 +148,15 @@ As Json::get() const {
 /// Reads a JSON object. Throws UsageError, which begins with `source`, for a syntax error (with its place), a
 /// repeated key, and exceeded Limits.
 Json parse_json(std::string_view text, std::string_view source);
+
+/// Returns the tables of a TOML text. Throws UsageError, which begins with `source`, for a syntax error (with
+/// its line) and exceeded Limits.
+Json parse_toml(std::string_view text, std::string_view source);
+
+/// Returns the value of a YAML document, with the words of YAML 1.1 that PyYAML reads: `yes` is true, `~` is
+/// null, `<<` merges. Throws UsageError, which begins with `source`, for a syntax error (with its line), a
+/// second document and exceeded Limits, which count each alias with all that it stands for.
+Json parse_yaml(std::string_view text, std::string_view source);
 
 /// Returns a value as text for errors.
 std::string excerpt(const Json& value);

@@ -30,6 +30,16 @@ std::vector<std::string_view> split(std::string_view text, char separator) {
     }
 }
 
+std::vector<std::string_view> words_of(std::string_view text, std::string_view blanks) {
+    auto words = std::vector<std::string_view>{};
+    for (auto at = text.find_first_not_of(blanks); at != std::string_view::npos;) {
+        const auto end = std::min(text.find_first_of(blanks, at), text.size());
+        words.push_back(text.substr(at, end - at));
+        at = text.find_first_not_of(blanks, end);
+    }
+    return words;
+}
+
 std::optional<std::size_t> find_no_text(std::string_view text) {
     for (std::size_t at = 0; at < text.size();) {
         const auto size = detail::character_size(text.substr(at));

@@ -18,6 +18,9 @@ std::string lower(std::string_view text);
 /// Returns the parts between separators, which may be empty; of an empty text one.
 std::vector<std::string_view> split(std::string_view text, char separator);
 
+/// Returns the words between these characters.
+std::vector<std::string_view> words_of(std::string_view text, std::string_view blanks = " \t\n\r");
+
 /// Returns the index of the first byte that is not UTF-8 or is 0; nullopt if there is none.
 std::optional<std::size_t> find_no_text(std::string_view text);
 

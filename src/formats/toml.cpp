@@ -21,9 +21,9 @@ struct BrokenAssumption {};
 
 #include <rankmesh/core/error.hpp>
 
+#include "formats/json.hpp"
 #include "formats/limits.hpp"
 #include "formats/text.hpp"
-#include "formats/toml.hpp"
 
 namespace rankmesh::formats {
 

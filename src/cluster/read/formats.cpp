@@ -1,23 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cluster/read/formats.hpp"
 
-#include <algorithm>
 #include <limits>
 #include <set>
 #include <utility>
 
 #include <rankmesh/core/detail/number.hpp>
-#include <rankmesh/core/error.hpp>
-#include <rankmesh/core/name.hpp>
 
 #include "cluster/names.hpp"
-#include "formats/text.hpp"
 
 namespace rankmesh::cluster_files {
-
-using detail::cat;
-using detail::in_quotes;
-using formats::Json;
 
 void Text::fail(int line, std::string_view why) const {
     throw UsageError(line > 0 ? cat(source, ":", line, ": ", why) : cat(source, ": ", why));
@@ -27,27 +19,11 @@ std::vector<std::string> Text::names(std::string_view list, int line) const {
     return detail::expanded(list, line > 0 ? cat(source, ":", line) : source, Cluster::most_names);
 }
 
-std::vector<std::string_view> Line::words() const {
-    constexpr auto blanks = " \t\r";
-    auto words = std::vector<std::string_view>{};
-    const auto all = std::string_view(text);
-    for (auto at = all.find_first_not_of(blanks); at != std::string_view::npos;
-         at = all.find_first_not_of(blanks, at)) {
-        const auto end = std::min(all.find_first_of(blanks, at), all.size());
-        words.push_back(all.substr(at, end - at));
-        at = end;
-    }
-    return words;
-}
-
 std::vector<Line> lines_of(std::string_view text, bool continued) {
     auto lines = std::vector<Line>{};
     auto number = 0;
     auto goes_on = false;
-    while (!text.empty()) {
-        const auto end = std::min(text.find('\n'), text.size());
-        auto line = text.substr(0, end);
-        text.remove_prefix(std::min(end + 1, text.size()));
+    for (auto line : formats::split(text, '\n')) {
         ++number;
         line = line.substr(0, line.find('#'));
         line.remove_suffix(line.size() - line.find_last_not_of(" \t\r") - 1);
@@ -62,7 +38,7 @@ std::vector<Line> lines_of(std::string_view text, bool continued) {
     return lines;
 }
 
-formats::Json json_of(const Text& text) try {
+Json json_of(const Text& text) try {
     return Json::parse(text.content);
 } catch (const Json::SyntaxError& error) {
     text.fail(0, cat("is not JSON: something is wrong at character ", error.byte));

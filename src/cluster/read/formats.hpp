@@ -2,6 +2,7 @@
 // The readers of each kind of file, and their common code.
 #pragma once
 
+#include <algorithm>
 #include <functional>
 #include <initializer_list>
 #include <map>
@@ -12,10 +13,17 @@
 #include <vector>
 
 #include <rankmesh/cluster/cluster.hpp>
+#include <rankmesh/core/error.hpp>
+#include <rankmesh/core/name.hpp>
 
 #include "formats/json.hpp"
+#include "formats/text.hpp"
 
 namespace rankmesh::cluster_files {
+
+using detail::cat;
+using detail::in_quotes;
+using formats::Json;
 
 using Levels = std::vector<Cluster::Level>;
 
@@ -36,7 +44,7 @@ struct Line {
     std::string text;
 
     /// Returns the words between blanks.
-    std::vector<std::string_view> words() const;
+    std::vector<std::string_view> words() const { return formats::words_of(text); }
 };
 
 /// Returns the lines of a text. With `continued`, a backslash at the end of a line joins the next line to it,
@@ -47,13 +55,13 @@ std::vector<Line> lines_of(std::string_view text, bool continued = false);
 int number_of(const Text& text, int line, std::string_view digits, std::string_view of, int least);
 
 /// Reads JSON of any size that a text may have. Throws UsageError for a syntax error.
-formats::Json json_of(const Text& text);
+Json json_of(const Text& text);
 /// Returns the value at keys inside one another; null if one is missing.
-const formats::Json& value_at(const formats::Json& json, std::initializer_list<std::string_view> keys);
+const Json& value_at(const Json& json, std::initializer_list<std::string_view> keys);
 /// Returns the elements of an array; no elements for another value.
-std::span<const formats::Json> elements_of(const formats::Json& json);
+std::span<const Json> elements_of(const Json& json);
 /// Returns a text, or a number as text; empty for another value.
-std::string text_of(const formats::Json& json);
+std::string text_of(const Json& json);
 
 /// A node, its devices (0: unknown), and the units around it, outermost first.
 struct Node {

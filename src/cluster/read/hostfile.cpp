@@ -1,16 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Hostfiles and rankfiles of MPI launchers.
-#include <algorithm>
-
 #include "cluster/read/formats.hpp"
 
-#include <rankmesh/core/error.hpp>
-#include <rankmesh/core/name.hpp>
-
 namespace rankmesh::cluster_files {
-
-using detail::cat;
-using detail::in_quotes;
 
 /// Open MPI: `a1 slots=8 max_slots=16`; MPICH: `a1:8 ifname=ib0`; PBS: a line for each slot. Names may be a
 /// list, `a[01-31],b1`.

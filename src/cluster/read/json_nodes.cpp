@@ -1,20 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reads nodes from JSON: what kubectl prints, and the resource set R of a Flux job (RFC 20).
-#include <algorithm>
 #include <array>
-#include <map>
 
 #include "cluster/read/formats.hpp"
 
-#include <rankmesh/core/detail/number.hpp>
-#include <rankmesh/core/error.hpp>
-#include <rankmesh/core/name.hpp>
-
 namespace rankmesh::cluster_files {
-
-using detail::cat;
-using detail::in_quotes;
-using formats::Json;
 
 namespace of_kubernetes {
 

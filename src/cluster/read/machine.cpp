@@ -1,17 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Descriptions of one machine in XML, from hwloc and NCCL.
-#include <algorithm>
 #include <array>
-#include <map>
 
 #include "cluster/read/xml.hpp"
 
-#include <rankmesh/core/error.hpp>
-
 namespace rankmesh::cluster_files {
-
-using detail::cat;
-using detail::in_quotes;
 
 namespace of_machine {
 
@@ -53,33 +46,6 @@ private:
     int packages_ = 0;
     int numas_ = 0;
 };
-
-}  // namespace of_machine
-
-Levels read_hwloc(const Text& text) {
-    using namespace of_machine;
-    const auto topology = parse_xml(text);
-    if (topology.name != "topology")
-        text.fail(topology.line,
-                  cat("is XML of ", in_quotes(topology.name), ", but XML of hwloc begins with <topology"));
-    if (!topology["version"].starts_with("2."))
-        text.fail(topology.line,
-                  "is XML of hwloc 1, which is not supported; write it with lstopo of hwloc 2");
-    auto found = Hwloc{};
-    found.visit(topology, {});
-    const auto& devices = found.gpus.empty() ? found.cores : found.gpus;
-    if (devices.empty()) text.fail(topology.line, "has no object of type Core, and no GPU");
-    auto package = Division{"package", {}};
-    auto numa = Division{"numa", {}};
-    for (const auto& place : devices) {
-        package.units.push_back(place.package);
-        numa.units.push_back(place.numa);
-    }
-    return levels_of(text, {package, numa}, found.gpus.empty() ? "core" : "gpu",
-                     static_cast<int>(devices.size()));
-}
-
-namespace of_machine {
 
 /// Finds GPUs in NCCL's XML, each with its number and place.
 struct Nccl {
@@ -126,6 +92,29 @@ struct Nccl {
 };
 
 }  // namespace of_machine
+
+Levels read_hwloc(const Text& text) {
+    using namespace of_machine;
+    const auto topology = parse_xml(text);
+    if (topology.name != "topology")
+        text.fail(topology.line,
+                  cat("is XML of ", in_quotes(topology.name), ", but XML of hwloc begins with <topology"));
+    if (!topology["version"].starts_with("2."))
+        text.fail(topology.line,
+                  "is XML of hwloc 1, which is not supported; write it with lstopo of hwloc 2");
+    auto found = Hwloc{};
+    found.visit(topology, {});
+    const auto& devices = found.gpus.empty() ? found.cores : found.gpus;
+    if (devices.empty()) text.fail(topology.line, "has no object of type Core, and no GPU");
+    auto package = Division{"package", {}};
+    auto numa = Division{"numa", {}};
+    for (const auto& place : devices) {
+        package.units.push_back(place.package);
+        numa.units.push_back(place.numa);
+    }
+    return levels_of(text, {package, numa}, found.gpus.empty() ? "core" : "gpu",
+                     static_cast<int>(devices.size()));
+}
 
 Levels read_nccl(const Text& text) {
     using namespace of_machine;

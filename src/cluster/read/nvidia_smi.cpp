@@ -1,19 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reads the connection between each two GPUs of a machine: what `nvidia-smi topo -m`, `rocm-smi --showtopo`
 // and `amd-smi topology` print.
-#include <algorithm>
 #include <array>
-#include <cctype>
 #include <numeric>
 
 #include "cluster/read/formats.hpp"
 
-#include <rankmesh/core/error.hpp>
-
 namespace rankmesh::cluster_files {
-
-using detail::cat;
-using detail::in_quotes;
 
 namespace of_nvidia_smi {
 
@@ -28,9 +21,10 @@ constexpr auto distances =
                Distance{"PHB", "host-bridge"}, Distance{"NODE", "numa"},       Distance{"SYS", "machine"}};
 constexpr auto most_gpus = 1024;
 
-bool is_gpu(std::string_view word) {
-    return word.starts_with("GPU") && word.size() > 3 &&
-           std::ranges::all_of(word.substr(3), [](unsigned char c) { return std::isdigit(c) != 0; });
+/// Returns true for `GPU0` of `GPU`.
+bool is_numbered(std::string_view word, std::string_view name) {
+    return word.starts_with(name) && word.size() > name.size() &&
+           word.find_first_not_of("0123456789", name.size()) == std::string_view::npos;
 }
 
 /// Removes the escape sequences that underline the heading on a terminal.
@@ -48,10 +42,7 @@ std::string without_escapes(std::string_view text) {
 
 int distance_of(const Text& text, int line, std::string_view word) {
     if (word == "X") return -1;
-    const auto is_nvlink =
-        word.starts_with("NV") && word.size() > 2 &&
-        std::ranges::all_of(word.substr(2), [](unsigned char c) { return std::isdigit(c) != 0; });
-    if (is_nvlink) return 0;
+    if (is_numbered(word, "NV")) return 0;
     for (std::size_t i = 1; i < distances.size(); ++i)
         if (word == distances[i].word) return static_cast<int>(i);
     text.fail(line, cat(in_quotes(word),
@@ -106,14 +97,14 @@ Levels read_nvidia_smi(const Text& text) {
     const auto plain = without_escapes(text.content);
     const auto lines = lines_of(plain);
     const auto is_heading = [](const Line& line) {
-        return is_gpu(line.words().front()) &&
+        return is_numbered(line.words().front(), "GPU") &&
                (line.words().size() == 1 || !line.words()[1].starts_with("X"));
     };
     const auto heading = std::ranges::find_if(lines, is_heading);
     if (heading == lines.end()) text.fail(0, "has no heading with GPU0, GPU1, ...");
     auto gpus = std::vector<std::string>{};
     for (const auto word : heading->words()) {
-        if (!is_gpu(word)) break;
+        if (!is_numbered(word, "GPU")) break;
         if (word != cat("GPU", gpus.size()))
             text.fail(heading->number,
                       cat("the heading has ", in_quotes(word), " where GPU", gpus.size(), " is next"));

@@ -1,20 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cluster/read/read.hpp"
 
-#include <algorithm>
-#include <array>
-
-#include <rankmesh/core/error.hpp>
-#include <rankmesh/core/name.hpp>
-
 #include "cluster/read/formats.hpp"
 #include "formats/file.hpp"
-#include "formats/text.hpp"
 
 namespace rankmesh::cluster_files {
-
-using detail::cat;
-using detail::in_quotes;
 
 namespace {
 
@@ -23,8 +13,23 @@ bool has_line(std::string_view text, auto&& is) {
                                [&](const Line& line) { return is(std::string_view(line.text)); });
 }
 
+using Words = std::vector<std::string_view>;
+
+bool is_begun(std::string_view text, const Words& by) {
+    return has_line(text, [&](auto line) {
+        return std::ranges::any_of(by, [&](auto word) { return line.starts_with(word); });
+    });
+}
+
+bool has_words(std::string_view text, const Words& words) {
+    return has_line(text, [&](auto line) {
+        return std::ranges::any_of(words,
+                                   [&](auto word) { return line.find(word) != std::string_view::npos; });
+    });
+}
+
 /// Returns true if a line begins with one of these settings of Slurm, `Name=`.
-bool has_setting(std::string_view text, std::initializer_list<std::string_view> names) {
+bool has_setting(std::string_view text, const Words& names) {
     return has_line(text, [&](auto line) {
         const auto equals = line.find('=');
         return equals != std::string_view::npos &&
@@ -32,13 +37,22 @@ bool has_setting(std::string_view text, std::initializer_list<std::string_view> 
     });
 }
 
-bool is_json_with(std::string_view text, std::string_view key) {
+/// Returns true for what Slurm says of its nodes: settings, or a table.
+bool has_nodes(std::string_view text, const Words& names) {
+    return has_setting(text, names) || has_line(text, [](auto line) {
+               return line.find("NODELIST") != std::string_view::npos &&
+                      line.find('=') == std::string_view::npos;
+           });
+}
+
+bool is_json_with(std::string_view text, const Words& keys) {
     const auto first = formats::trimmed(text).substr(0, 1);
-    return (first == "{" || first == "[") && text.find(key) != std::string_view::npos;
+    return (first == "{" || first == "[") && text.find(keys.front()) != std::string_view::npos;
 }
 
 /// Returns true if an XML text begins with this element, after declarations and comments.
-bool is_xml_of(std::string_view text, std::string_view element) {
+bool is_xml_of(std::string_view text, const Words& elements) {
+    const auto element = elements.front();
     const auto first = text.find_first_not_of(" \t\r\n");
     if (first == std::string_view::npos || text[first] != '<') return false;
     for (auto at = first; at != std::string_view::npos; at = text.find('<', at + 1))
@@ -49,7 +63,7 @@ bool is_xml_of(std::string_view text, std::string_view element) {
 
 /// Returns true for the cluster notation, not a hostfile: several levels on a line, brackets, or a single
 /// level. A list of names such as `a[01-31]` or `a[01-31] slots=8` belongs to a hostfile.
-bool is_notation(std::string_view text) {
+bool is_notation(std::string_view text, const Words&) {
     const auto lines = lines_of(text);
     if (lines.size() == 1 && lines.front().words().size() == 1 &&
         lines.front().text.find(':') != std::string::npos)
@@ -66,85 +80,49 @@ bool is_notation(std::string_view text) {
 
 struct Reader {
     Format format;
-    bool (*is)(std::string_view text);
+    bool (*is)(std::string_view text, const Words& words);
+    Words words;
     Levels (*read)(const Text& text);
 };
 
 /// In the order in which they are tried.
-constexpr auto readers = std::array{
-    Reader{{"hwloc", "XML that lstopo of hwloc writes: one machine"},
-           [](std::string_view text) { return is_xml_of(text, "topology"); },
-           read_hwloc},
-    Reader{{"nccl", "XML of NCCL_TOPO_DUMP_FILE or NCCL_TOPO_FILE"},
-           [](std::string_view text) { return is_xml_of(text, ""); },
-           read_nccl},
-    Reader{{"toml", "TOML: a table [[level]] for each level, outermost first"},
-           [](std::string_view text) {
-               return has_line(text, [](auto line) {
-                   return line.starts_with("[[level]]") || line.starts_with("level =");
-               });
-           },
-           read_toml},
-    Reader{{"slurm", "Slurm's topology.conf, or what scontrol show topology prints"},
-           [](std::string_view text) {
-               return has_setting(text, {"switchname", "blockname", "blocksizes", "ringname"});
-           },
-           read_slurm},
-    Reader{{"slurm-yaml", "Slurm's topology.yaml"},
-           [](std::string_view text) {
-               return has_line(text, [](auto line) { return line.starts_with("- topology:"); });
-           },
-           read_slurm_yaml},
-    Reader{{"slurm-nodes", "Slurm's slurm.conf, or what scontrol show node or sinfo prints"},
-           [](std::string_view text) {
-               return has_setting(text, {"nodename"}) || has_line(text, [](auto line) {
-                          return line.find("NODELIST") != std::string_view::npos &&
-                                 line.find('=') == std::string_view::npos;
-                      });
-           },
-           read_slurm_nodes},
-    Reader{{"slurm-env", "the SLURM_* variables of a job, as env prints them"},
-           [](std::string_view text) {
-               return has_line(text, [](auto line) {
-                   return line.starts_with("SLURM_") || line.starts_with("export SLURM_");
-               });
-           },
-           read_slurm_variables},
-    Reader{{"lsf-env", "the LSB_* variables of a job of LSF, as env prints them"},
-           [](std::string_view text) {
-               return has_line(text, [](auto line) {
-                   return line.starts_with("LSB_") || line.starts_with("export LSB_");
-               });
-           },
-           read_lsf_variables},
-    Reader{{"flux", "the resource set R of a Flux job"},
-           [](std::string_view text) { return is_json_with(text, "\"R_lite\""); },
-           read_flux},
-    Reader{{"kubernetes", "the output of kubectl get nodes -o json"},
-           [](std::string_view text) { return is_json_with(text, "\"metadata\""); },
-           read_kubernetes},
-    Reader{{"amd-smi", "the output of amd-smi topology or rocm-smi --showtopo"},
-           [](std::string_view text) {
-               return has_line(text, [](auto line) {
-                   return line.find("Link Type between") != std::string_view::npos ||
-                          line == "LINK TYPE TABLE:";
-               });
-           },
-           read_amd_smi},
-    Reader{{"nvidia-smi", "the output of nvidia-smi topo -m"},
-           [](std::string_view text) {
-               return has_line(text, [](auto line) { return line.find("GPU0") != std::string_view::npos; });
-           },
-           read_nvidia_smi},
-    Reader{{"rankfile", "a rankfile of Open MPI"},
-           [](std::string_view text) {
-               return has_line(text, [](auto line) { return line.starts_with("rank "); });
-           },
-           read_rankfile},
-    Reader{{"notation", "the notation of a cluster, on one line or several"}, is_notation, nullptr},
-    Reader{{"hostfile", "a hostfile of Open MPI (a1 slots=8) or MPICH (a1:8)"},
-           [](std::string_view) { return true; },
-           read_hostfile}};
+const auto readers = std::vector<Reader>{
+    {{"hwloc", "XML that lstopo of hwloc writes: one machine"}, is_xml_of, {"topology"}, read_hwloc},
+    {{"nccl", "XML of NCCL_TOPO_DUMP_FILE or NCCL_TOPO_FILE"}, is_xml_of, {""}, read_nccl},
+    {{"toml", "TOML: a table [[level]] for each level, outermost first"},
+     is_begun,
+     {"[[level]]", "level ="},
+     read_toml},
+    {{"slurm", "Slurm's topology.conf, or what scontrol show topology prints"},
+     has_setting,
+     {"switchname", "blockname", "blocksizes", "ringname"},
+     read_slurm},
+    {{"slurm-yaml", "Slurm's topology.yaml"}, is_begun, {"- topology:"}, read_slurm_yaml},
+    {{"slurm-nodes", "Slurm's slurm.conf, or what scontrol show node or sinfo prints"},
+     has_nodes,
+     {"nodename"},
+     read_slurm_nodes},
+    {{"slurm-env", "the SLURM_* variables of a job, as env prints them"},
+     is_begun,
+     {"SLURM_", "export SLURM_"},
+     read_slurm_variables},
+    {{"lsf-env", "the LSB_* variables of a job of LSF, as env prints them"},
+     is_begun,
+     {"LSB_", "export LSB_"},
+     read_lsf_variables},
+    {{"flux", "the resource set R of a Flux job"}, is_json_with, {"\"R_lite\""}, read_flux},
+    {{"kubernetes", "the output of kubectl get nodes -o json"},
+     is_json_with,
+     {"\"metadata\""},
+     read_kubernetes},
+    {{"amd-smi", "the output of amd-smi topology or rocm-smi --showtopo"},
+     has_words,
+     {"Link Type between", "LINK TYPE TABLE:"},
+     read_amd_smi},
+    {{"nvidia-smi", "the output of nvidia-smi topo -m"}, has_words, {"GPU0"}, read_nvidia_smi},
+    {{"rankfile", "a rankfile of Open MPI"}, is_begun, {"rank "}, read_rankfile},
+    {{"notation", "the notation of a cluster, on one line or several"}, is_notation, {}, nullptr},
+    {{"hostfile", "a hostfile of Open MPI (a1 slots=8) or MPICH (a1:8)"}, is_begun, {""}, read_hostfile}};
 
 /// Adds the content of nodes, and makes a cluster from levels.
 Cluster cluster_of(const Text& text, Levels levels, std::string_view inside) {
@@ -188,7 +166,7 @@ Cluster read(const std::string& content, const std::string& source, std::string_
     auto names = std::vector<std::string_view>{};
     for (const auto& reader : readers) {
         names.push_back(reader.format.name);
-        if (format.empty() ? !reader.is(content) : format != reader.format.name) continue;
+        if (format.empty() ? !reader.is(content, reader.words) : format != reader.format.name) continue;
         if (reader.read != nullptr) return cluster_of(text, reader.read(text), inside);
         if (!inside.empty()) text.fail(0, cat("already gives the devices; remove ", in_quotes(inside)));
         auto levels = std::string{};

@@ -1,22 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reads Slurm's descriptions of a cluster: topology.conf and topology.yaml of topology/tree and
 // topology/block, and what scontrol show topology prints.
-#include <algorithm>
 #include <array>
-#include <map>
-#include <optional>
 
 #include "cluster/read/formats.hpp"
-#include "formats/text.hpp"
-#include "formats/yaml.hpp"
-
-#include <rankmesh/core/error.hpp>
-#include <rankmesh/core/name.hpp>
 
 namespace rankmesh::cluster_files {
-
-using detail::cat;
-using detail::in_quotes;
 
 namespace of_slurm {
 
@@ -103,41 +92,33 @@ private:
         text_.fail(0, cat("has more than ", most_heights, " levels of switches, the limit"));
     }
 
-    /// Sets the heights of switches, from the leaves upwards.
-    void set_heights() {
-        for (auto& unit : switches_) {
-            if (unit.switches.empty()) unit.height = 0;
-            for (const auto& inside : unit.switches)
-                if (!places_.contains(inside))
-                    text_.fail(unit.line, cat("switch ", in_quotes(unit.name), " has the switch ",
-                                              in_quotes(inside), ", which no line describes"));
+    /// Sets the heights of a switch and of those inside it, and returns its own. It is inside `around`.
+    int height_of(Unit& unit, std::vector<const Unit*>& around) {
+        if (unit.switches.empty()) unit.height = 0;
+        if (unit.height >= 0) return unit.height;
+        if (std::ranges::find(around, &unit) != around.end())
+            text_.fail(unit.line, cat("switch ", in_quotes(unit.name), " is inside itself"));
+        constexpr auto deepest = std::size_t{1000};  // in which a circle is found
+        if (around.size() == deepest) too_many();
+        around.push_back(&unit);
+        auto heights = std::vector<int>{};
+        for (const auto& inside : unit.switches) {
+            if (!places_.contains(inside))
+                text_.fail(unit.line, cat("switch ", in_quotes(unit.name), " has the switch ",
+                                          in_quotes(inside), ", which no line describes"));
+            heights.push_back(height_of(at(inside), around));
         }
-        const auto open = [](const Unit& unit) { return unit.height < 0; };
-        const auto of = [&](const std::string& name) { return at(name).height; };
-        for (int pass = 0; pass < most_heights; ++pass)
-            for (auto& unit : switches_) {
-                if (!open(unit) || std::ranges::count(unit.switches, -1, of) > 0) continue;
-                const auto highest = of(std::ranges::max(unit.switches, {}, of));
-                for (const auto& inside : unit.switches)
-                    if (of(inside) < highest)
-                        text_.fail(unit.line,
-                                   cat("switch ", in_quotes(unit.name), " holds ", in_quotes(inside),
-                                       ", which has fewer levels of switches inside than others; "
-                                       "all nodes must have the same number of switches above "
-                                       "them"));
-                unit.height = highest + 1;
-                if (unit.height == most_heights) too_many();
-            }
-        const auto found = std::ranges::find_if(switches_, open);
-        if (found == switches_.end()) return;
-        auto* unit = &*found;  // after so many steps inwards it is inside itself, if any switch is
-        for (std::size_t steps = 0; steps < switches_.size(); ++steps) {
-            const auto next =
-                std::ranges::find_if(unit->switches, [&](const std::string& name) { return open(at(name)); });
-            if (next == unit->switches.end()) too_many();
-            unit = &at(*next);
-        }
-        text_.fail(unit->line, cat("switch ", in_quotes(unit->name), " is inside itself"));
+        around.pop_back();
+        const auto [lowest, highest] = std::ranges::minmax_element(heights);
+        if (*lowest < *highest)
+            text_.fail(unit.line,
+                       cat("switch ", in_quotes(unit.name), " holds ",
+                           in_quotes(unit.switches[static_cast<std::size_t>(lowest - heights.begin())]),
+                           ", which has fewer levels of switches inside than others; all nodes must have the "
+                           "same number of switches above them"));
+        unit.height = *highest + 1;
+        if (unit.height == most_heights) too_many();
+        return unit.height;
     }
 
     /// Makes switches of a height that hold the same one unit, as a fabric has several core switches. Sets
@@ -168,10 +149,10 @@ private:
     }
 
     Levels levels_of_switches() {
-        set_heights();
         auto top = 0;
         auto parent_of_node = std::map<std::string, std::string>{};
-        for (const auto& unit : switches_) top = std::max(top, unit.height);
+        auto around = std::vector<const Unit*>{};
+        for (auto& unit : switches_) top = std::max(top, height_of(unit, around));
         for (int height = 0; height <= top; ++height) set_parents(height, parent_of_node);
         auto nodes = std::vector<Node>{};
         for (const auto& unit : switches_) {
@@ -180,10 +161,10 @@ private:
                                           " is in no switch, and others are; all nodes must have the same "
                                           "number of switches above them"));
             if (unit.height > 0 || unit.same_as != unit.name) continue;
-            auto around = Names{};
+            auto units = Names{};
             for (auto name = unit.name; !name.empty(); name = at(name).parent)
-                around.insert(around.begin(), name);
-            for (const auto& node : unit.nodes) nodes.push_back({.name = node, .around = around});
+                units.insert(units.begin(), name);
+            for (const auto& node : unit.nodes) nodes.push_back({.name = node, .around = units});
         }
         auto levels = Names{"switch"};
         for (int height = 1; height <= top; ++height)
@@ -253,12 +234,8 @@ Levels read_slurm(const Text& text) {
             topology.add_block({.name = std::string(*block), .line = number, .nodes = list("nodes")});
         else if (!sizes)
             text.fail(number, "has neither SwitchName= nor BlockName= nor BlockSizes=");
-        for (auto left = sizes.value_or(""); !left.empty();) {
-            const auto comma = std::min(left.find(','), left.size());
-            topology.add_size(number_of(text, number, left.substr(0, comma), "a size of BlockSizes", 1),
-                              number);
-            left.remove_prefix(std::min(comma + 1, left.size()));
-        }
+        for (const auto size : formats::words_of(sizes.value_or(""), ","))
+            topology.add_size(number_of(text, number, size, "a size of BlockSizes", 1), number);
     }
     return topology.levels();
 }
@@ -267,15 +244,14 @@ Levels read_slurm(const Text& text) {
 Levels read_slurm_yaml(const Text& text) {
     const auto all = formats::parse_yaml(text.content, cat("the topologies in ", text.source));
     const auto topologies = elements_of(all);
-    const auto found = std::ranges::find_if(topologies, [](const formats::Json& one) {
-        return value_at(one, {"cluster_default"}) == formats::Json(true);
-    });
+    const auto found = std::ranges::find_if(
+        topologies, [](const Json& one) { return value_at(one, {"cluster_default"}) == Json(true); });
     if (found == topologies.end() && topologies.size() != 1)
         text.fail(0, cat("has ", topologies.size(),
                          " topologies, and none with cluster_default: true; leave one of them"));
     const auto& chosen = found == topologies.end() ? topologies.front() : *found;
     auto topology = of_slurm::Topology(text);
-    const auto list = [&](const formats::Json& unit, std::string_view key) {
+    const auto list = [&](const Json& unit, std::string_view key) {
         const auto given = text_of(value_at(unit, {key}));
         return given.empty() ? of_slurm::Names{} : text.names(given, 0);
     };

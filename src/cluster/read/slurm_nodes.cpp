@@ -1,16 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reads the nodes of Slurm and their GPUs: slurm.conf, and what scontrol show node and sinfo print.
-#include <algorithm>
-
 #include "cluster/read/formats.hpp"
-#include "formats/text.hpp"
-
-#include <rankmesh/core/error.hpp>
-#include <rankmesh/core/name.hpp>
 
 namespace rankmesh::cluster_files {
-
-using detail::cat;
 
 namespace of_slurm_nodes {
 

@@ -1,18 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reads rankmesh's TOML: the levels as tables, outermost first.
-#include <optional>
-
 #include "cluster/read/formats.hpp"
 
-#include <rankmesh/core/error.hpp>
-
-#include "formats/toml.hpp"
-
 namespace rankmesh::cluster_files {
-
-using detail::cat;
-using detail::in_quotes;
-using formats::Json;
 
 namespace of_toml {
 

@@ -1,18 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reads the variables of a job of Slurm or LSF, as env prints them.
-#include <algorithm>
-#include <map>
-
 #include "cluster/read/formats.hpp"
-#include "formats/text.hpp"
-
-#include <rankmesh/core/error.hpp>
-#include <rankmesh/core/name.hpp>
 
 namespace rankmesh::cluster_files {
-
-using detail::cat;
-using detail::in_quotes;
 
 namespace of_variables {
 

@@ -3,13 +3,7 @@
 
 #include <pugixml.hpp>
 
-#include <algorithm>
-
-#include <rankmesh/core/error.hpp>
-
 namespace rankmesh::cluster_files {
-
-using detail::cat;
 
 namespace {
 
