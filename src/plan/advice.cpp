@@ -2,19 +2,14 @@
 #include <rankmesh/plan/advice.hpp>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <limits>
 
 #include <rankmesh/core/detail/number.hpp>
-#include <rankmesh/core/error.hpp>
 
 #include "plan/bounds.hpp"
 
 namespace rankmesh::plan {
-
-using detail::cat;
-using detail::in_quotes;
 
 namespace of_advice {
 
@@ -167,36 +162,29 @@ Explained explain(const Job& job, const Layout& layout) {
 std::vector<Measured> read_measured(std::string_view text, std::string_view file) {
     auto all = std::vector<Measured>{};
     auto number = 0;
-    while (!text.empty()) {
-        const auto end = std::min(text.find('\n'), text.size());
-        auto line = text.substr(0, end);
-        text.remove_prefix(std::min(end + 1, text.size()));
+    for (auto rest = text; !rest.empty();) {
+        const auto line = rest.substr(0, rest.find('\n'));
+        rest.remove_prefix(std::min(line.size() + 1, rest.size()));
         ++number;
-        constexpr auto blanks = std::string_view(" \t\r");
-        const auto begin = line.find_first_not_of(blanks);
-        if (begin == std::string_view::npos || line[begin] == '#') continue;
-        line.remove_prefix(begin);
+        auto words = std::vector<std::string_view>{};
+        for_each_word(line, [&](std::string_view word) { words.push_back(word); });
+        if (words.empty() || words.front().starts_with('#')) continue;
         const auto fail = [&](std::string_view why) {
             throw UsageError(cat(file, " line ", number, ": ", why));
         };
-        const auto blank = std::min(line.find_first_of(blanks), line.size());
-        auto one = Measured{};
-        one.seconds = of_advice::number(line.substr(0, blank));
+        auto one = Measured{.seconds = of_advice::number(words.front())};
         if (!(one.seconds > 0))
-            fail(cat("begins with ", in_quotes(line.substr(0, blank)),
+            fail(cat("begins with ", in_quotes(words.front()),
                      "; a line is the seconds of a step, more than 0, and a layout, such as 4.52 pp=4 dp=8 "
                      "tp=8 mbs=1 zero=1"));
         auto layout = std::string{};
-        for (auto rest = line.substr(blank); !rest.empty();) {
-            rest.remove_prefix(std::min(rest.find_first_not_of(blanks), rest.size()));
-            const auto word = rest.substr(0, rest.find_first_of(blanks));
-            rest.remove_prefix(word.size());
+        for (const auto word : std::span(words).subspan(1)) {
             const auto is_batch = word.starts_with("batch=");
             if (!is_batch && !word.starts_with("seq=")) {
                 layout += cat(layout.empty() ? "" : " ", word);
                 continue;
             }
-            const auto value = of_advice::number(word.substr(word.find('=') + 1));
+            const auto value = of_advice::number(name_and_value(word).second);
             if (!(value >= 1) || value != std::floor(value) || value > std::numeric_limits<int>::max())
                 fail(cat("has ", in_quotes(word), "; it must be a whole number of 1 or more"));
             (is_batch ? one.batch : one.sequence) = static_cast<std::int64_t>(value);

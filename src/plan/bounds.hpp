@@ -9,6 +9,8 @@
 #include <rankmesh/plan/layout.hpp>
 #include <rankmesh/plan/step.hpp>
 
+#include "plan/names.hpp"
+
 namespace rankmesh::plan {
 
 // The rules of `check(layout, ...)` for one setting at a time. A test compares both.

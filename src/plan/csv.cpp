@@ -5,13 +5,8 @@
 #include <cmath>
 
 #include <rankmesh/core/detail/number.hpp>
-#include <rankmesh/core/error.hpp>
 
 namespace rankmesh::plan {
-
-using detail::cat;
-using detail::counted;
-using detail::in_quotes;
 
 Csv::Csv(std::string_view text, std::string_view file) : file_(file) {
     if (text.starts_with("\xef\xbb\xbf")) text.remove_prefix(3);

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include <rankmesh/core/error.hpp>
+#include "plan/names.hpp"
 
 namespace rankmesh::plan {
 
@@ -18,7 +18,7 @@ void check_at(std::string_view place, const Value& value) {
     try {
         check(value);
     } catch (const UsageError& error) {
-        throw UsageError(detail::cat(place, ": ", error.what()));
+        throw UsageError(cat(place, ": ", error.what()));
     }
 }
 

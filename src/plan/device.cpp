@@ -2,21 +2,13 @@
 #include <rankmesh/plan/device.hpp>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <utility>
 
-#include <rankmesh/core/error.hpp>
-#include <rankmesh/core/name.hpp>
-
 #include "plan/csv.hpp"
 #include "plan/data.hpp"
-#include "plan/names.hpp"
 
 namespace rankmesh::plan {
-
-using detail::cat;
-using detail::in_quotes;
 
 void check(const Device& device) {
     using Constant = std::pair<const char*, double>;
@@ -44,23 +36,8 @@ bool is_named(const Device& device, std::string_view name) {
            std::ranges::any_of(device.aliases, [&](const auto& alias) { return same_name(alias, name); });
 }
 
-namespace {
-
 /// The assumed best matrix product as a fraction of the data sheet, see docs/plan-model.md.
 constexpr auto unmeasured_gemm = 0.8;
-
-/// Returns the words of a field, separated by blanks.
-std::vector<std::string> words_of(std::string_view field) {
-    auto words = std::vector<std::string>{};
-    while (!field.empty()) {
-        const auto word = field.substr(0, field.find(' '));
-        if (!word.empty()) words.emplace_back(word);
-        field.remove_prefix(std::min(field.size(), word.size() + 1));
-    }
-    return words;
-}
-
-}  // namespace
 
 std::vector<Device> read_devices(std::string_view text, std::string_view file) {
     const auto csv = Csv(text, file);
@@ -71,7 +48,6 @@ std::vector<Device> read_devices(std::string_view text, std::string_view file) {
     for (std::size_t row = 0; row < csv.size(); ++row) {
         const auto value = [&](std::string_view column) { return csv.number(row, column).value_or(0); };
         auto device = Device{.name = std::string(csv.text(row, "device")),
-                             .aliases = words_of(csv.text(row, "aliases")),
                              .dense_rate = value("bf16_dense_tflops") * 1e12,
                              .fp8_rate = value("fp8_dense_tflops") * 1e12,
                              .gemm_rate = value("gemm_achieved_tflops") * 1e12,
@@ -84,6 +60,8 @@ std::vector<Device> read_devices(std::string_view text, std::string_view file) {
                              .bf16 = csv.number(row, "bf16").value_or(1) > 0,
                              .measured = csv.number(row, "measured").value_or(1) > 0,
                              .source = std::string(csv.text(row, "source"))};
+        for_each_word(csv.text(row, "aliases"),
+                      [&](std::string_view word) { device.aliases.emplace_back(word); });
         if (device.gemm_rate == 0) device.gemm_rate = unmeasured_gemm * device.dense_rate;
         if (device.scale_up_bandwidth == 0) continue;  // the network is not a tree of switches
         check_at(csv.place(row), device);

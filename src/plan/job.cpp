@@ -6,16 +6,10 @@
 #include <utility>
 #include <vector>
 
-#include <rankmesh/core/error.hpp>
-
 #include "plan/csv.hpp"
 #include "plan/data.hpp"
-#include "plan/names.hpp"
 
 namespace rankmesh::plan {
-
-using detail::cat;
-using detail::in_quotes;
 
 namespace of_job {
 
@@ -48,33 +42,30 @@ std::vector<Stack> read_stacks() {
     return stacks;
 }
 
-constexpr auto names = std::array<std::string_view, 6>{"bf16", "fp8", "int8", "nvfp4", "mxfp4", "int4"};
+struct Type {
+    std::string_view name;
+    double bytes;
+};
+constexpr auto types = std::array<Type, 6>{
+    {{"bf16", 2},
+     {"fp8", 1},
+     {"int8", 1},
+     {"nvfp4", 0.5 + 1.0 / 16},    // a scale in FP8 for 16 numbers
+     {"mxfp4", 0.5 + 1.0 / 32},    // a scale of a byte for 32 numbers (OCP Microscaling Formats 1.0)
+     {"int4", 0.5 + 2.5 / 128}}};  // a scale of two bytes and a zero of half a byte for 128 (GPTQ, AWQ)
 
 }  // namespace of_job
 
-double bytes(Precision precision) {
-    switch (precision) {
-        case Precision::bf16:
-            return 2;
-        case Precision::fp8:
-        case Precision::int8:
-            return 1;
-        case Precision::nvfp4:  // a scale in FP8 for 16 numbers
-            return 0.5 + 1.0 / 16;
-        case Precision::mxfp4:  // a scale of a byte for 32 numbers (OCP Microscaling Formats 1.0)
-            return 0.5 + 1.0 / 32;
-        case Precision::int4:  // a scale of two bytes and a zero of half a byte for 128 numbers (GPTQ, AWQ)
-            return 0.5 + 2.5 / 128;
-    }
-    return 2;
+double bytes(Precision precision) { return of_job::types[static_cast<std::size_t>(precision)].bytes; }
+
+std::string_view to_string(Precision precision) {
+    return of_job::types[static_cast<std::size_t>(precision)].name;
 }
 
-std::string_view to_string(Precision precision) { return of_job::names[static_cast<std::size_t>(precision)]; }
-
 std::optional<Precision> precision_of(std::string_view name) {
-    const auto found = std::ranges::find(of_job::names, name);
-    if (found == of_job::names.end()) return std::nullopt;
-    return static_cast<Precision>(found - of_job::names.begin());
+    const auto found = std::ranges::find(of_job::types, name, &of_job::Type::name);
+    if (found == of_job::types.end()) return std::nullopt;
+    return static_cast<Precision>(found - of_job::types.begin());
 }
 
 std::span<const Stack> stacks() {

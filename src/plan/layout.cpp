@@ -2,21 +2,14 @@
 #include <rankmesh/plan/layout.hpp>
 
 #include <algorithm>
-#include <array>
 #include <limits>
 #include <string>
-#include <utility>
 #include <vector>
-
-#include <rankmesh/core/error.hpp>
 
 #include "plan/bounds.hpp"
 #include "plan/settings.hpp"
 
 namespace rankmesh::plan {
-
-using detail::cat;
-using detail::counted;
 
 int stage_layers(const Layout& layout, int layers, int stage) {
     if (layout.pp == 1) return layers;

@@ -8,15 +8,8 @@
 #include <vector>
 
 #include <rankmesh/core/detail/number.hpp>
-#include <rankmesh/core/error.hpp>
-#include <rankmesh/core/name.hpp>
-
-#include "plan/names.hpp"
 
 namespace rankmesh::plan {
-
-using detail::cat;
-using detail::in_quotes;
 
 namespace of_line {
 

@@ -2,10 +2,11 @@
 // A model as a line of sizes.
 #pragma once
 
-#include <string>
 #include <string_view>
 
 #include <rankmesh/plan/model.hpp>
+
+#include "plan/names.hpp"
 
 namespace rankmesh::plan {
 

@@ -60,44 +60,6 @@ double kept(const Job& job, const Layout& layout, const Layer& layer) {
     return all;
 }
 
-}  // namespace of_memory
-
-KeptOf kept(const Job& job, const Layout& layout) {
-    const auto tokens = layout.micro_batch * static_cast<double>(job.sequence) / layout.cp;
-    const auto away = layout.offload / 100.0;
-    const auto divided = [&](double bytes) { return Kept{bytes - away * bytes, away * bytes}; };
-    auto found = KeptOf{
-        .input = divided(2 * tokens * job.model.hidden * (layout.sequence_parallel ? 1.0 / layout.tp : 1.0))};
-    for (const auto& kind : job.model.kinds)
-        found.kinds.push_back(divided(of_memory::kept(job, layout, kind)));
-    return found;
-}
-
-Stages::Stages(const Layout& layout, const Model& model)
-    : kinds_(model.kinds.size()),
-      stages_(layout.pp),
-      dual_(layout.schedule == Schedule::dual_pipe),
-      counts_(kinds_ * static_cast<std::size_t>(layout.pp)) {
-    const auto layers = model.layers();
-    auto run = model.runs.begin();
-    auto left = run->count;
-    for (int stage = 0; stage < stages_; ++stage)
-        for (auto missing = stage_layers(layout, layers, stage); missing > 0 && run != model.runs.end();) {
-            const auto taken = std::min(missing, left);
-            counts_[static_cast<std::size_t>(stage) * kinds_ + static_cast<std::size_t>(run->kind)] += taken;
-            missing -= taken, left -= taken;
-            if (left == 0 && ++run != model.runs.end()) left = run->count;
-        }
-    // DualPipe holds each stage on two ranks, and each rank two stages.
-    for (std::size_t i = 0; dual_ && i < counts_.size() / 2; ++i) {
-        auto& one = counts_[i];
-        auto& other = counts_[(static_cast<std::size_t>(stages_) - 1 - i / kinds_) * kinds_ + i % kinds_];
-        one = other = one + other;
-    }
-}
-
-namespace of_memory {
-
 /// What one stage holds on a device: parameters, and bytes of activations of one micro-batch.
 struct Held {
     double layers = 0;
@@ -160,6 +122,40 @@ double activations(const Job& job, const Layout& layout, const Held& held, const
 }
 
 }  // namespace of_memory
+
+KeptOf kept(const Job& job, const Layout& layout) {
+    const auto tokens = layout.micro_batch * static_cast<double>(job.sequence) / layout.cp;
+    const auto away = layout.offload / 100.0;
+    const auto divided = [&](double bytes) { return Kept{bytes - away * bytes, away * bytes}; };
+    auto found = KeptOf{
+        .input = divided(2 * tokens * job.model.hidden * (layout.sequence_parallel ? 1.0 / layout.tp : 1.0))};
+    for (const auto& kind : job.model.kinds)
+        found.kinds.push_back(divided(of_memory::kept(job, layout, kind)));
+    return found;
+}
+
+Stages::Stages(const Layout& layout, const Model& model)
+    : kinds_(model.kinds.size()),
+      stages_(layout.pp),
+      dual_(layout.schedule == Schedule::dual_pipe),
+      counts_(kinds_ * static_cast<std::size_t>(layout.pp)) {
+    const auto layers = model.layers();
+    auto run = model.runs.begin();
+    auto left = run->count;
+    for (int stage = 0; stage < stages_; ++stage)
+        for (auto missing = stage_layers(layout, layers, stage); missing > 0 && run != model.runs.end();) {
+            const auto taken = std::min(missing, left);
+            counts_[static_cast<std::size_t>(stage) * kinds_ + static_cast<std::size_t>(run->kind)] += taken;
+            missing -= taken, left -= taken;
+            if (left == 0 && ++run != model.runs.end()) left = run->count;
+        }
+    // DualPipe holds each stage on two ranks, and each rank two stages.
+    for (std::size_t i = 0; dual_ && i < counts_.size() / 2; ++i) {
+        auto& one = counts_[i];
+        auto& other = counts_[(static_cast<std::size_t>(stages_) - 1 - i / kinds_) * kinds_ + i % kinds_];
+        one = other = one + other;
+    }
+}
 
 Memory memory(const Job& job, const Layout& layout) {
     const auto& model = job.model;

@@ -6,16 +6,11 @@
 #include <string>
 #include <utility>
 
-#include <rankmesh/core/error.hpp>
-
 #include "plan/csv.hpp"
 #include "plan/data.hpp"
 #include "plan/line.hpp"
 
 namespace rankmesh::plan {
-
-using detail::cat;
-using detail::in_quotes;
 
 namespace of_model {
 
@@ -182,8 +177,7 @@ std::string layers_text(const Model& model) {
     };
     for (std::size_t i = 0; i < counts.size(); ++i) {
         const auto& one = model.kinds[i];
-        const auto heads =
-            one.kv_heads > 0 ? detail::counted(one.kv_heads, "kv head") : "keys of earlier layers";
+        const auto heads = one.kv_heads > 0 ? counted(one.kv_heads, "kv head") : "keys of earlier layers";
         if (one.state > 0) add(counts[i], "with a state");
         if (one.head_dim == 0) continue;
         if (one.kv_rank > 0)
@@ -198,7 +192,7 @@ std::string layers_text(const Model& model) {
             add(counts[i], cat("experts (", one.experts, ", ", one.top_k, " a token)"));
         else if (one.ffn > 0)
             add(counts[i], "dense");
-    auto text = cat(detail::counted(model.layers(), "layer"), ":");
+    auto text = cat(counted(model.layers(), "layer"), ":");
     for (const auto& [word, count] : words) text += cat(text.back() == ':' ? " " : ", ", count, " ", word);
     return text;
 }

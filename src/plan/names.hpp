@@ -6,7 +6,14 @@
 #include <string_view>
 #include <utility>
 
+#include <rankmesh/core/error.hpp>
+#include <rankmesh/core/name.hpp>
+
 namespace rankmesh::plan {
+
+using detail::cat;
+using detail::counted;
+using detail::in_quotes;
 
 /// Returns true if `text` begins with `name`, ignoring the case of ASCII letters.
 inline bool begins_with(std::string_view text, std::string_view name) {

@@ -189,20 +189,12 @@ private:
 
     /// Returns the seconds of each part that are computed again in the backward pass.
     Pieces::Parts repeated(const Work& work, double cp) const {
-        switch (layout_.recompute) {
-            case Recompute::none:
-                break;
-            case Recompute::selective:
-                return {.attention = attention_.forward};
-            case Recompute::elementwise:
-                return {.compute = work.between + latent().forward};
-            case Recompute::operations:
-                return {.compute = work.linear.forward / 2 + work.between};
-            case Recompute::full:
-                return {work.linear.forward + work.between + c_.launch, attention_.forward, work.tp, cp,
-                        work.ep};
-        }
-        return {};
+        const auto recompute = layout_.recompute;
+        if (recompute == Recompute::selective) return {.attention = attention_.forward};
+        if (recompute == Recompute::elementwise) return {.compute = work.between + latent().forward};
+        if (recompute == Recompute::operations) return {.compute = work.linear.forward / 2 + work.between};
+        if (recompute == Recompute::none) return {};
+        return {work.linear.forward + work.between + c_.launch, attention_.forward, work.tp, cp, work.ep};
     }
 
     /// Returns the visible part of all-to-all, which may run beside the compute of another micro-batch.

@@ -3,14 +3,10 @@
 #include <algorithm>
 #include <utility>
 
-#include <rankmesh/core/error.hpp>
-
 #include "plan/candidates.hpp"
 #include "plan/settings.hpp"
 
 namespace rankmesh::plan {
-
-using detail::cat;
 
 namespace of_refusal {
 
@@ -113,11 +109,11 @@ std::string fault_of_fixed(const Job& job, const Options& fixed, const std::stri
 
 void refuse_all(const Job& job, const Options& options) {
     using namespace of_refusal;
-    const auto what = cat("no layout of ", detail::counted(job.devices, "device"), " is legal");
+    const auto what = cat("no layout of ", counted(job.devices, "device"), " is legal");
     if (const auto larger = larger_batch(job, options))
-        throw UsageError(cat(what, " with a batch of ", detail::counted(job.batch, "sequence"),
-                             ", but a batch of ", larger->batch, " has one; the layout ",
-                             to_string(larger->layout), " ", fault_of(job, larger->layout, job.batch)));
+        throw UsageError(cat(what, " with a batch of ", counted(job.batch, "sequence"), ", but a batch of ",
+                             larger->batch, " has one; the layout ", to_string(larger->layout), " ",
+                             fault_of(job, larger->layout, job.batch)));
     const auto needed = needed_options(job, options);
     auto words = std::vector<std::string>{};
     const auto add = [&](const auto&... parts) { words.push_back(cat(parts...)); };

@@ -7,13 +7,9 @@
 #include <tuple>
 #include <utility>
 
-#include <rankmesh/core/error.hpp>
-
 #include "plan/candidates.hpp"
 
 namespace rankmesh::plan {
-
-using detail::cat;
 
 namespace of_search {
 

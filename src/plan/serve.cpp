@@ -5,11 +5,9 @@
 #include <rankmesh/plan/serve.hpp>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <utility>
 
-#include <rankmesh/core/error.hpp>
 #include <rankmesh/plan/memory.hpp>
 
 #include "plan/bounds.hpp"
@@ -17,8 +15,6 @@
 #include "plan/settings.hpp"
 
 namespace rankmesh::plan {
-
-using detail::cat;
 
 namespace of_serve {
 
@@ -334,7 +330,7 @@ void check(const ServeLayout& layout, const Model& model) {
             if (width % layout.tp != 0)
                 refuse("has tp=", layout.tp, ", which does not divide ", name, "=", width, " of the model");
     if (layout.pp > model.layers())
-        refuse("has pp=", layout.pp, " stages for ", detail::counted(model.layers(), "layer"));
+        refuse("has pp=", layout.pp, " stages for ", counted(model.layers(), "layer"));
     if (layout.tp % layout.dcp != 0)
         refuse("has dcp=", layout.dcp, ", which does not divide its tp=", layout.tp);
     for (const auto& kind : model.kinds) {

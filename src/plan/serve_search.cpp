@@ -2,7 +2,6 @@
 // Evaluates all layouts of an inference engine on some devices.
 #include <algorithm>
 
-#include <rankmesh/core/error.hpp>
 #include <rankmesh/plan/memory.hpp>
 #include <rankmesh/plan/serve.hpp>
 
@@ -10,9 +9,6 @@
 #include "plan/settings.hpp"
 
 namespace rankmesh::plan {
-
-using detail::cat;
-using detail::in_quotes;
 
 FoundServing serve_search(const Job& job, const std::vector<std::string>& fix,
                           const std::vector<std::string>& most) {
@@ -54,10 +50,10 @@ FoundServing serve_search(const Job& job, const std::vector<std::string>& fix,
                 if (layout.ep > 1) consider(layout);
             }
     if (found.layouts == 0 && reason.empty())
-        throw UsageError(cat("no layout of ", detail::counted(job.devices, "device"),
+        throw UsageError(cat("no layout of ", counted(job.devices, "device"),
                              " has the fixed sizes within the limits; pp * tp * dp must be ", job.devices));
     if (found.layouts == 0)
-        throw UsageError(cat("vLLM can run no layout of ", detail::counted(job.devices, "device"),
+        throw UsageError(cat("vLLM can run no layout of ", counted(job.devices, "device"),
                              " within these limits, such as: ", reason));
     const auto capacity = serve_capacity(job.machine.device);
     std::ranges::stable_sort(found.best, {}, [&](const Served& one) {

@@ -3,9 +3,6 @@
 
 namespace rankmesh::plan {
 
-using detail::cat;
-using detail::in_quotes;
-
 namespace of_settings_table {
 
 /// Returns the axes, or the other settings, that differ from `usual` or are in `always`.

@@ -12,8 +12,6 @@
 #include <vector>
 
 #include <rankmesh/core/detail/number.hpp>
-#include <rankmesh/core/error.hpp>
-#include <rankmesh/core/name.hpp>
 #include <rankmesh/plan/search.hpp>
 #include <rankmesh/plan/serve.hpp>
 
@@ -82,13 +80,11 @@ struct Setting {
     /// Returns `1 or more`, `0 to 3` or `one of 1f1b and zb`.
     std::string accepted() const {
         const auto unlimited = most == std::numeric_limits<int>::max();
-        if (words.empty())
-            return unlimited ? detail::cat(least, " or more") : detail::cat(least, " to ", most);
+        if (words.empty()) return unlimited ? cat(least, " or more") : cat(least, " to ", most);
         auto all = std::vector<std::string>{};
         for (const auto& one : words) all.emplace_back(one.first);
-        return detail::cat(
-            all.size() > 1 ? "one of " : "", detail::listed(all),
-            layers == nullptr ? "" : detail::cat(", or ", all.back(), ":N for N layers of each stage"));
+        return cat(all.size() > 1 ? "one of " : "", detail::listed(all),
+                   layers == nullptr ? "" : cat(", or ", all.back(), ":N for N layers of each stage"));
     }
 };
 
@@ -125,8 +121,8 @@ void check_numbers(const Of& layout) {
     for (const auto& one : settings_of(layout).all)
         if (const auto value = one.value(layout);
             one.words.empty() && (value < one.least || value > one.most))
-            throw UsageError(detail::cat("the layout has ", one.word.empty() ? one.name : one.word, "=",
-                                         value, "; it takes ", one.accepted()));
+            throw UsageError(cat("the layout has ", one.word.empty() ? one.name : one.word, "=", value,
+                                 "; it takes ", one.accepted()));
 }
 
 /// Sets what a word such as `tp=8` says. Returns its setting. Throws UsageError for any other text.
@@ -139,13 +135,13 @@ const Setting<Of>& read_word(std::string_view word, Of& layout) {
         auto names = std::vector<std::string_view>{};
         for (const auto& one : settings.all)
             if (!one.word.empty()) names.push_back(one.word);
-        throw UsageError(detail::cat(
-            detail::in_quotes(word), " is not part of a ", settings.kind, " such as ", settings.example,
-            "; parts are ", detail::listed({names.begin(), names.end()}), did_you_mean(name, names)));
+        throw UsageError(cat(in_quotes(word), " is not part of a ", settings.kind, " such as ",
+                             settings.example, "; parts are ", detail::listed({names.begin(), names.end()}),
+                             did_you_mean(name, names)));
     }
     if (!found->read(value, layout))
-        throw UsageError(detail::cat("the layout's ", name, " is ", detail::in_quotes(value), "; it must be ",
-                                     found->words.empty() ? "a whole number of " : "", found->accepted()));
+        throw UsageError(cat("the layout's ", name, " is ", in_quotes(value), "; it must be ",
+                             found->words.empty() ? "a whole number of " : "", found->accepted()));
     return *found;
 }
 

@@ -120,16 +120,12 @@ Sharing data_parallel(const Job& job, const Layout& layout, const Rates& rates, 
 /// Returns the bubble of a schedule over that of 1F1B. `weights` and `again` are the shares of a micro-batch
 /// in which gradients of weights are computed, and in which the forward pass is computed again.
 double bubble_share(const Layout& layout, double weights, double again) {
+    if (layout.schedule == Schedule::one_f_one_b) return 1;
+    // (pp - 1) (F + B - 2W): Qi et al., arXiv 2401.10241
+    if (layout.schedule == Schedule::zero_bubble) return std::max(0.0, 1 - 2 * weights);
+    // (pp / 2 - 1) (F&B + B - 3W): DeepSeek-V3, arXiv 2412.19437, table 2
     const auto backward = (1 - again) * 2 / 3 + again;
-    switch (layout.schedule) {
-        case Schedule::zero_bubble:  // (pp - 1) (F + B - 2W): Qi et al., arXiv 2401.10241
-            return std::max(0.0, 1 - 2 * weights);
-        case Schedule::dual_pipe:  // (pp / 2 - 1) (F&B + B - 3W): DeepSeek-V3, arXiv 2412.19437, table 2
-            return (layout.pp / 2.0 - 1) / (layout.pp - 1) * std::max(0.0, 1 + backward - 3 * weights);
-        case Schedule::one_f_one_b:
-            break;
-    }
-    return 1;
+    return (layout.pp / 2.0 - 1) / (layout.pp - 1) * std::max(0.0, 1 + backward - 3 * weights);
 }
 
 /// Returns the relative error that 9 of 10 steps stay below, and what lies beyond the measured jobs.

@@ -6,21 +6,15 @@
 
 #include <rankmesh/convert/convert.hpp>
 #include <rankmesh/core/detail/caller.hpp>
-#include <rankmesh/core/error.hpp>
-#include <rankmesh/core/name.hpp>
 #include <rankmesh/plan/read.hpp>
 
 #include "formats/file.hpp"
-#include "plan/read/abilities.hpp"
-#include "plan/read/serving.hpp"
+#include "plan/names.hpp"
+#include "plan/read/parts.hpp"
 
 namespace rankmesh::plan {
 
 namespace of_answer {
-
-using detail::cat;
-using detail::counted;
-using detail::in_quotes;
 
 std::string file(const std::string& path) {
     const auto name = detail::excerpt(path, 400);

@@ -2,9 +2,6 @@
 #include <algorithm>
 
 #include <rankmesh/plan/answer.hpp>
-#include <rankmesh/plan/read.hpp>
-
-#include <rankmesh/core/text.hpp>
 
 #include "formats/json.hpp"
 #include "plan/settings.hpp"

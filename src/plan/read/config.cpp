@@ -3,7 +3,6 @@
 // transformers 5.24, models/*/modeling_*.py and configuration_*.py.
 #include <algorithm>
 #include <array>
-#include <map>
 
 #include "plan/read/family.hpp"
 

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reads Megatron's flags from a line, or from a shell script that sets variables.
 #include <algorithm>
+#include <cctype>
 #include <charconv>
 #include <map>
 
 #include <rankmesh/core/detail/number.hpp>
 
-#include "formats/text.hpp"
 #include "plan/read/family.hpp"
 
 namespace rankmesh::plan::of_read {
@@ -49,9 +49,8 @@ std::vector<std::string> words_of(std::string_view text) {
 }
 
 bool is_variable(std::string_view name) {
-    return !name.empty() && std::ranges::all_of(name, [](unsigned char c) {
-        return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_';
-    });
+    return !name.empty() &&
+           std::ranges::all_of(name, [](unsigned char c) { return std::isalnum(c) != 0 || c == '_'; });
 }
 
 Json value_of(std::string_view word) {

@@ -1,19 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 // The part of the subcommand plan that serves a model.
-#include "plan/read/serving.hpp"
-
 #include <algorithm>
 
 #include <rankmesh/convert/convert.hpp>
 #include <rankmesh/core/detail/caller.hpp>
-#include <rankmesh/core/error.hpp>
+
+#include "plan/names.hpp"
+#include "plan/read/parts.hpp"
 
 namespace rankmesh::plan {
 
-namespace of_serving {
-
-using detail::cat;
 using detail::in_python;
+
+namespace of_serving {
 
 /// Returns the flags of `vllm serve` or of SGLang's `launch_server`.
 FrameworkSettings flags(const Job& job, const ServeLayout& layout, const std::string& engine) {
@@ -66,8 +65,7 @@ void answer_serving(const Question& question, bool checkpoint_cache, Answer& ans
     auto fix = question.fix;
     auto layout = question.explain.value_or("");
     if (!question.kv.empty() && question.kv != "bf16" && question.kv != "fp8")
-        throw UsageError(
-            cat(in_python("kv", "--kv"), " must be bf16 or fp8, not ", detail::in_quotes(question.kv)));
+        throw UsageError(cat(in_python("kv", "--kv"), " must be bf16 or fp8, not ", in_quotes(question.kv)));
     const auto cache = !question.kv.empty() ? question.kv : checkpoint_cache ? "fp8" : "";
     const auto names_cache = [](const std::string& text) { return text.find("cache=") != std::string::npos; };
     if (!cache.empty() && !names_cache(layout) && std::ranges::none_of(fix, names_cache)) {

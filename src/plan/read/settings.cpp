@@ -1,22 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 // The settings of a layout for a framework: the mesh through convert, and settings that do not concern ranks.
 #include <algorithm>
-#include <array>
 
 #include <rankmesh/cluster/place.hpp>
 #include <rankmesh/convert/convert.hpp>
 #include <rankmesh/core/detail/caller.hpp>
 #include <rankmesh/core/text.hpp>
-#include <rankmesh/plan/answer.hpp>
 
 #include "formats/json.hpp"
-#include "plan/read/abilities.hpp"
+#include "plan/names.hpp"
+#include "plan/read/parts.hpp"
 
 namespace rankmesh::plan {
 
 namespace of_settings {
 
-using detail::cat;
 using formats::Json;
 
 bool has_all_bandwidths(const Cluster& cluster) {
@@ -148,8 +146,8 @@ FrameworkSettings settings(const Job& job, const Layout& layout, std::string_vie
     // Converting compares the ranks one by one.
     constexpr auto most = 1 << 20;
     if (layout.devices() > most)
-        throw UsageError(detail::cat(detail::in_python("as_", "--as"), " writes settings for at most ", most,
-                                     " devices, not for ", layout.devices()));
+        throw UsageError(cat(detail::in_python("as_", "--as"), " writes settings for at most ", most,
+                             " devices, not for ", layout.devices()));
     using namespace of_settings;
     auto said = FrameworkSettings{.framework = std::string(framework)};
     said.mesh = mesh_text(layout, cluster, said.notes);
