@@ -103,22 +103,11 @@ Agreement agreement_of(const RecordedOperation& call) {
     const auto in = listed_elements(call.input_sizes);
     const auto out = listed_elements(call.output_sizes);
     const auto has_in = elements(call.input_sizes) != 0;
-    switch (rule.same) {
-        case Same::both:
-            result.count = in == out ? in : cat(in, " in and ", out, " out");
-            break;
-        case Same::in:
-            result.count = in;
-            break;
-        case Same::out:
-            result.count = out;
-            break;
-        case Same::either:
-            result.count = has_in ? in : out;
-            break;
-        case Same::none:
-            return result;
-    }
+    if (rule.same == Same::none) return result;
+    const auto is_out = rule.same == Same::out || (rule.same == Same::either && !has_in);
+    result.count = rule.same == Same::both && in != out ? cat(in, " in and ", out, " out")
+                   : is_out                             ? out
+                                                        : in;
     const auto use_in =
         rule.same != Same::out && !call.input_dtypes.empty() && (has_in || rule.same == Same::in);
     result.dtype = types(use_in || call.output_dtypes.empty() ? call.input_dtypes : call.output_dtypes);

@@ -5,8 +5,6 @@
 #include <limits>
 #include <set>
 
-#include <rankmesh/core/ranks.hpp>
-
 namespace rankmesh::detail::explaining {
 
 namespace {

@@ -25,14 +25,6 @@ std::vector<Finding> differing_calls(const Evidence& evidence);
 std::vector<Finding> waits(const Evidence& evidence, const Messages& messages,
                            const std::vector<Finding>& differing);
 
-/// Finds collectives that all members have made and that have not ended on all, and the ranks in them.
-struct Unfinished {
-    std::vector<Finding> findings;
-    std::set<int> ranks;
-};
-Unfinished unfinished_calls(const Evidence& evidence, const Standing& standing,
-                            const std::vector<Finding>& differing);
-
 /// Finds the ranks for which others wait and that do not wait themselves.
 std::vector<Finding> awaited_ranks(const Evidence& evidence, const Standing& standing,
                                    const std::set<int>& unfinished);

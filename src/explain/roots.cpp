@@ -3,7 +3,6 @@
 #include <map>
 #include <set>
 
-#include "explain/agreement.hpp"
 #include "explain/findings.hpp"
 
 namespace rankmesh::detail::explaining {

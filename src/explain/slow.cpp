@@ -7,8 +7,6 @@
 #include <map>
 #include <set>
 
-#include <rankmesh/core/ranks.hpp>
-
 #include "explain/findings.hpp"
 #include "explain/meetings.hpp"
 

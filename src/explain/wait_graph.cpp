@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <deque>
+#include <map>
 
 namespace rankmesh::detail::explaining {
 

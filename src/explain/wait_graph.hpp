@@ -2,7 +2,6 @@
 // The graph of ranks that wait for ranks when no rank continues.
 #pragma once
 
-#include <map>
 #include <vector>
 
 namespace rankmesh::detail::explaining {

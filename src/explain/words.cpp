@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <utility>
 
 #include <rankmesh/core/ranks.hpp>
 

@@ -6,7 +6,6 @@
 #include <string>
 #include <vector>
 
-#include <rankmesh/core/mesh.hpp>
 #include <rankmesh/core/placement.hpp>
 #include <rankmesh/explain/order.hpp>
 #include <rankmesh/explain/record.hpp>

@@ -8,7 +8,7 @@
 #include <rankmesh/core/error.hpp>
 #include <rankmesh/explain/explain.hpp>
 
-#include "explain/read/file_name.hpp"
+#include "explain/read/fields.hpp"
 #include "recorded_job.hpp"
 
 namespace rankmesh::tests {
@@ -96,7 +96,7 @@ TEST(ReadRecord, RefusesMoreValuesThanMemoryHolds) {
 }
 
 TEST(ReadRecord, ARankInAFileName_WhateverTheHostIsCalled_IsTheLastNumber) {
-    using detail::explaining::rank_in_name;
+    using of_record::rank_in_name;
     for (const std::string host : {"", "node07_", "node00.cluster.local_", "gpu-3.rack-4.example.org_",
                                    "10.0.0.5_", "rank_2_", "a_1.b_", "host.7_"})
         for (const std::string before :

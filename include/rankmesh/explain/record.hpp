@@ -17,7 +17,7 @@ struct RecordedGroup {
     std::string axes;            ///< empty: not recorded
     std::vector<int> ranks;      ///< world ranks, in the communicator's order; empty: not recorded
     bool is_of_process = false;  ///< the name says nothing about other ranks
-    friend bool operator==(const RecordedGroup&, const RecordedGroup&) = default;
+    friend auto operator<=>(const RecordedGroup&, const RecordedGroup&) = default;
 };
 
 /// One call: what the members of a group must agree on, and what describes the call.
@@ -34,7 +34,7 @@ struct RecordedOperation {
     std::vector<std::vector<std::int64_t>> output_sizes;
     std::vector<std::string> input_dtypes;
     std::vector<std::string> output_dtypes;
-    friend bool operator==(const RecordedOperation&, const RecordedOperation&) = default;
+    friend auto operator<=>(const RecordedOperation&, const RecordedOperation&) = default;
 };
 
 enum class RecordedState : std::uint8_t { scheduled, started, completed, failed };

@@ -2,20 +2,15 @@
 #include "explain/read/fields.hpp"
 
 #include <algorithm>
-#include <charconv>
 
 #include <rankmesh/core/detail/number.hpp>
-#include <rankmesh/core/error.hpp>
 
-#include "explain/read/pickle.hpp"
+#include "formats/text.hpp"
 
 namespace rankmesh::of_record {
 
-using detail::cat;
-
 namespace {
 
-constexpr auto most_levels = 64;
 constexpr auto most_keys = 10'000;       // of one object
 constexpr auto most_values = 8'000'000;  // of a file: each takes about 70 bytes
 constexpr auto most_size = std::int64_t{1} << 40;
@@ -52,7 +47,7 @@ void check_nesting(std::string_view text) {
 }  // namespace
 
 Json parsed(std::string_view bytes) {
-    if (!bytes.empty() && bytes.front() == '\x80') return detail::explaining::read_pickle(bytes);
+    if (!bytes.empty() && bytes.front() == '\x80') return read_pickle(bytes);
     if (bytes.find_first_not_of(" \t\r\n") == std::string_view::npos) throw UsageError("is empty");
     check_nesting(bytes);
     try {
@@ -120,18 +115,10 @@ const Json::Object& object(const Json& value, std::string_view key) {
 std::vector<int> ranks_of(const Json& value, std::string_view key) {
     auto ranks = std::vector<int>{};
     if (value.is_string()) {
-        const auto& text = value.text();
-        const auto* at = text.data();
-        const auto* const end = at + text.size();
-        const auto skip = [&] {
-            while (at != end && (*at == ' ' || *at == ',' || *at == '[' || *at == ']')) ++at;
-        };
-        for (skip(); at != end; skip()) {
-            auto number = std::int64_t{0};
-            const auto [next, error] = std::from_chars(at, end, number);
-            if (error != std::errc{}) wrong(key, "list of ranks");
-            ranks.push_back(rank_of(number, key));
-            at = next;
+        for (const auto word : formats::words_of(value.text(), " ,[]")) {
+            const auto number = detail::number_in<std::int64_t>(word);
+            if (!number) wrong(key, "list of ranks");
+            ranks.push_back(rank_of(*number, key));
         }
     } else {
         for (const auto& rank : list(value, key)) ranks.push_back(rank_of(whole(rank, key), key));

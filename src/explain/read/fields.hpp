@@ -8,16 +8,33 @@
 #include <string_view>
 #include <vector>
 
+#include <rankmesh/core/error.hpp>
+
 #include "formats/json.hpp"
 
 namespace rankmesh::of_record {
 
+using detail::cat;
 using formats::Json;
 
 constexpr auto most_world = 1 << 24;  // ranks
+constexpr auto most_levels = 64;      // of values in one another
 
 /// Reads JSON or a pickle.
 Json parsed(std::string_view bytes);
+/// Returns the value of a pickle of plain data: numbers, texts, lists, tuples, dictionaries. Keys become
+/// texts.
+///
+/// Imports and executes nothing. Throws UsageError for an instruction that would, and for a pickle that is
+/// truncated, malformed, or expands to much more than its size.
+Json read_pickle(std::string_view bytes);
+
+/// Returns the rank in a file name: the number after the last underscore, else after the last `rank-` or
+/// `rank_`, else at the end. Before it can stand the name of a host, with dots and numbers.
+///
+///     rank_in_name("rank-3.json") == 3
+///     rank_in_name("nccl_trace_rank_node07.cluster.local_12") == 12
+std::optional<int> rank_in_name(const std::string& file);
 
 /// Returns nullptr if the key is missing or its value is null.
 const Json* find(const Json& object, std::string_view key);

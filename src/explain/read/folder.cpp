@@ -8,11 +8,9 @@
 #include <sstream>
 #include <system_error>
 
-#include <rankmesh/core/error.hpp>
 #include <rankmesh/explain/read.hpp>
 
 #include "explain/read/fields.hpp"
-#include "explain/read/file_name.hpp"
 #include "explain/read/log.hpp"
 #include "explain/read/ras.hpp"
 #include "formats/file.hpp"
@@ -20,9 +18,7 @@
 
 namespace rankmesh {
 
-namespace detail::explaining {
-
-std::optional<int> rank_in_name(const std::string& file) {
+std::optional<int> of_record::rank_in_name(const std::string& file) {
     const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
     auto stem = std::string_view(file);
     // Endings such as `.json`; a part with a number or an underscore belongs to the name.
@@ -48,8 +44,6 @@ std::optional<int> rank_in_name(const std::string& file) {
     const auto is_of_address = begin > 1 && stem[begin - 1] == '.' && is_digit(stem[begin - 2]);
     return begin == stem.size() || is_of_address ? std::nullopt : number_at(begin);
 }
-
-}  // namespace detail::explaining
 
 namespace of_folder {
 
@@ -110,7 +104,7 @@ public:
             else
                 record(content_of(file, shown), shown);
         } catch (const UsageError& error) {
-            result_.unread.push_back({shown, error.what(), detail::explaining::rank_in_name(name)});
+            result_.unread.push_back({shown, error.what(), of_record::rank_in_name(name)});
         }
     }
 
@@ -166,7 +160,7 @@ private:
 
     void log(std::istream&& stream, const std::string& shown, const std::string& name) {
         const auto is_of_rank = formats::lower(name).find("rank") != std::string::npos;
-        const auto rank = is_of_rank ? detail::explaining::rank_in_name(name) : std::nullopt;
+        const auto rank = is_of_rank ? of_record::rank_in_name(name) : std::nullopt;
         if (logs_.read(stream, shown, rank)) return;
         result_.unread.push_back(
             {shown,

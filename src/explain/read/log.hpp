@@ -2,7 +2,6 @@
 // Reads logs of launchers, ranks and hosts.
 #pragma once
 
-#include <array>
 #include <istream>
 #include <map>
 #include <optional>

@@ -1,10 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "explain/read/pickle.hpp"
-
 #include <bit>
 #include <cstdint>
 #include <deque>
-#include <limits>
 #include <string>
 #include <unordered_map>
 #include <utility>
@@ -12,15 +9,13 @@
 #include <vector>
 
 #include <rankmesh/core/detail/quote.hpp>
-#include <rankmesh/core/error.hpp>
 
-namespace rankmesh::detail::explaining {
+#include "explain/read/fields.hpp"
 
-using formats::Json;
+namespace rankmesh::of_record {
 
 namespace {
 
-constexpr auto most_levels = 64;
 /// The most values per byte of a pickle; a value that is referenced twice is copied.
 constexpr auto most_values_a_byte = std::size_t{16};
 
@@ -72,8 +67,8 @@ private:
         if (size > bytes_.size() - at_) fail("is cut off");
         const auto text = bytes_.substr(at_, size);
         at_ += size;
-        for (auto rest = text; !rest.empty(); rest.remove_prefix(character_size(rest)))
-            if (character_size(rest) == 0) fail("holds a text that is not UTF-8");
+        for (auto rest = text; !rest.empty(); rest.remove_prefix(detail::character_size(rest)))
+            if (detail::character_size(rest) == 0) fail("holds a text that is not UTF-8");
         return std::string(text);
     }
 
@@ -302,4 +297,4 @@ private:
 
 Json read_pickle(std::string_view bytes) { return Machine(bytes).run(); }
 
-}  // namespace rankmesh::detail::explaining
+}  // namespace rankmesh::of_record

@@ -2,15 +2,12 @@
 #include <algorithm>
 #include <map>
 #include <set>
-#include <tuple>
 #include <utility>
 
 #include <rankmesh/core/detail/number.hpp>
-#include <rankmesh/core/error.hpp>
 #include <rankmesh/explain/read.hpp>
 
 #include "explain/read/fields.hpp"
-#include "explain/read/file_name.hpp"
 #include "explain/read/torch_dump.hpp"
 
 namespace rankmesh {
@@ -66,15 +63,6 @@ RecordedOperation call_of(const Json& entry) {
 /// Returns true for PyTorch's group of all ranks.
 bool is_world(const RecordedGroup& group) { return group.name == "0" && group.description == "default_pg"; }
 
-auto fields(const RecordedGroup& group) {
-    return std::tie(group.name, group.description, group.axes, group.is_of_process, group.ranks);
-}
-auto fields(const RecordedOperation& call) {
-    return std::tie(call.backend, call.operation, call.reduction, call.argument, call.source, call.tag,
-                    call.has_open_edges, call.has_unknown_peer, call.input_sizes, call.output_sizes,
-                    call.input_dtypes, call.output_dtypes);
-}
-
 }  // namespace of_record
 
 /// Data that is kept once and shared by all records.
@@ -83,9 +71,7 @@ struct RecordReader::Known {
     using Shared = std::shared_ptr<const Value>;
     template <class Value>
     struct Less {
-        bool operator()(const Shared<Value>& a, const Shared<Value>& b) const {
-            return of_record::fields(*a) < of_record::fields(*b);
-        }
+        bool operator()(const Shared<Value>& a, const Shared<Value>& b) const { return *a < *b; }
     };
     template <class Value>
     using All = std::set<Shared<Value>, Less<Value>>;
@@ -163,8 +149,7 @@ void RecordReader::Reading::read_head() {
     using namespace of_record;
     if (const auto rank = find_whole(json_, "rank"))
         record_.rank = rank_of(*rank, "rank");
-    else if (const auto named =
-                 detail::explaining::rank_in_name(record_.file.substr(record_.file.rfind('/') + 1)))
+    else if (const auto named = rank_in_name(record_.file.substr(record_.file.rfind('/') + 1)))
         record_.rank = *named;
     else
         throw UsageError("says no rank, and its name has no number; dumps are named as in nccl_trace_rank_3");

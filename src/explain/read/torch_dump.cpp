@@ -8,14 +8,10 @@
 #include <tuple>
 
 #include <rankmesh/core/detail/number.hpp>
-#include <rankmesh/core/detail/quote.hpp>
-#include <rankmesh/core/error.hpp>
 
 #include "explain/read/fields.hpp"
 
 namespace rankmesh::of_record {
-
-using detail::cat;
 
 namespace {
 
