@@ -4,7 +4,6 @@
 #include <array>
 #include <cstdio>
 
-#include <rankmesh/core/name.hpp>
 #include <rankmesh/report/text.hpp>
 
 #include "report/columns.hpp"

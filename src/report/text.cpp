@@ -23,24 +23,6 @@ std::string brief_number(double number, int digits) {
     return text;
 }
 
-}  // namespace
-
-std::optional<std::string> host_name(const Cluster& cluster, int rank) {
-    for (int level = cluster.level_count() - 1; level >= 0; --level)
-        if (!cluster.levels()[static_cast<std::size_t>(level)].units.empty())
-            return cluster.unit_name(cluster.unit(rank, level), level);
-    return std::nullopt;
-}
-
-std::string host_text(const Cluster& cluster, int rank) {
-    const auto name = host_name(cluster, rank);
-    return to_string(cluster.path(rank)) + (name ? cat(" (", *name, ")") : std::string{});
-}
-
-// --- check
-
-namespace {
-
 /// Returns whether a set has its own communicator, shares one, or has none, with the reason.
 std::string note_on(const JoinCost& cost, std::size_t number) {
     const auto& set = cost.sets[number];
@@ -55,68 +37,12 @@ std::string padded(std::string text, std::size_t width) {
     return text;
 }
 
-}  // namespace
-
-std::string text_of(std::string_view mesh, const JoinCost& cost, const std::vector<EngineNeed>& needs,
-                    int outside, std::size_t width) {
-    auto text = cat(mesh, " · ", counted(cost.world - outside, "rank"));
-    if (outside > 0) text += cat(" of ", cost.world);
-    auto rows = std::vector<std::vector<std::string>>{{"axes", "groups x ranks", "communicator"}};
-    for (std::size_t i = 0; i < cost.sets.size(); ++i)
-        rows.push_back(
-            {cost.sets[i].text, cat(cost.sets[i].groups, " x ", cost.sets[i].group_size), note_on(cost, i)});
-    text += "\n\n" + table(rows, 1, 1);
-    auto held = "each rank has " + counted(cost.communicators, "communicator");
-    if (outside > 0) {
-        held += cat("; the ", counted(outside, "rank"), " outside the mesh ", outside == 1 ? "has" : "have",
-                    " none");
-        for (const auto& need : needs)
-            if (!need.outside.empty()) held += " but " + need.outside;
-        held +=
-            ". join refuses a mesh that leaves ranks out, unless the program sets partial (partial=True in "
-            "Python)";
-    }
-    text += cat("\n", folded(held, 0, width), "\n\n");
-    for (const auto& need : needs)
-        text += folded(cat(padded(need.engine, 4), " ", need.fits ? "ok" : "NO", " ", need.text), 8, width) +
-                "\n";
-    return text;
-}
-
-// --- place
-
-namespace {
-
 std::string_view said_of(Placed::Search search) {
-    switch (search) {
-        case Placed::Search::all:
-            return "no placement is better";
-        case Placed::Search::strided:
-            return "it is the fastest of all orders whose strides divide each other";
-        default:
-            return "the best of some placements that were tried";
-    }
+    constexpr std::string_view texts[] = {"the best of some placements that were tried",
+                                          "it is the fastest of all orders whose strides divide each other",
+                                          "no placement is better"};
+    return texts[static_cast<std::size_t>(search)];
 }
-
-}  // namespace
-
-std::string text_of(const Placed& placed, std::int64_t bytes) {
-    auto rows = std::vector<std::vector<std::string>>{{"axes", "operation", "weight", "given", "placed"}};
-    for (const auto& [traffic, before, after] : placed.axes)
-        rows.push_back({traffic.axis, std::string(to_string(traffic.operation)),
-                        brief_number(traffic.weight, 6), time_text(before), time_text(after)});
-    rows.push_back({"sum by weight", "", "", time_text(placed.before), time_text(placed.after)});
-    const auto gain = placed.before > placed.after ? brief_number(placed.before / placed.after, 3) +
-                                                         " times as fast as the given order"
-                                                   : std::string("nothing found that beats the given order");
-    return cat(to_string(placed.order), "\n\n", table(rows, 2, 0), "\n",
-               bytes_text(static_cast<std::size_t>(bytes)), " of each rank, all groups at once: ", gain, "; ",
-               said_of(placed.search), "\n");
-}
-
-// --- diff
-
-namespace {
 
 /// Returns `8`, or `8 -> 16` if the sides differ.
 std::string text_of(const view::Both& both) {
@@ -164,7 +90,69 @@ std::string text_of_axes(const view::Side& a, const view::Side& b, const view::D
     return text;
 }
 
+std::string held(const Sharding& sharding, int rank) {
+    return sharding.mesh().contains(rank) ? to_string(sharding.slice(rank)) : "-";
+}
+
 }  // namespace
+
+std::optional<std::string> host_name(const Cluster& cluster, int rank) {
+    for (int level = cluster.level_count() - 1; level >= 0; --level)
+        if (!cluster.levels()[static_cast<std::size_t>(level)].units.empty())
+            return cluster.unit_name(cluster.unit(rank, level), level);
+    return std::nullopt;
+}
+
+std::string host_text(const Cluster& cluster, int rank) {
+    const auto name = host_name(cluster, rank);
+    return to_string(cluster.path(rank)) + (name ? cat(" (", *name, ")") : std::string{});
+}
+
+// --- check
+
+std::string text_of(std::string_view mesh, const JoinCost& cost, const std::vector<EngineNeed>& needs,
+                    int outside, std::size_t width) {
+    auto text = cat(mesh, " · ", counted(cost.world - outside, "rank"));
+    if (outside > 0) text += cat(" of ", cost.world);
+    auto rows = std::vector<std::vector<std::string>>{{"axes", "groups x ranks", "communicator"}};
+    for (std::size_t i = 0; i < cost.sets.size(); ++i)
+        rows.push_back(
+            {cost.sets[i].text, cat(cost.sets[i].groups, " x ", cost.sets[i].group_size), note_on(cost, i)});
+    text += "\n\n" + table(rows, 1, 1);
+    auto held = "each rank has " + counted(cost.communicators, "communicator");
+    if (outside > 0) {
+        held += cat("; the ", counted(outside, "rank"), " outside the mesh ", outside == 1 ? "has" : "have",
+                    " none");
+        for (const auto& need : needs)
+            if (!need.outside.empty()) held += " but " + need.outside;
+        held +=
+            ". join refuses a mesh that leaves ranks out, unless the program sets partial (partial=True in "
+            "Python)";
+    }
+    text += cat("\n", folded(held, 0, width), "\n\n");
+    for (const auto& need : needs)
+        text += folded(cat(padded(need.engine, 4), " ", need.fits ? "ok" : "NO", " ", need.text), 8, width) +
+                "\n";
+    return text;
+}
+
+// --- place
+
+std::string text_of(const Placed& placed, std::int64_t bytes) {
+    auto rows = std::vector<std::vector<std::string>>{{"axes", "operation", "weight", "given", "placed"}};
+    for (const auto& [traffic, before, after] : placed.axes)
+        rows.push_back({traffic.axis, std::string(to_string(traffic.operation)),
+                        brief_number(traffic.weight, 6), time_text(before), time_text(after)});
+    rows.push_back({"sum by weight", "", "", time_text(placed.before), time_text(placed.after)});
+    const auto gain = placed.before > placed.after ? brief_number(placed.before / placed.after, 3) +
+                                                         " times as fast as the given order"
+                                                   : std::string("nothing found that beats the given order");
+    return cat(to_string(placed.order), "\n\n", table(rows, 2, 0), "\n",
+               bytes_text(static_cast<std::size_t>(bytes)), " of each rank, all groups at once: ", gain, "; ",
+               said_of(placed.search), "\n");
+}
+
+// --- diff
 
 std::string text_of(const view::Side& a, const view::Side& b, const view::Difference& found) {
     auto text = std::string{};
@@ -219,14 +207,6 @@ Traffic traffic_of(const std::vector<Reshard>& steps, int rank) {
     }
     return traffic;
 }
-
-namespace {
-
-std::string held(const Sharding& sharding, int rank) {
-    return sharding.mesh().contains(rank) ? to_string(sharding.slice(rank)) : "-";
-}
-
-}  // namespace
 
 std::string ReshardText::operator()(const std::vector<Reshard>& steps) const {
     constexpr auto most = 64;

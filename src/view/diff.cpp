@@ -3,7 +3,8 @@
 
 #include <algorithm>
 #include <array>
-#include <functional>
+#include <iterator>
+#include <set>
 #include <string_view>
 
 #include "view/check_fits.hpp"
@@ -40,16 +41,9 @@ public:
             if (axis_[i] >= 0) all[i] = own[static_cast<std::size_t>(axis_[i])];
         return all;
     }
-    /// Writes the group of a rank along an axis.
-    void group(int rank, std::size_t axis, std::vector<int>& out) const {
-        if (axis_[axis] < 0) {
-            out.assign(1, rank);
-            return;
-        }
-        auto set = AxisSet{};
-        set.insert(AxisId{axis_[axis]});
-        const auto group = side_.placement.group(rank, set);
-        out.assign(group.begin(), group.end());
+    /// Returns the group of a rank along an axis.
+    std::vector<int> group(int rank, std::size_t axis) const {
+        return axis_[axis] < 0 ? std::vector{rank} : side_.placement.group(rank, AxisId{axis_[axis]}).list();
     }
     /// Calls `visit(rank)` for all ranks, in the order of the axes.
     void each_rank(const auto& visit) const {
@@ -128,29 +122,6 @@ public:
     const Half b;
 };
 
-/// Keeps the lowest of many numbers.
-class Lowest {
-public:
-    explicit Lowest(std::size_t most) : most_(most) {}
-    void add(int number) {
-        if (most_ == 0 || (kept_.size() == most_ && number >= kept_.front())) return;
-        if (kept_.size() == most_) {
-            std::ranges::pop_heap(kept_);
-            kept_.pop_back();
-        }
-        kept_.push_back(number);
-        std::ranges::push_heap(kept_);
-    }
-    std::vector<int> sorted() && {
-        std::ranges::sort(kept_);
-        return std::move(kept_);
-    }
-
-private:
-    std::size_t most_;
-    std::vector<int> kept_;  // a heap: the highest is in front
-};
-
 bool lies_inside(const std::vector<int>& group, const Cluster& cluster, int level) {
     const auto unit = cluster.unit(group.front(), level);
     return std::ranges::all_of(group, [&](int rank) { return cluster.unit(rank, level) == unit; });
@@ -160,10 +131,9 @@ AxisDifference compare(const Comparison& sides, std::size_t axis, std::size_t fi
     auto found = AxisDifference{.axis = sides.axes[axis], .size = {sides.a.size(axis), sides.b.size(axis)}};
     found.inside.resize(sides.levels.size());
     auto group = std::vector<int>{};
-    auto other = std::vector<int>{};
     const auto compare = [&](int rank) {
         if (!sides.b.contains(rank) || found.size.a != found.size.b) return false;
-        sides.b.group(rank, axis, other);
+        auto other = sides.b.group(rank, axis);
         if (group == other) {
             ++found.same;
             return true;
@@ -176,7 +146,7 @@ AxisDifference compare(const Comparison& sides, std::size_t axis, std::size_t fi
     };
     sides.a.each_group(axis, [&](int rank) {
         ++found.groups.a;
-        sides.a.group(rank, axis, group);
+        group = sides.a.group(rank, axis);
         for (std::size_t i = 0; i < sides.levels.size(); ++i)
             if (lies_inside(group, sides.a.cluster(), sides.levels[i].in_a)) ++found.inside[i].a;
         if (!compare(rank) && found.changed.size() < first) found.changed.push_back(rank);
@@ -184,7 +154,7 @@ AxisDifference compare(const Comparison& sides, std::size_t axis, std::size_t fi
     sides.b.each_group(axis, [&](int rank) {
         ++found.groups.b;
         if (sides.levels.empty()) return;
-        sides.b.group(rank, axis, group);
+        group = sides.b.group(rank, axis);
         for (std::size_t i = 0; i < sides.levels.size(); ++i)
             if (lies_inside(group, sides.b.cluster(), sides.levels[i].in_b)) ++found.inside[i].b;
     });
@@ -215,10 +185,11 @@ std::vector<int> Side::group(int rank, std::string_view axis) const {
 Difference diff(const Side& a, const Side& b, std::size_t first) {
     const auto sides = Comparison(a, b);
     auto found = Difference{};
-    auto lowest = Lowest(first);
+    auto lowest = std::set<int>{};
     const auto differs = [&](int rank) {
         ++found.differing;
-        lowest.add(rank);
+        lowest.insert(rank);
+        if (lowest.size() > first) lowest.erase(std::prev(lowest.end()));
     };
     for (const auto& level : sides.levels) found.levels.push_back({level.name});
     sides.a.each_rank([&](int rank) {
@@ -238,7 +209,7 @@ Difference diff(const Side& a, const Side& b, std::size_t first) {
         ++found.ranks.b;
         if (!sides.a.contains(rank)) differs(rank);
     });
-    found.first = std::move(lowest).sorted();
+    found.first.assign(lowest.begin(), lowest.end());
     for (std::size_t axis = 0; axis < sides.axes.size(); ++axis)
         found.axes.push_back(compare(sides, axis, first));
     return found;

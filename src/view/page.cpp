@@ -7,8 +7,7 @@
 #include <rankmesh/core/detail/json_string.hpp>
 
 #include "view/check_fits.hpp"
-#include "view/colors.hpp"
-#include "view/escaped.hpp"
+#include "view/markup.hpp"
 #include "view/page_parts.hpp"
 
 namespace rankmesh::view {

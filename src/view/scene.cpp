@@ -2,7 +2,6 @@
 #include <rankmesh/view/scene.hpp>
 
 #include <algorithm>
-#include <array>
 #include <functional>
 #include <numeric>
 

@@ -12,8 +12,7 @@
 
 #include <rankmesh/core/detail/quote.hpp>
 
-#include "view/colors.hpp"
-#include "view/escaped.hpp"
+#include "view/markup.hpp"
 
 namespace rankmesh::view {
 namespace {

@@ -1,13 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
+// What SVG and HTML share: escaped text, and colours.
 #pragma once
 
 #include <array>
 #include <cmath>
-#include <cstdint>
 #include <string>
 #include <string_view>
 
 namespace rankmesh::view {
+
+/// Returns text, escaped for SVG and HTML.
+inline std::string escaped(std::string_view text) {
+    auto out = std::string{};
+    for (auto c : text) {
+        if (c == '&')
+            out += "&amp;";
+        else if (c == '<')
+            out += "&lt;";
+        else
+            out += c;
+    }
+    return out;
+}
 
 /// The palette of Okabe and Ito, which colour-blind people can distinguish.
 inline constexpr std::string_view palette[] = {"#0072b2", "#e69f00", "#cc79a7", "#009e73",
