@@ -3,12 +3,11 @@
 #include <memory>
 #include <utility>
 
-#include <rankmesh/core/name.hpp>
+#include <rankmesh/cluster/check.hpp>
 #include <rankmesh/engine/join_cost.hpp>
 #include <rankmesh/engine/simulation.hpp>
 #include <rankmesh/report/text.hpp>
 
-#include "cluster_output.hpp"
 #include "output.hpp"
 #include "progress.hpp"
 #include "subcommand.hpp"
@@ -19,6 +18,45 @@ namespace rankmesh::cli {
 namespace of_check {
 
 using detail::counted;
+
+/// The options about a cluster.
+struct OnCluster {
+    std::optional<std::string> on;
+    std::vector<std::string> keep;
+    Bytes bytes = {};  // 0: not given
+    bool explain = false;
+
+    std::vector<Option> options();
+    /// Returns the cluster and the questions; nullopt without `--on`. Throws UsageError for options that need
+    /// `--on`.
+    std::optional<std::pair<Cluster, ClusterQuestions>> questions() const;
+};
+
+std::vector<Option> OnCluster::options() {
+    return {{"--on", "the cluster, such as 'node:32(50GB/s,5us) gpu:8(450GB/s,2us)'", &on, "CLUSTER"},
+            {"--keep",
+             "require that groups along AXES stay inside one unit of LEVEL, such as tp:node or tp,cp:node; "
+             "may be repeated",
+             &keep, "AXES:LEVEL"},
+            {"--bytes", "buffer size for the timings, such as 1GiB; default: 64MiB", &bytes, "SIZE",
+             Option::Range{1, 0x1p50, false}},
+            {"--explain", "explain each result, and say what to change", &explain}};
+}
+
+std::optional<std::pair<Cluster, ClusterQuestions>> OnCluster::questions() const {
+    if (!on) {
+        const auto* idle = !keep.empty()     ? "--keep"
+                           : bytes.count > 0 ? "--bytes"
+                           : explain         ? "--explain"
+                                             : nullptr;
+        if (idle) throw UsageError(fmt::format("{} requires a cluster; add --on CLUSTER", idle));
+        return std::nullopt;
+    }
+    auto questions = ClusterQuestions{};
+    for (const auto& text : keep) questions.keep.push_back(Keep::parse(text));
+    if (bytes.count > 0) questions.bytes = static_cast<std::int64_t>(bytes.count);
+    return std::pair(*cluster_of(on), questions);
+}
 
 struct Arguments : Common {
     OnCluster on_cluster;
@@ -166,6 +204,55 @@ Json json_of_simulations(const std::vector<Simulation>& simulated, const StepCos
                        {"address_requests", json_of_count(join.address_requests)},
                        {"address_bytes", json_of_count(join.address_bytes)},
                        {"connections", json_of_count(join.connections)}};
+    return out;
+}
+
+const std::string& name_of(const Cluster& cluster, int level) {
+    return cluster.levels()[static_cast<std::size_t>(level)].name;
+}
+
+Json json_of(const Cluster& cluster, const CollectiveCost& cost) {
+    auto links = Json::object();
+    for (std::size_t l = 0; l < cost.links.size(); ++l)
+        links[name_of(cluster, static_cast<int>(l))] = cost.links[l];
+    return {{"seconds", cost.seconds ? Json(*cost.seconds) : Json()},
+            {"slowest", cost.slowest ? Json(name_of(cluster, *cost.slowest)) : Json()},
+            {"links", links}};
+}
+
+Json json_of(const Cluster& cluster, const ClusterReport& report) {
+    auto out = Json{{"on", to_string(cluster)}, {"right", report.right()},   {"fits", report.fits()},
+                    {"ranks", report.ranks},    {"devices", report.devices}, {"bytes", report.bytes},
+                    {"rules", Json::array()},   {"costs", Json::array()}};
+    for (const auto& rule : report.rules)
+        out["rules"].push_back({{"axes", rule.keep.axes},
+                                {"level", rule.keep.level},
+                                {"default", rule.is_default},
+                                {"holds", rule.holds()},
+                                {"groups", rule.groups},
+                                {"group_size", rule.group_size},
+                                {"unit_size", rule.unit_size},
+                                {"divides", rule.divides},
+                                {"straddling", rule.straddling},
+                                {"first", rule.first},
+                                {"units", rule.units}});
+    for (const auto& costs : report.costs) {
+        auto straddling = Json::object();
+        for (std::size_t l = 0; l < costs.straddling.size(); ++l)
+            straddling[name_of(cluster, static_cast<int>(l))] = costs.straddling[l];
+        auto operations = Json::object();
+        for (std::size_t i = 0; i < collectives.size(); ++i)
+            operations[std::string(to_string(collectives[i]))] = {
+                {"steps", costs.together[i].steps},
+                {"sent", costs.together[i].sent},
+                {"alone", json_of(cluster, costs.alone[i])},
+                {"together", json_of(cluster, costs.together[i])}};
+        out["costs"].push_back({{"axes", costs.axes},
+                                {"groups", costs.groups},
+                                {"group_size", costs.group_size},
+                                {"straddling", straddling},
+                                {"operations", operations}});
+    }
     return out;
 }
 

@@ -19,6 +19,8 @@
 
 #include <fmt/core.h>
 
+#include "formats/text.hpp"
+
 namespace rankmesh::cli {
 
 namespace of_children {
@@ -96,11 +98,8 @@ bool read_from(const Descriptor& from, std::string& to) {
 /// Returns the last message of a kind, or of any kind.
 std::string last_of(const Child& child, char kind) {
     auto found = std::string{};
-    for (auto left = std::string_view(child.messages); !left.empty();) {
-        const auto end = left.find('\n');
-        if (left.front() == kind) found = left.substr(1, end - 1);
-        left.remove_prefix(std::min(end, left.size() - 1) + 1);
-    }
+    for (const auto line : formats::split(child.messages, '\n'))
+        if (line.starts_with(kind)) found = line.substr(1);
     std::ranges::replace(found, '\v', '\n');
     return found;
 }

@@ -110,12 +110,6 @@ std::string notes() {
            "node has, add levels: '@FILE gpu:8'.";
 }
 
-std::vector<std::string> format_names() {
-    auto names = std::vector<std::string>{};
-    for (const auto& [name, help] : cluster_files::formats()) names.emplace_back(name);
-    return names;
-}
-
 }  // namespace of_cluster
 
 Subcommand cluster() {
@@ -126,7 +120,7 @@ Subcommand cluster() {
         .options = {{"CLUSTER", "such as 'node:32 gpu:8', a file, or '@FILE LEVELS'; default: detect it here",
                      &arguments->cluster},
                     with_values(
-                        of_cluster::format_names(),
+                        names_of(cluster_files::formats()),
                         {"--from", "format of the file; default: detected", &arguments->from, "FORMAT"}),
                     {"--json", "print JSON; docs/json.md describes it", &arguments->json}},
         .run = [arguments](Output& output) { return of_cluster::run(*arguments, output); },

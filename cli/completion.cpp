@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <memory>
-#include <utility>
 
 #include "help.hpp"
 #include "output.hpp"
@@ -171,15 +170,11 @@ int run(const Arguments& arguments, Output& output) {
 }
 
 Subcommand described(const std::shared_ptr<Arguments>& arguments) {
-    auto names = std::vector<std::string>{};
     auto lines = std::vector<std::string>{};
-    for (const auto& shell : shells) {
-        names.emplace_back(shell.name);
-        lines.emplace_back(shell.load);
-    }
+    for (const auto& shell : shells) lines.emplace_back(shell.load);
     return {.name = "completion",
             .help = "Print a shell script that completes the words of rankmesh commands.",
-            .options = {one_of(names, {"SHELL", "bash, zsh or fish", &arguments->shell}),
+            .options = {one_of(cli::names_of(shells), {"SHELL", "bash, zsh or fish", &arguments->shell}),
                         {"WORDS", "after --: words of a command, to complete the last; the scripts pass them",
                          &arguments->words}},
             .run = [arguments](Output& output) { return run(*arguments, output); },

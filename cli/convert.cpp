@@ -127,12 +127,6 @@ std::string notes() {
            "Exit status 1: the framework --to has no equivalent for a setting.";
 }
 
-std::vector<std::string> names() {
-    auto names = std::vector<std::string>{};
-    for (const auto& framework : known_frameworks()) names.emplace_back(framework.name);
-    return names;
-}
-
 }  // namespace of_convert
 
 Subcommand convert() {
@@ -140,15 +134,24 @@ Subcommand convert() {
     return {
         .name = "convert",
         .help = "Convert settings between frameworks.",
-        .options =
-            {{"SETTINGS", of_convert::help_of_settings, &arguments->settings},
-             {"--from", "the framework of SETTINGS", &arguments->from, "FRAMEWORK", {}, of_convert::names()},
-             {"--to", "the framework to convert to", &arguments->to, "FRAMEWORK", {}, of_convert::names()},
-             {"--script", "a script that starts the job, of which nothing is run", &arguments->script,
-              "FILE"},
-             world_option(arguments->world, "number of ranks, if the settings do not say it"),
-             {"--quiet", "print only the settings, without notes on what changes", &arguments->quiet},
-             {"--json", "print JSON; docs/json.md describes it", &arguments->json}},
+        .options = {{"SETTINGS", of_convert::help_of_settings, &arguments->settings},
+                    {"--from",
+                     "the framework of SETTINGS",
+                     &arguments->from,
+                     "FRAMEWORK",
+                     {},
+                     names_of(known_frameworks())},
+                    {"--to",
+                     "the framework to convert to",
+                     &arguments->to,
+                     "FRAMEWORK",
+                     {},
+                     names_of(known_frameworks())},
+                    {"--script", "a script that starts the job, of which nothing is run", &arguments->script,
+                     "FILE"},
+                    world_option(arguments->world, "number of ranks, if the settings do not say it"),
+                    {"--quiet", "print only the settings, without notes on what changes", &arguments->quiet},
+                    {"--json", "print JSON; docs/json.md describes it", &arguments->json}},
         .run = [arguments](Output& output) { return of_convert::run(*arguments, output); },
         .group = Group::plan,
         .examples =

@@ -12,7 +12,6 @@
 
 #include "file.hpp"
 #include "output.hpp"
-#include "picture.hpp"
 #include "subcommand.hpp"
 #include "topology.hpp"
 

@@ -20,6 +20,7 @@
 
 #include "children.hpp"
 #include "cluster/read/read.hpp"
+#include "formats/text.hpp"
 #include "output.hpp"
 #include "progress.hpp"
 #include "topology.hpp"
@@ -297,19 +298,13 @@ nccl::Software software_of(double timeout, std::string& crash) {
         return fmt::format("{}\t{}\t{}\t{}\t{}", found.nccl, found.runtime, found.driver, found.devices,
                            found.problem);
     });
-    auto found = nccl::Software{};
     if (!trial.ok) {
         crash = trial.text;
-        return found;
+        return {};
     }
-    auto words = std::array<std::string, 5>{};
-    auto left = std::string_view(trial.text);
-    for (auto& word : words) {
-        const auto end = &word == &words.back() ? left.size() : left.find('\t');
-        word = left.substr(0, end);
-        left.remove_prefix(std::min(end + 1, left.size()));
-    }
-    return {words[0], words[1], words[2], std::atoi(words[3].c_str()), words[4]};
+    const auto words = formats::split(trial.text, '\t');
+    const auto word = [&](std::size_t i) { return std::string(words[i]); };
+    return {word(0), word(1), word(2), std::atoi(word(3).c_str()), word(4)};
 }
 
 std::string or_absent(const std::string& text) { return text.empty() ? "not found" : text; }

@@ -4,14 +4,12 @@
 #include <utility>
 #include <vector>
 
-#include <rankmesh/core/name.hpp>
 #include <rankmesh/view/page.hpp>
 #include <rankmesh/view/svg.hpp>
 #include <rankmesh/view/text.hpp>
 
 #include "file.hpp"
 #include "output.hpp"
-#include "picture.hpp"
 #include "subcommand.hpp"
 #include "topology.hpp"
 

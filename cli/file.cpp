@@ -2,13 +2,15 @@
 #include "file.hpp"
 
 #include <fcntl.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <system_error>
 
 #include <rankmesh/core/error.hpp>
+
+#include "output.hpp"
 
 namespace rankmesh::cli {
 
@@ -69,6 +71,24 @@ void write_file(const fs::path& path, std::string_view text) {
     if (!temporary.is_open()) throw UsageError(refusal(path, message_of(errno)));
     if (const auto failed = temporary.write(text)) throw Error(refusal(path, message_of(failed)));
     if (const auto failed = temporary.rename(target)) throw Error(refusal(path, message_of(failed)));
+}
+
+PictureFormat picture_format(std::string_view out, std::string_view format,
+                             const std::vector<std::string>& known) {
+    if (out.empty() && format.empty())
+        throw UsageError(detail::cat("--out is missing; add --out FILE.", known.front(), ", or --format ",
+                                     known.front(), " to print the picture"));
+    auto ending = std::filesystem::path(out).extension().string();
+    if (!ending.empty()) ending.erase(0, 1);
+    if (!out.empty() && std::ranges::find(known, ending) == known.end())
+        throw UsageError(detail::cat("--out ", detail::in_quotes(out),
+                                     " has no known file type; the name must end in .",
+                                     joined(known, ", .")));
+    if (!out.empty() && !format.empty() && ending != format)
+        throw UsageError(detail::cat("--out ", detail::in_quotes(out), " is ", ending, ", but --format is ",
+                                     format, "; remove --format"));
+    const auto name = out.empty() ? format : std::string_view(ending);
+    return name == "html" ? PictureFormat::html : name == "svg" ? PictureFormat::svg : PictureFormat::txt;
 }
 
 }  // namespace rankmesh::cli

@@ -2,7 +2,6 @@
 #include <memory>
 
 #include <rankmesh/convert/convert.hpp>
-#include <rankmesh/core/name.hpp>
 
 #include "output.hpp"
 #include "subcommand.hpp"

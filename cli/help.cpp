@@ -11,6 +11,7 @@
 #include <rankmesh/core/name.hpp>
 
 #include "file.hpp"
+#include "formats/text.hpp"
 #include "output.hpp"
 
 namespace rankmesh::cli {
@@ -81,21 +82,12 @@ std::string usage_of(const Subcommand& subcommand) {
     return words + "[OPTIONS]";
 }
 
-std::vector<std::string> lines_of(std::string_view text) {
-    auto lines = std::vector<std::string>{};
-    while (!text.empty()) {
-        const auto line = text.substr(0, text.find('\n'));
-        lines.emplace_back(line);
-        text.remove_prefix(std::min(text.size(), line.size() + 1));
-    }
-    return lines;
-}
-
 /// Returns a text that begins in column `indent` and continues there.
 std::string hung(std::string_view text, std::size_t indent, std::size_t width) {
     auto out = std::string{};
-    for (const auto& line : lines_of(folded(text, 0, std::max(width, indent + 20) - indent)))
-        out += (out.empty() ? "" : "\n" + std::string(indent, ' ')) + line;
+    const auto all = folded(text, 0, std::max(width, indent + 20) - indent);
+    for (const auto line : formats::split(all, '\n'))
+        out.append(out.empty() ? "" : "\n" + std::string(indent, ' ')).append(line);
     return out;
 }
 
@@ -116,18 +108,19 @@ std::string table_of(std::string_view heading, const std::vector<Entry>& entries
 }
 
 /// Returns a row of a table in the notes, with its second column wrapped. Other rows are unchanged.
-std::string row_of(const std::string& line, std::size_t width) {
+std::string row_of(std::string_view line, std::size_t width) {
     const auto name = line.find_first_not_of(' ');
     const auto gap = line.find("  ", name);
     const auto text = line.find_first_not_of(' ', gap);
-    if (gap == std::string::npos || text == std::string::npos) return line;
-    return line.substr(0, text) + hung(std::string_view(line).substr(text), text, width);
+    if (gap == std::string::npos || text == std::string::npos) return std::string(line);
+    return std::string(line.substr(0, text)) + hung(line.substr(text), text, width);
 }
 
 std::string notes_of(const std::string& notes, std::size_t width) {
     auto text = std::string{};
     auto kept = true;
-    for (const auto& line : lines_of(notes)) {
+    if (notes.empty()) return text;
+    for (const auto line : formats::split(notes, '\n')) {
         if (kept && !line.starts_with(' ')) text += "\n";
         kept = line.starts_with(' ');
         text += (kept ? row_of(line, width) : folded(line, 0, width)) + "\n";
@@ -196,8 +189,7 @@ int run(const Arguments& arguments, Output& output) {
 const Subcommand& find_subcommand(const std::vector<Subcommand>& all, std::string_view name) {
     const auto found = std::ranges::find(all, name, &Subcommand::name);
     if (found != all.end()) return *found;
-    auto names = std::vector<std::string>{};
-    for (const auto& each : all) names.push_back(each.name);
+    const auto names = names_of(all);
     throw UsageError(fmt::format("unknown subcommand {}; one of: {}{}", detail::in_quotes(name),
                                  joined(names, ", "), did_you_mean(name, {names.begin(), names.end()})));
 }

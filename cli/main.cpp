@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
-#include <cstdio>
+#include <array>
+#include <charconv>
+#include <cmath>
 #include <iostream>
 #include <limits>
 #include <type_traits>
@@ -21,6 +23,49 @@ namespace {
 constexpr auto yes = 0;
 constexpr auto no = 1;
 constexpr auto usage_error = 2;
+
+/// A unit of bytes.
+struct Unit {
+    std::string_view name;
+    std::uint64_t bytes;
+};
+
+constexpr auto units = std::array<Unit, 9>{{{"TiB", std::uint64_t{1} << 40},
+                                            {"GiB", std::uint64_t{1} << 30},
+                                            {"MiB", std::uint64_t{1} << 20},
+                                            {"KiB", std::uint64_t{1} << 10},
+                                            {"B", 1},
+                                            {"kB", 1'000},
+                                            {"MB", 1'000'000},
+                                            {"GB", 1'000'000'000},
+                                            {"TB", 1'000'000'000'000}}};
+
+/// Reads `4096`, `64MiB` or `1.5 GB`. Throws UsageError, which begins with `option`, unless it is a whole
+/// number of bytes from `least` to `most`.
+///
+/// Law: `read_bytes(bytes_text(n), ...)` is n.
+Bytes read_bytes(std::string_view text, std::string_view option, std::size_t least, std::size_t most) {
+    const auto wrong = [&](const std::string& what) {
+        return UsageError(fmt::format(
+            "{} {}; give {} to {}, as a number of bytes or with a unit: B, kB, MB, GB, TB, KiB, MiB, GiB or "
+            "TiB",
+            option, what, bytes_text(least), bytes_text(most)));
+    };
+    auto number = 0.0;
+    const auto* const end = text.data() + text.size();
+    const auto [stop, error] = std::from_chars(text.data(), end, number, std::chars_format::fixed);
+    auto name = std::string_view(stop, static_cast<std::size_t>(end - stop));
+    if (name.starts_with(' ')) name.remove_prefix(1);
+    const auto unit = std::ranges::find(units, name.empty() ? "B" : name, &Unit::name);
+    if (error != std::errc{} || unit == units.end())
+        throw wrong(fmt::format("is {}, which is not a size", detail::in_quotes(text)));
+    const auto bytes = number * static_cast<double>(unit->bytes);
+    if (!(bytes >= static_cast<double>(least) && bytes <= static_cast<double>(most)))
+        throw wrong(fmt::format("is {}", detail::in_quotes(text)));
+    if (std::abs(bytes - std::round(bytes)) > 1e-6 * bytes)
+        throw wrong(fmt::format("is {}, which is not a whole number of bytes", detail::in_quotes(text)));
+    return {static_cast<std::size_t>(std::llround(bytes))};
+}
 
 CLI::Option* added(CLI::App& app, const Option& option, auto& target) {
     return app.add_option(option.name, target, option.help);
@@ -102,12 +147,9 @@ bool is_option(std::string_view word) { return word.size() > 1 && word.front() =
 
 /// Throws UsageError unless the first word is a subcommand or an option.
 void check_subcommand(const std::vector<Subcommand>& subcommands, int argc, char** argv) {
-    if (argc < 2) {
-        auto names = std::vector<std::string>{};
-        for (const auto& subcommand : subcommands) names.push_back(subcommand.name);
-        throw UsageError(
-            fmt::format("missing subcommand; one of: {}; see rankmesh --help", joined(names, ", ")));
-    }
+    if (argc < 2)
+        throw UsageError(fmt::format("missing subcommand; one of: {}; see rankmesh --help",
+                                     joined(names_of(subcommands), ", ")));
     if (const auto word = std::string_view(argv[1]); !is_option(word)) find_subcommand(subcommands, word);
 }
 

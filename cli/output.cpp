@@ -4,14 +4,11 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
-#include <iterator>
 
 #include <rankmesh/core/detail/number.hpp>
 #include <rankmesh/core/error.hpp>
-#include <rankmesh/core/name.hpp>
 #include <rankmesh/engine/built.hpp>
 #include <rankmesh/engine/launcher.hpp>
 

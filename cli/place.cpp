@@ -5,11 +5,8 @@
 
 #include <rankmesh/cluster/place.hpp>
 #include <rankmesh/core/detail/number.hpp>
-#include <rankmesh/core/name.hpp>
 #include <rankmesh/report/text.hpp>
 
-#include "bytes.hpp"
-#include "cluster_output.hpp"
 #include "output.hpp"
 #include "subcommand.hpp"
 #include "topology.hpp"

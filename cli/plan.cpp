@@ -9,11 +9,50 @@
 #include <rankmesh/core/text.hpp>
 #include <rankmesh/plan/answer.hpp>
 
+#include "formats/text.hpp"
 #include "plan_output.hpp"
 #include "progress.hpp"
 #include "topology.hpp"
 
 namespace rankmesh::cli {
+
+std::string gib_text(std::int64_t bytes) {
+    return fmt::format("{:.1f}", static_cast<double>(bytes) / (1 << 30));
+}
+
+std::string seconds_text(double seconds) {
+    if (seconds < 0.0995) return fmt::format("{:.2g}", seconds);
+    return fmt::format("{:.{}f}", seconds, seconds < 9.995 ? 2 : seconds < 99.95 ? 1 : 0);
+}
+
+std::string percent_text(double share) { return fmt::format("{:.1f}", 100 * share); }
+
+std::size_t width_of(const std::string& text) {
+    auto widest = std::size_t{0};
+    for (const auto line : formats::split(text, '\n')) widest = std::max(widest, line.size());
+    return widest;
+}
+
+void print_folded(std::string_view text, Output& output) {
+    output.print("{}\n", folded(text, 2, static_cast<std::size_t>(terminal_width())));
+}
+
+void print_with_lines(const std::string& table, const std::vector<std::string>& below, Output& output) {
+    const auto lines = formats::split(table, '\n');
+    for (std::size_t i = 0; i <= below.size(); ++i) {
+        output.print("{}\n", lines[i]);
+        if (i > 0)
+            output.print("  {}\n", folded(below[i - 1], 4,
+                                          static_cast<std::size_t>(std::max(terminal_width(), 20) - 2)));
+    }
+}
+
+void print_bytes(const std::vector<std::pair<std::int64_t, std::string_view>>& parts, Output& output) {
+    auto rows = std::vector<std::vector<std::string>>{};
+    for (const auto& [bytes, name] : parts)
+        if (bytes > 0) rows.push_back({gib_text(bytes), std::string(name)});
+    output.write(table(rows, 0, 1));
+}
 
 namespace of_plan {
 
@@ -268,12 +307,6 @@ int run(Arguments& arguments, Output& output) {
     return answer.fits() ? 0 : 1;
 }
 
-std::vector<std::string> names_of(const auto& known) {
-    auto names = std::vector<std::string>{};
-    for (const auto& one : known) names.emplace_back(one.name);
-    return names;
-}
-
 }  // namespace of_plan
 
 Subcommand plan() {
@@ -283,7 +316,7 @@ Subcommand plan() {
         .name = "plan",
         .help = "Find the fastest layouts of a training job that fit into memory, and explain them.",
         .options =
-            {with_values(of_plan::names_of(plan::models()),
+            {with_values(names_of(plan::models()),
                          {"MODEL",
                           "the model: a name such as llama3.1-8B, a config.json, Megatron's flags, or sizes "
                           "in one line",
@@ -291,9 +324,8 @@ Subcommand plan() {
              {"--serve", "plan an engine of vLLM or SGLang that serves the model", &question.serve},
              {"--on", "the cluster, such as 'node:32(400GB/s,5us) gpu:8(450GB/s,2us)'", &arguments->on,
               "CLUSTER"},
-             with_values(
-                 of_plan::names_of(plan::devices()),
-                 {"--device", "type of the devices, such as H100-SXM-80GB", &question.device, "NAME"}),
+             with_values(names_of(plan::devices()), {"--device", "type of the devices, such as H100-SXM-80GB",
+                                                     &question.device, "NAME"}),
              {"--devices-file", "file with more types of devices, in the columns of devices.csv",
               &question.devices_file, "FILE"},
              {"--gpus", "number of devices to use; default: all of the cluster", &question.devices, "N"},
@@ -315,7 +347,7 @@ Subcommand plan() {
              {"--fix", "fix a setting, such as tp=8; may be repeated", &question.fix, "NAME=VALUE"},
              {"--max", "limit a setting, such as pp=16; may be repeated", &question.most, "NAME=VALUE"},
              with_values(
-                 of_plan::names_of(known_frameworks()),
+                 names_of(known_frameworks()),
                  {"--as",
                   "find only layouts that this framework supports, and print the best as its settings",
                   &question.as, "FRAMEWORK"}),

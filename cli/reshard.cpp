@@ -10,7 +10,7 @@
 #include <rankmesh/core/reshard.hpp>
 #include <rankmesh/report/text.hpp>
 
-#include "bytes.hpp"
+#include "formats/text.hpp"
 #include "json_stream.hpp"
 #include "output.hpp"
 #include "progress.hpp"
@@ -37,18 +37,15 @@ struct Arguments {
 /// Reads `4096x4096`. Throws UsageError for any other text.
 std::vector<std::int64_t> shape_of(std::string_view text) {
     auto shape = std::vector<std::int64_t>{};
-    for (auto left = text;;) {
-        const auto cross = left.find('x');
-        const auto word = left.substr(0, cross);
+    for (const auto word : formats::split(text, 'x')) {
         const auto size = detail::number_in<std::int64_t>(word);
         if (!size)
             throw UsageError(
                 fmt::format("--shape {} is not a shape: {} is not a size; give sizes such as 4096x4096",
                             detail::in_quotes(text), detail::in_quotes(word)));
         shape.push_back(*size);
-        if (cross == std::string_view::npos) return shape;
-        left.remove_prefix(cross + 1);
     }
+    return shape;
 }
 
 Mesh mesh_of_text(const Arguments& arguments, const std::string& text) {

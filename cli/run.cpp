@@ -14,10 +14,8 @@
 #include <rankmesh/engine/world.hpp>
 
 #include <rankmesh/engine/launcher.hpp>
-#include "bytes.hpp"
 #include "calibration.hpp"
 #include "file.hpp"
-#include "hosts.hpp"
 #include "output.hpp"
 #include "progress.hpp"
 #include "subcommand.hpp"

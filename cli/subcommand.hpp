@@ -11,11 +11,14 @@
 #include <variant>
 #include <vector>
 
-#include "bytes.hpp"
-
 namespace rankmesh::cli {
 
 class Output;
+
+/// The value of an option in bytes, such as `64MiB`.
+struct Bytes {
+    std::size_t count = 0;
+};
 
 /// One argument: `--world N`, or a positional argument such as `MESH`.
 struct Option {
@@ -45,6 +48,13 @@ struct Option {
         return !has_dashes() && std::holds_alternative<std::vector<std::string>*>(target);
     }
 };
+
+/// Returns the names of what has one.
+std::vector<std::string> names_of(const auto& all) {
+    auto names = std::vector<std::string>{};
+    for (const auto& one : all) names.emplace_back(one.name);
+    return names;
+}
 
 /// Returns an option with candidates for completion.
 inline Option with_values(std::vector<std::string> values, Option option) {

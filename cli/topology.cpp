@@ -6,10 +6,10 @@
 #include <limits>
 
 #include <rankmesh/core/detail/number.hpp>
-#include <rankmesh/core/name.hpp>
 
 #include "cluster/read/read.hpp"
 #include "convert/words.hpp"
+#include "formats/text.hpp"
 #include "output.hpp"
 
 namespace rankmesh::cli {
@@ -48,40 +48,20 @@ Placement Common::placement(const std::optional<Cluster>& machines) const {
                     " (show, draw, diff, rank, groups and check take several)"));
 }
 
-namespace {
-
-/// Returns the words of a text with commas between them.
-std::string with_commas(std::string_view text) {
-    constexpr auto separators = std::string_view(" \t\n,");
-    auto list = std::string{};
-    for (auto at = text.find_first_not_of(separators); at != std::string_view::npos;
-         at = text.find_first_not_of(separators, at)) {
-        const auto end = std::min(text.size(), text.find_first_of(separators, at));
-        if (!list.empty()) list += ',';
-        list += text.substr(at, end - at);
-        at = end;
-    }
-    return list;
-}
-
-}  // namespace
-
 std::vector<std::string> axis_names(std::string_view text, std::string_view what) {
     if (text.find_first_of(" \t\n") != std::string_view::npos) {
-        const auto list = with_commas(text);
+        const auto words = formats::words_of(text, " \t\n,");
+        const auto list = joined({words.begin(), words.end()}, ",");
         throw UsageError(detail::cat(what, " ", detail::in_quotes(text),
                                      " contains a blank; separate axes by commas",
                                      list.empty() ? "" : detail::cat(": ", detail::excerpt(list))));
     }
     auto names = std::vector<std::string>{};
-    while (true) {
-        const auto comma = text.find(',');
-        names.emplace_back(text.substr(0, comma));
-        if (names.back().empty())
-            throw UsageError(detail::cat(what, " has an empty name; list axes such as dp,tp"));
-        if (comma == std::string_view::npos) return names;
-        text.remove_prefix(comma + 1);
+    for (const auto name : formats::split(text, ',')) {
+        if (name.empty()) throw UsageError(detail::cat(what, " has an empty name; list axes such as dp,tp"));
+        names.emplace_back(name);
     }
+    return names;
 }
 
 std::optional<Cluster> cluster_of(const std::optional<std::string>& text) {

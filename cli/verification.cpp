@@ -149,48 +149,32 @@ private:
         using Result = decltype(on.barrier());
         const auto in = in_.memory();
         const auto out = out_.memory();
-        switch (tested_.operation) {
-            case Operation::all_reduce:
-                if (tested_.reduction == Reduction::min) return on.all_reduce(in, out, rankmesh::min);
-                if (tested_.reduction == Reduction::max) return on.all_reduce(in, out, rankmesh::max);
-                if (tested_.reduction == Reduction::sum) return on.all_reduce(in, out, rankmesh::sum);
-                if constexpr (std::is_floating_point_v<T>) return on.all_reduce(in, out, rankmesh::mean);
-                return Result();
-            case Operation::reduce:
-                return on.reduce(in, out, rankmesh::sum, last());
-            case Operation::scan:
-                return on.scan(in, out);
-            case Operation::exclusive_scan:
-                return on.exclusive_scan(in, out);
-            case Operation::reduce_scatter:
-                return on.reduce_scatter(in, out);
-            case Operation::broadcast:
-                return on.broadcast(out, last());
-            case Operation::all_gather:
-                return on.all_gather(in, out);
-            case Operation::all_gather_v:
-                return on.all_gather_v(in, out, counts_);
-            case Operation::gather:
-                return on.gather(in, out, last());
-            case Operation::scatter:
-                return on.scatter(in, out, last());
-            case Operation::all_to_all:
-                return on.all_to_all(in, out);
-            case Operation::all_to_all_v:
-                return on.all_to_all_v(in, counts_, out, counts_);
-            case Operation::shift:
-                return on.shift(in, out);
-            case Operation::gather_v:
-                return on.gather_v(in, out, counts_, last());
-            case Operation::scatter_v:
-                return on.scatter_v(in, counts_, out, last());
-            case Operation::send_recv:
-                if (tested_.from == From::sparse) return sparse(), Result();
-                if (tested_.from == From::any_rank && facts_.size > 1) return from_any_rank(on);
-                return on.send_recv(in, before(), out, after());
-            default:
-                return on.barrier();
+        const auto is = [&](Operation operation) { return tested_.is(operation); };
+        if (is(Operation::all_reduce)) {
+            if (tested_.reduction == Reduction::min) return on.all_reduce(in, out, rankmesh::min);
+            if (tested_.reduction == Reduction::max) return on.all_reduce(in, out, rankmesh::max);
+            if (tested_.reduction == Reduction::sum) return on.all_reduce(in, out, rankmesh::sum);
+            if constexpr (std::is_floating_point_v<T>) return on.all_reduce(in, out, rankmesh::mean);
+            return Result();
         }
+        if (is(Operation::reduce)) return on.reduce(in, out, rankmesh::sum, last());
+        if (is(Operation::scan)) return on.scan(in, out);
+        if (is(Operation::exclusive_scan)) return on.exclusive_scan(in, out);
+        if (is(Operation::reduce_scatter)) return on.reduce_scatter(in, out);
+        if (is(Operation::broadcast)) return on.broadcast(out, last());
+        if (is(Operation::all_gather)) return on.all_gather(in, out);
+        if (is(Operation::all_gather_v)) return on.all_gather_v(in, out, counts_);
+        if (is(Operation::gather)) return on.gather(in, out, last());
+        if (is(Operation::gather_v)) return on.gather_v(in, out, counts_, last());
+        if (is(Operation::scatter)) return on.scatter(in, out, last());
+        if (is(Operation::scatter_v)) return on.scatter_v(in, counts_, out, last());
+        if (is(Operation::all_to_all)) return on.all_to_all(in, out);
+        if (is(Operation::all_to_all_v)) return on.all_to_all_v(in, counts_, out, counts_);
+        if (is(Operation::shift)) return on.shift(in, out);
+        if (is(Operation::barrier)) return on.barrier();
+        if (tested_.from == From::sparse) return sparse(), Result();
+        if (tested_.from == From::any_rank && facts_.size > 1) return from_any_rank(on);
+        return on.send_recv(in, before(), out, after());
     }
     void from_any_rank(Communicator& on) {
         auto sent = on.start().send(in_.memory(), before());
@@ -220,46 +204,30 @@ private:
         const auto n = static_cast<std::int64_t>(facts_.size);
         const auto mine = static_cast<std::size_t>(facts_.me) * count_;
         const auto at = Facts::at(i);
+        const auto is = [&](auto... operations) { return (tested_.is(operations) || ...); };
         if (is_untouched()) return static_cast<T>(-1);
-        switch (tested_.operation) {
-            case Operation::all_reduce:
-                if (tested_.reduction == Reduction::min) return static_cast<T>(facts_.low + at);
-                if (tested_.reduction == Reduction::max) return static_cast<T>(facts_.high + at);
-                if (tested_.reduction == Reduction::mean)
-                    return static_cast<T>(facts_.total + n * at) / static_cast<T>(n);
-                [[fallthrough]];
-            case Operation::reduce:
-                return static_cast<T>(facts_.total + n * at);
-            case Operation::scan:
-            case Operation::exclusive_scan: {
-                const auto end = facts_.me + (tested_.is(Operation::scan) ? 1 : 0);
-                auto sum = std::int64_t{0};
-                for (int p = 0; p < end; ++p) sum += facts_.from(p) + at;
-                return static_cast<T>(sum);
-            }
-            case Operation::all_gather:
-            case Operation::all_gather_v:
-            case Operation::gather:
-            case Operation::gather_v:
-                return static_cast<T>(facts_.from(static_cast<int>(i / count_)) + Facts::at(i % count_));
-            case Operation::reduce_scatter:
-                return static_cast<T>(facts_.total + n * Facts::at(mine + i));
-            case Operation::broadcast:
-                return static_cast<T>(facts_.from(facts_.size - 1) + at);
-            case Operation::scatter:
-            case Operation::scatter_v:
-                return static_cast<T>(facts_.from(last()) + Facts::at(mine + i));
-            case Operation::all_to_all:
-            case Operation::all_to_all_v:
-                return static_cast<T>(facts_.from(static_cast<int>(i / count_)) +
-                                      Facts::at(mine + i % count_));
-            case Operation::shift:
-                return static_cast<T>(facts_.from(before()) + at);
-            case Operation::send_recv:
-                return static_cast<T>(facts_.from(after()) + at);
-            default:  // barrier
-                return T{};
+        if (is(Operation::all_reduce)) {
+            if (tested_.reduction == Reduction::min) return static_cast<T>(facts_.low + at);
+            if (tested_.reduction == Reduction::max) return static_cast<T>(facts_.high + at);
+            if (tested_.reduction == Reduction::mean)
+                return static_cast<T>(facts_.total + n * at) / static_cast<T>(n);
         }
+        if (is(Operation::all_reduce, Operation::reduce)) return static_cast<T>(facts_.total + n * at);
+        if (is(Operation::scan, Operation::exclusive_scan)) {
+            const auto end = facts_.me + (is(Operation::scan) ? 1 : 0);
+            auto sum = std::int64_t{0};
+            for (int p = 0; p < end; ++p) sum += facts_.from(p) + at;
+            return static_cast<T>(sum);
+        }
+        if (is(Operation::all_gather, Operation::all_gather_v, Operation::gather, Operation::gather_v))
+            return static_cast<T>(facts_.from(static_cast<int>(i / count_)) + Facts::at(i % count_));
+        if (is(Operation::reduce_scatter)) return static_cast<T>(facts_.total + n * Facts::at(mine + i));
+        if (is(Operation::broadcast)) return static_cast<T>(facts_.from(last()) + at);
+        if (is(Operation::scatter, Operation::scatter_v))
+            return static_cast<T>(facts_.from(last()) + Facts::at(mine + i));
+        if (is(Operation::all_to_all, Operation::all_to_all_v))
+            return static_cast<T>(facts_.from(static_cast<int>(i / count_)) + Facts::at(mine + i % count_));
+        return static_cast<T>(facts_.from(is(Operation::shift) ? before() : after()) + at);  // or send_recv
     }
 
     Communicator& on_;
