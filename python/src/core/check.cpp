@@ -1,11 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <nanobind/stl/optional.h>
-#include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
 #include <algorithm>
 #include <optional>
-#include <tuple>
 
 #include <rankmesh/cluster/check.hpp>
 #include <rankmesh/core/placement.hpp>

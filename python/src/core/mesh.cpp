@@ -2,7 +2,6 @@
 #include <algorithm>
 
 #include <nanobind/ndarray.h>
-#include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
 #include "core/core.hpp"

@@ -1,11 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <nanobind/stl/string.h>
-#include <nanobind/stl/tuple.h>
 #include <nanobind/stl/variant.h>
 #include <nanobind/stl/vector.h>
-
-#include <algorithm>
-#include <tuple>
 
 #include <rankmesh/cluster/place.hpp>
 #include <rankmesh/report/text.hpp>

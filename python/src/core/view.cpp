@@ -3,8 +3,6 @@
 #include <map>
 #include <optional>
 
-#include <nanobind/stl/map.h>
-#include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/vector.h>
 

@@ -69,15 +69,6 @@ std::optional<Element> element_of(const nb::dlpack::dtype& type) {
     return std::nullopt;
 }
 
-std::string type_named(nb::handle object) {
-    if (nb::hasattr(object, "dtype")) {
-        const nb::object type = object.attr("dtype");
-        return text_with(type, PyObject_Str, "a type without a name");
-    }
-    const nb::object name = object.type().attr("__name__");
-    return text_with(name, PyObject_Str, "a type without a name");
-}
-
 using Dimensions = std::vector<detail::MemoryLayout::Dimension>;
 
 /// Returns the layout of an array; null if it is contiguous and row-major. Strides are in bytes.
@@ -105,8 +96,10 @@ std::shared_ptr<const detail::MemoryLayout> layout_of(std::size_t dimensions, co
     throw UsageError(cat(what, " is read-only; pass an array that can be written"));
 }
 [[noreturn]] void throw_type(std::string_view what, nb::handle object) {
+    const nb::object type =
+        nb::hasattr(object, "dtype") ? object.attr("dtype") : object.type().attr("__name__");
     throw UsageError(
-        cat(what, " has elements of ", type_named(object),
+        cat(what, " has elements of ", text_with(type, PyObject_Str, "a type without a name"),
             "; engines move bool, integers and floats of at most 64 bits and complex of at most 128, in "
             "the machine's byte order: view it as one of these"));
 }

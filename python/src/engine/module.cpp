@@ -33,14 +33,6 @@ void for_all(const End& end) {
     }
 }
 
-/// Returns sys.excepthook with `seen = true` before it.
-nb::object noting(nb::object hook, bool& seen) {
-    return nb::cpp_function([&seen, hook = std::move(hook)](nb::args args) {
-        seen = true;
-        hook(*args);
-    });
-}
-
 /// Ends the engine objects of Python, as by an exception if an exception ends the interpreter.
 void end_interpreter(bool by_exception) {
     end_at_once_if_given_up();
@@ -91,7 +83,10 @@ NB_MODULE(_engine, m) {
     static auto uncaught = false;
     const auto sys = nanobind::module_::import_("sys");
     const nanobind::object before = sys.attr("excepthook");
-    const auto hook = noting(before, uncaught);
+    const auto hook = nanobind::cpp_function([before](nanobind::args args) {
+        uncaught = true;
+        before(*args);
+    });
     sys.attr("excepthook") = hook;
     const auto at_exit = nanobind::cpp_function([sys, before, hook] {
         const nanobind::object now = sys.attr("excepthook");

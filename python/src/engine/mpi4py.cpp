@@ -11,19 +11,15 @@ namespace {
 
 using detail::cat;
 
-std::string library_version() {
-    char text[MPI_MAX_LIBRARY_VERSION_STRING] = {};
-    auto length = 0;
-    MPI_Get_library_version(text, &length);
-    return {text, static_cast<std::size_t>(length)};
-}
-
 /// Returns mpi4py's module. Throws UsageError unless mpi4py uses the same MPI as this build.
 nb::object checked_mpi4py() {
     const nb::object module = nb::module_::import_("mpi4py.MPI");
     const nb::object given = module.attr("Get_library_version")();
     const auto theirs = text_of(given, "the version of mpi4py's MPI");
-    const auto ours = library_version();
+    char version[MPI_MAX_LIBRARY_VERSION_STRING] = {};
+    auto length = 0;
+    MPI_Get_library_version(version, &length);
+    const auto ours = std::string(version, static_cast<std::size_t>(length));
     const auto line = [](const std::string& text) { return text.substr(0, text.find_first_of(",\n")); };
     // Older versions of mpi4py truncate the text.
     if (theirs.empty() || ours.substr(0, theirs.size()) != theirs)

@@ -7,7 +7,6 @@
 
 #include <rankmesh/core/detail/caller.hpp>
 
-#include <algorithm>
 #include <cstdio>
 #include <limits>
 
