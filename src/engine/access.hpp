@@ -8,7 +8,6 @@
 #include <rankmesh/engine/world.hpp>
 
 #include "engine/channel.hpp"
-#include "engine/staged.hpp"
 #include "engine/timeout.hpp"
 #include "engine/world_state.hpp"
 

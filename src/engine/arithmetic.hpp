@@ -6,7 +6,9 @@
 #include <concepts>
 #include <cstddef>
 #include <cstring>
+#include <tuple>
 #include <type_traits>
+#include <utility>
 
 #include <rankmesh/engine/dtype.hpp>
 #include <rankmesh/engine/reduction.hpp>
@@ -17,39 +19,12 @@ namespace rankmesh::detail {
 /// for types that cannot be reduced.
 template <class Body>
 void with_type(DType dtype, Body&& body) {
-    switch (dtype) {
-        case DType::i8:
-            return body(static_cast<std::int8_t*>(nullptr));
-        case DType::i16:
-            return body(static_cast<std::int16_t*>(nullptr));
-        case DType::i32:
-            return body(static_cast<std::int32_t*>(nullptr));
-        case DType::i64:
-            return body(static_cast<std::int64_t*>(nullptr));
-        case DType::u8:
-            return body(static_cast<std::uint8_t*>(nullptr));
-        case DType::u16:
-            return body(static_cast<std::uint16_t*>(nullptr));
-        case DType::u32:
-            return body(static_cast<std::uint32_t*>(nullptr));
-        case DType::u64:
-            return body(static_cast<std::uint64_t*>(nullptr));
-        case DType::boolean:
-            return body(static_cast<bool*>(nullptr));
-        case DType::byte:
-            return body(static_cast<std::byte*>(nullptr));
-        case DType::f16:
-            return body(static_cast<f16*>(nullptr));
-        case DType::bf16:
-            return body(static_cast<bf16*>(nullptr));
-        case DType::f32:
-            return body(static_cast<float*>(nullptr));
-        case DType::f64:
-            return body(static_cast<double*>(nullptr));
-        case DType::f8e4m3:
-        case DType::f8e5m2:
-            return;
-    }
+    const auto of_any = [&]<class... T>(std::tuple<T...>*) {
+        static_cast<void>(((dtype == dtype_of<T>::value && (body(static_cast<T*>(nullptr)), true)) || ...));
+    };
+    of_any(static_cast<
+           std::tuple<std::int8_t, std::int16_t, std::int32_t, std::int64_t, std::uint8_t, std::uint16_t,
+                      std::uint32_t, std::uint64_t, bool, std::byte, f16, bf16, float, double>*>(nullptr));
 }
 
 template <class T>
@@ -99,36 +74,16 @@ void reduce_into(DType dtype, const void* from, void* into, std::size_t count) {
     });
 }
 
-/// Reduces by a reduction that is known only at run time.
+/// Reduces by a reduction that is known only at run time; does nothing for those that are not of two
+/// elements, which combine.hpp has.
 inline void reduce_into(Reduction reduction, DType dtype, const void* from, void* into, std::size_t count) {
-    switch (reduction) {
-        case Reduction::mean:
-        case Reduction::sum:
-            return reduce_into<Reduction::sum>(dtype, from, into, count);
-        case Reduction::prod:
-            return reduce_into<Reduction::prod>(dtype, from, into, count);
-        case Reduction::min:
-            return reduce_into<Reduction::min>(dtype, from, into, count);
-        case Reduction::max:
-            return reduce_into<Reduction::max>(dtype, from, into, count);
-        case Reduction::bit_and:
-            return reduce_into<Reduction::bit_and>(dtype, from, into, count);
-        case Reduction::bit_or:
-            return reduce_into<Reduction::bit_or>(dtype, from, into, count);
-        case Reduction::bit_xor:
-            return reduce_into<Reduction::bit_xor>(dtype, from, into, count);
-        case Reduction::logical_and:
-            return reduce_into<Reduction::logical_and>(dtype, from, into, count);
-        case Reduction::logical_or:
-            return reduce_into<Reduction::logical_or>(dtype, from, into, count);
-        case Reduction::logical_xor:
-            return reduce_into<Reduction::logical_xor>(dtype, from, into, count);
-        case Reduction::reproducible_sum:  // not of two: see combine.hpp
-        case Reduction::min_location:
-        case Reduction::max_location:
-        case Reduction::user_defined:
-            return;
-    }
+    if (reduction == Reduction::mean) reduction = Reduction::sum;
+    const auto by_any = [&]<Reduction... R>(std::integer_sequence<Reduction, R...>) {
+        static_cast<void>(((reduction == R && (reduce_into<R>(dtype, from, into, count), true)) || ...));
+    };
+    using enum Reduction;
+    by_any(std::integer_sequence<Reduction, sum, prod, min, max, bit_and, bit_or, bit_xor, logical_and,
+                                 logical_or, logical_xor>());
 }
 
 /// Combines `count` elements of `a` with those of `b` in `out`, which may be one of the two.

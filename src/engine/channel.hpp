@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include <rankmesh/core/error.hpp>
 #include <rankmesh/core/group.hpp>
 #include <rankmesh/core/mesh.hpp>
 #include <rankmesh/engine/detail/call.hpp>
@@ -24,6 +25,33 @@
 #include "engine/fork.hpp"
 
 namespace rankmesh::detail {
+
+struct CommunicatorState;
+
+/// Results of calls in staging memory, which are copied to the caller's buffers.
+class Staged {
+public:
+    Staged() = default;
+    virtual ~Staged() = default;
+    Staged(const Staged&) = delete;
+    Staged& operator=(const Staged&) = delete;
+
+    /// Copies the results out, once the calls are complete; called inside a use of the channel.
+    virtual void unpack(const CommunicatorState& state) = 0;
+
+    /// Runs `body`; a Disagreement that it throws says also what this rank gave.
+    template <class Body>
+    void described(Body&& body) const {
+        try {
+            body();
+        } catch (const Disagreement& error) {
+            throw Disagreement(error.what() + text(), error.ranks);
+        }
+    }
+
+private:
+    virtual std::string text() const { return ""; }
+};
 
 using Duration = std::chrono::nanoseconds;
 
@@ -119,12 +147,11 @@ public:
     virtual bool done(std::uint64_t ticket) = 0;
     /// The message that the call, a probe, asks for; nothing if there is none and no `timeout`. With a
     /// timeout waits for it. A device has none.
-    virtual std::optional<Message> probe(const Call&, const Label&, std::optional<Duration> timeout) {
-        static_cast<void>(timeout);
+    virtual std::optional<Message> probe(const Call&, const Label&, std::optional<Duration> /*timeout*/) {
         return std::nullopt;
     }
     /// True if a rank of the group has told this one that it makes no more calls.
-    virtual bool has_left(int group_rank) const { return static_cast<void>(group_rank), false; }
+    virtual bool has_left(int /*group_rank*/) const { return false; }
     /// The group rank whose message the last completed recv from any rank has received, once; else -1.
     int take_sender() { return std::exchange(sender_, -1); }
     /// On a device: releases a ticket that was waited for; the stream still uses its buffers.
@@ -146,18 +173,11 @@ public:
     };
     /// Asks the other ranks of the group, over the engine, for the device's channel; by group rank, empty
     /// where the engine cannot ask. Any thread may call it.
-    virtual std::vector<PeerStatus> ask(const std::string& key, std::uint64_t number) {
-        static_cast<void>(key);
-        static_cast<void>(number);
-        return {};
-    }
+    virtual std::vector<PeerStatus> ask(const std::string& /*key*/, std::uint64_t /*number*/) { return {}; }
 
     /// From now on rings `bell` whenever a started call may have completed, until this is called with null.
     /// Returns false if the engine cannot, and `done` must be called again and again. Any thread may ring.
-    virtual bool set_bell(Bell* bell) {
-        static_cast<void>(bell);
-        return false;
-    }
+    virtual bool set_bell(Bell*) { return false; }
     /// True if a collective that blocks on one rank matches the same one started on another.
     virtual bool blocking_matches_started() const { return true; }
     /// True if a sparse exchange ends by consensus, not by counts: a rank then needs nothing for each rank
@@ -299,6 +319,30 @@ void check_buffers(const Call& call, const CommunicatorState& state);
 inline void check(const Call& call, const CommunicatorState& state) {
     const auto& operation = traits(call.operation);
     if (operation.has_in() || operation.has_out()) check_buffers(call, state);
+}
+
+/// Operations on a group of one rank, the same on every engine: at most a copy.
+class Alone final : public Channel {
+public:
+    void run(const Call& call, const Label& label, Duration timeout) override;
+    std::uint64_t start(std::span<const Call> calls, const Label& label) override;
+    void wait(std::uint64_t, const Label&, Duration) override {}
+    bool done(std::uint64_t) override { return true; }
+    bool set_bell(Bell*) override { return true; }  // nothing is left to wait for
+    void leave(std::uint64_t, const Label&) noexcept override {}
+    void leave() noexcept override {}
+    void enter_child() noexcept override {}  // where it works as well
+};
+
+/// The message that `call`, a probe, asks for; nothing if there is none and it does not wait.
+std::optional<Message> run_probe(CommunicatorState& state, const Call& call, bool waits);
+
+/// Throws UsageError: `send on 'dp' of mesh dp=2`, then `parts`. In a function of its own, so that a call
+/// without a fault takes few instructions.
+template <class... Parts>
+[[noreturn, gnu::noinline, gnu::cold]] void refuse_call(const Call& call, const CommunicatorState& state,
+                                                        const Parts&... parts) {
+    throw UsageError(cat(to_string(call.operation), " on ", state.label->text(), parts...));
 }
 
 }  // namespace rankmesh::detail

@@ -3,7 +3,7 @@
 #include <optional>
 #include <string>
 
-#include "engine/refuse_call.hpp"
+#include "engine/channel.hpp"
 #include "engine/roles.hpp"
 
 namespace rankmesh::detail {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <span>
 
 #include <rankmesh/engine/detail/call.hpp>
@@ -26,5 +27,9 @@ void fill_with_nothing(const Call& call);
 
 /// Makes the results of a logical reduction 0 or 1, which one rank alone has not combined with anything.
 void make_logical(const Call& call);
+
+/// Runs one collective on the inputs of all `n` ranks: `call(p)` is that of group rank p. Writes every `out`
+/// that is not null. Reductions combine the ranks in their order.
+void perform(std::size_t n, const std::function<const Call&(std::size_t)>& call);
 
 }  // namespace rankmesh::detail

@@ -2,18 +2,13 @@
 #include <rankmesh/engine/communicator.hpp>
 
 #include <algorithm>
-#include <utility>
-#include <vector>
 
 #include "engine/access.hpp"
 #include "engine/channel.hpp"
 #include "engine/exact_sum.hpp"
 #include "engine/memory_layout.hpp"
 #include "engine/packed.hpp"
-#include "engine/probe.hpp"
 #include "engine/record/recorded.hpp"
-#include "engine/refuse_call.hpp"
-#include "engine/strided_buffers.hpp"
 #include "engine/timeout.hpp"
 
 namespace rankmesh {

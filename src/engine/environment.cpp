@@ -5,7 +5,6 @@
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
-#include <string>
 #include <vector>
 
 #include <rankmesh/core/name.hpp>

@@ -43,10 +43,7 @@ public:
     /// True if the engine prepares channels before the plans are known to be equal.
     virtual bool announces() const { return false; }
     /// Announces the channels that this rank will create, in this order; `key` is that of the join.
-    virtual void announce(const std::string& key, std::span<const ChannelRequest> requests) {
-        static_cast<void>(key);
-        static_cast<void>(requests);
-    }
+    virtual void announce(const std::string& /*key*/, std::span<const ChannelRequest>) {}
     /// Replaces each of the values by its maximum over all ranks.
     virtual void max(std::array<std::int64_t, 4>& values) = 0;
     /// Sends a message from this rank to another; messages arrive in order.
@@ -69,15 +66,55 @@ public:
     /// taken for the cause.
     virtual void fail(const Failure&) noexcept {}
     /// Connects a channel that was released; called by its members only, with a key that is new.
-    virtual void restore(Channel& channel, const ChannelRequest& request) {
-        static_cast<void>(channel);
-        static_cast<void>(request);
-    }
+    virtual void restore(Channel&, const ChannelRequest&) {}
     /// All members of a channel that was made or restored under this key are connected: what this rank has
     /// announced for it alone is not read any more.
-    virtual void forget(const std::string& key) { static_cast<void>(key); }
+    virtual void forget(const std::string& /*key*/) {}
     /// Makes a channel over two or more ranks; called by its members only.
     virtual std::shared_ptr<Channel> create(const ChannelRequest& request) = 0;
+};
+
+/// Gathers data of all ranks on every rank: up a binomial tree to rank 0 and down again. On the way up `take`
+/// gets what the ranks beneath this one have packed, and `pack` returns that together with this rank's own.
+template <class Take, class Pack>
+std::string gather(Exchange& exchange, Take&& take, Pack&& pack) {
+    const auto rank = exchange.rank();
+    const auto size = exchange.size();
+    auto step = 1;
+    for (; step < size && (rank & step) == 0; step *= 2)
+        if (rank + step < size) take(exchange.receive(rank + step));
+    auto packed = std::string(pack());
+    if (rank != 0) {
+        exchange.send(rank - step, packed);
+        packed = exchange.receive(rank - step);
+    }
+    for (step /= 2; step >= 1; step /= 2)
+        if (rank + step < size) exchange.send(rank + step, packed);
+    return packed;
+}
+
+/// An engine for devices beside the host's: its channels work on device memory, ordered on streams. The
+/// host's engine is its control plane.
+class DeviceEngine {
+public:
+    virtual ~DeviceEngine() = default;
+
+    /// The channel of one declared item; `host` connects the same ranks and can exchange what creation needs.
+    ///
+    /// At join `everyone` is true: all ranks of the world call it for every item of groups of two or more, in
+    /// one order, with a null request where a rank has no part in the item or shares the channel of another.
+    /// At prepare only the members of the group call it.
+    virtual std::shared_ptr<Channel> create(const ChannelRequest* request,
+                                            const std::shared_ptr<Channel>& host, bool everyone) = 0;
+    /// Connects a channel that was released; called by its members only.
+    virtual void restore(Channel&, const ChannelRequest&, const std::shared_ptr<Channel>& /*host*/) {}
+    /// Throws UsageError for settings that it does not support; `whose` names their set in the text. Join
+    /// calls it before it creates anything.
+    virtual void check_settings(const DeviceSettings&, const std::string& /*whose*/) const {}
+    /// The channel of a group of this rank alone.
+    virtual std::shared_ptr<Channel> alone() = 0;
+    /// How much it has created so far and the memory used, for the log of a join; "" for nothing to log.
+    virtual std::string report() const { return {}; }
 };
 
 }  // namespace rankmesh::detail

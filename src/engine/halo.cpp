@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <optional>
-#include <utility>
 #include <vector>
 
 #include <rankmesh/core/text.hpp>
@@ -11,8 +10,8 @@
 
 #include "engine/access.hpp"
 #include "engine/memory_layout.hpp"
+#include "engine/packed.hpp"
 #include "engine/roles.hpp"
-#include "engine/strided_buffers.hpp"
 
 namespace rankmesh::detail {
 namespace of_halo {

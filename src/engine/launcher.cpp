@@ -3,7 +3,6 @@
 
 #include <cstdlib>
 #include <initializer_list>
-#include <string_view>
 
 #include <rankmesh/core/detail/number.hpp>
 #include <rankmesh/core/error.hpp>

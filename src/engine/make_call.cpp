@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <rankmesh/engine/detail/make_call.hpp>
 
-#include <string>
-
 #include <rankmesh/core/error.hpp>
 #include <rankmesh/core/text.hpp>
 #include <rankmesh/engine/buffers.hpp>

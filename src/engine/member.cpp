@@ -7,10 +7,8 @@
 #include <limits>
 #include <utility>
 
-#include "engine/join/group.hpp"
-#include "engine/join/lookup.hpp"
-#include "engine/join/settings.hpp"
-#include "engine/join/suspend.hpp"
+#include "engine/join/blueprint.hpp"
+#include "engine/join/join.hpp"
 #include "engine/roles.hpp"
 #include "engine/timeout.hpp"
 #include "engine/world_state.hpp"

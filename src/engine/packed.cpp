@@ -2,9 +2,9 @@
 #include "engine/packed.hpp"
 
 #include <algorithm>
-#include <cstddef>
 #include <cstring>
 #include <functional>
+#include <utility>
 
 #include "engine/access.hpp"
 #include "engine/record/recorded.hpp"
@@ -136,14 +136,6 @@ Call Packed::single(std::size_t piece) const {
 
 std::size_t Packed::part_bytes(std::size_t piece) const { return bytes_of(ins_[piece]) / in_parts_; }
 
-/// Where the lengths differ, the outputs follow the inputs. The next bucket is aligned for any type.
-std::size_t Packed::staging_bytes(const Bucket& bucket) const {
-    if (bucket.pieces.size() == 1) return 0;
-    constexpr auto alignment = alignof(std::max_align_t);
-    const auto bytes = in_parts_ == out_parts_ ? bucket.bytes : bucket.bytes * (in_parts_ + out_parts_);
-    return (bytes + alignment - 1) / alignment * alignment;
-}
-
 Call Packed::pack(const Bucket& bucket, char* staging) const {
     if (bucket.pieces.size() == 1) return single(bucket.pieces.front());
     auto* to = staging;
@@ -187,11 +179,6 @@ void Packed::run(const CommunicatorState& state) {
     give_back(state);
 }
 
-/// The memory of a blocking list's buckets is kept for the next list.
-void Packed::give_back(const CommunicatorState& state) {
-    if (staging_.bytes <= most_kept_) state.channel->keep(std::move(staging_));
-}
-
 std::vector<Call> Packed::pack(const CommunicatorState& state) {
     auto sum = std::size_t{0};
     for (const auto& bucket : buckets_) sum += staging_bytes(bucket);
@@ -212,6 +199,71 @@ void Packed::unpack(const CommunicatorState& state) {
         at += staging_bytes(bucket);
     }
     give_back(state);
+}
+
+namespace of_strided_buffers {
+
+bool is_in_place(const StridedCall& call) {
+    return call.in == call.out && call.in_layout == call.out_layout &&
+           (call.own_part || traits(call.operation).in_place == InPlace::same);
+}
+
+void check_overlap(const StridedCall& call, const CommunicatorState& state) {
+    const auto& operation = traits(call.operation);
+    if (operation.has_out() && overlaps_itself(call.out_layout))
+        refuse_call(
+            call, state,
+            " was given a strided output in which elements overlap; give each element an address of its own");
+    if (!operation.has_in() || !operation.has_out() || is_in_place(call)) return;
+    if (!overlap({call.in, call.in_bytes(), call.in_layout}, {call.out, call.out_bytes(), call.out_layout}))
+        return;
+    refuse_call(call, state, " was given strided buffers that overlap; use two that share no element",
+                operation.in_place == InPlace::no ? "" : ", or pass one, to use it in place");
+}
+
+}  // namespace of_strided_buffers
+
+void check_strided(const StridedCall& call, const CommunicatorState& state) {
+    if (state.space == Space::device)
+        refuse_call(call, state,
+                    " was given a strided buffer, which only host engines copy; make it contiguous on the "
+                    "device first");
+    auto lengths = Call(call);
+    if (call.own_part) take_own_part(lengths, state);
+    check_lengths(lengths, state);
+    of_strided_buffers::check_overlap(call, state);
+}
+
+void throw_no_multiple(const Call& call, const CommunicatorState& state) {
+    refuse_call(call, state, " in place was given ", call.in_count / call.unit,
+                " elements; it takes a multiple of ", state.size);
+}
+
+void StridedBuffers::add(const StridedCall& given, Call& call, const CommunicatorState& state) {
+    call = given;
+    const auto& operation = traits(given.operation);
+    const auto from =
+        operation.argument == Argument::distance ? peers_of(given, state.rank, state.size).from : 0;
+    const auto* read = reads(given, state.rank) ? given.in : nullptr;
+    auto* written = writes(given, state.rank) && from >= 0 ? given.out : nullptr;
+    const auto in_is_strided = operation.has_in() && !given.in_layout.is_contiguous();
+    const auto out_is_strided = operation.has_out() && !given.out_layout.is_contiguous();
+    if (in_is_strided && out_is_strided && of_strided_buffers::is_in_place(given))
+        return add({&call, given.in_layout, read, written, 0, true, true, given.own_part}, given.in_bytes());
+    if (in_is_strided) add({&call, given.in_layout, read, nullptr, 0, true, false, false}, given.in_bytes());
+    if (out_is_strided)
+        add({&call, given.out_layout, nullptr, written, 0, false, true, false}, given.out_bytes());
+}
+
+void StridedBuffers::pack(const CommunicatorState& state) {
+    staging_ = state.channel->staging(bytes_);
+    for (const auto& piece : pieces_) {
+        auto* at = staging_.data.get() + piece.at;
+        if (piece.is_in) piece.call->in = at;
+        if (piece.is_out) piece.call->out = at;
+        if (piece.own_part) take_own_part(*piece.call, state);
+        if (piece.in) detail::pack(piece.layout, static_cast<const char*>(piece.in), at);
+    }
 }
 
 }  // namespace rankmesh::detail

@@ -8,7 +8,6 @@
 
 #include "engine/channel.hpp"
 #include "engine/record/recorded.hpp"
-#include "engine/staged.hpp"
 
 namespace rankmesh {
 

@@ -4,6 +4,9 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
 
 #include <rankmesh/engine/detail/call.hpp>
 
@@ -82,5 +85,79 @@ inline Peers peers_of(const Call& call, int group_rank, int size) {
             return {call.argument, call.source};
     }
 }
+
+/// What the ranks of a group must agree on in a collective, without padding.
+struct Agreed {
+    Operation operation = Operation::barrier;
+    DType dtype = DType::i32;
+    Reduction reduction = Reduction::sum;
+    Edge edge = Edge::wrap;
+    std::int32_t argument = 0;
+    std::uint64_t length = 0;  // that is the same on all ranks, 0 with counts
+    std::uint32_t list = 0;    // as in a Call
+    std::uint32_t tag = 0;     // of a message
+
+    static Agreed of(const Call& call) {
+        const auto& operation = traits(call.operation);
+        auto agreed =
+            Agreed{.operation = call.operation, .length = operation.counts ? 0 : common_length(call)};
+        if (call.operation == Operation::barrier) return agreed;
+        agreed.dtype = call.dtype;
+        agreed.list = call.list;
+        if (operation.reduces) agreed.reduction = call.reduction;
+        if (operation.argument == Argument::distance) agreed.edge = call.edge;
+        if (operation.argument != Argument::none) agreed.argument = call.argument;
+        return agreed;
+    }
+    std::string_view bytes() const { return {reinterpret_cast<const char*>(this), sizeof *this}; }
+};
+static_assert(sizeof(Agreed) == 24);
+
+/// `all_reduce of 4 f32 by sum`, `gather_v of f32 to 2`; `unit` as in a Call.
+inline std::string to_string(const Agreed& agreed, std::uint64_t unit) {
+    const auto& operation = traits(agreed.operation);
+    if (operation.counts)
+        return cat(to_string(agreed.operation), " of ", to_string(agreed.dtype),
+                   operation.argument == Argument::none
+                       ? std::string{}
+                       : cat(" ", preposition(agreed.operation), " ", agreed.argument));
+    auto call = Call{.operation = agreed.operation,
+                     .dtype = agreed.dtype,
+                     .reduction = agreed.reduction,
+                     .edge = agreed.edge,
+                     .argument = agreed.argument,
+                     .unit = unit};
+    call.in_count = call.out_count = agreed.length;
+    return to_string(call) + list_text(agreed.list);
+}
+
+/// A call that owns its counts, and so may outlive the caller's.
+struct OwnedCall : Call {
+    /// `size` is that of the group, and so the number of counts.
+    OwnedCall(const Call& call, std::size_t size) : Call(call) {
+        if (call.in_counts) in_counts = own(own_in_counts_, call.in_counts, size);
+        if (call.out_counts) out_counts = own(own_out_counts_, call.out_counts, size);
+    }
+    OwnedCall(OwnedCall&&) noexcept = default;  // the memory of the vectors stays where it is
+    OwnedCall& operator=(OwnedCall&&) noexcept = default;
+
+    /// Reads from a copy of the input from now on: for operations that write their buffer before they have
+    /// read all of it.
+    void copy_input() {
+        const auto* bytes = static_cast<const char*>(in);
+        input_.assign(bytes, bytes + in_bytes());
+        in = input_.data();
+    }
+
+private:
+    static const std::size_t* own(std::vector<std::size_t>& counts, const std::size_t* given,
+                                  std::size_t size) {
+        counts.assign(given, given + size);
+        return counts.data();
+    }
+    std::vector<std::size_t> own_in_counts_;
+    std::vector<std::size_t> own_out_counts_;
+    std::vector<char> input_;
+};
 
 }  // namespace rankmesh::detail

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <rankmesh/engine/sparse.hpp>
 
-#include <algorithm>
 #include <chrono>
 #include <cstring>
 #include <optional>
@@ -9,10 +8,9 @@
 #include <rankmesh/core/text.hpp>
 
 #include "engine/access.hpp"
-#include "engine/pause.hpp"
-#include "engine/probe.hpp"
-#include "engine/sparse_bytes.hpp"
-#include "engine/sparse_tags.hpp"
+#include "engine/channel.hpp"
+#include "engine/sparse.hpp"
+#include "engine/timeout.hpp"
 
 namespace rankmesh::detail {
 namespace of_sparse {

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <chrono>
 #include <string>
+#include <thread>
 
 #include <rankmesh/core/error.hpp>
 
@@ -66,5 +67,22 @@ private:
 inline std::chrono::steady_clock::time_point end_of_wait(std::chrono::nanoseconds timeout) {
     return from_now(timeout - passed_before);
 }
+
+/// The pause between two polls: short at first, since most peers arrive soon.
+class Pause {
+public:
+    /// Sleeps after so many turns.
+    explicit Pause(int short_turns = 1000) : short_turns_(short_turns) {}
+    void operator()() {
+        if (++turns_ < short_turns_)
+            std::this_thread::yield();
+        else
+            std::this_thread::sleep_for(std::chrono::microseconds(50));
+    }
+
+private:
+    const int short_turns_;
+    int turns_ = 0;
+};
 
 }  // namespace rankmesh::detail

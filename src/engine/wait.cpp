@@ -11,7 +11,6 @@
 #include "engine/access.hpp"
 #include "engine/bell.hpp"
 #include "engine/channel.hpp"
-#include "engine/pause.hpp"
 #include "engine/record/recorded.hpp"
 #include "engine/timeout.hpp"
 

@@ -4,7 +4,6 @@
 #include <signal.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cstdlib>
 #include <exception>
 #include <utility>
@@ -13,8 +12,8 @@
 #include <rankmesh/core/text.hpp>
 
 #include "engine/environment.hpp"
-#include "engine/join/member_state.hpp"
-#include "engine/record/process_end.hpp"
+#include "engine/join/join.hpp"
+#include "engine/record/recorder.hpp"
 #include "engine/timeout.hpp"
 
 namespace rankmesh {

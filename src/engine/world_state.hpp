@@ -12,7 +12,6 @@
 
 #include <rankmesh/engine/world.hpp>
 
-#include "engine/device_engine.hpp"
 #include "engine/diagnosis/cause.hpp"
 #include "engine/exchange.hpp"
 #include "engine/fork.hpp"

@@ -12,7 +12,7 @@
 
 #include "conformance.hpp"
 #include "conformance_processes.hpp"
-#include "engine/nccl/types.hpp"
+#include "engine/nccl/operations.hpp"
 #include "operations.hpp"
 #include "support/staged_world.hpp"
 

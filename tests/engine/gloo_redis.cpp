@@ -11,7 +11,7 @@
 
 #include "engine/store/file_store.hpp"
 #include "engine/store/redis_connection.hpp"
-#include "engine/store/redis_store.hpp"
+#include "engine/store/stores.hpp"
 #include "support/redis_server.hpp"
 #include "support/store_law.hpp"
 #include "support/text_of.hpp"

@@ -3,7 +3,6 @@
 
 #include <rankmesh/core/error.hpp>
 
-#include "engine/store/redis_url.hpp"
 #include "engine/store/url.hpp"
 
 namespace rankmesh::detail {

@@ -15,7 +15,6 @@
 #include "engine/fields.hpp"
 #include "engine/gloo/world.hpp"
 #include "engine/join/join.hpp"
-#include "engine/join/suspend.hpp"
 #include "engine/membership/rendezvous.hpp"
 #include "engine/membership/rendezvous_config.hpp"
 

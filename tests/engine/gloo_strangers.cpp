@@ -21,7 +21,7 @@
 
 #include <rankmesh/core/error.hpp>
 
-#include "engine/gloo/transport/connector.hpp"
+#include "engine/gloo/transport/connection.hpp"
 #include "engine/gloo/transport/listener.hpp"
 #include "support/eventually.hpp"
 #include "support/gloo_job.hpp"

@@ -21,15 +21,15 @@
 
 #include <rankmesh/core/error.hpp>
 
-#include "engine/hosts/host_addresses.hpp"
+#include "engine/hosts/sockets.hpp"
 #include "engine/membership/rendezvous.hpp"
 #include "engine/membership/rendezvous_config.hpp"
 #include "engine/store/file_store.hpp"
-#include "engine/store/sha256.hpp"
-#include "engine/store/tcp_greeting.hpp"
+#include "engine/store/secret.hpp"
+#include "engine/store/stores.hpp"
+#include "engine/store/tcp_listener.hpp"
 #include "engine/store/tcp_protocol.hpp"
 #include "engine/store/tcp_server.hpp"
-#include "engine/store/tcp_store.hpp"
 #include "support/eventually.hpp"
 #include "support/ports.hpp"
 #include "support/processes.hpp"

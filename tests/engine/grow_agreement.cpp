@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // How a world and those that enter it agree, over entries in memory: deaths and delays at every point.
 #include "engine/membership/grow_agreement.hpp"
-#include "engine/membership/enter.hpp"
-#include "engine/membership/grow_leader.hpp"
 
 #include <gtest/gtest.h>
 

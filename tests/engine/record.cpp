@@ -23,8 +23,8 @@
 #include <rankmesh/core/detail/json_string.hpp>
 #include <rankmesh/engine/threads.hpp>
 
-#include "engine/new_file.hpp"
-#include "engine/record/json.hpp"
+#include "engine/record/recorder.hpp"
+#include "engine/system.hpp"
 #include "support/eventually.hpp"
 #include "support/processes.hpp"
 #include "support/text_of.hpp"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a rank wrote into the store about a failure: a text is read as a note whose own text gives that note
 // again.
-#include "engine/membership/failure_note.hpp"
+#include "engine/membership/failure_board.hpp"
 
 #include "law.hpp"
 

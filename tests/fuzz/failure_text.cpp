@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a monitor hears of a failure: a text that is read is told as it was read.
-#include "engine/diagnosis/failure_text.hpp"
+#include "engine/diagnosis/failure.hpp"
 
 #include "law.hpp"
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <string>
 
-#include "engine/gloo/transport/word_reader.hpp"
+#include "engine/gloo/transport/endpoint.hpp"
 
 #include "law.hpp"
 

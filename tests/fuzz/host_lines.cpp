@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What ranks tell of their hosts.
-#include "engine/hosts/host_lines.hpp"
+#include "engine/hosts/local_processes.hpp"
 
 #include "law.hpp"
 

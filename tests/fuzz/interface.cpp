@@ -7,7 +7,7 @@
 #include <optional>
 #include <string>
 
-#include "engine/hosts/interfaces.hpp"
+#include "engine/hosts/hosts.hpp"
 
 #include "law.hpp"
 

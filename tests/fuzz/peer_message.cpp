@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A datagram between the watchdogs of one host: it is nothing, or a message of the same bytes.
-#include "engine/mpi/peer_message.hpp"
+#include "engine/mpi/peer_query.hpp"
 
 #include "law.hpp"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What ranks send each other when their plans differ: what is read is sent on as it was, and stays small.
-#include "engine/join/plan_classes.hpp"
+#include "engine/join/agree.hpp"
 
 #include <algorithm>
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a Redis server answers: the same replies in whatever pieces it comes, and no memory for what has not
 // come.
-#include "engine/store/redis_reply.hpp"
+#include "engine/store/redis_connection.hpp"
 
 #include <vector>
 

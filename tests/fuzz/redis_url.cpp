@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The URL of a Redis server.
-#include "engine/store/redis_url.hpp"
+#include "engine/store/url.hpp"
 
 #include "round_trip.hpp"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The URL of the store that rank 0 serves.
-#include "engine/store/tcp_url.hpp"
+#include "engine/store/url.hpp"
 
 #include "round_trip.hpp"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The texts that all ranks say: what is read is packed as it was read.
-#include "engine/texts.hpp"
+#include "engine/fields.hpp"
 
 #include "law.hpp"
 

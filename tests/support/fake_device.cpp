@@ -13,7 +13,7 @@
 #include <rankmesh/core/text.hpp>
 
 #include "engine/access.hpp"
-#include "engine/alone.hpp"
+#include "engine/channel.hpp"
 #include "engine/timeout.hpp"
 
 namespace fake {

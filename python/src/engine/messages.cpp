@@ -3,7 +3,7 @@
 #include <rankmesh/engine/detail/make_call.hpp>
 
 #include "engine/operations.hpp"
-#include "engine/sparse_bytes.hpp"
+#include "engine/sparse.hpp"
 
 namespace rankmesh::python {
 namespace {

@@ -5,7 +5,6 @@
 #include <array>
 
 #include "engine/diagnosis/attendance.hpp"
-#include "engine/pause.hpp"
 #include "engine/record/recorder.hpp"
 #include "engine/timeout.hpp"
 
@@ -24,17 +23,6 @@ constexpr auto short_turns = 20;
 constexpr auto before_question = std::chrono::milliseconds(50);
 
 }  // namespace
-
-CallMatcher::CallMatcher(std::shared_ptr<Channel> channel, const Ranks& ranks, int group_rank, bool on_host,
-                         std::function<void(CheckedCall&)> settled)
-    : rank_(ranks[group_rank]),
-      settled_(std::move(settled)),
-      collectives_(
-          *channel, ranks, group_rank, on_host,
-          {[this](CheckedCall& part) { this->settled(part); }, [this] { return messages_.gives_up(); },
-           [this](const auto& dropped) { messages_.drop(dropped, *open_.front()->label); }}),
-      messages_(*channel, ranks, group_rank, [this](CheckedCall& part) { this->settled(part); }),
-      channel_(std::move(channel)) {}
 
 void CallMatcher::add(CheckedCall& part) {
     if (broken_) std::rethrow_exception(broken_);
@@ -65,19 +53,6 @@ void CallMatcher::add(CheckedCall& part) {
     } catch (...) {
         break_with(std::current_exception());
     }
-}
-
-void CallMatcher::withdraw(CheckedCall& part) {
-    count_ -= static_cast<int>(std::erase(open_, &part));
-    collectives_.withdraw(part);
-    messages_.withdraw(part);
-}
-
-void CallMatcher::settled(CheckedCall& part) {
-    std::erase(open_, &part);
-    --count_;
-    part.settled = true;
-    settled_(part);
 }
 
 void CallMatcher::break_with(std::exception_ptr error) {
@@ -180,13 +155,6 @@ bool CallMatcher::settle(CheckedCall& part, Duration timeout, bool refuses) {
     return true;
 }
 
-/// Waits for the next step of a comparison, or for a peer that wants something else of this rank.
-void CallMatcher::await(CheckedCall& part, Duration timeout) {
-    if (!part.is_collective()) return messages_.wait(part, timeout);
-    const auto in = collectives_.first();
-    collectives_.wait(timeout, [&] { return messages_.has_news(*part.label, in); });
-}
-
 /// Compares messages that can never be settled, as one call, with the next collective of their peers. Returns
 /// the difference.
 std::exception_ptr CallMatcher::meet(std::span<CheckedCall* const> stuck, Duration timeout) {
@@ -275,10 +243,6 @@ void CallMatcher::wait_for_notice(CheckedCall& part, Duration timeout) {
         }
     }
     part.notice_ticket = std::nullopt;
-}
-
-bool CallMatcher::has_sent_notice(const CheckedCall& part) {
-    return broken_ || !part.notice_ticket || channel_->done(*part.notice_ticket);
 }
 
 }  // namespace rankmesh::detail

@@ -21,7 +21,15 @@ public:
     /// Calls `settled` under the lock for each part that matches or fails: collectives in order, messages in
     /// order.
     CallMatcher(std::shared_ptr<Channel> channel, const Ranks& ranks, int group_rank, bool on_host,
-                std::function<void(CheckedCall&)> settled);
+                std::function<void(CheckedCall&)> settled)
+        : rank_(ranks[group_rank]),
+          settled_(std::move(settled)),
+          collectives_(
+              *channel, ranks, group_rank, on_host,
+              {[this](CheckedCall& part) { this->settled(part); }, [this] { return messages_.gives_up(); },
+               [this](const auto& dropped) { messages_.drop(dropped, *open_.front()->label); }}),
+          messages_(*channel, ranks, group_rank, [this](CheckedCall& part) { this->settled(part); }),
+          channel_(std::move(channel)) {}
 
     /// The lock under which every call below is made.
     std::unique_lock<std::mutex> lock() { return std::unique_lock(mutex_); }
@@ -31,7 +39,11 @@ public:
     ///
     /// Throws UsageError if this thread may not call, and again the error with which the channel has failed.
     void add(CheckedCall& part);
-    void withdraw(CheckedCall& part);
+    void withdraw(CheckedCall& part) {
+        count_ -= static_cast<int>(std::erase(open_, &part));
+        collectives_.withdraw(part);
+        messages_.withdraw(part);
+    }
     /// True if this thread has nothing to compare.
     bool is_idle() const { return is_last(0); }
     /// Returns once all parts of a call are settled. Messages whose peers wait in a collective are compared
@@ -47,7 +59,9 @@ public:
     /// Waits until the peer of a message has the notice of this rank.
     void wait_for_notice(CheckedCall& part, Duration timeout);
     /// True if that would not wait.
-    bool has_sent_notice(const CheckedCall& part);
+    bool has_sent_notice(const CheckedCall& part) {
+        return broken_ || !part.notice_ticket || channel_->done(*part.notice_ticket);
+    }
     /// Tells the peers that this rank leaves.
     void leave() noexcept { channel_->leave(); }
     /// What the separate channel holds, which is never released.
@@ -59,14 +73,24 @@ public:
 
 private:
     bool settle(CheckedCall& part, Duration timeout, bool refuses);
-    void await(CheckedCall& part, Duration timeout);
+    /// Waits for the next step of a comparison, or for a peer that wants something else of this rank.
+    void await(CheckedCall& part, Duration timeout) {
+        if (!part.is_collective()) return messages_.wait(part, timeout);
+        const auto in = collectives_.first();
+        collectives_.wait(timeout, [&] { return messages_.has_news(*part.label, in); });
+    }
     std::exception_ptr meet(std::span<CheckedCall* const> stuck, Duration timeout);
     void advance_own();
     void break_with(std::exception_ptr error);
     std::exception_ptr expired_in_comparison(const CheckedCall& part, Duration timeout,
                                              const Timeout& passed) const;
     bool is_last(int own) const;
-    void settled(CheckedCall& part);
+    void settled(CheckedCall& part) {
+        std::erase(open_, &part);
+        --count_;
+        part.settled = true;
+        settled_(part);
+    }
 
     const int rank_;  // of this process, in the world
     const std::function<void(CheckedCall&)> settled_;

@@ -9,10 +9,18 @@
 #include <rankmesh/core/text.hpp>
 #include <rankmesh/engine/detail/make_call.hpp>
 
+#include "engine/combine.hpp"
+#include "engine/diagnosis/failure.hpp"
 #include "engine/hash.hpp"
-#include "engine/perform.hpp"
 
 namespace rankmesh::detail {
+
+std::string CheckedCall::text() const {
+    auto called = Call(call);
+    if (from_any) called.argument = any_source;
+    return numbered(called, number, &label->ranks);
+}
+
 namespace {
 
 constexpr std::size_t most_listed = 8;  // classes, or pairs of ranks, that an error lists
@@ -79,12 +87,6 @@ Collectives::Collectives(Channel& channel, const Ranks& ranks, int group_rank, b
       gathers_calls_(on_host && ranks.size() <= most_ranks_that_gather),
       parts_(std::move(parts)) {}
 
-void Collectives::clear() {
-    if (ticket_ && step_ == Step::informed) settle(disagreement());  // a rank is lost meanwhile
-    queue_.clear();
-    ticket_ = std::nullopt;
-}
-
 void Collectives::advance() {
     while (!queue_.empty()) {
         if (!ticket_) begin();
@@ -103,11 +105,6 @@ void Collectives::wait(Duration timeout, std::function<bool()> is_interrupted) {
         return;
     ticket_ = std::nullopt;
     conclude();
-}
-
-void Collectives::start(Step step, const Call& call) {
-    step_ = step;
-    ticket_ = channel_.start({&call, 1}, *queue_.front()->label);
 }
 
 void Collectives::begin() {
@@ -158,13 +155,6 @@ void Collectives::complete() {
     }
     perform(calls.size(), [&](std::size_t i) -> const Call& { return calls[i]; });
     part.complete = true;
-}
-
-/// Goes on where all calls are equal.
-void Collectives::agree() {
-    if (traits(fingerprints_.call.operation).counts) return exchange_counts();
-    if (gathers_calls_ && brings_data()) complete();
-    settle(nullptr);
 }
 
 /// The complement turns a maximum into a minimum, so that all ranks decide the same from the same numbers.
@@ -235,13 +225,6 @@ void Collectives::conclude() {
             settle(disagreement());
             return parts_.drop(given_up_);  // which hears of a rank that is lost meanwhile
     }
-}
-
-void Collectives::settle(std::exception_ptr error) {
-    auto& part = *queue_.front();
-    queue_.pop_front();
-    part.error = std::move(error);
-    parts_.settle(part);
 }
 
 std::exception_ptr Collectives::disagreement() const {

@@ -2,14 +2,67 @@
 #pragma once
 
 #include <array>
+#include <cstdint>
 #include <deque>
+#include <exception>
 #include <functional>
+#include <optional>
+#include <string>
 #include <vector>
 
-#include "engine/agreed.hpp"
-#include "engine/checked/checked_call.hpp"
+#include "engine/channel.hpp"
+#include "engine/roles.hpp"
 
 namespace rankmesh::detail {
+
+/// What two ranks tell each other. `send` and `recv`: the type, length and tag of a message, by its sender
+/// and its receiver. `refusal`: this rank waits in collective `number`, and calls nothing before it is over.
+/// `question`: the receiver answers with a refusal once it waits in a collective. `end`: nothing more.
+struct Notice {
+    enum Kind : std::uint8_t { send, recv, refusal, question, end };
+    Kind kind = send;
+    DType dtype = DType::i32;
+    std::uint16_t tag = 0;
+    std::uint32_t unused = 0;
+    std::uint64_t count = 0;  // in elements of `dtype`
+    std::uint64_t unit = 1;
+    std::uint64_t number = 0;  // of a message: among those of its kind to the same rank
+};
+
+/// A collective, or the send or receive of a message, in checked mode.
+struct CheckedCall {
+    OwnedCall call;  // a collective, a send or a recv
+    const Label* label;
+    std::uint64_t number = 0;            // among this member's collectives, or its messages
+    bool blocks = false;                 // its caller runs it on the engine once it is settled
+    bool meets = false;                  // a message that is compared with the collective of its peers
+    bool settled = false;                // the calls match, or `error` says why they do not
+    bool complete = false;               // its data came with the comparison
+    std::exception_ptr error = nullptr;  // what its wait throws
+    std::optional<std::uint64_t> ticket = std::nullopt;  // of the engine, once the engine has the call
+    Notice notice = {};
+    std::optional<std::uint64_t> notice_ticket = std::nullopt;  // the ticket of the notice
+    std::uint64_t notice_order = 0;                             // among all notices to that rank
+    bool from_any = false;  // a recv from any rank; once its sender is known, `call` is from that
+
+    bool is_collective() const { return meets || !is_point_to_point(call.operation); }
+    /// `all_reduce of 4 f32 by sum, call number 3`.
+    std::string text() const;
+};
+
+/// Calls `body` with the call, or with the recv and the send of a send_recv: they are compared with different
+/// peers. A send_recv of a rank with itself stays one call.
+template <class Body>
+void each_half(const Call& call, int group_rank, Body&& body) {
+    if (call.operation != Operation::send_recv || call.argument == group_rank) return body(call);
+    auto half = call;
+    half.operation = Operation::recv;
+    half.argument = call.source;
+    body(half);
+    half.operation = Operation::send;
+    half.argument = call.argument;
+    body(half);
+}
 
 /// What the ranks of a group compare of one collective: everything before `unit` must be equal on all
 /// ranks.
@@ -51,7 +104,11 @@ public:
     std::uint64_t first() const { return queue_.front()->number; }
     void withdraw(const CheckedCall& part) { std::erase(queue_, &part); }
     /// Ends a call whose difference is known with that, and forgets all others.
-    void clear();
+    void clear() {
+        if (ticket_ && step_ == Step::informed) settle(disagreement());  // a rank is lost meanwhile
+        queue_.clear();
+        ticket_ = std::nullopt;
+    }
 
 private:
     enum class Step : std::uint8_t { calls, hashes, counts, complaints, details, informed };
@@ -60,7 +117,12 @@ private:
     void conclude();
     void gather_calls();
     bool calls_are_equal() const;
-    void agree();
+    /// Goes on where all calls are equal.
+    void agree() {
+        if (traits(fingerprints_.call.operation).counts) return exchange_counts();
+        if (gathers_calls_ && brings_data()) complete();
+        settle(nullptr);
+    }
     bool brings_data() const;
     void complete();
     void compare_hashes(Step step);
@@ -68,8 +130,16 @@ private:
     void complain();
     void gather_details();
     void give_up();
-    void settle(std::exception_ptr error);
-    void start(Step step, const Call& call);
+    void settle(std::exception_ptr error) {
+        auto& part = *queue_.front();
+        queue_.pop_front();
+        part.error = std::move(error);
+        parts_.settle(part);
+    }
+    void start(Step step, const Call& call) {
+        step_ = step;
+        ticket_ = channel_.start({&call, 1}, *queue_.front()->label);
+    }
     std::exception_ptr disagreement() const;
 
     Channel& channel_;

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/checked/messages.hpp"
 
-#include <algorithm>
 #include <utility>
 
 #include <rankmesh/engine/detail/make_call.hpp>
 
-#include "engine/diagnosis/difference.hpp"
+#include "engine/diagnosis/failure.hpp"
 
 namespace rankmesh::detail {
 namespace {
@@ -55,26 +54,6 @@ void Messages::say(int peer, const Notice& notice, const Label& label) {
     sent.ticket = channel_.start({&call, 1}, label);
 }
 
-void Messages::heard(const CheckedCall& part) {
-    auto& sent = lanes_[part.call.argument].sent;
-    for (; !sent.empty() && sent.front().order < part.notice_order; sent.pop_front())
-        channel_.wait(sent.front().ticket, *part.label, Duration::max());
-}
-
-/// Waits for the next notice of a rank.
-void Messages::await(int peer, Lane& lane, const Label& label) {
-    listen(peer, lane, label);
-    channel_.wait(*lane.ticket, label, Duration::max());
-    take(peer, lane);
-}
-
-void Messages::ask(const Call& call, const Label& label, std::uint64_t collectives) {
-    for (int peer = 0; peer < ranks_.size(); ++peer)
-        if ((call.is_from_any() ? peer != group_rank_ && !channel_.has_left(peer) : peer == call.argument) &&
-            std::exchange(lanes_[peer].asked_in, collectives + 1) <= collectives)
-            say(peer, {.kind = Notice::question, .number = collectives + 1}, label);
-}
-
 bool Messages::is_stuck(const Call& call, std::uint64_t collectives) const {
     const auto refuses = [&](int peer) {
         const auto lane = lanes_.find(peer);
@@ -84,12 +63,6 @@ bool Messages::is_stuck(const Call& call, std::uint64_t collectives) const {
     for (int peer = 0; peer < ranks_.size(); ++peer)
         if (peer != group_rank_ && !refuses(peer)) return false;
     return true;
-}
-
-bool Messages::has_news(const Label& label, std::uint64_t collective) {
-    const auto any = Call{.operation = Operation::probe, .argument = any_source};
-    return std::ranges::any_of(lanes_, [&](const auto& each) { return each.second.wants(collective); }) ||
-           channel_.probe(any, label, std::nullopt);
 }
 
 void Messages::refuse(const Label& label, std::uint64_t collective) {
@@ -110,11 +83,6 @@ void Messages::give_up(CheckedCall& part) {
     auto& [first, last] = given_up_[static_cast<std::size_t>(part.call.argument)][kind];
     last = part.notice.number;
     if (first == 0) first = last;
-}
-
-std::vector<GivenUp> Messages::gives_up() {
-    given_up_.resize(static_cast<std::size_t>(ranks_.size()));
-    return given_up_;
 }
 
 void Messages::drop(const std::vector<GivenUp>& by_others, const Label& label) {
@@ -142,18 +110,6 @@ void Messages::drop(const std::vector<GivenUp>& by_others, const Label& label) {
             while (!lane.has_ended) await(peer, lane, label);
             lane.has_ended = false;
         }
-}
-
-void Messages::withdraw(CheckedCall& part) {
-    for (auto& [peer, lane] : lanes_)
-        for (auto& waiting : lane.waiting) std::erase(waiting, &part);
-    std::erase(unbound_, &part);
-}
-
-void Messages::clear() {
-    unbound_.clear();
-    given_up_.clear();
-    for (auto& [peer, lane] : lanes_) lane.waiting = {};
 }
 
 /// At most one receive of a notice is posted, and only while a notice is awaited: every one posted completes.

@@ -42,23 +42,48 @@ public:
     bool is_unbound(const CheckedCall& part) const { return std::ranges::count(unbound_, &part) > 0; }
     /// Asks the ranks from which `call`, an unbound part or a probe, may receive: once for each number of
     /// `collectives` that this rank has called.
-    void ask(const Call& call, const Label& label, std::uint64_t collectives);
+    void ask(const Call& call, const Label& label, std::uint64_t collectives) {
+        for (int peer = 0; peer < ranks_.size(); ++peer)
+            if ((call.is_from_any() ? peer != group_rank_ && !channel_.has_left(peer)
+                                    : peer == call.argument) &&
+                std::exchange(lanes_[peer].asked_in, collectives + 1) <= collectives)
+                say(peer, {.kind = Notice::question, .number = collectives + 1}, label);
+    }
     /// True if `call` can never be settled: its peers wait in a collective that this rank has not called.
     bool is_stuck(const Call& call, std::uint64_t collectives) const;
     /// True if peers have something to say, or want what a rank in `collective` refuses.
-    bool has_news(const Label& label, std::uint64_t collective);
+    bool has_news(const Label& label, std::uint64_t collective) {
+        const auto any = Call{.operation = Operation::probe, .argument = any_source};
+        return std::ranges::any_of(lanes_, [&](const auto& each) { return each.second.wants(collective); }) ||
+               channel_.probe(any, label, std::nullopt);
+    }
     /// Hears what peers say, and refuses what they want of this rank while it is in `collective`.
     void refuse(const Label& label, std::uint64_t collective);
     /// Called once the peer has heard the notice of `part`, and so what was said before.
-    void heard(const CheckedCall& part);
+    void heard(const CheckedCall& part) {
+        auto& sent = lanes_[part.call.argument].sent;
+        for (; !sent.empty() && sent.front().order < part.notice_order; sent.pop_front())
+            channel_.wait(sent.front().ticket, *part.label, Duration::max());
+    }
     /// Forgets a part that is stuck, and says so to its peer with the next `gives_up`.
     void give_up(CheckedCall& part);
     /// By group rank.
-    std::vector<GivenUp> gives_up();
+    std::vector<GivenUp> gives_up() {
+        given_up_.resize(static_cast<std::size_t>(ranks_.size()));
+        return given_up_;
+    }
     /// Drops the notices that others have given up, and waits until they have dropped those of this rank.
     void drop(const std::vector<GivenUp>& by_others, const Label& label);
-    void withdraw(CheckedCall& part);
-    void clear();
+    void withdraw(CheckedCall& part) {
+        for (auto& [peer, lane] : lanes_)
+            for (auto& waiting : lane.waiting) std::erase(waiting, &part);
+        std::erase(unbound_, &part);
+    }
+    void clear() {
+        unbound_.clear();
+        given_up_.clear();
+        for (auto& [peer, lane] : lanes_) lane.waiting = {};
+    }
 
 private:
     struct Sent {
@@ -92,7 +117,12 @@ private:
 
     void post(CheckedCall& part);
     void say(int peer, const Notice& notice, const Label& label);
-    void await(int peer, Lane& lane, const Label& label);
+    /// Waits for the next notice of a rank.
+    void await(int peer, Lane& lane, const Label& label) {
+        listen(peer, lane, label);
+        channel_.wait(*lane.ticket, label, Duration::max());
+        take(peer, lane);
+    }
     void bind();
     void hear(const Label& label);
     const Lane* first_sent(const Call& call, const std::vector<int>& but) const;

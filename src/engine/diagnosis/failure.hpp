@@ -3,9 +3,11 @@
 // texts of it.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <exception>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "engine/channel.hpp"
@@ -56,5 +58,37 @@ inline constexpr auto what_survives =
 /// For errors of worlds that no process can enter.
 inline constexpr auto what_grows =
     "worlds grow on the engine 'gloo', with RANKMESH_STORE and processes that are started one by one";
+
+/// The text by which a rank tells others of a failure: three lists of ranks, the reason, and what ranks were
+/// last seen doing, with zero bytes between. It has at most `most` bytes unless the reason is longer; lists
+/// that take a quarter of them are left out.
+std::string text_of(const Failure& failure, std::size_t most = std::string::npos);
+/// Reads such a text, which ends with a zero byte; throws EngineFailure for any other, and for more than
+/// `most_ranks` in a list.
+Failure failure_from(std::uint32_t kind, std::string_view text, std::size_t most_ranks);
+
+/// What ranks have made as one call of a group: its text, and which of them, as world ranks; where there are
+/// too many to list, `count` says how many.
+struct DifferingCall {
+    std::string text;
+    std::vector<int> ranks;
+    std::uint64_t count;
+};
+/// Adds a rank to those that have made the call of this text.
+void add_call(std::vector<DifferingCall>& calls, const std::string& text, int rank);
+/// The ranks that have called something else than most are blamed, or all of them where `of_two` must agree.
+/// It is not known what the `silent` ranks called.
+Failure differing_calls(std::uint64_t number, const Label& label, std::vector<DifferingCall> calls,
+                        const std::vector<int>& silent = {}, bool of_two = false);
+
+/// One end of a message: a world rank, its name in the text, `rank 1 [dp=1]`, and what it sends or receives.
+struct MessageEnd {
+    int rank;
+    std::string name;
+    std::string what;
+};
+/// The two ends of the `number`-th message from one rank to the other differ; both are blamed.
+Failure differing_ends(std::uint64_t number, const Label& label, const MessageEnd& sender,
+                       const MessageEnd& receiver);
 
 }  // namespace rankmesh::detail

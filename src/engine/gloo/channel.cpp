@@ -5,8 +5,7 @@
 #include <exception>
 
 #include "engine/gloo/operations.hpp"
-#include "engine/gloo/slots.hpp"
-#include "engine/roles.hpp"
+#include "engine/gloo/transport/connection.hpp"
 #include "engine/timeout.hpp"
 
 namespace rankmesh::detail {
@@ -20,31 +19,6 @@ constexpr auto most_workers = std::size_t{4};
 bool is_posted(Operation operation) { return is_point_to_point(operation) || operation == Operation::shift; }
 
 }  // namespace
-
-GlooChannel::GlooChannel(std::shared_ptr<Connections> connections, std::vector<int> ranks,
-                         std::shared_ptr<Ended> ended, std::shared_ptr<Recorder> recorder,
-                         std::shared_ptr<Cause> cause)
-    : ranks_(std::move(ranks)),
-      group_rank_(connections->rank),
-      ended_(std::move(ended)),
-      recorder_(std::move(recorder)),
-      cause_(std::move(cause)) {
-    restore(std::move(connections));
-}
-
-void GlooChannel::restore(std::shared_ptr<Connections> connections) {
-    monitor_.emplace(connections, ranks_, ended_, recorder_);
-    connections_ = std::move(connections);
-    collectives_ = 0;
-    messages_ = 0;
-}
-
-void GlooChannel::release() {
-    stop_workers();
-    stopping_ = false;
-    monitor_.reset();  // which says goodbye
-    connections_ = nullptr;
-}
 
 void GlooChannel::stop_workers() {
     if (receiver_.joinable()) {
@@ -148,10 +122,6 @@ void GlooChannel::receive(Started& started, int from) {
     const auto& half =
         started.halves.emplace_back(Half{connections_->buffer(call.out, call.out_bytes(), mark), from, true});
     half.buffer->recv(from, shifts ? shift_slot : message_slot);
-}
-
-std::uint64_t GlooChannel::start(std::span<const Call> calls, const Label& label) {
-    return start(calls, label, false);
 }
 
 /// `blocks`: this rank waits for it next.
@@ -344,11 +314,6 @@ void GlooChannel::leave(std::uint64_t number, const Label& label) noexcept {
     if (ticket.watcher.joinable()) ticket.watcher.join();
     monitor_->wait([&] { return ticket.open == 0; });
     tickets_.erase(found);
-}
-
-void GlooChannel::leave() noexcept {
-    if (!monitor_) return;
-    monitor_->fail(cause_->of_leaving(rank(), cat("rank ", rank(), " left by an exception")));
 }
 
 }  // namespace rankmesh::detail

@@ -14,7 +14,7 @@
 #include "engine/diagnosis/cause.hpp"
 #include "engine/gloo/monitor/peer_monitor.hpp"
 #include "engine/gloo/transport/connections.hpp"
-#include "engine/owned_call.hpp"
+#include "engine/roles.hpp"
 
 namespace rankmesh::detail {
 
@@ -27,11 +27,20 @@ class GlooChannel final : public Channel {
 public:
     GlooChannel(std::shared_ptr<Connections> connections, std::vector<int> ranks,
                 std::shared_ptr<Ended> ended, std::shared_ptr<Recorder> recorder,
-                std::shared_ptr<Cause> cause);
+                std::shared_ptr<Cause> cause)
+        : ranks_(std::move(ranks)),
+          group_rank_(connections->rank),
+          ended_(std::move(ended)),
+          recorder_(std::move(recorder)),
+          cause_(std::move(cause)) {
+        restore(std::move(connections));
+    }
     ~GlooChannel() override;
 
     void run(const Call& call, const Label& label, Duration timeout) override;
-    std::uint64_t start(std::span<const Call> calls, const Label& label) override;
+    std::uint64_t start(std::span<const Call> calls, const Label& label) override {
+        return start(calls, label, false);
+    }
     void wait(std::uint64_t ticket, const Label& label, Duration timeout) override {
         wait_for(ticket, label, timeout, {});
     }
@@ -42,7 +51,10 @@ public:
                                  std::optional<Duration> timeout) override;
     bool has_left(int group_rank) const override { return monitor_ && monitor_->has_left(group_rank); }
     void leave(std::uint64_t ticket, const Label& label) noexcept override;
-    void leave() noexcept override;
+    void leave() noexcept override {
+        if (!monitor_) return;
+        monitor_->fail(cause_->of_leaving(rank(), cat("rank ", rank(), " left by an exception")));
+    }
     void throw_if_broken(const Label& label) override {
         if (!monitor_ || !monitor_->is_broken()) return;
         cause_->set(monitor_->failure());
@@ -56,13 +68,23 @@ public:
         return true;
     }
     bool is_pending() override { return !tickets_.empty(); }
-    void release() override;
+    void release() override {
+        stop_workers();
+        stopping_ = false;
+        monitor_.reset();  // which says goodbye
+        connections_ = nullptr;
+    }
     Holding holding() override {
         const auto each = connections_ ? connections_->size - 1 : 0;
         return {.connections = each, .descriptors = each};
     }
     /// Uses these connections after it was released.
-    void restore(std::shared_ptr<Connections> connections);
+    void restore(std::shared_ptr<Connections> connections) {
+        monitor_.emplace(connections, ranks_, ended_, recorder_);
+        connections_ = std::move(connections);
+        collectives_ = 0;
+        messages_ = 0;
+    }
 
 private:
     /// One send or receive.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engine/gloo/fan_in.hpp"
+#include "engine/gloo/operations.hpp"
 
 #include <algorithm>
 #include <array>
@@ -9,7 +9,7 @@
 
 #include "engine/arithmetic.hpp"
 #include "engine/combine.hpp"
-#include "engine/gloo/slots.hpp"
+#include "engine/gloo/transport/connection.hpp"
 
 namespace rankmesh::detail {
 namespace {

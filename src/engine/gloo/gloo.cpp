@@ -6,16 +6,12 @@
 #include <chrono>
 #include <map>
 #include <mutex>
-#include <optional>
-#include <string>
 #include <tuple>
-#include <utility>
 
 #include <rankmesh/engine/launcher.hpp>
 
 #include "engine/fork.hpp"
 #include "engine/gloo/world.hpp"
-#include "engine/membership/open_store.hpp"
 #include "engine/membership/rendezvous.hpp"
 #include "engine/membership/rendezvous_config.hpp"
 #include "engine/timeout.hpp"

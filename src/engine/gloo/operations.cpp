@@ -17,8 +17,7 @@
 
 #include "engine/arithmetic.hpp"
 #include "engine/combine.hpp"
-#include "engine/gloo/fan_in.hpp"
-#include "engine/gloo/slots.hpp"
+#include "engine/gloo/transport/connection.hpp"
 #include "engine/roles.hpp"
 
 namespace rankmesh::detail {

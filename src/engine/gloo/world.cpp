@@ -9,10 +9,7 @@
 
 #include "engine/fields.hpp"
 #include "engine/gloo/transport/network.hpp"
-#include "engine/host.hpp"
-#include "engine/hosts/host_lines.hpp"
-#include "engine/hosts/hosts.hpp"
-#include "engine/membership/reduction.hpp"
+#include "engine/system.hpp"
 #include "engine/timeout.hpp"
 
 namespace rankmesh::detail {
@@ -117,16 +114,7 @@ void GlooWorld::leave(const std::string& what) noexcept {
         if (const auto channel = weak.lock()) channel->leave();
 }
 
-std::vector<int> GlooWorld::lost_ranks() const {
-    auto ranks = ended_->ranks();
-    std::ranges::sort(ranks);
-    ranks.erase(std::unique(ranks.begin(), ranks.end()), ranks.end());
-    return ranks;
-}
-
 std::vector<int> GlooWorld::ended() const { return all_ended(*ended_, *processes_); }
-
-void GlooWorld::max(std::array<std::int64_t, 4>& values) { values = max_over(*rendezvous_, values); }
 
 /// Looks from time to time whether a rank has ended, which the store cannot know.
 std::vector<std::pair<int, std::string>> GlooWorld::collect(const std::string& phase,
@@ -161,12 +149,6 @@ std::shared_ptr<Channel> GlooWorld::create(const ChannelRequest& request) {
     std::erase_if(channels_, [](const auto& weak) { return weak.expired(); });
     channels_.push_back(channel);
     return channel;
-}
-
-void GlooWorld::restore(Channel& channel, const ChannelRequest& request) {
-    connector_.connect(request, network_, [&](std::shared_ptr<Connections> connections) {
-        static_cast<GlooChannel&>(channel).restore(std::move(connections));
-    });
 }
 
 std::shared_ptr<WorldState> GlooWorld::sub(const std::vector<int>& ranks) {

@@ -48,7 +48,7 @@ private:
     void announce(const std::string& key, std::span<const ChannelRequest> requests) override {
         connector_.announce(key, requests, network_);
     }
-    void max(std::array<std::int64_t, 4>& values) override;
+    void max(std::array<std::int64_t, 4>& values) override { values = max_over(*rendezvous_, values); }
     void send(int to, const std::string& bytes) override { rendezvous_->send(to, bytes); }
     std::string receive(int from) override { return rendezvous_->receive(from, connector_.announced()); }
     void post(int to, const std::string& bytes) override { rendezvous_->post(to, bytes); }
@@ -60,14 +60,23 @@ private:
     }
     void throw_if_failed() override { rendezvous_->throw_if_failed("join", first_ranks(size())); }
     std::shared_ptr<Channel> create(const ChannelRequest& request) override;
-    void restore(Channel& channel, const ChannelRequest& request) override;
+    void restore(Channel& channel, const ChannelRequest& request) override {
+        connector_.connect(request, network_, [&](std::shared_ptr<Connections> connections) {
+            static_cast<GlooChannel&>(channel).restore(std::move(connections));
+        });
+    }
     void forget(const std::string& key) override { connector_.forget(key); }
 
     std::shared_ptr<Renewal> renewal() const { return {ended_, &ended_->renewal}; }
     /// The ranks that are known to have ended: their connections are broken, or their processes gone.
     std::vector<int> ended() const;
     /// Those of them whose connections are broken, in order.
-    std::vector<int> lost_ranks() const;
+    std::vector<int> lost_ranks() const {
+        auto ranks = ended_->ranks();
+        std::ranges::sort(ranks);
+        ranks.erase(std::unique(ranks.begin(), ranks.end()), ranks.end());
+        return ranks;
+    }
     /// Finds this host's ranks and this process's address among the lines of all ranks.
     void find_address(const Hosts& hosts, const std::string& lines);
 

@@ -4,11 +4,26 @@
 #include <chrono>
 #include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
-#include "engine/hosts/host_lines.hpp"
-
 namespace rankmesh::detail {
+
+/// What a rank tells of its host and process.
+struct HostLine {
+    int rank = 0;
+    std::string network;   // processes of one network reach each other by loopback
+    std::string families;  // of 4 and 6, by which other hosts can reach it; - for none
+    std::string process;   // as `id_of_this_process` gives it
+    std::string host;
+
+    /// `3 1234 46 effffffc.1a2b.3c4d host-a`, and a newline.
+    std::string text() const;
+    bool operator==(const HostLine&) const = default;
+};
+
+/// Reads the lines of all ranks, and sorts them by rank; throws EngineFailure for any other text.
+std::vector<HostLine> read_host_lines(std::string_view text);
 
 /// This process as others of its host know it, `effffffc.1a2b.3c4d`: its PID namespace, its number there, and
 /// the time of its start, by which a later process of that number differs. - if the system does not say.

@@ -8,8 +8,12 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <future>
+#include <thread>
 
 #include <rankmesh/core/error.hpp>
+
+#include "engine/system.hpp"
 
 namespace rankmesh::detail {
 
@@ -75,6 +79,51 @@ std::pair<int, std::string> connect_to(const std::string& address, int port,
 std::string elapsed_since(std::chrono::steady_clock::time_point begin) {
     const auto elapsed = std::chrono::steady_clock::now() - begin;
     return cat(std::chrono::round<std::chrono::milliseconds>(elapsed).count(), " ms");
+}
+
+std::vector<std::string> host_addresses(const std::string& host,
+                                        std::chrono::steady_clock::time_point until) {
+    if (SocketAddress::of(host)) return {host};
+    // The system's name lookup cannot be interrupted, so a thread waits for it.
+    auto search = std::packaged_task<std::vector<std::string>()>([host] {
+        auto wanted = addrinfo{};
+        wanted.ai_socktype = SOCK_STREAM;
+        addrinfo* list = nullptr;
+        if (const auto error = getaddrinfo(host.c_str(), nullptr, &wanted, &list); error != 0)
+            throw HostNotFound(cat("its address cannot be found: ", gai_strerror(error)));
+        auto found = std::vector<std::string>{};
+        for (const auto* each = list; each; each = each->ai_next)
+            if (auto text = numeric_text(each->ai_addr, each->ai_addrlen); !text.empty())
+                found.push_back(std::move(text));
+        freeaddrinfo(list);
+        return found;
+    });
+    auto found = search.get_future();
+    std::thread(std::move(search)).detach();
+    if (found.wait_until(until) == std::future_status::timeout)
+        throw Timeout(cat("the timeout expired: the address of the store's host '", host,
+                          "' is not found yet; see that it is the name of a host and that a name server "
+                          "answers, or give an address in numbers"),
+                      {}, {});
+    return found.get();
+}
+
+bool is_own_address(const std::string& address) {
+    const auto found = SocketAddress::of(address);
+    const auto made = found ? socket(found->family(), SOCK_STREAM | SOCK_CLOEXEC, 0) : -1;
+    const auto own = made >= 0 && bind(made, found->get(), found->size) == 0;
+    if (made >= 0) close(made);
+    return own;
+}
+
+int accept_connection(int listening) {
+    const auto made = ::accept4(listening, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
+    if (made >= 0 || !is_shortage(errno)) return made;
+    // Linux takes a descriptor before it looks whether somebody has called.
+    const auto shortage = errno;
+    auto called = pollfd{.fd = listening, .events = POLLIN, .revents = 0};
+    errno = ::poll(&called, 1, 0) > 0 ? shortage : EAGAIN;
+    return -1;
 }
 
 }  // namespace rankmesh::detail

@@ -6,8 +6,10 @@
 
 #include <chrono>
 #include <optional>
+#include <stdexcept>
 #include <string>
 #include <utility>
+#include <vector>
 
 namespace rankmesh::detail {
 
@@ -35,5 +37,20 @@ std::pair<int, std::string> connect_to(const std::string& address, int port,
 
 /// The whole milliseconds since `begin`: `17 ms`.
 std::string elapsed_since(std::chrono::steady_clock::time_point begin);
+
+struct HostNotFound : std::runtime_error {
+    using std::runtime_error::runtime_error;
+};
+
+/// The numeric addresses of a store's host. Throws HostNotFound, or Timeout if the system has not found them
+/// until then.
+std::vector<std::string> host_addresses(const std::string& host, std::chrono::steady_clock::time_point until);
+
+/// True if a numeric address is one of this machine's.
+bool is_own_address(const std::string& address);
+
+/// Accepts a connection, which does not block; -1 with `errno` where there is none. A shortage is one that
+/// keeps somebody out: where nobody has called, EAGAIN stands for it.
+int accept_connection(int listening);
 
 }  // namespace rankmesh::detail

@@ -3,14 +3,78 @@
 
 #include <algorithm>
 #include <exception>
+#include <utility>
 
 #include <rankmesh/core/text.hpp>
 
+#include "engine/channel.hpp"
+#include "engine/fields.hpp"
 #include "engine/hash.hpp"
-#include "engine/join/gather.hpp"
-#include "engine/join/plan_classes.hpp"
 
 namespace rankmesh::detail {
+namespace {
+
+constexpr std::size_t most_classes = 8;  // descriptions that an error lists, which bounds every message
+
+}  // namespace
+
+void merge(std::vector<PlanClass>& classes, PlanClass added) {
+    const auto found = std::ranges::find(classes, added.description, &PlanClass::description);
+    if (found == classes.end()) {
+        classes.push_back(std::move(added));
+        return;
+    }
+    found->ranks.insert(found->ranks.end(), added.ranks.begin(), added.ranks.end());
+    std::ranges::sort(found->ranks);
+}
+
+void fold(std::vector<PlanClass>& classes) {
+    std::ranges::stable_sort(classes, [](const PlanClass& a, const PlanClass& b) {
+        if (a.description.empty() != b.description.empty()) return b.description.empty();
+        return a.ranks.size() > b.ranks.size();
+    });
+    auto further = PlanClass{};
+    while (classes.size() > most_classes) {
+        further.ranks.insert(further.ranks.end(), classes[most_classes].ranks.begin(),
+                             classes[most_classes].ranks.end());
+        classes.erase(classes.begin() + static_cast<std::ptrdiff_t>(most_classes));
+    }
+    std::ranges::sort(further.ranks);
+    if (!further.ranks.empty()) classes.push_back(std::move(further));
+}
+
+void throw_different(std::string head, const std::vector<PlanClass>& classes) {
+    auto odd = std::vector<int>{};
+    for (std::size_t i = 0; i < classes.size(); ++i) {
+        const auto& each = classes[i];
+        append(head, cat("\n  ", ranks_text(each.ranks), ": ",
+                         each.description.empty() ? "further descriptions" : each.description));
+        if (i > 0) odd.insert(odd.end(), each.ranks.begin(), each.ranks.end());
+    }
+    std::ranges::sort(odd);
+    throw Disagreement(head, odd);
+}
+
+std::string pack(const std::vector<PlanClass>& classes) {
+    auto bytes = std::string{};
+    for (const auto& each : classes) {
+        const auto ranks = ranks_to_string(each.ranks);
+        append(bytes, cat(ranks.size(), " ", each.description.size(), " ", ranks, each.description));
+    }
+    return bytes;
+}
+
+std::vector<PlanClass> unpack(std::string_view bytes, int size) {
+    auto classes = std::vector<PlanClass>{};
+    for (auto fields = Fields(bytes, "what another rank declares"); !fields.at_end();) {
+        const auto ranks = fields.number();
+        const auto text = fields.number();
+        auto read = fields.ranks(fields.part(ranks), static_cast<std::size_t>(size));
+        classes.push_back({fields.part(text), std::move(read)});
+    }
+    return classes;
+}
+
 namespace {
 
 /// All classes, on every rank.

@@ -7,11 +7,20 @@
 #include <vector>
 
 #include <rankmesh/core/mesh.hpp>
+#include <rankmesh/engine/device_settings.hpp>
 #include <rankmesh/engine/plan.hpp>
 
 #include "engine/channel.hpp"
 
 namespace rankmesh::detail {
+
+inline constexpr int most_ctas = 64;  // of one communicator of NCCL
+
+/// `max_ctas=8 high_priority name=tp`; "" if nothing is set.
+std::string to_text(const DeviceSettings& settings);
+
+/// Throws UsageError for settings that no device engine accepts; `whose` names their set in the text.
+void check_settings(const DeviceSettings& settings, const std::string& whose);
 
 /// One declared item: a set of axes, shared or separate, a pick of each group along one axis, or the ranks of
 /// the mesh on one host.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engine/join/group.hpp"
+#include "engine/join/join.hpp"
 
 #include <algorithm>
 #include <array>
@@ -14,11 +14,8 @@
 #include "engine/diagnosis/attendance.hpp"
 #include "engine/fields.hpp"
 #include "engine/hash.hpp"
-#include "engine/join/gather.hpp"
-#include "engine/join/plan_classes.hpp"
-#include "engine/join/settings.hpp"
+#include "engine/join/agree.hpp"
 #include "engine/record/recorder.hpp"
-#include "engine/texts.hpp"
 #include "engine/timeout.hpp"
 
 namespace rankmesh::detail {

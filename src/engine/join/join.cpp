@@ -6,12 +6,10 @@
 
 #include <rankmesh/core/placement.hpp>
 
-#include "engine/alone.hpp"
+#include "engine/channel.hpp"
 #include "engine/checked/channel.hpp"
-#include "engine/checked/device_channel.hpp"
 #include "engine/diagnosis/failure.hpp"
 #include "engine/join/agree.hpp"
-#include "engine/world_state.hpp"
 
 namespace rankmesh::detail {
 namespace {
@@ -163,9 +161,9 @@ void connect(const MeshEntry& mesh_entry, MeshEntry::GroupEntry& group_entry, Jo
         host = joining.exchange.create(request);
         if (joining.checked) {
             try {
-                host = std::make_shared<CheckedChannel>(
-                    host, joining.exchange.create(check_of(request, Space::host)), group_entry.label->ranks,
-                    group_entry.group_rank, joining.world->checked_buffers);
+                host = checked_channel(host, joining.exchange.create(check_of(request, Space::host)),
+                                       group_entry.label->ranks, group_entry.group_rank,
+                                       joining.world->checked_buffers);
             } catch (...) {
                 host->leave();  // a channel that just ends waits until all peers know it
                 throw;
@@ -177,7 +175,7 @@ void connect(const MeshEntry& mesh_entry, MeshEntry::GroupEntry& group_entry, Jo
                 const auto unchecked = device->create(&request, host, everyone);
                 beside = unchecked;
                 if (joining.checked)
-                    beside = std::make_shared<CheckedDeviceChannel>(
+                    beside = checked_device_channel(
                         beside, joining.exchange.create(check_of(request, Space::device)),
                         group_entry.label->ranks, group_entry.group_rank,
                         group_entry.item.timeout.value_or(mesh_entry.mesh.timeout));

@@ -1,17 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <rankmesh/engine/plan.hpp>
+#include <rankmesh/engine/usage.hpp>
 
-#include "engine/device_engine.hpp"
 #include "engine/exchange.hpp"
 #include "engine/join/blueprint.hpp"
+#include "engine/world_state.hpp"
 
 namespace rankmesh::detail {
 
@@ -91,5 +94,97 @@ std::vector<MeshEntry> join(std::span<const Declaration> plan, std::optional<Usa
 /// separate name, else over a new one.
 void connect_later(const MeshEntry& mesh_entry, MeshEntry::GroupEntry& group_entry, Joining& joining,
                    const std::vector<MeshEntry>& mesh_entries);
+
+/// What a Member and its views share.
+struct MemberState {
+    std::shared_ptr<WorldState> world;
+    Joining joining;
+    std::vector<MeshEntry> mesh_entries = {};
+};
+
+// What idle communicators hold is released, brought back, and counted.
+
+/// Releases what connections hold, once all their ranks have called this. Does nothing with those that are
+/// suspended. Throws UsageError, and changes nothing, if calls are pending on one.
+void suspend(Joining& joining, std::span<Joining::Connection* const> connections);
+/// Connects their ranks again. Does nothing with those that are not suspended.
+void resume(Joining& joining, std::span<Joining::Connection* const> connections);
+/// Counts what the connections hold now.
+Usage usage_of(std::span<Joining::Connection* const> connections);
+
+// What a program names in a plan that it has joined. Each function throws UsageError if it is not there, with
+// what there is and the call to make.
+
+using Names = std::span<const std::string_view>;
+
+/// The state of a member; throws UsageError if the member was moved from.
+MemberState& valid(const std::shared_ptr<MemberState>& state);
+
+/// `"a", "b"`: as names are written in code.
+std::string quoted(Names names);
+/// `; did you mean 'tp'?`, or all names: `; it has dp, tp`.
+std::string there_is(std::string_view word, const std::vector<std::string_view>& known);
+
+/// The mesh of a member; `mesh` is its index, -1 for a plan of several meshes.
+MeshEntry& mesh_of(const std::shared_ptr<MemberState>& state, int mesh);
+/// The mesh in which `call("axis")` asks for indices along an axis, or among local ranks; `more` is written
+/// after the axis.
+MeshEntry& mesh_along(const std::shared_ptr<MemberState>& state, int mesh, std::string_view axis,
+                      std::string_view call, std::string_view more = {});
+/// The mesh in which `call("a", "b")` asks for a communicator: of axes, or of a pick, a separate set or local
+/// ranks.
+MeshEntry& mesh_with(const std::shared_ptr<MemberState>& state, int mesh, Names names, std::string_view call);
+/// The mesh that has all axes of a coordinate.
+MeshEntry& mesh_at(const std::shared_ptr<MemberState>& state, int mesh, const Coordinate& coordinate);
+
+/// This rank's position in a mesh.
+int position_in(const MemberState& state, const MeshEntry& mesh_entry);
+
+/// The local ranks of that name; null if none are declared.
+const MeshEntry::GroupEntry* local_group_entry(const MeshEntry& mesh_entry, std::string_view name);
+/// The group entry of a set of axes, or of a pick or separate; null for axes that were not declared.
+MeshEntry::GroupEntry* group_entry_of(MeshEntry& mesh_entry, Names names);
+/// The declared group entry; the error names the declaration to add.
+MeshEntry::GroupEntry& declared(MeshEntry& mesh_entry, Names names);
+
+// Groups of any ranks, made after join by their members alone.
+
+/// A group that is made at run time.
+struct NewGroup {
+    std::vector<int> ranks;  // of the world, this one among them
+    std::string name = {};   // in errors
+    std::optional<Duration> timeout = std::nullopt;
+    DeviceSettings settings = {};
+};
+
+/// `{3, 17, 40}`, or for a long list `200 ranks from 3`.
+std::string short_text(const std::vector<int>& ranks);
+
+/// Returns if all ranks of a new group describe it as this one does; otherwise all that take part throw
+/// Disagreement, with each description and its ranks. Throws Timeout with the ranks that have not come.
+///
+/// Costs one message from each rank to each other one.
+void agree_on_group(Exchange& exchange, GroupCounts& counts, const NewGroup& group, const Label& label,
+                    Duration timeout);
+
+/// The parts of a communicator that `color` and `key` make: of each of its ranks in order.
+struct Colored {
+    int rank = 0;  // of the world
+    std::optional<int> color = std::nullopt;
+    int key = 0;
+};
+/// The ranks of one color, by key and then in their order; empty without a color.
+std::vector<int> of_color(std::optional<int> color, std::vector<Colored> all);
+/// What all ranks of the world give; called by all of them.
+std::vector<Colored> gather_colors(Exchange& exchange, const Colored& own, Duration timeout);
+
+/// The label of a new group; coordinates are those of `mesh`.
+std::shared_ptr<const Label> label_of(const NewGroup& group, const MeshEntry& mesh);
+/// Makes the channel of a group on which its ranks agree, unless this rank has one with the same ranks and
+/// settings. Called by all its ranks; `world` is theirs.
+std::shared_ptr<CommunicatorState> make_group(const NewGroup& group, std::shared_ptr<const Label> label,
+                                              const MeshEntry& mesh,
+                                              const std::vector<MeshEntry>& mesh_entries, Joining& joining,
+                                              GroupCounts& counts);
 
 }  // namespace rankmesh::detail

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engine/join/lookup.hpp"
+#include "engine/join/join.hpp"
 
 #include <algorithm>
 

@@ -2,15 +2,36 @@
 #include "engine/membership/failure_board.hpp"
 
 #include <algorithm>
-#include <chrono>
 #include <thread>
 #include <utility>
 
+#include <rankmesh/core/text.hpp>
+
 #include "engine/channel.hpp"
+#include "engine/fields.hpp"
 #include "engine/membership/renewal.hpp"
 #include "engine/timeout.hpp"
 
 namespace rankmesh::detail {
+
+std::string FailureNote::text() const {
+    return cat(rank, " ", static_cast<std::uint32_t>(failure.kind), " ", where, "\n", text_of(failure), '\0');
+}
+
+FailureNote FailureNote::from(std::string_view text, int size) {
+    auto fields = Fields(text, "what another rank tells of a failure");
+    auto note = FailureNote{};
+    const auto rank = fields.number();
+    const auto kind = fields.number();
+    if (std::cmp_greater_equal(rank, size) || kind > static_cast<std::size_t>(Failure::Kind::renewed))
+        fields.throw_unreadable();
+    note.rank = static_cast<int>(rank);
+    note.where = fields.line();
+    note.failure =
+        failure_from(static_cast<std::uint32_t>(kind), fields.rest(), static_cast<std::size_t>(size));
+    return note;
+}
+
 namespace {
 
 /// The most failures on a board. All ranks may fail, and the first tell why.

@@ -1,17 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engine/membership/grow_leader.hpp"
+#include "engine/membership/grow_agreement.hpp"
 
 #include <algorithm>
 #include <chrono>
 #include <map>
-#include <optional>
 #include <set>
 
 #include <rankmesh/core/text.hpp>
 
 #include "engine/fields.hpp"
-#include "engine/random_bytes.hpp"
-#include "engine/texts.hpp"
+#include "engine/system.hpp"
 #include "engine/timeout.hpp"
 
 namespace rankmesh::detail {

@@ -1,12 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/membership/grow_outcome.hpp"
 
-#include <algorithm>
-
 #include "engine/diagnosis/attendance.hpp"
 #include "engine/fields.hpp"
-#include "engine/membership/failure_note.hpp"
-#include "engine/texts.hpp"
+#include "engine/membership/failure_board.hpp"
 
 namespace rankmesh::detail {
 namespace {

@@ -14,10 +14,31 @@
 
 #include "engine/channel.hpp"
 #include "engine/diagnosis/failure.hpp"
-#include "engine/membership/next_world.hpp"
 #include "engine/store/store.hpp"
 
 namespace rankmesh::detail {
+
+/// The most processes that can wait to enter a job, and so enter at once.
+inline constexpr auto most_candidates = 256;
+
+/// What a rank asks when its world grows.
+struct Growth {
+    int most = 1;  // processes that may enter
+    Duration timeout{};
+    std::string about = {};   // what the other ranks must know of this process
+    std::string common = {};  // what new ranks must know of the world, the same on all its ranks
+};
+
+/// The next world of a job, as all its ranks know it: ranks of the world before, and ranks that have entered.
+/// A rank's place is its number in the first world of the job, or the place of the rank that it has replaced.
+struct NextWorld {
+    int rank = 0;                          // of this process
+    std::vector<int> places;               // by rank, ascending
+    std::vector<std::string> abouts = {};  // by rank
+    std::string common = {};
+    std::string scope = {};    // the prefix of its keys, which no other world has
+    std::string outcome = {};  // the entry that says all this
+};
 
 /// The longest time that a process which waits to enter has to confirm that it is there.
 inline constexpr auto longest_patience = std::chrono::seconds(2);

@@ -3,20 +3,15 @@
 
 #include <unistd.h>
 
-#include <algorithm>
-#include <chrono>
 #include <mutex>
 #include <set>
 #include <thread>
-#include <utility>
 
 #include <rankmesh/core/text.hpp>
 
-#include "engine/fields.hpp"
 #include "engine/hash.hpp"
-#include "engine/host.hpp"
-#include "engine/membership/enter.hpp"
 #include "engine/store/sealed_store.hpp"
+#include "engine/system.hpp"
 #include "engine/timeout.hpp"
 
 namespace rankmesh::detail {

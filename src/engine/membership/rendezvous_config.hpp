@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <memory>
 #include <string>
 
 #include <rankmesh/engine/gloo.hpp>
+
+#include "engine/store/store.hpp"
 
 namespace rankmesh::detail {
 
@@ -34,5 +37,9 @@ RendezvousConfig resolve(const gloo::RendezvousOptions& given);
 /// Completes `given` for a process that enters a running job. The size is 0; the rank comes from the program
 /// or RANK, -1 for any.
 RendezvousConfig resolve_entering(const gloo::RendezvousOptions& given);
+
+/// Opens the store that the configuration names: a folder, a Redis server, or what rank 0 serves; null in a
+/// world of one.
+std::shared_ptr<Store> open_store(const RendezvousConfig& config);
 
 }  // namespace rankmesh::detail

@@ -7,7 +7,6 @@
 
 #include <rankmesh/core/ranks.hpp>
 
-#include "engine/channel.hpp"
 #include "engine/fields.hpp"
 #include "engine/timeout.hpp"
 

@@ -10,10 +10,6 @@
 
 #include "engine/combine.hpp"
 #include "engine/diagnosis/failure.hpp"
-#include "engine/mpi/monitored_barrier.hpp"
-#include "engine/mpi/tags.hpp"
-#include "engine/mpi/types.hpp"
-#include "engine/pause.hpp"
 #include "engine/timeout.hpp"
 
 namespace rankmesh::detail {

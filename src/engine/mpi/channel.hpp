@@ -1,19 +1,37 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <mpi.h>
-
 #include <deque>
 #include <optional>
 #include <vector>
 
+#include <mpi.h>
+
+#include <rankmesh/engine/detail/call.hpp>
+#include <rankmesh/engine/tag.hpp>
+
+#include "engine/channel.hpp"
 #include "engine/diagnosis/cause.hpp"
 #include "engine/mpi/comparison.hpp"
-#include "engine/mpi/limits.hpp"
 #include "engine/mpi/runtime.hpp"
+#include "engine/mpi/types.hpp"
 #include "engine/roles.hpp"
+#include "engine/sparse.hpp"
 
 namespace rankmesh::detail {
+
+// The tags of all messages on a communicator, distinct for each kind.
+
+/// The first of them, that of messages with tag 0: at the end of the range that every MPI supports, away from
+/// the tags of a program that calls MPI on the same communicator.
+constexpr int first_tag = 16376;
+constexpr int shift_tag = first_tag + static_cast<int>(first_sparse_tag + sparse_tags);
+constexpr int part_tag = shift_tag + 1;  // of an all_to_all_v, or a long all_gather_v
+constexpr int arrival_tag = shift_tag + 2;
+constexpr int verdict_tag = shift_tag + 3;
+static_assert(verdict_tag <= 32767);
+
+constexpr int message_tag(const Call& call) { return first_tag + call.tag; }
 
 /// During its lifetime errors of messages are returned to the call that this thread makes. MPICH raises those
 /// of started messages on MPI_COMM_WORLD.
@@ -171,5 +189,16 @@ private:
     std::vector<char> held_;                    // a copy of what it reads
     bool abandoned_ = false;                    // a monitored barrier ended early
 };
+
+// A barrier whose ranks learn who is missing: every rank sends a message to group rank 0, which tells all of
+// them who did not. It uses messages only, so that an expired timeout is an exception and not the end of the
+// job.
+
+/// Sends this rank's arrival to group rank 0, or there receives the others'.
+void post_arrival(MPI_Comm comm, std::vector<MPI_Request>& requests);
+/// True if `await_arrivals` would return at once.
+bool all_arrived(MPI_Comm comm, std::vector<MPI_Request>& requests);
+/// Returns once all ranks have arrived; throws Timeout with those that have and have not.
+void await_arrivals(MPI_Comm comm, std::vector<MPI_Request>& requests, const Label& label, Duration timeout);
 
 }  // namespace rankmesh::detail

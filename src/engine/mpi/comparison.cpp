@@ -10,7 +10,6 @@
 
 #include <rankmesh/core/text.hpp>
 
-#include "engine/diagnosis/difference.hpp"
 #include "engine/mpi/types.hpp"
 
 namespace rankmesh::detail {

@@ -7,8 +7,8 @@
 #include <cstdint>
 #include <optional>
 
-#include "engine/agreed.hpp"
 #include "engine/diagnosis/failure.hpp"
+#include "engine/roles.hpp"
 
 namespace rankmesh::detail {
 

@@ -5,7 +5,6 @@
 
 #include "engine/combine.hpp"
 #include "engine/mpi/channel.hpp"
-#include "engine/mpi/large_type.hpp"
 #include "engine/mpi/types.hpp"
 
 namespace rankmesh::detail {

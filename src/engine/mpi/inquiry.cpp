@@ -2,10 +2,9 @@
 #include "engine/mpi/inquiry.hpp"
 
 #include <algorithm>
-#include <utility>
 
-#include "engine/agreed.hpp"
-#include "engine/diagnosis/difference.hpp"
+#include "engine/diagnosis/failure.hpp"
+#include "engine/roles.hpp"
 
 namespace rankmesh::detail {
 

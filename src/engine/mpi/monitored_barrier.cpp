@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engine/mpi/monitored_barrier.hpp"
+#include "engine/mpi/channel.hpp"
 
 #include <algorithm>
 #include <thread>
@@ -7,7 +7,6 @@
 #include <rankmesh/core/text.hpp>
 
 #include "engine/diagnosis/attendance.hpp"
-#include "engine/mpi/tags.hpp"
 #include "engine/timeout.hpp"
 
 namespace rankmesh::detail {

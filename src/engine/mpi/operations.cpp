@@ -7,9 +7,6 @@
 #include "engine/arithmetic.hpp"
 #include "engine/combine.hpp"
 #include "engine/mpi/channel.hpp"
-#include "engine/mpi/large_type.hpp"
-#include "engine/mpi/monitored_barrier.hpp"
-#include "engine/mpi/tags.hpp"
 #include "engine/mpi/types.hpp"
 
 namespace rankmesh::detail {

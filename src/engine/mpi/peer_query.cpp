@@ -9,21 +9,14 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <cstddef>
 #include <cstdio>
-#include <cstring>
 #include <iterator>
-#include <utility>
 
 #include <rankmesh/core/error.hpp>
 #include <rankmesh/core/ranks.hpp>
 
-#include "engine/mpi/peer_message.hpp"
-
 namespace rankmesh::detail {
 namespace {
-
-using MessageKind = PeerMessage::Kind;
 
 /// The most ranks of a call that an answer tells.
 constexpr std::size_t most_awaited = 4096;
@@ -102,12 +95,6 @@ PeerQuery::PeerQuery(std::uint64_t world, int rank, std::vector<int> local)
     socket_ = -1;
 }
 
-PeerQuery::~PeerQuery() {
-    if (socket_ >= 0) ::close(socket_);
-}
-
-bool PeerQuery::is_local(int rank) const { return std::ranges::find(local_, rank) != local_.end(); }
-
 /// False if no process has that rank's address: it is on another host, or has ended.
 bool PeerQuery::send(const std::string& message, int to) const {
     const auto address = address_of(world_, to);
@@ -115,13 +102,8 @@ bool PeerQuery::send(const std::string& message, int to) const {
            (errno != ECONNREFUSED && errno != ENOENT);
 }
 
-std::uint64_t PeerQuery::reached(std::uint64_t key) const {
-    const auto found = std::ranges::find(closed_, key, &std::pair<std::uint64_t, std::uint64_t>::first);
-    return found == closed_.end() ? 0 : found->second;
-}
-
 bool PeerQuery::announce_end() const {
-    const auto end = PeerMessage{{MessageKind::end, rank_}}.bytes();
+    const auto end = PeerMessage{{PeerMessage::Kind::end, rank_}}.bytes();
     auto settled = true;
     for (auto rank : local_)
         if (rank != rank_ && std::ranges::find(ended_, rank, &Ended::rank) == ended_.end())
@@ -155,22 +137,22 @@ bool PeerQuery::take(const RankStatusOf& self, std::map<int, RankStatus>* answer
         const auto message = PeerMessage::from({buffer.data(), static_cast<std::size_t>(size)});
         if (!message) continue;
         const auto& head = message->head;
-        if (head.kind == MessageKind::answer && answers) {
+        if (head.kind == PeerMessage::Kind::answer && answers) {
             auto& status = (*answers)[head.rank];
             status.arrived = (head.flags & has_arrived) != 0;
             status.ended = (head.flags & has_ended) != 0;
             if ((head.flags & knows_how) != 0) status.started = (head.flags & has_started) != 0;
             read_text(*message, status);
         }
-        if (head.kind == MessageKind::end &&
+        if (head.kind == PeerMessage::Kind::end &&
             std::ranges::find(ended_, head.rank, &Ended::rank) == ended_.end())
             ended_.push_back({head.rank, std::chrono::steady_clock::now()});
-        if (head.kind != MessageKind::question) continue;
+        if (head.kind != PeerMessage::Kind::question) continue;
         asked = asked || head.flags != 0;
         const auto status = self(*this, head.key, head.number, message->text);
         const auto waits = status.waits.value_or(AwaitedCall{});
-        send(PeerMessage{{MessageKind::answer, rank_, head.key, head.number, flags_of(status), waits.key,
-                          waits.number},
+        send(PeerMessage{{PeerMessage::Kind::answer, rank_, head.key, head.number, flags_of(status),
+                          waits.key, waits.number},
                          text_of(status)}
                  .bytes(),
              head.rank);
@@ -185,7 +167,8 @@ PeerQuery::Answers PeerQuery::ask(std::span<const int> ranks, std::uint64_t key,
     auto& waiting = answers.mute;
     std::ranges::copy_if(ranks, std::back_inserter(waiting), [&](int rank) { return rank != rank_; });
     const auto question =
-        PeerMessage{{MessageKind::question, rank_, key, number, for_report ? 1U : 0U}, record_key}.bytes();
+        PeerMessage{{PeerMessage::Kind::question, rank_, key, number, for_report ? 1U : 0U}, record_key}
+            .bytes();
     const auto begin = std::chrono::steady_clock::now();
     for (auto again = begin;;) {
         const auto now = std::chrono::steady_clock::now();

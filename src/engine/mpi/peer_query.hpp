@@ -2,18 +2,58 @@
 #pragma once
 
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <functional>
 #include <map>
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "engine/channel.hpp"
 
 namespace rankmesh::detail {
+
+/// A datagram between the watchdogs of one host; an answer is followed by its text, a question by the name of
+/// the record_key that it is about, if it is about one.
+struct PeerMessage {
+    enum class Kind : std::uint32_t { question = 0x726d7133, answer = 0x726d6133, end = 0x726d6533 };
+    struct Head {
+        Kind kind;
+        std::int32_t rank;
+        std::uint64_t key = 0;
+        std::uint64_t number = 0;
+        std::uint64_t flags = 0;  // of an answer; of a question: 1 for a report
+        // Of an answer: the channel and the number of the call that the rank waits in, if it is in one.
+        std::uint64_t in_key = 0;
+        std::uint64_t in_number = 0;
+    };
+    static constexpr std::size_t longest_text = 400;
+    static constexpr std::size_t longest = sizeof(Head) + longest_text;
+
+    Head head;
+    std::string text = {};
+
+    std::string bytes() const {
+        auto bytes = std::string(reinterpret_cast<const char*>(&head), sizeof head);
+        return bytes.append(text, 0, longest_text);
+    }
+    /// Nothing for what is no message of a rank.
+    static std::optional<PeerMessage> from(std::string_view bytes) {
+        auto read = PeerMessage{};
+        if (bytes.size() < sizeof read.head || bytes.size() > longest) return std::nullopt;
+        std::memcpy(&read.head, bytes.data(), sizeof read.head);
+        const auto kind = read.head.kind;
+        if (kind != Kind::question && kind != Kind::answer && kind != Kind::end) return std::nullopt;
+        if (read.head.rank < 0) return std::nullopt;
+        read.text = bytes.substr(sizeof read.head);
+        return read;
+    }
+};
 
 /// The call that a rank waits in.
 struct AwaitedCall {
@@ -49,21 +89,26 @@ public:
     /// `world` is a random number that only the ranks of the world have; `local` are its ranks on this host.
     /// If sockets are not available, no rank answers.
     PeerQuery(std::uint64_t world, int rank, std::vector<int> local);
-    ~PeerQuery();
+    ~PeerQuery() {
+        if (socket_ >= 0) ::close(socket_);
+    }
     PeerQuery(const PeerQuery&) = delete;
     PeerQuery& operator=(const PeerQuery&) = delete;
 
     int rank() const { return rank_; }
     int descriptor() const { return socket_; }
     /// True if that rank was started on this host: if it does not answer and is not mute, it has ended.
-    bool is_local(int rank) const;
+    bool is_local(int rank) const { return std::ranges::find(local_, rank) != local_.end(); }
     /// Answers every question that has arrived; true if there was one for a report.
     bool answer(const RankStatusOf& self) { return take(self, nullptr); }
 
     /// From here on this rank makes no more calls on the channel of that key, of which it made `reached`.
     void close(std::uint64_t key, std::uint64_t reached) { closed_.emplace_back(key, reached); }
     /// How many calls it made on a closed channel, 0 if it has closed none of that key.
-    std::uint64_t reached(std::uint64_t key) const;
+    std::uint64_t reached(std::uint64_t key) const {
+        const auto found = std::ranges::find(closed_, key, &std::pair<std::uint64_t, std::uint64_t>::first);
+        return found == closed_.end() ? 0 : found->second;
+    }
     /// Tells the ranks of this host that this one makes no more calls in this world, and returns true once
     /// none of them can ask any more. Called again until then.
     bool announce_end() const;

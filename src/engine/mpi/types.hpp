@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <mpi.h>
-
+#include <cstddef>
 #include <iterator>
+#include <limits>
+
+#include <mpi.h>
 
 #include <rankmesh/engine/detail/call.hpp>
 #include <rankmesh/engine/dtype.hpp>
@@ -12,6 +14,9 @@
 #include "engine/combine.hpp"
 
 namespace rankmesh::detail {
+
+/// The most elements that one MPI call is given; MPI-3.1 counts are ints. Tests lower it.
+inline std::size_t mpi_count_limit = static_cast<std::size_t>(std::numeric_limits<int>::max());
 
 /// MPI's type of the same bytes; sixteen-bit floats, which MPI-3.1 lacks, are sent as sixteen-bit integers.
 inline MPI_Datatype type_of(DType dtype) {
@@ -30,28 +35,10 @@ MPI_Op own_op(Reduction reduction, DType dtype);
 inline MPI_Op op_of(Reduction reduction, DType dtype) {
     if (is_own(reduction)) return MPI_OP_NULL;  // see function_op and gathered.cpp
     if (dtype == DType::f16 || dtype == DType::bf16) return own_op(reduction, dtype);
-    switch (reduction) {
-        case Reduction::prod:
-            return MPI_PROD;
-        case Reduction::min:
-            return MPI_MIN;
-        case Reduction::max:
-            return MPI_MAX;
-        case Reduction::bit_and:
-            return MPI_BAND;
-        case Reduction::bit_or:
-            return MPI_BOR;
-        case Reduction::bit_xor:
-            return MPI_BXOR;
-        case Reduction::logical_and:
-            return MPI_LAND;
-        case Reduction::logical_or:
-            return MPI_LOR;
-        case Reduction::logical_xor:
-            return MPI_LXOR;
-        default:  // sum and mean
-            return MPI_SUM;
-    }
+    static const MPI_Op ops[] = {MPI_SUM, MPI_PROD, MPI_MIN,  MPI_MAX, MPI_SUM, MPI_BAND,
+                                 MPI_BOR, MPI_BXOR, MPI_LAND, MPI_LOR, MPI_LXOR};
+    static_assert(std::size(ops) == static_cast<std::size_t>(Reduction::reproducible_sum));
+    return ops[static_cast<std::size_t>(reduction)];
 }
 
 /// The operation that applies the function of a datatype, of a function that commutes or does not.
@@ -79,16 +66,35 @@ void free_ops();
 /// True for a collective that is one of MPI's, which all ranks must start or all block in; the others are
 /// messages.
 inline bool is_collective_of_mpi(Operation operation) {
-    switch (operation) {
-        case Operation::all_to_all_v:
-        case Operation::gather_v:
-        case Operation::scatter_v:
-        case Operation::shift:
-        case Operation::monitored_barrier:
-            return false;
-        default:
-            return !is_point_to_point(operation);
-    }
+    using enum Operation;
+    return !is_point_to_point(operation) && operation != all_to_all_v && operation != gather_v &&
+           operation != scatter_v && operation != shift && operation != monitored_barrier;
 }
+
+/// An MPI type of `count` elements, however many: for moving data, not for reductions.
+class LargeType {
+public:
+    LargeType(std::size_t count, MPI_Datatype element, std::size_t width) {
+        const auto limit = static_cast<int>(mpi_count_limit);
+        const auto whole = static_cast<int>(count / mpi_count_limit);
+        const auto rest = static_cast<int>(count % mpi_count_limit);
+        MPI_Datatype parts[2];
+        MPI_Type_vector(whole, limit, limit, element, &parts[0]);
+        MPI_Type_contiguous(rest, element, &parts[1]);
+        const int lengths[2] = {1, 1};
+        const MPI_Aint offsets[2] = {0, static_cast<MPI_Aint>(mpi_count_limit * width) * whole};
+        MPI_Type_create_struct(2, lengths, offsets, parts, &type_);
+        MPI_Type_commit(&type_);
+        MPI_Type_free(&parts[0]);
+        MPI_Type_free(&parts[1]);
+    }
+    ~LargeType() { MPI_Type_free(&type_); }  // operations in flight keep what they need
+    LargeType(const LargeType&) = delete;
+    LargeType& operator=(const LargeType&) = delete;
+    operator MPI_Datatype() const { return type_; }
+
+private:
+    MPI_Datatype type_ = MPI_DATATYPE_NULL;
+};
 
 }  // namespace rankmesh::detail

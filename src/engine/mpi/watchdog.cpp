@@ -13,8 +13,8 @@
 #include <rankmesh/core/text.hpp>
 
 #include "engine/mpi/inquiry.hpp"
-#include "engine/mpi/peer_message.hpp"
-#include "engine/thread_without_signals.hpp"
+#include "engine/mpi/peer_query.hpp"
+#include "engine/system.hpp"
 #include "engine/timeout.hpp"
 
 namespace rankmesh::detail {
@@ -35,43 +35,6 @@ Watchdog::~Watchdog() {
     thread_.join();
     for (auto descriptor : wake_)
         if (descriptor >= 0) close(descriptor);
-}
-
-void Watchdog::add(WatchedCall& watched) {
-    const auto lock = std::lock_guard(mutex_);
-    calls_.push_back(&watched);
-}
-
-void Watchdog::remove(WatchedCall& watched) {
-    const auto lock = std::lock_guard(mutex_);
-    std::erase(calls_, &watched);
-    if (watched.world()) watched.world()->close(watched.key(), watched.reached());
-}
-
-void Watchdog::end_world(std::shared_ptr<PeerQuery> world) {
-    const auto lock = std::lock_guard(mutex_);
-    if (!world->announce_end()) ended_.push_back(std::move(world));
-}
-
-void Watchdog::rename(int rank) {
-    const auto lock = std::lock_guard(mutex_);
-    rank_ = rank;
-}
-
-void Watchdog::record(WatchedCall& watched, std::shared_ptr<Recorder> recorder) {
-    const auto lock = std::lock_guard(mutex_);
-    watched.record_in(std::move(recorder));
-}
-
-void Watchdog::end_after(Duration grace) {
-    const auto lock = std::lock_guard(mutex_);
-    end_at_ = std::min(end_at_, std::chrono::steady_clock::now() + grace);
-}
-
-RankStatusOf Watchdog::own_status() const {
-    return [this](const auto& world, auto key, auto number, const auto& record_key) {
-        return status(world, key, number, record_key);
-    };
 }
 
 void Watchdog::answer() const {

@@ -22,20 +22,39 @@ public:
     Watchdog(int rank, std::function<void()> end);
     ~Watchdog();
 
-    void add(WatchedCall& watched);
-    void remove(WatchedCall& watched);
+    void add(WatchedCall& watched) {
+        const auto lock = std::lock_guard(mutex_);
+        calls_.push_back(&watched);
+    }
+    void remove(WatchedCall& watched) {
+        const auto lock = std::lock_guard(mutex_);
+        std::erase(calls_, &watched);
+        if (watched.world()) watched.world()->close(watched.key(), watched.reached());
+    }
     /// Gives a call the record of its rank.
-    void record(WatchedCall& watched, std::shared_ptr<Recorder> recorder);
+    void record(WatchedCall& watched, std::shared_ptr<Recorder> recorder) {
+        const auto lock = std::lock_guard(mutex_);
+        watched.record_in(std::move(recorder));
+    }
     /// Tells the other ranks of a world that this one has ended it, and answers them from then on.
-    void end_world(std::shared_ptr<PeerQuery> world);
+    void end_world(std::shared_ptr<PeerQuery> world) {
+        const auto lock = std::lock_guard(mutex_);
+        if (!world->announce_end()) ended_.push_back(std::move(world));
+    }
     /// The rank that reports name, once it is known better than when this was made.
-    void rename(int rank);
+    void rename(int rank) {
+        const auto lock = std::lock_guard(mutex_);
+        rank_ = rank;
+    }
     /// What the ranks of a call's group say of the channel beside it that they record as `record_key`; by
     /// group rank, empty where they cannot be asked. Any thread may call it.
     std::vector<Channel::PeerStatus> ask(const WatchedCall& watched, const Ranks& ranks,
                                          const std::string& record_key, std::uint64_t number);
     /// Ends the job after `grace` from now, unless the process has ended by then.
-    void end_after(Duration grace);
+    void end_after(Duration grace) {
+        const auto lock = std::lock_guard(mutex_);
+        end_at_ = std::min(end_at_, std::chrono::steady_clock::now() + grace);
+    }
     /// Does not return once a watchdog of this process has reported that the job is ended, also where the
     /// call that it has reported has completed since.
     static void stay_if_ending() {
@@ -47,7 +66,11 @@ private:
     void sleep(std::unique_lock<std::mutex>& lock);
     RankStatus status(const PeerQuery& world, std::uint64_t key, std::uint64_t number,
                       const std::string& record_key) const;
-    RankStatusOf own_status() const;
+    RankStatusOf own_status() const {
+        return [this](const auto& world, auto key, auto number, const auto& record_key) {
+            return status(world, key, number, record_key);
+        };
+    }
     void answer() const;
     std::string place(const WatchedCall& watched) const;
     bool have_all_come(const WatchedCall& watched) const;

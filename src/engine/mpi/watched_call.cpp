@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/mpi/watched_call.hpp"
 
-#include "engine/agreed.hpp"
 #include "engine/mpi/types.hpp"
+#include "engine/roles.hpp"
 
 namespace rankmesh::detail {
 
@@ -15,10 +15,6 @@ Call WatchedCall::StoredCall::load() const {
     call.tag = tag.load(std::memory_order_relaxed);
     call.source = -1;  // not stored
     return call;
-}
-
-bool WatchedCall::is_message() const {
-    return !phrase_.load(std::memory_order_relaxed) && is_point_to_point(call().operation);
 }
 
 bool WatchedCall::is_collective() const {
@@ -73,12 +69,6 @@ std::string WatchedCall::text() const {
     return cat(to_string(call, &label.ranks), " (", std::max(call.in_bytes(), call.out_bytes()), " bytes), ",
                is_point_to_point(call.operation) ? "message" : "call", " number ",
                stored.number.load(std::memory_order_relaxed), " on ", label.text_with_group());
-}
-
-/// True if the call that was seen is still in flight, so that what was read of it is of one call.
-bool WatchedCall::is_still(std::uint64_t active) const {
-    std::atomic_thread_fence(std::memory_order_acquire);
-    return active_.load(std::memory_order_relaxed) == active;
 }
 
 }  // namespace rankmesh::detail

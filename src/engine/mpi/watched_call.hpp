@@ -91,8 +91,14 @@ public:
     std::string text() const;
     Call call() const { return call_.load(); }
     std::uint64_t number() const { return call_.number.load(std::memory_order_relaxed); }
-    bool is_message() const;
-    bool is_still(std::uint64_t active) const;
+    bool is_message() const {
+        return !phrase_.load(std::memory_order_relaxed) && is_point_to_point(call().operation);
+    }
+    /// True if the call that was seen is still in flight, so that what was read of it is of one call.
+    bool is_still(std::uint64_t active) const {
+        std::atomic_thread_fence(std::memory_order_acquire);
+        return active_.load(std::memory_order_relaxed) == active;
+    }
     /// The collective of that number as ranks must agree on it, while this one is in it; else "".
     std::string collective(std::uint64_t number) const;
     /// True if all ranks must start the call in flight, or all block in it: it is one MPI collective.

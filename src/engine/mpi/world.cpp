@@ -9,8 +9,8 @@
 
 #include "engine/diagnosis/failure.hpp"
 #include "engine/hash.hpp"
-#include "engine/host.hpp"
 #include "engine/mpi/channel.hpp"
+#include "engine/system.hpp"
 #include "engine/timeout.hpp"
 
 namespace rankmesh::detail {
@@ -104,19 +104,6 @@ std::vector<int> MpiWorld::find_host() {
     return near;
 }
 
-void MpiWorld::max(std::array<std::int64_t, 4>& values) {
-    runtime_->check_thread();
-    const auto watched = WhileWatched(*watched_call_, "join or split, meeting all ranks", label_,
-                                      options.timeout, joins_ = watched_call_->next_collective());
-    MPI_Allreduce(MPI_IN_PLACE, values.data(), static_cast<int>(values.size()), MPI_INT64_T, MPI_MAX, comm_);
-}
-
-void MpiWorld::send(int to, const std::string& bytes) {
-    const auto watched = WhileWatched(*watched_call_, "join or split, sending what this rank says", label_,
-                                      options.timeout, joins_);
-    MPI_Send(bytes.data(), static_cast<int>(bytes.size()), MPI_BYTE, to, 0, comm_);
-}
-
 std::string MpiWorld::receive(int from) {
     const auto watched = WhileWatched(*watched_call_, "join or split, receiving what other ranks say", label_,
                                       options.timeout, joins_);
@@ -183,11 +170,6 @@ std::shared_ptr<Channel> MpiWorld::create(const ChannelRequest& request) {
     name(made, "rankmesh " + request.label->text());
     return std::make_shared<MpiChannel>(runtime_, roll_call_, made, hash(request.key), request.label,
                                         recorder(), cause);
-}
-
-void MpiWorld::record_in(std::shared_ptr<Recorder> recorder, std::shared_ptr<const std::vector<int>> roots) {
-    runtime_->watchdog().record(*watched_call_, recorder);
-    WorldState::record_in(std::move(recorder), std::move(roots));
 }
 
 std::shared_ptr<WorldState> MpiWorld::sub(const std::vector<int>& ranks) {

@@ -27,14 +27,27 @@ public:
     std::shared_ptr<WorldState> grow(int most, Duration timeout) override;
     std::string host() override { return host_; }
     void record_in(std::shared_ptr<Recorder> recorder,
-                   std::shared_ptr<const std::vector<int>> roots) override;
+                   std::shared_ptr<const std::vector<int>> roots) override {
+        runtime_->watchdog().record(*watched_call_, recorder);
+        WorldState::record_in(std::move(recorder), std::move(roots));
+    }
 
 private:
     int rank() const override { return rank_; }
     int size() const override { return size_; }
     const std::vector<int>& local_ranks() const override { return local_ranks_; }
-    void max(std::array<std::int64_t, 4>& values) override;
-    void send(int to, const std::string& bytes) override;
+    void max(std::array<std::int64_t, 4>& values) override {
+        runtime_->check_thread();
+        const auto watched = WhileWatched(*watched_call_, "join or split, meeting all ranks", label_,
+                                          options.timeout, joins_ = watched_call_->next_collective());
+        MPI_Allreduce(MPI_IN_PLACE, values.data(), static_cast<int>(values.size()), MPI_INT64_T, MPI_MAX,
+                      comm_);
+    }
+    void send(int to, const std::string& bytes) override {
+        const auto watched = WhileWatched(*watched_call_, "join or split, sending what this rank says",
+                                          label_, options.timeout, joins_);
+        MPI_Send(bytes.data(), static_cast<int>(bytes.size()), MPI_BYTE, to, 0, comm_);
+    }
     std::string receive(int from) override;
     void post(int to, const std::string& bytes) override;
     std::vector<std::pair<int, std::string>> collect(const std::string& phase, std::span<const int> from,

@@ -9,7 +9,6 @@
 #include <rankmesh/core/text.hpp>
 #include <rankmesh/engine/detail/make_call.hpp>
 
-#include "engine/nccl/types.hpp"
 #include "engine/timeout.hpp"
 
 namespace rankmesh::detail {
@@ -39,16 +38,6 @@ void NcclChannel::settle_all() {
         }
         std::this_thread::sleep_for(pause);
     }
-}
-
-NcclComm::Phase NcclChannel::phase(const char* what) const {
-    return {cat(what, " ", parts_.label->text(), " on rank ", parts_.device->rank), parts_.timeout,
-            [this] { parts_.host->throw_if_broken(*parts_.label); }};
-}
-
-bool NcclChannel::is_pending() {
-    const auto lock = std::lock_guard(mutex_);
-    return std::ranges::any_of(works_, &Work::held);
 }
 
 void NcclChannel::release() {
@@ -314,20 +303,9 @@ void NcclChannel::synchronize(std::uint64_t ticket, const Label&, Duration timeo
     std::rethrow_exception(error);
 }
 
-bool NcclChannel::done(std::uint64_t ticket) {
-    const auto lock = std::lock_guard(mutex_);
-    const auto& work = works_[ticket];
-    return work.error || is_over(work);
-}
-
 void NcclChannel::throw_if_broken(const Label&) {
     const auto lock = std::lock_guard(mutex_);
     if (error_) std::rethrow_exception(error_);
-}
-
-void NcclChannel::forget(std::uint64_t ticket) noexcept {
-    const auto lock = std::lock_guard(mutex_);
-    release(works_[ticket]);
 }
 
 void NcclChannel::leave(std::uint64_t ticket, const Label& label) noexcept {
@@ -350,13 +328,6 @@ void NcclChannel::leave(std::uint64_t ticket, const Label& label) noexcept {
         release(work);
     }
     let_go(work);
-}
-
-void NcclChannel::leave() noexcept {
-    if (!parts_.comm) return;
-    const auto rank = parts_.device->rank;
-    const auto lock = std::lock_guard(mutex_);
-    break_with(std::make_exception_ptr(PeerLost(cat("rank ", rank, " left by an exception"), {rank})));
 }
 
 }  // namespace rankmesh::detail

@@ -43,13 +43,28 @@ public:
     std::uint64_t start(std::span<const Call> calls, const Label& label) override;
     void wait(std::uint64_t ticket, const Label& label, Duration timeout) override;
     void synchronize(std::uint64_t ticket, const Label& label, Duration timeout) override;
-    bool done(std::uint64_t ticket) override;
-    void forget(std::uint64_t ticket) noexcept override;
+    bool done(std::uint64_t ticket) override {
+        const auto lock = std::lock_guard(mutex_);
+        const auto& work = works_[ticket];
+        return work.error || is_over(work);
+    }
+    void forget(std::uint64_t ticket) noexcept override {
+        const auto lock = std::lock_guard(mutex_);
+        release(works_[ticket]);
+    }
     void leave(std::uint64_t ticket, const Label& label) noexcept override;
-    void leave() noexcept override;
+    void leave() noexcept override {
+        if (!parts_.comm) return;
+        const auto rank = parts_.device->rank;
+        const auto lock = std::lock_guard(mutex_);
+        break_with(std::make_exception_ptr(PeerLost(cat("rank ", rank, " left by an exception"), {rank})));
+    }
     void throw_if_broken(const Label& label) override;
 
-    bool is_pending() override;
+    bool is_pending() override {
+        const auto lock = std::lock_guard(mutex_);
+        return std::ranges::any_of(works_, &Work::held);
+    }
     void release() override;
     Holding holding() override {
         return {.device_bytes = parts_.comm ? parts_.comm->memory() : std::nullopt};
@@ -102,7 +117,10 @@ private:
     void break_with(std::exception_ptr error) noexcept;
     void let_go(const Work& work) const noexcept;
     void settle_all();
-    NcclComm::Phase phase(const char* what) const;
+    NcclComm::Phase phase(const char* what) const {
+        return {cat(what, " ", parts_.label->text(), " on rank ", parts_.device->rank), parts_.timeout,
+                [this] { parts_.host->throw_if_broken(*parts_.label); }};
+    }
     std::exception_ptr in_other_words(std::exception_ptr error, const Work& work) const;
     std::exception_ptr with_names(std::exception_ptr error) const;
     void watch() noexcept override;

@@ -8,7 +8,7 @@
 
 #include <rankmesh/core/error.hpp>
 
-#include "engine/join/settings.hpp"
+#include "engine/join/blueprint.hpp"
 #include "engine/timeout.hpp"
 
 namespace rankmesh::detail {
@@ -76,13 +76,6 @@ std::unique_ptr<NcclComm> NcclComm::init(std::vector<ncclUniqueId> ids, int size
     return made;
 }
 
-std::unique_ptr<NcclComm> NcclComm::adopt(ncclComm_t comm) {
-    auto made = std::unique_ptr<NcclComm>(new NcclComm(Libraries::get().nccl, {}, nullptr));
-    made->comm_ = comm;
-    made->own_ = false;
-    return made;
-}
-
 std::unique_ptr<NcclComm> NcclComm::split(int colour, int key, DeviceSettings settings, const Phase& phase,
                                           std::shared_ptr<NcclReaper> reaper) {
     auto child = std::unique_ptr<NcclComm>(new NcclComm(nccl_, std::move(settings), std::move(reaper)));
@@ -92,13 +85,6 @@ std::unique_ptr<NcclComm> NcclComm::split(int colour, int key, DeviceSettings se
         call([&](ncclComm_t comm) { return nccl_.split(comm, colour, key, &child->comm_, &config); });
     child = wait_for_child(result, std::move(child), phase, colour != NCCL_SPLIT_NOCOLOR);
     return child->comm_ ? std::move(child) : nullptr;
-}
-
-bool NcclComm::can_shrink() const {
-    const auto held = lock();
-    if (!nccl_.shrink || !comm_ || !own_ || !complete_ || stopped_) return false;
-    auto state = ncclInProgress;
-    return nccl_.async_error(comm_, &state) == ncclSuccess && state == ncclSuccess;
 }
 
 std::unique_ptr<NcclComm> NcclComm::shrink(std::vector<int> without, DeviceSettings settings,
@@ -124,17 +110,6 @@ std::unique_ptr<NcclComm> NcclComm::wait_for_child(ncclResult_t result, std::uni
     child->settle(ncclInProgress, phase);
     child->complete_ = true;
     return child;
-}
-
-void NcclComm::suspend(const Phase& phase) {
-    constexpr auto memory = 1;  // NCCL_SUSPEND_MEM
-    settle(call([&](ncclComm_t comm) { return nccl_.suspend(comm, memory); }), phase);
-    suspended_ = true;
-}
-
-void NcclComm::resume(const Phase& phase) {
-    settle(call([&](ncclComm_t comm) { return nccl_.resume(comm); }), phase);
-    suspended_ = false;
 }
 
 std::optional<std::size_t> NcclComm::memory() const {
@@ -244,13 +219,6 @@ void NcclComm::stop(std::unique_ptr<NcclComm> child) noexcept {
         aborted_ = reaper_->abort(std::move(dead));
     else if (dead.comm)
         nccl_.abort(dead.comm);
-}
-
-void NcclComm::wait_for_abort(Duration most) const {
-    auto held = lock();
-    const auto aborted = aborted_;
-    held.unlock();
-    if (aborted.valid()) aborted.wait_for(most);
 }
 
 }  // namespace rankmesh::detail

@@ -40,14 +40,24 @@ public:
                                           DeviceSettings settings, const Phase& phase,
                                           std::shared_ptr<NcclReaper> reaper);
     /// Wraps a communicator that the program made and still owns.
-    static std::unique_ptr<NcclComm> adopt(ncclComm_t comm);
+    static std::unique_ptr<NcclComm> adopt(ncclComm_t comm) {
+        auto made = std::unique_ptr<NcclComm>(new NcclComm(Libraries::get().nccl, {}, nullptr));
+        made->comm_ = comm;
+        made->own_ = false;
+        return made;
+    }
     /// Splits it; called by all its ranks. Null where `colour` is NCCL_SPLIT_NOCOLOR.
     std::unique_ptr<NcclComm> split(int colour, int key, DeviceSettings settings, const Phase& phase,
                                     std::shared_ptr<NcclReaper> reaper);
 
     /// True if `shrink` may be called: it is the engine's own, whole, has no error, which NCCL_SHRINK_ABORT
     /// does not clear, and this NCCL can do it.
-    bool can_shrink() const;
+    bool can_shrink() const {
+        const auto held = lock();
+        if (!nccl_.shrink || !comm_ || !own_ || !complete_ || stopped_) return false;
+        auto state = ncclInProgress;
+        return nccl_.async_error(comm_, &state) == ncclSuccess && state == ncclSuccess;
+    }
     /// A communicator of its ranks except those of `without`, in their order; called by all that remain. Work
     /// in flight on this one is aborted, and the new one shares no resources with it.
     std::unique_ptr<NcclComm> shrink(std::vector<int> without, DeviceSettings settings, const Phase& phase);
@@ -55,9 +65,16 @@ public:
     /// True if `suspend` and `resume` may be called.
     bool can_suspend() const { return own_ && nccl_.suspend && nccl_.resume; }
     /// Releases the memory of the device that NCCL can release; called by all its ranks.
-    void suspend(const Phase& phase);
+    void suspend(const Phase& phase) {
+        constexpr auto memory = 1;  // NCCL_SUSPEND_MEM
+        settle(call([&](ncclComm_t comm) { return nccl_.suspend(comm, memory); }), phase);
+        suspended_ = true;
+    }
     /// Brings it back; called by all its ranks.
-    void resume(const Phase& phase);
+    void resume(const Phase& phase) {
+        settle(call([&](ncclComm_t comm) { return nccl_.resume(comm); }), phase);
+        suspended_ = false;
+    }
     /// The bytes of the device's memory that it has now, nothing where this NCCL does not say.
     std::optional<std::size_t> memory() const;
 
@@ -86,7 +103,12 @@ public:
     void stop() noexcept { stop(nullptr); }
     /// Waits until what was in flight when it was stopped uses no stream or buffer any more, but not longer
     /// than `most`: NCCL may wait for work of other communicators.
-    void wait_for_abort(Duration most) const;
+    void wait_for_abort(Duration most) const {
+        auto held = lock();
+        const auto aborted = aborted_;
+        held.unlock();
+        if (aborted.valid()) aborted.wait_for(most);
+    }
 
     /// On the reaper's thread from now on, where calls may block.
     void enter_reaper() { reaper_ = nullptr; }

@@ -14,10 +14,9 @@
 #include <rankmesh/core/error.hpp>
 
 #include "engine/diagnosis/attendance.hpp"
-#include "engine/join/gather.hpp"
-#include "engine/join/settings.hpp"
+#include "engine/fields.hpp"
+#include "engine/join/blueprint.hpp"
 #include "engine/record/recorder.hpp"
-#include "engine/texts.hpp"
 #include "engine/timeout.hpp"
 
 namespace rankmesh::detail {
@@ -48,18 +47,6 @@ std::vector<std::string> all_say(Exchange& exchange, const std::string& own) {
         },
         [&] { return pack_texts(said); }));
 }
-
-NcclEngine::NcclEngine(Exchange& exchange, std::shared_ptr<NcclDevice> device, bool share, Duration timeout,
-                       std::unique_ptr<NcclComm> root, std::shared_ptr<Cause> cause)
-    : exchange_(exchange),
-      device_(std::move(device)),
-      share_(share),
-      timeout_(timeout),
-      free_before_(free_memory()),
-      cause_(std::move(cause)),
-      root_(std::move(root)) {}
-
-NcclEngine::~NcclEngine() { device_->reaper()->retire(std::move(root_)); }
 
 std::size_t NcclEngine::free_memory() const {
     const auto& cuda = Libraries::get().cuda;
@@ -211,22 +198,12 @@ std::shared_ptr<Channel> NcclEngine::create(const ChannelRequest* request,
     return channel;
 }
 
-void NcclEngine::restore(Channel& channel, const ChannelRequest& request,
-                         const std::shared_ptr<Channel>& host) {
-    static_cast<NcclChannel&>(channel).restore(
-        [&](const NcclComm::Phase& phase) { return init_group(request, *host, phase); });
-}
-
 void NcclEngine::check_settings(const DeviceSettings& settings, const std::string& whose) const {
     if (share_ && settings.traffic_class)
         throw UsageError(
             cat(whose, " is tuned to ", to_text(settings),
                 "; communicators that share resources (split_share) have no traffic class of their own, so "
                 "leave out one or the other"));
-}
-
-std::shared_ptr<Channel> NcclEngine::alone() {
-    return std::make_shared<NcclChannel>(NcclChannel::Parts{.device = device_});
 }
 
 std::unique_ptr<NcclComm> NcclEngine::shrink(Exchange& survivors) {
@@ -268,12 +245,6 @@ std::string NcclEngine::report() const {
     const auto free = free_memory();
     return cat(count, count == 1 ? " NCCL communicator, " : " NCCL communicators, ",
                (free_before_ - std::min(free, free_before_)) >> 20, " MiB of device ", device_->number);
-}
-
-void NcclEngine::leave() noexcept {
-    for (const auto& weak : channels_)
-        if (const auto channel = weak.lock()) channel->leave();
-    if (root_) root_->stop();
 }
 
 }  // namespace rankmesh::detail

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/device_engine.hpp"
+#include "engine/exchange.hpp"
 #include "engine/nccl/channel.hpp"
 #include "engine/nccl/comm.hpp"
 #include "engine/nccl/device.hpp"
@@ -23,15 +23,27 @@ public:
     /// `root`, if any, is an existing communicator of all ranks, whose configuration says whether those split
     /// from it share its resources; otherwise `share` does.
     NcclEngine(Exchange& exchange, std::shared_ptr<NcclDevice> device, bool share, Duration timeout,
-               std::unique_ptr<NcclComm> root, std::shared_ptr<Cause> cause);
-    ~NcclEngine() override;
+               std::unique_ptr<NcclComm> root, std::shared_ptr<Cause> cause)
+        : exchange_(exchange),
+          device_(std::move(device)),
+          share_(share),
+          timeout_(timeout),
+          free_before_(free_memory()),
+          cause_(std::move(cause)),
+          root_(std::move(root)) {}
+    ~NcclEngine() override { device_->reaper()->retire(std::move(root_)); }
 
     std::shared_ptr<Channel> create(const ChannelRequest* request, const std::shared_ptr<Channel>& host,
                                     bool everyone) override;
     void restore(Channel& channel, const ChannelRequest& request,
-                 const std::shared_ptr<Channel>& host) override;
+                 const std::shared_ptr<Channel>& host) override {
+        static_cast<NcclChannel&>(channel).restore(
+            [&](const NcclComm::Phase& phase) { return init_group(request, *host, phase); });
+    }
     void check_settings(const DeviceSettings& settings, const std::string& whose) const override;
-    std::shared_ptr<Channel> alone() override;
+    std::shared_ptr<Channel> alone() override {
+        return std::make_shared<NcclChannel>(NcclChannel::Parts{.device = device_});
+    }
     /// `3 NCCL communicators, 250 MiB of device 0`.
     std::string report() const override;
 
@@ -39,7 +51,11 @@ public:
     /// this NCCL cannot shrink. Called by all of `survivors`.
     std::unique_ptr<NcclComm> shrink(Exchange& survivors);
     /// Called when an exception ends this rank: aborts everything in flight.
-    void leave() noexcept;
+    void leave() noexcept {
+        for (const auto& weak : channels_)
+            if (const auto channel = weak.lock()) channel->leave();
+        if (root_) root_->stop();
+    }
     const NcclDevice& device() const { return *device_; }
 
 private:

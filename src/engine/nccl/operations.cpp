@@ -1,10 +1,57 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/nccl/operations.hpp"
 
-#include "engine/nccl/types.hpp"
+#include <iterator>
+
+#include <rankmesh/core/error.hpp>
+
 #include "engine/roles.hpp"
 
 namespace rankmesh::detail {
+
+std::optional<ncclDataType_t> nccl_type(DType dtype) {
+    constexpr auto none = std::nullopt;
+    constexpr std::optional<ncclDataType_t> types[] = {
+        ncclInt8,  none, ncclInt32, ncclInt64, ncclUint8,   none,         ncclUint32,  ncclUint64,
+        ncclUint8, none, none,      none,      ncclFloat16, ncclBfloat16, ncclFloat32, ncclFloat64};
+    static_assert(std::size(types) == static_cast<std::size_t>(DType::f64) + 1);
+    return types[static_cast<std::size_t>(dtype)];
+}
+
+std::optional<ncclRedOp_t> nccl_reduction(Reduction reduction, DType dtype) {
+    constexpr ncclRedOp_t numeric[] = {ncclSum, ncclProd, ncclMin, ncclMax, ncclAvg};  // up to mean
+    if (reduction <= Reduction::mean) return numeric[static_cast<std::size_t>(reduction)];
+    if (dtype == DType::boolean && reduction == Reduction::logical_and) return ncclMin;
+    if (dtype == DType::boolean && reduction == Reduction::logical_or) return ncclMax;
+    return std::nullopt;
+}
+
+void check_nccl(const Call& call, const Label& label, int group_rank) {
+    const auto to_self = call.argument == group_rank && call.source == group_rank;
+    if (call.operation == Operation::send_recv && to_self && call.in_count != call.out_count)
+        throw UsageError(cat("a send_recv of ", call.in_count, " elements to oneself and ", call.out_count,
+                             " from oneself; both must be equal"));
+    if (!reduces(call.operation)) return;
+    const auto refuse = [&](const std::string& why) {
+        throw UsageError(cat(to_string(call), " on ", label.text(), ": NCCL ", why,
+                             "; the same call on host() has all of them"));
+    };
+    if (by_function(call.reduction))
+        refuse(cat("has no ", call.reduction == Reduction::user_defined
+                                  ? std::string_view("reductions by functions of its callers")
+                                  : to_string(call.reduction)));
+    if (!nccl_type(call.dtype))
+        refuse(cat("reduces no ", to_string(call.dtype),
+                   ", only i8, i32, i64, u8, u32, u64, f16, bf16, f32 and f64"));
+    if (!nccl_reduction(call.reduction, call.dtype))
+        refuse(cat("has no ", to_string(call.reduction),
+                   call.dtype == DType::boolean
+                       ? " of bools, only logical_and and logical_or"
+                       : ", only sum, prod, min, max and mean, and logical_and and logical_or of bools"));
+    const auto scans = call.operation == Operation::scan || call.operation == Operation::exclusive_scan;
+    if (scans && call.reduction != Reduction::sum) refuse("has no scan, and one is made for it by sum only");
+}
+
 namespace {
 
 constexpr auto bytes_type = ncclUint8;  // the type of elements that are not reduced

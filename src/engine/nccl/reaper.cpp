@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "engine/nccl/comm.hpp"
-#include "engine/thread_without_signals.hpp"
+#include "engine/system.hpp"
 #include "engine/timeout.hpp"
 
 namespace rankmesh::detail {

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/record/call_ring.hpp"
 
-#include <algorithm>
-
 namespace rankmesh::detail {
 
 std::vector<int> in_record(std::vector<int> ranks, const std::vector<int>* roots) {

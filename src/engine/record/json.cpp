@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engine/record/json.hpp"
+#include "engine/record/recorder.hpp"
 
 #include <unistd.h>
 
 #include <algorithm>
-#include <chrono>
 #include <utility>
 
 #include <rankmesh/core/detail/json_string.hpp>

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engine/record/process_end.hpp"
 
 #include <fcntl.h>
 #include <signal.h>
@@ -15,7 +14,7 @@
 #include <thread>
 
 #include "engine/record/recorder.hpp"
-#include "engine/thread_without_signals.hpp"
+#include "engine/system.hpp"
 
 namespace rankmesh::detail {
 namespace {

@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <chrono>
 #include <cstdio>
 #include <filesystem>
 #include <system_error>
@@ -18,10 +17,7 @@
 
 #include "engine/diagnosis/failure.hpp"
 #include "engine/fork.hpp"
-#include "engine/new_file.hpp"
-#include "engine/random_bytes.hpp"
-#include "engine/record/json.hpp"
-#include "engine/record/process_end.hpp"
+#include "engine/system.hpp"
 
 namespace rankmesh::detail {
 namespace {

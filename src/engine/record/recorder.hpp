@@ -127,4 +127,23 @@ private:
     std::atomic<std::int64_t> asked_at_ = -1'000'000'000;
 };
 
+/// Has std::terminate write the records before the handler that was installed until now.
+void write_records_on_terminate();
+/// Has a signal write the records, from now on until the process ends, on a thread of its own.
+void write_records_on_signal(int signal);
+/// Has the records written again and again, until the process ends. Later calls change nothing.
+void write_records_every(std::chrono::seconds pause);
+
+/// What a flight record is written from.
+struct RecordContent {
+    const Recorder::Owner& owner;
+    const RecordReason& why;
+    std::vector<std::shared_ptr<CallRing>> rings;
+    std::string mesh = {};  // that the program declared; "": none
+    std::vector<int> placed = {};
+};
+
+/// The flight record as JSON, in the schema of docs/flight-record.md.
+std::string record_json(const RecordContent& content);
+
 }  // namespace rankmesh::detail

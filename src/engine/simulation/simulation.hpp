@@ -2,6 +2,7 @@
 // The whole protocol of join on every rank of a world, in one process.
 #pragma once
 
+#include <bit>
 #include <functional>
 #include <map>
 #include <memory>
@@ -10,10 +11,15 @@
 
 #include <rankmesh/engine/simulation.hpp>
 
+#include "engine/exchange.hpp"
 #include "engine/join/join.hpp"
-#include "engine/simulation/exchange.hpp"
 
 namespace rankmesh::detail {
+
+/// The number of rounds in which a binomial tree over so many ranks reaches all.
+inline int tree_rounds(int ranks) {
+    return static_cast<int>(std::bit_width(static_cast<unsigned>(ranks - 1)));
+}
 
 struct SimulatedWorld {
     int size = 1;

@@ -11,7 +11,7 @@
 
 #include <rankmesh/core/error.hpp>
 
-#include "engine/new_file.hpp"
+#include "engine/system.hpp"
 
 namespace rankmesh::detail {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engine/store/redis_store.hpp"
+#include "engine/store/stores.hpp"
 
 #include <cstdlib>
 #include <mutex>

@@ -28,8 +28,7 @@ public:
     /// Like `get`, but waits until all names but the last exist, the last one exists, or `longest` passes.
     /// A store that cannot wait returns at once.
     virtual std::vector<std::optional<std::string>> wait(const std::vector<std::string>& names,
-                                                         Instant longest, Instant until) {
-        static_cast<void>(longest);
+                                                         Instant /*longest*/, Instant until) {
         return get(names, until);
     }
     /// True if `wait` waits, so that callers need not poll.

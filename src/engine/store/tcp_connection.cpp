@@ -34,11 +34,6 @@ TcpConnection::Answer TcpConnection::ask(wire::Request request, Instant until) {
     return receive(request.id, until);
 }
 
-std::string TcpConnection::broken() {
-    const auto lock = std::lock_guard(mutex_);
-    return broken_;
-}
-
 void TcpConnection::send(std::string_view bytes, Instant until) {
     if (bytes.size() > wire::longest_message)
         throw EngineFailure(cat("a request of ", bytes.size(), " bytes; the store takes up to ",
@@ -118,12 +113,6 @@ void TcpConnection::take_answers() {
         broken_ = "what answers is no store of this version of rankmesh";
     }
     in_.erase(0, taken);
-}
-
-void TcpConnection::fail(const std::string& why) {
-    const auto lock = std::lock_guard(mutex_);
-    if (broken_.empty()) broken_ = why;
-    changed_.notify_all();
 }
 
 }  // namespace rankmesh::detail

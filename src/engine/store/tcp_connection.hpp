@@ -45,12 +45,19 @@ public:
 
 private:
     /// Why the connection has broken, "" while it has not.
-    std::string broken();
+    std::string broken() {
+        const auto lock = std::lock_guard(mutex_);
+        return broken_;
+    }
     void send(std::string_view bytes, Instant until);
     Answer receive(std::uint32_t id, Instant until);
     std::string read_some(Instant until);
     void take_answers();
-    void fail(const std::string& why);
+    void fail(const std::string& why) {
+        const auto lock = std::lock_guard(mutex_);
+        if (broken_.empty()) broken_ = why;
+        changed_.notify_all();
+    }
 
     int socket_;
     const ClosedOnFork closed_in_children_{socket_};

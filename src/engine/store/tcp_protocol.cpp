@@ -9,8 +9,8 @@
 
 #include <rankmesh/core/error.hpp>
 
-#include "engine/random_bytes.hpp"
-#include "engine/store/sha256.hpp"
+#include "engine/store/secret.hpp"
+#include "engine/system.hpp"
 
 namespace rankmesh::detail::tcp_protocol {
 

@@ -12,16 +12,13 @@
 #include <cstdlib>
 #include <cstring>
 #include <list>
-#include <mutex>
 #include <utility>
 
 #include <rankmesh/core/error.hpp>
 
-#include "engine/accept_connection.hpp"
-#include "engine/host.hpp"
-#include "engine/shortage.hpp"
-#include "engine/store/sha256.hpp"
-#include "engine/thread_without_signals.hpp"
+#include "engine/hosts/sockets.hpp"
+#include "engine/store/secret.hpp"
+#include "engine/system.hpp"
 
 namespace rankmesh::detail {
 namespace {
@@ -141,9 +138,8 @@ void TcpServer::watch_events() {
 }
 
 void TcpServer::wake() noexcept {
-    const auto one = std::uint64_t{1};
     const auto lock = std::lock_guard(waking_);
-    if (event_ >= 0) static_cast<void>(!write(event_, &one, sizeof one));
+    if (event_ >= 0) eventfd_write(event_, 1);
 }
 
 bool TcpServer::retain(const Options& options) noexcept {
@@ -206,8 +202,8 @@ void TcpServer::run() {
             const auto& event = events[static_cast<std::size_t>(i)];
             const auto id = event.data.u64;  // whose place is aligned for no reference
             if (id == event_id) {
-                auto number = std::uint64_t{};
-                static_cast<void>(!read(event_, &number, sizeof number));
+                auto number = eventfd_t{};
+                eventfd_read(event_, &number);
             } else if (id == listener_id) {
                 accept_strangers(now);
             } else if (const auto found = connections_.find(id); found != connections_.end()) {
@@ -232,11 +228,6 @@ void TcpServer::run() {
     ended_ = true;
 }
 
-void TcpServer::pause_listening(Instant now) {
-    listen_again_ = now + recess;
-    watch_listener(false);
-}
-
 void TcpServer::watch_listener(bool watched) {
     watched_ = watched;
     auto event = epoll_event{.events = watched ? std::uint32_t{EPOLLIN} : 0U, .data = {.u64 = listener_id}};
@@ -248,9 +239,12 @@ void TcpServer::accept_strangers(Instant now) {
         const auto made = accept_connection(listener_.socket());
         if (made < 0) {
             if (!is_shortage(errno)) return;
-            if (strangers_.empty()) return pause_listening(now);
-            close_any_stranger(now);
-            continue;
+            if (!strangers_.empty()) {
+                close_any_stranger(now);
+                continue;
+            }
+            listen_again_ = now + recess;
+            return watch_listener(false);
         }
         wire::prepare(made);
         const auto id = next_connection_++;
@@ -359,14 +353,9 @@ void TcpServer::take_requests(Connection& connection) {
 void TcpServer::take(Connection& connection, wire::Request request) {
     // One that waits to enter only looks, again and again; one that has entered writes as well.
     if (request.operation != wire::Operation::get) last_request_ = Clock::now();
-    switch (request.operation) {
-        case wire::Operation::set:
-            return set(connection, request);
-        case wire::Operation::get:
-            return get(connection, std::move(request));
-        case wire::Operation::remove:
-            for (const auto& name : request.names) entries_.remove(name);
-    }
+    if (request.operation == wire::Operation::set) return set(connection, request);
+    if (request.operation == wire::Operation::get) return get(connection, std::move(request));
+    for (const auto& name : request.names) entries_.remove(name);
 }
 
 /// Returns why a connection may not hold so many bytes more; "" if it may. The one entry of a world of a

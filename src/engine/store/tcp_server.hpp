@@ -16,7 +16,6 @@
 
 #include "engine/store/tcp_entries.hpp"
 #include "engine/store/tcp_listener.hpp"
-#include "engine/store/tcp_outbox.hpp"
 #include "engine/store/tcp_protocol.hpp"
 
 namespace rankmesh::detail {
@@ -74,7 +73,6 @@ private:
     void accept_strangers(Instant now);
     void close_any_stranger(Instant now);
     void watch_listener(bool watched);
-    void pause_listening(Instant now);
     void read_from(Connection& connection, Instant now);
     void greet(Connection& connection);
     bool take_hello(Connection& connection);

@@ -13,40 +13,6 @@
 
 namespace rankmesh::detail {
 
-Job::Job(int size, const std::shared_ptr<Job>& parent, std::vector<int> members)
-    : size(size),
-      world(group_of(first_ranks(size))),
-      mailboxes(static_cast<std::size_t>(size)),
-      parent_(parent),
-      members_(std::move(members)),
-      recorders_(static_cast<std::size_t>(size)),
-      alive_(static_cast<std::size_t>(size)),
-      returned_(static_cast<std::size_t>(size), false) {}
-
-/// This job outlives its groups' calls: the channels that make them hold both.
-std::shared_ptr<SharedGroup> Job::group_of(std::vector<int> ranks) {
-    return std::make_shared<SharedGroup>(
-        std::move(ranks),
-        [this](const std::vector<int>& missing, const Label& label) { return seen(missing, label); });
-}
-
-void Job::record(int rank, const std::shared_ptr<Recorder>& recorder) {
-    const auto lock = std::lock_guard(recording_);
-    recorders_[static_cast<std::size_t>(rank)] = recorder;
-}
-
-std::shared_ptr<Recorder> Job::recorder(int rank) const {
-    const auto lock = std::lock_guard(recording_);
-    const auto& known = recorders_[static_cast<std::size_t>(rank)];
-    return known ? known->lock() : nullptr;
-}
-
-std::string Job::doing(int rank) const {
-    if (const auto known = recorder(rank)) return cat("is ", known->doing());
-    const auto lock = std::lock_guard(recording_);
-    return recorders_[static_cast<std::size_t>(rank)] ? "is gone: it has left the world" : "has not begun";
-}
-
 std::vector<int> Job::awaited(int rank) {
     auto lock = std::unique_lock(mutex_);
     const auto groups = alive_[static_cast<std::size_t>(rank)];
@@ -71,11 +37,6 @@ std::string Job::seen(const std::vector<int>& missing, const Label& label) {
         if (for_whom.empty()) return doing(rank);
         return cat(doing(rank), ", waiting for ", ranks_text(for_whom));
     });
-}
-
-int Job::number_of(int parents_rank) const {
-    const auto found = std::ranges::find(members_, parents_rank);
-    return found == members_.end() ? -1 : static_cast<int>(found - members_.begin());
 }
 
 std::shared_ptr<SharedGroup> Job::group(int rank, const std::string& key, const std::vector<int>& ranks) {
@@ -166,26 +127,6 @@ void Job::renew(const Failure& why) noexcept {
         if (auto sub = weak.lock()) sub->renew(renewal_in_part(why, sub->members_));
 }
 
-void Job::made(const std::shared_ptr<Job>& job, std::vector<int> ranks) {
-    const auto lock = std::lock_guard(mutex_);
-    std::erase_if(made_, [&](const auto& each) { return each.first.expired() || each.first.lock() == job; });
-    made_.emplace_back(job, std::move(ranks));
-}
-
-void Job::depart(int rank, const Failure& why) {
-    departures.add(rank, why);
-    for (auto& box : mailboxes) box.look();
-}
-
-void Job::returned(int rank) noexcept {
-    const auto lock = std::lock_guard(mutex_);
-    returned_[static_cast<std::size_t>(rank)] = true;
-}
-
-std::string Job::how_ended(int rank) const {
-    return returned_[static_cast<std::size_t>(rank)] ? "has returned" : "has left its world";
-}
-
 void Job::end(int rank) noexcept {
     const auto lock = std::lock_guard(mutex_);
     ended_.push_back(rank);
@@ -200,36 +141,6 @@ void Job::end(int rank) noexcept {
         if (const auto number = entry.object->number_of(rank);
             number >= 0 && std::ranges::find(entry.taken, rank) == entry.taken.end())
             entry.object->end(number);
-}
-
-std::vector<int> Job::ended() {
-    const auto lock = std::lock_guard(mutex_);
-    auto ranks = ended_;
-    for (const auto& [rank, why] : failed_) ranks.push_back(rank);
-    return ranks;
-}
-
-void Job::left(int rank) noexcept {
-    auto nobody = -1;
-    first_left_.compare_exchange_strong(nobody, rank);
-    if (const auto parent = parent_.lock()) parent->left(members_[static_cast<std::size_t>(rank)]);
-}
-
-void Departures::add(int rank, const Failure& why) {
-    const auto lock = std::lock_guard(mutex_);
-    left_.emplace(rank, why);
-}
-
-std::optional<Failure> Departures::why(int rank) const {
-    const auto lock = std::lock_guard(mutex_);
-    const auto found = left_.find(rank);
-    return found == left_.end() ? std::nullopt : std::optional(found->second);
-}
-
-void Mailbox::put(int from, const std::string& message) {
-    const auto lock = std::lock_guard(mutex_);
-    messages_.emplace_back(from, message);
-    arrived_.notify_all();
 }
 
 std::string Mailbox::take(const Departures& left, int from, Duration timeout) {
@@ -250,12 +161,6 @@ std::string Mailbox::take(const Departures& left, int from, Duration timeout) {
     auto message = std::move(next()->second);
     messages_.erase(next());
     return message;
-}
-
-void Mailbox::post(int from, const std::string& message) {
-    const auto lock = std::lock_guard(mutex_);
-    posts_[from].push_back(message);
-    arrived_.notify_all();
 }
 
 std::vector<std::pair<int, std::string>> Mailbox::collect(const Departures& left, const std::string& phase,
@@ -285,10 +190,33 @@ std::vector<std::pair<int, std::string>> Mailbox::collect(const Departures& left
     return {};
 }
 
-void Mailbox::look() noexcept {
-    if (waiting_ == 0) return;  // who begins to wait later reads the departures then
+bool JobStore::set(const std::string& name, const std::string& text, Instant) {
     const auto lock = std::lock_guard(mutex_);
-    arrived_.notify_all();
+    return entries_.emplace(name, text).second;
+}
+
+std::vector<std::optional<std::string>> JobStore::get(const std::vector<std::string>& names, Instant) {
+    const auto lock = std::lock_guard(mutex_);
+    auto texts = std::vector<std::optional<std::string>>{};
+    for (const auto& name : names) {
+        const auto found = entries_.find(name);
+        texts.push_back(found == entries_.end() ? std::nullopt : std::optional(found->second));
+    }
+    return texts;
+}
+
+void JobStore::remove(const std::vector<std::string>& names, Instant) noexcept {
+    const auto lock = std::lock_guard(mutex_);
+    for (const auto& name : names) entries_.erase(name);
+}
+
+std::shared_ptr<Job> JobStore::job(const std::string& key, int size) {
+    const auto lock = std::lock_guard(mutex_);
+    auto& made = made_[key];
+    if (!made.job) made.job = std::make_shared<Job>(size);
+    auto job = made.job;
+    if (++made.taken == size) made_.erase(key);
+    return job;
 }
 
 }  // namespace rankmesh::detail

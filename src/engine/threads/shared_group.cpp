@@ -7,11 +7,9 @@
 
 #include <rankmesh/core/text.hpp>
 
-#include "engine/agreed.hpp"
-#include "engine/diagnosis/difference.hpp"
-#include "engine/perform.hpp"
+#include "engine/combine.hpp"
+#include "engine/diagnosis/failure.hpp"
 #include "engine/record/recorder.hpp"
-#include "engine/roles.hpp"
 #include "engine/timeout.hpp"
 
 namespace rankmesh::detail {
@@ -23,14 +21,6 @@ std::shared_ptr<const Failure> disagreement(std::string why, std::vector<int> ra
 }
 
 }  // namespace
-
-SharedGroup::SharedGroup(std::vector<int> ranks, Seen seen)
-    : seen_(std::move(seen)),
-      ranks_(std::move(ranks)),
-      collectives_(ranks_.size(), 0),
-      messages_(ranks_.size(), 0),
-      from_any_(ranks_.size()),
-      probes_(ranks_.size()) {}
 
 bool SharedGroup::Posted::done() const {
     return std::ranges::all_of(entries, [](const Entry& entry) { return entry.open == 0; });
@@ -101,12 +91,6 @@ void SharedGroup::add(Entry& entry, const Label& label) {
     rounds_.pop_front();
     ++first_;
     tell_change();
-}
-
-/// The first recv of `to` from any rank that a message with this tag may be for.
-std::deque<SharedGroup::Entry*>::iterator SharedGroup::from_any(int to, std::uint16_t tag) {
-    return std::ranges::find_if(from_any_[static_cast<std::size_t>(to)],
-                                [tag](const Entry* each) { return each->call.tag == tag; });
 }
 
 /// Returns the message that `call`, a recv or probe of `to`, would receive now. Only the next message of each
@@ -256,12 +240,6 @@ std::vector<int> SharedGroup::ended(const Entry& entry) const {
     return entry.call.is_from_any() && left > 0 ? std::vector<int>{} : missing;
 }
 
-const SharedGroup::Entry* SharedGroup::hopeless(const Posted& posted) const {
-    for (const auto& entry : posted.entries)
-        if (!ended(entry).empty()) return &entry;
-    return nullptr;
-}
-
 Attendance SharedGroup::attendance(const Entry& entry) const {
     auto arrived = std::vector<int>{};
     auto missing = std::vector<int>{};
@@ -287,24 +265,12 @@ Attendance SharedGroup::attendance(const Entry& entry) const {
     return {{rank(entry.group_rank)}, std::move(missing)};
 }
 
-bool SharedGroup::done(std::uint64_t ticket) {
-    const auto lock = std::lock_guard(mutex_);
-    const auto& posted = posted_.at(ticket);
-    return failure_ || posted.done() || hopeless(posted);
-}
-
 void SharedGroup::set_bell(int group_rank, Bell* bell) {
     const auto lock = std::lock_guard(mutex_);
     if (bell)
         bells_[group_rank] = bell;
     else
         bells_.erase(group_rank);
-}
-
-/// Wakes all who wait for a change. Called under the lock.
-void SharedGroup::tell_change() noexcept {
-    changed_.notify_all();
-    for (const auto& [group_rank, bell] : bells_) bell->ring();
 }
 
 std::vector<int> SharedGroup::awaited(int rank) {
@@ -331,29 +297,6 @@ void SharedGroup::withdraw(std::uint64_t ticket, const Label& label, const Cause
     failure_ = cause.of_leaving(left, cat("rank ", left, " left by an exception with a pending ",
                                           to_string(pending->call), " on ", label.text()));
     tell_change();
-}
-
-void SharedGroup::fail(const Failure& failure) noexcept {
-    const auto lock = std::lock_guard(mutex_);
-    if (failure_) return;
-    failure_ = failure;
-    tell_change();
-}
-
-void SharedGroup::end(int rank, const std::string& how) noexcept {
-    const auto lock = std::lock_guard(mutex_);
-    ended_.emplace(rank, how);
-    tell_change();
-}
-
-void SharedGroup::throw_if_failed(const Label& label) {
-    const auto lock = std::lock_guard(mutex_);
-    if (failure_) failure_->raise(label);
-}
-
-std::optional<Failure> SharedGroup::failure() {
-    const auto lock = std::lock_guard(mutex_);
-    return failure_;
 }
 
 std::shared_ptr<const Failure> SharedGroup::compare(const Round& round, const Label& label) const {

@@ -16,7 +16,7 @@
 #include "engine/bell.hpp"
 #include "engine/diagnosis/attendance.hpp"
 #include "engine/diagnosis/cause.hpp"
-#include "engine/owned_call.hpp"
+#include "engine/roles.hpp"
 
 namespace rankmesh::detail {
 
@@ -28,7 +28,13 @@ class SharedGroup {
 public:
     /// What missing ranks do, in words, for the error of an expired timeout; may ask other groups.
     using Seen = std::function<std::string(const std::vector<int>& missing, const Label& label)>;
-    SharedGroup(std::vector<int> ranks, Seen seen);
+    SharedGroup(std::vector<int> ranks, Seen seen)
+        : seen_(std::move(seen)),
+          ranks_(std::move(ranks)),
+          collectives_(ranks_.size(), 0),
+          messages_(ranks_.size(), 0),
+          from_any_(ranks_.size()),
+          probes_(ranks_.size()) {}
 
     const std::vector<int>& ranks() const { return ranks_; }
 
@@ -40,7 +46,11 @@ public:
     std::optional<int> wait(std::uint64_t ticket, const Label& label, Duration timeout,
                             std::string_view phrase = {},
                             const std::function<bool()>& is_interrupted = nullptr);
-    bool done(std::uint64_t ticket);
+    bool done(std::uint64_t ticket) {
+        const auto lock = std::lock_guard(mutex_);
+        const auto& posted = posted_.at(ticket);
+        return failure_ || posted.done() || hopeless(posted);
+    }
     /// Sets what rings for a rank when anything changes, null: nothing.
     void set_bell(int group_rank, Bell* bell);
     /// The message that a probe of `group_rank` asks for; without a timeout nothing if there is none.
@@ -53,12 +63,27 @@ public:
     /// under way.
     void withdraw(std::uint64_t ticket, const Label& label, const Cause& cause) noexcept;
     /// Makes every present and later call of every rank throw this.
-    void fail(const Failure& failure) noexcept;
+    void fail(const Failure& failure) noexcept {
+        const auto lock = std::lock_guard(mutex_);
+        if (failure_) return;
+        failure_ = failure;
+        tell_change();
+    }
     /// Makes every present and later call that needs this rank throw PeerLost: it makes no more. `how`: `has
     /// returned`. Calls that do not need it, such as messages between others, go on.
-    void end(int rank, const std::string& how) noexcept;
-    void throw_if_failed(const Label& label);
-    std::optional<Failure> failure();
+    void end(int rank, const std::string& how) noexcept {
+        const auto lock = std::lock_guard(mutex_);
+        ended_.emplace(rank, how);
+        tell_change();
+    }
+    void throw_if_failed(const Label& label) {
+        const auto lock = std::lock_guard(mutex_);
+        if (failure_) failure_->raise(label);
+    }
+    std::optional<Failure> failure() {
+        const auto lock = std::lock_guard(mutex_);
+        return failure_;
+    }
 
 private:
     /// One call of one member.
@@ -86,11 +111,19 @@ private:
         std::deque<Entry*> sends;
         std::deque<Entry*> receives;
     };
-    void tell_change() noexcept;
+    /// Wakes all who wait for a change. Called under the lock.
+    void tell_change() noexcept {
+        changed_.notify_all();
+        for (const auto& [group_rank, bell] : bells_) bell->ring();
+    }
     void add(Entry& entry, const Label& label);
     void match(int from, int to, const Label& label);
     void move(Entry& send, Entry& receive, int to, const Label& label);
-    std::deque<Entry*>::iterator from_any(int to, std::uint16_t tag);
+    /// The first recv of `to` from any rank that a message with this tag may be for.
+    std::deque<Entry*>::iterator from_any(int to, std::uint16_t tag) {
+        return std::ranges::find_if(from_any_[static_cast<std::size_t>(to)],
+                                    [tag](const Entry* each) { return each->call.tag == tag; });
+    }
     const Entry* first_sent(int to, const Call& call) const;
     /// The mismatch in a complete round; nothing if its calls match.
     std::shared_ptr<const Failure> compare(const Round& round, const Label& label) const;
@@ -100,7 +133,11 @@ private:
     std::vector<int> ended(const Entry& entry) const;
     void answer_probes(int group_rank);
     /// The first incomplete entry that waits for such a rank, null if there is none.
-    const Entry* hopeless(const Posted& posted) const;
+    const Entry* hopeless(const Posted& posted) const {
+        for (const auto& entry : posted.entries)
+            if (!ended(entry).empty()) return &entry;
+        return nullptr;
+    }
     int rank(int group_rank) const { return ranks_[static_cast<std::size_t>(group_rank)]; }
 
     const Seen seen_;

@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -12,11 +13,12 @@
 #include <rankmesh/core/mesh.hpp>
 #include <rankmesh/engine/world.hpp>
 
-#include "engine/host.hpp"
+#include "engine/channel.hpp"
+#include "engine/diagnosis/cause.hpp"
 #include "engine/membership/rendezvous.hpp"
 #include "engine/pending_buffers.hpp"
+#include "engine/system.hpp"
 #include "engine/threads/job.hpp"
-#include "engine/threads/job_store.hpp"
 #include "engine/world_state.hpp"
 
 namespace rankmesh::detail {

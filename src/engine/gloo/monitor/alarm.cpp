@@ -14,8 +14,6 @@ std::shared_ptr<AlarmClock> AlarmClock::of_process() {
     return clock;
 }
 
-AlarmClock::AlarmClock() : thread_([this] { run(); }) {}
-
 AlarmClock::~AlarmClock() {
     {
         const auto lock = std::lock_guard(mutex_);
@@ -47,24 +45,6 @@ void AlarmClock::run() {
         ringing_ = nullptr;
         changed_.notify_all();
     }
-}
-
-Alarm::Alarm(std::shared_ptr<AlarmClock> clock, std::function<void()> ring)
-    : clock_(std::move(clock)), ring_(std::move(ring)) {
-    const auto lock = std::lock_guard(clock_->mutex_);
-    clock_->alarms_.push_back(this);
-}
-
-Alarm::~Alarm() {
-    auto lock = std::unique_lock(clock_->mutex_);
-    std::erase(clock_->alarms_, this);
-    clock_->changed_.wait(lock, [this] { return clock_->ringing_ != this; });
-}
-
-void Alarm::set(TimePoint at) {
-    const auto lock = std::lock_guard(clock_->mutex_);
-    at_ = at;
-    if (at < clock_->wakes_) clock_->changed_.notify_all();
 }
 
 }  // namespace rankmesh::detail

@@ -22,7 +22,7 @@ class AlarmClock final : public OfOneProcess {
 public:
     /// The clock of this process; it ends with its last user.
     static std::shared_ptr<AlarmClock> of_process();
-    AlarmClock();
+    AlarmClock() : thread_([this] { run(); }) {}
     ~AlarmClock() override;
 
 private:
@@ -41,13 +41,25 @@ private:
 /// Calls a function at a set time, on the clock's thread: the function must be short.
 class Alarm {
 public:
-    Alarm(std::shared_ptr<AlarmClock> clock, std::function<void()> ring);
-    ~Alarm();
+    Alarm(std::shared_ptr<AlarmClock> clock, std::function<void()> ring)
+        : clock_(std::move(clock)), ring_(std::move(ring)) {
+        const auto lock = std::lock_guard(clock_->mutex_);
+        clock_->alarms_.push_back(this);
+    }
+    ~Alarm() {
+        auto lock = std::unique_lock(clock_->mutex_);
+        std::erase(clock_->alarms_, this);
+        clock_->changed_.wait(lock, [this] { return clock_->ringing_ != this; });
+    }
     Alarm(const Alarm&) = delete;
     Alarm& operator=(const Alarm&) = delete;
 
     /// Calls it once at `at`, and no longer at the time set before.
-    void set(TimePoint at);
+    void set(TimePoint at) {
+        const auto lock = std::lock_guard(clock_->mutex_);
+        at_ = at;
+        if (at < clock_->wakes_) clock_->changed_.notify_all();
+    }
     void clear() { set(TimePoint::max()); }
 
 private:

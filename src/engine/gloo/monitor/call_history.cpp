@@ -23,8 +23,6 @@ std::uint64_t mixed(std::uint64_t start, std::uint64_t number) {
 
 }  // namespace
 
-CallHistory::Entry& CallHistory::next() { return entries_[added_++ % entries_.size()]; }
-
 std::uint64_t CallHistory::add(const Call& call, std::uint64_t number, int size) {
     auto& entry = next();
     entry.kind = Kind::collective;
@@ -54,13 +52,6 @@ std::uint64_t CallHistory::add(Kind kind, int peer, const Call& call) {
     entry.gives.clear();
     entry.expects.clear();
     return mixed(hash(entry.agreed.bytes()), entry.number);
-}
-
-Agreed CallHistory::agreed_of(Kind kind, const Call& call) {
-    return {.operation = Operation::send,
-            .dtype = call.dtype,
-            .length = kind == Kind::recv ? call.out_count : call.in_count,
-            .tag = call.tag};
 }
 
 std::uint64_t CallHistory::mark_of_next(int from, const Call& call) const {

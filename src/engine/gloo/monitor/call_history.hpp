@@ -9,10 +9,15 @@
 #include <utility>
 #include <vector>
 
-#include "engine/agreed.hpp"
-#include "engine/by_tag.hpp"
+#include <rankmesh/engine/detail/call.hpp>
+
+#include "engine/roles.hpp"
 
 namespace rankmesh::detail {
+
+/// True for a message that may overtake those of other tags between its two ranks, as torch matches messages;
+/// on threads it may not. A message has no edges, so Edge::open says it.
+inline bool matches_by_tag(const Call& call) { return call.edge == Edge::open; }
 
 /// The last calls of a rank on one channel. Peers compare them with theirs when a call takes long.
 class CallHistory {
@@ -53,10 +58,15 @@ public:
     const Entry* first_difference(int from, int own, const char* listed, std::size_t bytes) const;
 
 private:
-    static Agreed agreed_of(Kind kind, const Call& call);
+    static Agreed agreed_of(Kind kind, const Call& call) {
+        return {.operation = Operation::send,
+                .dtype = call.dtype,
+                .length = kind == Kind::recv ? call.out_count : call.in_count,
+                .tag = call.tag};
+    }
     /// Messages of two ranks with equal lanes have one sequence of numbers.
     static std::uint32_t lane_of(const Call& call) { return matches_by_tag(call) ? call.tag + 1U : 0; }
-    Entry& next();
+    Entry& next() { return entries_[added_++ % entries_.size()]; }
     static std::uint64_t between(const Entry& entry, int own, int peer);
 
     static constexpr std::size_t most_listed = 32;

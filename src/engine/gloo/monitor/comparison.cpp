@@ -6,7 +6,7 @@
 
 #include <rankmesh/core/text.hpp>
 
-#include "engine/diagnosis/difference.hpp"
+#include "engine/diagnosis/failure.hpp"
 #include "engine/gloo/monitor/peer_monitor.hpp"
 #include "engine/timeout.hpp"
 

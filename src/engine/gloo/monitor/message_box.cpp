@@ -5,7 +5,7 @@
 #include <cstring>
 #include <exception>
 
-#include "engine/gloo/slots.hpp"
+#include "engine/gloo/transport/connection.hpp"
 
 namespace rankmesh::detail {
 namespace {

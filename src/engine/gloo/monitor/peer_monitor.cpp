@@ -6,7 +6,6 @@
 
 #include <rankmesh/core/text.hpp>
 
-#include "engine/diagnosis/failure_text.hpp"
 #include "engine/gloo/monitor/terminate_handler.hpp"
 #include "engine/timeout.hpp"
 

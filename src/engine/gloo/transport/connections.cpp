@@ -11,18 +11,17 @@
 #include <mutex>
 #include <thread>
 #include <type_traits>
-#include <vector>
 
 #include <rankmesh/core/error.hpp>
 
-#include "engine/shortage.hpp"
+#include "engine/system.hpp"
 
 namespace rankmesh::detail {
 namespace {
 
 /// The pause between two looks at failures of other ranks while connections are made.
-constexpr auto shortest_pause = std::chrono::milliseconds(10);
-constexpr auto longest_pause = std::chrono::milliseconds(250);
+constexpr auto shortest_between_looks = std::chrono::milliseconds(10);
+constexpr auto longest_between_looks = std::chrono::milliseconds(250);
 
 /// How long a wait reads the connections itself before it sleeps; docs/design/0009-gloo.md has the
 /// measurements.
@@ -269,12 +268,13 @@ std::vector<int> Connections::connect(const std::vector<std::string>& endpoints,
     using Clock = std::chrono::steady_clock;
     using std::chrono::milliseconds;
     const auto begin = Clock::now();
-    auto next_look = begin + shortest_pause;
+    auto next_look = begin + shortest_between_looks;
     const auto look_when_due = [&] {
         const auto now = Clock::now();
         if (now < next_look) return;
         look();
-        next_look = now + std::clamp<Clock::duration>((now - begin) / 4, shortest_pause, longest_pause);
+        next_look = now + std::clamp<Clock::duration>((now - begin) / 4, shortest_between_looks,
+                                                      longest_between_looks);
     };
     // To all lower ranks at once: one that does not answer must not delay the others. Where this fails they
     // stay open until the peers know why.

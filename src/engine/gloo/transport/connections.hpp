@@ -15,7 +15,6 @@
 
 #include "engine/diagnosis/failure.hpp"
 #include "engine/gloo/transport/connection.hpp"
-#include "engine/gloo/transport/connector.hpp"
 #include "engine/gloo/transport/listener.hpp"
 #include "engine/gloo/transport/network.hpp"
 

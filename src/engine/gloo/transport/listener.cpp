@@ -13,9 +13,8 @@
 
 #include <rankmesh/core/error.hpp>
 
-#include "engine/accept_connection.hpp"
-#include "engine/random_bytes.hpp"
-#include "engine/shortage.hpp"
+#include "engine/hosts/sockets.hpp"
+#include "engine/system.hpp"
 
 namespace rankmesh::detail {
 namespace {

@@ -15,7 +15,6 @@
 #include "engine/fork.hpp"
 #include "engine/gloo/transport/endpoint.hpp"
 #include "engine/gloo/transport/network.hpp"
-#include "engine/gloo/transport/word_reader.hpp"
 
 namespace rankmesh::detail {
 

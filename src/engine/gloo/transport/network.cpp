@@ -13,9 +13,7 @@
 #include <condition_variable>
 #include <cstring>
 #include <exception>
-#include <functional>
 #include <map>
-#include <mutex>
 #include <thread>
 #include <utility>
 
@@ -23,7 +21,7 @@
 
 #include "engine/gloo/monitor/terminate_handler.hpp"
 #include "engine/gloo/transport/listener.hpp"
-#include "engine/shortage.hpp"
+#include "engine/system.hpp"
 
 namespace rankmesh::detail {
 

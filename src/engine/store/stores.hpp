@@ -5,9 +5,15 @@
 #include <string>
 
 #include "engine/store/store.hpp"
-#include "engine/store/tcp_url.hpp"
+#include "engine/store/url.hpp"
 
 namespace rankmesh::detail {
+
+/// A store whose entries are the keys `rankmesh:{JOB}:NAME` of a Redis server, which expire after a day.
+///
+/// RANKMESH_REDIS_USER names the user. RANKMESH_REDIS_PASSWORD, or the file RANKMESH_REDIS_PASSWORD_FILE, has
+/// the password. It connects at its first call, and reconnects once if the connection ends.
+std::unique_ptr<Store> redis_store(const RedisUrl& server, const std::string& job);
 
 /// The client of the store of `job` that rank 0 serves at `url`. Rank 0 serves it from this call on, and
 /// throws UsageError if it cannot; it releases the server when it destroys this.
