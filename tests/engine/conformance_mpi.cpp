@@ -8,7 +8,7 @@
 
 #include "conformance.hpp"
 #include "conformance_processes.hpp"
-#include "engine/mpi/types.hpp"
+#include "engine/mpi/limits.hpp"
 #include "operations.hpp"
 #include "support/allocations.hpp"
 

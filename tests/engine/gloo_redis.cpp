@@ -9,7 +9,6 @@
 
 #include <rankmesh/core/error.hpp>
 
-#include "engine/store/file_store.hpp"
 #include "engine/store/redis_connection.hpp"
 #include "engine/store/stores.hpp"
 #include "support/redis_server.hpp"
@@ -73,8 +72,8 @@ protected:
 
 TEST_F(RedisStore, KeepsEntriesAsAFolderDoes) {
     const auto folder = support::Folder();
-    auto files = FileStore(folder.path() + "/store", "a job");
-    support::expect_to_keep_entries(files);
+    const auto files = file_store(folder.path() + "/store", "a job");
+    support::expect_to_keep_entries(*files);
     const auto server = support::RedisServer();
     const auto keys = store(server.url());
     support::expect_to_keep_entries(*keys);

@@ -24,7 +24,6 @@
 #include "engine/hosts/sockets.hpp"
 #include "engine/membership/rendezvous.hpp"
 #include "engine/membership/rendezvous_config.hpp"
-#include "engine/store/file_store.hpp"
 #include "engine/store/secret.hpp"
 #include "engine/store/stores.hpp"
 #include "engine/store/tcp_listener.hpp"
@@ -167,8 +166,8 @@ TEST(TcpUrl, OfASecondHost_NamesTheStoresThatOutliveRank0) {
 
 TEST(TcpStore, KeepsEntriesAsAFolderDoes) {
     const auto folder = support::Folder();
-    auto files = FileStore(folder.path() + "/store", "a job");
-    support::expect_to_keep_entries(files);
+    const auto files = file_store(folder.path() + "/store", "a job");
+    support::expect_to_keep_entries(*files);
     const auto url = free_url();
     const auto store = tcp_store(url, "a job", 0, 1);
     support::expect_to_keep_entries(*store);

@@ -20,9 +20,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     fuzz::read_or_refuse<EngineFailure>([&] {
         const auto heard = detail::failure_from(
             kind, in_message(std::string(fuzz::bytes_of(data + 1, size - 1))), most_ranks);
-        const auto told = in_message(detail::text_of(heard, most));
+        const auto told = in_message(detail::to_text(heard, most));
         const auto again = detail::failure_from(kind, told, most_ranks);
-        fuzz::require(in_message(detail::text_of(again, most)) == told, "what is told is heard");
+        fuzz::require(in_message(detail::to_text(again, most)) == told, "what is told is heard");
     });
     return 0;
 }

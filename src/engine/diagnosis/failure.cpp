@@ -45,7 +45,7 @@ std::string numbered(const Call& call, std::uint64_t number, const Ranks* ranks)
                is_point_to_point(call.operation) ? ", message number " : ", call number ", number);
 }
 
-std::string text_of(const Failure& failure, std::size_t most) {
+std::string to_text(const Failure& failure, std::size_t most) {
     auto text = std::string{};
     for (const auto* list : {&failure.lost, &failure.arrived, &failure.missing}) {
         const auto ranks = ranks_to_string(*list);

@@ -156,22 +156,29 @@ void scan_gathered(const Call& call, const std::shared_ptr<CallConnections>& con
         combine(call, ins, call.out, call.out_count);
 }
 
+/// Sends `sent` to the rank `step` above and receives `received` from the rank `step` below, where there are
+/// such. Returns whether it has received.
+bool pass_up(CallConnections& connections, int step, std::uint64_t slot, const void* sent, void* received,
+             std::size_t size) {
+    const auto sends = connections.rank + step < connections.size;
+    const auto receives = connections.rank >= step;
+    const auto out = connections.buffer(sent, size);
+    const auto in = connections.buffer(received, size);
+    if (receives) in->recv(connections.rank - step, slot);
+    if (sends) out->send(connections.rank + step, slot);
+    if (receives) in->waitRecv();
+    if (sends) out->waitSend();
+    return receives;
+}
+
 /// Recursive doubling: in each round a rank adds the partial result of the rank twice as far before it.
 void scan(const Call& call, const std::shared_ptr<CallConnections>& connections, std::uint32_t tag) {
     if (call.in != call.out) std::memcpy(call.out, call.in, call.in_bytes());
     auto before = std::vector<Byte>(call.in_bytes());
     auto slot = first_slot(SlotKind::scan, tag);
-    for (int step = 1; step < connections->size; step *= 2, ++slot) {
-        const auto sends = connections->rank + step < connections->size;
-        const auto receives = connections->rank >= step;
-        const auto out = connections->buffer(call.out, call.out_bytes());
-        const auto in = connections->buffer(before.data(), before.size());
-        if (receives) in->recv(connections->rank - step, slot);
-        if (sends) out->send(connections->rank + step, slot);
-        if (receives) in->waitRecv();
-        if (sends) out->waitSend();
-        if (receives) combine_before(call, before.data(), call.out, call.out_count);
-    }
+    for (int step = 1; step < connections->size; step *= 2, ++slot)
+        if (pass_up(*connections, step, slot, call.out, before.data(), before.size()))
+            combine_before(call, before.data(), call.out, call.out_count);
     // A logical result is 0 or 1 also for a single rank.
     if (connections->rank == 0) make_logical(call);
 }
@@ -184,15 +191,8 @@ void exclusive_scan(const Call& call, const std::shared_ptr<CallConnections>& co
     scanning.out = inclusive.data();
     scan(scanning, connections, tag);
     const auto slot = first_slot(SlotKind::exclusive_scan, tag);
-    const auto sends = connections->rank + 1 < connections->size;
-    const auto receives = connections->rank > 0;
-    const auto out = connections->buffer(inclusive.data(), inclusive.size());
-    const auto in = connections->buffer(call.out, call.out_bytes());
-    if (receives) in->recv(connections->rank - 1, slot);
-    if (sends) out->send(connections->rank + 1, slot);
-    if (receives) in->waitRecv();
-    if (sends) out->waitSend();
-    if (!receives) fill_with_nothing(call);
+    if (!pass_up(*connections, 1, slot, inclusive.data(), call.out, inclusive.size()))
+        fill_with_nothing(call);
 }
 
 void gather(const Call& call, const std::shared_ptr<CallConnections>& connections, std::uint32_t tag) {

@@ -105,7 +105,7 @@ GlooWorld::GlooWorld(Rendezvous::Survivors rest, const GlooWorld& before)
 void GlooWorld::leave(const std::string& what) noexcept {
     // Ranks that are still in a join must not take this one for the cause.
     auto failure = cause->of_leaving(rank(), what);
-    if (auto lost = lost_ranks(); !lost.empty() && failure.lost == std::vector{rank()})
+    if (auto lost = ended_->ranks(); !lost.empty() && failure.lost == std::vector{rank()})
         failure = {.kind = Failure::Kind::gone,
                    .why = cat(what, " after it had lost ", ranks_to_string(lost)),
                    .lost = std::move(lost)};
@@ -166,7 +166,7 @@ std::shared_ptr<WorldState> GlooWorld::sub(const std::vector<int>& ranks) {
 }
 
 std::shared_ptr<WorldState> GlooWorld::survivors(Duration grace) {
-    ended_->renewal.begin(cause->of_survivors(rank(), lost_ranks()));
+    ended_->renewal.begin(cause->of_survivors(rank(), ended_->ranks()));
     auto rest = rendezvous_->survivors(grace, [this] { return ended(); });
     auto ranks = rest.ranks;
     auto made = std::make_shared<GlooWorld>(std::move(rest), *this);

@@ -70,13 +70,6 @@ private:
     std::shared_ptr<Renewal> renewal() const { return {ended_, &ended_->renewal}; }
     /// The ranks that are known to have ended: their connections are broken, or their processes gone.
     std::vector<int> ended() const;
-    /// Those of them whose connections are broken, in order.
-    std::vector<int> lost_ranks() const {
-        auto ranks = ended_->ranks();
-        std::ranges::sort(ranks);
-        ranks.erase(std::unique(ranks.begin(), ranks.end()), ranks.end());
-        return ranks;
-    }
     /// Finds this host's ranks and this process's address among the lines of all ranks.
     void find_address(const Hosts& hosts, const std::string& lines);
 

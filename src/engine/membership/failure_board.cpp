@@ -15,7 +15,7 @@
 namespace rankmesh::detail {
 
 std::string FailureNote::text() const {
-    return cat(rank, " ", static_cast<std::uint32_t>(failure.kind), " ", where, "\n", text_of(failure), '\0');
+    return cat(rank, " ", static_cast<std::uint32_t>(failure.kind), " ", where, "\n", to_text(failure), '\0');
 }
 
 FailureNote FailureNote::from(std::string_view text, int size) {

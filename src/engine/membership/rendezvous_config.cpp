@@ -11,7 +11,6 @@
 
 #include "engine/environment.hpp"
 #include "engine/hash.hpp"
-#include "engine/store/file_store.hpp"
 #include "engine/store/stores.hpp"
 #include "engine/store/url.hpp"
 
@@ -222,7 +221,7 @@ RendezvousConfig resolve_entering(const gloo::RendezvousOptions& given) {
 
 std::shared_ptr<Store> open_store(const RendezvousConfig& config) {
     if (config.size == 1) return nullptr;
-    if (!is_url(config.store)) return std::make_shared<FileStore>(config.store, config.job);
+    if (!is_url(config.store)) return file_store(config.store, config.job);
     if (!config.store.starts_with("tcp:")) return redis_store(RedisUrl::parse(config.store), config.job);
     // A process that enters a running job never serves, whatever place it asks for.
     const auto rank = config.size == 0 ? std::max(config.rank, 1) : config.rank;

@@ -3,7 +3,6 @@
 
 #include <cstddef>
 #include <iterator>
-#include <limits>
 
 #include <mpi.h>
 
@@ -12,11 +11,9 @@
 #include <rankmesh/engine/reduction.hpp>
 
 #include "engine/combine.hpp"
+#include "engine/mpi/limits.hpp"
 
 namespace rankmesh::detail {
-
-/// The most elements that one MPI call is given; MPI-3.1 counts are ints. Tests lower it.
-inline std::size_t mpi_count_limit = static_cast<std::size_t>(std::numeric_limits<int>::max());
 
 /// MPI's type of the same bytes; sixteen-bit floats, which MPI-3.1 lacks, are sent as sixteen-bit integers.
 inline MPI_Datatype type_of(DType dtype) {

@@ -17,7 +17,9 @@
 
 #include "engine/diagnosis/failure.hpp"
 #include "engine/fork.hpp"
+#include "engine/record/recorded.hpp"
 #include "engine/system.hpp"
+#include "engine/world_state.hpp"
 
 namespace rankmesh::detail {
 namespace {
@@ -300,6 +302,22 @@ void Recorder::all_failed(const RecordReason& reason) noexcept {
             recorder->failed(RecordReason(reason));
         } catch (...) {  // without memory there is no record
         }
+    }
+}
+
+void record_failure(const CommunicatorState& state, const RecordPlaces& record, bool began) noexcept {
+    try {
+        throw;
+    } catch (const UsageError&) {
+        if (began)
+            state.ring->retract(record.first);
+        else
+            recorded_end(state, record, CallState::scheduled);
+    } catch (...) {
+        recorded_end(state, record, CallState::failed);
+        state.world->cause->set_by_exception();
+        if (const auto& recorder = state.world->recorder())
+            recorder->failed(std::current_exception(), state.world->roots().get());
     }
 }
 

@@ -9,6 +9,10 @@
 
 namespace rankmesh::detail {
 
+/// A store whose entries are files of a folder. Makes that of `job` under `folder`, and either if it is
+/// missing, for this user only; refuses a folder that another user owns or can write to.
+std::unique_ptr<Store> file_store(const std::string& folder, const std::string& job);
+
 /// A store whose entries are the keys `rankmesh:{JOB}:NAME` of a Redis server, which expire after a day.
 ///
 /// RANKMESH_REDIS_USER names the user. RANKMESH_REDIS_PASSWORD, or the file RANKMESH_REDIS_PASSWORD_FILE, has

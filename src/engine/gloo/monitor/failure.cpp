@@ -125,7 +125,7 @@ void PeerMonitor::fail(Failure failure) noexcept {
 /// Sends the failure to all peers and waits briefly until each peer has sent its own. If this rank cut a
 /// connection while the peer sends, the peer would lose what it has not read yet.
 void PeerMonitor::send_failure() noexcept {
-    const auto text = text_of(*failure_, sizeof Message::text);
+    const auto text = to_text(*failure_, sizeof Message::text);
     const auto is_there = [&](int peer) {
         return peer != group_rank_ && !gone_[static_cast<std::size_t>(peer)] &&
                connections_->is_open(peer, {});

@@ -7,6 +7,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
@@ -31,11 +32,12 @@ public:
     explicit Ended(std::shared_ptr<const LocalProcesses> processes) : processes_(std::move(processes)) {}
     void add(const std::vector<int>& ranks) {
         const auto lock = std::lock_guard(mutex_);
-        ranks_.insert(ranks_.end(), ranks.begin(), ranks.end());
+        ranks_.insert(ranks.begin(), ranks.end());
     }
+    /// In order.
     std::vector<int> ranks() const {
         const auto lock = std::lock_guard(mutex_);
-        return ranks_;
+        return {ranks_.begin(), ranks_.end()};
     }
 
     const LocalProcesses& processes() const { return *processes_; }
@@ -44,7 +46,7 @@ public:
 private:
     const std::shared_ptr<const LocalProcesses> processes_;
     mutable std::mutex mutex_;
-    std::vector<int> ranks_;
+    std::set<int> ranks_;
 };
 
 /// Exchanges control messages between the ranks of a channel, on a thread of its own:
