@@ -19,7 +19,7 @@
 #include <rankmesh/engine/gloo.hpp>
 
 #include "../measure.hpp"
-#include "engine/store/tcp_store.hpp"
+#include "engine/store/stores.hpp"
 #include "engine/timeout.hpp"
 
 namespace {
