@@ -17,6 +17,8 @@
 
 namespace rankmesh::conversion {
 
+using frameworks::holds;
+
 namespace {
 
 /// A program that starts others, and its flags that say how many: words, by spaces.
@@ -43,8 +45,7 @@ constexpr auto prefixes = std::to_array<std::string_view>({"exec", "nohup", "tim
 std::string_view file_of(std::string_view path) { return path.substr(path.find_last_of('/') + 1); }
 
 bool is_one_of(std::string_view word, std::string_view words) {
-    const auto all = frameworks::words_of(words);
-    return std::ranges::find(all, word) != all.end();
+    return holds(frameworks::words_of(words), word);
 }
 
 /// The launcher of that name, a known one or a framework's.
@@ -64,7 +65,7 @@ bool is_python(std::string_view word) {
 }
 
 bool is_program(std::string_view word) {
-    return word.ends_with(".py") || std::ranges::find(programs, file_of(word)) != programs.end() ||
+    return word.ends_with(".py") || holds(programs, file_of(word)) ||
            std::ranges::any_of(frameworks::all(), [&](const auto& rows) {
                return is_one_of(file_of(word), rows.start.programs);
            });
@@ -81,9 +82,7 @@ bool is_variable(std::string_view word) {
 /// The place of the first word that starts something.
 std::size_t begin_of(const std::vector<std::string>& words) {
     auto at = std::size_t{0};
-    while (at < words.size() &&
-           (is_variable(words[at]) || std::ranges::find(prefixes, words[at]) != prefixes.end()))
-        ++at;
+    while (at < words.size() && (is_variable(words[at]) || holds(prefixes, words[at]))) ++at;
     return at;
 }
 
@@ -183,8 +182,6 @@ constexpr auto between = std::to_array<std::string_view>({"then", "else", "elif"
 constexpr auto declaring =
     std::to_array<std::string_view>({"export", "local", "readonly", "declare", "typeset"});
 
-bool is_in(std::string_view word, const auto& words) { return std::ranges::find(words, word) != words.end(); }
-
 /// The text that a shell reads once more: behind `eval` and `bash -c`; "" for other commands.
 std::string read_again(const std::vector<std::string>& words) {
     auto text = std::string{};
@@ -205,20 +202,20 @@ public:
     void read(ShellCommand command) {
         auto words = command.words.begin();
         for (; words != command.words.end(); ++words) {
-            if (is_in(*words, opening)) {
+            if (holds(opening, *words)) {
                 ++depth_;
                 if (*words == "for" && words + 1 != command.words.end()) {
                     variables_.forget(words[1]);
                     return;
                 }
-            } else if (is_in(*words, closing)) {
+            } else if (holds(closing, *words)) {
                 depth_ = std::max(depth_ - 1, 0);
-            } else if (!is_in(*words, between)) {
+            } else if (!holds(between, *words)) {
                 break;
             }
         }
         command.words.erase(command.words.begin(), words);
-        const auto declares = !command.words.empty() && is_in(command.words.front(), declaring);
+        const auto declares = !command.words.empty() && holds(declaring, command.words.front());
         const auto is_assignment = [&](const std::string& word) {
             auto scratch = ShellVariables();
             return scratch.assign(word, false);

@@ -55,12 +55,9 @@ std::string unknown_framework(std::string_view option, std::string_view name,
 }
 
 const Converter& converter_named(std::string_view name, std::string_view option) {
-    auto names = std::vector<std::string_view>{};
-    for (const auto& converter : converters()) {
+    for (const auto& converter : converters())
         if (converter.name == name) return converter;
-        names.push_back(converter.name);
-    }
-    throw UsageError(unknown_framework(option, name, names));
+    throw UsageError(unknown_framework(option, name, frameworks::known_names(converters())));
 }
 
 Arrangement read_all(const Converter& from, Settings settings, std::optional<int> world) {

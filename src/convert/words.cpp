@@ -64,8 +64,7 @@ Words in_words(std::string_view name, std::string_view mesh, std::optional<int> 
 std::vector<GroupKind> Words::kinds_named(const std::string& names) const {
     if (names.empty()) return kinds;
     auto named = std::vector<GroupKind>{};
-    auto known = std::vector<std::string_view>{};
-    for (const auto& kind : kinds) known.push_back(kind.name);
+    const auto known = frameworks::known_names(kinds);
     for (const auto name : formats::split(names, ',')) {
         const auto found = std::ranges::find(kinds, name, &GroupKind::name);
         if (found == kinds.end())

@@ -54,8 +54,7 @@ Given::Given(std::string_view what, const std::vector<Setting>& known, const Val
     for (const auto& [name, value] : values) {
         const auto found = std::ranges::find(known, name, &Setting::name);
         if (found == known.end()) {
-            auto names = std::vector<std::string_view>{};
-            for (const auto& setting : known) names.push_back(setting.name);
+            const auto names = known_names(known);
             const auto near = did_you_mean(name, names);
             throw UsageError(cat(what, " has no ", detail::in_quotes(name),
                                  near.empty() ? cat("; there ", names.size() == 1 ? "is " : "are ",
@@ -67,7 +66,7 @@ Given::Given(std::string_view what, const std::vector<Setting>& known, const Val
                 cat(name, " of ", what, " is ", shown(value), "; it must be ", allowed_of(*found).text));
         const auto* word = std::get_if<std::string>(&value);
         const auto words = std::views::keys(found->words);
-        if (word && !words.empty() && std::ranges::find(words, *word) == words.end())
+        if (word && !words.empty() && !frameworks::holds(words, *word))
             throw UsageError(
                 cat(name, " is ", detail::in_quotes(*word), "; it must be ", joined(words, " or ")));
         values_[static_cast<std::size_t>(found - known.begin())] = value;

@@ -184,8 +184,7 @@ std::vector<std::string_view> kinds_in(std::string_view text, const Given& given
 const Framework& framework_named(std::string_view name) {
     for (const auto& framework : all())
         if (framework.name == name) return framework;
-    auto known = std::vector<std::string_view>{};
-    for (const auto& framework : all()) known.push_back(framework.name);
+    const auto known = known_names(all());
     throw UsageError(cat("unknown framework ", detail::in_quotes(name),
                          "; one of: ", detail::with_commas(known), did_you_mean(name, known)));
 }

@@ -187,12 +187,9 @@ Kind kind_of(const KindRow& row, const Given& given, const Meshes& meshes) {
 const Kind& Groups::Made::at(std::string_view name) const {
     if (const auto* kind = find(name)) return *kind;
     const auto row = std::ranges::find(framework->kinds, name, &KindRow::name);
-    if (row == framework->kinds.end()) {
-        auto known = std::vector<std::string_view>{};
-        for (const auto& each : framework->kinds) known.push_back(each.name);
+    if (row == framework->kinds.end())
         throw Error(Fault::unknown, cat(framework->name, " has no groups ", detail::in_quotes(name),
-                                        did_you_mean(name, known)));
-    }
+                                        did_you_mean(name, known_names(framework->kinds))));
     throw Error(Fault::not_initialised, row->missing.empty()
                                             ? cat("these settings give no groups ", detail::in_quotes(name))
                                             : row->missing);

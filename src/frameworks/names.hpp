@@ -35,8 +35,15 @@ inline std::string list_of(const std::vector<std::string>& names) {
     return names.empty() ? "[]" : cat("['", joined(names, "', '"), "']");
 }
 
-inline bool holds(const std::vector<std::string>& names, std::string_view name) {
-    return std::ranges::find(names, name) != names.end();
+bool holds(const auto& names, std::string_view name) {
+    return std::ranges::find(names, name) != std::ranges::end(names);
+}
+
+/// The names of rows.
+std::vector<std::string_view> known_names(const auto& rows) {
+    auto names = std::vector<std::string_view>{};
+    for (const auto& row : rows) names.push_back(row.name);
+    return names;
 }
 
 /// The whole number in an environment variable; nothing if the variable is not set. Throws Error for other

@@ -11,9 +11,8 @@ namespace rankmesh::frameworks {
 const AccessorRow& accessor_named(const Framework& framework, std::string_view name) {
     for (const auto& row : framework.accessors)
         if (row.name == name) return row;
-    auto known = std::vector<std::string_view>{};
-    for (const auto& row : framework.accessors) known.push_back(row.name);
-    throw UsageError(cat(framework.name, " has no ", detail::in_quotes(name), did_you_mean(name, known)));
+    throw UsageError(cat(framework.name, " has no ", detail::in_quotes(name),
+                         did_you_mean(name, known_names(framework.accessors))));
 }
 
 namespace {
@@ -112,8 +111,7 @@ void State::destroy() {
     groups_.reset();
     meshes_.clear();
     const auto kept = words_of(framework_->kept_slots);
-    std::erase_if(slots_,
-                  [&](const auto& slot) { return std::ranges::find(kept, slot.first) == kept.end(); });
+    std::erase_if(slots_, [&](const auto& slot) { return !holds(kept, slot.first); });
 }
 
 const Groups& State::groups() const {

@@ -21,7 +21,7 @@ bool is_keyword(std::string_view name) {
          "class", "continue", "def",   "del",    "elif", "else",   "except", "finally",  "for",
          "from",  "global",   "if",    "import", "in",   "is",     "lambda", "nonlocal", "not",
          "or",    "pass",     "raise", "return", "try",  "while",  "with",   "yield"});
-    return std::ranges::find(keywords, name) != keywords.end();
+    return holds(keywords, name);
 }
 
 /// What Python's namedtuple asks of its fields.
@@ -117,7 +117,7 @@ std::string ProcessTopology::get_rank_repr(int rank, const std::vector<std::stri
     auto out = std::string{};
     auto separator = std::string_view{};
     for (const auto& axis : axes_) {
-        if (std::ranges::find(omit_axes, axis) != omit_axes.end()) continue;
+        if (holds(omit_axes, axis)) continue;
         const auto index = std::to_string(get_coord(rank)[axis]);
         const auto zeros = std::string(digits - std::min(digits, index.size()), '0');
         rankmesh::detail::append(out, cat(separator, axis, inner_sep, zeros, index));

@@ -21,7 +21,7 @@ DeviceMesh mesh_of(const std::vector<Dimension>& dimensions, int rank, int world
 const std::string& known(const Given& given, const char* name, std::initializer_list<std::string_view> words,
                          std::string_view before, std::string_view after) {
     const auto& word = given.word(name);
-    if (std::ranges::find(words, word) == words.end()) throw Error(Fault::unknown, cat(before, word, after));
+    if (!holds(words, word)) throw Error(Fault::unknown, cat(before, word, after));
     return word;
 }
 

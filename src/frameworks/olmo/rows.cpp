@@ -92,7 +92,7 @@ void extend(const Given& given, std::vector<MeshRow>& meshes, Kinds& kinds) {
         auto outside = std::string{}, along = std::string{};
         auto count = 1;
         for (const auto& name : names) {
-            const auto is_flat = std::ranges::find(flat, name) != flat.end();
+            const auto is_flat = holds(flat, name);
             (is_flat ? along : outside) += cat(" ", name);
             if (!is_flat) count *= given.number(name);
         }
@@ -109,7 +109,7 @@ std::string along(const Given& given, std::string_view name) {
     for (const auto part : words_of(name == "dp_cp"                         ? "dp dp_shard cp"
                                     : name == "dp" && given.has("dp_shard") ? "dp_replicate dp_shard"
                                                                             : name))
-        if (std::ranges::find(names, part) != names.end()) size = std::max(size, 1) * given.number(part);
+        if (holds(names, part)) size = std::max(size, 1) * given.number(part);
     if (size == 0 || (name == "dp_cp" && !has(given, "cp")))
         throw Error(Fault::unknown,
                     cat("Mesh dimension '", name,

@@ -91,7 +91,7 @@ void configure(Values& values, int) {
         "megamoe",       "deepep",     "deepep_v2",          "mooncake", "nixl",
         "ascend_fuseep", "flashinfer", "flashinfer_megamoe", "mori",     "pplx"};
     const auto* backend = find_in(values, "moe_a2a_backend");
-    if (backend && std::ranges::find(over_all, std::get<std::string>(*backend)) != std::end(over_all))
+    if (backend && holds(over_all, std::get<std::string>(*backend)))
         set_in(values, "ep_size", size_in(values, "tp_size"));
     set_in(values, "moe_a2a_backend", {});
 }

@@ -154,7 +154,7 @@ Names unfolded(const Names& axes) {
             all.insert(all.end(), {"dp_replicate", "dp_shard"});
             continue;
         }
-        if (!holds({"dp_replicate", "dp_shard", "fsdp", "tp", "cp", "pp", "ep", "efsdp"}, axis))
+        if (!holds(Names{"dp_replicate", "dp_shard", "fsdp", "tp", "cp", "pp", "ep", "efsdp"}, axis))
             throw Error(Fault::unknown, cat("'", axis, "' is not a valid MeshAxisName"));
         all.push_back(axis);
     }
