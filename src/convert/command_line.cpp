@@ -135,7 +135,9 @@ bool is_command(const std::vector<std::string>& words) {
     const auto at = begin_of(words);
     if (at >= words.size()) return false;
     const auto is_file = words[at].ends_with(".py") && at + 1 == words.size();  // which may hold settings
-    return launcher_named(words[at]) || is_python(words[at]) || (is_program(words[at]) && !is_file);
+    const auto is_module = words[at].starts_with('$') && at + 1 < words.size() && words[at + 1] == "-m";
+    return is_module || launcher_named(words[at]) || is_python(words[at]) ||
+           (is_program(words[at]) && !is_file);
 }
 
 CommandLine taken_apart(const std::vector<std::string>& words) {
@@ -245,6 +247,7 @@ private:
     void start(const ShellCommand& command, int again = 0) {
         if (again > 10) formats::Limits(source_).refuse("evaluate a text more than 10 times");
         auto words = std::vector<std::string>{};
+        auto unknown = std::vector<std::string>{};
         auto refused = std::optional<UsageError>{};
         for (const auto& word : command.words) {
             const auto is_value = !words.empty() && words.back().starts_with("--") &&
@@ -253,6 +256,8 @@ private:
                 std::ranges::move(variables_.expanded(word, is_value, source_), std::back_inserter(words));
             } catch (const UsageError& error) {
                 if (!refused) refused = error;
+                words.push_back(word);
+                unknown.push_back(word);
             }
         }
         const auto text = read_again(words);
@@ -262,7 +267,11 @@ private:
             return;
         }
         if (!is_command(words)) return;
-        if (refused) throw *refused;
+        // A launcher may be given anything: docker's ${TOKEN:+-e TOKEN}.
+        if (refused && !std::ranges::all_of(unknown, [given = taken_apart(words).launcher](const auto& word) {
+                return is_in(word, given);
+            }))
+            throw *refused;
         if (std::ranges::none_of(launches_, [&](const auto& other) { return other.second == words; }))
             launches_.emplace_back(command.line, std::move(words));
     }

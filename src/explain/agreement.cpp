@@ -139,7 +139,8 @@ std::string words_of(const RecordedOperation& call) {
                           (rule.same == Same::either && elements(call.input_sizes) == 0);
     const auto& sizes = receives ? call.output_sizes : call.input_sizes;
     const auto& dtypes = receives && !call.output_dtypes.empty() ? call.output_dtypes : call.input_dtypes;
-    if (rule.same != Same::none || !sizes.empty()) {
+    const auto has_sizes = !call.input_sizes.empty() || !call.output_sizes.empty() || !dtypes.empty();
+    if (rule.same != Same::none ? has_sizes : !sizes.empty()) {
         text += cat(" of ", elements(sizes));
         if (sizes.size() > 1) text += cat(" in ", sizes.size(), " buffers");
         if (!dtypes.empty()) text += " " + types(dtypes);

@@ -297,6 +297,17 @@ TEST_F(Inputs, RolloutsOfVerlHaveExperts) {
     EXPECT_THROW(rollout("vllm", "2"), UsageError);
 }
 
+TEST_F(Inputs, WhatALauncherIsGivenMayBeUnknown) {
+    EXPECT_EQ(script("docker run --rm ${HF_TOKEN:+-e HF_TOKEN=\"${HF_TOKEN}\"} -v $HOME:/h \"$IMAGE\" \\\n"
+                     "    python -m vllm.entrypoints.openai.api_server --model \"$MODEL\" -tp 4\n",
+                     "vllm"),
+              "dp=1 pp=1 tp=4");
+    EXPECT_EQ(
+        script("#!/bin/bash\nexec \"${PYTHON}\" -m vllm.entrypoints.openai.api_server -tp 2 --model m\n",
+               "vllm"),
+        "dp=1 pp=1 tp=2");
+}
+
 // As in verl's own examples.
 TEST_F(Inputs, ScriptsOfVerlHaveActorsOfBothEngines) {
     const auto run = [&](const std::string& overrides) {

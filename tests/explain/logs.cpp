@@ -152,6 +152,11 @@ const Sample samples[] = {
     {"[rank2]: ncclRemoteError: A call failed possibly due to a network error or a remote process exiting "
      "prematurely.",
      "2: peer_lost: possibly due to a network error or a remote process exiting prematurely.\n"},
+    {"n001:12:34 [2] transport/net_ib.cc:74 NCCL WARN NET/IB : Got completion from peer 10.0.0.1<5> with "
+     "error 12, opcode 0, len 0, vendor err 129",
+     "n001: fault: Got completion from peer 10.0.0.1<5> with error 12, opcode 0, len 0, vendor err 129\n"},
+    {"n001:12:34 [2] misc/socket.cc:518 NCCL WARN Net : Call to recv from 10.0.0.1<5> failed : Broken pipe",
+     "n001: Broken pipe\n"},
     {"n001:12:34 [2] transport/net_ib.cc:1930 NCCL WARN NET/IB: Got completion from peer 10.0.0.1<5> with "
      "status=12 "
      "opcode=0 len=0 vendor err 129",

@@ -283,9 +283,9 @@ TEST(Recorders, MembersOfAGroup_WhenNoDumpListsThem_AreInferredAndSaidToBe) {
         EXPECT_TRUE(said.findings[0].is_group_inferred);
         EXPECT_EQ(said.findings[0].group, (std::vector{0, 1, 2, 3}));
         EXPECT_EQ(said.findings[0].text,
-                  "2 ranks wait for one another: rank 0 (dp=0) waits in all_reduce of 0, call 1 on 'DENSE' "
+                  "2 ranks wait for one another: rank 0 (dp=0) waits in all_reduce, call 1 on 'DENSE' "
                   "along 'dp' of "
-                  "mesh dp=4 {0..3} (inferred), for rank 2 (dp=2), which waits in all_reduce of 0, call 1 on "
+                  "mesh dp=4 {0..3} (inferred), for rank 2 (dp=2), which waits in all_reduce, call 1 on "
                   "'EXPERT' "
                   "along 'dp' of mesh dp=4 {0..3} (inferred), for rank 0 (dp=0)");
         // Without a mesh nobody knows.

@@ -106,11 +106,13 @@ std::optional<int> rank_before(std::string_view text) {
 
 /// Returns the host before a line of the kernel's log, or of NCCL: `n001:534:1763 [3] NCCL WARN`.
 std::string_view host_before(std::string_view text) {
-    const auto end = std::min(text.find(" kernel:"), text.find(" ["));
+    const auto of_kernel = text.find(" kernel:"), end = std::min(of_kernel, text.find(" ["));
     if (end == std::string_view::npos) return {};
     text = text.substr(0, end);
     text = text.substr(text.rfind(' ') + 1);
-    return text.starts_with('[') ? std::string_view{} : text.substr(0, text.find(':'));
+    const auto colon = text.find(':');
+    return text.starts_with('[') || (end != of_kernel && colon == text.npos) ? std::string_view{}
+                                                                             : text.substr(0, colon);
 }
 
 /// Returns the group before a line of PyTorch: `[PG ID 1 PG GUID 5(tp) Rank 0]`, before version 2.5 `[PG 1
@@ -186,7 +188,7 @@ std::string LogReader::at(std::string_view line) const {
     const auto text = cat(place_.file, ":", place_.line);
     for (std::size_t i = 0; i + 8 <= line.size(); ++i)
         if (const auto time = line.substr(i, 8);
-            time[2] == ':' && time[5] == ':' &&
+            time[2] == ':' && time[5] == ':' && time < "24" &&
             time.find_first_not_of("0123456789:") == std::string_view::npos)
             return cat(text, ", ", time);
     return text;
@@ -294,8 +296,11 @@ bool LogReader::use(const Signature& row, std::string_view line, std::size_t beg
         case Says::timeout:
         case Says::lost:
         case Says::error:
-            if (!rank && row.says == Says::error) add_line(host_before(before), words, false, line);
-            if (!rank) return row.says == Says::error;
+            if (host = host_before(before); !rank && (row.says == Says::error || !host.empty())) {
+                add_line(host, words, false, line);
+                return true;
+            }
+            if (!rank) return false;
             add_error(*rank, row.says, words, line);
             if (fields.contains("op")) add_call(*rank, fields, group_before(before));
             if (auto missing = ranks_in(field(fields, "missing")); !missing.empty()) {

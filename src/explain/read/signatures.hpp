@@ -82,6 +82,7 @@ constexpr Signature signatures[] = {
     {"remote process exited or there was a network error", Says::lost},
     {"possibly due to a network error or a remote process exiting prematurely", Says::lost},
     {"Got completion from peer {_} with status={text}", Says::fault},
+    {"Got completion from peer {_} with error {text}", Says::fault},
     {"NCCL WARN Cuda failure {text}", Says::fault},
     {"NCCL WARN {text}", Says::remark, "NCCL warns: {text}"},
     // PyTorch's CUDACachingAllocator.cpp and CUDAException.cpp.
