@@ -140,9 +140,9 @@ private:
         return false;
     }
 
+    void add(const auto&... parts) { append(body_, cat(parts...)); }
     void text(int x, int y, std::string_view content, std::string_view attributes = {}) {
-        append(body_,
-               cat("<text x=\"", x, "\" y=\"", y, "\"", attributes, ">", escaped(content), "</text>\n"));
+        add("<text x=\"", x, "\" y=\"", y, "\"", attributes, ">", escaped(content), "</text>\n");
     }
     /// Continues a line of differently coloured words at `x`.
     void word(int& x, std::string_view content, std::string_view attributes = {}) {
@@ -215,12 +215,11 @@ private:
         if (cell.rank < 0) return;
         const auto fill = color(cell);
         const auto is_focus = colors_axes() && cell.rank == scene_.focus;
-        append(body_, cat(rectangle(left_[c], y_), " class=\"cell", is_focus ? " focus" : "", '"',
-                          fill ? cat(" style=\"fill:", to_text(*fill), '"') : std::string{}, "/>\n"));
+        add(rectangle(left_[c], y_), " class=\"cell", is_focus ? " focus" : "", '"',
+            fill ? cat(" style=\"fill:", to_text(*fill), '"') : std::string{}, "/>\n");
         if (cell.marked) {  // a corner, for readers who do not see the colour
             const auto right = left_[c] + cell_width_;
-            append(body_,
-                   cat("<path class=\"mark\" d=\"M", right - 9, " ", y_, "H", right, "V", y_ + 9, "Z\"/>\n"));
+            add("<path class=\"mark\" d=\"M", right - 9, " ", y_, "H", right, "V", y_ + 9, "Z\"/>\n");
         }
         text(middle, is_focus ? base - 3 : base, std::to_string(cell.rank),
              cat(" text-anchor=\"middle\" class=\"rank",
@@ -231,8 +230,7 @@ private:
                  "\""));
         if (is_focus) paint_band(left_[c], y_);
         if (selects_in_colors() && (cell.rank == scene_.focus || cell.peer >= 0))
-            append(body_, cat(rectangle(left_[c], y_), " class=\"ring",
-                              cell.rank == scene_.focus ? " wide" : "", "\"/>\n"));
+            add(rectangle(left_[c], y_), " class=\"ring", cell.rank == scene_.focus ? " wide" : "", "\"/>\n");
     }
     std::string rectangle(int x, int y) const {
         return cat("<rect x=\"", x, "\" y=\"", y, "\" width=\"", cell_width_, "\" height=\"", cell_height,
@@ -250,9 +248,8 @@ private:
             return begin + width * static_cast<int>(i) / static_cast<int>(axes.size());
         };
         for (std::size_t i = 0; i < axes.size(); ++i)
-            append(body_,
-                   cat("<rect x=\"", edge(i), "\" y=\"", y + cell_height - 7, "\" width=\"",
-                       edge(i + 1) - edge(i), "\" height=\"5\" style=\"fill:", color(axes[i]), "\"/>\n"));
+            add("<rect x=\"", edge(i), "\" y=\"", y + cell_height - 7, "\" width=\"", edge(i + 1) - edge(i),
+                "\" height=\"5\" style=\"fill:", color(axes[i]), "\"/>\n");
     }
 
     /// The sides on which a cell's box ends, and the label above the first cell of a box.
@@ -271,8 +268,8 @@ private:
             const auto above = r > 0 && box(r - 1, c) == own;
             const auto below = box(r + 1, c) == own;
             const auto line = [&](int ax, int ay, int bx, int by) {
-                append(body_, cat("<line class=\"frame\" x1=\"", ax, "\" y1=\"", ay, "\" x2=\"", bx,
-                                  "\" y2=\"", by, "\"/>\n"));
+                add("<line class=\"frame\" x1=\"", ax, "\" y1=\"", ay, "\" x2=\"", bx, "\" y2=\"", by,
+                    "\"/>\n");
             };
             // Lines continue to the next cell of the box, across anything between.
             const auto xa = left ? left_[c - 1] + cell_width_ + near : x0;
@@ -322,9 +319,9 @@ private:
 
     void paint_mark() {
         y_ += line_height;
-        append(body_, cat("<rect x=\"", margin, "\" y=\"", y_ - 13,
-                          "\" width=\"26\" height=\"17\" rx=\"4\" style=\"fill:", palette[marked_color],
-                          "\"/>\n<path class=\"mark\" d=\"M", margin + 17, " ", y_ - 13, "h9v9Z\"/>\n"));
+        add("<rect x=\"", margin, "\" y=\"", y_ - 13,
+            "\" width=\"26\" height=\"17\" rx=\"4\" style=\"fill:", palette[marked_color],
+            "\"/>\n<path class=\"mark\" d=\"M", margin + 17, " ", y_ - 13, "h9v9Z\"/>\n");
         auto x = margin + 34;
         word(x, scene_.mark);
     }
@@ -350,8 +347,8 @@ private:
                                    ? i
                                    : static_cast<int>(std::int64_t{i} * (size - 1) / (most_swatches - 1));
             const auto fill = color_of(index, size);
-            append(body_, cat("<rect x=\"", x, "\" y=\"", y_ - 14, "\" width=\"", width,
-                              "\" height=\"19\" rx=\"4\" style=\"fill:", to_text(fill), "\"/>\n"));
+            add("<rect x=\"", x, "\" y=\"", y_ - 14, "\" width=\"", width,
+                "\" height=\"19\" rx=\"4\" style=\"fill:", to_text(fill), "\"/>\n");
             text(x + width / 2, y_, std::to_string(index),
                  cat(" text-anchor=\"middle\" class=\"", takes_black_text(fill) ? "on-light" : "on", "\""));
             x += width + swatch_gap;

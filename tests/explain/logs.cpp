@@ -496,7 +496,7 @@ TEST_F(LogFolder, AFile_IsWhatItsContentIs) {
     EXPECT_EQ(found.records[0].rank, 3);
     EXPECT_EQ(found.records[1].rank, 7);
     ASSERT_EQ(found.unread.size(), 2U);
-    EXPECT_EQ(found.unread[0].why, "rank-0.json has no line that explain knows, and is no flight record");
+    EXPECT_EQ(found.unread[0].why, "rank-0.json has no line that explain knows");
     EXPECT_EQ(found.unread[1].why, "rank-2.json is no JSON from byte 1 on");
     EXPECT_EQ(found.unread[0].rank, 0);
 }

@@ -307,7 +307,7 @@ TEST_F(Ras, APortWithoutRas_IsRefusedInWords) {
     }
     ::close(listener);
     EXPECT_NE(why("127.0.0.1:no")
-                  .find("ras://HOST:PORT asks NCCL's RAS, and there is no host and port '127.0.0.1:no'"),
+                  .find("NCCL's RAS is asked at ras://HOST:PORT, but '127.0.0.1:no' is not a host and port"),
               std::string::npos);
 }
 

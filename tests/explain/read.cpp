@@ -192,8 +192,8 @@ TEST_F(Folder, ToleratesTornMissingAndForeignFilesAndSaysWhich) {
     auto why = std::vector<std::string>{};
     for (const auto& file : found.unread) why.push_back(file.why);
     EXPECT_EQ(why, (std::vector<std::string>{
-                       "notes.txt has no line that explain knows, and is no flight record",
-                       "pipe is no regular file", "rank-1.json is cut off after 100 bytes",
+                       "notes.txt has no line that explain knows", "pipe is no regular file",
+                       "rank-1.json is cut off after 100 bytes",
                        "rank-2.json.17.tmp was not written to its end: its process ended meanwhile"}));
     EXPECT_EQ(found.unread[2].rank, 1);
     EXPECT_EQ(found.unread[3].rank, 2);

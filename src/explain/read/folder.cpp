@@ -163,9 +163,7 @@ private:
         const auto rank = is_of_rank ? of_record::rank_in_name(name) : std::nullopt;
         if (logs_.read(stream, shown, rank)) return;
         result_.unread.push_back(
-            {shown,
-             detail::cat(detail::excerpt(shown), " has no line that explain knows, and is no flight record"),
-             rank});
+            {shown, detail::cat(detail::excerpt(shown), " has no line that explain knows"), rank});
     }
 
     using Groups = std::set<std::shared_ptr<const RecordedGroup>>;

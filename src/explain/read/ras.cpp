@@ -213,8 +213,8 @@ Stream connected(const std::string& address, int timeout_ms) {
     addrinfo* found = nullptr;
     const auto port = is_port ? address.substr(colon + 1) : "28028";  // NCCL_RAS_CLIENT_PORT
     if (const auto error = ::getaddrinfo(host.c_str(), port.c_str(), &hints, &found); error != 0)
-        throw UsageError(cat("ras://HOST:PORT asks NCCL's RAS, and there is no host and port ",
-                             detail::in_quotes(address), ": ", ::gai_strerror(error)));
+        throw UsageError(cat("NCCL's RAS is asked at ras://HOST:PORT, but ", detail::in_quotes(address),
+                             " is not a host and port: ", ::gai_strerror(error)));
     const auto all = std::unique_ptr<addrinfo, void (*)(addrinfo*)>(found, ::freeaddrinfo);
     for (const auto* one = all.get(); one; one = one->ai_next) {
         const auto socket = ::socket(one->ai_family, one->ai_socktype | SOCK_CLOEXEC, one->ai_protocol);
