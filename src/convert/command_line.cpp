@@ -269,7 +269,7 @@ private:
         if (!is_command(words)) return;
         // A launcher may be given anything: docker's ${TOKEN:+-e TOKEN}.
         if (refused && !std::ranges::all_of(unknown, [given = taken_apart(words).launcher](const auto& word) {
-                return is_in(word, given);
+                return holds(given, word);
             }))
             throw *refused;
         if (std::ranges::none_of(launches_, [&](const auto& other) { return other.second == words; }))
