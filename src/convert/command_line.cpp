@@ -79,10 +79,16 @@ bool is_variable(std::string_view word) {
            });
 }
 
-/// The place of the first word that starts something.
+/// The place of the first word that starts something; before it may be words whose values are not known.
 std::size_t begin_of(const std::vector<std::string>& words) {
     auto at = std::size_t{0};
-    while (at < words.size() && (is_variable(words[at]) || holds(prefixes, words[at]))) ++at;
+    const auto is_unknown_prefix = [&] {
+        return words[at].find_first_not_of('"') == words[at].find('$') && at + 1 < words.size() &&
+               !words[at + 1].starts_with('-');
+    };
+    while (at < words.size() && (is_variable(words[at]) || is_unknown_prefix() ||
+                                 std::ranges::find(prefixes, words[at]) != prefixes.end()))
+        ++at;
     return at;
 }
 
