@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -387,20 +388,25 @@ int program(const std::string& mode) {
         return 0;
     }
     if (mode == "child-world") {  // of the children of all ranks, which rank 1 leaves first
+        auto ends = std::array<int, 2>{};  // the child of rank 1 stays until the others' have ended
+        if (pipe(ends.data()) != 0) return 1;
         const auto child = fork();
         if (child == 0) {
+            close(ends[1]);
             setenv("RANKMESH_JOB", "the children", 1);
             options.timeout = std::chrono::seconds(1);
             auto own = World::from_environment(options);
             auto of_children = own.join({{"dp", rest}}).on("dp");
             hear(own, "child's sum", [&] { of_children.all_reduce(x); });
             if (own.rank() != 1) hear(own, "child's barrier", [&] { of_children.barrier(); });
-            if (own.rank() == 1) sleep(1500);
-            return 0;
+            auto byte = char{};
+            return own.rank() == 1 ? static_cast<int>(read(ends[0], &byte, 1)) : 0;
         }
+        if (odd) hear(world, "all", [&] { all.barrier(); });
+        close(ends[1]);
         auto status = 0;
         if (waitpid(child, &status, 0) == child) std::printf("the child ended with %d\n", status);
-        hear(world, "all", [&] { all.barrier(); });
+        if (!odd) hear(world, "all", [&] { all.barrier(); });
         return 0;
     }
     if (mode == "child") {  // goes on where rank 1 is, and ends as the program does
