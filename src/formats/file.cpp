@@ -20,7 +20,8 @@ class File {
 public:
     // Without O_NONBLOCK, opening a pipe waits for a writer.
     explicit File(const std::string& path)
-        : descriptor_(path == "-" ? STDIN_FILENO : open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC)) {}
+        : descriptor_(path == "-" ? STDIN_FILENO : open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC)),
+          error_(errno) {}
     File(const File&) = delete;
     File& operator=(const File&) = delete;
     ~File() {
@@ -31,6 +32,8 @@ public:
         struct stat status {};
         return fstat(descriptor_, &status) == 0 && S_ISFIFO(status.st_mode);
     }
+    /// Why the file could not be opened or, if it was, read.
+    std::string why() const { return std::generic_category().message(descriptor_ < 0 ? error_ : errno); }
     /// Appends at most `most` bytes. Returns their number, 0 at the end, a negative number for an error.
     ssize_t read_into(std::string& text, std::size_t most) const {
         const auto begin = text.size();
@@ -47,6 +50,7 @@ public:
 
 private:
     int descriptor_;
+    int error_;
 };
 
 }  // namespace
@@ -56,7 +60,7 @@ std::string content_of(const std::string& path, const std::string& name, std::si
     auto text = std::string{};
     auto count = ssize_t{1};
     while (count > 0 && text.size() <= most) count = file.read_into(text, most + 1 - text.size());
-    if (count < 0) throw UsageError(detail::cat(name, " cannot be read"));
+    if (count < 0) throw UsageError(detail::cat(name, " cannot be read: ", file.why()));
     if (text.empty() && path != "-" && file.is_pipe())
         throw UsageError(
             detail::cat(name, " is a pipe that nobody writes to; start what writes to it first"));

@@ -220,7 +220,7 @@ TEST(Settings, SayWhatIsWrongWithThem) {
     expect_misuse(
         "--from megatron --to picotron --world 8 -- --tensor-model-parallel-size 2 --data-parallel-size 8",
         "--data-parallel-size is 8, but a world of 8 ranks leaves 4 to it");
-    expect_misuse(pico + "/", "the settings file '/' cannot be read");
+    expect_misuse(pico + "/", "the settings file '/' cannot be read: Is a directory");
     expect_misuse(
         "--from torchtitan --to picotron --world 8 data_parallel_shard_degree=4 tensor_parallel_degre=2",
         "torchtitan has no setting 'tensor_parallel_degre' that places ranks; did you mean "
@@ -237,7 +237,8 @@ TEST(Settings, SayWhatIsWrongWithThem) {
         layers + "--num-layers 24 --num-layers-per-virtual-pipeline-stage 4",
         "--num-layers-per-virtual-pipeline-stage is 4, which must divide the layers of a rank: 24 over "
         "4 stages");
-    expect_misuse(pico + "gone.txt", "the settings file 'gone.txt' cannot be read");
+    expect_misuse(pico + "gone.txt",
+                  "the settings file 'gone.txt' cannot be read: No such file or directory");
     const auto longest = std::string(500, 'x');
     for (const auto& words : {"tp_size=" + longest, longest + "=2", longest, "'" + longest + " 1'",
                               "'{\"" + longest + "\": 1}'", "-- --" + longest, "'(" + longest + "'"}) {
@@ -258,7 +259,8 @@ TEST(Settings, SayWhatIsWrongWithThem) {
     expect_misuse(pico + "tp_size=0", "tp_size is 0; it must be 1 or more");
     expect_misuse(pico + "tp_size=2 tp_size=4", "the settings give tp_size twice; give it once");
     expect_misuse(pico + "'{\"tp_size\": }'", "the settings are no JSON: something is wrong at character 13");
-    expect_misuse(pico + "gone.toml", "the settings file 'gone.toml' cannot be read");
+    expect_misuse(pico + "gone.toml",
+                  "the settings file 'gone.toml' cannot be read: No such file or directory");
     expect_misuse(pico + "tp_size=2 --world 3", "World size (3) != TP (2) * CP (1) * PP (1) * DP (1)");
     expect_misuse(
         "--from megatron --to picotron -- --tensor-model-parallel-size 2",

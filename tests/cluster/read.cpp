@@ -103,8 +103,10 @@ TEST(ClusterFiles, WhatACommandTakesIsTheNotationOrAFile) {
               "'node[gpu[001-003]]:8'");
     EXPECT_EQ(text_of([] { read_argument("@"); }),
               "the cluster '@' has '@' without a file name; write '@FILE LEVELS'");
-    EXPECT_EQ(text_of([] { read_argument("no/such.toml"); }), "the file 'no/such.toml' cannot be read");
-    EXPECT_EQ(text_of([] { read_argument(files); }), "the file '" + files + "' cannot be read");
+    EXPECT_EQ(text_of([] { read_argument("no/such.toml"); }),
+              "the file 'no/such.toml' cannot be read: No such file or directory");
+    EXPECT_EQ(text_of([] { read_argument(files); }),
+              "the file '" + files + "' cannot be read: Is a directory");
     EXPECT_EQ(text_of([] { read_argument("node:2 gpu:4", "slurm"); }),
               "--from slurm requires a file, but 'node:2 gpu:4' is not a file; give @FILE");
 }

@@ -387,7 +387,7 @@ int program(const std::string& mode) {
         hear(world, "all", [&] { all.all_reduce(x); });
         return 0;
     }
-    if (mode == "child-world") {  // of the children of all ranks, which rank 1 leaves first
+    if (mode == "child-world") {           // of the children of all ranks, which rank 1 leaves first
         auto ends = std::array<int, 2>{};  // the child of rank 1 stays until the others' have ended
         if (pipe(ends.data()) != 0) return 1;
         const auto child = fork();
