@@ -148,7 +148,7 @@ def test_a_start_has_nothing_of_earlier_ones_however_these_ended(seed: int, monk
         differ = starts(store, joins, ["dp=*"] * 4 + ["tp=*"], 60)
         assert [type(error) for error in differ] == [Disagreement] * SIZE, differ
         assert {tuple(error.ranks) for error in differ} == {(4,)}
-    late = starts(store, [*joins[:3], LAST[0], joins[4]], same, 0.3)
+    late = starts(store, [*joins[:3], LAST[0], joins[4]], same, 2)
     assert {(type(each), *each.missing) for each in late if each is not None} == {(Timeout, 3)}
 
 
