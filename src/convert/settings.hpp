@@ -150,8 +150,8 @@ bool are_of_two_axes(std::string_view name, std::string_view other);
 /// `--tp-size 2 --flag --sizes 2 4`: a flag without a value is true, one with several is a list. Throws
 /// UsageError, as the other does too, for text beyond the limits.
 Json parse_flags(const std::vector<std::string>& words, Limits& limits);
-/// The words `a.b=1` behind a command, as Hydra reads them: `+a=1`, lists in brackets; what is neither is a
-/// text.
+/// Reads the words `a.b=1` behind a command as Hydra does: `+a=1` adds a key, brackets make a list, and any
+/// other value is a text.
 Json parse_overrides(const std::vector<std::string>& words, Limits& limits);
 /// Arguments, and the function that they are for: empty where none is named.
 struct Call {

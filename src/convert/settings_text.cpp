@@ -153,10 +153,10 @@ Json parse_overrides(const std::vector<std::string>& words, Limits& limits) {
     auto all = Json::object();
     for (const auto& word : words) {
         const auto equals = word.find('=');
+        const auto begin = std::min(word.find_first_not_of('+'), equals);
         const auto text = std::string_view(word).substr(equals + 1);
-        const auto name = std::string_view(word).substr(std::min(word.find_first_not_of('+'), equals));
         limits.key();
-        auto& value = all[plain_name(name.substr(0, name.find('=')))];  // of a repeated one the last wins
+        auto& value = all[plain_name(word.substr(begin, equals - begin))];  // the last of equal names wins
         try {
             const auto is_quoted = !text.empty() && (text.front() == '"' || text.front() == '\'');
             auto own = Limits("the settings");

@@ -15,7 +15,7 @@ inline Setting required(std::string name, Type type = Type::number) {
 inline AccessorRow said(std::string name, std::string doc, Type type = Type::number) {
     return {.name = name, .kind = name, .quantity = Quantity::value, .doc = std::move(doc), .type = type};
 }
-/// An accessor that answers `without` where there is no such group, and does not raise.
+/// An accessor that returns `without` where there is no such group. It does not raise.
 inline AccessorRow lenient(std::string name, std::string kind, Quantity quantity, std::string doc,
                            Value without = {}) {
     return {.name = std::move(name),

@@ -42,7 +42,7 @@ struct PeerMessage {
         auto bytes = std::string(reinterpret_cast<const char*>(&head), sizeof head);
         return bytes.append(text, 0, longest_text);
     }
-    /// Nothing for what is no message of a rank.
+    /// Returns nothing if the bytes are not a message of a rank.
     static std::optional<PeerMessage> from(std::string_view bytes) {
         auto read = PeerMessage{};
         if (bytes.size() < sizeof read.head || bytes.size() > longest) return std::nullopt;

@@ -105,7 +105,7 @@ bool Creations::add(int rank, std::size_t number, const ChannelRequest& request)
     auto& made = made_[static_cast<std::size_t>(rank)];
     if (number < made.size()) return false;
     const auto& ranks = request.label->ranks;
-    // What ranks have agreed on says of which table the positions are.
+    // The positions are those of a table, which the key names: ranks have agreed on it.
     const auto id = hash(to_string(ranks.group), hash(request.key));
     const auto next = static_cast<std::uint32_t>(groups_.size());
     const auto [found, is_new] = numbers_.try_emplace(id, next);

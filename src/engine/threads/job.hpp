@@ -228,7 +228,7 @@ public:
     std::string text() const override { return "the memory of this process"; }
     const std::string& job() const override { return job_; }
 
-    /// The job of `size` ranks with this key, of which each asks once.
+    /// Returns the job of `size` ranks with this key. Each rank asks once.
     std::shared_ptr<Job> job(const std::string& key, int size);
 
 private:

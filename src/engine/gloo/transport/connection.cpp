@@ -174,7 +174,7 @@ void Connector::speak() {
     if (static_cast<std::size_t>(count) < password.size()) return fail("send", EAGAIN);
     stage_ = Stage::listening;
     answer_ = {};
-    // Without a timeout of its own: what was sent is not lost, however long the peer takes.
+    // The answer has no timeout: what was sent is not lost, even if the peer takes long.
     next_ = Clock::time_point::max();
 }
 
