@@ -183,10 +183,10 @@ Finding finding_of(const Evidence& evidence, Difference difference) {
         for (std::size_t i = 1; i < classes.size() && i <= most_words; ++i)
             text += cat(i == 1 ? "" : ", ", places.ranks(classes[i].ranks()), " called ", words(classes[i]));
         if (classes.size() - 1 > most_words) text += cat(", and others called something else again");
-        text += cat(" as call ", number, " on ", communicator->text(), ", where ",
+        text += cat(" as call ", number, " on ", communicator->text, ", where ",
                     places.ranks(classes[0].ranks()), " called ", words(classes[0]));
     } else {
-        text = cat("call ", number, " on ", communicator->text(), " is not the same on all its ranks: ");
+        text = cat("call ", number, " on ", communicator->text, " is not the same on all its ranks: ");
         for (std::size_t i = 0; i < classes.size() && i <= most_words; ++i)
             text += cat(i == 0 ? "" : ", ", places.ranks(classes[i].ranks()), " called ", words(classes[i]));
     }

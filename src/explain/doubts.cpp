@@ -86,14 +86,14 @@ void add_uneven_calls(const Evidence& evidence, const Messages& messages, std::v
         }
         if (least && least->last < most->last)
             doubts.push_back(cat(places.rank(most->rank), " has made ", most->last, " calls on ",
-                                 communicator.text(), ", and ", places.rank(least->rank), " ", least->last));
+                                 communicator.text, ", and ", places.rank(least->rank), " ", least->last));
     }
     for (const auto& [key, stream] : messages.streams()) {
         const auto& [number, from, to] = key;
         if (!stream.is_whole || stream.sends.size() == stream.receives.size()) continue;
         doubts.push_back(cat(places.rank(from), " has sent ", stream.sends.size(), " messages to ",
                              places.rank(to), " on ",
-                             evidence.communicators()[static_cast<std::size_t>(number)].text(),
+                             evidence.communicators()[static_cast<std::size_t>(number)].text,
                              ", which has received ", stream.receives.size()));
     }
 }

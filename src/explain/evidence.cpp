@@ -72,10 +72,6 @@ const Member* Communicator::find(int rank) const {
     return found != members.end() && found->rank == rank ? &*found : nullptr;
 }
 
-std::string Communicator::text() const {
-    return cat(label, " ", few(ranks), is_inferred ? " (inferred)" : "");
-}
-
 Evidence::Evidence(std::span<const FlightRecord> records, std::span<const UnreadFile> unread, Places places)
     : places_(std::move(places)), unread_(unread.begin(), unread.end()) {
     auto groups = Groups();
@@ -126,8 +122,11 @@ Evidence::Evidence(std::span<const FlightRecord> records, std::span<const Unread
     infer_members();
     tell_kinds_apart();
     tell_labels_apart();
-    for (const auto& communicator : communicators_)
+    for (auto& communicator : communicators_) {
+        communicator.text = cat(communicator.label, " ", few(communicator.ranks),
+                                communicator.is_inferred ? " (inferred)" : "");
         all.insert(communicator.likely.begin(), communicator.likely.end());
+    }
     ranks_.assign(all.begin(), all.end());
     read_reports();
 }
@@ -312,7 +311,7 @@ Whereabouts Evidence::find_whereabouts(const FlightRecord& record) {
 
 std::string Evidence::text(const RecordedEntry& entry) const {
     return cat(excerpt(words_of(*entry.call)), entry.is_message ? ", message " : ", call ", entry.number,
-               " on ", communicator_of(entry).text());
+               " on ", communicator_of(entry).text);
 }
 
 }  // namespace rankmesh::detail::explaining

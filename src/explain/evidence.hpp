@@ -46,9 +46,9 @@ struct Communicator {
     bool is_inferred = false;      ///< the records do not list the ranks
     std::vector<int> likely;  ///< of inferred ranks: those that have made no call, though the others wait
 
+    std::string text;  ///< `'tp' of mesh dp=2 tp=2 {0, 1}`, or `... {0, 1} (inferred)`
+
     const Member* find(int rank) const;
-    /// `'tp' of mesh dp=2 tp=2 {0, 1}`, or `... {0, 1} (inferred)`.
-    std::string text() const;
 };
 
 /// Where a rank was when its record was written.

@@ -121,7 +121,7 @@ std::map<std::pair<std::string, std::int64_t>, std::vector<const Meeting*>> Meet
     auto alike = std::map<std::pair<std::string, std::int64_t>, std::vector<const Meeting*>>{};
     for (const auto& meeting : all) {
         const auto& communicator = *meeting.communicator;
-        const auto& kind = communicator.kind.empty() ? communicator.text() : communicator.kind;
+        const auto& kind = communicator.kind.empty() ? communicator.text : communicator.kind;
         alike[{kind, meeting.number}].push_back(&meeting);
     }
     return alike;

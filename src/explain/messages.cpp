@@ -123,7 +123,7 @@ std::vector<Finding> differing_messages(const Evidence& evidence, const Messages
                 cat(places.rank(from), " sends ", what(elements_sent(send), send.input_dtypes, send.tag),
                     " to ", places.rank(to), ", which receives ",
                     what(elements_received(receive), receive.output_dtypes, receive.tag), ": message ", i + 1,
-                    " from one to the other on ", communicator.text());
+                    " from one to the other on ", communicator.text);
             findings.push_back(std::move(finding));
             break;
         }

@@ -259,7 +259,7 @@ void Roots::add_behind() {
         const auto* member = communicator.find(first);
         if (!one->entry->is_message)
             finding.text += cat(": ", member ? member->last : 0, " of ", one->entry->number,
-                                " calls made on ", communicator.text());
+                                " calls made on ", communicator.text);
         finding.text += cat("; it ", doing(evidence_, first));
     } else {
         finding.details.push_back(cat(places_.rank(first), " ", doing(evidence_, first)));

@@ -181,7 +181,7 @@ private:
         for (const auto& meeting : meetings_.all)
             if (std::ranges::binary_search(slow, meeting.last().rank)) {
                 finding.lost += waited_in(meeting);
-                by_group[meeting.communicator->text()] += waited_in(meeting);
+                by_group[meeting.communicator->text] += waited_in(meeting);
             }
         const auto who = cat(unit_of(slow), evidence_.places().ranks(slow));
         const auto& first = of_ranks_.at(slow.front());
@@ -216,7 +216,7 @@ private:
             for (const auto& [rank, times] : shared) finding.ranks.push_back(rank);
         const auto& first = of_groups_.at(slow.front());
         finding.text =
-            cat("calls on ", slow.front()->text(),
+            cat("calls on ", slow.front()->text,
                 slow.size() > 1 ? cat(" and ", counted(slow.size() - 1, "other group")) : std::string{},
                 " take ", time_text(first.sum() / static_cast<double>(first.seconds.size())),
                 " longer than the same calls of other groups, after their last rank has come");
