@@ -571,6 +571,10 @@ TEST(Convert, NotesWhereParametersAreShardedThatTheSettingsDoNotShard) {
         EXPECT_EQ(notes(to, "dp=2 dp_shard=4"), Notes{}) << to;
         EXPECT_EQ(notes(to, "dp=2 dp_replicate=4"), Notes{}) << to;
     }
+    EXPECT_EQ(notes("llamafactory", "dp=4"),
+              Notes{"dp=4: llamafactory shards the parameters over these ranks" + remedy});
+    EXPECT_TRUE(
+        rankmesh::convert("torchtitan", "llamafactory", {"data_parallel_shard_degree=4"}).lost.empty());
     // Experts need shards unless tp has ranks for them.
     const auto copies = std::string("dp=4: torchtitan shards the parameters over these ranks") + remedy;
     EXPECT_EQ(notes("torchtitan", "dp=4 tp=2; edp=4 ep=2 etp=1"), Notes{copies});

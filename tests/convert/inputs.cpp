@@ -65,6 +65,9 @@ TEST_F(Inputs, YamlIsReadAsPyYamlReadsIt) {
                                  "    ulysses_sequence_parallel_size: 2\n    fsdp_config:\n"
                                  "      fsdp_size: 8\n")}),
               "dp_replicate=2 dp_shard=4 cp=2");
+    EXPECT_EQ(mesh("llamafactory", {file("f.yaml", "dist_config: {name: fsdp2, ep_size: 4}\n")}, 16),
+              "ep_size is 4, but dist_config.name is fsdp2, which ignores it; leave ep_size out, or name "
+              "fsdpturbo");
     EXPECT_EQ(mesh("veomni", {file("d.yaml", "train:\n  accelerator: {ulysses_size: 2, ep_size: 4}\n")}, 16),
               "pp=1 dp_replicate=1 dp_shard=8 cp=2 tp=1; edp=4 ep=4");
     // Merges, aliases, words of YAML 1.1, and keys with dashes.

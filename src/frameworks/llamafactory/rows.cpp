@@ -41,8 +41,12 @@ void check_first(Given& given) {
     given.derive("mp_replicate", given.value("mp_replicate_size"));
     given.derive("mp_shard", beside(given, "mp_replicate_size", "mp_replicate_size", "mp_shard_size"));
     given.derive("dp", beside(given, "cp_size", "dp_size", "cp_size"));
-    if (const auto dp = given.number("dp"), ep = given.number("ep_size"); ep < 1 || dp % ep != 0)
+    const auto dp = given.number("dp"), ep = given.number("ep_size");
+    if (ep < 1 || dp % ep != 0)
         throw Error(Fault::sizes, cat("dp_size must be divisible by ep_size, got ", dp, " % ", ep, " != 0."));
+    if (ep > 1 && !given.is_none("plugin") && given.word("plugin") != "fsdpturbo")
+        throw Error(Fault::sizes, cat("ep_size is ", ep, ", but dist_config.name is ", given.word("plugin"),
+                                      ", which ignores it; leave ep_size out, or name fsdpturbo"));
 }
 
 /// dp times cp, or replicas times shards, where the settings say both; else nothing.
@@ -65,7 +69,6 @@ std::optional<Mesh> experts(const Given& given, const Mesh& data) {
 
 std::vector<Mesh> read_dense(const Given& given, const Mesh& data) {
     const auto replicas = given.number("mp_replicate_size");
-    if (replicas == 1) return {data};
     // Where a replica is a run of whole dp ranks, its shards are dp's and cp's, as others shard.
     if (data.size("dp") % replicas == 0)
         return {data.split("dp", {{"dp_replicate", replicas}, {"dp_shard", rest}})};
@@ -194,48 +197,46 @@ Framework llamafactory() {
     using namespace of_llamafactory;
     constexpr auto model = "LlamaFactory shards and replicates a model; it does not split it over ranks";
     constexpr auto split = "LlamaFactory does not split an expert";
-    return {
-        .name = "llamafactory",
-        .version = "August 2026",
-        .original = "llamafactory.v1.accelerator.interface",
-        .title = "LlamaFactory's model mesh and data mesh over the same ranks.",
-        .settings_of =
-            "mp_replicate_size, mp_shard_size, dp_size, cp_size of LlamaFactory v1; needs the world's "
-            "size",
-        .example = "mp_replicate_size=2 cp_size=2 world_size=16",
-        .settings = {{.name = "mp_replicate_size"},
-                     {"mp_shard_size", Type::maybe_number},
-                     {"dp_size", Type::maybe_number},
-                     {.name = "cp_size", .axis = "cp"},
-                     {.name = "plugin",  // which is written for ep_size alone
-                      .type = Type::maybe_word,
-                      .flag = "dist_config.name",
-                      .apart = true,
-                      .only_configured = true},
-                     {.name = "ep_size",
-                      .doc = "ranks with other experts, of fsdpturbo alone",
-                      .flag = "dist_config.ep_size",
-                      .apart = true,
-                      .only_configured = true}},
-        .meshes = {{"data", "dp cp"}, {"model", "mp_replicate mp_shard"}},
-        .kinds = {along("mp_replicate", "model: mp_shard | mp_replicate"),
-                  along("mp_shard", "model: mp_replicate | mp_shard"), along("dp", "data: cp | dp"),
-                  along("cp", "data: dp | cp")},
-        .accessors = of_llamafactory::accessors(),
-        .check_first = check_first,
-        .why = {{"pp, tp", model}, {"etp", split}},
-        .read = read,
-        .write = write,
-        .ranks = of_llamafactory::ranks,
-        .calls = calls,
-        .initialize = "DistributedInterface",
-        .base = "Answers",
-        .table = "dist_config",
-        .start = {.programs = "llamafactory-cli"},
-        .ignore =
-            "world_size name timeout dist_timeout cp_mode plugin dist_config.name dist_config.ep_dispatcher",
-        .written = Written::json_without_table,
-        .leaves = "LlamaFactory's mp_shard_size"};
+    return {.name = "llamafactory",
+            .version = "August 2026",
+            .original = "llamafactory.v1.accelerator.interface",
+            .title = "LlamaFactory's model mesh and data mesh over the same ranks.",
+            .settings_of =
+                "mp_replicate_size, mp_shard_size, dp_size, cp_size of LlamaFactory v1; needs the world's "
+                "size",
+            .example = "mp_replicate_size=2 cp_size=2 world_size=16",
+            .settings = {{.name = "mp_replicate_size"},
+                         {"mp_shard_size", Type::maybe_number},
+                         {"dp_size", Type::maybe_number},
+                         {.name = "cp_size", .axis = "cp"},
+                         {.name = "plugin",  // which is written for ep_size alone
+                          .type = Type::maybe_word,
+                          .flag = "dist_config.name",
+                          .apart = true,
+                          .only_configured = true},
+                         {.name = "ep_size",
+                          .doc = "ranks with other experts, of fsdpturbo alone",
+                          .flag = "dist_config.ep_size",
+                          .apart = true,
+                          .only_configured = true}},
+            .meshes = {{"data", "dp cp"}, {"model", "mp_replicate mp_shard"}},
+            .kinds = {along("mp_replicate", "model: mp_shard | mp_replicate"),
+                      along("mp_shard", "model: mp_replicate | mp_shard"), along("dp", "data: cp | dp"),
+                      along("cp", "data: dp | cp")},
+            .accessors = of_llamafactory::accessors(),
+            .check_first = check_first,
+            .why = {{"pp, tp", model}, {"etp", split}},
+            .read = read,
+            .write = write,
+            .ranks = of_llamafactory::ranks,
+            .calls = calls,
+            .initialize = "DistributedInterface",
+            .base = "Answers",
+            .table = "dist_config",
+            .start = {.programs = "llamafactory-cli"},
+            .ignore = "world_size timeout dist_timeout cp_mode dist_config.ep_dispatcher",
+            .written = Written::json_without_table,
+            .leaves = "LlamaFactory's mp_shard_size"};
 }
 
 }  // namespace rankmesh::frameworks
