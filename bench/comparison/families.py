@@ -116,6 +116,15 @@ PARTS = (
         )
         for size, most in ((2, 16 << 20), (4, 16 << 20), (8, 64 << 10))
     ),
+    *(
+        Part(
+            f"training {size}",
+            ("{python}", "{bench}/python/training_step.py", "--processes", str(size)),
+            needs=("torch",),
+            is_quick=size == 2,
+        )
+        for size in (2, 4)
+    ),
     Part("halo", (*MPIRUN, "2", "{bin}/bench_engine_halo"), needs=("mpirun",), is_quick=False),
     Part("programs", (*MPIRUN, "2", "{bin}/bench_engine_programs"), needs=("mpirun",), is_quick=False),
     Part("MPI", (*MPIRUN, "2", *COLLECTIVES), (*MPIRUN, "2", *COLLECTIVES, "--benchmark_filter=/(8|0)$"), ("mpirun",)),
@@ -186,6 +195,8 @@ FAMILIES = (
     Family("c10d: ", "c10d's Gloo backend, from Python", "bytes", 0.5, "the kernel's sockets", 0.9),
     Family("backend: ", "the same calls of torch on c10d's Gloo", "bytes", 0.5, "the kernel's sockets", 0.9),
     Family("checked: ", "the same calls of torch unchecked", "bytes", 1.5, "1 plus the time of a comparison"),
+    Family("training step: ", "the same on torch's own groups over Gloo", "groups", 1.01, "1: the arithmetic"),
+    Family("training step, checked: ", "the same on torch's own groups", "groups", 1.1, "1"),
     Family("Gloo: ", "Gloo's own call", "bytes", 1.1, "1: the same connections"),
     Family("Gloo: all_reduce, checked", "the same unchecked", "bytes", 1.1, "1"),
     Family("MPI: checked ", "the same unchecked", "bytes", 1.5, "1 plus the time of a comparison"),

@@ -61,13 +61,15 @@ def time_of(calls: int, call: Callable[[], Any]) -> float:
     return 1e9 * (time.perf_counter() - begin) / calls
 
 
-def in_turn(dp: Any, rounds: int, calls: int, ours: Callable[[], Any], theirs: Callable[[], Any]) -> list[list[float]]:
+def in_turn(
+    barrier: Callable[[], Any], rounds: int, calls: int, ours: Callable[[], Any], theirs: Callable[[], Any]
+) -> list[list[float]]:
     """Nanoseconds by round of ours, theirs and theirs again, after a round that is not counted."""
     found: list[list[float]] = [[], [], []]
     for turn in range(rounds + 1):
         for i in range(3):
             which = (i + turn) % 3
-            dp.barrier()
+            barrier()
             taken = time_of(calls, theirs if which else ours)
             if turn:
                 found[which].append(taken)
@@ -119,7 +121,7 @@ def rank_program(rank: int, size: int, store: dist.Store, port: int, most: int, 
             measured += [(length, name, call, other[name]) for name, call in ours(length // 4).items()]
         for length, name, call, their_call in measured:
             rounds = rounds_of(51 if length <= 65536 else 15 if length <= 1 << 20 else 5)
-            found = in_turn(dp, rounds, max(40 // size, 1) if length <= 65536 else 1, call, their_call)
+            found = in_turn(dp.barrier, rounds, max(40 // size, 1) if length <= 65536 else 1, call, their_call)
             if rank == 0:
                 keep_samples(f"{pair}: {name} on {size}/{length}", *found)
                 mine, other_time, again = map(statistics.median, found)
