@@ -69,7 +69,7 @@ def by_install(size: int) -> DeviceMesh:
     return init_device_mesh("cpu", (size,), mesh_dim_names=("dp",))
 
 
-def rank_program(rank: int, size: int, store: dist.Store, records: str) -> None:
+def rank_program(rank: int, size: int, store: dist.Store, make: Callable[[DeviceMesh], Step], records: str) -> None:
     warnings.simplefilter("ignore")
     torch.set_num_threads(1)
     dist.init_process_group("gloo", store=store, rank=rank, world_size=size)
@@ -84,18 +84,15 @@ def rank_program(rank: int, size: int, store: dist.Store, records: str) -> None:
         "training step, checked: {} on {}/rankmesh": by_backend("rankmesh", CHECKED),
         "training step, checked: {} on {}/rankmesh+gloo": by_backend("rankmesh+gloo", CHECKED),
     }
-    for make in (ddp, fsdp):
-        theirs = make(own)
-        for name, mesh in meshes.items():
-            found = in_turn(dist.barrier, rounds_of(101), 2, make(mesh), theirs)
-            if rank == 0:
-                keep_samples(name.format(make.__name__.upper(), size), *found)
-                mine, other, again = map(statistics.median, found)
-                print(
-                    f"{name.format(make.__name__.upper(), size):55} {mine / 1e6:7.2f} ms, ratio {mine / other:.3f} "
-                    f"(torch's own beside itself {again / other:.3f})",
-                    flush=True,
-                )
+    theirs = make(own)
+    for name, mesh in meshes.items():
+        found = in_turn(dist.barrier, rounds_of(61), 2, make(mesh), theirs)
+        if rank == 0:
+            full = name.format(make.__name__.upper(), size)
+            keep_samples(full, *found)
+            mine, other, again = map(statistics.median, found)
+            own_again = f"torch's own beside itself {again / other:.3f}"
+            print(f"{full:55} {mine / 1e6:7.2f} ms, ratio {mine / other:.3f} ({own_again})", flush=True)
     dist.barrier()
 
 
@@ -106,8 +103,9 @@ def main() -> None:
     for name in [each for each in os.environ if each.startswith("RANKMESH_") and each[9:] not in ("SAMPLES", "ROUNDS")]:
         del os.environ[name]
     for size in given.processes:
-        with tempfile.TemporaryDirectory() as records:
-            processes(size, rank_program, records)
+        for make in (ddp, fsdp):
+            with tempfile.TemporaryDirectory() as records:
+                processes(size, rank_program, make, records)
 
 
 if __name__ == "__main__":

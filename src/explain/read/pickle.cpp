@@ -3,7 +3,6 @@
 #include <cstdint>
 #include <deque>
 #include <string>
-#include <unordered_map>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -18,6 +17,9 @@ namespace {
 
 /// The most values per byte of a pickle; a value that is referenced twice is copied.
 constexpr auto most_values_a_byte = std::size_t{16};
+
+/// The stack of each call, which is most of a dump.
+constexpr std::string_view unread = "frames";
 
 /// The instructions that name code, or run it.
 struct Refused {
@@ -107,12 +109,13 @@ private:
     }
     void remember(std::uint64_t as) {
         if (stack_.size() == floor()) fail("keeps a value where there is none");
+        if (as > bytes_.size()) fail("keeps more values than it has bytes");
+        if (as >= memo_.size()) memo_.resize(as + 1);
         memo_[as] = stack_.back();
     }
     void recall(std::uint64_t as) {
-        const auto known = memo_.find(as);
-        if (known == memo_.end()) fail("names a value that it does not have");
-        stack_.push_back(known->second);
+        if (as >= memo_.size() || !memo_[as]) fail("names a value that it does not have");
+        stack_.push_back(memo_[as]);
     }
     void tuple(int size) {
         auto values = List(static_cast<std::size_t>(size));
@@ -268,7 +271,8 @@ private:
         }
         if (const auto* dict = std::get_if<Dict>(&node->value)) {
             auto out = Json::object();
-            for (const auto& [name, value] : *dict) out.add(key(*name), json(value, level + 1));
+            for (const auto& [name, value] : *dict)
+                if (auto text = key(*name); text != unread) out.add(std::move(text), json(value, level + 1));
             return out;
         }
         if (const auto* text = std::get_if<std::string>(&node->value)) {
@@ -290,7 +294,7 @@ private:
     std::deque<Node> nodes_;  // owns all values, whatever references them
     std::vector<Node*> stack_;
     std::vector<std::size_t> marks_;
-    std::unordered_map<std::uint64_t, Node*> memo_;
+    std::vector<Node*> memo_;
 };
 
 }  // namespace
