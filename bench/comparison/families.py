@@ -130,6 +130,7 @@ PARTS = (
     Part("MPI", (*MPIRUN, "2", *COLLECTIVES), (*MPIRUN, "2", *COLLECTIVES, "--benchmark_filter=/(8|0)$"), ("mpirun",)),
     Part("Gloo", ("{bin}/bench_engine_gloo", "2", "bound"), ("{bin}/bench_engine_gloo", "2", "bound", "barrier")),
     Part("show"),
+    Part("import", needs=("torch",)),
     Part("size"),
 )
 
@@ -206,6 +207,7 @@ FAMILIES = (
     Family("programs: ", "the same program on MPI alone", "elements of a rank", 1.05, "1"),
     Family("programs: conjugate gradients, reproducible", "the plain sums of MPI alone", "elements of a rank", 4, "1"),
     Family("MPI: ", "the bare MPI call", "bytes", 1.1, "1"),
+    Family("import of rankmesh.torch", "import torch", "", 1.05, "1"),
     Family("cold show of a million ranks", "/bin/true", "", 10, "1: starting a process"),
     Family("bytes that the core adds to a program", "300 KiB", "", 1, "0"),
 )

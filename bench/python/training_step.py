@@ -86,7 +86,7 @@ def rank_program(rank: int, size: int, store: dist.Store, make: Callable[[Device
     }
     theirs = make(own)
     for name, mesh in meshes.items():
-        found = in_turn(dist.barrier, rounds_of(61), 2, make(mesh), theirs)
+        found = in_turn(dist.barrier, rounds_of(41), 2, make(mesh), theirs)
         if rank == 0:
             full = name.format(make.__name__.upper(), size)
             keep_samples(full, *found)

@@ -35,11 +35,12 @@ constexpr auto launchers = std::to_array<Launcher>({
     {"torchrun torch.distributed.run torch.distributed.launch", "", "--nnodes", "--nproc-per-node", true},
     {"srun", "--ntasks -n", "--nodes -N", "--ntasks-per-node"},
     {"mpirun mpiexec", "-np --np -n", "", ""},
-    {"ray uv conda docker podman numactl nsys", "", "", ""},  // which start one command
+    {"ray uv conda docker podman numactl nsys trtllm-llmapi-launch", "", "", ""},  // which start one command
 });
 
 /// Programs of frameworks without rows.
-constexpr auto programs = std::to_array<std::string_view>({"trtllm-serve", "trtllm-build", "nemo"});
+constexpr auto programs =
+    std::to_array<std::string_view>({"trtllm-serve", "trtllm-bench", "trtllm-build", "nemo"});
 constexpr auto prefixes = std::to_array<std::string_view>({"exec", "nohup", "time", "env", "sudo", "eval"});
 
 std::string_view file_of(std::string_view path) { return path.substr(path.find_last_of('/') + 1); }

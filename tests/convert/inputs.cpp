@@ -107,6 +107,12 @@ TEST_F(Inputs, CommandsAreTakenApart) {
               "dp=1 pp=2 tp=8");
     EXPECT_EQ(mesh("sglang", words("HF_HOME=/x python3 -m sglang.launch_server --model-path m --tp 8")),
               "pp=1 dp=1 cp=1 tp=8");
+    EXPECT_EQ(mesh("tensorrt-llm", words("trtllm-llmapi-launch trtllm-serve m --tp_size 8 --ep_size 4")),
+              "pp=1 tp=8 cp=1; pp=1 etp=2 ep=4");
+    EXPECT_EQ(mesh("tensorrt-llm", words("trtllm-bench --model m throughput --tp 8 --pp 2 --dataset d")),
+              "pp=2 tp=8 cp=1");
+    EXPECT_EQ(mesh("tensorrt-llm", words("trtllm-serve m --tp_size 4 --tensor_parallel_size 8")),
+              "--tp-size and --tensor-parallel-size say two sizes of the same axis; leave one out");
     EXPECT_EQ(
         mesh("megatron", words("torchrun --nnodes 2 --nproc-per-node=8 --rdzv-backend c10d pretrain_gpt.py "
                                "--tensor-model-parallel-size 4")),

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+
 #include <rankmesh/frameworks/error.hpp>
 
 #include "convert/converters.hpp"
@@ -12,22 +14,35 @@ constexpr auto attention_dp = "attention data parallelism";
 constexpr const char* own[] = {"attn_tp_size", "attn_cp_size", "cp_config", "auto_parallel"};
 std::string own_name(const char* setting) { return cat("TensorRT-LLM's ", setting); }
 
+/// A size by any of its names: in Mapping, in LlmArgs and on the command line.
+int size_named(Settings& settings, std::initializer_list<std::string_view> names, int otherwise = 1) {
+    auto found = std::optional<std::string_view>{};
+    for (const auto name : names) {
+        if (!settings.has(name) || settings.value(name)->is_null()) continue;
+        if (found && settings.number(*found) != settings.number(name))
+            throw UsageError(cat(settings.shown(*found), " and ", settings.shown(name),
+                                 " say two sizes of the same axis; leave one out"));
+        found = name;
+    }
+    return found ? settings.size(*found, otherwise, std::min(otherwise, 1)) : otherwise;
+}
+
 /// `pp tp cp` since December 2025, `pp cp tp` before: which of cp and tp is innermost.
 template <bool cp_innermost>
 Arrangement read(Settings& settings, std::optional<int> world) {
     const auto known = world_of(settings, world);
     settings.ignore({"rank", "gpus_per_node"});
-    const auto tp = settings.size("tp_size");
-    const auto pp = settings.size("pp_size");
-    const auto cp = settings.size("cp_size");
+    const auto tp = size_named(settings, {"tp_size", "tensor_parallel_size", "tp"});
+    const auto pp = size_named(settings, {"pp_size", "pipeline_parallel_size", "pp"});
+    const auto cp = size_named(settings, {"cp_size", "context_parallel_size"});
     const auto tp_axis = std::pair<std::string, int>("tp", tp);
     const auto cp_axis = std::pair<std::string, int>("cp", cp);
     auto arrangement = Arrangement{
         {plain_mesh({{"pp", pp}, cp_innermost ? tp_axis : cp_axis, cp_innermost ? cp_axis : tp_axis})}};
-    if (settings.size("moe_cluster_size", 1, -1) > 1)
+    if (size_named(settings, {"moe_cluster_size", "moe_cluster_parallel_size", "cluster_size"}, -1) > 1)
         throw UsageError("moe_cluster_size is above 1; clusters of experts are not known here");
-    auto moe_tp = settings.size("moe_tp_size", -1, -1);
-    auto moe_ep = settings.size("moe_ep_size", -1, -1);
+    auto moe_tp = size_named(settings, {"moe_tp_size", "moe_tensor_parallel_size"}, -1);
+    auto moe_ep = size_named(settings, {"moe_ep_size", "moe_expert_parallel_size", "ep_size", "ep"}, -1);
     const auto attention = settings.flag("enable_attention_dp").value_or(false);
     if (const auto ranks = arrangement.dense().size(); known && *known != ranks)
         throw frameworks::Error(frameworks::Fault::sizes,
