@@ -12,6 +12,7 @@
 #include "progress.hpp"
 #include "subcommand.hpp"
 #include "topology.hpp"
+#include "versions.hpp"
 
 namespace rankmesh::cli {
 
@@ -64,6 +65,7 @@ struct Arguments : Common {
     std::optional<std::string> axes;
     std::string engine;
     bool simulate = false;
+    std::optional<std::string> versions;
 };
 
 /// The join of one program of a job; of one of its servers.
@@ -328,7 +330,21 @@ bool answer(const Question& question, const Arguments& arguments, const OnMachin
     return right;
 }
 
+/// Prints what is known of the planned versions, or adds it to the JSON of each program.
+void answer_of_versions(const of_versions::Versions& versions, bool json, Json::Array& list, Output& output) {
+    auto remarks = std::vector<std::string>{};
+    for (const auto* fault : of_versions::faults_of(versions))
+        remarks.push_back("known fault: " + of_versions::text_of(*fault));
+    if (auto warning = of_versions::untested(versions); !warning.empty()) remarks.push_back(warning);
+    for (auto& program : list) program["versions"] = remarks;
+    if (json) return;
+    output.write(remarks.empty() ? "\nthe versions are tested, and have no known faults\n" : "\n");
+    for (const auto& remark : remarks)
+        output.print("{}\n", folded(remark, 2, static_cast<std::size_t>(terminal_width())));
+}
+
 int run(const Arguments& arguments, Output& output) {
+    const auto versions = of_versions::parse_versions(arguments.versions.value_or(""));
     const auto asked = arguments.on_cluster.questions();
     const auto job = arguments.job(asked ? std::optional(asked->first) : std::nullopt);
     check_names(arguments, job);
@@ -341,6 +357,7 @@ int run(const Arguments& arguments, Output& output) {
         right &= answer(question_of(arguments, std::move(program), job.parts.size() == 1), arguments, asked,
                         others, list, output);
     }
+    if (arguments.versions) answer_of_versions(versions, arguments.json, list, output);
     if (arguments.json) print_json(job, "programs", list, output);
     return right ? 0 : 1;
 }
@@ -357,7 +374,9 @@ Subcommand check() {
          {"--axes", "single axes to declare, such as pp,tp, or none; default: all", &arguments->axes, "AXES"},
          one_of(of_check::engines(),
                 {"--engine", "check only this engine; default: all", &arguments->engine, "ENGINE"}),
-         {"--simulate", "simulate the join of all ranks, and print its cost", &arguments->simulate}});
+         {"--simulate", "simulate the join of all ranks, and print its cost", &arguments->simulate},
+         {"--versions", "versions to compare with known faults, such as nccl=2.28.9,torch=2.13",
+          &arguments->versions, "VERSIONS"}});
     return {
         .name = "check",
         .help = "Check limits, fit and communication cost of a mesh.",
@@ -367,7 +386,8 @@ Subcommand check() {
         .examples =
             {"rankmesh check 'pp=4 dp=8 tp=8' --over dp,tp --axes pp,tp",
              "rankmesh check 'tp=8 dp=32' --on 'node:32(50GB/s,5us) gpu:8(450GB/s,2us)' --keep tp:node",
-             "rankmesh check 'pp=16 dp=* tp=8' --world 65536 --simulate"},
+             "rankmesh check 'pp=16 dp=* tp=8' --world 65536 --simulate",
+             "rankmesh check 'tp=8 dp=32' --versions nccl=2.28.9,torch=2.13"},
         .notes =
             "Exit status 1: an engine needs more than the limits of this process allow, the mesh does "
             "not fit on the cluster, or a rule does not hold.\n"

@@ -25,6 +25,7 @@
 #include "progress.hpp"
 #include "topology.hpp"
 #include "verification.hpp"
+#include "versions.hpp"
 
 extern char** environ;
 
@@ -315,6 +316,20 @@ std::string library_of(std::string_view engine) {
     return {};
 }
 
+/// Adds the versions, and what is known of them.
+void add_versions(const std::string& nccl, std::vector<Fact>& rows) {
+    const auto versions = found_versions(nccl);
+    auto system = utsname{};
+    uname(&system);
+    auto names = std::vector<std::string>{};
+    for (const auto& [key, version] : versions) names.push_back(fmt::format("{}={}", key, version));
+    rows.push_back({"versions", joined(names, ",")});
+    if (auto warning = of_versions::untested(versions); !warning.empty())
+        rows.push_back({"warning", warning});
+    for (const auto* fault : of_versions::faults_of(versions, system.machine))
+        rows.push_back({"known fault", of_versions::text_of(*fault)});
+}
+
 std::vector<Fact> facts(const nccl::Software& found, const std::string& crash) {
     auto rows =
         std::vector<Fact>{{"rankmesh", fmt::format("{}; {}", RANKMESH_VERSION, engines_text())},
@@ -343,6 +358,7 @@ std::vector<Fact> facts(const nccl::Software& found, const std::string& crash) {
     } catch (const Error&) {  // the machine cannot be described
     }
     rows.push_back({"GPUs", gpus});
+    add_versions(found.nccl, rows);
     for (auto& variable : variables()) rows.push_back(std::move(variable));
     if (!crash.empty()) rows.push_back({"problem", crash});
     if (!found.problem.empty()) rows.push_back({"problem", found.problem});

@@ -27,7 +27,7 @@ set(third_party_of_src_interop_nccl "^nccl\\.h$")
 set(third_party_of_src_engine_nccl "^(nccl|cuda|cuda_runtime)\\.h$")
 set(third_party_of_cli "^fmt/core\\.h$")
 # What the command sees behind the headers.
-set(private_of_cli "^convert/(job|words)\\.hpp$|^formats/(json|text)\\.hpp$|^cluster/read/read\\.hpp$|^report/columns\\.hpp$")
+set(private_of_cli "^convert/(job|words)\\.hpp$|^formats/(json|text)\\.hpp$|^cluster/read/read\\.hpp$|^explain/read/versions\\.hpp$|^report/columns\\.hpp$")
 # The formats, where records, models and clusters are read, and what is said of models is written.
 set(private_of_src_explain_read "^formats/")
 set(private_of_src_plan_read "^formats/|^rankmesh/convert/convert\\.hpp$")

@@ -306,6 +306,18 @@ TEST(CheckSubcommand, SimulatesTheJoinOfEveryRank) {
               "rankmesh: ranks on nccl join through the engine of their hosts; simulate that engine\n");
 }
 
+TEST(CheckSubcommand, ComparesPlannedVersions) {
+    const auto words = std::string("'dp=4 tp=2' --engine nccl --versions ");
+    const auto text = check(words + "nccl=2.31.2,torch=2.15").output;
+    EXPECT_NE(text.find("\n\nknown fault: NCCL 2.31.2: if nodes have"), std::string::npos) << text;
+    EXPECT_TRUE(text.ends_with("\nnot tested with PyTorch 2.15 (tested: 2.11 to 2.14)\n")) << text;
+    EXPECT_EQ(json_check(words + "nccl=2.31.2,torch=2.15")["versions"].size(), 2u);
+    EXPECT_TRUE(check(words + "torch=2.12")
+                    .output.ends_with("\n\nthe versions are tested, and have no known faults\n"));
+    EXPECT_FALSE(json_check("'dp=4' --engine nccl").contains("versions"));
+    EXPECT_EQ(check(words + "mccl=2").exit_code, 2);
+}
+
 TEST(CheckSubcommand, AWrongWordIsAUsageError) {
     const auto expect_misuse = [](const std::string& words, const std::string& text) {
         const auto outcome = check(words);

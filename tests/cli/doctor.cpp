@@ -74,6 +74,23 @@ TEST(DoctorSubcommand, OutlivesALibraryThatCrashes) {
     EXPECT_NE(outcome.output.find("violation: "), std::string::npos) << outcome.output;
 }
 
+TEST(DoctorSubcommand, NamesVersionsWithFaultsAndWithoutTests) {
+    if (!nccl::is_built()) GTEST_SKIP() << "built without NCCL";
+    const auto programs = std::string(
+        "cd $(mktemp -d); mkdir bin; export PATH=$PWD/bin:$PATH;"
+        "printf '#!/bin/sh\necho Debian clang version 17.0.6 1' > bin/c++;"
+        "printf '#!/bin/sh\necho Python 3.14.0\necho PyTorch 2.13.0' > bin/python3; chmod +x bin/*;");
+    const auto json = doctor(with_devices(1) + programs + "export FAKE_NCCL_VERSION=22902;");
+    EXPECT_TRUE(fact(json, "versions").starts_with("clang=17.0.6,python=3.14.0,torch=2.13.0,")) << json;
+    EXPECT_TRUE(fact(json, "versions").ends_with(",nccl=2.29.2")) << json;
+    EXPECT_TRUE(
+        fact(json, "warning").starts_with("not tested with Clang 17.0.6 (tested: 16), Python 3.14.0"));
+    const auto text = json["facts"].dump();
+    EXPECT_NE(text.find("NCCL 2.29.2: under PyTorch, a job hangs"), std::string::npos) << text;
+    EXPECT_NE(text.find("PyTorch 2.13.0: with NCCL, a rank"), std::string::npos) << text;
+    EXPECT_EQ(text.find("NCCL 2.31.2"), std::string::npos) << text;
+}
+
 TEST(DoctorSubcommand, ComparesVersionsAndVisibleDevices) {
     if (!nccl::is_built()) GTEST_SKIP() << "built without NCCL";
     EXPECT_EQ(fact(doctor(with_devices(2) + "export FAKE_NCCL_VERSION=22705;"), "problem"),

@@ -345,6 +345,7 @@ bool LogReader::use(const Signature& row, std::string_view line, std::size_t beg
 
 bool LogReader::read_line(std::string_view line) {
     ++place_.line;
+    const auto is_known = has_symptom(line);
     auto best = std::size(signatures);
     auto begin = std::size_t{0};
     auto fields = Fields{};
@@ -354,7 +355,33 @@ bool LogReader::read_line(std::string_view line) {
             auto found = fields_of(signatures[row].pattern, line.substr(i));
             if (found) best = row, begin = i, fields = std::move(*found);
         }
-    return best < std::size(signatures) && use(signatures[best], line, begin, fields);
+    return (best < std::size(signatures) && use(signatures[best], line, begin, fields)) || is_known;
+}
+
+/// Notes the symptoms of known faults, and the version of NCCL. Returns true if only one fault has a symptom.
+bool LogReader::has_symptom(std::string_view line) {
+    constexpr auto before = std::string_view("NCCL version ");
+    if (const auto at = line.find(before); at != std::string_view::npos && nccl_.empty()) {
+        const auto version = line.substr(at + before.size());
+        nccl_ = version.substr(0, version.find_first_not_of("0123456789."));
+    }
+    auto is_clear = false;
+    for (const auto& fault : of_versions::faults)
+        if (!fault.symptom.empty() && line.find(fault.symptom) != std::string_view::npos) {
+            symptoms_.try_emplace(&fault,
+                                  LoggedLine{at(line), {}, cat("known fault of ", text_of(fault)), false});
+            is_clear |= fault.is_clear;
+        }
+    return is_clear;
+}
+
+std::vector<LoggedLine> LogReader::lines() const {
+    auto all = lines_;
+    for (const auto& [fault, line] : symptoms_) {
+        const auto version = fault->library == "nccl" ? std::string_view(nccl_) : std::string_view{};
+        if (version.empty() ? fault->is_clear : fault->versions().has(version)) all.push_back(line);
+    }
+    return all;
 }
 
 bool LogReader::read(std::istream& log, const std::string& shown, std::optional<int> rank) {

@@ -12,6 +12,7 @@
 #include <rankmesh/explain/record.hpp>
 
 #include "explain/read/signatures.hpp"
+#include "explain/read/versions.hpp"
 
 namespace rankmesh::of_log {
 
@@ -30,7 +31,8 @@ public:
     bool read(std::istream& log, const std::string& shown, std::optional<int> rank = {});
     /// Returns what logs say of each rank.
     std::vector<FlightRecord> records() const;
-    const std::vector<LoggedLine>& lines() const { return lines_; }
+    /// Returns what logs say about no rank, and the known faults whose symptoms they have.
+    std::vector<LoggedLine> lines() const;
 
 private:
     /// What stood in earlier lines of a file.
@@ -44,6 +46,7 @@ private:
     };
 
     bool read_line(std::string_view line);
+    bool has_symptom(std::string_view line);
     bool use(const Signature& row, std::string_view line, std::size_t begin, const Fields& fields);
     FlightRecord* of(int rank);
     std::string at(std::string_view line) const;
@@ -57,6 +60,8 @@ private:
     std::vector<std::vector<std::uint8_t>> rows_;  // by the first two characters of patterns
     std::map<int, FlightRecord> ranks_;
     std::vector<LoggedLine> lines_;
+    std::map<const of_versions::Fault*, LoggedLine> symptoms_;
+    std::string nccl_;  // the version that logs name
     int world_ = 1;
     Place place_;
 };
