@@ -72,6 +72,21 @@ bool is_program(std::string_view word) {
            });
 }
 
+/// The name of a container's image without its registry and tag: `vllm-openai` of `vllm/vllm-openai:latest`.
+std::string_view image_of(std::string_view word) {
+    const auto name = file_of(word);
+    return name.size() == word.size() ? std::string_view() : name.substr(0, name.find_first_of(":@"));
+}
+
+/// True for a program, module or image of a framework: `vllm`, `vllm.entrypoints.openai.api_server`.
+bool is_of_framework(std::string_view program, std::string_view framework) {
+    if (program.starts_with(cat(framework, "."))) return true;
+    return std::ranges::any_of(frameworks::all(), [&](const auto& rows) {
+        return rows.name == framework && (is_one_of(file_of(program), rows.start.programs) ||
+                                          is_one_of(image_of(program), rows.start.programs));
+    });
+}
+
 /// NAME=VALUE with a name as variables of the environment have it.
 bool is_variable(std::string_view word) {
     const auto name = word.substr(0, word.find('='));
@@ -154,6 +169,7 @@ CommandLine taken_apart(const std::vector<std::string>& words) {
     const auto end_launcher = [&] {
         if (launcher) command.ranks = ranks_of(*launcher, command.launcher, command.ranks);
     };
+    auto image = words.size();  // whose entry point is a program, if it is given none
     for (auto is_module = false; at < words.size(); ++at) {
         const auto& word = words[at];
         const auto is_value = at > 0 && words[at - 1].starts_with("--") &&
@@ -166,14 +182,15 @@ CommandLine taken_apart(const std::vector<std::string>& words) {
             break;
         } else if (launcher && !is_python(word)) {
             command.launcher.push_back(word);
+            if (!is_value && holds(command.launcher, "run") && is_program(image_of(word)))
+                image = std::min(image, at);
         }
         is_module = word == "-m" || word == "--module";
     }
     end_launcher();
-    if (at == words.size())
-        throw UsageError(cat("the command ", detail::in_quotes(words[begin_of(words)]),
-                             " starts no program that is known, such as FILE.py or -m MODULE; write only the "
-                             "program's flags"));
+    if (at == words.size()) at = image;
+    if (at == words.size()) return command;
+    command.program = words[at];
     // A program's own commands and models: `serve MODEL`.
     for (++at; at < words.size() && words[at].find_first_of("-+=") != 0 &&
                words[at].find('=') == std::string::npos && !is_configuration(words[at]);)
@@ -203,10 +220,27 @@ std::string read_again(const std::vector<std::string>& words) {
     return text;
 }
 
+/// Variables that Slurm sets by flags of sbatch, of which srun starts as many ranks.
+constexpr auto of_batch = std::to_array<std::pair<std::string_view, std::string_view>>({
+    {"SLURM_NNODES SLURM_JOB_NUM_NODES", "--nodes -N"},
+    {"SLURM_NTASKS SLURM_NPROCS", "--ntasks -n"},
+    {"SLURM_NTASKS_PER_NODE", "--ntasks-per-node"},
+    {"SLURM_GPUS_PER_NODE SLURM_GPUS_ON_NODE", "--gpus-per-node"},
+});
+
 /// Runs through a script, with the variables that are certain.
 class Reader {
 public:
-    explicit Reader(std::string_view source) : source_(source) {}
+    Reader(std::string_view text, std::string_view source) : source_(source) {
+        for (const auto line : formats::split(text, '\n'))
+            if (line.starts_with("#SBATCH "))
+                for (const auto word : frameworks::words_of(line.substr(0, line.find(" #")).substr(8)))
+                    batch_.emplace_back(word);
+        for (const auto& [names, flags] : of_batch)
+            if (const auto number = number_of(batch_, flags))
+                for (const auto name : frameworks::words_of(names))
+                    variables_.assign(cat(name, "=", *number), true);
+    }
 
     void read(ShellCommand command) {
         auto words = command.words.begin();
@@ -237,14 +271,20 @@ public:
         start(command);
     }
 
-    std::vector<std::string> launch() && {
-        if (launches_.size() == 1) return std::move(launches_.front().second);
+    std::vector<std::string> launch(std::string_view framework) && {
+        // Beside the job, a script starts clients, and pulls images.
+        const auto is_of_others = [&](const Launch& launch) {
+            return !is_of_framework(launch.program, framework);
+        };
+        if (std::ranges::count_if(launches_, is_of_others) + 1 == std::ssize(launches_))
+            std::erase_if(launches_, is_of_others);
+        if (launches_.size() == 1) return std::move(launches_.front().words);
         if (launches_.empty())
             throw UsageError(cat(source_,
                                  " are a shell script that starts no program that is known, such as "
                                  "torchrun FILE.py; write the program's flags after --"));
         auto lines = std::vector<std::string>{};
-        for (const auto& [line, words] : launches_) lines.push_back(std::to_string(line));
+        for (const auto& launch : launches_) lines.push_back(std::to_string(launch.line));
         throw UsageError(cat(source_, " are a shell script that starts ", launches_.size(),
                              " programs, in lines ", detail::with_commas(lines), "; keep one of them"));
     }
@@ -274,19 +314,27 @@ private:
             return;
         }
         if (!is_command(words)) return;
+        if (words.front() == "srun") words.insert(words.begin() + 1, batch_.begin(), batch_.end());
+        const auto command_line = taken_apart(words);
+        if (command_line.program.empty()) return;
         // A launcher may be given anything: docker's ${TOKEN:+-e TOKEN}.
-        if (refused && !std::ranges::all_of(unknown, [given = taken_apart(words).launcher](const auto& word) {
-                return holds(given, word);
-            }))
+        if (refused && !std::ranges::all_of(
+                           unknown, [&](const auto& word) { return holds(command_line.launcher, word); }))
             throw *refused;
-        if (std::ranges::none_of(launches_, [&](const auto& other) { return other.second == words; }))
-            launches_.emplace_back(command.line, std::move(words));
+        if (std::ranges::none_of(launches_, [&](const auto& other) { return other.words == words; }))
+            launches_.push_back({command.line, command_line.program, std::move(words)});
     }
 
     std::string_view source_;
+    std::vector<std::string> batch_;  // the flags of its lines `#SBATCH`
     ShellVariables variables_;
     int depth_ = 0;
-    std::vector<std::pair<int, std::vector<std::string>>> launches_;
+    struct Launch {
+        int line;
+        std::string program;
+        std::vector<std::string> words;
+    };
+    std::vector<Launch> launches_;
 };
 
 }  // namespace
@@ -305,10 +353,11 @@ bool is_script(std::string_view text) {
     return false;
 }
 
-std::vector<std::string> launch_of(std::string_view text, std::string_view source) {
-    auto reader = Reader(source);
+std::vector<std::string> launch_of(std::string_view text, std::string_view source,
+                                   std::string_view framework) {
+    auto reader = Reader(text, source);
     for (auto& command : shell_commands(text)) reader.read(std::move(command));
-    return std::move(reader).launch();
+    return std::move(reader).launch(framework);
 }
 
 }  // namespace rankmesh::conversion

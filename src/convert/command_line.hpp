@@ -16,6 +16,7 @@ using detail::cat;
 
 /// `torchrun --nproc-per-node 8 train.py --tp 2`, taken apart.
 struct CommandLine {
+    std::string program;                ///< a file, a module or an image; empty: none that is known
     std::vector<std::string> launcher;  ///< the words of the innermost launcher, without its name
     std::vector<std::string> words;  ///< what the program is given, without the names of models and commands
     std::optional<int> ranks;        ///< that the launcher starts, where it says so
@@ -26,17 +27,18 @@ bool is_configuration(std::string_view name);
 /// True for a command whose first word is a launcher or a program that starts ranks, maybe after NAME=VALUE
 /// words.
 bool is_command(const std::vector<std::string>& words);
-/// Takes a command apart. Throws UsageError for a command without a program.
 CommandLine taken_apart(const std::vector<std::string>& words);
 
 /// True for a shell script: it names its shell, sets or expands variables, or has an array of flags.
 bool is_script(std::string_view text);
-/// Returns the words of the command in a script that starts the job.
+/// Returns the words of the command in a script that starts the job: of several commands, the one that starts
+/// a program of the framework.
 ///
 /// Assignments, arrays, `${X:-1}`, `$((a * b))`, quotes, continuation lines and comments are evaluated. What
 /// they leave unknown stands as it is written, such as `$HOME/data` or `$(hostname)`, and so does a variable
 /// that a branch or a loop sets. Throws UsageError if no command or several start a job, and for an unknown
 /// that may be any number of words.
-std::vector<std::string> launch_of(std::string_view text, std::string_view source);
+std::vector<std::string> launch_of(std::string_view text, std::string_view source,
+                                   std::string_view framework);
 
 }  // namespace rankmesh::conversion

@@ -191,6 +191,10 @@ void Settings::read_configuration(const std::string& path) {
 
 void Settings::start(const std::vector<std::string>& words) {
     auto command = taken_apart(words);
+    if (command.program.empty())
+        throw UsageError(cat("the command ", in_quotes(words.front()),
+                             " starts no program that is known, such as FILE.py or -m MODULE; write only the "
+                             "program's flags"));
     text_ = joined(words, " ");
     flags_ = true;
     const auto& how = start_of(framework_);
@@ -242,7 +246,7 @@ void Settings::parse(std::string text, std::string_view path) {
     } else if (framework_ == "rankmesh") {
         return;
     } else if (path.ends_with(".sh") || is_script(text)) {
-        start(launch_of(text, source_));
+        start(launch_of(text, source_, framework_));
     } else if (framework_ == "areal" && inner.find_first_of(":=") < inner.find('=')) {
         values_ = {{"allocation_mode", std::string(inner)}};  // a text in a grammar of its own
     } else if (const auto words = split(said); is_command(words)) {

@@ -317,6 +317,34 @@ TEST_F(Inputs, WhatALauncherIsGivenMayBeUnknown) {
         "dp=1 pp=1 tp=2");
 }
 
+TEST_F(Inputs, BesideTheServerAScriptMayStartOthers) {
+    const auto server = [&](const std::string& command) {
+        return script(
+            "#!/bin/bash\ndocker pull vllm/vllm-openai:latest\nray start --head --block &\n" + command +
+                " > $LOGS/vllm.log 2>&1 &\nuntil curl -s $URL; do sleep 1; done\npython client.py\n",
+            "vllm");
+    };
+    EXPECT_EQ(server("vllm serve org/model --tensor-parallel-size 8"), "dp=1 pp=1 tp=8");
+    EXPECT_EQ(server("docker run --gpus all vllm/vllm-openai:latest --model m -tp 4"), "dp=1 pp=1 tp=4");
+    EXPECT_EQ(
+        server("docker run vllm/vllm-openai:latest python3 -m vllm.entrypoints.openai.api_server -pp 2"),
+        "dp=1 pp=2 tp=1");
+    EXPECT_EQ(server("vllm serve a -tp 4 &\nvllm serve b -tp 2"),
+              "the settings in FILE are a shell script that starts 3 programs, in lines 4, 5, 7; keep one of "
+              "them");
+}
+
+TEST_F(Inputs, FlagsOfSbatchAreThoseOfSrunAndOfSlurmsVariables) {
+    const auto job = [&](const std::string& flags, const std::string& command) {
+        return script("#!/bin/bash\n#SBATCH " + flags + "  # all\n#SBATCH --gpus-per-node=8\nsrun " +
+                      command + " pretrain_gpt.py --tensor-model-parallel-size 4\n");
+    };
+    EXPECT_EQ(job("-N 2 --ntasks-per-node=8", "python"), "pp=1 dp=4 cp=1 tp=4");
+    EXPECT_EQ(job("--nodes=2 --ntasks-per-node=8", "-N 1 python"), "pp=1 dp=2 cp=1 tp=4");
+    EXPECT_EQ(job("--nodes=4", "torchrun --nnodes $SLURM_NNODES --nproc-per-node $SLURM_GPUS_PER_NODE"),
+              "pp=1 dp=8 cp=1 tp=4");
+}
+
 // As in verl's own examples.
 TEST_F(Inputs, ScriptsOfVerlHaveActorsOfBothEngines) {
     const auto run = [&](const std::string& overrides) {
