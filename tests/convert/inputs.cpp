@@ -109,6 +109,8 @@ TEST_F(Inputs, CommandsAreTakenApart) {
               "pp=1 dp=1 cp=1 tp=8");
     EXPECT_EQ(mesh("tensorrt-llm", words("trtllm-llmapi-launch trtllm-serve m --tp_size 8 --ep_size 4")),
               "pp=1 tp=8 cp=1; pp=1 etp=2 ep=4");
+    EXPECT_EQ(mesh("tensorrt-llm", {"LLM(model='m', tensor_parallel_size=8, max_batch_size=4)"}),
+              "pp=1 tp=8 cp=1");
     EXPECT_EQ(mesh("tensorrt-llm", words("trtllm-bench --model m throughput --tp 8 --pp 2 --dataset d")),
               "pp=2 tp=8 cp=1");
     EXPECT_EQ(mesh("tensorrt-llm", words("trtllm-serve m --tp_size 4 --tensor_parallel_size 8")),

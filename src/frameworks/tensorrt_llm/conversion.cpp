@@ -31,7 +31,9 @@ int size_named(Settings& settings, std::initializer_list<std::string_view> names
 template <bool cp_innermost>
 Arrangement read(Settings& settings, std::optional<int> world) {
     const auto known = world_of(settings, world);
-    settings.ignore({"rank", "gpus_per_node"});
+    settings.ignore({"rank", "gpus_per_node", "model", "tokenizer", "dtype", "backend", "trust_remote_code",
+                     "max_batch_size", "max_num_tokens", "max_seq_len", "kv_cache_config", "moe_config",
+                     "cuda_graph_config", "speculative_config", "quant_config", "scheduler_config"});
     const auto tp = size_named(settings, {"tp_size", "tensor_parallel_size", "tp"});
     const auto pp = size_named(settings, {"pp_size", "pipeline_parallel_size", "pp"});
     const auto cp = size_named(settings, {"cp_size", "context_parallel_size"});
