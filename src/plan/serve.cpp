@@ -44,12 +44,13 @@ struct Sizes {
     double experts = 0;    // parts of experts
     double router = 0;
     double heads = 0;
-    double query = 0;  // elements of a query that meets cached keys
-    double value = 0;  // elements of its result
-    double cache = 0;  // bytes of a token
-    double state = 0;  // bytes of a request
-    double bytes = 2;  // of a parameter of an expert
-    double wide = 2;   // of a parameter of another matrix
+    double query = 0;   // elements of a query that meets cached keys
+    double value = 0;   // elements of its result
+    double cache = 0;   // bytes of a token
+    double state = 0;   // bytes of a request
+    double bytes = 2;   // of a parameter of an expert
+    double wide = 2;    // of a parameter of another matrix
+    double narrow = 2;  // of a parameter of a plain feed-forward network
 
     Sizes(const Job& job, const ServeLayout& layout, const Layer& one) : layer(one) {
         const auto tp = static_cast<double>(layout.tp), hidden = static_cast<double>(job.model.hidden);
@@ -80,13 +81,14 @@ struct Sizes {
         cache = static_cast<double>(cache_bytes(one, layout));
         bytes = plan::bytes(job.weights.value_or(job.precision));
         wide = job.only_experts ? 2 : bytes;
+        narrow = job.model.experts() > 0 ? wide : bytes;
     }
 
     /// Returns the bytes of the parameters of a layer. FP8 weights have a copy of the up-projections in
     /// bfloat16.
     double weights(double loaded) const {
         const auto up_copy = wide < 2 ? 2 * up : 0.0;
-        return wide * (attention + dense + shared) + bytes * loaded * expert + up_copy + 2 * router;
+        return wide * (attention + shared) + narrow * dense + bytes * loaded * expert + up_copy + 2 * router;
     }
     /// Returns the tokens of a sequence that a layer keeps and sees.
     double kept(double sequence) const {

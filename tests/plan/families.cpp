@@ -12,6 +12,7 @@
 #include <rankmesh/plan/read.hpp>
 #include <rankmesh/plan/serve.hpp>
 
+#include "formats/json.hpp"
 #include "plan/csv.hpp"
 #include "plan/read/family.hpp"
 #include "support/text_of.hpp"
@@ -68,6 +69,30 @@ TEST(Families, AreReadAsTransformersBuildsThemOrRefusedByName) {
     EXPECT_GE(right, 145);
 }
 
+// changed.jsonl has configurations that are not the default ones, most of published models, and what
+// transformers builds of them: families.py wrote the numbers.
+TEST(Families, AreReadWithOtherThanDefaultValues) {
+    auto in = std::ifstream(RANKMESH_SOURCE "/tests/plan/changed.jsonl");
+    auto count = 0;
+    for (auto line = std::string{}; std::getline(in, line); ++count) {
+        const auto facts = formats::parse_json(line, "changed.jsonl");
+        const auto model = read_model_text(facts["config"].dump(), "f");
+        const auto parameters = static_cast<double>(facts["parameters"].get<std::int64_t>());
+        EXPECT_NEAR(static_cast<double>(plan::parameters(model).total) / parameters, 1, 0.005) << line;
+        if (!facts.contains("cache")) continue;
+        const auto token = facts["cache"].get<std::int64_t>();
+        EXPECT_TRUE(token == cached(model, false) || token == cached(model, true))
+            << line << ": " << cached(model, false) << " or " << cached(model, true);
+        auto windowed = 0;
+        for (const auto& run : model.runs) {
+            const auto& layer = model.kinds[static_cast<std::size_t>(run.kind)];
+            if (layer.window > 0 && layer.kv_heads > 0) windowed += run.count;
+        }
+        EXPECT_EQ(windowed, facts["windowed"].get<int>()) << line;
+    }
+    EXPECT_EQ(count, 26);
+}
+
 TEST(Families, CountPublishedModels) {
     struct Case {
         const char* config;
@@ -113,6 +138,11 @@ TEST(Families, ReadEveryKeyOrNameIt) {
         notes_of(
             R"({"model_type": "gemma3", "text_config": {"model_type": "gemma3_text"}, "vision_config": {}})"),
         std::vector<std::string>{"not used: vision_config"});
+    // Cross-attention has parameters, which are not counted; without it the key has no effect.
+    EXPECT_EQ(notes_of(R"({"model_type": "gpt2", "add_cross_attention": false})"),
+              std::vector<std::string>{});
+    EXPECT_EQ(notes_of(R"({"model_type": "gpt2", "add_cross_attention": true})"),
+              std::vector<std::string>{"not used: add_cross_attention"});
     // What stands outside holds for the language model.
     const auto tied = read_model_text(
         R"({"model_type": "x", "tie_word_embeddings": true, "text_config": {"model_type": "llama"}})", "f");
@@ -121,6 +151,25 @@ TEST(Families, ReadEveryKeyOrNameIt) {
     EXPECT_EQ(read_model_text(R"({"model_type": "mistral", "sliding_window": null})", "f").kinds[0].window,
               0);
     EXPECT_EQ(read_model_text(R"({"model_type": "mistral"})", "f").kinds[0].window, 4096);
+}
+
+TEST(Families, RefuseSizesOfWhichNothingIsBuilt) {
+    const auto refusal = [](const std::string& config) {
+        return text_of([&] { static_cast<void>(read_model_text(config, "f")); });
+    };
+    EXPECT_EQ(refusal(R"({"model_type": "arcee", "intermediate_size": 0})"),
+              "f: intermediate_size is 0; it must be a whole number from 1 to 2147483647");
+    EXPECT_EQ(refusal(R"({"model_type": "qwen3_moe", "num_experts": 0})"),
+              "f: num_experts is 0; it must be a whole number from 1 to 2147483647");
+    EXPECT_EQ(refusal(R"({"model_type": "deepseek_v3", "kv_lora_rank": 0})"),
+              "f: kv_lora_rank is 0; it must be a whole number from 1 to 2147483647");
+    EXPECT_EQ(refusal(R"({"model_type": "bailing_hybrid", "num_hidden_layers": 1,
+                          "layer_types": ["sliding_attention"]})"),
+              "f: 'bailing_hybrid' has layers with a window, but no sliding_window; add it");
+    EXPECT_EQ(refusal(R"({"model_type": "lfm2", "num_hidden_layers": 1, "layer_types": ["mamba"]})"),
+              "f: plan does not know a layer of the kind 'mamba' in layer_types");
+    EXPECT_EQ(refusal(R"({"model_type": "qwen3_moe", "mlp_only_layers": 2})"),
+              "f: mlp_only_layers is 2; it must be a list");
 }
 
 TEST(Families, RefuseListsThatDoNotFit) {

@@ -1,11 +1,13 @@
 """The table of families beside the living transformers.
 
     python families.py facts    # writes families.csv: type, parameters, numbers of a token in the KV cache
+    python families.py changed  # writes the numbers of changed.jsonl
     python families.py keys     # prints the defaults in src/plan/data/families.csv that transformers has otherwise
 
 Needs torch and transformers 5.24. Models are built on the meta device; HF_HUB_OFFLINE=1 forbids any download.
 """
 
+import json
 import pathlib
 import signal
 import sys
@@ -33,14 +35,18 @@ def built(config):
             return AutoModelForCausalLM.from_config(config)
 
 
-def cache(model):
+def layers_of(model):
+    """The layers of the cache that have keys; None if the model cannot be run on the meta device."""
     try:
         with torch.device("meta"), torch.no_grad():
             layers = model(input_ids=torch.zeros(1, 64, dtype=torch.long), use_cache=True).past_key_values.layers
     except Exception:
-        return ""
-    tensors = [one for one in layers if getattr(one, "keys", None) is not None and one.keys.dim() == 4]
-    return sum(t.shape[1] * t.shape[3] for one in tensors for t in (one.keys, one.values))
+        return None
+    return [one for one in layers if getattr(one, "keys", None) is not None and one.keys.dim() == 4]
+
+
+def numbers(layers):
+    return sum(t.shape[1] * t.shape[3] for one in layers for t in (one.keys, one.values))
 
 
 def facts():
@@ -49,11 +55,32 @@ def facts():
         signal.alarm(120)
         try:
             model = built(CONFIG_MAPPING[name]())
-            lines.append(f"{name},{sum({id(p): p.numel() for p in model.parameters()}.values())},{cache(model)}")
+            layers = layers_of(model)
+            total = sum({id(p): p.numel() for p in model.parameters()}.values())
+            lines.append(f"{name},{total},{'' if layers is None else numbers(layers)}")
         except Exception as error:
             print(f"{name} cannot be built: {error}"[:100])
     signal.alarm(0)
     (HERE / "families.csv").write_text("\n".join(lines) + "\n")
+
+
+def changed():
+    lines = []
+    for line in (HERE / "changed.jsonl").read_text().splitlines():
+        facts = json.loads(line)
+        values = dict(facts["config"])
+        model = built(CONFIG_MAPPING[values.pop("model_type")](**values))
+        facts["parameters"] = sum({id(p): p.numel() for p in model.parameters()}.values())
+        for block in model.modules():  # experts read numbers, and the meta device has none
+            if hasattr(block, "experts"):
+                block.forward = lambda hidden, *_, **__: hidden
+        if layers := layers_of(model):
+            facts |= {
+                "cache": numbers(layers),
+                "windowed": sum(bool(getattr(one, "sliding_window", 0)) for one in layers),
+            }
+        lines.append(json.dumps(facts))
+    (HERE / "changed.jsonl").write_text("\n".join(lines) + "\n")
 
 
 def derived(cls, default):
@@ -95,4 +122,4 @@ def slow(*_):
 
 
 signal.signal(signal.SIGALRM, slow)
-{"facts": facts, "keys": keys}[sys.argv[1]]()
+{"facts": facts, "changed": changed, "keys": keys}[sys.argv[1]]()

@@ -37,6 +37,10 @@ TEST(Precision, OfACheckpointIsWhatItsFileSays) {
              R"({"quant_method": "mxfp4", "modules_to_not_convert": ["model.layers.*.self_attn", "lm_head"]})",
              "mxfp4", true},
          Case{R"({"quant_method": "gptq", "bits": 4, "group_size": 128})", "int4", false},
+         // The attention of an encoder of images, and small parts of attention, do not matter.
+         Case{R"({"quant_method": "fp8", "modules_to_not_convert": ["model.visual.blocks.0.attn.qkv",
+                   "model.layers.0.linear_attn.conv1d", "model.layers.0.self_attn.q_norm"]})",
+              "fp8", false},
          Case{R"({"quant_method": "gptq", "bits": 8})", "int8", false},
          Case{R"({"quant_method": "awq", "bits": 4})", "int4", false},
          Case{R"({"quant_method": "bitsandbytes", "load_in_8bit": true})", "int8", false},
@@ -55,6 +59,9 @@ TEST(Precision, OfACheckpointIsWhatItsFileSays) {
         EXPECT_EQ(found.only_experts, only_experts) << text;
         EXPECT_EQ(found.notes, std::vector<std::string>{}) << text;
     }
+    EXPECT_TRUE(checkpoint_of(R"({"quant_method": "compressed-tensors", "format": "float-quantized",
+        "kv_cache_scheme": {"num_bits": 8, "type": "float"}})")
+                    .fp8_cache);
     EXPECT_EQ(checkpoint_of(R"({"quant_method": "own"})").notes,
               std::vector<std::string>{"not used: quantization_config of own"});
     EXPECT_FALSE(checkpoint_of(R"({"quant_method": "own"})").weights);
@@ -69,6 +76,18 @@ TEST(Precision, OfModelOptStandsBesideTheConfig) {
     static_cast<void>(read_model(folder.path() + "/config.json", &checkpoint));
     EXPECT_EQ(checkpoint.weights, Precision::fp8);
     EXPECT_TRUE(checkpoint.fp8_cache);
+}
+
+TEST(Precision, OfADenseModelWithoutItsAttentionCountsItsNetworks) {
+    auto job = job_of("llama3.1-405B", "H200-SXM-141GB", "*", 8, 8);
+    job.sequence = 1024;
+    job.weights = Precision::fp8;
+    job.only_experts = true;
+    const auto layout = ServeLayout{.tp = 8};
+    const auto parameters = plan::parameters(job.model);
+    const auto ffn = 126.0 * 3 * 16384 * 53248;
+    const auto whole = static_cast<double>(parameters.total);
+    EXPECT_NEAR(8 * static_cast<double>(serve(job, layout).memory.weights) / (2 * whole - ffn), 1, 0.01);
 }
 
 TEST(Precision, OfWeightsCountsTheirScales) {

@@ -406,10 +406,9 @@ TEST(Serve, Layout_IsReadFromItsText) {
     EXPECT_EQ(error("tp=3", 8), "pp * tp of the layout is 3, which does not divide 8 devices");
     EXPECT_EQ(error("tp=2147483647 pp=2147483647 dp=2147483647"),
               "the layout 'tp=2147483647 pp=2147483647 dp=2147483647' has more than 16777216 ranks");
-    EXPECT_EQ(
-        error("zero=1"),
-        "'zero=1' is not part of a serving layout such as 'dp=8 tp=2 ep=16 cache=fp8'; parts are pp, "
-        "dp, tp, ep, dcp and cache");
+    EXPECT_EQ(error("zero=1"),
+              "'zero=1' is not part of a serving layout such as 'dp=8 tp=2 ep=16 cache=fp8'; parts are pp, "
+              "dp, tp, ep, dcp and cache");
 }
 
 TEST(Serve, Check_SaysWhatVllmRefuses) {

@@ -155,8 +155,7 @@ TEST(Settings, SayWhyTheyCannotBe) {
     EXPECT_EQ(text({}, [](Layout& l) { l.dispatch_once = true; }),
               "the layout has dispatch=once, but ep=1 sends nothing");
     EXPECT_EQ(text({}, [](Layout& l) { l.etp = 2; }), "the layout has etp=2, but the model has no experts");
-    EXPECT_EQ(text({}, [](Layout& l) { l.offload = 101; }),
-              "the layout has offload=101; it takes 0 to 100");
+    EXPECT_EQ(text({}, [](Layout& l) { l.offload = 101; }), "the layout has offload=101; it takes 0 to 100");
     EXPECT_EQ(text_of([] { static_cast<void>(read_layout("pp=2 schedule=gpipe")); }),
               "the layout's schedule is 'gpipe'; it must be one of 1f1b, zb and dualpipe");
 }

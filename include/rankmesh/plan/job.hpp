@@ -73,7 +73,7 @@ struct Job {
     Stack stack = {};
     Precision precision = Precision::bf16;  ///< of matrix products
     std::optional<Precision> weights = {};  ///< that an engine holds; nullopt: as the products
-    bool only_experts = false;              ///< weights beside experts stay in bfloat16
+    bool only_experts = false;  ///< weights beside experts, or beside feed-forward networks, stay in bfloat16
     int devices = 1;
     std::int64_t sequence = 0;  ///< tokens
     std::int64_t batch = 0;     ///< sequences per step

@@ -107,15 +107,15 @@ RANKMESH_EXPORT Parameters parameters(const Model& model);
 /// (128, 6 a token)`.
 RANKMESH_EXPORT std::string layers_text(const Model& model);
 
-/// Returns the model as a line of sizes, without sizes of 0: `layers=32 heads=32 ...`. `read_model_text` reads
-/// it.
+/// Returns the model as a line of sizes, without sizes of 0: `layers=32 heads=32 ...`. `read_model_text`
+/// reads it.
 RANKMESH_EXPORT std::string to_line(const Model& model);
 
 /// Returns the built-in models, from `src/plan/data/models.csv`.
 RANKMESH_EXPORT std::span<const Model> models();
 
-/// Reads models from text with the columns `model` and `sizes`, a line of sizes. Throws UsageError with `file`
-/// and the line.
+/// Reads models from text with the columns `model` and `sizes`, a line of sizes. Throws UsageError with
+/// `file` and the line.
 RANKMESH_EXPORT std::vector<Model> read_models(std::string_view text, std::string_view file);
 
 }  // namespace rankmesh::plan

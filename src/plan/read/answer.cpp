@@ -132,8 +132,10 @@ void set_precisions(Answer& answer, const Question& question, const Checkpoint& 
     if (of_file) {
         job.weights = checkpoint.weights;
         job.only_experts = checkpoint.only_experts;
-        assumed.push_back(cat(job.only_experts ? "experts in " : "weights in ", to_string(*job.weights),
-                              ", as quantization_config says"));
+        assumed.push_back(cat(!job.only_experts         ? "weights in "
+                              : job.model.experts() > 0 ? "experts in "
+                                                        : "feed-forward networks in ",
+                              to_string(*job.weights), ", as quantization_config says"));
     } else if (!question.serve && checkpoint.weights) {
         answer.notes.emplace_back(
             "not used: quantization_config, because training does not start from quantized weights");

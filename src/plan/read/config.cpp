@@ -3,6 +3,7 @@
 // transformers 5.24, models/*/modeling_*.py and configuration_*.py.
 #include <algorithm>
 #include <array>
+#include <cmath>
 
 #include "plan/read/family.hpp"
 
@@ -11,6 +12,12 @@ namespace rankmesh::plan::of_read {
 namespace of_config_file {
 
 using Names = std::initializer_list<std::string_view>;
+
+const Names numbers_of_experts = {"num_experts", "n_routed_experts", "num_local_experts", "moe_num_experts",
+                                  "ffn_config.moe_num_experts"};
+
+const Names windows = {"sliding_window",        "sliding_window_size", "attention_chunk_size",
+                       "attention_window_size", "window_size",         "local_attention"};
 
 /// What a config.json says of all layers.
 struct Sizes {
@@ -30,16 +37,13 @@ std::string mixers(const Sizes& s) {
         for (int i = 0; i < s.layers; ++i) all[static_cast<std::size_t>(i)] = letter(i);
         return all;
     };
-    const auto at = [&](std::string_view key, const char in, const char out) {
-        const auto* list = f.find({key});
-        return by([&](int i) {
-            return std::ranges::any_of(*list, [&](const Json& one) { return one == Json(i); }) ? in : out;
-        });
+    const auto at = [&](std::string_view key, const char in, const char out, int first = 0) {
+        return by([&](int i) { return f.lists(key, i + first) ? in : out; });
     };
     const Names lists = {"layer_types",      "layers_block_type",    "hybrid_override_pattern", "block_types",
                          "attention_layers", "hybrid_layer_pattern", "attn_type_list"};
-    const auto listed = [&] {
-        auto all = f.letters(lists, s.layers);
+    const auto listed = [&](Names names) {
+        auto all = f.letters(names, s.layers);
         for (auto& one : all)
             if (one == '0')
                 one = f.has("delta") || f.has("lightning") ? 'L' : 'F';
@@ -47,10 +51,12 @@ std::string mixers(const Sizes& s) {
                 one = f.has("lightning") ? 'F' : 'S';
         return all;
     };
-    if (f.gives(lists)) return listed();
+    if (f.gives(lists)) return listed(lists);
+    if (const auto* rotated = f.find({"no_rope_layers"}); rotated != nullptr && *rotated != Json::array({}))
+        return listed({"no_rope_layers"});
     // A number N means that every Nth layer is full.
     for (const auto& [key, other] : {std::pair{"sliding_window_pattern", 'S'},
-                                     {"_sliding_window_pattern", 'S'},
+                                     {"no_rope_layer_interval", 'S'},
                                      {"global_attn_every_n_layers", 'S'},
                                      {"full_attention_interval", 'L'},
                                      {"layer_group_size", 'L'}})
@@ -61,7 +67,9 @@ std::string mixers(const Sizes& s) {
     for (const auto* key : {"attn_layer_indices", "full_attn_idxs"})
         if (f.gives({key})) return at(key, 'F', 'L');
     if (f.gives({"local_layer_ids"})) return at("local_layer_ids", 'S', 'F');
-    if (auto all = listed(); !all.empty()) return all;
+    const auto* linear = "linear_attn_config.full_attn_layers";
+    if (f.gives({linear})) return at(linear, 'F', 'L', 1);
+    if (auto all = listed(lists); !all.empty()) return all;
     if (f.values().contains("use_sliding_window"))
         return by([&](int i) {
             return f.is("use_sliding_window") && i >= f.at(0, {"max_window_layers"}, 0) ? 'S' : 'F';
@@ -91,21 +99,13 @@ std::string experts(const Sizes& s) {
     if (f.gives(by_layer) || (f.find(by_layer) != nullptr && !f.gives(rules))) return listed(by_layer);
     if (const auto* list = f.find({"moe_layer_freq"}); list != nullptr && !list->is_number())
         return listed({"moe_layer_freq"});
-    if (const auto* list = f.find({"moe_layers"}); list != nullptr && list->is_array())
-        return by([&](int i) {
-            return std::ranges::any_of(*list, [&](const Json& one) { return one == Json(i); });
-        });
+    if (f.find({"moe_layers"}) != nullptr) return by([&](int i) { return f.lists("moe_layers", i); });
     if (const auto step = f.number({"interleave_moe_layer_step"}, 0))
         return by([&](int i) { return *step > 0 && (i + 1) % *step == 0; });
     if (const auto period = f.number({"expert_layer_period"}))
         return by([&](int i) { return i % *period == number({"expert_layer_offset"}, 0); });
     if (const auto step = f.number({"decoder_sparse_step"}, 0)) {
-        const auto* dense = f.find({"mlp_only_layers"});
-        return by([&](int i) {
-            return *step > 0 && (i + 1) % *step == 0 &&
-                   (dense == nullptr ||
-                    std::ranges::none_of(*dense, [&](const Json& one) { return one == Json(i); }));
-        });
+        return by([&](int i) { return *step > 0 && (i + 1) % *step == 0 && !f.lists("mlp_only_layers", i); });
     }
     const auto first = number(rules, 0);
     auto last = number({"moe_layer_end_index"}, s.layers);
@@ -119,7 +119,9 @@ std::string experts(const Sizes& s) {
 Layer attention(const Sizes& s, int i, bool windowed) {
     const auto& f = s.f;
     auto layer = Layer{.heads = f.at(i, {"num_attention_heads_per_layer"}, s.heads)};
-    auto kv = f.at(i, {"num_key_value_heads", "num_kv_heads", "num_query_groups", "multi_query_group_num"},
+    auto kv = f.at(i,
+                   {"num_key_value_heads", "num_kv_heads", "num_query_groups", "multi_query_group_num",
+                    "attn_config.kv_n_heads"},
                    layer.heads);
     if (f.values().contains("multi_query") && !f.is("new_decoder_architecture"))
         kv = f.is("multi_query") ? 1 : layer.heads;
@@ -130,27 +132,29 @@ Layer attention(const Sizes& s, int i, bool windowed) {
     if (layer.head_dim == 0) layer.head_dim = s.hidden / s.heads;
     if (windowed) {
         layer.heads = f.at(i, {"swa_num_attention_heads"}, layer.heads);
-        kv = f.at(i, {"swa_num_key_value_heads"}, kv);
+        kv = f.at(i, {"swa_num_key_value_heads"}, f.has("double-window") ? 2 * kv : kv);
         layer.head_dim = f.at(i, {"swa_head_dim"}, layer.head_dim);
-        layer.window = f.at(i,
-                            {"sliding_window", "sliding_window_size", "attention_chunk_size",
-                             "attention_window_size", "window_size", "local_attention"},
-                            0);
+        if (std::ranges::none_of(windows, [&](auto name) { return f.values().contains(name); }))
+            f.fail(cat(in_quotes(f.type()), " has layers with a window, but no sliding_window; add it"));
+        layer.window = f.at(i, windows, 0);
+        if (f.is("use_bidirectional_attention")) layer.window = layer.window / 2 + 1;
     } else {
         if (!f.values().contains("attention_k_eq_v") || f.is("attention_k_eq_v"))
             kv = f.at(i, {"num_global_key_value_heads"}, kv);
-        layer.head_dim = f.at(i, {"global_head_dim"}, layer.head_dim);
+        if (!f.gives({"per_layer_config"})) layer.head_dim = f.at(i, {"global_head_dim"}, layer.head_dim);
     }
     layer.kv_heads = kv;
     layer.value_dim = f.at(i, windowed ? Names{"swa_v_head_dim"} : Names{"v_head_dim"},
                            f.at(i, {"v_head_dim"}, layer.head_dim));
-    layer.gate = f.has("gate") || f.is("attn_output_gate");
-    if (const auto rank = f.number({"kv_lora_rank"}, 0).value_or(0); rank > 0) {
+    const auto* gating = f.find({"gating"});
+    layer.gate = f.has("gate") || f.is("attn_output_gate") ||
+                 (gating != nullptr && (*gating == Json(false) || *gating == Json("per-element")));
+    if (const auto rank = f.number({"kv_lora_rank"}).value_or(0); rank > 0) {
         layer.kv_rank = rank;
         layer.q_rank = f.number({"q_lora_rank"}).value_or(0);
         layer.head_dim = f.needed({"qk_nope_head_dim"}, "the part of each head without rotation");
         layer.rope_dim = f.needed({"qk_rope_head_dim"}, "the part of each head with rotation");
-        layer.value_dim = f.number({"v_head_dim"}).value_or(layer.head_dim);
+        layer.value_dim = f.number({"v_head_dim"}).value_or(s.hidden / s.heads);
         layer.kv_heads = layer.heads;
         const std::int64_t index = f.at(i, {"index_n_heads"}, 0), dim = f.at(i, {"index_head_dim"}, 0);
         layer.more += dim * index * layer.q_rank + s.hidden * (dim + index);
@@ -166,18 +170,27 @@ Layer attention(const Sizes& s, int i, bool windowed) {
 void feed_forward(const Sizes& s, int i, bool has_experts, Layer& layer) {
     const auto& f = s.f;
     layer.gated = !f.has("plain");
-    const Names widths = {
-        "intermediate_size", "n_inner",        "ffn_dim", "decoder_ffn_dim", "dff", "dim_ff",
-        "d_inner",           "ffn_hidden_size"};
+    const Names widths = {"block_ff_dim",    "intermediate_size",
+                          "n_inner",         "ffn_dim",
+                          "decoder_ffn_dim", "dff",
+                          "dim_ff",          "d_inner",
+                          "ffn_hidden_size", "ffn_config.ffn_hidden_size"};
     const auto given = f.find(widths) != nullptr ? f.at(i, widths, 0) : 0;
-    if (given == 0 && s.hidden > 100'000'000) f.fail(cat("the width is ", s.hidden, ", which is too large"));
-    auto width = given == 0 && (f.has("four-times") || !layer.gated)
-                     ? f.at(0, {"expansion_ratio"}, 4) * s.hidden
+    if (const auto wide = std::max(given, s.hidden); wide > 100'000'000)
+        f.fail(cat("the width is ", wide, ", which is too large"));
+    auto width = f.find(widths) == nullptr && (f.has("four-times") || !layer.gated)
+                     ? f.at(0, {"intermediate_multiple_size"}, 4) * s.hidden
                      : given;
     if (f.has("half-width")) width /= 2;
+    if (f.is("use_double_wide_mlp") && i >= s.layers - s.shared_layers) width *= 2;
     if (f.is("block_auto_adjust_ff_dim")) {
         const auto unit = f.at(0, {"block_multiple_of"}, 1);
-        width = (width * 2 / 3 + unit - 1) / unit * unit;
+        const auto* times = f.find({"block_ffn_dim_multiplier"});
+        width = static_cast<int>((times != nullptr && times->is_number_float()
+                                      ? times->get<double>()
+                                      : f.number({"block_ffn_dim_multiplier"}).value_or(1)) *
+                                 (width * 2 / 3));
+        width = (width + unit - 1) / unit * unit;
     }
     const auto shared = f.at(i,
                              {"shared_expert_intermediate_size", "shared_intermediate_size",
@@ -193,11 +206,16 @@ void feed_forward(const Sizes& s, int i, bool has_experts, Layer& layer) {
         if (layer.ffn == 0) f.needed(widths, "the width of the feed-forward network");
         return;
     }
-    layer.experts = f.needed({"num_experts", "n_routed_experts", "num_local_experts", "moe_num_experts"},
-                             "the experts of a layer");
-    layer.top_k = f.needed({"num_experts_per_tok", "moe_topk", "moe_k", "top_k_experts",
-                            "num_experts_per_token", "experts_per_token"},
-                           "the experts of each token");
+    layer.experts = f.at(i, numbers_of_experts, 0);
+    const Names chosen = {"num_experts_per_tok",
+                          "moe_topk",
+                          "moe_k",
+                          "top_k_experts",
+                          "num_experts_per_token",
+                          "experts_per_token",
+                          "ffn_config.moe_top_k"};
+    layer.top_k = f.at(i, chosen, 0);
+    if (layer.top_k == 0) f.needed(chosen, "the experts of each token");
     layer.expert_ffn = f.at(i, {"moe_intermediate_size", "expert_ffn_hidden_size"}, width);
     // `shared` is a width; the number of shared experts is multiplied by the width of an expert.
     layer.shared_ffn = shared;
@@ -221,6 +239,8 @@ void extras(const Sizes& s, Model& model) {
         model.more += hidden * f.needed({"n_positions", "max_position_embeddings", "max_target_positions"},
                                         "the number of positions");
     if (f.has("head")) model.more += hidden * hidden;
+    if (const auto heads = f.number({"output_vocab_size"}); heads && !model.tied)
+        model.more += (*heads - model.vocabulary) * hidden;
     if (const auto width = f.number({"word_embed_proj_dim", "embedding_size", "input_embedding_size"});
         width && *width != hidden)
         model.more += (*width - hidden) * model.vocabulary + 2 * *width * hidden;
@@ -240,15 +260,15 @@ Model read(const Family& f) {
                         : list->is_string() ? list->text().size()
                         : list->is_array()  ? list->size()
                                             : 0;
-    auto s =
-        Sizes{.f = f,
-              .layers = length > 0 && length < 100000
-                            ? static_cast<int>(length)
-                            : f.needed({"num_hidden_layers", "n_layer", "n_layers", "num_layers",
-                                        "decoder_layers", "num_decoder_layers"},
-                                       "the number of layers"),
-              .hidden = f.needed({"hidden_size", "n_embd", "d_model", "emb_dim"}, "the width of the model"),
-              .heads = 0};
+    auto s = Sizes{.f = f,
+                   .layers = length > 0 && length < 100000
+                                 ? static_cast<int>(length)
+                                 : f.needed({"num_hidden_layers", "n_layer", "n_layers", "num_layers",
+                                             "decoder_layers", "num_decoder_layers"},
+                                            "the number of layers"),
+                   .hidden = f.needed({"n_embed", "hidden_size", "n_embd", "d_model", "emb_dim"},
+                                      "the width of the model"),
+                   .heads = 0};
     constexpr auto most_layers = 100000;
     if (s.layers > most_layers)
         f.fail(cat("num_hidden_layers is ", s.layers, "; it must be at most ", most_layers));
@@ -261,14 +281,19 @@ Model read(const Family& f) {
                            "the number of heads");
     model.vocabulary =
         f.needed({"padded_vocab_size", "decoder_vocab_size", "vocab_size"}, "the size of the vocabulary");
-    model.tied = f.is("tie_word_embeddings");
+    model.tied = f.flag({"tie_embedding", "tie_word_embeddings"}).value_or(false);
     s.mixers = mixers(s);
+    if (f.has("last-full")) s.mixers.back() = 'F';
     s.shared_layers = f.number({"num_kv_shared_layers"}, 0).value_or(0);
-    if (f.number({"num_experts", "n_routed_experts", "num_local_experts", "moe_num_experts"}, 0).value_or(0) >
-            0 &&
-        (!f.values().contains("enable_moe_block") || f.is("enable_moe_block")) &&
-        (!f.values().contains("is_moe") || f.is("is_moe")))
-        s.experts = experts(s);
+    const auto* number = f.find(numbers_of_experts);
+    // Doge has its experts in two embeddings. A layer of Jamba with one expert has no router.
+    if (number != nullptr && !f.values().contains("is_moe") && (!f.has("mamba1") || *number != Json(1)) &&
+        (!f.values().contains("enable_moe_block") || f.is("enable_moe_block"))) {
+        if (*number != Json(0))
+            s.experts = experts(s);
+        else if (!f.has("hybrid-shared"))
+            f.needed(numbers_of_experts, "the experts of a layer");
+    }
     // DeepSeek trains with as many groups of experts as nodes.
     if (const auto groups = f.number({"n_group"}, 0); groups && *groups > 1)
         model.most_nodes = f.number({"topk_group"}, 0).value_or(0);
@@ -294,6 +319,10 @@ Model read(const Family& f) {
                          layer);
         else
             layer.gated = false;
+        if (f.is("is_moe")) {
+            const std::int64_t count = f.needed(numbers_of_experts, "the experts of a layer");
+            layer.more += 2 * s.hidden * (count + static_cast<std::int64_t>(std::sqrt(count)));
+        }
         if (f.has("cross")) layer.more += 4 * std::int64_t{s.hidden} * s.hidden;
         if (const std::int64_t each = f.number({"hidden_size_per_layer_input"}, 0).value_or(0))
             layer.more += 2 * each * s.hidden;
@@ -321,9 +350,7 @@ Model of_config(const Fields& given, Checkpoint& checkpoint) {
     // counted, except whether embedding and head are tied.
     for (const auto* key : {"thinker_config", "text_config", "llm_config", "language_config"}) {
         const auto* inner = given.find({key});
-        if (inner == nullptr || !inner->is_object() || Family::is_known(type) ||
-            given.find({"num_hidden_layers"}) != nullptr)
-            continue;
+        if (inner == nullptr || !inner->is_object() || given.find({"num_hidden_layers"}) != nullptr) continue;
         auto values = *inner;
         if (!values.contains("model_type") && Family::is_known(type + "_text"))
             values["model_type"] = type + "_text";

@@ -121,6 +121,10 @@ char letter_of(std::string_view word) {
 bool Family::is_known(std::string_view type) { return of_family::lines().contains(type); }
 
 Family::Family(const Fields& given) : Fields(given.source(), Json::object()), given_(given.values()) {
+    for (const auto* outer : {"attn_config", "ffn_config", "linear_attn_config"})
+        if (given_.contains(outer) && given_[outer].is_object())
+            for (const auto& [name, value] : given.values()[outer].items())
+                given_[cat(outer, '.', name)] = value;
     type_ = given.word({"model_type"}).value_or("");
     if (!is_known(type_) || of_family::lines().at(type_).tags == "beyond")
         fail(cat("plan does not know the model type ", in_quotes(type_), "; ",
@@ -162,6 +166,13 @@ int Family::at(int i, std::initializer_list<std::string_view> names, int otherwi
     return Fields(cat(source(), " in ", *names.begin()), one).number({"number"}, 0).value_or(otherwise);
 }
 
+bool Family::lists(std::string_view name, int number) const {
+    const auto* value = find({name});
+    if (value == nullptr) return false;
+    if (!value->is_array()) fail(cat(name, " is ", formats::excerpt(*value), "; it must be a list"));
+    return std::ranges::find(*value, Json(number)) != value->end();
+}
+
 std::string Family::letters(std::initializer_list<std::string_view> names, int layers) const {
     const auto* value = find(names);
     auto all = std::string{};
@@ -171,7 +182,8 @@ std::string Family::letters(std::initializer_list<std::string_view> names, int l
     };
     if (value->is_array()) {
         for (const auto& one : *value) {
-            const auto letter = one.is_string() ? of_family::letter_of(one.text()) : '\0';
+            auto letter = one.is_string() ? of_family::letter_of(one.text()) : '\0';
+            if (letter == 'L' && has("conv") != (one.text() == "conv")) letter = '\0';
             if (one.is_number_integer())
                 all += one == Json(0) ? '0' : '1';
             else if (letter == '\0')
@@ -205,10 +217,15 @@ std::string Family::letters(std::initializer_list<std::string_view> names, int l
 std::vector<std::string> Family::unused() const {
     auto found = std::vector<std::string>{};
     auto ignored = std::vector<std::string_view>{};
-    for_each_word(of_family::lines().at("*").keys,
-                  [&](std::string_view word) { ignored.push_back(name_and_value(word).first); });
+    for_each_word(of_family::lines().at("*").keys, [&](std::string_view word) {
+        // A key with a value is without effect if it has this value.
+        const auto [name, value] = name_and_value(word);
+        if (value.empty() || (given_.contains(name) && given_[name] == of_family::value_of(value)))
+            ignored.push_back(name);
+    });
     for (const auto& [name, value] : given_.items())
-        if (!values().contains(name) && !value.is_null() && !std::ranges::binary_search(ignored, name))
+        if (const auto last = name.substr(name.rfind('.') + 1);
+            !values().contains(name) && !value.is_null() && !std::ranges::binary_search(ignored, last))
             found.push_back(name);
     return found;
 }

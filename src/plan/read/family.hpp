@@ -71,6 +71,8 @@ public:
     bool gives(std::initializer_list<std::string_view> names) const;
     /// Returns number `i` of a list, or a number that counts for all layers; `otherwise` if it is absent.
     int at(int i, std::initializer_list<std::string_view> names, int otherwise) const;
+    /// Returns whether a list has a number.
+    bool lists(std::string_view name, int number) const;
     bool is(std::string_view name) const { return flag({name}).value_or(false); }
     /// Returns one letter for each layer from a list of words or numbers, a text, or the pattern of the
     /// table: `D:E` is one D and then E, `:SSF` repeats SSF. Empty if absent.

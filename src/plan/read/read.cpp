@@ -70,10 +70,21 @@ std::optional<Precision> type_of(const std::string& words, int bits) {
     return std::nullopt;
 }
 
+/// Returns whether a name or pattern of modules is all of the attention of the language model, or its
+/// queries.
+bool is_attention(std::string_view name) {
+    const auto at = name.rfind("attn");
+    if (at == std::string_view::npos || name.find("vis") != std::string_view::npos) return false;
+    const auto rest = name.substr(at + 4);
+    return rest.find_first_not_of("*.$") == std::string_view::npos || rest == ".q_proj" ||
+           rest == ".qkv_proj";
+}
+
 }  // namespace of_read_model
 
 /// Reads how a checkpoint is quantized: quantization_config of transformers, compressed-tensors and ModelOpt.
 void read_quantization(const Json& values, Checkpoint& checkpoint) {
+    using of_read_model::is_attention;
     using of_read_model::type_of;
     if (!values.is_object()) return checkpoint.notes.emplace_back("not used: quantization_config"), void();
     if (values.contains("quantization")) return read_quantization(values["quantization"], checkpoint);
@@ -92,8 +103,7 @@ void read_quantization(const Json& values, Checkpoint& checkpoint) {
         for (const auto* key : {"ignore", "modules_to_not_convert", "exclude_modules", "ignored_layers"})
             if (from.contains(key) && from[key].is_array())
                 for (const auto& one : from[key])
-                    attention =
-                        attention || (one.is_string() && one.text().find("attn") != std::string::npos);
+                    attention = attention || (one.is_string() && is_attention(one.text()));
     };
     read(values);
     if (values.contains("config_groups") && values["config_groups"].is_object())
@@ -105,8 +115,11 @@ void read_quantization(const Json& values, Checkpoint& checkpoint) {
     if (!checkpoint.weights)
         checkpoint.notes.push_back(cat("not used: quantization_config", words.empty() ? "" : " of", words));
     for (const auto* key : {"kv_cache_quant_algo", "kv_cache_scheme"})
-        if (values.contains(key) && values[key].is_string() && formats::lower(values[key].text()) == "fp8")
-            checkpoint.fp8_cache = true;
+        if (values.contains(key))
+            checkpoint.fp8_cache = checkpoint.fp8_cache ||
+                                   (values[key].is_string() && formats::lower(values[key].text()) == "fp8") ||
+                                   (values[key].is_object() && values[key].contains("type") &&
+                                    values[key]["type"] == Json("float"));
 }
 
 }  // namespace of_read

@@ -12,19 +12,25 @@ namespace of_states {
 /// Gated delta rule (Yang et al., arXiv 2412.06464): projections of queries, keys, values and the output
 /// gate, two numbers of each head, and a convolution.
 void delta(const Family& f, Wide hidden, Layer& layer) {
-    const auto state = of_read::delta(
-        hidden, f.needed({"linear_num_value_heads"}, "the heads of linear attention"),
-        f.needed({"linear_num_key_heads"}, "its key heads"), f.needed({"linear_key_head_dim"}, "their size"),
-        f.needed({"linear_value_head_dim"}, "the size of its values"),
-        f.number({"linear_conv_kernel_dim"}).value_or(4));
+    // OLMo Hybrid has defaults by the sizes of attention.
+    const auto key_heads = f.number({"linear_num_key_heads"}).value_or(layer.heads);
+    const auto key_dim =
+        f.number({"linear_key_head_dim"}).value_or(static_cast<int>(3 * hidden / 4 / key_heads));
+    const auto state =
+        of_read::delta(hidden, f.number({"linear_num_value_heads"}).value_or(layer.heads), key_heads, key_dim,
+                       f.number({"linear_value_head_dim"}).value_or(2 * key_dim),
+                       f.number({"linear_conv_kernel_dim"}).value_or(4));
     layer.heads = state.heads, layer.weights = state.weights, layer.state = state.state;
 }
 
 /// Kimi Delta Attention (arXiv 2510.26692): as above, with a gate for each channel through a small matrix.
 void kimi(const Family& f, Wide hidden, Layer& layer) {
-    const Wide heads = f.number({"linear_num_heads"}).value_or(layer.heads);
-    const Wide dim = f.needed({"linear_head_dim"}, "their size"), wide = heads * dim;
-    const Wide kernel = f.number({"short_conv_kernel_size", "linear_conv_kernel_dim"}).value_or(4);
+    const Wide heads = f.number({"linear_attn_config.num_heads", "linear_num_heads"}).value_or(layer.heads);
+    const Wide dim = f.at(0, {"linear_attn_config.head_dim", "linear_head_dim"}, f.at(0, {"head_dim"}, 0));
+    const auto wide = heads * dim;
+    const Wide kernel = f.number({"linear_attn_config.short_conv_kernel_size", "short_conv_kernel_size",
+                                  "linear_conv_kernel_dim"})
+                            .value_or(4);
     layer.heads = static_cast<int>(heads);
     layer.weights = hidden * (3 * wide + heads) + wide * hidden + 3 * wide * kernel +
                     (f.has("wide-gates") ? 2 * hidden * wide : 2 * (hidden * dim + dim * wide));
