@@ -64,12 +64,14 @@ int run(const Arguments& arguments, Output& output) {
     }
     if (folder.records.empty() && folder.lines.empty()) {
         const auto& first = arguments.paths.front();
-        throw UsageError(fmt::format("{} no flight record: {}",
-                                     arguments.paths.size() > 1 ? "these paths have"
-                                     : std::filesystem::is_directory(first)
-                                         ? fmt::format("the folder {} has", detail::in_quotes(first))
-                                         : fmt::format("the file {} is", detail::in_quotes(first)),
-                                     detail::excerpt(folder.unread.front().why, 300)));
+        const auto why = detail::excerpt(folder.unread.front().why, 300);
+        throw UsageError(
+            fmt::format("{}{}; docs/explain.md lists what explain reads",
+                        arguments.paths.size() > 1 ? "these paths have nothing to explain: "
+                        : std::filesystem::is_directory(first)
+                            ? fmt::format("the folder {} has nothing to explain: ", detail::in_quotes(first))
+                            : "",
+                        why));
     }
     if (arguments.slow) return run_slow(arguments, folder, output);
     const auto explanation = rankmesh::explain(folder.records, folder.unread,

@@ -297,6 +297,51 @@ TEST(Logs, ALineThatCrossesReads_AndALongLine_AreRead) {
     EXPECT_NE(said.find("2: error: ValueError: y"), std::string::npos);
 }
 
+TEST(Logs, LinesThatACollectorWroteAsJson_AreThoseOfTheProgram) {
+    const auto at = [](const std::string& log) {
+        auto reader = LogReader();
+        auto stream = std::istringstream(log);
+        EXPECT_TRUE(reader.read(stream, "job.log")) << log;
+        return reader;
+    };
+    // Docker's json-file, with two lines of a program in one.
+    const auto docker = at(
+        R"({"log":"start\n","stream":"stdout","time":"2024-12-18T20:27:20.1Z"})"
+        "\n"
+        R"({"log":"[rank1]: KeyError: \"a\"\n[rank2]: ValueError: b\n","stream":"stderr","time":"2024-12-18T20:27:25.1Z"})");
+    ASSERT_EQ(docker.records().size(), 2u);
+    EXPECT_EQ(docker.records()[0].error, "KeyError: \"a\"");
+    EXPECT_EQ(docker.records()[1].error_at, "job.log:2, 20:27:25");
+    // A program's own logger, Fluent Bit of Kubernetes, Loki, and journald.
+    const auto logger = at(R"({"ts":"2024-12-18 20:27:25,1","rank":5,"msg":"ValueError: b"})").records();
+    ASSERT_EQ(logger.size(), 1u);
+    EXPECT_EQ(logger[0].rank, 5);
+    EXPECT_EQ(logger[0].error_at, "job.log:1, 20:27:25");
+    const auto pod = at(R"({"log":"[rank3]: ValueError: b","kubernetes":{"pod_name":"train-0"}})").records();
+    ASSERT_EQ(pod.size(), 1u);
+    EXPECT_EQ(pod[0].host, "train-0");
+    const auto xid = at(R"({"labels":{"host":"n004"},"line":"NVRM: Xid (PCI:0000:3b:00): 79, gone"})"
+                        "\n"
+                        R"x({"MESSAGE":"Out of memory: Killed process 7 (python)","_HOSTNAME":"n005"})x")
+                         .lines();
+    ASSERT_EQ(xid.size(), 2u);
+    EXPECT_EQ(xid[0].host, "n004");
+    EXPECT_EQ(xid[1].host, "n005");
+    EXPECT_EQ(said_by(R"({"log":"[rank3]: ValueError: cut)"), "3: error: ValueError: cut\n");
+    EXPECT_EQ(said_by(R"({"rank":-1,"msg":"ValueError: b"})"), ": ValueError: b\n");
+}
+
+TEST(Logs, LinesThatWereJoined_AreSeveral) {
+    auto log = std::string{};
+    auto said = std::string{};
+    for (int rank = 0; rank < 5000; ++rank) {
+        const auto number = std::to_string(rank);
+        log += "[rank" + number + "]: ValueError: bad batch " + number + " ";
+        said += number + ": error: ValueError: bad batch " + number + "\n";
+    }
+    EXPECT_TRUE(said_by(log) == said);
+}
+
 TEST(Logs, TheFirstErrorOfARank_IsItsError) {
     EXPECT_EQ(said_by("[rank1]: ValueError: a\n[rank1]: KeyError: b\nsrun: error: n001: task 1: Exited with "
                       "exit code 1\n"
@@ -491,11 +536,17 @@ TEST_F(LogFolder, AFile_IsWhatItsContentIs) {
     write("rank-1.json", "[rank3]: ValueError: x\n");
     write("rank-2.json", std::string("\0\1", 2));
     write("worker_rank_7.err", "ValueError: y\n");
+    write("rank-8.json", "{\"rank\":8,\"msg\":\"ValueError: z\"}\n{}\n");
+    write("rank-9.log.gz", "\x1f\x8b\x08...");
     const auto found = read_records({folder_.string()});
-    ASSERT_EQ(found.records.size(), 2U);
+    ASSERT_EQ(found.records.size(), 3U);
     EXPECT_EQ(found.records[0].rank, 3);
     EXPECT_EQ(found.records[1].rank, 7);
-    ASSERT_EQ(found.unread.size(), 2U);
+    EXPECT_EQ(found.records[2].rank, 8);
+    ASSERT_EQ(found.unread.size(), 3U);
+    EXPECT_EQ(found.unread[2].why,
+              "rank-9.log.gz is compressed by gzip: run `zcat rank-9.log.gz > rank-9.log.gz.txt` and explain "
+              "rank-9.log.gz.txt");
     EXPECT_EQ(found.unread[0].why, "rank-0.json has no line that explain knows");
     EXPECT_EQ(found.unread[1].why, "rank-2.json is no JSON from byte 1 on");
     EXPECT_EQ(found.unread[0].rank, 0);

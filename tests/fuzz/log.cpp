@@ -17,7 +17,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     try {
         auto records = std::vector<FlightRecord>{};
         auto lines = std::vector<LoggedLine>{};
-        if (bytes.starts_with('{')) {
+        if (bytes.starts_with('{') && !of_log::collected_line(bytes.substr(0, bytes.find('\n')))) {
             records = of_ras::read_report(of_record::parsed(bytes), "ras.json", lines);
         } else {
             auto stream = std::istringstream(bytes);

@@ -75,11 +75,12 @@ std::vector<AnswerLine> lines_of(const std::vector<FlightRecord>& records, const
         of_answer::add(lines, i + 1, findings[i]);
     }
     if (!explanation.doubts.empty()) {
-        const auto is_torch = std::ranges::all_of(
-            records, [](const FlightRecord& record) { return record.is_torch && !record.is_log; });
-        lines.push_back(
-            {0, cat("cannot tell whether something is wrong: ",
-                    is_torch ? "PyTorch's dumps have no errors, and" : "the records show no error, but")});
+        const auto logs = std::ranges::count(records, true, &FlightRecord::is_log);
+        const auto is_torch = logs == 0 && std::ranges::all_of(records, &FlightRecord::is_torch);
+        lines.push_back({0, cat("cannot tell whether something is wrong: ",
+                                logs == std::ssize(records) ? "the logs show no error of a rank, and"
+                                : is_torch                  ? "PyTorch's dumps have no errors, and"
+                                                            : "the records show no error, but")});
         for (const auto& doubt : explanation.doubts) lines.push_back({5, cat("   - ", doubt)});
     } else if (findings.empty()) {
         lines.push_back(

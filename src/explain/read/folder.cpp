@@ -142,10 +142,16 @@ private:
     static bool is_log(const std::filesystem::path& file, const std::string& shown) {
         auto error = std::error_code{};
         if (!std::filesystem::is_regular_file(file, error)) return false;
-        const auto head = formats::content_of(file, detail::excerpt(shown), 4096);
+        const auto head = formats::content_of(file, detail::excerpt(shown), 1 << 16);
+        if (head.starts_with("\x1f\x8b")) {
+            const auto name = detail::excerpt(file.filename().string());
+            throw UsageError(detail::cat(detail::excerpt(shown), " is compressed by gzip: run `zcat ", name,
+                                         " > ", name, ".txt` and explain ", name, ".txt"));
+        }
         const auto begin = head.find_first_not_of(" \t\r\n");
-        return begin != std::string::npos && head[begin] != '{' && head.find('\0') == std::string::npos &&
-               head[0] != '\x80';
+        return begin != std::string::npos && head.find('\0') == std::string::npos && head[0] != '\x80' &&
+               (head[begin] != '{' ||
+                of_log::collected_line(head.substr(begin, head.find('\n', begin) - begin)));
     }
 
     void record(const std::string& bytes, const std::string& shown) {

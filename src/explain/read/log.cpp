@@ -19,11 +19,12 @@ using detail::cat;
 using detail::number_in;
 using formats::trimmed;
 
-constexpr auto most_line = std::size_t{1} << 12;   // bytes of a line that are read
+constexpr auto most_line = std::size_t{1} << 16;   // bytes of a line that are read at once
 constexpr auto most_ranks = std::size_t{1} << 20;  // of which a log speaks
 constexpr auto most_calls = std::size_t{64};       // of a rank
 constexpr auto most_lines = std::size_t{1000};     // about no rank
 constexpr auto most_words = std::size_t{300};
+constexpr std::string_view rank_tag = "[rank";  // of PyTorch, before a line
 constexpr std::string_view numeric[] = {"rank", "ranks", "missing", "seq", "before",  "n",
                                         "code", "pid",   "group",   "xid", "enqueued"};
 
@@ -94,7 +95,7 @@ std::optional<int> rank_before(std::string_view text) {
         return all.find(after) == std::string_view::npos ? std::nullopt
                                                          : rank_in(all.substr(0, all.find(after)));
     };
-    auto rank = behind(text, "[rank", ']');
+    auto rank = behind(text, rank_tag, ']');
     if (const auto tag = text.find("]<std"); !rank && tag != std::string_view::npos)
         rank = behind(text.substr(0, tag + 1), ",", ']');
     if (const auto colon = text.find(": "); !rank && colon != std::string_view::npos)
@@ -174,6 +175,7 @@ FlightRecord* LogReader::of(int rank) {
     if (ranks_.size() == most_ranks && !ranks_.contains(rank)) return nullptr;
     const auto [known, is_new] = ranks_.try_emplace(rank);
     auto& record = known->second;
+    if (record.host.empty()) record.host = place_.collected.host;
     if (is_new) {
         record.rank = rank;
         record.file = place_.file;
@@ -186,11 +188,12 @@ FlightRecord* LogReader::of(int rank) {
 /// Returns the place of a line, with the time if it has one.
 std::string LogReader::at(std::string_view line) const {
     const auto text = cat(place_.file, ":", place_.line);
-    for (std::size_t i = 0; i + 8 <= line.size(); ++i)
-        if (const auto time = line.substr(i, 8);
-            time[2] == ':' && time[5] == ':' && time < "24" &&
-            time.find_first_not_of("0123456789:") == std::string_view::npos)
-            return cat(text, ", ", time);
+    for (const auto given : {line, std::string_view(place_.collected.time)})
+        for (std::size_t i = 0; i + 8 <= given.size(); ++i)
+            if (const auto time = given.substr(i, 8);
+                time[2] == ':' && time[5] == ':' && time < "24" &&
+                time.find_first_not_of("0123456789:") == std::string_view::npos)
+                return cat(text, ", ", time);
     return text;
 }
 
@@ -211,6 +214,7 @@ void LogReader::add_error(int rank, Says says, const std::string& words, std::st
 }
 
 void LogReader::add_line(std::string_view host, std::string words, bool is_fault, std::string_view line) {
+    if (host.empty()) host = place_.collected.host;
     if (lines_.size() < most_lines)
         lines_.push_back({at(line), std::string(host), std::move(words), is_fault});
 }
@@ -289,7 +293,7 @@ bool LogReader::use(const Signature& row, std::string_view line, std::size_t beg
         const auto ahead = trimmed(line.substr(0, name));
         if (name == begin || (!ahead.empty() && !ahead.ends_with("]:") && !ahead.ends_with(">:")))
             return false;
-        words = line.substr(name);
+        words = trimmed(line.substr(name));
     }
     words = detail::excerpt(words, most_words);
     switch (row.says) {
@@ -344,7 +348,6 @@ bool LogReader::use(const Signature& row, std::string_view line, std::size_t beg
 }
 
 bool LogReader::read_line(std::string_view line) {
-    ++place_.line;
     const auto is_known = has_symptom(line);
     auto best = std::size(signatures);
     auto begin = std::size_t{0};
@@ -384,6 +387,24 @@ std::vector<LoggedLine> LogReader::lines() const {
     return all;
 }
 
+/// Reads a line as it stands in a file: JSON around the lines of a program, or lines that were joined.
+bool LogReader::read_raw(std::string_view raw) {
+    const auto collected = collected_line(raw);
+    place_.collected = collected.value_or(CollectedLine{});
+    auto text = collected ? std::string_view(collected->text) : raw;
+    const auto of_file = place_.of_file;
+    if (collected && collected->rank) place_.of_file = collected->rank;
+    auto is_known = false;
+    while (!text.empty()) {
+        const auto end = std::min({text.find('\n'), text.find(rank_tag, 1), text.size()});
+        is_known |= read_line(text.substr(0, end));
+        text.remove_prefix(end);
+        if (text.starts_with('\n')) text.remove_prefix(1);
+    }
+    place_.of_file = of_file;
+    return is_known;
+}
+
 bool LogReader::read(std::istream& log, const std::string& shown, std::optional<int> rank) {
     place_ = Place{};
     place_.file = detail::excerpt(shown);
@@ -395,16 +416,20 @@ bool LogReader::read(std::istream& log, const std::string& shown, std::optional<
         log.read(buffer.data(), static_cast<std::streamsize>(buffer.size()));
         auto rest = std::string_view(buffer).substr(0, static_cast<std::size_t>(log.gcount()));
         while (!rest.empty()) {
-            const auto end = std::min(rest.find('\n'), rest.size());
-            const auto is_whole = end < rest.size();
-            line += rest.substr(0, std::min(end, most_line - std::min(most_line, line.size())));
-            rest.remove_prefix(end + (is_whole ? 1 : 0));
-            if (!is_whole) break;
-            is_known |= read_line(line);
-            line.clear();
+            const auto end = std::min({rest.find('\n'), most_line - line.size(), rest.size()});
+            line += rest.substr(0, end);
+            rest.remove_prefix(end);
+            const auto is_whole = rest.starts_with('\n');
+            if (!is_whole && line.size() < most_line) break;
+            // The last of the lines that were joined may be cut, unless it is as long as all that is read.
+            const auto last = is_whole ? std::string::npos : line.rfind(rank_tag);
+            const auto cut = last == 0 || last == std::string::npos ? line.size() : last;
+            is_known |= read_raw(std::string_view(line).substr(0, cut));
+            line.erase(0, cut);
+            if (is_whole) ++place_.line, rest.remove_prefix(1);
         }
     }
-    is_known |= !line.empty() && read_line(line);
+    is_known |= read_raw(line);
     // Of the processes that ended, the first is the cause of the others' end.
     for (const auto ended : place_.ended)
         if (auto& record = ranks_.at(ended);

@@ -21,6 +21,16 @@ using Fields = std::map<std::string_view, std::string_view>;
 /// Returns the fields if a pattern fits the text from its beginning.
 std::optional<Fields> fields_of(std::string_view pattern, std::string_view text);
 
+/// A line that a collector of logs wrote as a JSON object, as Docker, Kubernetes, Loki and journald do.
+struct CollectedLine {
+    std::string text;  ///< what the program printed: one line or several
+    std::string time, host;
+    std::optional<int> rank;
+};
+
+/// Returns the content of a line that is such an object; nullopt for other lines.
+std::optional<CollectedLine> collected_line(std::string_view line);
+
 /// The logs of a job. Memory does not grow with their length.
 class LogReader {
 public:
@@ -38,13 +48,15 @@ private:
     /// What stood in earlier lines of a file.
     struct Place {
         std::string file;
-        std::int64_t line = 0;
+        std::int64_t line = 1;
         std::optional<int> of_file, rank, root;
         std::string host, group, header;
         bool is_root = false;
         std::vector<int> ended;
+        CollectedLine collected;  // the line itself
     };
 
+    bool read_raw(std::string_view raw);
     bool read_line(std::string_view line);
     bool has_symptom(std::string_view line);
     bool use(const Signature& row, std::string_view line, std::size_t begin, const Fields& fields);
