@@ -90,10 +90,9 @@ void print_json(const Cluster& cluster, const std::string& by, Output& output) {
 int run(const Arguments& arguments, Output& output) {
     if (!arguments.cluster && !arguments.from.empty())
         throw UsageError("--from requires a file, but CLUSTER is missing; see rankmesh cluster --help");
-    const auto seen =
-        arguments.cluster
-            ? cluster_files::Seen{cluster_files::read_argument(*arguments.cluster, arguments.from), ""}
-            : cluster_files::see_here();
+    const auto seen = arguments.cluster
+                          ? cluster_files::Seen{*cluster_of(arguments.cluster, arguments.from), ""}
+                          : cluster_files::see_here();
     if (arguments.json)
         print_json(seen.cluster, seen.by, output);
     else

@@ -2,6 +2,7 @@
 #include "topology.hpp"
 
 #include <algorithm>
+#include <iostream>
 #include <iterator>
 #include <limits>
 
@@ -64,8 +65,12 @@ std::vector<std::string> axis_names(std::string_view text, std::string_view what
     return names;
 }
 
-std::optional<Cluster> cluster_of(const std::optional<std::string>& text) {
-    return text ? std::optional(cluster_files::read_argument(*text)) : std::nullopt;
+std::optional<Cluster> cluster_of(const std::optional<std::string>& text, std::string_view from) {
+    if (!text) return std::nullopt;
+    auto note = std::string{};
+    auto cluster = cluster_files::read_argument(*text, from, &note);
+    if (!note.empty()) std::cerr << folded_if_known("note: " + note) << '\n';
+    return cluster;
 }
 
 Json json_of_host(const Cluster& cluster, int rank) {

@@ -150,6 +150,10 @@ std::vector<Entry> read_entries(std::string_view text) {
             reader.fail("':' and a count, as in node:8 gpu:8,");
         if (reader.accept("(")) read_link(reader, level);
         if (!reader.at_separator()) reader.fail("a blank, or a link such as (25GB/s,5us),");
+        if (entry.count && entries.size() == 1 && after_units && entries.back().level.name == name)
+            throw UsageError(detail::cat("'", name, "[...]' lists units of a level '", name,
+                                         "', which is listed twice; if they are hosts, write 'node[",
+                                         text.substr(0, text.find(' ')), "]:", *entry.count, "'"));
         if (!after_units || level.units.empty() || entries.back().level.name != name) {
             entries.push_back(std::move(entry));
             continue;

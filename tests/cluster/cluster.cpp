@@ -307,6 +307,9 @@ TEST(Cluster, SaysWhatIsWrongInANotation) {
               "'gpu:8', found 'x' at character 6");
     EXPECT_EQ(parse_error("gpu:0"), "level 'gpu' has count 0; counts are 1 or more");
     EXPECT_EQ(parse_error("a:2 a:2"), "the level 'a' is listed twice; list every level once");
+    EXPECT_EQ(parse_error("gpu[001-003] gpu:8"),
+              "'gpu[...]' lists units of a level 'gpu', which is listed twice; if they are hosts, write "
+              "'node[gpu[001-003]]:8'");
     EXPECT_EQ(parse_error("a:65536 b:32768"),
               "the levels up to 'b' make 2147483648 units; a cluster has at most 2147483647 devices");
     EXPECT_EQ(parse_error("gpu:8(25Gb/s)"),

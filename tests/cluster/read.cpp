@@ -52,6 +52,8 @@ const Case cases[] = {
      "node[gpu-[01-03],gpu-05,gpu-04]:8 node[gpu-06]:4"},
     {"rocm-smi.txt", "amd-smi", "", "xgmi:2 gpu:2"},
     {"amd-smi.txt", "amd-smi", "", "gpu:4"},
+    {"amd-smi.json", "amd-smi", "", "xgmi:2 gpu:2"},
+    {"slurm-sinfo-drained.txt", "slurm-nodes", "gpu:8", "node[gpu004-gpu008]:8 gpu"},
     {"nccl-cloud.xml", "nccl", "", "numa:2 gpu:2", true},
     {"slurm-job.env", "slurm-env", "", "node[a01-a03]:8 node[b07]:4"},
     {"openmpi.hosts", "hostfile", "", "node[a[01-02].cluster]:8 node[b01]:4"},
@@ -181,6 +183,29 @@ TEST(ClusterFiles, FifteenLevelsOfSwitchesAreTooMany_InAnyOrder) {
     }
 }
 
+TEST(ClusterFiles, NodesThatSlurmKeepsOut_AreLeftOutWithANote) {
+    const auto noted = [](const std::string& text) {
+        auto note = std::string{};
+        const auto cluster = to_string(read(text, "f", "slurm-nodes", "gpu:8", &note));
+        return cluster + "; " + note;
+    };
+    const auto out = std::string("left out, because Slurm says that they are drained or down: ");
+    for (const std::string state :
+         {"drain", "drained*", "drng", "down*", "fail", "DOWN+DRAIN", "IDLE+DRAIN"}) {
+        EXPECT_EQ(noted("NODELIST STATE\na1 idle\na2 " + state + "\na3 mix\n"),
+                  "node[a1,a3]:8 gpu; " + out + "a2");
+        EXPECT_EQ(noted("NodeName=a1 State=IDLE\nNodeName=a[2-3] State=" + state + "\n"),
+                  "node[a1]:8 gpu; " + out + "a2-a3");
+    }
+    for (const std::string state :
+         {"idle~", "alloc", "POWERED_DOWN", "UNKNOWN+NOT_RESPONDING", "planned", "resv"})
+        EXPECT_EQ(noted("NODELIST STATE\na1 idle\na2 " + state + "\n"), "node[a1-a2]:8 gpu; ");
+    EXPECT_EQ(noted("NodeName=a[1-3]\nPartitionName=p Nodes=ALL State=DOWN\nDownNodes=a1 State=FAIL\n"),
+              "node[a2-a3]:8 gpu; " + out + "a1");
+    EXPECT_EQ(text_of([] { read("NODELIST STATE\na1 down\n", "f"); }),
+              "f: lists only nodes that are drained or down; list nodes that can run the job");
+}
+
 TEST(ClusterFiles, OneLevelAloneIsTheNotationAndSeveralHostsAreNot) {
     EXPECT_EQ(to_string(read("# a machine\ngpu:8\n", "f")), "gpu:8");
     EXPECT_EQ(to_string(read("gpu:8\n", "f", "hostfile")), "node[gpu]:8");
@@ -244,6 +269,11 @@ TEST(ClusterFiles, AnErrorHasTheFileAndTheLine) {
         {"", "SLURM_JOB_NODELIST=a[1-3]\nSLURM_TOPOLOGY_ADDR=s1.b7\n",
          "f:2: SLURM_TOPOLOGY_ADDR says that this is 'b7', which SLURM_JOB_NODELIST does not have"},
         {"", "SLURM_JOB_ID=1\n", "f: has no SLURM_JOB_NODELIST"},
+        {"amd-smi", "[]", "f: lists 0 GPUs; 1 to 1024 are supported"},
+        {"", R"([{"gpu": 0, "links": [{"gpu": 1, "link_type": "XGMI"}]}])",
+         "f: names GPU 1, but lists only 1; give all GPUs of the machine"},
+        {"", R"([{"gpu": 0, "links": [{"gpu": 0, "link_type": "IB"}]}])",
+         "f: 'IB' is not a link between GPUs; links are XGMI and PCIE"},
         {"", "SLURM_JOB_NODELIST=a[1-2]\nSLURM_TASKS_PER_NODE=1(x2)\nSLURM_GPUS_ON_NODE=all\n",
          "f:3: SLURM_GPUS_ON_NODE is 'all', which is not a whole number of 0 or more"},
         {"", "SLURM_JOB_NODELIST=a[1-2]\nSLURM_TASKS_PER_NODE=8(x2)\nSLURM_DISTRIBUTION=cyclic:block\n",

@@ -31,6 +31,7 @@ using Levels = std::vector<Cluster::Level>;
 struct Text {
     std::string_view content;
     std::string source;
+    std::string* note = nullptr;  ///< gets what was left out, if not null
 
     /// Throws UsageError with the source, the line unless it is 0, and the reason.
     [[noreturn]] void fail(int line, std::string_view why) const;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reads the connection between each two GPUs of a machine: what `nvidia-smi topo -m`, `rocm-smi --showtopo`
-// and `amd-smi topology` print.
+// and `amd-smi topology`, also with --json, print.
 #include <array>
 #include <numeric>
 
@@ -90,6 +90,28 @@ int distance_of_link(const Text& text, int line, std::string_view word) {
     text.fail(line, cat(in_quotes(word), " is not a link between GPUs; links are XGMI and PCIE"));
 }
 
+/// Reads a list of GPUs, each with its links to all, in any order.
+Levels read_amd_smi_json(const Text& text) {
+    const auto all = json_of(text);
+    const auto gpus = elements_of(all);
+    if (gpus.empty() || gpus.size() > most_gpus)
+        text.fail(0, cat("lists ", gpus.size(), " GPUs; 1 to ", most_gpus, " are supported"));
+    const auto number = [&](const Json& of) {
+        const auto gpu = number_of(text, 0, text_of(value_at(of, {"gpu"})), "a GPU's number", 0);
+        if (gpu >= static_cast<int>(gpus.size()))
+            text.fail(0, cat("names GPU ", gpu, ", but lists only ", gpus.size(),
+                             "; give all GPUs of the machine"));
+        return static_cast<std::size_t>(gpu);
+    };
+    auto matrix = std::vector(gpus.size(), std::vector<int>(gpus.size(), 5));
+    for (const auto& gpu : gpus)
+        for (const auto& link : elements_of(value_at(gpu, {"links"}))) {
+            const auto distance = distance_of_link(text, 0, text_of(value_at(link, {"link_type"})));
+            matrix[number(gpu)][number(link)] = std::max(distance, 0);
+        }
+    return levels_of_gpus(text, matrix, "xgmi");
+}
+
 }  // namespace of_nvidia_smi
 
 Levels read_nvidia_smi(const Text& text) {
@@ -117,6 +139,7 @@ Levels read_nvidia_smi(const Text& text) {
 
 Levels read_amd_smi(const Text& text) {
     using namespace of_nvidia_smi;
+    if (formats::trimmed(text.content).starts_with('[')) return read_amd_smi_json(text);
     const auto lines = lines_of(text.content);
     const auto title = std::ranges::find_if(lines, [](const Line& line) {
         return line.text.find("Link Type between") != std::string::npos || line.text == "LINK TYPE TABLE:";

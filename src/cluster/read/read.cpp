@@ -117,7 +117,7 @@ const auto readers = std::vector<Reader>{
      read_kubernetes},
     {{"amd-smi", "the output of amd-smi topology or rocm-smi --showtopo"},
      has_words,
-     {"Link Type between", "LINK TYPE TABLE:"},
+     {"Link Type between", "LINK TYPE TABLE:", "\"link_type\""},
      read_amd_smi},
     {{"nvidia-smi", "the output of nvidia-smi topo -m"}, has_words, {"GPU0"}, read_nvidia_smi},
     {{"rankfile", "a rankfile of Open MPI"}, is_begun, {"rank "}, read_rankfile},
@@ -158,8 +158,8 @@ std::vector<Format> formats() {
 }
 
 Cluster read(const std::string& content, const std::string& source, std::string_view format,
-             std::string_view inside) {
-    const auto text = Text{content, source};
+             std::string_view inside, std::string* note) {
+    const auto text = Text{content, source, note};
     if (content.size() > most_bytes)
         text.fail(0, cat("has more than ", most_bytes, " bytes, the limit for a cluster"));
     if (lines_of(content).empty()) text.fail(0, "is empty, or has only comments");
@@ -181,10 +181,11 @@ Cluster read(const std::string& content, const std::string& source, std::string_
                          detail::listed({names.begin(), names.end()}), did_you_mean(format, names)));
 }
 
-Cluster read_file(const std::string& path, std::string_view format, std::string_view inside) {
+Cluster read_file(const std::string& path, std::string_view format, std::string_view inside,
+                  std::string* note) {
     const auto source = path == "-" ? std::string("standard input") : detail::excerpt(path, 400);
     return read(formats::content_of(path, cat("the file ", in_quotes(source)), most_bytes), source, format,
-                inside);
+                inside, note);
 }
 
 bool is_file(const std::string& text) {
@@ -192,7 +193,7 @@ bool is_file(const std::string& text) {
     return formats::is_file_name(text, ":[( \t\n", {".toml", ".xml", ".conf", ".txt"});
 }
 
-Cluster read_argument(const std::string& text, std::string_view format) {
+Cluster read_argument(const std::string& text, std::string_view format, std::string* note) {
     if (text.empty()) return Cluster::parse(text);
     if (!is_file(text)) {
         if (!format.empty() && format != "notation")
@@ -206,7 +207,7 @@ Cluster read_argument(const std::string& text, std::string_view format) {
                                  "'node[", detail::excerpt(text), "]:8'"));
         return Cluster::parse(text);
     }
-    if (!text.starts_with('@')) return read_file(text, format);
+    if (!text.starts_with('@')) return read_file(text, format, {}, note);
     const auto blank = std::min(text.find(' '), text.size());
     if (blank == 1)
         throw UsageError(
@@ -214,7 +215,7 @@ Cluster read_argument(const std::string& text, std::string_view format) {
     const auto inside = std::string_view(text).substr(blank);
     const auto begin = inside.find_first_not_of(' ');
     return read_file(text.substr(1, blank - 1), format,
-                     begin == std::string_view::npos ? "" : inside.substr(begin));
+                     begin == std::string_view::npos ? "" : inside.substr(begin), note);
 }
 
 }  // namespace rankmesh::cluster_files

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reads the nodes of Slurm and their GPUs: slurm.conf, and what scontrol show node and sinfo print.
+#include <set>
+
+#include "cluster/names.hpp"
 #include "cluster/read/formats.hpp"
 
 namespace rankmesh::cluster_files {
@@ -28,6 +31,25 @@ int gpus_of(const Text& text, int line, std::string_view gres) {
     return static_cast<int>(gpus);
 }
 
+/// Returns true for a state in which Slurm starts no job on a node: `drain*`, `drng`, `IDLE+DRAIN`.
+bool is_out(std::string_view state) {
+    return std::ranges::any_of(formats::split(formats::lower(state), '+'), [](std::string_view part) {
+        return part.starts_with("dr") || part.starts_with("down") || part.starts_with("fail");
+    });
+}
+
+/// Removes nodes that are out, and notes them.
+Levels levels_without(const Text& text, std::vector<Node> nodes, const std::set<std::string>& out) {
+    const auto is_out = [&](const Node& node) { return out.contains(node.name); };
+    if (!nodes.empty() && std::ranges::all_of(nodes, is_out))
+        text.fail(0, "lists only nodes that are drained or down; list nodes that can run the job");
+    std::erase_if(nodes, is_out);
+    if (!out.empty() && text.note)
+        *text.note = cat("left out, because Slurm says that they are drained or down: ",
+                         detail::excerpt(detail::folded({out.begin(), out.end()})));
+    return levels_of_nodes(text, std::move(nodes));
+}
+
 /// Reads a table with a column NODELIST, and GRES if it has one; partitions may share nodes.
 Levels read_sinfo(const Text& text, const std::vector<Line>& lines,
                   const std::vector<Line>::const_iterator& heading) {
@@ -37,15 +59,19 @@ Levels read_sinfo(const Text& text, const std::vector<Line>& lines,
     };
     const auto names = column("NODELIST");
     const auto gres = column("GRES");
+    const auto state = column("STATE");
+    auto out = std::set<std::string>{};
     auto nodes = Nodes(text);
     for (auto line = heading + 1; line != lines.end(); ++line) {
         const auto words = line->words();
         if (words.size() <= names) continue;  // a partition without nodes
         const auto gpus = gres < words.size() ? gpus_of(text, line->number, words[gres]) : 0;
-        for (const auto& name : text.names(words[names], line->number))
+        for (const auto& name : text.names(words[names], line->number)) {
             if (!nodes.contains(name)) nodes.add(name, gpus, line->number);
+            if (state < words.size() && is_out(words[state])) out.insert(name);
+        }
     }
-    return levels_of_nodes(text, std::move(nodes.list));
+    return levels_without(text, std::move(nodes.list), out);
 }
 
 }  // namespace of_slurm_nodes
@@ -61,6 +87,7 @@ Levels read_slurm_nodes(const Text& text) {
     auto usual = 0;                 // GPUs, of NodeName=DEFAULT
     auto from = nodes.list.size();  // the nodes of the last NodeName=
     auto is_usual = false;
+    auto out = std::set<std::string>{};
     for (const auto& line : lines)
         for (const auto word : line.words()) {
             const auto equals = std::min(word.find('='), word.size());
@@ -78,9 +105,15 @@ Levels read_slurm_nodes(const Text& text) {
                 const auto gpus = of_slurm_nodes::gpus_of(text, line.number, value);
                 if (is_usual) usual = gpus;
                 for (auto i = from; i < nodes.list.size(); ++i) nodes.list[i].count = gpus;
+            } else if (key == "partitionname" || key == "downnodes") {
+                from = nodes.list.size();  // the state that follows is not that of nodes before
+                if (key == "downnodes")
+                    std::ranges::move(text.names(value, line.number), std::inserter(out, out.end()));
+            } else if (key == "state" && of_slurm_nodes::is_out(value)) {
+                for (auto i = from; i < nodes.list.size(); ++i) out.insert(nodes.list[i].name);
             }
         }
-    return levels_of_nodes(text, std::move(nodes.list));
+    return of_slurm_nodes::levels_without(text, std::move(nodes.list), out);
 }
 
 }  // namespace rankmesh::cluster_files
