@@ -172,6 +172,12 @@ def _layer_of(block: Any, own: dict[str, Any], config: Any, hidden: int, index: 
             counted.append(f"{name}.qkv_proj")  # which has a q_proj of its own in zaya
             mixer += _add_attention(sizes, module, direct, getattr(module, "config", config), hidden)
     _add_network(sizes, own, config, hidden, sum(p.numel() for p in own.values()) - mixer - 2 * hidden)
+    # Keys that are values have no matrix of their own; what lacks more is another kind of attention.
+    if sizes["more"] < -hidden * (2 + sizes["kv"] * sizes["value_dim"]):
+        raise UsageError(
+            f"layer {index}, a {type(block).__name__}, has fewer parameters than attention of {sizes['heads']} heads: "
+            "it has a kind of attention that plan_model does not know; give plan its layers as a line of sizes"
+        )
     if not (sizes["heads"] or sizes["experts"] or sizes["ffn"]):
         raise UsageError(f"layer {index}, a {type(block).__name__}, has no attention, state or network that plan knows")
     return sizes

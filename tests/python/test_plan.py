@@ -77,3 +77,13 @@ def test_layers_with_another_cache_than_the_model_are_refused() -> None:
         rankmesh.UsageError, match=r"^plan_model finds 18432 numbers .* cache of git, but .* keeps 9216"
     ):
         rankmesh.plan_model(transformers.GitConfig())  # the layers of its images are more than those of its text
+
+
+def test_attention_with_fewer_parameters_than_its_heads_take_is_refused() -> None:
+    transformers = pytest.importorskip("transformers")
+    if "deepseek_v4" not in transformers.CONFIG_MAPPING:
+        pytest.skip("this version of transformers has no deepseek_v4")
+    with pytest.raises(
+        rankmesh.UsageError, match=r"^layer 0, a \w+, has fewer parameters than attention of 64 heads: "
+    ):
+        rankmesh.plan_model({"model_type": "deepseek_v4"})
