@@ -168,6 +168,12 @@ TEST(Families, RefuseSizesOfWhichNothingIsBuilt) {
               "f: 'bailing_hybrid' has layers with a window, but no sliding_window; add it");
     EXPECT_EQ(refusal(R"({"model_type": "lfm2", "num_hidden_layers": 1, "layer_types": ["mamba"]})"),
               "f: plan does not know a layer of the kind 'mamba' in layer_types");
+    EXPECT_EQ(refusal(R"({"model_type": "cohere2", "layer_types": ":"})"),
+              "f: plan does not know a layer of the kind ':' in layer_types");
+    EXPECT_EQ(refusal(R"({"model_type": "lfm2", "block_multiple_of": 0})"),
+              "f: block_multiple_of is 0; it must be a whole number from 1 to 2147483647");
+    EXPECT_EQ(refusal(R"({"model_type": "gemma3n_text", "intermediate_size": [1, 600000]})"),
+              "f: intermediate_size is 600000, which is too large; it must be at most 524288");
     EXPECT_EQ(refusal(R"({"model_type": "qwen3_moe", "mlp_only_layers": 2})"),
               "f: mlp_only_layers is 2; it must be a list");
 }

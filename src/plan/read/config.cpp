@@ -29,14 +29,18 @@ struct Sizes {
     std::int64_t shared_layers = 0;  ///< the last ones, which use keys of earlier layers
 };
 
+/// Returns `letter(i)` for each layer.
+template <class Letter>
+std::string by_layer(const Sizes& s, const Letter& letter) {
+    auto all = std::string(static_cast<std::size_t>(s.layers), ' ');
+    for (int i = 0; i < s.layers; ++i) all[static_cast<std::size_t>(i)] = letter(i);
+    return all;
+}
+
 /// Returns what mixes the tokens of each layer.
 std::string mixers(const Sizes& s) {
     const auto& f = s.f;
-    const auto by = [&](const auto& letter) {
-        auto all = std::string(static_cast<std::size_t>(s.layers), ' ');
-        for (int i = 0; i < s.layers; ++i) all[static_cast<std::size_t>(i)] = letter(i);
-        return all;
-    };
+    const auto by = [&](const auto& letter) { return by_layer(s, letter); };
     const auto at = [&](std::string_view key, const char in, const char out, int first = 0) {
         return by([&](int i) { return f.lists(key, i + first) ? in : out; });
     };
@@ -80,23 +84,26 @@ std::string mixers(const Sizes& s) {
     return by([&](int) { return all; });
 }
 
-/// Returns which layers have experts.
+/// Returns which layers have experts; "" if none has.
 std::string experts(const Sizes& s) {
     const auto& f = s.f;
-    const auto by = [&](const auto& has) {
-        auto all = std::string(static_cast<std::size_t>(s.layers), '0');
-        for (int i = 0; i < s.layers; ++i) all[static_cast<std::size_t>(i)] = has(i) ? '1' : '0';
-        return all;
-    };
+    const auto* count = f.find(numbers_of_experts);
+    // Doge has its experts in two embeddings. A layer of Jamba with one expert has no router.
+    if (count == nullptr || f.values().contains("is_moe") || (f.has("mamba1") && *count == Json(1)) ||
+        (f.values().contains("enable_moe_block") && !f.is("enable_moe_block")) ||
+        (f.has("hybrid-shared") && *count == Json(0)))
+        return "";
+    if (*count == Json(0)) f.needed(numbers_of_experts, "the experts of a layer");
+    const auto by = [&](const auto& has) { return by_layer(s, [&](int i) { return has(i) ? '1' : '0'; }); };
     const auto listed = [&](Names names) {
         auto all = f.letters(names, s.layers);
         for (auto& one : all) one = one == 'E' || one == '1' ? '1' : '0';
         return all;
     };
     const auto number = [&](Names names, int otherwise) { return f.number(names, 0).value_or(otherwise); };
-    const Names by_layer = {"mlp_layer_types"};
+    const Names kinds = {"mlp_layer_types"};
     const Names rules = {"first_k_dense_replace", "num_dense_layers", "moe_layer_start_index"};
-    if (f.gives(by_layer) || (f.find(by_layer) != nullptr && !f.gives(rules))) return listed(by_layer);
+    if (f.gives(kinds) || (f.find(kinds) != nullptr && !f.gives(rules))) return listed(kinds);
     if (const auto* list = f.find({"moe_layer_freq"}); list != nullptr && !list->is_number())
         return listed({"moe_layer_freq"});
     if (f.find({"moe_layers"}) != nullptr) return by([&](int i) { return f.lists("moe_layers", i); });
@@ -176,15 +183,13 @@ void feed_forward(const Sizes& s, int i, bool has_experts, Layer& layer) {
                           "dim_ff",          "d_inner",
                           "ffn_hidden_size", "ffn_config.ffn_hidden_size"};
     const auto given = f.find(widths) != nullptr ? f.at(i, widths, 0) : 0;
-    if (const auto wide = std::max(given, s.hidden); wide > 100'000'000)
-        f.fail(cat("the width is ", wide, ", which is too large"));
     auto width = f.find(widths) == nullptr && (f.has("four-times") || !layer.gated)
                      ? f.at(0, {"intermediate_multiple_size"}, 4) * s.hidden
                      : given;
     if (f.has("half-width")) width /= 2;
     if (f.is("use_double_wide_mlp") && i >= s.layers - s.shared_layers) width *= 2;
     if (f.is("block_auto_adjust_ff_dim")) {
-        const auto unit = f.at(0, {"block_multiple_of"}, 1);
+        const auto unit = f.number({"block_multiple_of"}).value_or(1);
         const auto* times = f.find({"block_ffn_dim_multiplier"});
         width = static_cast<int>((times != nullptr && times->is_number_float()
                                       ? times->get<double>()
@@ -231,6 +236,44 @@ void feed_forward(const Sizes& s, int i, bool has_experts, Layer& layer) {
     }
 }
 
+Layer layer_at(const Sizes& s, int i) {
+    const auto& f = s.f;
+    const auto mixer = s.mixers[static_cast<std::size_t>(i)];
+    auto layer = Layer{};
+    if (mixer == 'F' || mixer == 'S') layer = attention(s, i, mixer == 'S');
+    if (mixer == 'L') {
+        if (s.heads > 0) layer = attention(s, i, false);
+        layer.more = 0, layer.kv_rank = layer.q_rank = layer.rope_dim = 0;
+        read_state(f, s.hidden, layer);
+    }
+    if (f.has("parallel-state")) {
+        auto state = layer;
+        read_state(f, s.hidden, state);
+        layer.state = state.state, layer.weights = state.weights;
+    }
+    // A layer of Nemotron-H and Mamba is one part only.
+    if (mixer == 'E' || (mixer == 'D' || !f.has("one-part")))
+        feed_forward(s, i,
+                     mixer == 'E' || (mixer != 'D' && !s.experts.empty() &&
+                                      s.experts[static_cast<std::size_t>(i)] == '1'),
+                     layer);
+    else
+        layer.gated = false;
+    if (f.is("is_moe")) {
+        const std::int64_t count = f.needed(numbers_of_experts, "the experts of a layer");
+        layer.more += 2 * s.hidden * (count + static_cast<std::int64_t>(std::sqrt(count)));
+    }
+    if (f.has("cross")) layer.more += 4 * std::int64_t{s.hidden} * s.hidden;
+    if (const std::int64_t each = f.number({"hidden_size_per_layer_input"}, 0).value_or(0))
+        layer.more += 2 * each * s.hidden;
+    if (const std::int64_t rank = f.number({"laurel_rank"}, 0).value_or(0)) layer.more += 2 * rank * s.hidden;
+    // JetMoE: each expert of attention has queries and outputs of its own.
+    if (f.has("attention-experts"))
+        layer.more +=
+            2 * (std::int64_t{layer.experts} * layer.kv_heads - layer.heads) * layer.head_dim * s.hidden;
+    return layer;
+}
+
 /// Parameters beside those of the closed forms.
 void extras(const Sizes& s, Model& model) {
     const auto& f = s.f;
@@ -269,9 +312,6 @@ Model read(const Family& f) {
                    .hidden = f.needed({"n_embed", "hidden_size", "n_embd", "d_model", "emb_dim"},
                                       "the width of the model"),
                    .heads = 0};
-    constexpr auto most_layers = 100000;
-    if (s.layers > most_layers)
-        f.fail(cat("num_hidden_layers is ", s.layers, "; it must be at most ", most_layers));
     auto model = Model{.name = f.type(), .hidden = s.hidden};
     if (f.has("attention-experts"))
         s.heads = f.at(0, {"num_key_value_heads"}, 0) * f.at(0, {"num_experts_per_tok"}, 0);
@@ -285,55 +325,11 @@ Model read(const Family& f) {
     s.mixers = mixers(s);
     if (f.has("last-full")) s.mixers.back() = 'F';
     s.shared_layers = f.number({"num_kv_shared_layers"}, 0).value_or(0);
-    const auto* number = f.find(numbers_of_experts);
-    // Doge has its experts in two embeddings. A layer of Jamba with one expert has no router.
-    if (number != nullptr && !f.values().contains("is_moe") && (!f.has("mamba1") || *number != Json(1)) &&
-        (!f.values().contains("enable_moe_block") || f.is("enable_moe_block"))) {
-        if (*number != Json(0))
-            s.experts = experts(s);
-        else if (!f.has("hybrid-shared"))
-            f.needed(numbers_of_experts, "the experts of a layer");
-    }
+    s.experts = experts(s);
     // DeepSeek trains with as many groups of experts as nodes.
     if (const auto groups = f.number({"n_group"}, 0); groups && *groups > 1)
         model.most_nodes = f.number({"topk_group"}, 0).value_or(0);
-    for (int i = 0; i < s.layers; ++i) {
-        const auto mixer = s.mixers[static_cast<std::size_t>(i)];
-        auto layer = Layer{};
-        if (mixer == 'F' || mixer == 'S') layer = attention(s, i, mixer == 'S');
-        if (mixer == 'L') {
-            if (s.heads > 0) layer = attention(s, i, false);
-            layer.more = 0, layer.kv_rank = layer.q_rank = layer.rope_dim = 0;
-            read_state(f, s.hidden, layer);
-        }
-        if (f.has("parallel-state")) {
-            auto state = layer;
-            read_state(f, s.hidden, state);
-            layer.state = state.state, layer.weights = state.weights;
-        }
-        // A layer of Nemotron-H and Mamba is one part only.
-        if (mixer == 'E' || (mixer == 'D' || !f.has("one-part")))
-            feed_forward(s, i,
-                         mixer == 'E' || (mixer != 'D' && !s.experts.empty() &&
-                                          s.experts[static_cast<std::size_t>(i)] == '1'),
-                         layer);
-        else
-            layer.gated = false;
-        if (f.is("is_moe")) {
-            const std::int64_t count = f.needed(numbers_of_experts, "the experts of a layer");
-            layer.more += 2 * s.hidden * (count + static_cast<std::int64_t>(std::sqrt(count)));
-        }
-        if (f.has("cross")) layer.more += 4 * std::int64_t{s.hidden} * s.hidden;
-        if (const std::int64_t each = f.number({"hidden_size_per_layer_input"}, 0).value_or(0))
-            layer.more += 2 * each * s.hidden;
-        if (const std::int64_t rank = f.number({"laurel_rank"}, 0).value_or(0))
-            layer.more += 2 * rank * s.hidden;
-        // JetMoE: each expert of attention has queries and outputs of its own.
-        if (f.has("attention-experts"))
-            layer.more +=
-                2 * (std::int64_t{layer.experts} * layer.kv_heads - layer.heads) * layer.head_dim * s.hidden;
-        model.add(1, layer);
-    }
+    for (int i = 0; i < s.layers; ++i) model.add(1, layer_at(s, i));
     extras(s, model);
     return model;
 }

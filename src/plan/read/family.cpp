@@ -2,6 +2,7 @@
 #include "plan/read/family.hpp"
 
 #include <algorithm>
+#include <array>
 #include <limits>
 #include <map>
 
@@ -61,7 +62,8 @@ std::optional<std::string> Fields::word(std::initializer_list<std::string_view> 
 
 namespace of_family {
 
-/// A line of the table. The line `*` lists keys without effect.
+/// A line of the table. The line `*` lists keys without effect, and `+` the letters of words in lists of
+/// layers.
 struct Line {
     std::string_view tags;
     std::string_view keys;
@@ -96,24 +98,11 @@ Json value_of(std::string_view text) {
 
 /// Returns the letter of a word in a list of layers; 0: not known.
 char letter_of(std::string_view word) {
-    static const auto all = std::map<std::string_view, char>{{"full_attention", 'F'},
-                                                             {"attention", 'F'},
-                                                             {"indexed_attention", 'F'},
-                                                             {"hybrid", 'F'},
-                                                             {"global", 'F'},
-                                                             {"sliding_attention", 'S'},
-                                                             {"chunked_attention", 'S'},
-                                                             {"local", 'S'},
-                                                             {"linear_attention", 'L'},
-                                                             {"mamba", 'L'},
-                                                             {"conv", 'L'},
-                                                             {"recurrent", 'L'},
-                                                             {"moe", 'E'},
-                                                             {"mlp", 'D'},
-                                                             {"dense", 'D'},
-                                                             {"sparse", 'E'}};
-    const auto found = all.find(word);
-    return found == all.end() ? '\0' : found->second;
+    auto letter = '\0';
+    for_each_word(lines().at("+").keys, [&](std::string_view one) {
+        if (const auto [name, value] = name_and_value(one); name == word) letter = value.front();
+    });
+    return letter;
 }
 
 }  // namespace of_family
@@ -136,8 +125,21 @@ Family::Family(const Fields& given) : Fields(given.source(), Json::object()), gi
     for_each_word(of_family::lines().at(type_).keys, [&](std::string_view word) {
         const auto [name, value] = name_and_value(word);
         const auto here = given_.contains(name);
+        const auto counts_tokens = std::ranges::any_of(
+            std::array{"vocab", "position", "window", "chunk"},
+            [&](std::string_view part) { return name.find(part) != std::string_view::npos; });
+        if (here && !counts_tokens) check_large(name, given_[name]);
         set(std::string(name), here ? given_[name] : of_family::value_of(value), here);
     });
+}
+
+/// Refuses a number, or one of a list, that is so large that products of such sizes do not fit in 64 bits.
+void Family::check_large(std::string_view name, const Json& value) const {
+    constexpr auto most = 1 << 19;
+    if (value.is_array())
+        for (const auto& one : value) check_large(name, one);
+    else if (value.is_number_integer() && value > most)
+        fail(cat(name, " is ", formats::excerpt(value), ", which is too large; it must be at most ", most));
 }
 
 bool Family::has(std::string_view tag) const { return std::ranges::find(tags_, tag) != tags_.end(); }
@@ -193,7 +195,7 @@ std::string Family::letters(std::initializer_list<std::string_view> names, int l
         }
         if (has("cycle"))
             for (std::size_t i = 0; !all.empty() && std::cmp_less(all.size(), layers); ++i) all += all[i];
-    } else if (value->is_string() && value->text().find(':') != std::string::npos) {
+    } else if (value->is_string() && value->text().find(':') < value->text().size() - 1) {
         const auto& pattern = value->text();
         const auto period = pattern.substr(pattern.find(':') + 1);
         all = pattern.substr(0, pattern.find(':'));

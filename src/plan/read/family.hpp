@@ -83,6 +83,8 @@ public:
     static bool is_known(std::string_view type);
 
 private:
+    void check_large(std::string_view name, const Json& value) const;
+
     std::string type_;
     std::vector<std::string> tags_;
     Json given_;
