@@ -270,6 +270,9 @@ TEST(ClusterFiles, AnErrorHasTheFileAndTheLine) {
          "f:2: SLURM_TOPOLOGY_ADDR says that this is 'b7', which SLURM_JOB_NODELIST does not have"},
         {"", "SLURM_JOB_ID=1\n", "f: has no SLURM_JOB_NODELIST"},
         {"amd-smi", "[]", "f: lists 0 GPUs; 1 to 1024 are supported"},
+        {"amd-smi", R"([{"gpu":0,"link_type":{"gpu_0":"SELF"}}])",  // before ROCm 6.2
+         "f: lists 0 links of a GPU, not one to each of the 1; give what amd-smi topology prints without "
+         "--json"},
         {"", R"([{"gpu": 0, "links": [{"gpu": 1, "link_type": "XGMI"}]}])",
          "f: names GPU 1, but lists only 1; give all GPUs of the machine"},
         {"", R"([{"gpu": 0, "links": [{"gpu": 0, "link_type": "IB"}]}])",

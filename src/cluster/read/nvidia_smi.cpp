@@ -104,11 +104,16 @@ Levels read_amd_smi_json(const Text& text) {
         return static_cast<std::size_t>(gpu);
     };
     auto matrix = std::vector(gpus.size(), std::vector<int>(gpus.size(), 5));
-    for (const auto& gpu : gpus)
-        for (const auto& link : elements_of(value_at(gpu, {"links"}))) {
+    for (const auto& gpu : gpus) {
+        const auto links = elements_of(value_at(gpu, {"links"}));
+        if (links.size() != gpus.size())
+            text.fail(0, cat("lists ", links.size(), " links of a GPU, not one to each of the ", gpus.size(),
+                             "; give what amd-smi topology prints without --json"));
+        for (const auto& link : links) {
             const auto distance = distance_of_link(text, 0, text_of(value_at(link, {"link_type"})));
             matrix[number(gpu)][number(link)] = std::max(distance, 0);
         }
+    }
     return levels_of_gpus(text, matrix, "xgmi");
 }
 
