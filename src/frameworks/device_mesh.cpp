@@ -32,18 +32,18 @@ void check_shape(std::span<const int> shape, int world_size) {
     auto ranks = std::int64_t{1};
     for (auto size : shape) {
         if (size < 1)
-            throw Error(Fault::sizes, cat("invalid shape dimension ", size, " in ", joined(shape, " x "),
-                                          "; sizes are 1 or more"));
+            throw Error(Fault::sizes, "invalid shape dimension ", size, " in ", joined(shape, " x "),
+                        "; sizes are 1 or more");
         // Beyond a world there is no larger number that matters, and no overflow.
         if (ranks <= Mesh::max_size) ranks *= size;
     }
     if (ranks > world_size)
-        throw Error(Fault::sizes, cat("Mesh should not be bigger than default world size ", world_size,
-                                      ", but found ", ranks, " ranks!"));
+        throw Error(Fault::sizes, "Mesh should not be bigger than default world size ", world_size,
+                    ", but found ", ranks, " ranks!");
     if (ranks < world_size)
-        throw Refusal(Fault::sizes, "ranks-left-out",
-                      cat("a mesh of ", joined(shape, " x "), " leaves ranks ", ranks, "..", world_size - 1,
-                          " of a world of ", world_size, " out; its sizes must multiply to the world's"));
+        throw Refusal(Fault::sizes, "ranks-left-out", "a mesh of ", joined(shape, " x "), " leaves ranks ",
+                      ranks, "..", world_size - 1, " of a world of ", world_size,
+                      " out; its sizes must multiply to the world's");
 }
 
 }  // namespace
@@ -72,8 +72,8 @@ std::string to_string(std::span<const std::string> names) {
 DeviceMesh init_device_mesh(std::span<const int> shape, const DimNames& mesh_dim_names, int rank,
                             int world_size) {
     if (mesh_dim_names && mesh_dim_names->size() != shape.size())
-        throw Error(Fault::argument, cat("mesh_shape and mesh_dim_names should have same length! There are ",
-                                         shape.size(), " sizes and ", mesh_dim_names->size(), " names"));
+        throw Error(Fault::argument, "mesh_shape and mesh_dim_names should have same length! There are ",
+                    shape.size(), " sizes and ", mesh_dim_names->size(), " names");
     if (shape.empty()) throw Error(Fault::missing, "a mesh of no dimensions was asked for; give one or more");
     check_shape(shape, world_size);
     check_rank(rank, world_size);
@@ -82,8 +82,8 @@ DeviceMesh init_device_mesh(std::span<const int> shape, const DimNames& mesh_dim
         const auto name = mesh_dim_names ? (*mesh_dim_names)[static_cast<std::size_t>(i)] : cat("dim_", i);
         for (const auto& other : dims)
             if (other.name == name)
-                throw Error(Fault::argument,
-                            cat("Each mesh_dim_name must be unique. '", name, "' is listed twice"));
+                throw Error(Fault::argument, "Each mesh_dim_name must be unique. '", name,
+                            "' is listed twice");
         dims.push_back({name, only(i)});
     }
     auto axes = std::vector<Axis>{};
@@ -139,15 +139,15 @@ std::vector<DeviceMesh::Dim> DeviceMesh::resolve(std::span<const std::string> na
         if (dim == known.end()) {
             auto valid = std::vector<std::string>{};
             for (const auto& one : known) valid.push_back(one.name);
-            throw Error(Fault::unknown, cat("Invalid mesh_dim_names ", to_string(names),
-                                            " specified. Valid mesh_dim_names are ", to_string(valid)));
+            throw Error(Fault::unknown, "Invalid mesh_dim_names ", to_string(names),
+                        " specified. Valid mesh_dim_names are ", to_string(valid));
         }
         found.push_back(*dim);
         const auto axes = shared(root_->mesh, dim->axes);
         if (axes.empty()) continue;
         if (first(axes) <= before)
-            throw Error(Fault::argument, cat("Invalid mesh_dim_names ", to_string(names),
-                                             " specified. Mesh dim indices should be in ascending order"));
+            throw Error(Fault::argument, "Invalid mesh_dim_names ", to_string(names),
+                        " specified. Mesh dim indices should be in ascending order");
         before = last(axes);
     }
     return found;
@@ -165,17 +165,17 @@ DeviceMesh DeviceMesh::operator[](const NameList& names) const {
 AxisSet DeviceMesh::axes(std::optional<std::string_view> mesh_dim) const {
     if (!mesh_dim) {
         if (ndim() == 1) return dims_.front().axes;
-        throw Error(Fault::missing, cat("Found the DeviceMesh have ", ndim(),
-                                        " dimensions; `mesh_dim` needs to be specified when "
-                                        "device_mesh.ndim is not 1"));
+        throw Error(Fault::missing, "Found the DeviceMesh have ", ndim(),
+                    " dimensions; `mesh_dim` needs to be specified when "
+                    "device_mesh.ndim is not 1");
     }
     for (const auto& dim : root_->names_so_far())
         if (dim.name == *mesh_dim) return dim.axes;
     for (const auto& dim : dims_)
         if (root_->named && dim.name == *mesh_dim) return dim.axes;
-    throw Error(Fault::unknown,
-                cat("Mesh dimension '", *mesh_dim, "' does not exist. Available mesh dimensions are: ",
-                    to_string(mesh_dim_names().value_or(std::vector<std::string>{}))));
+    throw Error(Fault::unknown, "Mesh dimension '", *mesh_dim,
+                "' does not exist. Available mesh dimensions are: ",
+                to_string(mesh_dim_names().value_or(std::vector<std::string>{})));
 }
 
 Group DeviceMesh::get_group(std::optional<std::string_view> mesh_dim) const {
@@ -192,8 +192,8 @@ DeviceMesh DeviceMesh::flatten(std::string_view given, std::span<const std::stri
     auto flat = Dim{std::string(given), {}};
     for (const auto& dim : dims_) {
         if (std::ranges::find(root_->dims, dim) == root_->dims.end())
-            throw Error(Fault::unknown,
-                        cat("'", dim.name, "' is flattened already, and no dimension of the root"));
+            throw Error(Fault::unknown, "'", dim.name,
+                        "' is flattened already, and no dimension of the root");
         if (given.empty()) flat.name += (flat.name.empty() ? "" : "_") + dim.name;
         flat.axes.insert(AxisId{first(dim.axes)});
     }
@@ -203,8 +203,8 @@ DeviceMesh DeviceMesh::flatten(std::string_view given, std::span<const std::stri
     known.insert(known.end(), all.begin(), all.end());
     const auto taken = std::ranges::find(known, flat.name, &Dim::name);
     if (taken != known.end() && *taken != flat)
-        throw Error(Fault::exists, cat(flat.name, " already exists for submesh of the mesh with dimensions ",
-                                       to_string(*names), ". Please specify another valid mesh_dim_name."));
+        throw Error(Fault::exists, flat.name, " already exists for submesh of the mesh with dimensions ",
+                    to_string(*names), ". Please specify another valid mesh_dim_name.");
     if (taken == known.end()) {
         all.push_back(flat);
         known.push_back(flat);

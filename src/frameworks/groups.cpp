@@ -35,8 +35,8 @@ Mesh mesh_of(const Framework& framework, const Given& given, const MeshRow& row)
         auto said = std::string{};
         for (std::size_t a = 0; a < axes.size(); ++a)
             if (rest_at != a) said += cat(said.empty() ? "" : " x ", axes[a].name, " ", axes[a].size.size());
-        throw Error(Fault::sizes, cat("a world of ", world, " ranks is not ", rest_at ? "divided by " : "",
-                                      said, ", which is ", product));
+        throw Error(Fault::sizes, "a world of ", world, " ranks is not ", rest_at ? "divided by " : "", said,
+                    ", which is ", product);
     }
     if (rest_at) axes[*rest_at].size = static_cast<int>(world / product);
     const auto mesh = Mesh(std::span<const Axis>(axes));
@@ -58,7 +58,7 @@ Given accepted(const Framework& framework, const Values& settings, int world_siz
 
 Groups::Groups(std::string_view name, const Values& settings, int world_size) {
     const auto& framework = framework_named(name);
-    if (world_size < 1) throw Error(Fault::sizes, cat("a world of ", world_size, " ranks; it has 1 or more"));
+    if (world_size < 1) throw Error(Fault::sizes, "a world of ", world_size, " ranks; it has 1 or more");
     auto made =
         std::make_shared<Made>(Made{&framework, accepted(framework, settings, world_size), {}, {}, {}, {}});
     auto meshes = framework.meshes;
@@ -108,9 +108,8 @@ int Groups::count(std::string_view kind) const { return made_->at(kind).count();
 GroupPart Groups::group(std::string_view kind, int number) const {
     const auto& made = made_->at(kind);
     if (number < 0 || number >= made.count())
-        throw Error(Fault::out_of_range,
-                    cat("group ", number, " of ", made.count(), " groups ", detail::in_quotes(kind),
-                        "; they are numbered 0..", made.count() - 1));
+        throw Error(Fault::out_of_range, "group ", number, " of ", made.count(), " groups ",
+                    detail::in_quotes(kind), "; they are numbered 0..", made.count() - 1);
     return made.group(number);
 }
 std::optional<GroupPart> Groups::of(std::string_view kind, int rank) const {

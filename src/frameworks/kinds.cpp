@@ -178,8 +178,8 @@ Kind kind_of(const KindRow& row, const Given& given, const Meshes& meshes) {
         if (counts.size() > 1) kind.step = detail::number_in(counts[1]).value_or(1);
     }
     if (kind.size < 1 || (!is_inside && total % kind.size != 0))
-        throw Error(Fault::sizes,
-                    cat("the ", total, " ranks are not divided by groups '", row.name, "' of ", kind.size));
+        throw Error(Fault::sizes, "the ", total, " ranks are not divided by groups '", row.name, "' of ",
+                    kind.size);
     if (row.at) kind.at = row.at(given);
     return kind;
 }
@@ -188,8 +188,8 @@ const Kind& Groups::Made::at(std::string_view name) const {
     if (const auto* kind = find(name)) return *kind;
     const auto row = std::ranges::find(framework->kinds, name, &KindRow::name);
     if (row == framework->kinds.end())
-        throw Error(Fault::unknown, cat(framework->name, " has no groups ", detail::in_quotes(name),
-                                        did_you_mean(name, known_names(framework->kinds))));
+        throw Error(Fault::unknown, framework->name, " has no groups ", detail::in_quotes(name),
+                    did_you_mean(name, known_names(framework->kinds)));
     throw Error(Fault::not_initialised, row->missing.empty()
                                             ? cat("these settings give no groups ", detail::in_quotes(name))
                                             : row->missing);

@@ -77,8 +77,8 @@ std::vector<Communicator*> Live::all(const State& state, std::string_view access
 Communicator& Live::of_kind(const std::string& kind) {
     const auto found = groups_.find(kind);
     if (found == groups_.end())
-        throw Error(Fault::not_member, cat("the last group of ", kind,
-                                           " is shorter, which no plan declares; make it with World::sub"));
+        throw Error(Fault::not_member, "the last group of ", kind,
+                    " is shorter, which no plan declares; make it with World::sub");
     return found->second;
 }
 

@@ -39,6 +39,11 @@ bool holds(const auto& names, std::string_view name) {
     return std::ranges::find(names, name) != std::ranges::end(names);
 }
 
+/// Throws Error of these parts, which are always evaluated, if a condition holds.
+void refuse_if(bool condition, Fault fault, const auto&... parts) {
+    if (condition) throw Error(fault, parts...);
+}
+
 /// The names of rows.
 std::vector<std::string_view> known_names(const auto& rows) {
     auto names = std::vector<std::string_view>{};

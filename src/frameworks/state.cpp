@@ -186,16 +186,16 @@ std::optional<GroupPart> State::group_of(const AccessorRow& row, const Given& op
     if (row.without || (options.has(checked) && !options.flag(checked))) return std::nullopt;
     const auto text = row.missing.empty() ? missing_of(*framework_, kind) : std::string_view(row.missing);
     if (row.listed && destroyed_)
-        throw Refusal(Fault::not_initialised, "stale",
-                      cat(text, "; its ranks from before destroy_model_parallel are stale"));
+        throw Refusal(Fault::not_initialised, "stale", text,
+                      "; its ranks from before destroy_model_parallel are stale");
     if (!groups_) throw Error(Fault::not_initialised, std::string(text));
     if (!has && !row.missing.empty()) throw Error(Fault::not_initialised, row.missing);
     if (!has) static_cast<void>(groups_->count(kind));  // throws what the original says
     const auto line = Access::made(*groups_).at(kind).listed_of(rank_);
-    throw Error(Fault::not_member, cat(text, " on rank ", rank_,
-                                       line ? cat("; its members here are ", ranks_to_string(std::vector<int>(
-                                                                                 line->begin(), line->end())))
-                                            : std::string(", which is in none of the groups")));
+    throw Error(
+        Fault::not_member, text, " on rank ", rank_,
+        line ? cat("; its members here are ", ranks_to_string(std::vector<int>(line->begin(), line->end())))
+             : std::string(", which is in none of the groups"));
 }
 
 std::optional<GroupPart> State::group(std::string_view accessor, const Values& values) const {

@@ -28,16 +28,16 @@ bool is_keyword(std::string_view name) {
 void check_names(const std::vector<std::string>& names) {
     for (const auto& name : names) {
         if (!is_identifier(name))
-            throw Error(Fault::argument,
-                        cat("Type names and field names must be valid identifiers: '", name, "'"));
+            throw Error(Fault::argument, "Type names and field names must be valid identifiers: '", name,
+                        "'");
         if (is_keyword(name))
-            throw Error(Fault::argument, cat("Type names and field names cannot be a keyword: '", name, "'"));
+            throw Error(Fault::argument, "Type names and field names cannot be a keyword: '", name, "'");
     }
     for (auto name = names.begin(); name != names.end(); ++name) {
         if (name->starts_with("_"))
-            throw Error(Fault::argument, cat("Field names cannot start with an underscore: '", *name, "'"));
+            throw Error(Fault::argument, "Field names cannot start with an underscore: '", *name, "'");
         if (std::find(names.begin(), name, *name) != name)
-            throw Error(Fault::argument, cat("Encountered duplicate field name: '", *name, "'"));
+            throw Error(Fault::argument, "Encountered duplicate field name: '", *name, "'");
     }
 }
 
@@ -45,17 +45,17 @@ Mesh checked_mesh(const std::vector<std::string>& axes, const std::vector<int>& 
     check_names(axes);
     for (auto dim : dims)
         if (dim < 1)
-            throw Refusal(Fault::sizes, "sizes-below-one",
-                          cat("a dim of ", dim, " makes a topology without ranks; every dim is 1 or more"));
+            throw Refusal(Fault::sizes, "sizes-below-one", "a dim of ", dim,
+                          " makes a topology without ranks; every dim is 1 or more");
     if (dims.size() < axes.size())
-        throw Error(Fault::missing, cat(dims.size(), " dims for ", axes.size(), " axes; give each axis one"));
+        throw Error(Fault::missing, dims.size(), " dims for ", axes.size(), " axes; give each axis one");
     // Dims of 1 beyond the last axis change nothing, and the original is right with them.
     for (auto i = axes.size(); i < dims.size(); ++i)
         if (dims[i] != 1)
-            throw Refusal(Fault::sizes, "ranks-overwritten",
-                          cat(dims.size(), " dims for ", axes.size(), " axes put ", dims[i],
-                              " ranks on each coordinate, of which the last would overwrite the others; give "
-                              "each axis one"));
+            throw Refusal(Fault::sizes, "ranks-overwritten", dims.size(), " dims for ", axes.size(),
+                          " axes put ", dims[i],
+                          " ranks on each coordinate, of which the last would overwrite the others; give "
+                          "each axis one");
     if (axes.empty()) return {{"world", 1}};
     auto listed = std::vector<Axis>{};
     for (std::size_t i = 0; i < axes.size(); ++i) listed.push_back({axes[i], dims[i]});
@@ -94,20 +94,19 @@ int ProcessTopology::get_rank(const Coordinate& coord) const {
     for (int i = 0; i < coord.size(); ++i) {
         const auto axis = find(coord.name(i));
         if (axis < 0)
-            throw Error(Fault::unknown, cat(style_.coord, ".__new__() got an unexpected keyword argument '",
-                                            coord.name(i), "'"));
+            throw Error(Fault::unknown, style_.coord, ".__new__() got an unexpected keyword argument '",
+                        coord.name(i), "'");
         const auto index = indices[static_cast<std::size_t>(axis)] = coord[AxisId{i}];
         if (index < 0 || index >= mesh_.size(AxisId{axis})) exists = false;
     }
     if (!exists)
-        throw Error(Fault::out_of_range,
-                    cat("key {", entries(coord, "'", ": "), "} invalid, mapping: ", to_string(mesh_)));
+        throw Error(Fault::out_of_range, "key {", entries(coord, "'", ": "),
+                    "} invalid, mapping: ", to_string(mesh_));
     return mesh_.rank_at(indices);
 }
 
 Coordinate ProcessTopology::get_coord(int rank) const {
-    if (!mesh_.contains(rank))
-        throw Error(Fault::out_of_range, cat("rank ", rank, " not found in topology."));
+    if (!mesh_.contains(rank)) throw Error(Fault::out_of_range, "rank ", rank, " not found in topology.");
     return axes_.empty() ? Coordinate({}) : mesh_.coord(rank);
 }
 
@@ -133,7 +132,7 @@ std::optional<Partition> ProcessTopology::get_axis_comm_lists(std::string_view a
 }
 
 std::optional<Group> ProcessTopology::get_axis_list(std::string_view axis, int idx) const {
-    if (find(axis) < 0) throw Error(Fault::unknown, cat("'", axis, "' is not in list"));
+    if (find(axis) < 0) throw Error(Fault::unknown, "'", axis, "' is not in list");
     return filter_match({{axis, idx}});
 }
 
@@ -143,8 +142,8 @@ std::optional<Group> ProcessTopology::filter_match(const Coordinate& filter) con
     for (int i = 0; i < filter.size(); ++i) {
         const auto axis = find(filter.name(i));
         if (axis < 0)
-            throw Error(Fault::unknown,
-                        cat("'", style_.coord, "' object has no attribute '", filter.name(i), "'"));
+            throw Error(Fault::unknown, "'", style_.coord, "' object has no attribute '", filter.name(i),
+                        "'");
         const auto index = filter[AxisId{i}];
         if (index < 0 || index >= mesh_.size(AxisId{axis})) return std::nullopt;
         indices[static_cast<std::size_t>(axis)] = index;
@@ -164,7 +163,7 @@ int ProcessTopology::stage_to_global(int rank, int stage, const Coordinate& kwar
             rankmesh::detail::append(unknown, cat(unknown.empty() ? "'" : ", '", kwargs.name(i), "'"));
     if (kwargs.find("pipe") >= 0)
         throw Error(Fault::argument, "stage_to_global() got multiple values for keyword argument 'pipe'");
-    if (!unknown.empty()) throw Error(Fault::unknown, cat("Got unexpected field names: [", unknown, "]"));
+    if (!unknown.empty()) throw Error(Fault::unknown, "Got unexpected field names: [", unknown, "]");
     auto there = Coordinate({});
     for (int i = 0; i < me.size(); ++i) {
         const auto given = kwargs.find(me.name(i));
@@ -206,8 +205,8 @@ namespace {
 std::string_view coord_of(const std::vector<std::string>& axes) {
     if (axes == std::vector<std::string>{"pipe", "data", "tensor"}) return "PipeDataTensorProcessCoord";
     if (axes == std::vector<std::string>{"data", "pipe", "tensor"}) return "DataPipeTensorProcessCoord";
-    throw Error(Fault::unknown, cat("Corresponding coordinate namedtuple not implemented for axes ",
-                                    list_of(axes), ". Check base/topology.py and implement explicitly."));
+    throw Error(Fault::unknown, "Corresponding coordinate namedtuple not implemented for axes ",
+                list_of(axes), ". Check base/topology.py and implement explicitly.");
 }
 
 }  // namespace
@@ -220,7 +219,7 @@ std::string ProcessTopology::repr() const {
 }
 
 std::vector<std::array<int, 3>> decompose_to_three_factors(int n) {
-    if (n < 0) throw Error(Fault::argument, cat("decompose ", n, " to three factors; give 0 or more"));
+    if (n < 0) throw Error(Fault::argument, "decompose ", n, " to three factors; give 0 or more");
     auto factors = std::vector<std::array<int, 3>>{};
     for (int i = 1; i <= n / i; ++i)
         for (int j = i; n % i == 0 && j <= n / i / j; ++j) {

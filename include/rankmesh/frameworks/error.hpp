@@ -33,7 +33,7 @@ constexpr std::string_view to_string(Fault fault) {
 /// What a framework throws: where the original raises an error, and in the words that it uses.
 class RANKMESH_EXPORT Error : public UsageError {
 public:
-    Error(Fault kind, const std::string& text) : UsageError(text), fault(kind) {}
+    Error(Fault kind, const auto&... parts) : UsageError(rankmesh::detail::cat(parts...)), fault(kind) {}
     Fault fault;
 };
 
@@ -41,7 +41,7 @@ public:
 /// docs/frameworks.md that says why.
 class RANKMESH_EXPORT Refusal : public Error {
 public:
-    Refusal(Fault kind, std::string_view line, const std::string& text) : Error(kind, text), rule(line) {}
+    Refusal(Fault kind, std::string_view line, const auto&... parts) : Error(kind, parts...), rule(line) {}
     std::string rule;
 };
 

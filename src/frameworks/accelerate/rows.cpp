@@ -23,9 +23,8 @@ void leave_to_deepspeed(Given& given, int sp, int total) {
     const auto world = given.world_size();
     if (total == world) return;
     if (world % sp != 0)
-        throw Refusal(Fault::sizes, "ranks-left-out",
-                      cat("sp_size is ", sp, " and the world has ", world,
-                          " ranks; DeepSpeed's sequence parallelism divides the world"));
+        throw Refusal(Fault::sizes, "ranks-left-out", "sp_size is ", sp, " and the world has ", world,
+                      " ranks; DeepSpeed's sequence parallelism divides the world");
     for (const auto* axis : {"dp_replicate", "cp", "tp"}) given.derive(axis, 1);
     given.derive("dp_shard", world / sp);
 }
@@ -40,17 +39,14 @@ void check(Given& given) {
     auto replicas = size("dp_replicate");
     for (const auto& [name, known] : {std::pair("cp_backend", "torch"), std::pair("sp_backend", "deepspeed")})
         if (!given.is_none(name) && given.word(name) != known)
-            throw Error(Fault::unknown,
-                        cat(name, " must be one of ['", known, "'], but got ", given.word(name)));
-    if (cp > 1 && sp > 1)
-        throw Error(Fault::exclusive,
-                    cat("Context Parallelism (CP) and Sequence Parallelism (SP) are mutually "
-                        "exclusive. Got cp_size=",
-                        cp, " and sp_size=", sp, ". Please set either cp_size=1 or sp_size=1."));
-    if ((tp > 1 || cp > 1) && replicas > 1 && shard == 1)
-        throw Error(Fault::exclusive,
-                    "Tensor/Context parallelism (tp/cp_size > 1) cannot be used with pure data parallelism "
-                    "(dp_replicate_size > 1 and dp_shard_size == 1). Set dp_shard_size above 1");
+            throw Error(Fault::unknown, name, " must be one of ['", known, "'], but got ", given.word(name));
+    refuse_if(cp > 1 && sp > 1, Fault::exclusive,
+              "Context Parallelism (CP) and Sequence Parallelism (SP) are mutually "
+              "exclusive. Got cp_size=",
+              cp, " and sp_size=", sp, ". Please set either cp_size=1 or sp_size=1.");
+    refuse_if((tp > 1 || cp > 1) && replicas > 1 && shard == 1, Fault::exclusive,
+              "Tensor/Context parallelism (tp/cp_size > 1) cannot be used with pure data parallelism "
+              "(dp_replicate_size > 1 and dp_shard_size == 1). Set dp_shard_size above 1");
     // Without sizes all ranks are replicas.
     if (replicas * shard * tp * cp * sp == 1) replicas = given.world_size();
     const auto total = replicas * shard * tp * cp * sp;
@@ -58,10 +54,10 @@ void check(Given& given) {
     if (sp > 1)
         leave_to_deepspeed(given, sp, total);
     else if (total != given.world_size())
-        throw Error(Fault::sizes, cat("ParallelismConfig total_size (", total,
-                                      ") does not match num_processes (", given.world_size(),
-                                      "). Please adjust "
-                                      "dp_replicate_size/ dp_shard_size/tp_size/cp_size/sp_size."));
+        throw Error(Fault::sizes, "ParallelismConfig total_size (", total, ") does not match num_processes (",
+                    given.world_size(),
+                    "). Please adjust "
+                    "dp_replicate_size/ dp_shard_size/tp_size/cp_size/sp_size.");
     given.derive("total_size", total);
     given.derive("non_data_parallel_size", tp * cp * sp);
     given.derive("data_parallel_size", replicas * shard);

@@ -18,12 +18,10 @@ void check_experts(Given& given) {
     const auto most = given.number("dp_shard") * least;
     const auto* rule = splits(given) ? "When etp=tp, " : "When etp=1, ";
     const auto* of = splits(given) ? "cp" : "cp * tp";
-    if (has_experts(given) && ep % least != 0)
-        throw Error(Fault::sizes, cat(rule, "ep must be divisible by ", of, ", got ep=", ep, ", cp=", cp,
-                                      splits(given) ? "" : cat(", tp=", tp)));
-    if (has_experts(given) && most % ep != 0)
-        throw Error(Fault::sizes,
-                    cat(rule, "dp_shard * ", of, " must be divisible by ep, got ", most, ", ep=", ep));
+    refuse_if(has_experts(given) && ep % least != 0, Fault::sizes, rule, "ep must be divisible by ", of,
+              ", got ep=", ep, ", cp=", cp, splits(given) ? "" : cat(", tp=", tp));
+    refuse_if(has_experts(given) && most % ep != 0, Fault::sizes, rule, "dp_shard * ", of,
+              " must be divisible by ep, got ", most, ", ep=", ep);
     given.derive("dp_shard_mod_ep", has_experts(given) ? most / ep : given.number("dp_shard"));
     given.derive("dp_shard_in_ep", has_experts(given) ? ep / least : 1);
 }
@@ -33,12 +31,11 @@ void check(Given& given) {
     const auto others = std::int64_t{number("tp")} * number("cp") * number("pp");
     if (number("dp_shard") < 0) given.derive("dp_shard", static_cast<int>(given.world_size() / others));
     if (const auto ranks = number("dp_shard") * others; ranks != given.world_size())
-        throw Error(Fault::sizes, cat("dp_shard * tp * cp * pp must equal world_size, got ",
-                                      number("dp_shard"), " * ", number("tp"), " * ", number("cp"), " * ",
-                                      number("pp"), " = ", ranks, ", world_size=", given.world_size()));
-    if (number("etp") != 1 && number("etp") != number("tp"))
-        throw Error(Fault::sizes,
-                    cat("etp must be 1 or equal to tp, got etp=", number("etp"), ", tp=", number("tp")));
+        throw Error(Fault::sizes, "dp_shard * tp * cp * pp must equal world_size, got ", number("dp_shard"),
+                    " * ", number("tp"), " * ", number("cp"), " * ", number("pp"), " = ", ranks,
+                    ", world_size=", given.world_size());
+    refuse_if(number("etp") != 1 && number("etp") != number("tp"), Fault::sizes,
+              "etp must be 1 or equal to tp, got etp=", number("etp"), ", tp=", number("tp"));
     check_experts(given);
     for (const auto* size : {"dp_replicate", "dp_shard", "cp", "tp", "pp", "ep", "etp"})
         given.derive(cat(size, "_enabled"), number(size) > 1);

@@ -15,7 +15,7 @@ const std::vector<int>& placed(const Given& given) {
 
 /// Throws for a topology that AReaL has not, and for a mapping that lacks a rank or does not rise.
 void check(Given& given) {
-    if (given.is_none("dims")) throw Error(Fault::missing, "a topology needs dims: a size for each axis");
+    refuse_if(given.is_none("dims"), Fault::missing, "a topology needs dims: a size for each axis");
     const auto topology = areal::ProcessTopology(of_grid::axes(given), given.numbers("dims"));
     of_grid::derive(given, topology, "tensor");
     const auto size = topology.world_size();
@@ -28,17 +28,14 @@ void check(Given& given) {
     };
     const auto is_mapped = !placed(given).empty();
     for (int rank = is_mapped ? 0 : size - 1; rank < size; ++rank)
-        if (on(rank) < 0 || on(rank) >= given.world_size())
-            throw Error(
-                Fault::out_of_range,
-                cat("The new group's rank should be within the world_size set by init_process_group; rank ",
-                    on(rank), " is not in a world of ", given.world_size()));
+        refuse_if(on(rank) < 0 || on(rank) >= given.world_size(), Fault::out_of_range,
+                  "The new group's rank should be within the world_size set by init_process_group; rank ",
+                  on(rank), " is not in a world of ", given.world_size());
     for (int rank = 1; is_mapped && rank < size; ++rank)
         if (on(rank - 1) >= on(rank))
-            throw Refusal(Fault::argument, "mapping-not-rising",
-                          cat("the rank mapping puts topology ranks ", rank - 1, " and ", rank, " on ranks ",
-                              on(rank - 1), " and ", on(rank),
-                              "; groups are sorted, so each rank must be above the one before"));
+            throw Refusal(Fault::argument, "mapping-not-rising", "the rank mapping puts topology ranks ",
+                          rank - 1, " and ", rank, " on ranks ", on(rank - 1), " and ", on(rank),
+                          "; groups are sorted, so each rank must be above the one before");
 }
 
 template <int... at>

@@ -9,18 +9,16 @@ namespace rankmesh::frameworks {
 namespace of_deepspeed_groups {
 
 void ensure_divisibility(int numerator, std::int64_t denominator) {
-    if (denominator == 0)
-        throw Error(Fault::sizes,
-                    cat(numerator, " was to be divided by a size of 0; every size is 1 or more"));
-    if (numerator % denominator != 0)
-        throw Error(Fault::sizes, cat(numerator, " is not divisible by ", denominator));
+    refuse_if(denominator == 0, Fault::sizes, numerator,
+              " was to be divided by a size of 0; every size is 1 or more");
+    refuse_if(numerator % denominator != 0, Fault::sizes, numerator, " is not divisible by ", denominator);
 }
 
 void refuse_below_one(std::initializer_list<int> sizes) {
     for (const auto size : sizes)
         if (size < 1)
-            throw Refusal(Fault::sizes, "sizes-below-one",
-                          cat("a size of ", size, " was given; every size is 1 or more"));
+            throw Refusal(Fault::sizes, "sizes-below-one", "a size of ", size,
+                          " was given; every size is 1 or more");
 }
 
 Refusal ranks_left_out(const std::string& text) { return {Fault::sizes, "ranks-left-out", text}; }
@@ -53,8 +51,8 @@ void create_model(Given& given, const Given& options, Additions& more) {
 }
 
 void create_zero(Given& given, const Given& options, Additions& more) {
-    if (given.has("zero_param_intra"))
-        throw Error(Fault::exists, "ZeRO parameter intra parallel group is already initialized");
+    refuse_if(given.has("zero_param_intra"), Fault::exists,
+              "ZeRO parameter intra parallel group is already initialized");
     add(given, more, "", "zero_param_intra", std::min(options.number("group_size"), given.world_size()));
 }
 
@@ -65,15 +63,13 @@ void create_sequence(Given& given, const Given& options, Additions& more) {
 /// The same of parallel_state_sp, whose sequence-data group is the whole world.
 void initialize_sequence(Given& given, const Given& options, Additions& more) {
     const auto world = given.world_size(), size = options.number("sequence_parallel_size");
-    if (world < size)
-        throw Error(Fault::sizes, cat("world_size (", world, ") is less than sequence_parallel_size ", size));
-    if (size <= 1)
-        throw Error(Fault::argument, cat("sequence_parallel_size must be greater than 1, got ", size));
-    if (world % size != 0)
-        throw Error(Fault::sizes,
-                    cat("world_size (", world, ") is not divisible by sequence_parallel_size ", size, ")"));
-    if (given.has("sequence_parallel"))
-        throw Error(Fault::exists, "sequence parallel group is already initialized");
+    refuse_if(world < size, Fault::sizes, "world_size (", world, ") is less than sequence_parallel_size ",
+              size);
+    refuse_if(size <= 1, Fault::argument, "sequence_parallel_size must be greater than 1, got ", size);
+    refuse_if(world % size != 0, Fault::sizes, "world_size (", world,
+              ") is not divisible by sequence_parallel_size ", size, ")");
+    refuse_if(given.has("sequence_parallel"), Fault::exists,
+              "sequence parallel group is already initialized");
     create_sequence(given, options, more);
     more.kinds.front() = {"sequence_and_data", "sequence_parallel: | outer inner"};
 }
@@ -83,8 +79,8 @@ void create_all_to_all(Given& given, const Given& options, Additions& more) {
     if (devices == 0) ensure_divisibility(world, 0);
     refuse_below_one({world, devices});
     const auto nodes = world / devices;
-    if (nodes == 1 && world != devices)
-        throw Error(Fault::sizes, "num_gpus not equal to device per node, cannot initialize All-To-All");
+    refuse_if(nodes == 1 && world != devices, Fault::sizes,
+              "num_gpus not equal to device per node, cannot initialize All-To-All");
     if (nodes > 1 && world % devices != 0)
         throw ranks_left_out(cat("nodes of ", devices, " devices leave ranks ", nodes * devices, "..",
                                  world - 1, " out; the size must divide the world's ", world));
@@ -129,8 +125,8 @@ void create_experts(Given& given, const Given& options, Additions& more) {
     if (stages == 0) ensure_divisibility(world, 0);
     const auto stage = world / stages;
     ensure_divisibility(stage, size);
-    if (lanes > 1 && data_first)
-        throw Error(Fault::exclusive, "use_data_before_expert_parallel_ is not supported with mp_size > 1");
+    refuse_if(lanes > 1 && data_first, Fault::exclusive,
+              "use_data_before_expert_parallel_ is not supported with mp_size > 1");
     refuse_below_one({lanes, size, stages});
     if (world % stages != 0)
         throw ranks_left_out(cat(stages, " pipeline stages of a world of ", world,
@@ -186,10 +182,9 @@ Value expert_source(const State& state, const Given& options) {
         *state.group("_get_expert_parallel_group", {{"group_name", options.word("group_name")}});
     const auto source = state.rank() - state.rank() % group.size();
     if (!group.contains(source))
-        throw Refusal(Fault::not_member, "source-outside",
-                      cat("the source of rank ", state.rank(), " would be ", source,
-                          ", which is not in its expert group; broadcast from the group's first rank, ",
-                          group.front()));
+        throw Refusal(Fault::not_member, "source-outside", "the source of rank ", state.rank(), " would be ",
+                      source, ", which is not in its expert group; broadcast from the group's first rank, ",
+                      group.front());
     return source;
 }
 Value tensor_source(const State& state, const Given&) {

@@ -26,14 +26,14 @@ KindRow along(const char* dim, const char* groups) {
 /// What the world leaves beside the size `known`: `a` times `b` are all ranks, and one of them is `known`.
 int beside(const Given& given, std::string_view known, std::string_view a, std::string_view b) {
     const auto world = given.world_size(), size = given.number(known);
-    if (!given.is_none(a == known ? b : a) && std::int64_t{given.number(a)} * given.number(b) != world)
-        throw Error(Fault::sizes, cat(a, " * ", b, " must equal to world_size, got ", given.number(a), " * ",
-                                      given.number(b), " != ", world, "."));
-    if (size < 1) throw Error(Fault::sizes, cat(known, " is ", size, "; sizes are 1 or more"));
+    refuse_if(!given.is_none(a == known ? b : a) && std::int64_t{given.number(a)} * given.number(b) != world,
+              Fault::sizes, a, " * ", b, " must equal to world_size, got ", given.number(a), " * ",
+              given.number(b), " != ", world, ".");
+    refuse_if(size < 1, Fault::sizes, known, " is ", size, "; sizes are 1 or more");
     // The older version rounds down here, and ranks stand in no group.
     if (world % size != 0)
-        throw Refusal(Fault::sizes, "ranks-left-out",
-                      cat("world_size (", world, ") must be divisible by ", known, " (", size, ")."));
+        throw Refusal(Fault::sizes, "ranks-left-out", "world_size (", world, ") must be divisible by ", known,
+                      " (", size, ").");
     return world / size;
 }
 
@@ -42,11 +42,11 @@ void check_first(Given& given) {
     given.derive("mp_shard", beside(given, "mp_replicate_size", "mp_replicate_size", "mp_shard_size"));
     given.derive("dp", beside(given, "cp_size", "dp_size", "cp_size"));
     const auto dp = given.number("dp"), ep = given.number("ep_size");
-    if (ep < 1 || dp % ep != 0)
-        throw Error(Fault::sizes, cat("dp_size must be divisible by ep_size, got ", dp, " % ", ep, " != 0."));
+    refuse_if(ep < 1 || dp % ep != 0, Fault::sizes, "dp_size must be divisible by ep_size, got ", dp, " % ",
+              ep, " != 0.");
     if (ep > 1 && !given.is_none("plugin") && given.word("plugin") != "fsdpturbo")
-        throw Error(Fault::sizes, cat("ep_size is ", ep, ", but dist_config.name is ", given.word("plugin"),
-                                      ", which ignores it; leave ep_size out, or name fsdpturbo"));
+        throw Error(Fault::sizes, "ep_size is ", ep, ", but dist_config.name is ", given.word("plugin"),
+                    ", which ignores it; leave ep_size out, or name fsdpturbo");
 }
 
 /// dp times cp, or replicas times shards, where the settings say both; else nothing.
@@ -113,7 +113,7 @@ Value whole_mesh(const State& state, const Given&) {
 }
 
 Value device_mesh(const State& state, const Given& options) {
-    if (options.is_none("dim")) throw Error(Fault::missing, "dim must be specified.");
+    refuse_if(options.is_none("dim"), Fault::missing, "dim must be specified.");
     if (!state.is_initialized()) return {};
     const auto& dim = options.word("dim");
     return std::vector{Access::device_mesh(state, mesh_of(dim))[dim]};
@@ -123,7 +123,7 @@ Value device_mesh(const State& state, const Given& options) {
 Value of_host(const State& state, const char* variable, int alone, std::string_view member) {
     if (const auto number = number_in_environment(variable)) return *number;
     if (state.world_size() <= 1) return alone;
-    throw Error(Fault::missing, cat(variable, " is not set; start with torchrun, or ask Member::", member));
+    throw Error(Fault::missing, variable, " is not set; start with torchrun, or ask Member::", member);
 }
 
 Value local_rank(const State& state, const Given&) { return of_host(state, "LOCAL_RANK", 0, "local_rank"); }

@@ -33,7 +33,7 @@ using Names = std::vector<std::string_view>;
 
 Names data_parallel(const State&, const Given& options) {
     const auto cp = is(options, "with_context_parallel"), partial = is(options, "partial_data_parallel");
-    if (partial && !cp) throw Error(Fault::missing, no_partial);
+    refuse_if(partial && !cp, Fault::missing, no_partial);
     if (cp && !partial && is(options, "independent_all_gather")) return {all_gather};
     auto kinds = Names{};
     if (partial) kinds.emplace_back("INTRA_PARTIAL_DATA_PARALLEL_GROUP_WITH_CP");
@@ -45,7 +45,7 @@ Names data_parallel(const State&, const Given& options) {
 }
 Names data_parallel_gloo(const State& state, const Given& options) {
     const auto cp = is(options, "with_context_parallel"), partial = is(options, "partial_data_parallel");
-    if (partial && !cp && find(state, "DATA_PARALLEL_GROUP_GLOO")) throw Error(Fault::missing, no_partial);
+    refuse_if(partial && !cp && find(state, "DATA_PARALLEL_GROUP_GLOO"), Fault::missing, no_partial);
     if (!cp) return {"DATA_PARALLEL_GROUP_GLOO"};
     auto kinds = Names{"INTRA_PARTIAL_DATA_PARALLEL_GROUP_WITH_CP_GLOO", "DATA_PARALLEL_GROUP_WITH_CP_GLOO"};
     if (!partial) kinds.erase(kinds.begin());
@@ -72,13 +72,13 @@ constexpr auto data_parallel_source =
                    "TENSOR_AND_DATA_PARALLEL_GROUP";
 
 std::string of_size(const Given& given, const Given& options) {
-    if (options.is_none("group_size")) throw Error(Fault::unknown, "give the group_size of a hybrid group");
+    refuse_if(options.is_none("group_size"), Fault::unknown, "give the group_size of a hybrid group");
     const auto size = options.number("group_size");
     const auto ranks = given.number("dp") * given.number("context_parallel_size");
     if (size == ranks * given.number("gtp_remat_size")) return "DATA_PARALLEL_GROUP_WITH_CP";
     const auto is_power = size > 1 && (size & (size - 1)) == 0;
-    if (!given.flag("hybrid_context_parallel") || !is_power || size > ranks / 2)
-        throw Error(Fault::unknown, cat("there is no hybrid group of size ", size));
+    refuse_if(!given.flag("hybrid_context_parallel") || !is_power || size > ranks / 2, Fault::unknown,
+              "there is no hybrid group of size ", size);
     return cat(hybrid, "_", size);
 }
 
@@ -98,8 +98,8 @@ Value levels_of(const State& state, const Given& options) {
 /// The rank on a stage of this rank's pipeline, which may be counted from the end, as an index in Python.
 int in_pipeline(const State& state, int stage) {
     const auto pipeline = *state.group("__pipeline");
-    if (stage < -pipeline.size() || stage >= pipeline.size())
-        throw Error(Fault::out_of_range, cat("stage ", stage, " of a pipeline of ", pipeline.size()));
+    refuse_if(stage < -pipeline.size() || stage >= pipeline.size(), Fault::out_of_range, "stage ", stage,
+              " of a pipeline of ", pipeline.size());
     return pipeline[stage < 0 ? stage + pipeline.size() : stage];
 }
 Value last_in_pipeline(const State& state, const Given&) {
@@ -110,7 +110,7 @@ template <int by>
 Value beside_in_pipeline(const State& state, const Given&) {
     in_pipeline(state, 0);
     const auto stages = number(state, stage_count);
-    if (stages == 0) throw Error(Fault::sizes, "the next stage of 0 stages");
+    refuse_if(stages == 0, Fault::sizes, "the next stage of 0 stages");
     const auto left = (number(state, stage_of_rank) + by) % stages;
     return in_pipeline(state, left != 0 && (left < 0) != (stages < 0) ? left + stages : left);
 }
@@ -119,8 +119,8 @@ Value beside_in_pipeline(const State& state, const Given&) {
 bool is_virtual_stage(const State& state, const Given& options, int wanted) {
     const auto* size = Access::slot(state, virtual_size);
     if (options.flag("ignore_virtual") || !size) return true;
-    if (options.is_none("vp_stage"))
-        throw Error(Fault::missing, "vp_stage must be passed if virtual pipeline is enabled");
+    refuse_if(options.is_none("vp_stage"), Fault::missing,
+              "vp_stage must be passed if virtual pipeline is enabled");
     return options.number("vp_stage") == (wanted < 0 ? std::get<int>(*size) - 1 : wanted);
 }
 Value is_first_stage(const State& state, const Given& options) {

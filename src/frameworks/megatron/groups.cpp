@@ -33,9 +33,8 @@ int rest_of(const Given& given, std::initializer_list<std::string_view> sizes, s
     const auto world = local_world(given);
     auto known = std::int64_t{1};
     for (const auto size : sizes) known *= given.number(size);
-    if (world % known != 0)
-        throw Error(Fault::sizes, cat("world_size (", world, ") is not divisible by ", what, known,
-                                      what.empty() ? "" : ")"));
+    refuse_if(world % known != 0, Fault::sizes, "world_size (", world, ") is not divisible by ", what, known,
+              what.empty() ? "" : ")");
     return static_cast<int>(world / known);
 }
 
@@ -78,18 +77,16 @@ std::string replaced(std::string axes, std::string_view axis, const std::string&
 
 void check_embeddings(const Given& given, int stages) {
     for (const auto* each : {"embedding_stages", "position_embedding_stages"}) {
-        if (given.is_none(each) || given.numbers(each).empty())
-            throw Error(Fault::missing, "an embedding is on no stage; name at least one");
+        refuse_if(given.is_none(each) || given.numbers(each).empty(), Fault::missing,
+                  "an embedding is on no stage; name at least one");
         auto distinct = std::set<int>{};
         for (const auto stage : given.numbers(each)) {
-            if (stage < -stages || stage >= stages)
-                throw Error(Fault::out_of_range, cat("an embedding on stage ", stage, " of ", stages,
-                                                     "; stages are ", -stages, "..", stages - 1));
+            refuse_if(stage < -stages || stage >= stages, Fault::out_of_range, "an embedding on stage ",
+                      stage, " of ", stages, "; stages are ", -stages, "..", stages - 1);
             distinct.insert(stage < 0 ? stage + stages : stage);
         }
-        if (distinct.size() > Group::max_picked)
-            throw Error(Fault::out_of_range, cat("an embedding is on ", distinct.size(), " stages; name ",
-                                                 Group::max_picked, " at most"));
+        refuse_if(distinct.size() > Group::max_picked, Fault::out_of_range, "an embedding is on ",
+                  distinct.size(), " stages; name ", Group::max_picked, " at most");
     }
 }
 
@@ -104,9 +101,9 @@ const std::vector<int>& levels(const Given& given) {
 void check(Given& given) {
     check_sizes(given);
     const auto instances = given.number("num_distributed_optimizer_instances");
-    if ((given.number("gtp_remat_size") > 1 || given.number("expert_gtp_remat_size") > 1) && instances > 1)
-        throw Error(Fault::exclusive,
-                    "GTP_remat with num_distributed_optimizer_instances > 1 is not yet supported.");
+    refuse_if(
+        (given.number("gtp_remat_size") > 1 || given.number("expert_gtp_remat_size") > 1) && instances > 1,
+        Fault::exclusive, "GTP_remat with num_distributed_optimizer_instances > 1 is not yet supported.");
     const auto tp = given.number("tensor_model_parallel_size");
     const auto pp = given.number("pipeline_model_parallel_size");
     const auto cp = given.number("context_parallel_size");
@@ -116,9 +113,8 @@ void check(Given& given) {
                             {"tensor_model_parallel_size", "pipeline_model_parallel_size",
                              "context_parallel_size", "gtp_remat_size"},
                             "");
-    if (!given.is_none("virtual_pipeline_model_parallel_size") && pp < 2)
-        throw Error(Fault::sizes,
-                    "pipeline-model-parallel size should be greater than 1 with interleaved schedule");
+    refuse_if(!given.is_none("virtual_pipeline_model_parallel_size") && pp < 2, Fault::sizes,
+              "pipeline-model-parallel size should be greater than 1 with interleaved schedule");
     const auto dense = in_order(inject_gtp_remat_axis(order, "tp"),
                                 {tp, pp, dp, 1, cp, given.number("gtp_remat_size")}, offset);
     given.derive("expert_tensor_parallel_size", given.is_none("expert_tensor_parallel_size")
@@ -133,36 +129,33 @@ void check(Given& given) {
                  {given.number("expert_tensor_parallel_size"), pp, edp,
                   given.number("expert_model_parallel_size"), 1, given.number("expert_gtp_remat_size")},
                  offset);
-    if (!order.ends_with("pp") && pp != 1 && edp != dp)
-        throw Error(Fault::sizes,
-                    "When not using pp-last rank ordering, the data parallel size of the attention and moe "
-                    "layers must be the same");
+    refuse_if(!order.ends_with("pp") && pp != 1 && edp != dp, Fault::sizes,
+              "When not using pp-last rank ordering, the data parallel size of the attention and moe "
+              "layers must be the same");
     if (const auto own = stride_of_stages(dense), other = stride_of_stages(experts); pp > 1 && own != other)
         throw Error(Fault::sizes,
-                    cat("Pipeline parallel groups are expected to be the same for Non-Expert and Expert "
-                        "part, but got ",
-                        pipelines(own, pp, local_world(given), offset), " and ",
-                        pipelines(other, pp, local_world(given), offset)));
+                    "Pipeline parallel groups are expected to be the same for Non-Expert and Expert "
+                    "part, but got ",
+                    pipelines(own, pp, local_world(given), offset), " and ",
+                    pipelines(other, pp, local_world(given), offset));
     const auto ranks = dp * cp;
-    if (ranks % instances != 0)
-        throw Error(Fault::sizes, "Data parallel size should be divisible by partial DistOpt shard factor");
+    refuse_if(ranks % instances != 0, Fault::sizes,
+              "Data parallel size should be divisible by partial DistOpt shard factor");
     if (const auto end = std::int64_t{offset} + local_world(given); end > given.world_size())
-        throw Error(Fault::out_of_range,
-                    cat("the groups would reach rank ", end - 1, " of a world of ", given.world_size(),
-                        "; rank_offset and local_world_size stay inside it"));
-    if (given.flag("hybrid_context_parallel") && ranks % 2 != 0)
-        throw Error(Fault::sizes, "Hybrid context parallel requires an even number of ranks");
+        throw Error(Fault::out_of_range, "the groups would reach rank ", end - 1, " of a world of ",
+                    given.world_size(), "; rank_offset and local_world_size stay inside it");
+    refuse_if(given.flag("hybrid_context_parallel") && ranks % 2 != 0, Fault::sizes,
+              "Hybrid context parallel requires an even number of ranks");
     auto product = std::int64_t{1};
     for (const auto size : levels(given)) product *= size;
-    if (!levels(given).empty() && product != cp)
-        throw Error(Fault::sizes, cat("the hierarchical_context_parallel_sizes make ", product,
-                                      ", not the context_parallel_size of ", cp));
+    refuse_if(!levels(given).empty() && product != cp, Fault::sizes,
+              "the hierarchical_context_parallel_sizes make ", product, ", not the context_parallel_size of ",
+              cp);
     check_embeddings(given, pp);
-    if (edp % instances != 0)
-        throw Error(Fault::sizes,
-                    "Expert data parallel size should be divisible by partial DistOpt shard factor");
-    if (std::ranges::find(dense.axes, "tp", &std::pair<std::string, int>::first) == dense.axes.end())
-        throw Error(Fault::unknown, cat("'tp' is not in the order ", dense.text));
+    refuse_if(edp % instances != 0, Fault::sizes,
+              "Expert data parallel size should be divisible by partial DistOpt shard factor");
+    refuse_if(std::ranges::find(dense.axes, "tp", &std::pair<std::string, int>::first) == dense.axes.end(),
+              Fault::unknown, "'tp' is not in the order ", dense.text);
     for (const auto& [name, size] :
          std::initializer_list<std::pair<std::string_view, int>>{{"dp", dp},
                                                                  {"edp", edp},

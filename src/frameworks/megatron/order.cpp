@@ -44,24 +44,22 @@ Ordered in_order(std::string_view order, const std::vector<int>& sizes, int rank
     auto listed = std::vector<int>(sizes.size());  // how often
     for (const auto& name : tokens(made.text)) {
         const auto i = static_cast<std::size_t>(std::ranges::find(known, name) - std::begin(known));
-        if (i == sizes.size())
-            throw Error(Fault::unknown, cat("the order (", order, ") names '", name,
-                                            "'; the axes are tp, pp, dp, ep, cp and gtp_remat"));
+        refuse_if(i == sizes.size(), Fault::unknown, "the order (", order, ") names '", name,
+                  "'; the axes are tp, pp, dp, ep, cp and gtp_remat");
         // An axis of size 1 that is listed again adds nothing.
         if (++listed[i] == 1) made.axes.emplace(made.axes.begin(), name, sizes[i]);
     }
     for (std::size_t i = 0; i < sizes.size(); ++i) {
         if (sizes[i] < 1)
-            throw Refusal(
-                Fault::sizes, "sizes-below-one",
-                cat("a size of ", sizes[i], " was given for ", known[i], "; every size is 1 or more"));
+            throw Refusal(Fault::sizes, "sizes-below-one", "a size of ", sizes[i], " was given for ",
+                          known[i], "; every size is 1 or more");
         if (sizes[i] > 1 && listed[i] > 1)
-            throw Refusal(Fault::argument, "axis-twice",
-                          cat("the order (", order, ") lists ", known[i], " twice; list it once"));
+            throw Refusal(Fault::argument, "axis-twice", "the order (", order, ") lists ", known[i],
+                          " twice; list it once");
     }
     if (rank_offset < 0)
-        throw Refusal(Fault::out_of_range, "offset-below-zero",
-                      cat("a rank offset of ", rank_offset, " was given; it is 0 or more"));
+        throw Refusal(Fault::out_of_range, "offset-below-zero", "a rank offset of ", rank_offset,
+                      " was given; it is 0 or more");
     if (sizes[0] > 1 && listed[0] == 0) throw lacks(Fault::sizes, 0);
     return made;
 }

@@ -19,24 +19,22 @@ void check_first(Given& given) {
     const auto tensor = given.number("tensor_model_parallel_size");
     const auto pipeline = given.number("pipeline_model_parallel_size");
     const auto product = std::int64_t{tensor} * pipeline;
-    if (product == 0 || given.world_size() % product != 0)
-        throw Error(Fault::sizes, cat("world_size (", given.world_size(),
-                                      ") is not divisible by tensor_model_parallel_size (", tensor,
-                                      ") x pipeline_model_parallel_size (", pipeline, ")"));
-    if (!given.is_none(virtual_stages) && pipeline <= 2)
-        throw Error(Fault::sizes,
-                    cat("pipeline-model-parallel size should be greater than 2 with interleaved schedule, "
-                        "not ",
-                        pipeline));
+    refuse_if(product == 0 || given.world_size() % product != 0, Fault::sizes, "world_size (",
+              given.world_size(), ") is not divisible by tensor_model_parallel_size (", tensor,
+              ") x pipeline_model_parallel_size (", pipeline, ")");
+    refuse_if(!given.is_none(virtual_stages) && pipeline <= 2, Fault::sizes,
+              "pipeline-model-parallel size should be greater than 2 with interleaved schedule, "
+              "not ",
+              pipeline);
 }
 
 /// Throws for what the original takes as it is, or finds when half of the groups are made.
 void check(Given& given) {
     if (!given.is_none(virtual_stages)) check_size(virtual_stages, given.number(virtual_stages));
     const auto stages = given.number("pipeline_model_parallel_size"), split = given.number(split_rank);
-    if (stages > 1 && (split < -stages || split >= stages))
-        throw Error(Fault::out_of_range, cat("pipeline_model_parallel_split_rank ", split, " of ", stages,
-                                             " stages is out of range; it is ", -stages, "..", stages - 1));
+    refuse_if(stages > 1 && (split < -stages || split >= stages), Fault::out_of_range,
+              "pipeline_model_parallel_split_rank ", split, " of ", stages, " stages is out of range; it is ",
+              -stages, "..", stages - 1);
 }
 
 Values slots(const Given& given) {
@@ -88,10 +86,10 @@ Value split(const State& state, const Given&) {
     const auto* split = Access::slot(state, split_rank);
     if (!split) return {};
     if (!state.is_initialized() || Access::given(state).is_none(split_rank))
-        throw Refusal(Fault::missing, "stale",
-                      cat("pipeline_model_parallel_split_rank was not given; ", std::get<int>(*split),
-                          " is left over from before destroy_model_parallel; give it, or begin with a new "
-                          "State for none"));
+        throw Refusal(Fault::missing, "stale", "pipeline_model_parallel_split_rank was not given; ",
+                      std::get<int>(*split),
+                      " is left over from before destroy_model_parallel; give it, or begin with a new "
+                      "State for none");
     return *split;
 }
 bool is_on_side(const State& state, std::int64_t stage, bool before) {
@@ -100,10 +98,8 @@ bool is_on_side(const State& state, std::int64_t stage, bool before) {
     const auto* split = std::get_if<int>(&given);
     // The original makes the groups of a split that is counted from the end, and puts every stage after it.
     if (split && *split < 0)
-        throw Refusal(
-            Fault::argument, "negative-split",
-            cat("pipeline_model_parallel_split_rank is ", *split,
-                ", and no stage is before or after that; give ", *split + number(state, stage_count)));
+        throw Refusal(Fault::argument, "negative-split", "pipeline_model_parallel_split_rank is ", *split,
+                      ", and no stage is before or after that; give ", *split + number(state, stage_count));
     return !split || (stage < *split) == before;
 }
 template <bool before>
@@ -122,10 +118,9 @@ Value tensor_source(const State& state, const Given&) {
 /// The rank on a stage of this rank's pipeline, whose size may have been set to more than it has.
 int rank_on(const GroupPart& pipeline, int stage) {
     if (stage >= pipeline.size())
-        throw Error(Fault::out_of_range,
-                    cat("stage ", stage, " is out of range of pipeline ",
-                        ranks_to_string(std::vector<int>(pipeline.begin(), pipeline.end())),
-                        "; its size was set to more than ", pipeline.size()));
+        throw Error(Fault::out_of_range, "stage ", stage, " is out of range of pipeline ",
+                    ranks_to_string(std::vector<int>(pipeline.begin(), pipeline.end())),
+                    "; its size was set to more than ", pipeline.size());
     return pipeline[stage];
 }
 Value last_rank(const State& state, const Given&) {

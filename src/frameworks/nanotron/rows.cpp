@@ -17,9 +17,8 @@ void check(Given& given) {
             divides = divides && rest % size == 0;
             rest /= size;
         }
-        if (!divides)
-            throw Error(Fault::argument,
-                        cat("a world of ", given.world_size(), " ranks is not divided by ", said));
+        refuse_if(!divides, Fault::argument, "a world of ", given.world_size(), " ranks is not divided by ",
+                  said);
     };
     divided({"data_parallel_size"});
     divided({"tensor_parallel_size", "pipeline_parallel_size", "expert_parallel_size"});

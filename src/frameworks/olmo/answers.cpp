@@ -21,7 +21,7 @@ DeviceMesh mesh_of(const std::vector<Dimension>& dimensions, int rank, int world
 const std::string& known(const Given& given, const char* name, std::initializer_list<std::string_view> words,
                          std::string_view before, std::string_view after) {
     const auto& word = given.word(name);
-    if (!holds(words, word)) throw Error(Fault::unknown, cat(before, word, after));
+    refuse_if(!holds(words, word), Fault::unknown, before, word, after);
     return word;
 }
 
@@ -35,7 +35,7 @@ namespace {
 
 /// The whole part of a quotient, rounded towards minus infinity as Python does.
 int quotient(int number, int by, std::string_view what) {
-    if (by == 0) throw Error(Fault::sizes, cat(what, " is 0, and nothing is divisible by 0"));
+    refuse_if(by == 0, Fault::sizes, what, " is 0, and nothing is divisible by 0");
     const auto towards_zero = number / by;
     return number % by != 0 && (number < 0) != (by < 0) ? towards_zero - 1 : towards_zero;
 }
@@ -43,9 +43,9 @@ int quotient(int number, int by, std::string_view what) {
 /// A setting that must divide the data parallel ranks.
 int divisor(const Given& given, const char* name, int dp_world_size) {
     const auto degree = given.number(name);
-    if (quotient(dp_world_size, degree, name) * degree != dp_world_size)
-        throw Error(Fault::sizes, cat("data parallel world size (", dp_world_size, ") must be divisible by '",
-                                      name, "' (", degree, ")"));
+    refuse_if(quotient(dp_world_size, degree, name) * degree != dp_world_size, Fault::sizes,
+              "data parallel world size (", dp_world_size, ") must be divisible by '", name, "' (", degree,
+              ")");
     return degree;
 }
 
@@ -62,10 +62,10 @@ int num_nodes(const Given& given) {
     if (const auto local = said("local_world_size", "LOCAL_WORLD_SIZE"))
         return quotient(given.world_size(), *local, "LOCAL_WORLD_SIZE");
     throw Error(Fault::missing,
-                cat("OLMo-core's hsdp makes a replica of each node, and how many nodes a world of ",
-                    detail::counted(given.world_size(), "rank"),
-                    " has is not known; give num_replicas, shard_degree, num_nodes or local_world_size, or "
-                    "give NUM_NODES or LOCAL_WORLD_SIZE in the environment"));
+                "OLMo-core's hsdp makes a replica of each node, and how many nodes a world of ",
+                detail::counted(given.world_size(), "rank"),
+                " has is not known; give num_replicas, shard_degree, num_nodes or local_world_size, or "
+                "give NUM_NODES or LOCAL_WORLD_SIZE in the environment");
 }
 
 std::pair<int, int> replicas_and_shards(const Given& given, int dp_world_size) {
@@ -96,8 +96,7 @@ namespace {
 
 Names names_of(const DeviceMesh& mesh, std::string_view what) {
     auto names = mesh.mesh_dim_names();
-    if (!names)
-        throw Error(Fault::missing, cat("could not determine ", what, " sub-mesh without dimension names"));
+    refuse_if(!names, Fault::missing, "could not determine ", what, " sub-mesh without dimension names");
     return std::move(*names);
 }
 
@@ -131,8 +130,8 @@ Names model_names(const DeviceMesh& mesh) {
     // Before the first name stands the last one, as the original counts.
     const auto before = cp == names.begin() ? names.back() : *(cp - 1);
     if (!before.starts_with("dp"))
-        throw Error(Fault::argument, cat("'cp' is folded into the data-parallel dimension before it, and '",
-                                         before, "' is none, in ", to_string(names)));
+        throw Error(Fault::argument, "'cp' is folded into the data-parallel dimension before it, and '",
+                    before, "' is none, in ", to_string(names));
     fold(mesh, names, {before, "cp"}, "dp_cp");
     return names;
 }
@@ -151,8 +150,8 @@ Value dp_mesh(const State& state, const Given& options) {
     const auto mesh = mesh_in(state, options);
     auto names = names_of(mesh, "DP");
     fold_experts(mesh, names);
-    if (holds(names, "dp_cp"))
-        throw Error(Fault::argument, "'get_dp_mesh' should be called on the original world mesh");
+    refuse_if(holds(names, "dp_cp"), Fault::argument,
+              "'get_dp_mesh' should be called on the original world mesh");
     return data_parallel(mesh, std::move(names));
 }
 
@@ -169,8 +168,8 @@ Value part_of(const State& state, const Given& options) {
     const auto names = part.of_model ? model_names(mesh) : names_of(mesh, part.what);
     for (const auto name : words_of(part.wanted))
         if (holds(names, name)) return Meshes{mesh[name]};
-    throw Error(Fault::unknown, cat("could not determine ", part.what, " sub-mesh from mesh with dimensions ",
-                                    to_string(names)));
+    throw Error(Fault::unknown, "could not determine ", part.what, " sub-mesh from mesh with dimensions ",
+                to_string(names));
 }
 
 constexpr auto dp_shard = Part{"data parallel shard", "dp_shard", true};
@@ -209,19 +208,16 @@ Value device_mesh_info(const State& state, const Given& options) {
 Value expert_parallel_mesh(const State& state, const Given& options) {
     const auto world = options.world_size();
     const auto degree = options.number("degree") < 0 ? world : options.number("degree");
-    if (degree == 0) throw Error(Fault::sizes, "'degree' is 0, and nothing is divisible by 0");
-    if (world % degree != 0)
-        throw Error(Fault::sizes, cat("Expert parallelism requires world size (", world,
-                                      ") to be divisible by 'degree' (", degree, ")"));
+    refuse_if(degree == 0, Fault::sizes, "'degree' is 0, and nothing is divisible by 0");
+    refuse_if(world % degree != 0, Fault::sizes, "Expert parallelism requires world size (", world,
+              ") to be divisible by 'degree' (", degree, ")");
     return Meshes{mesh_of({{"ep_replicate", world / degree}, {"ep_shard", degree}}, state.rank(), world)};
 }
 
 /// What OLMoDDPTrainModule leaves of `ranks`: it takes no parallelism of one rank.
 int shared(int ranks, int degree, std::string_view config) {
-    if (degree < 2 || ranks % degree != 0)
-        throw Error(Fault::sizes, cat(config, ".degree is ", degree,
-                                      "; OLMoDDPTrainModule takes 2 or more that divide the ", ranks,
-                                      " ranks which are left for it"));
+    refuse_if(degree < 2 || ranks % degree != 0, Fault::sizes, config, ".degree is ", degree,
+              "; OLMoDDPTrainModule takes 2 or more that divide the ", ranks, " ranks which are left for it");
     return ranks / degree;
 }
 

@@ -12,7 +12,7 @@ namespace {
 int at_least_one(const Given& options, const char* name, std::string_view shown) {
     const auto number = options.number(name);
     if (number < 1)
-        throw Refusal(Fault::sizes, "sizes-below-one", cat(shown, " is ", number, "; it must be 1 or more"));
+        throw Refusal(Fault::sizes, "sizes-below-one", shown, " is ", number, "; it must be 1 or more");
     return number;
 }
 
@@ -33,12 +33,11 @@ std::string style_in(const Given& options) {
     if (!options.has("style") || options.is_none("style"))
         return schedule == "ZBVZeroBubble" || schedule == "Custom1F1BV" ? "v" : "loop";
     const auto& style = known(options, "style", {"loop", "v"}, "Invalid pipeline split style '");
-    if (schedule == "Custom1F1BV" && style != "v")
-        throw Error(Fault::exclusive, "custom_1F1B_V requires pipeline split style 'v'");
-    if (schedule == "CustomInterleaved1F1B" && style != "loop")
-        throw Error(Fault::exclusive,
-                    "custom_interleaved_1F1B requires pipeline split style 'loop'; use custom_1F1B_V for "
-                    "V-shaped placement");
+    refuse_if(schedule == "Custom1F1BV" && style != "v", Fault::exclusive,
+              "custom_1F1B_V requires pipeline split style 'v'");
+    refuse_if(schedule == "CustomInterleaved1F1B" && style != "loop", Fault::exclusive,
+              "custom_interleaved_1F1B requires pipeline split style 'loop'; use custom_1F1B_V for "
+              "V-shaped placement");
     return style;
 }
 
@@ -53,15 +52,14 @@ std::vector<int> completion_order(const Given& options) {
 Value stage_ids(const State&, const Given& options) {
     const auto degree = at_least_one(options, "degree", "PipelineParallelConfig.degree");
     const auto stages = at_least_one(options, "num_stages", "num_stages"), rank = options.number("pp_rank");
-    if (stages % degree != 0)
-        throw Error(Fault::sizes,
-                    cat("num_stages ", stages, " must be evenly divisible by pipeline size ", degree));
+    refuse_if(stages % degree != 0, Fault::sizes, "num_stages ", stages,
+              " must be evenly divisible by pipeline size ", degree);
     const auto is_loop = style_in(options) == "loop";
-    if (!is_loop && stages / degree != 2)
-        throw Error(Fault::sizes, cat("v schedules assume 2 stages per rank, got ", stages / degree));
+    refuse_if(!is_loop && stages / degree != 2, Fault::sizes, "v schedules assume 2 stages per rank, got ",
+              stages / degree);
     if (rank < 0 || rank >= degree)
-        throw Refusal(Fault::out_of_range, "rank-outside",
-                      cat("rank ", rank, " of a pipeline of ", degree, "; its ranks are 0..", degree - 1));
+        throw Refusal(Fault::out_of_range, "rank-outside", "rank ", rank, " of a pipeline of ", degree,
+                      "; its ranks are 0..", degree - 1);
     if (!is_loop) return std::vector{rank, stages - 1 - rank};
     auto own = std::vector<int>{};
     for (int stage = rank; stage < stages; stage += degree) own.push_back(stage);
@@ -74,26 +72,25 @@ Value p2p_process_group(const State& state, const Given& options) {
     const auto apart = options.flag("p2p_use_separate_group");
     const auto least = options.value("p2p_nccl_min_ctas"), most = options.value("p2p_nccl_max_ctas");
     const auto is_given = least != Value() || most != Value();
-    if (is_given && backend != "nccl")
-        throw Error(Fault::exclusive, "p2p_nccl_min_ctas/p2p_nccl_max_ctas only apply to p2p_backend='nccl'");
+    refuse_if(is_given && backend != "nccl", Fault::exclusive,
+              "p2p_nccl_min_ctas/p2p_nccl_max_ctas only apply to p2p_backend='nccl'");
     for (const auto* name : {"p2p_nccl_min_ctas", "p2p_nccl_max_ctas"})
-        if (!options.is_none(name) && options.number(name) <= 0)
-            throw Error(Fault::sizes, cat(name, " must be positive, and is ", options.number(name)));
+        refuse_if(!options.is_none(name) && options.number(name) <= 0, Fault::sizes, name,
+                  " must be positive, and is ", options.number(name));
     if (least != Value() && most != Value() && std::get<int>(least) > std::get<int>(most))
-        throw Error(Fault::sizes, cat("p2p_nccl_min_ctas cannot exceed p2p_nccl_max_ctas, and ",
-                                      std::get<int>(least), " does ", std::get<int>(most)));
-    if (backend == "nccl_device")
-        throw Error(Fault::exclusive, "p2p_backend='nccl_device' is reserved but not implemented yet");
-    if (is_given && !apart)
-        throw Error(Fault::exclusive,
-                    "p2p_nccl_min_ctas/p2p_nccl_max_ctas require p2p_use_separate_group=True");
+        throw Error(Fault::sizes, "p2p_nccl_min_ctas cannot exceed p2p_nccl_max_ctas, and ",
+                    std::get<int>(least), " does ", std::get<int>(most));
+    refuse_if(backend == "nccl_device", Fault::exclusive,
+              "p2p_backend='nccl_device' is reserved but not implemented yet");
+    refuse_if(is_given && !apart, Fault::exclusive,
+              "p2p_nccl_min_ctas/p2p_nccl_max_ctas require p2p_use_separate_group=True");
     if (!apart) return {};
     const auto mesh = mesh_in(state, options);
     const auto names = mesh.mesh_dim_names();
-    if (!names) throw Error(Fault::missing, "could not build PP P2P groups without mesh dimension names");
+    refuse_if(!names, Fault::missing, "could not build PP P2P groups without mesh dimension names");
     if (!holds(*names, "pp"))
-        throw Error(Fault::unknown,
-                    cat("could not build PP P2P groups from mesh with dimensions ", to_string(*names)));
+        throw Error(Fault::unknown, "could not build PP P2P groups from mesh with dimensions ",
+                    to_string(*names));
     const auto group = mesh.get_group("pp");
     return std::vector<int>(group.begin(), group.end());
 }
@@ -101,15 +98,14 @@ Value p2p_process_group(const State& state, const Given& options) {
 Value num_microbatches(const State&, const Given& options) {
     const auto stages = options.number("stages");
     const auto& schedule = schedule_in(options);
-    if (stages == 0) throw Error(Fault::missing, "a pipeline schedule without stages was asked for");
-    if (schedule == "Custom1F1B")
-        throw Error(Fault::argument, "Custom 1F1B schedule is not implemented yet.");
-    if (schedule.starts_with("Custom") && stages != 2)
-        throw Error(Fault::sizes, cat("Interleaved 1F1B requires exactly 2 stages per rank, got ", stages));
-    if (has_single_stage(options) && stages > 1)
-        throw Error(Fault::sizes, cat("Expected a single stage for '", schedule, "' pipeline schedule"));
-    if (!has_single_stage(options) && stages < 2)
-        throw Error(Fault::sizes, cat("Multi-stage schedule expects at least two stages but got ", stages));
+    refuse_if(stages == 0, Fault::missing, "a pipeline schedule without stages was asked for");
+    refuse_if(schedule == "Custom1F1B", Fault::argument, "Custom 1F1B schedule is not implemented yet.");
+    refuse_if(schedule.starts_with("Custom") && stages != 2, Fault::sizes,
+              "Interleaved 1F1B requires exactly 2 stages per rank, got ", stages);
+    refuse_if(has_single_stage(options) && stages > 1, Fault::sizes, "Expected a single stage for '",
+              schedule, "' pipeline schedule");
+    refuse_if(!has_single_stage(options) && stages < 2, Fault::sizes,
+              "Multi-stage schedule expects at least two stages but got ", stages);
     return options.is_none("num_microbatches")
                ? options.value("pp_size")
                : at_least_one(options, "num_microbatches", "num_microbatches");

@@ -18,18 +18,17 @@ bool has(const Given& given, const char* name) { return !given.is_none(name); }
 
 /// What a configuration leaves of `ranks`.
 int divided(int ranks, int degree, std::string_view config) {
-    if (degree < 1 || ranks % degree != 0)
-        throw Error(Fault::sizes, cat(config, ".degree must be at least 1 and divide into the world size"));
+    refuse_if(degree < 1 || ranks % degree != 0, Fault::sizes, config,
+              ".degree must be at least 1 and divide into the world size");
     return ranks / degree;
 }
 
 void check_experts(const Given& given, int dp_world_size) {
     divided(dp_world_size, std::abs(given.number("ep")), "ExpertParallelConfig");
-    if (has(given, "tp"))
-        throw Error(Fault::exclusive, "expert parallelism is mutually exclusive with tensor parallism");
-    if (given.word("dp_type") != "hsdp")
-        throw Error(Fault::exclusive,
-                    "expert parallelism can currently only be used with HSDP data parallelism");
+    refuse_if(has(given, "tp"), Fault::exclusive,
+              "expert parallelism is mutually exclusive with tensor parallism");
+    refuse_if(given.word("dp_type") != "hsdp", Fault::exclusive,
+              "expert parallelism can currently only be used with HSDP data parallelism");
 }
 
 /// Checks the configurations in the original's order, and derives the dimensions that they make.
@@ -43,10 +42,10 @@ void check(Given& given) {
     if (!with_dp && std::ranges::any_of(std::array{"tp", "cp", "pp", "ep"},
                                         [&](const char* name) { return has(given, name); }))
         throw_no_data_parallel();
-    if (!with_dp && (has(given, "num_replicas") || has(given, "shard_degree")))
-        throw Error(Fault::missing, "num_replicas and shard_degree are of hsdp, and dp_type is not given");
-    if (has(given, "schedule") && !has(given, "pp"))
-        throw Error(Fault::missing, "pp_config has a schedule and no degree; give its degree");
+    refuse_if(!with_dp && (has(given, "num_replicas") || has(given, "shard_degree")), Fault::missing,
+              "num_replicas and shard_degree are of hsdp, and dp_type is not given");
+    refuse_if(has(given, "schedule") && !has(given, "pp"), Fault::missing,
+              "pp_config has a schedule and no degree; give its degree");
     auto ranks = given.world_size();
     if (has(given, "pp")) ranks = divided(ranks, given.number("pp"), "PipelineParallelConfig");
     if (has(given, "cp")) ranks = divided(ranks, given.number("cp"), "ContextParallelConfig");
@@ -58,8 +57,8 @@ void check(Given& given) {
     if (has(given, "pp")) add("pp", given.number("pp"));
     if (with_dp && given.word("dp_type") == "hsdp") {
         const auto [replicas, shards] = replicas_and_shards(given, ranks);
-        if (has(given, "ep") && given.number("ep") >= 0 && given.number("ep") != shards)
-            throw Error(Fault::sizes, "expert parallelism + HSDP requires the same sharding degree");
+        refuse_if(has(given, "ep") && given.number("ep") >= 0 && given.number("ep") != shards, Fault::sizes,
+                  "expert parallelism + HSDP requires the same sharding degree");
         add("dp_replicate", replicas);
         add("dp_shard", shards);
     } else {
@@ -111,9 +110,8 @@ std::string along(const Given& given, std::string_view name) {
                                                                             : name))
         if (holds(names, part)) size = std::max(size, 1) * given.number(part);
     if (size == 0 || (name == "dp_cp" && !has(given, "cp")))
-        throw Error(Fault::unknown,
-                    cat("Mesh dimension '", name,
-                        "' does not exist. Available mesh dimensions are: ", to_string(names)));
+        throw Error(Fault::unknown, "Mesh dimension '", name,
+                    "' does not exist. Available mesh dimensions are: ", to_string(names));
     return size == given.world_size() ? "*" : cat("mesh_", name);
 }
 

@@ -19,7 +19,7 @@ void check_first(Given& given) {
         text += cat(name == sizes[0] ? "" : " * ", static_cast<char>(name[0] - 'a' + 'A'), "P (",
                     given.number(name), ")");
     }
-    if (product != given.world_size()) throw Error(Fault::sizes, text);
+    refuse_if(product != given.world_size(), Fault::sizes, text);
 }
 
 Value local_rank(const State& state, const Given&) {

@@ -14,9 +14,8 @@ int rest_of_tp(const Given& given, std::string_view first, std::string_view seco
     for (const auto name : {first, second}) check_size(name, given.number(name));
     const auto tp = given.number("tp_size");
     const auto product = std::int64_t{given.number(first)} * given.number(second);
-    if (tp % product != 0)
-        throw Error(Fault::sizes, cat("tp_size is ", tp, ", which is not divided by ", first, " ",
-                                      given.number(first), " x ", second, " ", given.number(second)));
+    refuse_if(tp % product != 0, Fault::sizes, "tp_size is ", tp, ", which is not divided by ", first, " ",
+              given.number(first), " x ", second, " ", given.number(second));
     return static_cast<int>(tp / product);
 }
 
@@ -26,9 +25,8 @@ void check(Given& given) {
     given.derive("moe_ep", given.number("ep_size"));
     given.derive("moe_dp", given.number("moe_dp_size"));
     const auto dcp = given.number("dcp_size");
-    if (dcp < 1 || given.number("tp_size") % dcp != 0)
-        throw Error(Fault::sizes,
-                    cat("dcp_size is ", dcp, "; it must divide tp_size, which is ", given.number("tp_size")));
+    refuse_if(dcp < 1 || given.number("tp_size") % dcp != 0, Fault::sizes, "dcp_size is ", dcp,
+              "; it must divide tp_size, which is ", given.number("tp_size"));
 }
 
 std::optional<Mesh> experts(const Given& given, const Mesh& mesh) {

@@ -83,8 +83,8 @@ std::optional<DeviceMesh> mesh_along(const State& state, const Names& dims, bool
     const auto known = named(given);
     for (const auto& dim : dims)
         if (std::ranges::find(known, dim, &Name::name) == known.end())
-            throw Error(Fault::unknown, cat("Invalid mesh dim: '", dim,
-                                            "'. Valid dimensions are: ", list_of(names_of(given))));
+            throw Error(Fault::unknown, "Invalid mesh dim: '", dim,
+                        "'. Valid dimensions are: ", list_of(names_of(given)));
     if (!with_singletons &&
         !std::ranges::all_of(dims, [&](const auto& dim) { return is_enabled(given, dim); }))
         return std::nullopt;
@@ -95,7 +95,7 @@ std::optional<DeviceMesh> mesh_along(const State& state, const Names& dims, bool
         const auto has = *mesh.mesh_dim_names();
         if (std::ranges::all_of(dims, [&](const auto& dim) { return holds(has, dim); })) return mesh[dims];
     }
-    throw Error(Fault::exclusive, cat("Invalid mesh name combinations ", list_of(dims), "."));
+    throw Error(Fault::exclusive, "Invalid mesh name combinations ", list_of(dims), ".");
 }
 
 /// The mesh along those axes that are enabled; nothing where none is.
@@ -128,8 +128,8 @@ Value spmd_meshes(const State& state, const Given&) {
 Value spmd_dense_mesh(const State& state, const Given&) {
     const auto& given = Access::given(state);
     if (is_spmd(given)) return value_of(Access::device_mesh(state, spmd_dense)[layout_axes(given)]);
-    throw Error(Fault::not_initialised, cat("there is no mesh '", spmd_dense, "' with the backend ",
-                                            given.word("spmd_backend"), "; it is there with spmd_types"));
+    throw Error(Fault::not_initialised, "there is no mesh '", spmd_dense, "' with the backend ",
+                given.word("spmd_backend"), "; it is there with spmd_types");
 }
 
 Value spmd_sparse_mesh(const State& state, const Given&) {
@@ -154,8 +154,8 @@ Names unfolded(const Names& axes) {
             all.insert(all.end(), {"dp_replicate", "dp_shard"});
             continue;
         }
-        if (!holds(Names{"dp_replicate", "dp_shard", "fsdp", "tp", "cp", "pp", "ep", "efsdp"}, axis))
-            throw Error(Fault::unknown, cat("'", axis, "' is not a valid MeshAxisName"));
+        refuse_if(!holds(Names{"dp_replicate", "dp_shard", "fsdp", "tp", "cp", "pp", "ep", "efsdp"}, axis),
+                  Fault::unknown, "'", axis, "' is not a valid MeshAxisName");
         all.push_back(axis);
     }
     return all;
@@ -178,8 +178,8 @@ Value resolve_mesh(const State& state, const Given& options) {
         if (known.mesh_dim_names() == mesh->mesh_dim_names()) return value_of(mesh);
         valid += cat(valid.empty() ? "" : ", ", list_of(*known.mesh_dim_names()));
     }
-    throw Error(Fault::argument, cat("Resolved mesh ", list_of(*mesh->mesh_dim_names()),
-                                     " does not match any SPMD mesh. Valid meshes: [", valid, "]."));
+    throw Error(Fault::argument, "Resolved mesh ", list_of(*mesh->mesh_dim_names()),
+                " does not match any SPMD mesh. Valid meshes: [", valid, "].");
 }
 
 Value root_meshes(const State& state, const Given&) {
@@ -193,7 +193,7 @@ Value root_meshes(const State& state, const Given&) {
 Value seq_len_divisor(const State& state, const Given&) {
     const auto& given = Access::given(state);
     const auto divisor = std::int64_t{given.number("tp")} * given.number("cp") * 2;
-    if (divisor > std::numeric_limits<int>::max()) throw Error(Fault::sizes, cat(divisor, " is too large"));
+    refuse_if(divisor > std::numeric_limits<int>::max(), Fault::sizes, divisor, " is too large");
     return static_cast<int>(divisor);
 }
 

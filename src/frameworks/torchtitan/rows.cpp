@@ -26,24 +26,21 @@ std::optional<std::int64_t> ranks(const Given& given) {
 
 void check_first(Given& given) {
     const auto& backend = given.word("spmd_backend");
-    if (backend != "full_dtensor" && !is_spmd(given) && !is_folded(given))
-        throw Error(Fault::unknown,
-                    "parallelism.spmd_backend must be one of 'partial_dtensor', 'full_dtensor', or "
-                    "'spmd_types'.");
+    refuse_if(backend != "full_dtensor" && !is_spmd(given) && !is_folded(given), Fault::unknown,
+              "parallelism.spmd_backend must be one of 'partial_dtensor', 'full_dtensor', or "
+              "'spmd_types'.");
     for (const auto* degree : {"dp_replicate", "cp", "tp", "pp", "ep"})
-        if (given.number(degree) < 1)
-            throw Error(Fault::sizes, "Parallelism degree should be >= 1, except for dp_shard");
+        refuse_if(given.number(degree) < 1, Fault::sizes,
+                  "Parallelism degree should be >= 1, except for dp_shard");
     const auto world = given.world_size();
     auto shards = given.number("dp_shard");
-    if (shards != -1 && shards < 1) throw Error(Fault::sizes, "dp_shard must -1 or >=1.");
+    refuse_if(shards != -1 && shards < 1, Fault::sizes, "dp_shard must -1 or >=1.");
     if (shards == -1) shards = static_cast<int>(world / product(given, {"dp_replicate", "cp", "tp", "pp"}));
     given.derive("dp_shard", shards);
     // Where that is 0 the original says nothing but that it is.
-    if (shards < 1 || ranks(given) != world)
-        throw Error(Fault::sizes,
-                    cat("Invalid parallel dims: dp_replicate(", given.number("dp_replicate"), ") * dp_shard(",
-                        shards, ") * cp(", given.number("cp"), ") * tp(", given.number("tp"), ") * pp(",
-                        given.number("pp"), ") != WORLD_SIZE(", world, ")"));
+    refuse_if(shards < 1 || ranks(given) != world, Fault::sizes, "Invalid parallel dims: dp_replicate(",
+              given.number("dp_replicate"), ") * dp_shard(", shards, ") * cp(", given.number("cp"), ") * tp(",
+              given.number("tp"), ") * pp(", given.number("pp"), ") != WORLD_SIZE(", world, ")");
 }
 
 /// What the meshes and the answers ask for by name.
@@ -77,9 +74,8 @@ void check_flags(const Given& given) {
 void extend(const Given& given, std::vector<MeshRow>& meshes, Kinds& kinds) {
     const auto region = given.number("dp_shard") * given.number("cp") * given.number("tp");
     const auto ep = given.number("ep"), of_experts = ep > 1 ? ep * given.number(experts_tp) : 1;
-    if (of_experts < 1 || region % of_experts != 0)
-        throw Error(Fault::exclusive, cat("expert_parallel_degree (", of_experts,
-                                          ") must divide dp_shard * cp * tp (", region, ")"));
+    refuse_if(of_experts < 1 || region % of_experts != 0, Fault::exclusive, "expert_parallel_degree (",
+              of_experts, ") must divide dp_shard * cp * tp (", region, ")");
     for (auto& root : roots(given)) meshes.push_back(std::move(root));
     for (const auto& [name, root] : named(given)) {
         if (!is_enabled(given, name)) continue;
@@ -92,10 +88,9 @@ std::string kind_of(const Given& given, const Given& options) {
     if (options.is_none("dim")) return "*";
     const auto& dim = options.word("dim");
     if (dim == "efsdp" && given.number("ep") == 1 && given.number("efsdp") > 1)
-        throw Refusal(
-            Fault::not_member, "fake-group",
-            cat("the group along efsdp is fake in torchtitan where ep is 1: its ", given.number("efsdp"),
-                " ranks would exchange nothing; ask for dp_shard, cp or tp"));
+        throw Refusal(Fault::not_member, "fake-group",
+                      "the group along efsdp is fake in torchtitan where ep is 1: its ",
+                      given.number("efsdp"), " ranks would exchange nothing; ask for dp_shard, cp or tp");
     if (!is_enabled(given, dim)) throw not_available(dim);
     return dim;
 }

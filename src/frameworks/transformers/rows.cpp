@@ -9,9 +9,8 @@ namespace of_transformers {
 
 void check(Given& given) {
     const auto size = [&](const char* name) {
-        if (!given.is_none(name) && given.number(name) < 1)
-            throw Error(Fault::argument,
-                        cat("Parallelism sizes must be >= 1, got ", given.number(name), "."));
+        refuse_if(!given.is_none(name) && given.number(name) < 1, Fault::argument,
+                  "Parallelism sizes must be >= 1, got ", given.number(name), ".");
         if (given.is_none(name)) given.derive(name, 1);
         return given.number(name);
     };
@@ -19,29 +18,24 @@ void check(Given& given) {
     const auto fsdp = size("fsdp_size"), replicas = size("dp_replicate_size"), pp = size("pp_size");
     const auto others = fsdp * replicas * pp;
     if (given.is_none("tp_size") && !given.is_none("tp_plan")) {
-        if (world % others != 0)
-            throw Error(
-                Fault::argument,
-                cat("WORLD_SIZE (", world, ") must be divisible by dp_replicate_size * fsdp_size * pp_size (",
-                    others, ") to derive tp_size."));
+        refuse_if(world % others != 0, Fault::argument, "WORLD_SIZE (", world,
+                  ") must be divisible by dp_replicate_size * fsdp_size * pp_size (", others,
+                  ") to derive tp_size.");
         given.derive("tp_size", world / others);
     }
     const auto tp = size("tp_size");
     if (given.is_none("ep_size") && given.flag("enable_expert_parallel")) given.derive("ep_size", tp);
     const auto ep = size("ep_size");
-    if (ep > 1 && ep % tp != 0) throw Error(Fault::argument, "`ep_size` must be a multiple of `tp_size`.");
-    if (ep > 1 && fsdp * tp % ep != 0)
-        throw Error(Fault::argument, "`ep_size` must divide `fsdp_size * tp_size`.");
-    if (pp > 1 && fsdp * replicas > 1)
-        throw Error(Fault::exclusive,
-                    "Combining FSDP with pipeline parallelism is not supported yet. Use "
-                    "DistributedConfig(tp_size=N, fsdp_size=M), or combine TP and PP.");
+    refuse_if(ep > 1 && ep % tp != 0, Fault::argument, "`ep_size` must be a multiple of `tp_size`.");
+    refuse_if(ep > 1 && fsdp * tp % ep != 0, Fault::argument, "`ep_size` must divide `fsdp_size * tp_size`.");
+    refuse_if(pp > 1 && fsdp * replicas > 1, Fault::exclusive,
+              "Combining FSDP with pipeline parallelism is not supported yet. Use "
+              "DistributedConfig(tp_size=N, fsdp_size=M), or combine TP and PP.");
     // If no size is given, each rank has its own model, and transformers makes no mesh.
     const auto has_mesh = others * tp > 1;
     if (!has_mesh) given.derive("dp_replicate", world);
-    if (has_mesh && others * tp != world)
-        throw Error(Fault::missing, cat("The parallel mesh requires ", others * tp,
-                                        " processes, but world_size is ", world, "."));
+    refuse_if(has_mesh && others * tp != world, Fault::missing, "The parallel mesh requires ", others * tp,
+              " processes, but world_size is ", world, ".");
     given.derive("has_mesh", has_mesh);
     given.derive("efsdp_size", fsdp * tp / ep);
     given.derive("efsdp", fsdp * tp / ep);

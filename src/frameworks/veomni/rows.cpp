@@ -17,8 +17,8 @@ const std::vector<std::string>& extras(const Given& given) {
 int extra_size(const Given& given, std::string_view name) {
     const auto& names = extras(given);
     const auto found = std::ranges::find(names, name);
-    if (found == names.end())
-        throw Error(Fault::unknown, cat("extra_parallel_names does not have ", detail::in_quotes(name)));
+    refuse_if(found == names.end(), Fault::unknown, "extra_parallel_names does not have ",
+              detail::in_quotes(name));
     return given.numbers("extra_parallel_sizes")[static_cast<std::size_t>(found - names.begin())];
 }
 
@@ -26,39 +26,34 @@ void check_extras(const Given& given) {
     const auto& names = extras(given);
     const auto& sizes = given.numbers("extra_parallel_sizes");
     const auto& innermost = given.numbers("extra_parallel_placement_innermost");
-    if (sizes.size() != names.size() || innermost.size() != names.size())
-        throw Error(Fault::argument, cat("extra_parallel_names has ", names.size(), ", extra_parallel_sizes ",
-                                         sizes.size(), " and extra_parallel_placement_innermost ",
-                                         innermost.size(), "; each part has a name, a size and a placement"));
+    refuse_if(sizes.size() != names.size() || innermost.size() != names.size(), Fault::argument,
+              "extra_parallel_names has ", names.size(), ", extra_parallel_sizes ", sizes.size(),
+              " and extra_parallel_placement_innermost ", innermost.size(),
+              "; each part has a name, a size and a placement");
     const auto shards = given.number("dp_shard_sp");
     for (std::size_t i = 0; i < names.size(); ++i) {
         if (sizes[i] <= 1) continue;
-        if (innermost[i] != 0)
-            throw Error(Fault::argument, cat("extra_parallel_placement_innermost is set for ", names[i],
-                                             "; VeOmni does not support it yet"));
-        if (shards % sizes[i] != 0)
-            throw Error(Fault::sizes, cat(names[i], " is ", sizes[i],
-                                          "; it must divide dp_shard x ulysses x cp, which is ", shards));
+        refuse_if(innermost[i] != 0, Fault::argument, "extra_parallel_placement_innermost is set for ",
+                  names[i], "; VeOmni does not support it yet");
+        refuse_if(shards % sizes[i] != 0, Fault::sizes, names[i], " is ", sizes[i],
+                  "; it must divide dp_shard x ulysses x cp, which is ", shards);
         if (const auto covered = shards * given.number("dp_replicate_size"); covered < given.world_size())
-            throw Refusal(Fault::sizes, "ranks-left-out",
-                          cat("the groups of ", names[i], " leave ranks ", covered, "..",
-                              given.world_size() - 1, " out; with them pp_size and tp_size are 1"));
+            throw Refusal(Fault::sizes, "ranks-left-out", "the groups of ", names[i], " leave ranks ",
+                          covered, "..", given.world_size() - 1, " out; with them pp_size and tp_size are 1");
     }
 }
 
 void check(Given& given) {
     const auto number = [&](const char* name) { return given.number(name); };
-    if (!given.flag("include_sp_in_fsdp"))
-        throw Error(Fault::exclusive, "include_sp_in_fsdp is False; VeOmni does not support it yet");
-    if (number("cp_size") > 1 && number("ulysses_size") > 1)
-        throw Error(Fault::exclusive, cat("cp_size is ", number("cp_size"), " and ulysses_size ",
-                                          number("ulysses_size"), "; one of them must be 1"));
+    refuse_if(!given.flag("include_sp_in_fsdp"), Fault::exclusive,
+              "include_sp_in_fsdp is False; VeOmni does not support it yet");
+    refuse_if(number("cp_size") > 1 && number("ulysses_size") > 1, Fault::exclusive, "cp_size is ",
+              number("cp_size"), " and ulysses_size ", number("ulysses_size"), "; one of them must be 1");
     if (number("dp_size") > 1 && number("dp_shard_size") == 1 && number("dp_replicate_size") == 1)
         given.derive("dp_shard_size", number("dp_size"));
-    if (std::int64_t{number("dp_replicate_size")} * number("dp_shard_size") != number("dp_size"))
-        throw Error(Fault::sizes,
-                    cat("dp_size is ", number("dp_size"), ", which is not dp_replicate_size ",
-                        number("dp_replicate_size"), " x dp_shard_size ", number("dp_shard_size")));
+    refuse_if(std::int64_t{number("dp_replicate_size")} * number("dp_shard_size") != number("dp_size"),
+              Fault::sizes, "dp_size is ", number("dp_size"), ", which is not dp_replicate_size ",
+              number("dp_replicate_size"), " x dp_shard_size ", number("dp_shard_size"));
     const auto outer = std::int64_t{number("pp_size")} * number("dp_replicate_size") * number("tp_size");
     if (given.world_size() % outer == 0)  // else the mesh says so
         given.derive("dp_shard_sp", static_cast<int>(given.world_size() / outer));
@@ -86,9 +81,8 @@ void check(Given& given) {
 void extend(const Given& given, std::vector<MeshRow>& meshes, Kinds& kinds) {
     for (const auto& name : extras(given)) {
         if (extra_size(given, name) <= 1) continue;
-        if (std::ranges::find(kinds.rows, name, &KindRow::name) != kinds.rows.end())
-            throw Error(Fault::argument,
-                        cat("extra_parallel_names has ", name, ", which is the name of other groups"));
+        refuse_if(std::ranges::find(kinds.rows, name, &KindRow::name) != kinds.rows.end(), Fault::argument,
+                  "extra_parallel_names has ", name, ", which is the name of other groups");
         const auto shards = name + "_fsdp";
         meshes.push_back({name, cat("dp_replicate ", shards, " ", name)});
         if (given.flag("dp_replicate_enabled"))
@@ -118,15 +112,14 @@ Value part_enabled(const State& state, const Given& options) {
 Value part_shards(const State& state, const Given& options) {
     const auto& given = Access::given(state);
     const auto name = part(given, options);
-    if (extra_size(given, name) <= 1)
-        throw Error(Fault::not_initialised, cat(name, " has a size of 1, and no shards of its own"));
+    refuse_if(extra_size(given, name) <= 1, Fault::not_initialised, name,
+              " has a size of 1, and no shards of its own");
     return given.number("fsdp_size") / extra_size(given, name);
 }
 Value part_divides(const State& state, const Given&) {
     const auto& given = Access::given(state);
-    if (given.flag("tp_enabled") || given.flag("pp_enabled"))
-        throw Error(Fault::exclusive,
-                    "gradients are divided by the world's size only where tp_size and pp_size are 1");
+    refuse_if(given.flag("tp_enabled") || given.flag("pp_enabled"), Fault::exclusive,
+              "gradients are divided by the world's size only where tp_size and pp_size are 1");
     return given.world_size();
 }
 
@@ -145,9 +138,9 @@ void configure(Values& values, int world) {
     const auto others = std::int64_t{1} * size("pp_size", 1) * size("ulysses_size", 1) * size("cp_size", 1) *
                         size("tp_size", 1);
     const auto data = static_cast<int>(world / others);
-    if (others < 1 || world % others != 0)
-        throw Error(Fault::sizes, cat("pp_size x ulysses_size x cp_size x tp_size is ", others,
-                                      "; it must divide the world, which has ", world, " ranks"));
+    refuse_if(others < 1 || world % others != 0, Fault::sizes,
+              "pp_size x ulysses_size x cp_size x tp_size is ", others,
+              "; it must divide the world, which has ", world, " ranks");
     auto replicas = size("dp_replicate_size", -1);
     auto shards = size("dp_shard_size", -1);
     if (replicas <= 0) replicas = shards > 0 ? std::max(data / shards, 1) : 1;

@@ -19,9 +19,8 @@ void check_first(Given& given) {
 void check_division(const Given& given, const char* name) {
     const auto size = given.number(name);
     if (const auto over = given.world_size() % size; over != 0)
-        throw Refusal(Fault::sizes, "ranks-left-out",
-                      cat(name, " ", size, " does not divide the ", given.world_size(),
-                          " ranks of the world; the last ", over, " would be in no group"));
+        throw Refusal(Fault::sizes, "ranks-left-out", name, " ", size, " does not divide the ",
+                      given.world_size(), " ranks of the world; the last ", over, " would be in no group");
 }
 
 void check(Given& given) {
@@ -42,13 +41,11 @@ void check(Given& given) {
     for (const auto* name : of_rollout) {
         has_rollout = has_rollout || !given.is_none(name);
         sizes.push_back(given.is_none(name) ? 1 : given.number(name));
-        if (sizes.back() < 1)
-            throw Error(Fault::sizes, cat(name, " is ", sizes.back(), "; every size is 1 or more"));
+        refuse_if(sizes.back() < 1, Fault::sizes, name, " is ", sizes.back(), "; every size is 1 or more");
     }
     const auto engine = sizes[0] * sizes[1] * sizes[2];
-    if (world % engine != 0)
-        throw Error(Fault::sizes,
-                    cat("the rollout's ", world, " ranks are not divided by an engine of ", engine));
+    refuse_if(world % engine != 0, Fault::sizes, "the rollout's ", world,
+              " ranks are not divided by an engine of ", engine);
     given.derive("rollout_dp", static_cast<int>(world / engine));
     given.derive("rollout_tp", static_cast<int>(sizes[0]));
     given.derive("infer_tp", static_cast<int>(sizes[0] * sizes[1]));
@@ -64,19 +61,15 @@ void check(Given& given) {
 /// What one mesh of all axes can say.
 void check_flags(const Given& given) {
     const auto sequence = given.number("sp");
-    if (given.number("inner") != sequence)
-        throw Error(Fault::sizes,
-                    cat("ulysses_sequence_parallel_size ", sequence, " does not divide fsdp_size ",
-                        given.number("fsdp"), ", so no mesh has both as axes"));
+    refuse_if(given.number("inner") != sequence, Fault::sizes, "ulysses_sequence_parallel_size ", sequence,
+              " does not divide fsdp_size ", given.number("fsdp"), ", so no mesh has both as axes");
     const auto ep = given.number("rollout_expert_parallel_size");
     const auto of_stage = given.number("infer_tp");
-    if (ep > 1 && ep != of_stage)
-        throw Error(Fault::sizes, cat("rollout_expert_parallel_size is ", ep, "; it must be 1, or ", of_stage,
-                                      ": tensor_model_parallel_size * data_parallel_size"));
-    if (ep > 1 && of_stage > given.number("rollout_tp") && given.number("infer_pp") > 1)
-        throw Error(Fault::sizes,
-                    "rollout_expert_parallel_size is over data-parallel ranks of several stages, which is "
-                    "not known here; give it without rollout_data_parallel_size or without stages");
+    refuse_if(ep > 1 && ep != of_stage, Fault::sizes, "rollout_expert_parallel_size is ", ep,
+              "; it must be 1, or ", of_stage, ": tensor_model_parallel_size * data_parallel_size");
+    refuse_if(ep > 1 && of_stage > given.number("rollout_tp") && given.number("infer_pp") > 1, Fault::sizes,
+              "rollout_expert_parallel_size is over data-parallel ranks of several stages, which is "
+              "not known here; give it without rollout_data_parallel_size or without stages");
 }
 
 /// The engines of the rollout, each of dp x pp x tp ranks, and their experts.

@@ -8,9 +8,8 @@ namespace of_vllm {
 
 void check(Given& given) {
     const auto dcp = given.number("decode_context_model_parallel_size");
-    if (dcp < 0)
-        throw Error(Fault::sizes,
-                    cat("decode_context_model_parallel_size is ", dcp, "; it must be 1 or more, or None"));
+    refuse_if(dcp < 0, Fault::sizes, "decode_context_model_parallel_size is ", dcp,
+              "; it must be 1 or more, or None");
     given.derive("dcp_size", dcp == 0 ? 1 : dcp);
 }
 
@@ -19,20 +18,16 @@ void check_flags(const Given& given) {
     const auto tp = given.number("tensor_model_parallel_size");
     const auto pcp = given.number("prefill_context_model_parallel_size");
     const auto dcp = given.number("dcp_size");
-    if (pcp == 1 && tp % dcp != 0)
-        throw Error(Fault::sizes,
-                    cat("decode_context_parallel_size ", dcp, " does not divide tensor_parallel_size ", tp));
-    if (pcp > 1 && dcp != 1 && dcp != pcp && dcp != pcp * tp)
-        throw Error(Fault::sizes,
-                    cat("decode_context_parallel_size is ", dcp, "; with prefill_context_parallel_size ", pcp,
-                        " and tensor_parallel_size ", tp, " it is 1, ", pcp, " or ", pcp * tp));
+    refuse_if(pcp == 1 && tp % dcp != 0, Fault::sizes, "decode_context_parallel_size ", dcp,
+              " does not divide tensor_parallel_size ", tp);
+    refuse_if(pcp > 1 && dcp != 1 && dcp != pcp && dcp != pcp * tp, Fault::sizes,
+              "decode_context_parallel_size is ", dcp, "; with prefill_context_parallel_size ", pcp,
+              " and tensor_parallel_size ", tp, " it is 1, ", pcp, " or ", pcp * tp);
     if (!given.flag("enable_eplb")) return;
-    if (!given.flag("enable_expert_parallel"))
-        throw Error(Fault::missing,
-                    "enable_eplb balances whole experts; give enable_expert_parallel as well");
-    if (tp * pcp * given.number("data_parallel_size") == 1)
-        throw Error(Fault::sizes,
-                    "enable_eplb needs 2 ranks or more of tensor, prefill context and data parallelism");
+    refuse_if(!given.flag("enable_expert_parallel"), Fault::missing,
+              "enable_eplb balances whole experts; give enable_expert_parallel as well");
+    refuse_if(tp * pcp * given.number("data_parallel_size") == 1, Fault::sizes,
+              "enable_eplb needs 2 ranks or more of tensor, prefill context and data parallelism");
 }
 
 std::string if_enabled(const Given&, const Given& options) { return options.flag("enabled") ? "dcp" : ""; }
