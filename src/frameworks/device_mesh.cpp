@@ -31,15 +31,13 @@ AxisSet shared(const Mesh& mesh, AxisSet axes) {
 void check_shape(std::span<const int> shape, int world_size) {
     auto ranks = std::int64_t{1};
     for (auto size : shape) {
-        if (size < 1)
-            throw Error(Fault::sizes, "invalid shape dimension ", size, " in ", joined(shape, " x "),
-                        "; sizes are 1 or more");
+        refuse_if(size < 1, Fault::sizes, "invalid shape dimension ", size, " in ", joined(shape, " x "),
+                  "; sizes are 1 or more");
         // Beyond a world there is no larger number that matters, and no overflow.
         if (ranks <= Mesh::max_size) ranks *= size;
     }
-    if (ranks > world_size)
-        throw Error(Fault::sizes, "Mesh should not be bigger than default world size ", world_size,
-                    ", but found ", ranks, " ranks!");
+    refuse_if(ranks > world_size, Fault::sizes, "Mesh should not be bigger than default world size ",
+              world_size, ", but found ", ranks, " ranks!");
     if (ranks < world_size)
         throw Refusal(Fault::sizes, "ranks-left-out", "a mesh of ", joined(shape, " x "), " leaves ranks ",
                       ranks, "..", world_size - 1, " of a world of ", world_size,
@@ -74,16 +72,15 @@ DeviceMesh init_device_mesh(std::span<const int> shape, const DimNames& mesh_dim
     if (mesh_dim_names && mesh_dim_names->size() != shape.size())
         throw Error(Fault::argument, "mesh_shape and mesh_dim_names should have same length! There are ",
                     shape.size(), " sizes and ", mesh_dim_names->size(), " names");
-    if (shape.empty()) throw Error(Fault::missing, "a mesh of no dimensions was asked for; give one or more");
+    refuse_if(shape.empty(), Fault::missing, "a mesh of no dimensions was asked for; give one or more");
     check_shape(shape, world_size);
     check_rank(rank, world_size);
     auto dims = std::vector<DeviceMesh::Dim>{};
     for (int i = 0; i < static_cast<int>(shape.size()); ++i) {
         const auto name = mesh_dim_names ? (*mesh_dim_names)[static_cast<std::size_t>(i)] : cat("dim_", i);
         for (const auto& other : dims)
-            if (other.name == name)
-                throw Error(Fault::argument, "Each mesh_dim_name must be unique. '", name,
-                            "' is listed twice");
+            refuse_if(other.name == name, Fault::argument, "Each mesh_dim_name must be unique. '", name,
+                      "' is listed twice");
         dims.push_back({name, only(i)});
     }
     auto axes = std::vector<Axis>{};
@@ -145,17 +142,16 @@ std::vector<DeviceMesh::Dim> DeviceMesh::resolve(std::span<const std::string> na
         found.push_back(*dim);
         const auto axes = shared(root_->mesh, dim->axes);
         if (axes.empty()) continue;
-        if (first(axes) <= before)
-            throw Error(Fault::argument, "Invalid mesh_dim_names ", to_string(names),
-                        " specified. Mesh dim indices should be in ascending order");
+        refuse_if(first(axes) <= before, Fault::argument, "Invalid mesh_dim_names ", to_string(names),
+                  " specified. Mesh dim indices should be in ascending order");
         before = last(axes);
     }
     return found;
 }
 
 DeviceMesh DeviceMesh::operator[](const NameList& names) const {
-    if (!root_->named || dims_.empty())
-        throw Error(Fault::missing, "Cannot slice a DeviceMesh without mesh_dim_names!");
+    refuse_if(!root_->named || dims_.empty(), Fault::missing,
+              "Cannot slice a DeviceMesh without mesh_dim_names!");
     auto known = dims_;
     if (dims_ == root_->dims)
         for (auto& dim : root_->names_so_far()) known.push_back(std::move(dim));
@@ -188,12 +184,11 @@ int DeviceMesh::get_local_rank(std::optional<std::string_view> mesh_dim) const {
 
 DeviceMesh DeviceMesh::flatten(std::string_view given, std::span<const std::string> then) const {
     const auto names = mesh_dim_names();
-    if (!names) throw Error(Fault::missing, "a mesh without dimension names cannot be flattened");
+    refuse_if(!names, Fault::missing, "a mesh without dimension names cannot be flattened");
     auto flat = Dim{std::string(given), {}};
     for (const auto& dim : dims_) {
-        if (std::ranges::find(root_->dims, dim) == root_->dims.end())
-            throw Error(Fault::unknown, "'", dim.name,
-                        "' is flattened already, and no dimension of the root");
+        refuse_if(std::ranges::find(root_->dims, dim) == root_->dims.end(), Fault::unknown, "'", dim.name,
+                  "' is flattened already, and no dimension of the root");
         if (given.empty()) flat.name += (flat.name.empty() ? "" : "_") + dim.name;
         flat.axes.insert(AxisId{first(dim.axes)});
     }

@@ -58,7 +58,7 @@ Given accepted(const Framework& framework, const Values& settings, int world_siz
 
 Groups::Groups(std::string_view name, const Values& settings, int world_size) {
     const auto& framework = framework_named(name);
-    if (world_size < 1) throw Error(Fault::sizes, "a world of ", world_size, " ranks; it has 1 or more");
+    refuse_if(world_size < 1, Fault::sizes, "a world of ", world_size, " ranks; it has 1 or more");
     auto made =
         std::make_shared<Made>(Made{&framework, accepted(framework, settings, world_size), {}, {}, {}, {}});
     auto meshes = framework.meshes;

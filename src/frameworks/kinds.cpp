@@ -177,9 +177,8 @@ Kind kind_of(const KindRow& row, const Given& given, const Meshes& meshes) {
         if (kind.size == 0) kind.size = given.number(counts[0]);
         if (counts.size() > 1) kind.step = detail::number_in(counts[1]).value_or(1);
     }
-    if (kind.size < 1 || (!is_inside && total % kind.size != 0))
-        throw Error(Fault::sizes, "the ", total, " ranks are not divided by groups '", row.name, "' of ",
-                    kind.size);
+    refuse_if(kind.size < 1 || (!is_inside && total % kind.size != 0), Fault::sizes, "the ", total,
+              " ranks are not divided by groups '", row.name, "' of ", kind.size);
     if (row.at) kind.at = row.at(given);
     return kind;
 }

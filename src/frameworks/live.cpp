@@ -76,9 +76,8 @@ std::vector<Communicator*> Live::all(const State& state, std::string_view access
 
 Communicator& Live::of_kind(const std::string& kind) {
     const auto found = groups_.find(kind);
-    if (found == groups_.end())
-        throw Error(Fault::not_member, "the last group of ", kind,
-                    " is shorter, which no plan declares; make it with World::sub");
+    refuse_if(found == groups_.end(), Fault::not_member, "the last group of ", kind,
+              " is shorter, which no plan declares; make it with World::sub");
     return found->second;
 }
 

@@ -11,6 +11,11 @@ inline Setting required(std::string name, Type type = Type::number) {
     return {.name = std::move(name), .type = type, .otherwise = {}, .needed = true};
 }
 
+/// The groups along one axis of a mesh, the first unless `mesh` names another: `experts: `.
+inline KindRow along(std::string axis, std::string when = {}, std::string_view mesh = {}) {
+    return {.name = axis, .groups = cat(mesh, "* | ", axis), .when = std::move(when)};
+}
+
 /// An accessor whose answer is the setting of its name, or what was derived under it.
 inline AccessorRow said(std::string name, std::string doc, Type type = Type::number) {
     return {.name = name, .kind = name, .quantity = Quantity::value, .doc = std::move(doc), .type = type};

@@ -27,17 +27,16 @@ bool is_keyword(std::string_view name) {
 /// What Python's namedtuple asks of its fields.
 void check_names(const std::vector<std::string>& names) {
     for (const auto& name : names) {
-        if (!is_identifier(name))
-            throw Error(Fault::argument, "Type names and field names must be valid identifiers: '", name,
-                        "'");
-        if (is_keyword(name))
-            throw Error(Fault::argument, "Type names and field names cannot be a keyword: '", name, "'");
+        refuse_if(!is_identifier(name), Fault::argument,
+                  "Type names and field names must be valid identifiers: '", name, "'");
+        refuse_if(is_keyword(name), Fault::argument, "Type names and field names cannot be a keyword: '",
+                  name, "'");
     }
     for (auto name = names.begin(); name != names.end(); ++name) {
-        if (name->starts_with("_"))
-            throw Error(Fault::argument, "Field names cannot start with an underscore: '", *name, "'");
-        if (std::find(names.begin(), name, *name) != name)
-            throw Error(Fault::argument, "Encountered duplicate field name: '", *name, "'");
+        refuse_if(name->starts_with("_"), Fault::argument, "Field names cannot start with an underscore: '",
+                  *name, "'");
+        refuse_if(std::find(names.begin(), name, *name) != name, Fault::argument,
+                  "Encountered duplicate field name: '", *name, "'");
     }
 }
 
@@ -47,8 +46,8 @@ Mesh checked_mesh(const std::vector<std::string>& axes, const std::vector<int>& 
         if (dim < 1)
             throw Refusal(Fault::sizes, "sizes-below-one", "a dim of ", dim,
                           " makes a topology without ranks; every dim is 1 or more");
-    if (dims.size() < axes.size())
-        throw Error(Fault::missing, dims.size(), " dims for ", axes.size(), " axes; give each axis one");
+    refuse_if(dims.size() < axes.size(), Fault::missing, dims.size(), " dims for ", axes.size(),
+              " axes; give each axis one");
     // Dims of 1 beyond the last axis change nothing, and the original is right with them.
     for (auto i = axes.size(); i < dims.size(); ++i)
         if (dims[i] != 1)
@@ -87,15 +86,14 @@ int ProcessTopology::get_dim(std::string_view axis) const {
 }
 
 int ProcessTopology::get_rank(const Coordinate& coord) const {
-    if (static_cast<std::size_t>(coord.size()) != axes_.size())
-        throw Error(Fault::missing, "get_rank() does not support slices. Use filter_match())");
+    refuse_if(static_cast<std::size_t>(coord.size()) != axes_.size(), Fault::missing,
+              "get_rank() does not support slices. Use filter_match())");
     auto indices = std::vector<int>(axes_.size() + (axes_.empty() ? 1 : 0));
     auto exists = true;
     for (int i = 0; i < coord.size(); ++i) {
         const auto axis = find(coord.name(i));
-        if (axis < 0)
-            throw Error(Fault::unknown, style_.coord, ".__new__() got an unexpected keyword argument '",
-                        coord.name(i), "'");
+        refuse_if(axis < 0, Fault::unknown, style_.coord, ".__new__() got an unexpected keyword argument '",
+                  coord.name(i), "'");
         const auto index = indices[static_cast<std::size_t>(axis)] = coord[AxisId{i}];
         if (index < 0 || index >= mesh_.size(AxisId{axis})) exists = false;
     }
@@ -106,7 +104,7 @@ int ProcessTopology::get_rank(const Coordinate& coord) const {
 }
 
 Coordinate ProcessTopology::get_coord(int rank) const {
-    if (!mesh_.contains(rank)) throw Error(Fault::out_of_range, "rank ", rank, " not found in topology.");
+    refuse_if(!mesh_.contains(rank), Fault::out_of_range, "rank ", rank, " not found in topology.");
     return axes_.empty() ? Coordinate({}) : mesh_.coord(rank);
 }
 
@@ -132,7 +130,7 @@ std::optional<Partition> ProcessTopology::get_axis_comm_lists(std::string_view a
 }
 
 std::optional<Group> ProcessTopology::get_axis_list(std::string_view axis, int idx) const {
-    if (find(axis) < 0) throw Error(Fault::unknown, "'", axis, "' is not in list");
+    refuse_if(find(axis) < 0, Fault::unknown, "'", axis, "' is not in list");
     return filter_match({{axis, idx}});
 }
 
@@ -141,9 +139,8 @@ std::optional<Group> ProcessTopology::filter_match(const Coordinate& filter) con
     auto fixed = AxisSet{};
     for (int i = 0; i < filter.size(); ++i) {
         const auto axis = find(filter.name(i));
-        if (axis < 0)
-            throw Error(Fault::unknown, "'", style_.coord, "' object has no attribute '", filter.name(i),
-                        "'");
+        refuse_if(axis < 0, Fault::unknown, "'", style_.coord, "' object has no attribute '", filter.name(i),
+                  "'");
         const auto index = filter[AxisId{i}];
         if (index < 0 || index >= mesh_.size(AxisId{axis})) return std::nullopt;
         indices[static_cast<std::size_t>(axis)] = index;
@@ -161,9 +158,9 @@ int ProcessTopology::stage_to_global(int rank, int stage, const Coordinate& kwar
     for (int i = 0; i < kwargs.size(); ++i)
         if (me.find(kwargs.name(i)) < 0)
             rankmesh::detail::append(unknown, cat(unknown.empty() ? "'" : ", '", kwargs.name(i), "'"));
-    if (kwargs.find("pipe") >= 0)
-        throw Error(Fault::argument, "stage_to_global() got multiple values for keyword argument 'pipe'");
-    if (!unknown.empty()) throw Error(Fault::unknown, "Got unexpected field names: [", unknown, "]");
+    refuse_if(kwargs.find("pipe") >= 0, Fault::argument,
+              "stage_to_global() got multiple values for keyword argument 'pipe'");
+    refuse_if(!unknown.empty(), Fault::unknown, "Got unexpected field names: [", unknown, "]");
     auto there = Coordinate({});
     for (int i = 0; i < me.size(); ++i) {
         const auto given = kwargs.find(me.name(i));
@@ -182,7 +179,7 @@ std::string ProcessTopology::str() const {
 }
 
 std::vector<int> _prime_factors(int N) {
-    if (N <= 0) throw Error(Fault::argument, "Values must be strictly positive.");
+    refuse_if(N <= 0, Fault::argument, "Values must be strictly positive.");
     auto primes = std::vector<int>{};
     for (int candidate = 2; candidate <= N / candidate; ++candidate)
         for (; N % candidate == 0; N /= candidate) primes.push_back(candidate);
@@ -219,7 +216,7 @@ std::string ProcessTopology::repr() const {
 }
 
 std::vector<std::array<int, 3>> decompose_to_three_factors(int n) {
-    if (n < 0) throw Error(Fault::argument, "decompose ", n, " to three factors; give 0 or more");
+    refuse_if(n < 0, Fault::argument, "decompose ", n, " to three factors; give 0 or more");
     auto factors = std::vector<std::array<int, 3>>{};
     for (int i = 1; i <= n / i; ++i)
         for (int j = i; n % i == 0 && j <= n / i / j; ++j) {

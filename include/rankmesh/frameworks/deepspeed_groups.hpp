@@ -260,7 +260,7 @@ public:
     }
 };
 
-/// The groups of a state in a job. A group is a communicator.
+/// The same in a job. A group is a communicator.
 class Groups : public State {
 public:
     /// Of a member that joined with `state.plan(name)`; throws UsageError for any other.

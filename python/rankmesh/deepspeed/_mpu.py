@@ -6,6 +6,8 @@ from collections.abc import Iterable
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from rankmesh.deepspeed._made import place_in, size_of
+
 if TYPE_CHECKING:
     from rankmesh.torch import Member
 
@@ -52,8 +54,8 @@ class ModelParallelUnit:
             group = partial(member.group, *axes) if axes or name in kinds else lambda: None
             group()  # what was not declared is said here, and not in the middle of a training
             setattr(self, f"get_{name}_parallel_group", group)
-            setattr(self, f"get_{name}_parallel_world_size", partial(_size, group))
-            setattr(self, f"get_{name}_parallel_rank", partial(_place, group))
+            setattr(self, f"get_{name}_parallel_world_size", lambda group=group: size_of(group()))
+            setattr(self, f"get_{name}_parallel_rank", lambda group=group: place_in(group(), member.rank))
 
     if TYPE_CHECKING:
 
@@ -70,13 +72,3 @@ class ModelParallelUnit:
     def get_tensor_model_parallel_src_rank(self) -> int:
         """The first of the ranks that share this rank's tensors."""
         return self._member.ranks(*self._tensor)[0]
-
-
-def _size(group: Any) -> int:
-    of = group()
-    return 1 if of is None else int(of.size())
-
-
-def _place(group: Any) -> int:
-    of = group()
-    return 0 if of is None else int(of.rank())

@@ -159,8 +159,7 @@ class _Grid:
         """The topology rank at another stage, with this rank's index on all other axes but those given."""
         own = self._ask("global_rank")
         ask = raises(AssertionError, argument=TypeError, unknown=self._unexpected)(self._topo._stage_to_global)
-        rank: int = -1 if own == -1 else ask(own, stage_id, **kwargs)
-        return rank
+        return -1 if own == -1 else int(ask(own, stage_id, **kwargs))
 
 
 class PipelineParallelGrid(_Grid, Answers):  # type: ignore[misc]  # p2p_groups is a list
@@ -209,5 +208,4 @@ class PipelineParallelGrid(_Grid, Answers):  # type: ignore[misc]  # p2p_groups 
             )
 
     def _is_grid_valid(self) -> bool:
-        valid: bool = self._topo.world_size() == self.world_size
-        return valid
+        return bool(self._topo.world_size() == self.world_size)

@@ -122,8 +122,7 @@ class PipelineScheduleType(StrEnum):
     @property
     def is_single_stage(self) -> bool:
         """True for those that run one stage a rank."""
-        single: bool = _ask("is_single_stage", schedule=self)
-        return single
+        return bool(_ask("is_single_stage", schedule=self))
 
     @property
     def is_multi_stage(self) -> bool:
@@ -208,13 +207,11 @@ class PipelineParallelConfig:
 
     def final_stage_rank(self) -> int:
         """The rank of the pipeline that has the last stage."""
-        rank: int = self._pipeline("final_stage_rank")
-        return rank
+        return int(self._pipeline("final_stage_rank"))
 
     def rank_completion_order(self) -> Iterable[int]:
         """The ranks of the pipeline in the order in which they complete a batch."""
-        ranks: list[int] = self._pipeline("rank_completion_order")
-        return ranks
+        return list(self._pipeline("rank_completion_order"))
 
     def stage_ids_this_rank(self, pp_rank: int, num_stages: int) -> tuple[int, ...]:
         """The stages of one rank of the pipeline: every degree-th, or two from both ends."""

@@ -91,8 +91,10 @@ Framework accelerate() {
     const auto backend = [](const char* name) {
         return Setting{.name = name, .type = Type::maybe_word, .flag = cat("parallelism_config_", name)};
     };
-    const auto along = [](const std::string& name, const char* groups) {
-        return KindRow{.name = name, .groups = groups, .when = name + "_size > 1 and not sp_enabled"};
+    const auto one = [](const char* axis) { return along(axis, cat(axis, "_size > 1 and not sp_enabled")); };
+    const auto several = [](const char* name, const char* axes) {
+        return KindRow{
+            .name = name, .groups = cat("* | ", axes), .when = cat(name, "_size > 1 and not sp_enabled")};
     };
     return {.name = "accelerate",
             .version = "1.15.0",
@@ -109,13 +111,9 @@ Framework accelerate() {
                          size("sp", "ranks that share a sequence, whose groups DeepSpeed makes"),
                          backend("sp_backend")},
             .meshes = {{"device_mesh", "dp_replicate dp_shard cp sp tp"}},
-            .kinds = {along("dp_replicate", "dp_shard cp sp tp | dp_replicate"),
-                      along("dp_shard", "dp_replicate cp sp tp | dp_shard"),
-                      along("cp", "dp_replicate dp_shard sp tp | cp"),
-                      along("tp", "dp_replicate dp_shard cp sp | tp"),
-                      along("dp", "cp sp tp | dp_replicate dp_shard"),
-                      along("dp_shard_cp", "dp_replicate sp tp | dp_shard cp"),
-                      along("dp_cp", "sp tp | dp_replicate dp_shard cp")},
+            .kinds = {one("dp_replicate"), one("dp_shard"), one("cp"), one("tp"),
+                      several("dp", "dp_replicate dp_shard"), several("dp_shard_cp", "dp_shard cp"),
+                      several("dp_cp", "dp_replicate dp_shard cp")},
             .accessors = {said("dp_replicate_size", "The number of replicas."),
                           said("dp_shard_size", "The ranks that share parameters."),
                           said("tp_size", "The tensor-parallel ranks."),
@@ -139,7 +137,6 @@ Framework accelerate() {
             .check = check,
             .why = {{"pp", "accelerate's ParallelismConfig has no pipeline"},
                     {"ep", "accelerate's ParallelismConfig has no experts"}},
-            .raises = {{"", "ValueError"}},
             .initialize = "ParallelismConfig",
             .by_value = true,
             .places = "parallelism_config",

@@ -31,6 +31,5 @@ DeviceMesh mesh_in(const State& state, const Given& options);
 inline Setting optional(const char* name) { return {name, Type::maybe_number}; }
 
 std::vector<AccessorRow> of_meshes();
-std::vector<AccessorRow> of_pipelines();
 
 }  // namespace rankmesh::frameworks::of_olmo

@@ -59,9 +59,7 @@ Framework transformers() {
     const auto size = [](const char* axis, const char* doc) {
         return Setting{cat(axis, "_size"), Type::maybe_number, doc, {}, axis};
     };
-    const auto along = [](const char* name, const char* groups) {
-        return KindRow{.name = name, .groups = groups, .when = "has_mesh"};
-    };
+    constexpr auto made = "has_mesh";
     return {.name = "transformers",
             .version = "5.24.0",
             .original = "transformers.distributed.configuration_utils",
@@ -83,11 +81,8 @@ Framework transformers() {
                          {"ep_plan", Type::plan},
                          {"ep_implementation", Type::word, {}, "auto"}},
             .meshes = {{"dense", "pp dp_replicate fsdp tp"}, {"expert", "pp dp_replicate efsdp ep"}},
-            .kinds = {along("pp", "dp_replicate fsdp tp | pp"),
-                      along("dp_replicate", "pp fsdp tp | dp_replicate"),
-                      along("fsdp", "pp dp_replicate tp | fsdp"), along("tp", "pp dp_replicate fsdp | tp"),
-                      along("efsdp", "expert: pp dp_replicate ep | efsdp"),
-                      along("ep", "expert: pp dp_replicate efsdp | ep")},
+            .kinds = {along("pp", made), along("dp_replicate", made), along("fsdp", made), along("tp", made),
+                      along("efsdp", made, "expert: "), along("ep", made, "expert: ")},
             .accessors = {said("tp_size", "The tensor-parallel ranks."),
                           said("fsdp_size", "The ranks that share parameters."),
                           said("dp_replicate_size", "The number of replicas."),

@@ -203,7 +203,6 @@ Framework verl() {
         .read = read,
         .write = write,
         .serving = serving,
-        .raises = {{"", "ValueError"}},
         .initialize = "init_device_mesh",
         .started = "trainer.nnodes trainer.n_gpus_per_node",
         .start = {.by_itself = true},
