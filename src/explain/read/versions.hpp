@@ -58,7 +58,7 @@ inline constexpr Fault faults[] = {
      "if nodes have different numbers of ranks, ncclCommInitRank hangs; use as many ranks on each node",
      "github.com/NVIDIA/nccl/issues/2385"},
     {"nccl", "2.27.5", "2.30.4", "",
-     "on NVL72 with 40 ranks and more, ncclCommInitRank crashes; set `ulimit -s 8192` or NCCL_MNNVL_ENABLE=0",
+     "on NVL72 with 44 ranks and more, ncclCommInitRank crashes; set `ulimit -s 8192` or NCCL_MNNVL_ENABLE=0",
      "github.com/NVIDIA/nccl/issues/2186"},
     {"nccl", "2.25.1", "2.25.1", "",
      "ncclCommAbort hangs, so a job does not end after an error; use 2.26.2 or later",
