@@ -104,6 +104,16 @@ TEST(Families, CountPublishedModels) {
         {Case{R"({"model_type": "falcon", "hidden_size": 8192, "num_attention_heads": 128, "num_kv_heads": 8,
                    "num_hidden_layers": 60, "new_decoder_architecture": true, "multi_query": true, "vocab_size": 65024})",
               41.3, 60 * 2 * 8 * 64},
+         Case{
+             R"({"model_type": "qwen2_5_vl", "hidden_size": 3584, "intermediate_size": 18944, "num_hidden_layers": 28,
+                   "num_attention_heads": 28, "num_key_value_heads": 4, "vocab_size": 152064, "vision_config": {}})",
+             7.6, 28 * 2 * 4 * 128},
+         Case{
+             R"({"model_type": "qwen3_omni_moe", "thinker_config": {"text_config": {"model_type": "qwen3_omni_moe_text",
+                   "hidden_size": 2048, "moe_intermediate_size": 768, "head_dim": 128, "num_attention_heads": 32,
+                   "num_key_value_heads": 4, "num_experts": 128, "num_experts_per_tok": 8, "num_hidden_layers": 48,
+                   "vocab_size": 152064}}})",
+             30.5, 48 * 2 * 4 * 128},
          Case{R"({"model_type": "llama4", "text_config": {"model_type": "llama4_text", "hidden_size": 5120,
                    "intermediate_size": 8192, "intermediate_size_mlp": 16384, "interleave_moe_layer_step": 2,
                    "num_local_experts": 128, "num_experts_per_tok": 1, "num_hidden_layers": 48, "vocab_size": 202048,
