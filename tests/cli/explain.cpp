@@ -105,11 +105,10 @@ TEST(ExplainSubcommand, TakesFilesAndSeveralFolders) {
 TEST(ExplainSubcommand, EndsWith2WhereThereAreNoRecords) {
     const auto none = rankmesh("explain /nowhere");
     EXPECT_EQ(none.exit_code, 2);
-    EXPECT_EQ(
-        none.output,
-        "rankmesh: the folder '/nowhere' cannot be read: No such file or directory; ranks write records to "
-        "RANKMESH_RECORD only when a call fails, and those of PyTorch's groups only with the backend "
-        "cpu:rankmesh\n");
+    EXPECT_EQ(none.output,
+              "rankmesh: '/nowhere' cannot be read: No such file or directory; ranks write records to "
+              "RANKMESH_RECORD only when a call fails, and those of PyTorch's groups only with the backend "
+              "cpu:rankmesh\n");
     const auto file = rankmesh("explain " RANKMESH_SOURCE "/README.md");
     EXPECT_EQ(file.exit_code, 2);
     EXPECT_EQ(

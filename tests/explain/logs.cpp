@@ -327,6 +327,10 @@ TEST(Logs, LinesThatACollectorWroteAsJson_AreThoseOfTheProgram) {
     ASSERT_EQ(xid.size(), 2u);
     EXPECT_EQ(xid[0].host, "n004");
     EXPECT_EQ(xid[1].host, "n005");
+    // The container runtime of Kubernetes writes no JSON, but a time before the line.
+    const auto runtime = at("2024-12-18T20:27:25.1Z stderr F [rank3]: ValueError: b").records();
+    ASSERT_EQ(runtime.size(), 1u);
+    EXPECT_EQ(runtime[0].error_at, "job.log:1, 20:27:25");
     EXPECT_EQ(said_by(R"({"log":"[rank3]: ValueError: cut)"), "3: error: ValueError: cut\n");
     EXPECT_EQ(said_by(R"({"rank":-1,"msg":"ValueError: b"})"), ": ValueError: b\n");
 }

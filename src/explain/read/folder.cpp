@@ -63,9 +63,9 @@ std::vector<std::filesystem::path> files_of(const std::filesystem::path& folder)
             if (!entry.is_directory(error)) files.push_back(entry.path());
         }
     } catch (const std::filesystem::filesystem_error& error) {
-        throw UsageError(detail::cat(
-            "the folder ", detail::in_quotes(folder.string()), " cannot be read: ", error.code().message(),
-            error.code() == std::errc::no_such_file_or_directory ? when_written : ""));
+        throw UsageError(
+            detail::cat(detail::in_quotes(folder.string()), " cannot be read: ", error.code().message(),
+                        error.code() == std::errc::no_such_file_or_directory ? when_written : ""));
     }
     std::ranges::sort(files);
     return files;

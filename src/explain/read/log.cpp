@@ -396,7 +396,8 @@ bool LogReader::read_raw(std::string_view raw) {
     if (collected && collected->rank) place_.of_file = collected->rank;
     auto is_known = false;
     while (!text.empty()) {
-        const auto end = std::min({text.find('\n'), text.find(rank_tag, 1), text.size()});
+        const auto next = text.find(rank_tag, text.find(rank_tag) + 1);
+        const auto end = std::min({text.find('\n'), next, text.size()});
         is_known |= read_line(text.substr(0, end));
         text.remove_prefix(end);
         if (text.starts_with('\n')) text.remove_prefix(1);
