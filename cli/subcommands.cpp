@@ -6,11 +6,12 @@
 namespace rankmesh::cli {
 
 Subcommand show(), draw(), diff(), rank(), groups(), check(), place(), convert(), frameworks(), env(), run(),
-    doctor(), explain(), reshard(), cluster(), plan(), help(), completion();
+    doctor(), explain(), watch(), reshard(), cluster(), plan(), help(), completion();
 
 std::vector<Subcommand> subcommands() {
-    return {show(), draw(), diff(),   rank(),    groups(),  check(),   place(), convert(), frameworks(),
-            env(),  run(),  doctor(), explain(), reshard(), cluster(), plan(),  help(),    completion()};
+    return {show(),    draw(),       diff(), rank(), groups(),    check(),   place(),
+            convert(), frameworks(), env(),  run(),  doctor(),    explain(), watch(),
+            reshard(), cluster(),    plan(), help(), completion()};
 }
 
 }  // namespace rankmesh::cli

@@ -127,7 +127,10 @@ private:
                            const std::map<int, std::vector<const Meeting*>>& by_rank) {
         const auto& [rank, most] =
             *std::ranges::max_element(by_rank, {}, [](const auto& each) { return each.second.size(); });
-        auto row = LastRank{.communicator = communicator.label, .group = communicator.ranks, .rank = rank};
+        auto row = LastRank{.communicator = communicator.label,
+                            .axes = communicator.axes,
+                            .group = communicator.ranks,
+                            .rank = rank};
         for (const auto& [other, meetings] : by_rank) row.calls += static_cast<int>(meetings.size());
         row.last = static_cast<int>(most.size());
         auto late = std::vector<double>{};

@@ -96,8 +96,9 @@ Unfinished unfinished_calls(const Evidence& evidence, const Standing& standing,
     auto [findings, all] = Unfinished{};
     auto awaited = std::set<int>{};
     for (const auto* one : standing.waiting()) awaited.insert(one->missing.begin(), one->missing.end());
-    const auto reports = std::ranges::any_of(
-        evidence.records(), [](const auto& one) { return Evidence::says_wrong(*one.second); });
+    const auto reports = std::ranges::any_of(evidence.records(), [](const auto& one) {
+        return one.second->is_still || Evidence::says_wrong(*one.second);
+    });
     for (const auto& [call, ranks] : standing.unfinished()) {
         const auto& communicator = evidence.communicators()[at(call.first)];
         const auto differs = std::ranges::any_of(differing, [&, number = call.second](const Finding& other) {

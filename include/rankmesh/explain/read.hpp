@@ -15,6 +15,7 @@ namespace rankmesh {
 
 struct Explanation;
 struct SlowReport;
+struct WatchEvent;
 
 /// Reads records one by one. Data that many records share is stored once.
 class RecordReader {
@@ -52,6 +53,10 @@ struct RecordFolder {
 RecordFolder read_records(const std::vector<std::string>& paths,
                           const std::function<void(std::size_t, std::size_t)>& progress = {});
 
+/// Reads the records `rank-N.json` of a folder, and of large ones only the last calls: 10,000 in seconds.
+/// Throws UsageError if the folder cannot be read.
+RecordFolder read_last_calls(const std::string& folder);
+
 /// A line of an answer in words; what does not fit in a line is indented.
 struct AnswerLine {
     std::size_t indent = 0;
@@ -65,5 +70,7 @@ std::vector<AnswerLine> lines_of(const std::vector<FlightRecord>& records, const
 /// Returns the JSON of `rankmesh explain --json`.
 std::string json_of(const std::vector<FlightRecord>& records, const Explanation& explanation);
 std::string json_of(const std::vector<FlightRecord>& records, const SlowReport& report);
+/// Returns the JSON of `rankmesh watch --json`.
+std::string json_of(const WatchEvent& event);
 
 }  // namespace rankmesh

@@ -85,7 +85,10 @@ struct FlightRecord {
     std::string host;                        ///< empty: not recorded
     std::optional<std::int64_t> started_ns;  ///< when the rank's world began, in nanoseconds since 1970
     std::optional<std::int64_t> written_ns;
-    std::string reason;  ///< why it was written: `timeout`, `request`, ...; empty: not recorded
+    std::int64_t pid = 0;      ///< of the rank's process; 0: not recorded
+    std::int64_t every_s = 0;  ///< how often the rank writes its record while it runs; 0: not
+    bool is_still = false;     ///< several records in a row show the same calls: what has not ended is stuck
+    std::string reason;        ///< why it was written: `timeout`, `request`, ...; empty: not recorded
     std::string error;
     std::string error_at;      ///< the line of the log with the error: `job.log:45, 20:27:21`; empty: no log
     std::vector<int> arrived;  ///< the ranks that the error names; the same for the next three

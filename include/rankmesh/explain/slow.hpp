@@ -37,6 +37,7 @@ struct SlowFinding {
 /// Who comes last to the calls of one group.
 struct LastRank {
     std::string communicator = {};
+    std::string axes = {};  ///< of the communicator; empty: not known
     std::vector<int> group = {};
     int rank = 0;
     int calls = 0;      ///< of the group that were compared

@@ -163,6 +163,7 @@ std::string record_json(const RecordContent& content) {
         .add("started_ns", content.owner.started_ns)
         .add("written_ns", unix_now)
         .text("reason", content.why.reason);
+    if (content.every.count() > 0) object.add("every_s", content.every.count());
     if (!content.why.error.empty()) object.text("error", content.why.error);
     for (const auto& [key, ranks] :
          {std::pair{"arrived", &content.why.arrived}, std::pair{"missing", &content.why.missing},

@@ -35,6 +35,7 @@ void write_and_terminate() {
     std::abort();
 }
 
+std::atomic<std::chrono::seconds> every = std::chrono::seconds(0);
 std::atomic<int> wake = -1;  // where a signal writes a byte
 
 /// All that may be called in a signal handler.
@@ -58,9 +59,12 @@ void write_records_on_terminate() {
     std::call_once(once, [] { next = std::set_terminate(write_and_terminate); });
 }
 
+std::chrono::seconds records_written_every() { return every; }
+
 void write_records_every(std::chrono::seconds pause) {
     static std::once_flag once;
     std::call_once(once, [pause] {
+        every = pause;
         thread_without_signals([pause] {
             for (;;) {
                 std::this_thread::sleep_for(pause);

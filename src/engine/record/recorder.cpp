@@ -269,7 +269,8 @@ void Recorder::write_to(const std::string& path) const {
 }
 
 std::string Recorder::json(const RecordReason& why) const {
-    auto content = RecordContent{.owner = owner_, .why = why, .rings = rings()};
+    auto content =
+        RecordContent{.owner = owner_, .why = why, .rings = rings(), .every = records_written_every()};
     {
         const auto lock = std::lock_guard(mutex_);
         content.mesh = mesh_;

@@ -133,6 +133,8 @@ void write_records_on_terminate();
 void write_records_on_signal(int signal);
 /// Has the records written again and again, until the process ends. Later calls change nothing.
 void write_records_every(std::chrono::seconds pause);
+/// The pause of `write_records_every`; 0 if it was not called.
+std::chrono::seconds records_written_every();
 
 /// What a flight record is written from.
 struct RecordContent {
@@ -141,6 +143,7 @@ struct RecordContent {
     std::vector<std::shared_ptr<CallRing>> rings;
     std::string mesh = {};  // that the program declared; "": none
     std::vector<int> placed = {};
+    std::chrono::seconds every = {};  // until the next record; 0: none is due
 };
 
 /// The flight record as JSON, in the schema of docs/flight-record.md.

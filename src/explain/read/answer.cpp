@@ -10,6 +10,7 @@
 #include <rankmesh/explain/explain.hpp>
 #include <rankmesh/explain/read.hpp>
 #include <rankmesh/explain/slow.hpp>
+#include <rankmesh/explain/watch.hpp>
 
 #include "explain/words.hpp"
 #include "formats/json.hpp"
@@ -58,6 +59,23 @@ std::string summary(const std::vector<FlightRecord>& records) {
     auto text = cat(detail::counted(records.size(), "record"), " of ranks ", ranks_to_string(ranks), ", of ");
     for (const auto& writer : writers) text += cat(&writer == &*writers.begin() ? "" : ", ", writer);
     return text;
+}
+
+Json json_of(const Finding& finding) {
+    auto one = Json{{"kind", to_string(finding.kind)}, {"ranks", finding.ranks}};
+    for (const auto& [key, texts] :
+         {std::pair("coordinates", &finding.coordinates), {"hosts", &finding.hosts}}) {
+        one[key] = Json::array();
+        for (const auto& text : *texts) one[key].push_back(text.empty() ? Json() : Json(text));
+    }
+    one["communicator"] = finding.communicator.empty() ? Json() : Json(finding.communicator);
+    one["axes"] = finding.axes.empty() ? Json() : Json(finding.axes);
+    one["group"] = finding.group;
+    one["group_is_inferred"] = finding.is_group_inferred;
+    one["call"] = finding.call > 0 ? Json(finding.call) : Json();
+    one["text"] = finding.text;
+    one["details"] = finding.details;
+    return one;
 }
 
 }  // namespace of_answer
@@ -139,6 +157,7 @@ std::string json_of(const std::vector<FlightRecord>& records, const SlowReport& 
                                    {"details", each.details}});
     for (const auto& each : report.last)
         out["last"].push_back({{"communicator", each.communicator},
+                               {"axes", each.axes.empty() ? Json() : Json(each.axes)},
                                {"group", each.group},
                                {"rank", each.rank},
                                {"calls", each.calls},
@@ -153,28 +172,22 @@ std::string json_of(const std::vector<FlightRecord>& records, const SlowReport& 
     return out.dump();
 }
 
+std::string json_of(const WatchEvent& event) {
+    auto out = of_answer::json_of(event.finding);
+    out["event"] = to_string(event.kind);
+    out["since_ns"] = event.since_ns > 0 ? Json(event.since_ns) : Json();
+    out["until_ns"] = event.until_ns > 0 ? Json(event.until_ns) : Json();
+    out["stack"] = event.stack.empty() ? Json() : Json(event.stack);
+    return out.dump();
+}
+
 std::string json_of(const std::vector<FlightRecord>& records, const Explanation& explanation) {
     auto out = Json{{"records", records.size()},
                     {"ranks", explanation.ranks},
                     {"wrong", !explanation.findings.empty()},
                     {"findings", Json::array()}};
     if (!explanation.doubts.empty()) out["wrong"] = nullptr;
-    for (const auto& finding : explanation.findings) {
-        auto one = Json{{"kind", to_string(finding.kind)}, {"ranks", finding.ranks}};
-        for (const auto& [key, texts] :
-             {std::pair("coordinates", &finding.coordinates), {"hosts", &finding.hosts}}) {
-            one[key] = Json::array();
-            for (const auto& text : *texts) one[key].push_back(text.empty() ? Json() : Json(text));
-        }
-        one["communicator"] = finding.communicator.empty() ? Json() : Json(finding.communicator);
-        one["axes"] = finding.axes.empty() ? Json() : Json(finding.axes);
-        one["group"] = finding.group;
-        one["group_is_inferred"] = finding.is_group_inferred;
-        one["call"] = finding.call > 0 ? Json(finding.call) : Json();
-        one["text"] = finding.text;
-        one["details"] = finding.details;
-        out["findings"].push_back(std::move(one));
-    }
+    for (const auto& finding : explanation.findings) out["findings"].push_back(of_answer::json_of(finding));
     out["doubts"] = explanation.doubts;
     out["notes"] = explanation.notes;
     return out.dump();

@@ -213,6 +213,44 @@ void leave_out_earlier(RecordFolder& folder) {
 
 }  // namespace of_folder
 
+namespace of_folder {
+
+/// Returns a record without all but its last calls, if it is large. A record has a line for each call.
+std::string last_calls_of(const std::filesystem::path& path, const std::string& shown) {
+    constexpr auto part = std::size_t{1} << 14;
+    constexpr std::string_view begin = "\"entries\": [\n";
+    auto error = std::error_code{};
+    const auto size = std::filesystem::file_size(path, error);
+    if (error || size <= 3 * part) return content_of(path, shown);
+    const auto text = formats::content_of(path, detail::excerpt(shown), part);
+    const auto head = text.find(begin);
+    if (head == std::string::npos) return content_of(path, shown);
+    auto tail = std::string(part, ' ');
+    auto file = std::ifstream(path, std::ios::binary);
+    file.seekg(-static_cast<std::streamoff>(part), std::ios::end)
+        .read(tail.data(), static_cast<std::streamsize>(part));
+    return text.substr(0, head + begin.size()) + tail.substr(std::min(tail.find('\n'), part - 1));
+}
+
+}  // namespace of_folder
+
+RecordFolder read_last_calls(const std::string& folder) {
+    auto result = RecordFolder{};
+    auto reader = RecordReader();
+    for (const auto& path : of_folder::files_of(folder)) {
+        const auto name = path.filename().string();
+        if (!name.starts_with("rank-") || !name.ends_with(".json")) continue;
+        try {
+            result.records.push_back(reader.read(of_folder::last_calls_of(path, name), name));
+        } catch (const UsageError& error) {
+            result.unread.push_back({name, error.what(), of_record::rank_in_name(name)});
+        }
+    }
+    of_folder::leave_out_earlier(result);
+    std::ranges::stable_sort(result.records, {}, &FlightRecord::rank);
+    return result;
+}
+
 RecordFolder read_records(const std::vector<std::string>& paths,
                           const std::function<void(std::size_t, std::size_t)>& progress) {
     auto files = std::vector<std::filesystem::path>{};

@@ -159,6 +159,8 @@ void RecordReader::Reading::read_head() {
     }
     record_.started_ns = find_whole(json_, "started_ns");
     record_.written_ns = find_whole(json_, "written_ns");
+    record_.pid = whole_or(json_, "pid", 0);
+    record_.every_s = whole_or(json_, "every_s", 0);
     record_.engine = text_or(json_, "engine");
     record_.host = text_or(json_, "host");
     record_.reason = text_or(json_, "reason");
