@@ -198,6 +198,7 @@ FAMILIES = (
     Family("checked: ", "the same calls of torch unchecked", "bytes", 1.5, "1 plus the time of a comparison"),
     Family("training step: ", "the same on torch's own groups over Gloo", "groups", 1.01, "1: the arithmetic"),
     Family("training step, checked: ", "the same on torch's own groups", "groups", 1.1, "1"),
+    Family("training step, recorded each second: ", "the same on torch's own groups", "groups", 1.1, "1"),
     Family("Gloo: ", "Gloo's own call", "bytes", 1.1, "1: the same connections"),
     Family("Gloo: all_reduce, checked", "the same unchecked", "bytes", 1.1, "1"),
     Family("MPI: checked ", "the same unchecked", "bytes", 1.5, "1 plus the time of a comparison"),

@@ -80,13 +80,13 @@ def rank_program(rank: int, size: int, store: dist.Store, make: Callable[[Device
         "training step: {} on {}/init": rankmesh.torch.init("dp=*").device_mesh()["dp"],
         "training step: {} on {}/rankmesh": by_backend("rankmesh", {}),
         "training step: {} on {}/rankmesh+gloo": by_backend("rankmesh+gloo", {}),
-        "training step: {} on {}/recorded each second": by_backend("rankmesh", recorded),
+        "training step, recorded each second: {} on {}/rankmesh": by_backend("rankmesh", recorded),
         "training step, checked: {} on {}/rankmesh": by_backend("rankmesh", CHECKED),
         "training step, checked: {} on {}/rankmesh+gloo": by_backend("rankmesh+gloo", CHECKED),
     }
     theirs = make(own)
     for name, mesh in meshes.items():
-        found = in_turn(dist.barrier, rounds_of(41), 2, make(mesh), theirs)
+        found = in_turn(dist.barrier, rounds_of(31), 2, make(mesh), theirs)
         if rank == 0:
             full = name.format(make.__name__.upper(), size)
             keep_samples(full, *found)
