@@ -66,7 +66,7 @@ inline constexpr Fault faults[] = {
     {"nccl", "2.20.5", "2.21.5", "", "with CUDA graphs, a job hangs; use 2.22.3 or later",
      "github.com/NVIDIA/nccl/issues/1251", hang},
     {"nccl", "2.19.3", "2.20.5", "",
-     "ncclCommInitRank fails now and then, because it mixes up two messages; use 2.21 or later",
+     "ncclCommInitRank fails now and then, because it mixes up two messages; try 2.21 or later",
      "github.com/NVIDIA/nccl/issues/1176", "NCCL WARN Message truncated : received ", true},
     {"nccl", "2.18.1", "2.18.1", "",
      "if a NIC and one GPU share a PCI switch, as in HGX H100, data can be corrupted; set NCCL_PROTO=^LL128",
