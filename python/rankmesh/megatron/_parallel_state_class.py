@@ -80,19 +80,21 @@ class _Made(Answers, Current):
 
         defaults = inspect.signature(ParallelState.initialize_model_parallel).parameters
         path = given.pop("nccl_communicator_config_path")  # its contents are compared, not its name
-        words = [f"{key}={value}" for key, value in given.items() if value != defaults[key].default]
-        said = "megatron: " + (", ".join(words) or "no parallelism but dp")
+
+        def said() -> str:
+            words = [f"{key}={value}" for key, value in given.items() if value != defaults[key].default]
+            return "megatron: " + (", ".join(words) or "no parallelism but dp")
+
         timeout = datetime.timedelta(minutes=given["distributed_timeout_minutes"])
         compared = not given["rank_offset"] and given["local_world_size"] is None
         sharp = (given["sharp_enabled_group"] or "dp") if given["use_sharp"] else None
-        with errors_reach_peers(said, timeout, compared=compared):
+        with errors_reach_peers(said(), timeout, compared=compared):
             configs = _nccl.read_configs(path, given["high_priority_stream_groups"])
             options = _nccl.options_of(configs)
             if sharp is not None:
                 _nccl.check_sharp()
             yield
-        if configs:
-            said += f", with options for NCCL: {configs}"
+        agreed = said() + (f", with options for NCCL: {configs}" if configs else "")  # with the stages of embeddings
         made, rank = self.groups, self._state.rank
         wanted = [
             Named(kind, group, "gloo" if "_GLOO" in kind else None, apart=made.is_apart(kind))
@@ -101,7 +103,7 @@ class _Made(Answers, Current):
         ]
         try:
             named = _nccl.with_options(wanted, options, given["pipeline_model_parallel_comm_backend"], sharp)
-            self._live = NamedGroups(said, named, timeout=timeout, compared=compared)
+            self._live = NamedGroups(agreed, named, timeout=timeout, compared=compared)
         except BaseException:
             self._state.destroy()
             raise
