@@ -180,8 +180,8 @@ def megatron(rank: int, size: int) -> None:
         "  rank 3: megatron: tensor_model_parallel_size=4",
     ]
     assert not ps.model_parallel_is_initialized()
+    picked = -1 if rank == 3 else 0
     with pytest.raises(rankmesh.Disagreement, match=r"rank 3: megatron: .*, get_embedding_ranks=\[1\]"):
-        picked = -1 if rank == 3 else 0
         ps.initialize_model_parallel(pipeline_model_parallel_size=2, get_embedding_ranks=lambda ranks: [ranks[picked]])
     with pytest.raises(rankmesh.Disagreement, match=r"rank 3: megatron: .*=3, which is wrong: world_size \(8\)"):
         ps.initialize_model_parallel(tensor_model_parallel_size=3 if rank == 3 else 2)
