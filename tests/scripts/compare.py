@@ -164,7 +164,7 @@ class Choice(unittest.TestCase):
             "no part is named 'siz'; parts are mesh, lists, worlds, bookkeeping, frameworks, "
             "threads (2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096), join (2, 4, 8, 16, 32, 64, 128), "
             "Gloo bring-up (2, 4, 8, 16, 32, 64), store (2, 4, 8, 16, 32, 64), torch (2, 4, 8, 16, 32, 64, 128), "
-            "c10d (2, 4, 8, 16), backend (2, 4, 8), halo, programs, MPI, Gloo, show, size",
+            "c10d (2, 4, 8, 16), backend (2, 4, 8), training (2, 4), halo, programs, MPI, Gloo, show, import, size",
         )
 
     def test_of_what_a_quick_run_does_not_take_is_refused(self) -> None:
@@ -174,7 +174,7 @@ class Choice(unittest.TestCase):
         self.assertEqual(
             str(refused.exception),
             "--quick takes nothing of 'torch'; it takes mesh, lists, worlds, bookkeeping, threads (8), join (2), "
-            "Gloo bring-up (2), store (2), c10d (2), backend (2), MPI, Gloo, show, size",
+            "Gloo bring-up (2), store (2), c10d (2), backend (2), training (2), MPI, Gloo, show, import, size",
         )
         self.assertEqual(listed(PARTS[:2]), "mesh, lists")
 
