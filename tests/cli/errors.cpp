@@ -54,7 +54,7 @@ TEST(UsageError, SaysWhatIsMissingOrTooMuch) {
     expect_misuse(
         "",
         "missing subcommand; one of: show, draw, diff, rank, groups, check, place, convert, frameworks, env, "
-        "run, doctor, explain, "
+        "run, doctor, explain, watch, "
         "reshard, cluster, plan, help, completion; see rankmesh --help");
     expect_misuse("show dp=8 --width", "--width has no value; see rankmesh show --help");
     expect_misuse("show dp=8 --width 39", "--width is '39'; give a whole number from 40 to 10000");

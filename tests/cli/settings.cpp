@@ -492,8 +492,8 @@ TEST(Settings, MaySayTheWorldThemselves) {
     const auto mesh = [](const std::string& settings) {
         return quiet("--from llamafactory --to rankmesh " + settings);
     };
-    EXPECT_EQ(mesh("mp_shard_size=4 dp_size=4 cp_size=1"), "dp=4 cp=1\n");
-    EXPECT_EQ(mesh("dp_size=2 cp_size=2"), "dp=2 cp=2\n");
+    EXPECT_EQ(mesh("mp_shard_size=4 dp_size=4 cp_size=1"), "dp_replicate=1 dp_shard=4 cp=1\n");
+    EXPECT_EQ(mesh("dp_size=2 cp_size=2"), "dp_replicate=1 dp_shard=2 cp=2\n");
     EXPECT_EQ(mesh("mp_replicate_size=2 mp_shard_size=2"), "dp_replicate=2 dp_shard=2 cp=1\n");
     EXPECT_EQ(mesh("mp_shard_size=4 dp_size=2"),
               "rankmesh: mp_replicate_size * mp_shard_size must equal to world_size, got 1 * 4 != 2.\n");
