@@ -11,25 +11,11 @@
 
 #include <rankmesh/explain/record.hpp>
 
+#include "explain/read/line.hpp"
 #include "explain/read/signatures.hpp"
 #include "explain/read/versions.hpp"
 
 namespace rankmesh::of_log {
-
-using Fields = std::map<std::string_view, std::string_view>;
-
-/// Returns the fields if a pattern fits the text from its beginning.
-std::optional<Fields> fields_of(std::string_view pattern, std::string_view text);
-
-/// A line that a collector of logs wrote as a JSON object, as Docker, Kubernetes, Loki and journald do.
-struct CollectedLine {
-    std::string text;  ///< what the program printed: one line or several
-    std::string time, host;
-    std::optional<int> rank;
-};
-
-/// Returns the content of a line that is such an object; nullopt for other lines.
-std::optional<CollectedLine> collected_line(std::string_view line);
 
 /// The logs of a job. Memory does not grow with their length.
 class LogReader {

@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "explain/read/line.hpp"
+
+#include <algorithm>
+#include <initializer_list>
+
+#include <rankmesh/core/detail/number.hpp>
+#include <rankmesh/core/error.hpp>
+#include <rankmesh/core/ranks.hpp>
+
+#include "explain/read/fields.hpp"
+#include "formats/text.hpp"
+
+namespace rankmesh::of_log {
+
+using detail::cat;
+using detail::number_in;
+using formats::trimmed;
+
+namespace {
+
+constexpr std::string_view numeric[] = {"rank", "ranks", "missing", "seq", "before",  "n",
+                                        "code", "pid",   "group",   "xid", "enqueued"};
+
+using formats::Json;
+using Keys = std::initializer_list<std::string_view>;
+
+/// Returns the text or number under the first of these keys that an object has, or an object within it.
+std::string text_under(const Json& object, Keys keys, int depth) {
+    for (const auto key : keys)
+        if (const auto* value = of_record::find(object, key); value && !value->is_object())
+            return value->is_string() ? value->text() : value->dump();
+    for (const auto& [key, value] : object.items())
+        if (depth > 0 && value.is_object())
+            if (auto text = text_under(value, keys, depth - 1); !text.empty()) return text;
+    return {};
+}
+
+}  // namespace
+
+std::optional<Fields> fields_of(std::string_view pattern, std::string_view text) {
+    auto fields = Fields{};
+    while (true) {
+        const auto open = std::min(pattern.find('{'), pattern.size());
+        if (!text.starts_with(pattern.substr(0, open))) return std::nullopt;
+        if (open == pattern.size()) return fields;
+        text.remove_prefix(open);
+        const auto close = pattern.find('}', open);
+        const auto name = pattern.substr(open + 1, close - open - 1);
+        pattern.remove_prefix(close + 1);
+        const auto after = pattern.substr(0, pattern.find('{'));
+        const auto end = after.empty() ? text.size() : text.find(after);
+        if (end == std::string_view::npos) return std::nullopt;
+        const auto value = trimmed(text.substr(0, end));
+        if (value.empty() || (std::ranges::find(numeric, name) != std::end(numeric) &&
+                              value.find_first_not_of("0123456789-, ") != std::string_view::npos))
+            return std::nullopt;
+        fields[name] = value;
+        text.remove_prefix(end);
+    }
+}
+
+std::string_view field(const Fields& fields, std::string_view name) {
+    const auto known = fields.find(name);
+    return known == fields.end() ? std::string_view{} : known->second;
+}
+
+std::string filled(std::string_view words, const Fields& fields) {
+    auto text = std::string{};
+    for (auto open = words.find('{'); open != std::string_view::npos; open = words.find('{')) {
+        const auto close = words.find('}', open);
+        text += cat(words.substr(0, open), field(fields, words.substr(open + 1, close - open - 1)));
+        words.remove_prefix(close + 1);
+    }
+    return text.append(words);
+}
+
+std::optional<int> rank_in(std::string_view text) {
+    const auto rank = number_in<int>(text);
+    return rank && *rank >= 0 && *rank < of_record::most_world ? rank : std::nullopt;
+}
+
+std::vector<int> ranks_in(std::string_view text) {
+    auto notation = std::string{};
+    for (const auto c : text) notation += c == '-' ? std::string("..") : std::string(1, c);
+    try {
+        auto ranks = parse_ranks(cat("{", notation, "}"));
+        if (ranks.size() <= most_ranks && !ranks.empty() && ranks.back() < of_record::most_world)
+            return ranks;
+    } catch (const UsageError&) {
+    }
+    return {};
+}
+
+std::optional<int> rank_before(std::string_view text) {
+    const auto behind = [](std::string_view all, std::string_view before, char after) -> std::optional<int> {
+        const auto begin = all.rfind(before);
+        if (begin == std::string_view::npos) return std::nullopt;
+        all.remove_prefix(begin + before.size());
+        return all.find(after) == std::string_view::npos ? std::nullopt
+                                                         : rank_in(all.substr(0, all.find(after)));
+    };
+    auto rank = behind(text, rank_tag, ']');
+    if (const auto tag = text.find("]<std"); !rank && tag != std::string_view::npos)
+        rank = behind(text.substr(0, tag + 1), ",", ']');
+    if (const auto colon = text.find(": "); !rank && colon != std::string_view::npos)
+        rank = rank_in(trimmed(text.substr(0, colon)));
+    if (!rank && text.starts_with('[')) rank = behind(text.substr(0, text.find(' ')), "[", ']');
+    if (!rank) rank = behind(text, "Rank ", ']');
+    return rank;
+}
+
+std::string_view host_before(std::string_view text) {
+    const auto of_kernel = text.find(" kernel:"), end = std::min(of_kernel, text.find(" ["));
+    if (end == std::string_view::npos) return {};
+    text = text.substr(0, end);
+    text = text.substr(text.rfind(' ') + 1);
+    const auto colon = text.find(':');
+    return text.starts_with('[') || (end != of_kernel && colon == text.npos) ? std::string_view{}
+                                                                             : text.substr(0, colon);
+}
+
+std::shared_ptr<const RecordedGroup> group_before(std::string_view text) {
+    for (const std::string_view before : {"PG GUID ", "[PG "}) {
+        const auto at = text.rfind(before);
+        if (at == std::string_view::npos) continue;
+        auto name = text.substr(at + before.size());
+        name = name.substr(0, name.find(" Rank "));
+        const auto open = std::min(name.find('('), name.size());
+        auto group = RecordedGroup{};
+        group.name = name.substr(0, open);
+        if (open < name.size()) group.description = name.substr(open + 1, name.rfind(')') - open - 1);
+        if (group.name == "0" && group.description.empty()) group.description = "default_pg";
+        return std::make_shared<const RecordedGroup>(std::move(group));
+    }
+    return nullptr;
+}
+
+RecordedOperation call_of(const Fields& fields) {
+    auto call = RecordedOperation{};
+    call.operation = formats::lower(field(fields, "op"));
+    if (call.operation.starts_with("alltoall"))
+        call.operation = "all_to_all";
+    else if (const auto at = call.operation.find("all"); at != std::string::npos)
+        call.operation.replace(at, 3, "all_");
+    call.has_unknown_peer = call.operation == "send" || call.operation == "recv";
+    for (auto [name, sizes] : {std::pair("in", &call.input_sizes), {"out", &call.output_sizes}}) {
+        auto& all = sizes->emplace_back();
+        for (const auto each : formats::split(field(fields, name), ','))
+            if (const auto size = number_in<std::int64_t>(trimmed(each)); size && *size >= 0)
+                all.push_back(*size);
+        if (all.empty()) sizes->clear();
+    }
+    return call;
+}
+
+std::optional<CollectedLine> collected_line(std::string_view line) {
+    if (!line.starts_with('{')) return std::nullopt;
+    try {
+        const auto json = of_record::parsed(line);
+        auto text = text_under(json, {"log", "message", "MESSAGE", "msg", "line", "textPayload"}, 0);
+        if (text.empty()) return std::nullopt;
+        const auto rank = detail::number_in(text_under(json, {"rank", "RANK", "global_rank"}, 1));
+        return CollectedLine{
+            std::move(text), text_under(json, {"time", "timestamp", "@timestamp", "ts"}, 0),
+            text_under(json, {"host", "hostname", "_HOSTNAME", "node_name", "pod_name", "pod"}, 2),
+            rank.value_or(-1) >= 0 && rank < of_record::most_world ? rank : std::nullopt};
+    } catch (const UsageError&) {  // a line that begins like JSON
+        return std::nullopt;
+    }
+}
+
+}  // namespace rankmesh::of_log

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+// What stands in a line of a log.
+#pragma once
+
+#include <cstddef>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <rankmesh/explain/record.hpp>
+
+namespace rankmesh::of_log {
+
+inline constexpr auto most_ranks = std::size_t{1} << 20;  // of which a log speaks
+inline constexpr std::string_view rank_tag = "[rank";     // of PyTorch, before a line
+
+using Fields = std::map<std::string_view, std::string_view>;
+
+/// Returns the fields if a pattern fits the text from its beginning.
+std::optional<Fields> fields_of(std::string_view pattern, std::string_view text);
+std::string_view field(const Fields& fields, std::string_view name);
+/// Returns the words with the fields that they name.
+std::string filled(std::string_view words, const Fields& fields);
+std::optional<int> rank_in(std::string_view text);
+/// Reads `3`, `1-3,5` and `1, 2`.
+std::vector<int> ranks_in(std::string_view text);
+/// Returns the rank that a line names before its text, as programs and launchers write it: `[rank3]:` of
+/// PyTorch, `[1,3]<stderr>:` of Open MPI, `3: ` of srun, `[3] ` of Hydra, and `Rank 3]` of a group of
+/// PyTorch.
+std::optional<int> rank_before(std::string_view text);
+/// Returns the host before a line of the kernel's log, or of NCCL: `n001:534:1763 [3] NCCL WARN`.
+std::string_view host_before(std::string_view text);
+/// Returns the group before a line of PyTorch: `[PG ID 1 PG GUID 5(tp) Rank 0]`, before version 2.5 `[PG 1
+/// Rank 0]`.
+std::shared_ptr<const RecordedGroup> group_before(std::string_view text);
+/// Returns a call as dumps name it: `all_reduce` of ALLREDUCE. Sizes are `8` or `2, 4`.
+RecordedOperation call_of(const Fields& fields);
+
+/// A line that a collector of logs wrote as a JSON object, as Docker, Kubernetes, Loki and journald do.
+struct CollectedLine {
+    std::string text;  ///< what the program printed: one line or several
+    std::string time, host;
+    std::optional<int> rank;
+};
+
+/// Returns the content of a line that is such an object; nullopt for other lines.
+std::optional<CollectedLine> collected_line(std::string_view line);
+
+}  // namespace rankmesh::of_log
