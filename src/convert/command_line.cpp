@@ -19,6 +19,12 @@ namespace rankmesh::conversion {
 
 using frameworks::holds;
 
+const frameworks::Start& start_of(std::string_view framework) {
+    static const auto unknown = frameworks::Start{};
+    const auto found = std::ranges::find(frameworks::all(), framework, &frameworks::Framework::name);
+    return found == frameworks::all().end() ? unknown : found->start;
+}
+
 namespace {
 
 /// A program that starts others, and its flags that say how many: words, by spaces.
@@ -81,10 +87,8 @@ std::string_view image_of(std::string_view word) {
 /// True for a program, module or image of a framework: `vllm`, `vllm.entrypoints.openai.api_server`.
 bool is_of_framework(std::string_view program, std::string_view framework) {
     if (program.starts_with(cat(framework, "."))) return true;
-    return std::ranges::any_of(frameworks::all(), [&](const auto& rows) {
-        return rows.name == framework && (is_one_of(file_of(program), rows.start.programs) ||
-                                          is_one_of(image_of(program), rows.start.programs));
-    });
+    const auto& programs_of = start_of(framework).programs;
+    return is_one_of(file_of(program), programs_of) || is_one_of(image_of(program), programs_of);
 }
 
 /// NAME=VALUE with a name as variables of the environment have it.
@@ -220,7 +224,7 @@ std::string read_again(const std::vector<std::string>& words) {
     return text;
 }
 
-/// Variables that Slurm sets by flags of sbatch, of which srun starts as many ranks.
+/// Variables that Slurm sets, and the flags of sbatch that set them.
 constexpr auto of_batch = std::to_array<std::pair<std::string_view, std::string_view>>({
     {"SLURM_NNODES SLURM_JOB_NUM_NODES", "--nodes -N"},
     {"SLURM_NTASKS SLURM_NPROCS", "--ntasks -n"},

@@ -10,9 +10,16 @@
 
 #include <rankmesh/core/error.hpp>
 
+namespace rankmesh::frameworks {
+struct Start;
+}
+
 namespace rankmesh::conversion {
 
 using detail::cat;
+
+/// How jobs of a framework are started; nothing is known of those without rows.
+const frameworks::Start& start_of(std::string_view framework);
 
 /// `torchrun --nproc-per-node 8 train.py --tp 2`, taken apart.
 struct CommandLine {

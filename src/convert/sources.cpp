@@ -23,13 +23,6 @@ namespace {
 constexpr auto file_flags = std::to_array<std::string_view>(
     {"config", "config_file", "job.config_file", "extra_llm_api_options", "yaml_cfg"});
 
-/// How jobs of a framework are started; nothing is known of those without rows.
-const frameworks::Start& start_of(std::string_view framework) {
-    static const auto unknown = frameworks::Start{};
-    const auto found = std::ranges::find(frameworks::all(), framework, &frameworks::Framework::name);
-    return found == frameworks::all().end() ? unknown : found->start;
-}
-
 std::vector<std::string> split(const std::string& text) {
     auto stream = std::istringstream(text);
     auto words = std::vector<std::string>{};

@@ -45,8 +45,7 @@ struct Communicator {
     std::int64_t made_by_all = 0;  ///< collectives that all members with a record have made
     bool is_inferred = false;      ///< the records do not list the ranks
     std::vector<int> likely;  ///< of inferred ranks: those that have made no call, though the others wait
-
-    std::string text;  ///< `'tp' of mesh dp=2 tp=2 {0, 1}`, or `... {0, 1} (inferred)`
+    std::string text;         ///< `'tp' of mesh dp=2 tp=2 {0, 1}`, or `... {0, 1} (inferred)`
 
     const Member* find(int rank) const;
 };

@@ -31,8 +31,9 @@ AxisSet shared(const Mesh& mesh, AxisSet axes) {
 void check_shape(std::span<const int> shape, int world_size) {
     auto ranks = std::int64_t{1};
     for (auto size : shape) {
-        refuse_if(size < 1, Fault::sizes, "invalid shape dimension ", size, " in ", joined(shape, " x "),
-                  "; sizes are 1 or more");
+        if (size < 1)
+            throw Error(Fault::sizes, "invalid shape dimension ", size, " in ", joined(shape, " x "),
+                        "; sizes are 1 or more");
         // Beyond a world there is no larger number that matters, and no overflow.
         if (ranks <= Mesh::max_size) ranks *= size;
     }
@@ -142,8 +143,9 @@ std::vector<DeviceMesh::Dim> DeviceMesh::resolve(std::span<const std::string> na
         found.push_back(*dim);
         const auto axes = shared(root_->mesh, dim->axes);
         if (axes.empty()) continue;
-        refuse_if(first(axes) <= before, Fault::argument, "Invalid mesh_dim_names ", to_string(names),
-                  " specified. Mesh dim indices should be in ascending order");
+        if (first(axes) <= before)
+            throw Error(Fault::argument, "Invalid mesh_dim_names ", to_string(names),
+                        " specified. Mesh dim indices should be in ascending order");
         before = last(axes);
     }
     return found;

@@ -39,7 +39,8 @@ bool holds(const auto& names, std::string_view name) {
     return std::ranges::find(names, name) != std::ranges::end(names);
 }
 
-/// Throws Error of these parts, which are always evaluated, if a condition holds.
+/// Throws Error of these parts if a condition holds. The parts are always evaluated: where one is slow, write
+/// `if (...) throw Error(...)`.
 void refuse_if(bool condition, Fault fault, const auto&... parts) {
     if (condition) throw Error(fault, parts...);
 }

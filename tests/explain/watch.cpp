@@ -21,7 +21,7 @@ public:
         for (const auto& call : step) job.all(call);
     }
 
-    /// Lets the ranks go on, of which these write records, and looks.
+    /// Lets all ranks go on and these ranks write records, and looks.
     std::vector<WatchEvent> look(const std::vector<int>& ranks) {
         job.run();
         auto all = records_of(job);

@@ -20,8 +20,8 @@ namespace {
 
 using Numbers = std::array<int, 4>;
 
-/// Returns the numbers of `2.28.9`, `4.1.4rc1` or `2.13.0+cpu`, and `otherwise` for those that it leaves out;
-/// nullopt for what is no version.
+/// Returns the numbers of `2.28.9`, `4.1.4rc1` or `2.13.0+cpu`. A number that is missing is `otherwise`.
+/// Returns nullopt if the text is not a version.
 std::optional<Numbers> numbers_of(std::string_view version, int otherwise) {
     auto numbers = Numbers{};
     numbers.fill(otherwise);

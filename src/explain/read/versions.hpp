@@ -95,7 +95,7 @@ inline constexpr Fault faults[] = {
 /// The versions of libraries, by key.
 using Versions = std::vector<std::pair<std::string, std::string>>;
 
-/// Reads `nccl=2.28.9,torch=2.13`. Throws UsageError for an unknown library and for what is no version.
+/// Reads `nccl=2.28.9,torch=2.13`. Throws UsageError if a library is not known, or a version is not one.
 Versions parse_versions(std::string_view text);
 
 /// Returns the faults of these versions on a processor; on any if it is empty.

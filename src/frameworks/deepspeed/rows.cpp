@@ -16,8 +16,9 @@ void check(Given& given) {
     const auto topology = ProcessTopology(of_grid::axes(given), given.numbers("dims"));
     refuse_if(topology.world_size() != given.world_size(), Fault::sizes, "Invalid Grid");
     for (const auto* axis : {"pipe", "data"})
-        refuse_if(topology.get_dim(axis) == 0, Fault::unknown, "the topology ", to_string(topology.mesh()),
-                  " has no axis '", axis, "'; a grid needs pipe and data");
+        if (topology.get_dim(axis) == 0)
+            throw Error(Fault::unknown, "the topology ", to_string(topology.mesh()), " has no axis '", axis,
+                        "'; a grid needs pipe and data");
     of_grid::derive(given, topology, "model");
 }
 
