@@ -287,8 +287,8 @@ TEST_F(GlooRedis, AServerThatDiesWhileRanksMeetIsSaidByAllOfThem) {
     });
     const auto outcome = gloo_job(program("well"), 4, 3, server.url());
     for (std::size_t rank = 0; rank < 3; ++rank) {
-        expect_says(outcome, rank,
-                    "main caught: the store '" + server.url() + "' cannot be asked: GET failed (");
+        // Which verb fails depends on where each rank is when the server dies.
+        expect_says(outcome, rank, "main caught: the store '" + server.url() + "' cannot be asked: ");
         expect_says(outcome, rank, "); see that a Redis server runs there\n");
     }
 }
