@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-import ast
 import re
 from collections.abc import Mapping, Sequence
+from inspect import Parameter
+
+from rankmesh._signatures import parsed
 
 _VAGUE = re.compile(
     r"\b(Any|object|Iterable|Iterator|Sequence|Callable|Mapping|PathLike|Supports\w+|Literal|timedelta)\b"
@@ -18,21 +20,14 @@ def in_a_sentence(text: str) -> str:
     name = head[: head.index("(")]
     given, keywords = _given(tail)
     try:
-        calls = [_parsed(line) for line in re.findall(r"^    \d+\. (.*)$", head, re.MULTILINE)]
-        if calls[0].args and calls[0].args[0].arg == "self":
+        lines = re.findall(r"^    \d+\. (.*)$", head, re.MULTILINE)
+        calls = [[*parsed(f"def {line}").parameters.values()] for line in lines]
+        if calls[0] and calls[0][0].name == "self":
             name = given[0].rpartition(".")[2] if name == "__init__" else name
-            calls, given = [_Call(call.args[1:], call.named, call.required, call.open) for call in calls], given[1:]
+            calls, given = [call[1:] for call in calls], given[1:]
         return min((_fault(name, call, given, keywords) for call in calls), key=lambda fault: fault[0])[1]
-    except (SyntaxError, IndexError):  # the defaults in this signature are not expressions
+    except (SyntaxError, NameError, IndexError):  # the defaults in this signature are not expressions
         return f"{name} does not take these arguments: {', '.join([*given, *keywords])}; see help({name})"
-
-
-class _Call:
-    def __init__(self, args: list[ast.arg], named: list[ast.arg], required: set[str], is_open: bool) -> None:
-        self.args = args
-        self.named = named
-        self.required = required
-        self.open = is_open
 
 
 def _given(text: str) -> tuple[list[str], dict[str, str]]:
@@ -45,41 +40,30 @@ def _given(text: str) -> tuple[list[str], dict[str, str]]:
     return text.split(", ") if text else [], keywords
 
 
-def _parsed(signature: str) -> _Call:
-    function = ast.parse(f"def {signature}: ...").body[0]
-    assert isinstance(function, ast.FunctionDef)
-    of = function.args
-    args = [*of.posonlyargs, *of.args]
-    required = {each.arg for each in args[: len(args) - len(of.defaults)]}
-    required |= {each.arg for each, value in zip(of.kwonlyargs, of.kw_defaults, strict=True) if value is None}
-    return _Call(args, of.kwonlyargs, required, of.vararg is not None or of.kwarg is not None)
-
-
-def _fault(name: str, call: _Call, given: Sequence[str], keywords: Mapping[str, str]) -> tuple[int, str]:
+def _fault(name: str, call: Sequence[Parameter], given: Sequence[str], keywords: Mapping[str, str]) -> tuple[int, str]:
     """Returns how far the arguments are from a signature, and what is wrong."""
-    names = [each.arg for each in call.args]
-    known = [*names, *(each.arg for each in call.named)]
-    if len(given) > len(names) and not call.open:
+    listed = [each for each in call if each.kind not in (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)]
+    named = [each.name for each in listed if each.kind is Parameter.KEYWORD_ONLY]
+    names = [each.name for each in listed if each.name not in named]
+    known, required = [*names, *named], [each.name for each in listed if each.default is Parameter.empty]
+    is_open = len(listed) < len(call)
+    if len(given) > len(names) and not is_open:
         most = f"{len(names) or 'no'} argument{'' if len(names) == 1 else 's'} without a name"
-        named = [each.arg for each in call.named]
         instead = f"; name the others, as in {named[0]}=" if named else ""
         return 2, f"{name} takes {most}, not {len(given)}{instead}"
-    if not call.open:
+    if not is_open:
         for keyword in keywords:
             if keyword not in known:
                 return 2, f"{name} has no argument '{keyword}'; it has {_listed(known)}"
     for keyword in keywords:
         if keyword in names[: len(given)]:
             return 2, f"{name} was given the argument '{keyword}' twice: by its place and by its name"
-    missing = [each for each in known[len(given) :] if each in call.required and each not in keywords]
+    missing = [each for each in known[len(given) :] if each in required and each not in keywords]
     if missing:
-        needed = ", ".join([each for each in names if each in call.required])
-        needed += "".join(f", {each.arg}=..." for each in call.named if each.arg in call.required)
-        return 3, f"{name} lacks the argument '{missing[0]}'; call {name}({needed.removeprefix(', ')})"
+        needed = ", ".join(each if each in names else f"{each}=..." for each in required)
+        return 3, f"{name} lacks the argument '{missing[0]}'; call {name}({needed})"
     types = {**dict(zip(names, given, strict=False)), **keywords}
-    wanted = {
-        each.arg: ast.unparse(each.annotation) if each.annotation else "object" for each in call.args + call.named
-    }
+    wanted = {each.name: "object" if each.annotation is Parameter.empty else each.annotation for each in listed}
     for argument, kind in types.items():
         if not _takes(wanted.get(argument, "object"), kind):
             kind = "None" if kind == "NoneType" else f"of type {kind.rpartition('.')[2]}"

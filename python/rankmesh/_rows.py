@@ -33,12 +33,23 @@ class GroupCoordinator:
     rank_in_group: int
     world_size: int
     """The size of the group."""
+    first_rank: int
+    last_rank: int
+    is_first_rank: bool
+    is_last_rank: bool
+    next_rank: int
+    """The next rank of the group; the first follows the last."""
+    prev_rank: int
+    """The previous rank of the group; the last precedes the first."""
 
     def __init__(self, rank: int, ranks: Group, device: Any = None, host: Any = None) -> None:
         self.rank = rank
         self.ranks = list(ranks)
         self.world_size = len(self.ranks)
-        self.rank_in_group = self.ranks.index(rank)
+        self.rank_in_group = place = self.ranks.index(rank)
+        self.first_rank, self.last_rank = self.ranks[0], self.ranks[-1]
+        self.is_first_rank, self.is_last_rank = place == 0, place == self.world_size - 1
+        self.next_rank, self.prev_rank = self.ranks[(place + 1) % self.world_size], self.ranks[place - 1]
         self.local_rank = rank if device is None else int(os.environ.get("LOCAL_RANK", rank))
         self._device, self._host = device, host
 
@@ -56,36 +67,6 @@ class GroupCoordinator:
     def cpu_group(self) -> Any:
         """torch's group of the same ranks on the host. Raises UsageError without a process."""
         return self._live(self._host)
-
-    @property
-    def first_rank(self) -> int:
-        """The first rank of the group."""
-        return self.ranks[0]
-
-    @property
-    def last_rank(self) -> int:
-        """The last rank of the group."""
-        return self.ranks[-1]
-
-    @property
-    def is_first_rank(self) -> bool:
-        """True on the first rank of the group."""
-        return self.rank == self.first_rank
-
-    @property
-    def is_last_rank(self) -> bool:
-        """True on the last rank of the group."""
-        return self.rank == self.last_rank
-
-    @property
-    def next_rank(self) -> int:
-        """The next rank of the group; the first follows the last."""
-        return self.ranks[(self.rank_in_group + 1) % self.world_size]
-
-    @property
-    def prev_rank(self) -> int:
-        """The previous rank of the group; the last precedes the first."""
-        return self.ranks[(self.rank_in_group - 1) % self.world_size]
 
     def __repr__(self) -> str:
         return f"GroupCoordinator(rank={self.rank}, ranks={self.ranks})"

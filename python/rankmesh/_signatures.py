@@ -15,7 +15,7 @@ def signature_of(function: Any) -> inspect.Signature:
     if isinstance(function, type):
         made = inspect.signature(function.__init__)  # type: ignore[misc]
         return made.replace(parameters=[*made.parameters.values()][1:])
-    signatures = [_parsed(text, defaults or ()) for text, _, defaults in function.__nb_signature__]
+    signatures = [parsed(text, defaults or ()) for text, _, defaults in function.__nb_signature__]
     signature = signatures[0]
     if len(signatures) > 1:  # overloads: the first parameters are the same, all others are any
         parameters = [*signature.parameters.values()][: "self" in signature.parameters]
@@ -27,7 +27,7 @@ def signature_of(function: Any) -> inspect.Signature:
     return signature
 
 
-def _parsed(text: str, defaults: tuple[object, ...]) -> inspect.Signature:
+def parsed(text: str, defaults: tuple[object, ...] = ()) -> inspect.Signature:
     """Reads `def name(a: int, b: str = \\0) -> None`; annotations stay text."""
     name = text[len("def ") : text.index("(")]
     text = re.sub(r"\\=?(\d+)", r"defaults[\1]", text)

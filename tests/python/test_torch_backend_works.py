@@ -18,7 +18,7 @@ import rankmesh
 torch = pytest.importorskip("torch")
 import torch.distributed as dist  # noqa: E402
 import torch_ranks  # noqa: E402
-from rankmesh.torch.backend import _waiting  # noqa: E402
+from rankmesh.torch.backend import _watched  # noqa: E402
 
 if not dist.is_available() or not dist.is_gloo_available():
     pytest.skip("this torch has no Gloo", allow_module_level=True)
@@ -297,7 +297,7 @@ def check_short_waits(rank: int, size: int, folder: str, backend: str) -> list[s
         while not Path(folder, "waited").exists():
             time.sleep(0.01)
         dist.all_reduce(x)
-        time.sleep(3 * _waiting.LOOK)  # in which rank 0 looks several times whether this process lives
+        time.sleep(3 * _watched.LOOK)  # in which rank 0 looks several times whether this process lives
         dist.send(torch.full((2,), 5.0), 0)
     dist.barrier()
     assert x.tolist() == [2.0, 2.0]

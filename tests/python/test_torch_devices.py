@@ -10,10 +10,10 @@ import pytest
 
 pytest.importorskip("torch", reason="PyTorch is not installed")
 import rankmesh.torch
+import rankmesh.torch.backend
 import torch
 import torch.distributed as dist
 from rankmesh import Disagreement
-from rankmesh.torch.backend import _batch
 from torch._C._distributed_c10d import _make_nccl_premul_sum
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.distributed import distributed_c10d as c10d
@@ -94,7 +94,7 @@ def batched(rank: int, size: int, store: str, backend: str) -> list[object]:
         return []
 
     with pytest.MonkeyPatch.context() as patch, FakeTensorMode():
-        patch.setattr(_batch, "_torchs", torchs)
+        patch.setattr(rankmesh.torch.backend, "_batch_of_torch", torchs)
         out, into = torch.empty(2, device="cuda"), torch.empty(2, device="cuda")
         batch = [dist.P2POp(dist.isend, out, 1 - rank, tag=3), dist.P2POp(dist.irecv, into, 1 - rank)]
         assert dist.batch_isend_irecv(batch) == []

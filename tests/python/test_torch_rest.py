@@ -11,7 +11,7 @@ from rankmesh import Declaration, Timeout, UnknownName, UsageError
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 import torch.distributed as dist  # noqa: E402
-from rankmesh.torch import Axes, Member, _rest, init  # noqa: E402
+from rankmesh.torch import Axes, Member, _plan_groups, init  # noqa: E402
 from torch_ranks import NewGroups, ranks  # noqa: E402
 
 
@@ -208,7 +208,7 @@ def suspend_like_nccl(rank: int, size: int) -> None:
         called.append(name)
         return {"bytes": 7} if name == "memory_stats" else True
 
-    _rest._called = stand_in
+    _plan_groups._called = stand_in
     me = init("dp=2 tp=2")
     taken = me.group("tp")
     assert me.usage().communicators[1].memory == {"bytes": 7}

@@ -18,7 +18,7 @@ pytest.importorskip("torch", reason="PyTorch is not installed")
 import torch
 import torch.distributed as dist
 from rankmesh import Disagreement, PeerLost, Timeout
-from rankmesh.torch.backend import _create, _waiting
+from rankmesh.torch.backend import _create, _watched
 from rankmesh.torch.backend._watched import WatchedGroup
 from torch_ranks import LIMIT, ranks
 
@@ -76,7 +76,7 @@ def waits(rank: int, size: int, store: str, seconds: float, program: Callable[[i
     assert isinstance(group.wrapped, Silent)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(WatchedGroup, "_device", lambda self, arguments: torch.device("cpu"))
-        patch.setattr(_waiting, "recorded", group.wrapped.recorded)
+        patch.setattr(_watched, "recorded", group.wrapped.recorded)
         return program(rank, group.wrapped)
 
 
@@ -131,11 +131,11 @@ def a_slow_call(rank: int, silent: Silent) -> object:
         dist.send(torch.ones(4), 1)  # which does not change the numbers of collectives
         silent.completed = 1
     dist.all_reduce(torch.ones(4))
-    while not store.check([_waiting.KEY]):  # a rank is out of time
+    while not store.check([_watched.KEY]):  # a rank is out of time
         time.sleep(0.01)
     store.set(f"rank {rank} has seen it", "")
     store.wait([f"rank {each} has seen it" for each in range(3)])
-    while store.check([_waiting.KEY]):  # all have met, and are in the same call
+    while store.check([_watched.KEY]):  # all have met, and are in the same call
         time.sleep(0.01)
     silent.completed = 2
     dist.all_reduce(torch.ones(4))

@@ -140,9 +140,9 @@ def raise_disagreement(store: Store, rank: int, description: str, timeout: datet
             store.set("text " + digest, description)
     shown = ["text " + digest for digest, _ in classes[:MOST_CLASSES]]
     store.wait(shown, timeout)
-    texts = [store.get(key).decode() for key in shown] + [""] * len(classes[MOST_CLASSES:])
+    texts = {digest: store.get("text " + digest).decode() for digest, _ in classes[:MOST_CLASSES]}
     linger(store, sum(len(them) for _, them in classes))
-    said = zip(texts, (them for _, them in classes), strict=True)
+    said = [(number, texts.get(digest, digest)) for digest, them in classes for number in them]
     raise disagreement("the ranks join different plans; every rank must declare the same", said)
 
 
@@ -154,9 +154,9 @@ def classes_of(said: Iterable[tuple[int, str]]) -> list[tuple[str, list[int]]]:
     return sorted(((text, sorted(them)) for text, them in ranks.items()), key=lambda each: (-len(each[1]), each[1]))
 
 
-def disagreement(what: str, classes: Iterable[tuple[str, list[int]]]) -> Disagreement:
+def disagreement(what: str, said: Iterable[tuple[int, str]]) -> Disagreement:
     """Returns the error of ranks that said different texts; its `ranks` did not say the text of most."""
-    classes = list(classes)
+    classes = classes_of(said)
     lines = [f"\n  {named(ranks)}: {text}" for text, ranks in classes[:MOST_CLASSES]]
     if further := [rank for _, ranks in classes[MOST_CLASSES:] for rank in ranks]:
         lines.append(f"\n  {named(further)}: further descriptions")

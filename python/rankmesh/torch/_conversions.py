@@ -54,7 +54,8 @@ def from_device_mesh(mesh: DeviceMesh) -> Mesh | rankmesh.Placement:
     axes = []
     for dim, name in enumerate(names):
         sizes, strides = _digits(places.movedim(dim, -1).reshape(-1, places.shape[dim])[0].tolist())
-        axes.append(f"{name}=({_list(sizes)}):({_list(strides)})" if sizes else f"{name}=1")
+        digits = f"({','.join(map(str, sizes))}):({','.join(map(str, strides))})" if sizes else "1"
+        axes.append(f"{name}={digits}")
     try:
         strided = Mesh(f"{' '.join(axes)} @{ranks[0]}")
     except UsageError:  # for strides below 1
@@ -158,7 +159,3 @@ def _check_even(
             f"dimension {dim} of {shape[dim]} elements is split into {parts} parts by {list(placements)}; torch's "
             "_StridedShard and a Sharding have equal parts only if the split is even"
         )
-
-
-def _list(numbers: Iterable[int]) -> str:
-    return ",".join(map(str, numbers))

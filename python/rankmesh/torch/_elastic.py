@@ -25,7 +25,7 @@ from rankmesh._engine import Communicator
 from rankmesh._errors import PeerLost, Timeout, UsageError
 from rankmesh._plan import Declaration
 from rankmesh.torch import _errors, _start, _variables
-from rankmesh.torch._agree import classes_of, disagreement, text_of
+from rankmesh.torch._agree import disagreement, text_of
 from rankmesh.torch._compat import Store, TCPStore
 from rankmesh.torch._errors import EngineFailure, errors_of_backend
 from rankmesh.torch._plan import MeshPlan, read
@@ -184,9 +184,9 @@ def _compare(whole: Communicator, said: str, reached: bool, place: str) -> list[
             f"ranks {text_of(lost)} do not reach torch's new store, which rank 0 serves at {place}; set MASTER_ADDR on "
             "every rank to a name of its own host that the others reach"
         )
-    classes = classes_of((rank, text) for rank, (text, _, _) in enumerate(lines))
-    if len(classes) > 1:
-        raise disagreement("the ranks of the new world join different plans; every rank must declare the same", classes)
+    texts = [(rank, text) for rank, (text, _, _) in enumerate(lines)]
+    if len({text for _, text in texts}) > 1:
+        raise disagreement("the ranks of the new world join different plans; every rank must declare the same", texts)
     return [host for _, _, host in lines]
 
 
@@ -236,14 +236,8 @@ class Standby:
     Meanwhile the member works. It must not make groups.
     """
 
-    def __init__(
-        self,
-        planned: PlanGroups,
-        engine: EngineWorld,
-        make: MakeWorld,
-        member_of: Callable[[PlanGroups], Member],
-    ) -> None:
-        self._planned, self._engine, self._make, self._member_of = planned, engine, make, member_of
+    def __init__(self, planned: PlanGroups, engine: EngineWorld, make: MakeWorld) -> None:
+        self._planned, self._engine, self._make = planned, engine, make
         self._settings = settings_of(planned)
         self._made: Connected | None = None
         self._error: Exception | None = None
@@ -286,12 +280,14 @@ class Standby:
 
         Raises UsageError unless `ready()` has returned True.
         """
+        from rankmesh.torch._member import Member
+
         self._planned.groups.check_open()
         if not self._all_connected:
             raise UsageError("swap was called on a standby that is not connected on all ranks; call it after ready()")
         assert self._made is not None
         self._planned.standby = None
-        return self._member_of(swap(self._made, self._settings))
+        return Member(swap(self._made, self._settings))
 
 
 def connect_larger(engine: EngineWorld, make: MakeWorld, settings: Settings) -> Connected:

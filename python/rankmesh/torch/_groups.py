@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import datetime
 import inspect
+import logging
 import threading
 import time
 from collections.abc import Callable, Hashable, Iterator, Sequence
@@ -15,7 +16,8 @@ import torch.distributed as dist
 from torch.distributed import distributed_c10d as c10d
 
 from rankmesh._errors import UsageError
-from rankmesh.torch import _log
+from rankmesh.torch import _variables
+from rankmesh.torch._agree import seconds, text_of
 from rankmesh.torch._compat import default_group, device_types, replaced, tables
 from rankmesh.torch._gloo import connecting, wait_until_connected
 from rankmesh.torch._plan import Options
@@ -67,7 +69,7 @@ def split_group(
         )
     if not isinstance(made, dist.ProcessGroup):  # without a group: None, or since 2.14 an int
         return None
-    _log.made(description, made, timeout_of, begin)
+    log_made(description, made, begin)
     return made
 
 
@@ -96,8 +98,19 @@ def new_group(name: str, description: str, ranks: Sequence[int], options: Option
     assert isinstance(group, dist.ProcessGroup)
     if not isinstance(group, ProcessGroup):  # whose inner groups do so
         wait_until_connected(group)
-    _log.made(description, group, timeout_of, begin)
+    log_made(description, group, begin)
     return group
+
+
+def log_made(what: str, group: dist.ProcessGroup, begin: float) -> None:
+    """Logs on rank 0 that it has made a group, since `begin` of the monotonic clock; on other ranks at level DEBUG."""
+    level = logging.INFO if dist.get_rank() == 0 else logging.DEBUG
+    if _variables.logger.isEnabledFor(level):
+        ranks, timeout = dist.get_process_group_ranks(group), timeout_of(group)
+        limit = "no timeout" if timeout is None else f"timeout {seconds(timeout)}"
+        text = f"{len(ranks)} ranks {text_of(ranks)}, {dist.get_backend_config(group)}, {limit}"
+        text = f"rank {dist.get_rank()} made '{what}': {text}, in {time.monotonic() - begin:.3g} s"
+        _variables.logger.log(level, text)
 
 
 def refuse_calls(group: dist.ProcessGroup) -> None:
@@ -134,7 +147,7 @@ def _timeouts(group: dist.ProcessGroup) -> list[datetime.timedelta | None]:
 
 def is_on_host(group: dist.ProcessGroup) -> bool:
     """Returns True if a group accepts tensors in host memory."""
-    return any(device.type == "cpu" for device in group._device_types)
+    return "cpu" in device_types(group)
 
 
 class GroupTable:

@@ -13,7 +13,7 @@ import rankmesh._engine
 from rankmesh._core import Mesh, Placement, duration
 from rankmesh._errors import Error, PeerLost, UsageError
 from rankmesh._plan import Axes, Declaration, Pick, declarations
-from rankmesh.torch import _elastic, _log, _start, _variables
+from rankmesh.torch import _elastic, _start, _variables
 from rankmesh.torch._agree import Where, note
 from rankmesh.torch._compat import Store
 from rankmesh.torch._errors import errors_of_backend
@@ -57,7 +57,7 @@ def init(
     index, torch binds it to this process. `warm_up` connects all groups, which otherwise may connect, and
     fail, at their first call. `log="info"`, or RANKMESH_LOG=info, has the logger `rankmesh` say which groups were made.
     """
-    _log.ask(log)
+    _variables.log(log)
     of_groups = duration(timeout) or _variables.timeout()
     patience = of_groups or _start.DEFAULT_TIMEOUT
     device = torch.device(device) if device is not None else None

@@ -15,11 +15,11 @@ from torch.distributed.device_mesh import DeviceMesh
 from rankmesh._core import Coordinate, Group, Mesh
 from rankmesh._errors import UnknownName, UsageError
 from rankmesh._member_names import Size, missing
-from rankmesh.torch import _device_mesh, _elastic, _groups, _rest
+from rankmesh.torch import _device_mesh, _elastic, _groups
 from rankmesh.torch._elastic import Standby
 from rankmesh.torch._errors import errors_of_backend
 from rankmesh.torch._plan import MeshPlan
-from rankmesh.torch._plan_groups import Entry, PlanGroups
+from rankmesh.torch._plan_groups import Entry, PlanGroups, Usage
 from rankmesh.torch.backend._process_group import ProcessGroup
 
 if TYPE_CHECKING:
@@ -226,16 +226,16 @@ class Member:
 
         >>> me.suspend("dp")  # doctest: +SKIP
         """
-        _rest.suspend(self._planned, self._chosen(axes))
+        self._planned.suspend(self._chosen(axes))
 
     def resume(self, *axes: str) -> None:
         """Restores what suspend() released. Must be called with the same arguments; take groups anew afterwards."""
-        _rest.resume(self._planned, self._chosen(axes))
+        self._planned.resume(self._chosen(axes))
 
-    def usage(self) -> _rest.Usage:
+    def usage(self) -> Usage:
         """Returns the resources that this rank's groups hold now. Does not communicate."""
         self._planned.groups.check_open()
-        return _rest.usage(self._chosen(()))
+        return self._planned.usage(self._chosen(()))
 
     def warm_up(self, *axes: str) -> None:
         """Makes groups that are made at first use, and connects them: of a declared set, or all without arguments.
@@ -245,7 +245,7 @@ class Member:
         chosen = self._chosen(axes)
         for entry in chosen:
             self._check_awake(entry, axes)
-        _rest.warm_up(self._planned, chosen)
+        self._planned.warm_up(chosen)
 
     # --- other worlds
 
@@ -292,7 +292,7 @@ class Member:
         """
         engine = _elastic.growing(self._planned, "standby")
         grow = functools.partial(engine.newest.grow, most, timeout)
-        return Standby(self._planned, engine, grow, Member)
+        return Standby(self._planned, engine, grow)
 
     @errors_of_backend()
     def reconfigure(self, ranks: Iterable[int]) -> Member:
@@ -385,7 +385,7 @@ class Member:
         entry = self._entry(names)
         self._check_awake(entry, names)
         if len(self._ranks(entry)) == 1:
-            self._planned.alone(entry)
+            self._planned.connect_one(entry)
         if entry.group is None:
             raise UsageError(
                 f"'{entry.item.text}' of mesh {self.mesh.text} is lazy and not made; every rank of the mesh calls "

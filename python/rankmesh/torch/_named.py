@@ -50,7 +50,7 @@ def errors_reach_peers(
         raise
 
 
-class NamedGroups:
+class NamedGroups(Groups):
     """This rank's process groups of a framework, on an initialised torch.distributed; compared before creation.
 
     `said` must be equal on all ranks; each rank lists its groups in one common order. `compared` is false if only
@@ -68,8 +68,8 @@ class NamedGroups:
     ) -> None:
         start = adopt()
         _variables.tell_unused_by_torch()
-        self._default = dist.get_backend()
-        compared = compared and self._default != "fake"  # such a world is this process
+        self._backend = dist.get_backend()
+        compared = compared and self._backend != "fake"  # such a world is this process
         patience = _groups.timeout_of(default_group()) or DEFAULT_TIMEOUT
 
         def where(_: Iterable[int]) -> str:
@@ -78,42 +78,33 @@ class NamedGroups:
         if compared:
             start.part_from_earlier(patience, where)
             start.agree(said, patience, where)
+        super().__init__(start.key, start.size, start.store if compared else None, patience)
         self._timeout = timeout or _groups.timeout_of_default()
-        self._groups = Groups(start.key, start.size, start.store if compared else None, patience)
         self._named: dict[str, dist.ProcessGroup] = {}
-        with self._groups.connecting(where):
+        with self.connecting(where):
             for each in wanted:
                 self.add(each)
 
     def add(self, wanted: Named) -> dist.ProcessGroup:
         """Creates one more group. All its ranks call it."""
         label = wanted.name if len(wanted.ranks) > 1 else "alone"
-        backend = None if self._default in (wanted.backend, "fake") else wanted.backend
+        backend = None if self._backend in (wanted.backend, "fake") else wanted.backend
         options = Options(self._timeout, backend, wanted.pg_options, wanted.name if wanted.apart else "")
         if (parts := wanted.parts) is not None:
-            self._groups.split(label, lambda: parts, options)
-        group = self._named[wanted.name] = self._groups.get(label, wanted.ranks, options)
+            self.split(label, lambda: parts, options)
+        group = self._named[wanted.name] = self.get(label, wanted.ranks, options)
         if wanted.made is not None:
             wanted.made(group)
         return group
 
     def __getitem__(self, name: str) -> dist.ProcessGroup:
-        self._groups.check_open()
+        self.check_open()
         return self._named[name]
-
-    @property
-    def ended(self) -> bool:
-        """True after `destroy`, or after torch.distributed was destroyed."""
-        return self._groups.ended
 
     @property
     def groups(self) -> list[dist.ProcessGroup]:
         """All groups, each once."""
         return list({id(group): group for group in self._named.values()}.values())
-
-    def destroy(self) -> None:
-        """Destroys the groups."""
-        self._groups.destroy()
 
 
 def device_meshes(

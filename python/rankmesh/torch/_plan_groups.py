@@ -8,7 +8,7 @@ import datetime
 import functools
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import torch
@@ -19,7 +19,7 @@ from rankmesh._core import Group, Item
 from rankmesh._errors import UsageError
 from rankmesh.torch import _groups
 from rankmesh.torch._agree import Where, meet
-from rankmesh.torch._compat import PrefixStore, Store, device_types
+from rankmesh.torch._compat import PrefixStore, Store, backends, device_types
 from rankmesh.torch._gloo import connecting_until
 from rankmesh.torch._plan import MeshPlan, Options
 from rankmesh.torch.backend._process_group import ProcessGroup
@@ -161,6 +161,34 @@ class GroupDefaults(NamedTuple):
     """True to make a group on the host beside each group of devices alone."""
 
 
+@dataclass(frozen=True)
+class GroupUsage:
+    """The resources of one group. Other sets of axes that share the group are not listed."""
+
+    axes: str
+    """'dp,tp', or the name of a pick, separate set or local group"""
+    size: int
+    """number of ranks"""
+    connections: int
+    """to other processes over Gloo; other backends do not say theirs"""
+    suspended: bool
+    memory: dict[str, int] = field(default_factory=dict)
+    """the `memory_stats` of the backend in bytes, as NCCL has them; empty if it has none"""
+
+
+@dataclass(frozen=True)
+class Usage:
+    """The resources that the groups of one rank hold in its process and on its device."""
+
+    communicators: list[GroupUsage]
+    """of two or more ranks, in the order of the plan"""
+
+    @property
+    def connections(self) -> int:
+        """The sum over all groups."""
+        return sum(each.connections for each in self.communicators)
+
+
 class PlanGroups:
     """This rank's view of the meshes of a plan, and their groups."""
 
@@ -209,30 +237,95 @@ class PlanGroups:
         """Creates the groups of these entries with two or more ranks."""
         for entry in entries:
             if entry.ranks is not None and len(entry.ranks) > 1:
-                self.connect_one(entry, entry.label)
+                self.connect_one(entry)
 
     def _options(self, entry: Entry) -> Options:
         timeout, backend, pg_options, _ = entry.options
         own = entry.label if entry.item.separate else ""
         return Options(timeout or self.defaults.timeout, backend or self.defaults.backend, pg_options, own)
 
-    def alone(self, entry: Entry) -> None:
-        """Creates the group of an entry of one rank, which only this rank needs. All such entries of one backend
-        share it."""
-        self.connect_one(entry, "alone")
-
-    def connect_one(self, entry: Entry, label: str) -> None:
-        """Creates the group of an entry. All its ranks call it with the same label."""
+    def connect_one(self, entry: Entry, label: str = "") -> None:
+        """Creates the group of an entry, with the same label on all its ranks; entries of one rank share a group."""
         if entry.group is not None:
             return
         ranks, options = entry.ranks, self._options(entry)
         assert ranks is not None
+        label = label or (entry.label if len(ranks) > 1 else "alone")
         group = self.groups.get(label, ranks, options)
         if self.defaults.host and not _groups.is_on_host(group):
             of_host = "cpu:rankmesh" if isinstance(group, ProcessGroup) else "gloo"
             options = options._replace(backend=of_host, pg_options=None)
             entry.host = self.groups.get(label + " on the host", ranks, options)
         entry.group = group
+
+    # --- idle groups: what they hold, how they release it and get it back, and how first use is paid for at once
+
+    @staticmethod
+    def usage(entries: Iterable[Entry]) -> Usage:
+        """Returns what the groups of these entries hold now."""
+        found: dict[int, GroupUsage] = {}
+        for entry in entries:
+            suspended = entry.suspended
+            group = entry.group if suspended is None else suspended[0]
+            if entry.ranks is None or len(entry.ranks) < 2 or (group is None and suspended is None):
+                continue
+            memory: dict[str, int] = {}
+            connections = 0
+            for backend in _backends(group, entry.host):
+                connections += backend.size() - 1 if backend.name() == "gloo" else 0
+                memory |= _called(backend, "memory_stats") or {}
+            one = GroupUsage(entry.item.text, len(entry.ranks), connections, suspended is not None, memory)
+            found.setdefault(id(suspended or group), one)
+        return Usage(list(found.values()))
+
+    def suspend(self, entries: Iterable[Entry]) -> None:
+        """Releases what the groups of these entries hold. Every rank of the groups calls it.
+
+        A backend that can suspend does so. Otherwise the group is destroyed, but for torch's default group.
+        """
+        for entry in entries:
+            group = entry.group
+            if group is None or not self.groups.made(group):
+                continue
+            self._meet(entry, "suspend")
+            suspended = [group, entry.host]
+            released = [_called(backend, "suspend") for backend in _backends(*suspended)]
+            if not any(released):
+                for each in suspended:
+                    if each is not None and self.groups.made(each):
+                        self.groups.table.drop(each)
+                suspended[:] = None, None
+                self.device_meshes.clear()
+            for other in self.all_entries():
+                if other.group is group:
+                    other.suspended, other.group, other.host = suspended, None, None
+
+    def resume(self, entries: Iterable[Entry]) -> None:
+        """Gives the groups of these entries back what `suspend` released. Every rank of the groups calls it."""
+        for entry in entries:
+            suspended = entry.suspended
+            if suspended is None:
+                continue
+            for backend in _backends(*suspended):
+                _called(backend, "resume")
+            for other in self.all_entries():
+                if other.suspended is suspended:
+                    other.suspended, (other.group, other.host) = None, suspended
+                    if other.group is None:
+                        self.connect_one(other, entry.label)
+            self._meet(entry, "resume")
+
+    def warm_up(self, entries: Iterable[Entry]) -> None:
+        """Makes the groups of these entries, and sums one element on each, which connects what else connects later."""
+        for entry in entries:
+            if entry.ranks is not None:
+                self.connect_one(entry)
+                warm_up_group(entry.group)
+                warm_up_group(entry.host)
+
+    def _meet(self, entry: Entry, what: str) -> None:
+        assert entry.ranks is not None
+        self.groups.meet(what, entry.label, entry.ranks, entry.options.timeout, self.meshes[entry.mesh].where)
 
 
 def default_device_type() -> str:
@@ -241,3 +334,28 @@ def default_device_type() -> str:
     if default is not None and accelerator is not None and accelerator.type in device_types(default):
         return str(accelerator.type)
     return "cpu"
+
+
+def warm_up_group(group: dist.ProcessGroup | None) -> None:
+    """Sums one element on each device of a group. All its ranks call it."""
+    accelerator = torch.accelerator.current_accelerator(check_available=True)
+    here = {"cpu"} if accelerator is None else {"cpu", accelerator.type}
+    for device in [] if group is None else sorted(device_types(group) & here):
+        dist.all_reduce(torch.zeros(1, device=device), group=group)
+
+
+def _backends(*groups: dist.ProcessGroup | None) -> list[Any]:
+    found: list[Any] = []
+    for group in groups:
+        if group is not None:
+            found += group.made if isinstance(group, ProcessGroup) else backends(group)
+    return list({id(backend): backend for backend in found}.values())
+
+
+def _called(backend: Any, name: str) -> Any:
+    """Returns what a method of a backend returns, True for None; None if the backend, or this torch, lacks it."""
+    try:
+        result = getattr(backend, name)()
+    except (RuntimeError, AttributeError):
+        return None
+    return True if result is None else result

@@ -33,11 +33,12 @@ from torch.distributed import distributed_c10d as c10d
 from torch.distributed.rendezvous import rendezvous
 
 from rankmesh._errors import UsageError
-from rankmesh.torch import _agree, _log
+from rankmesh.torch import _agree
 from rankmesh.torch._agree import Where, late, note, read
 from rankmesh.torch._compat import PrefixStore, Store, TCPStore, default_group, default_store
 from rankmesh.torch._errors import EngineFailure, Timeout
 from rankmesh.torch._gloo import connecting
+from rankmesh.torch._groups import log_made
 from rankmesh.torch.backend import default_backend
 
 DEFAULT_TIMEOUT = c10d.default_pg_timeout
@@ -244,7 +245,7 @@ def initialise(start: Start, backend: str | None, device: torch.device | None, t
             device_id=device if device is not None and device.index is not None else None,
         )
     _ids[default_group()] = ""
-    _log.made("the world", default_group(), lambda group: timeout, moment)
+    log_made("the world", default_group(), moment)
 
 
 def store_outlives_ranks() -> bool:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import datetime
+import logging
 import os
 import re
 import socket
+import sys
 import warnings
 from collections.abc import Collection
 
@@ -21,6 +23,7 @@ _OF_ENGINE = (
 )
 _OF_OTHERS = ("RANKMESH_WORLD_SIZE", "RANKMESH_THREADS", "RANKMESH_DEVICE")
 
+logger = logging.getLogger("rankmesh")
 _told: set[str] = set()  # backends whose unused variables are told
 
 
@@ -37,27 +40,41 @@ def timeout() -> datetime.timedelta | None:
     return datetime.timedelta(seconds=int(given))
 
 
+def log(level: str | None) -> None:
+    """Has the logger `rankmesh` write lines of a level, by default RANKMESH_LOG's, to stderr: 'info', or 'off'."""
+    given = level or os.environ.get("RANKMESH_LOG") or "off"
+    if given not in ("info", "off"):
+        raise UsageError(
+            f"the log level '{given}' is neither 'info' nor 'off'; RANKMESH_LOG and log= have one of these"
+        )
+    if given == "info" and not logger.handlers:
+        handler = logging.StreamHandler(sys.stderr)
+        handler.setFormatter(logging.Formatter("rankmesh: %(message)s"))
+        logger.addHandler(handler)
+        logger.setLevel(logging.INFO)
+
+
 def host_name() -> str:
     """Returns the name of this host, which RANKMESH_HOST overrides."""
     return os.environ.get("RANKMESH_HOST") or socket.gethostname()
 
 
+def _is_second(variable: str, first: str, second: str, why: str) -> bool:
+    given = os.environ.get(variable, first)
+    if given not in (first, second):
+        text = f"is neither {first} nor {second}; set it to {second} {why}, or unset it"
+        raise UsageError(f"{variable}='{given}' {text}")
+    return given == second
+
+
 def is_checked() -> bool:
     """Returns whether RANKMESH_CHECK asks for checked mode."""
-    given = os.environ.get("RANKMESH_CHECK", "0")
-    if given not in ("0", "1"):
-        raise UsageError(f"RANKMESH_CHECK='{given}' is neither 0 nor 1; set it to 1 to compare calls, or unset it")
-    return given == "1"
+    return _is_second("RANKMESH_CHECK", "0", "1", "to compare calls")
 
 
 def is_off() -> bool:
     """Returns whether RANKMESH_TORCH leaves the groups to torch."""
-    given = os.environ.get("RANKMESH_TORCH", "on")
-    if given not in ("on", "off"):
-        raise UsageError(
-            f"RANKMESH_TORCH='{given}' is neither on nor off; set it to off for torch's own groups, or unset it"
-        )
-    return given == "off"
+    return _is_second("RANKMESH_TORCH", "on", "off", "for torch's own groups")
 
 
 def tell_unused(backend: str, rank: int, size: int, effective: Collection[str] = ()) -> None:

@@ -15,8 +15,8 @@ from torch.distributed.device_mesh import DeviceMesh
 from rankmesh.torch._agree import named
 from rankmesh.torch._device_mesh import sizes_of
 from rankmesh.torch._errors import Disagreement, UsageError
+from rankmesh.torch._init_device_mesh import MeshText
 from rankmesh.torch._member import Member
-from rankmesh.torch._mesh_groups import MeshText
 
 CHUNK = 1 << 22
 """Elements that are hashed at a time: a hash needs as much memory again."""
@@ -167,14 +167,7 @@ def _explain(
     dist.all_gather_object(of_all, shapes, group)
     if any(each != of_all[0] for each in of_all):
         odd = [rank for rank, each in zip(ranks, of_all, strict=True) if each != of_all[0]]
-        names = sorted(
-            {
-                name
-                for each in of_all
-                for name in each.keys() | of_all[0].keys()
-                if each.get(name) != of_all[0].get(name)
-            }
-        )
+        names = sorted({name for each in of_all for name, _ in each.items() ^ of_all[0].items()})
         text = f"{named(odd)} along '{axis}' {_have(odd)} other names, types or shapes than rank {ranks[0]}"
         return f"{text}: {_listed(names)}", odd
     if not mine:

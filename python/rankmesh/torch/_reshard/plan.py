@@ -8,6 +8,7 @@ import math
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import itemgetter
 from typing import NamedTuple
 
 from rankmesh._errors import UsageError
@@ -37,12 +38,6 @@ def chunks(size: int, counts: tuple[int, ...], multiple: int) -> list[tuple[int,
             cut += [(min(begin + i * each, end), min(begin + (i + 1) * each, end)) for i in range(count)]
         ranges = cut
     return ranges
-
-
-@functools.cache
-def _edges(size: int, counts: tuple[int, ...], multiple: int) -> tuple[list[int], list[int]]:
-    ranges = chunks(size, counts, multiple)
-    return [begin for begin, _ in ranges], [end for _, end in ranges]
 
 
 class Window(NamedTuple):
@@ -135,8 +130,9 @@ class Geometry:
         layout, spans = self.layout, []
         for dim, (begin, end) in enumerate(box):
             first = self._first(dim)
-            begins, ends = _edges(layout.shape[dim], self._counts[dim], layout.multiples[dim])
-            spans.append((bisect_right(ends, begin + first), bisect_left(begins, end + first)))
+            ranges = chunks(layout.shape[dim], self._counts[dim], layout.multiples[dim])
+            low = bisect_right(ranges, begin + first, key=itemgetter(1))
+            spans.append((low, bisect_left(ranges, end + first, key=itemgetter(0))))
         return spans
 
     def _first(self, dim: int) -> int:

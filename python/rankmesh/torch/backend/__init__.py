@@ -12,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import re
+import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
@@ -22,8 +23,9 @@ from torch.distributed import distributed_c10d as c10d
 
 from rankmesh._engine import Communicator
 from rankmesh.torch import _variables
+from rankmesh.torch._compat import default_group, tables
 from rankmesh.torch._errors import Disagreement, EngineFailure, PeerLost, Timeout, errors_of_backend
-from rankmesh.torch.backend import _batch, _kernels
+from rankmesh.torch.backend import _kernels
 from rankmesh.torch.backend._engine_world import EngineWorld, start
 from rankmesh.torch.backend._process_group import ProcessGroup
 from rankmesh.torch.backend._watched import WatchedGroup
@@ -50,7 +52,7 @@ def register() -> None:
     torchs, defaults = dist.Backend, dict(dist.Backend.default_device_backend_map)
     others = {name: devices for name, devices in torchs.backend_capability.items() if not name.startswith(NAME)}
     if NAME not in torchs.backend_list:
-        _batch.install()
+        _install_batches()
         torchs.register_backend(NAME, functools.partial(_create, ""), extended_api=True, devices=["cpu"])
     for name, devices in others.items():
         if f"{NAME}+{name}" not in torchs.backend_list and name != torchs.UNDEFINED:
@@ -172,3 +174,65 @@ def take_back_default() -> None:
         setattr(c10d, "_new_process_group_helper", _torchs["helper"])  # noqa: B010
         dist.Backend.default_device_backend_map.update(_torchs["backends"])
         _torchs.clear()
+
+
+# --- batches of torch: batch_isend_irecv and _coalescing_manager. Before 2.14, torch lets a backend group the messages
+# of a batch for its own type of process group only. Ungrouped messages in both directions wait for each other on NCCL.
+
+_batch_of_torch: Callable[[list[dist.P2POp]], list[dist.Work]] = c10d.batch_isend_irecv
+_coalescing_of_torch: Any = c10d._coalescing_manager.__wrapped__  # type: ignore[attr-defined]
+
+
+@functools.wraps(_batch_of_torch)
+def _batch_isend_irecv(p2p_op_list: list[dist.P2POp]) -> list[dist.Work]:
+    first = p2p_op_list[0] if isinstance(p2p_op_list, list) and p2p_op_list else None
+    if not isinstance(first, dist.P2POp) or first.tensor.device.type == "cpu":
+        return _batch_of_torch(p2p_op_list)
+    device, group = first.tensor.device, first.group or dist.group.WORLD
+    if not isinstance(group, ProcessGroup):
+        return _batch_of_torch(p2p_op_list)
+    inner = group.inner(device)
+    moved = [dist.P2POp(op.op, op.tensor, group=inner, tag=op.tag, group_peer=op.group_peer) for op in p2p_op_list]
+    works = _batch_of_torch(moved)
+    if isinstance(group, WatchedGroup):
+        return group.watched(works, f"batch_isend_irecv of {len(moved)} messages", device)
+    return works
+
+
+def _coalescing(
+    group: dist.ProcessGroup | None = None, device: torch.device | None = None, async_ops: bool = False
+) -> Iterator[Any]:
+    """torch's generator, but what it has begun ends if something raises.
+
+    torch's own leaves its list of calls, and later calls of the group are appended to that list and never made.
+    """
+    group = group or default_group()
+    calls = tables.pg_coalesce_state
+    is_inside = group in calls
+    steps = _coalescing_of_torch(group, device, async_ops)
+    try:
+        manager = next(steps)
+        try:
+            yield manager
+            next(steps, None)
+        except BaseException:
+            if device is not None:
+                with contextlib.suppress(Exception):  # torch has ended it, or the backend refuses
+                    group._end_coalescing(device)
+            raise
+    finally:
+        if not is_inside:
+            calls.pop(group, None)
+
+
+def _install_batches() -> None:
+    """Puts these functions in the place of torch's, which they call."""
+    functional = sys.modules.get("torch.distributed._functional_collectives")
+    if functional is not None:  # else it finds our function; compiled functions then have its functional collective
+        remaps = functional.traceable_collective_remaps
+        if _batch_of_torch in remaps:
+            remaps[_batch_isend_irecv] = remaps[_batch_of_torch]
+    dist.batch_isend_irecv = c10d.batch_isend_irecv = _batch_isend_irecv
+    for cell in c10d._coalescing_manager.__closure__ or ():  # other modules have imported the name
+        if cell.cell_contents is _coalescing_of_torch:
+            cell.cell_contents = _coalescing

@@ -32,7 +32,6 @@ _OLDER = {
 
 
 def method(group: dist.ProcessGroup, name: str) -> Callable[..., Any]:
-    """Returns a method of torch's group."""
     return getattr(group, name if hasattr(group, name) else _OLDER.get(name, name))  # type: ignore[no-any-return]
 
 
@@ -77,7 +76,7 @@ class Base(dist.ProcessGroup):
 
     def run(self, direct: Call, arguments: tuple[Any, ...]) -> dist.Work | None:
         """Carries out a call that has passed torch's dispatcher."""
-        raise NotImplementedError
+        return direct(self, *arguments)  # type: ignore[no-any-return]
 
     # --- names. torch keeps the name and the description in the backends of a group, and this group is its own backend.
 
@@ -87,19 +86,15 @@ class Base(dist.ProcessGroup):
         return str(name)
 
     def getGroupName(self) -> str:  # noqa: N802 (torch's name)
-        """Returns the name that torch knows the group by."""
         return self._name
 
     def setGroupName(self, name: str) -> None:  # noqa: N802 (torch's name)
-        """Sets the name that torch knows the group by."""
         self._name = name
 
     def getGroupDesc(self) -> str:  # noqa: N802 (torch's name)
-        """Returns the description of the group."""
         return self._description
 
     def setGroupDesc(self, description: str) -> None:  # noqa: N802 (torch's name)
-        """Sets the description of the group."""
         self._description = description
 
     group_name = property(getGroupName)
@@ -118,7 +113,12 @@ class Base(dist.ProcessGroup):
         return [torch.device(device) for device in self._backends()]
 
     def inner(self, device: torch.device) -> dist.ProcessGroup:
-        """Returns torch's group that moves the tensors of a device; makes it at the first call."""
+        """Returns torch's group that moves the tensors of a device other than the CPU; makes it at the first call."""
+        if device.type == "cpu":
+            raise RuntimeError(
+                "Backend rankmesh does not implement startCoalescing for CPU tensors; leave out the device of "
+                "_coalescing_manager, or call the collectives one by one"
+            )
         if device.type not in self._inner:
             backend = self._backends().get(device.type)
             if backend is None:
@@ -146,7 +146,6 @@ class Base(dist.ProcessGroup):
     supports_reconfigure = supports_window = False
 
     def supports_tensor_alloc(self, device: torch.device) -> bool:
-        """Returns False: tensors are allocated by torch."""
         return False
 
     def _start_coalescing(self, device: torch.device) -> None:
@@ -161,7 +160,6 @@ class Base(dist.ProcessGroup):
 
     @property
     def timeout(self) -> datetime.timedelta:
-        """The timeout of the group's calls."""
         return self._timeout
 
     @property
@@ -197,7 +195,6 @@ class Base(dist.ProcessGroup):
         return self._on
 
     def get_group_store(self) -> Store:
-        """Returns torch's store of this group."""
         self._communicator()
         store: Store = self._options.store
         return store

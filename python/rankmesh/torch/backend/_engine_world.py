@@ -42,7 +42,6 @@ class EngineWorld:
         """Returns the coordinates of ranks as the end of an error's text; None: no mesh is known."""
 
     def whole(self) -> Communicator:
-        """Returns the communicator of all ranks."""
         return self._open().on("world")
 
     def group(self, ranks: Sequence[int], name: str, timeout: datetime.timedelta) -> Communicator:

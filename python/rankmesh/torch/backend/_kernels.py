@@ -89,7 +89,6 @@ def _twin(group: Base) -> dist.ProcessGroup:
 
 
 def refusing_backend(rank: int, size: int) -> Any:
-    """Returns a Backend whose calls raise."""
     fake: Any = of_torch.FakeProcessGroup
     options = fake.Options()
     options.error_on_collective = True

@@ -18,10 +18,17 @@ from rankmesh.torch._compat import AllgatherOptions, eager
 from rankmesh.torch._errors import UsageError
 from rankmesh.torch.backend._base import Base, Call, method
 from rankmesh.torch.backend._forms import (
+    After,
+    Sparse,
     Tensors,
+    apart,
     called,
+    joined,
+    memory,
     one_each,
     only,
+    place_for,
+    reduced,
     reduction_of,
     row_counts,
     several,
@@ -29,7 +36,6 @@ from rankmesh.torch.backend._forms import (
     whole,
 )
 from rankmesh.torch.backend._kernels import dispatch, is_watched
-from rankmesh.torch.backend._memory import After, Sparse, apart, joined, memory, place_for, reduced
 from rankmesh.torch.backend._work import ANY_SOURCE, LEAST_TIMEOUT, UNSET, Started, seconds_of
 
 _Call = tuple[str, tuple[Any, ...]]
@@ -50,24 +56,10 @@ class ProcessGroup(Base):
             return dispatch(self, direct.__name__, arguments, options)
         return direct(self, *arguments, **options)  # type: ignore[no-any-return]
 
-    def run(self, direct: Call, arguments: tuple[Any, ...]) -> dist.Work | None:
-        """Carries out a call that has passed torch's dispatcher."""
-        return direct(self, *arguments)  # type: ignore[no-any-return]
-
-    def inner(self, device: torch.device) -> dist.ProcessGroup:
-        """Returns torch's group that moves the tensors of a device other than the CPU."""
-        if device.type == "cpu":
-            raise RuntimeError(
-                "Backend rankmesh does not implement startCoalescing for CPU tensors; leave out the device of "
-                "_coalescing_manager, or call the collectives one by one"
-            )
-        return super().inner(device)
-
     # --- collectives
 
     @called(c10d.AllreduceOptions)
     def allreduce(self, tensors: Any, opts: Any) -> dist.Work | None:
-        """Reduces a tensor in place on every rank."""
         tensor = only(tensors, "allreduce")
         if tensor.is_sparse:
             return self._sparse(tensor, opts)
@@ -75,7 +67,6 @@ class ProcessGroup(Base):
 
     @called(c10d.AllreduceCoalescedOptions)
     def allreduce_coalesced(self, tensors: Tensors, opts: Any) -> dist.Work | None:
-        """Reduces several tensors in place on every rank."""
         return self._all_reduce(several(tensors, "allreduce_coalesced"), opts)
 
     def _all_reduce(self, tensors: Tensors, opts: Any) -> dist.Work | None:
@@ -89,20 +80,17 @@ class ProcessGroup(Base):
 
     @called(c10d.ReduceOptions)
     def reduce(self, tensors: Any, opts: Any) -> dist.Work | None:
-        """Reduces a tensor in place on the root."""
         copies, tensor = list[After](), only(tensors, "reduce")
         calls = [("reduce", (reduced(tensor, copies), None, reduction_of(opts), opts.rootRank))]
         return self._run(opts, calls, [tensor], copies)
 
     @called(c10d.BroadcastOptions)
     def broadcast(self, tensors: Any, opts: Any) -> dist.Work | None:
-        """Copies the root's tensor to every rank."""
         copies, tensor = list[After](), only(tensors, "broadcast")
         return self._run(opts, [("broadcast", (memory(tensor, copies), opts.rootRank))], [tensor], copies)
 
     @called(AllgatherOptions)
     def allgather(self, output_tensors: Any, input_tensors: Any, opts: Any) -> dist.Work | None:
-        """Copies every rank's tensor into a list on every rank."""
         if isinstance(input_tensors, torch.Tensor):
             output_tensors, input_tensors = [output_tensors], [input_tensors]
         return self._all_gather_lists(output_tensors, several(input_tensors, "allgather"), opts)
@@ -133,12 +121,10 @@ class ProcessGroup(Base):
 
     @called(AllgatherOptions)
     def all_gather_single(self, output: torch.Tensor, input: torch.Tensor, opts: Any) -> dist.Work | None:
-        """Concatenates every rank's tensor on every rank."""
         return self._all_gather([output], [input], opts)
 
     @called(AllgatherOptions)
     def all_gather_single_coalesced(self, outputs: Tensors, inputs: Tensors, opts: Any) -> dist.Work | None:
-        """all_gather_single of several tensors."""
         return self._all_gather(outputs, inputs, opts)
 
     def _all_gather(self, outputs: Tensors, inputs: Tensors, opts: Any) -> dist.Work | None:
@@ -151,7 +137,6 @@ class ProcessGroup(Base):
 
     @called(c10d.GatherOptions)
     def gather(self, output_tensors: Any, input_tensors: Any, opts: Any) -> dist.Work | None:
-        """Copies every rank's tensor into a list on the root."""
         copies, given = list[After](), only(input_tensors, "gather")
         outputs: Tensors = one_each(output_tensors, given, self.size(), "gather") if output_tensors else []
         into = place_for(outputs, copies) if outputs else None
@@ -166,7 +151,6 @@ class ProcessGroup(Base):
 
     @called(c10d.ScatterOptions)
     def scatter(self, output_tensors: Any, input_tensors: Any, opts: Any) -> dist.Work | None:
-        """Copies each tensor of the root's list to its rank."""
         copies, into = list[After](), only(output_tensors, "scatter")
         buffers: tuple[torch.Tensor | None, torch.Tensor | None] = None, memory(into, copies)
         if input_tensors:
@@ -191,12 +175,10 @@ class ProcessGroup(Base):
 
     @called(c10d.ReduceScatterOptions)
     def reduce_scatter_single(self, output: torch.Tensor, input: torch.Tensor, opts: Any) -> dist.Work | None:
-        """Reduces a tensor; each rank gets its part."""
         return self._reduce_scatter([output], [input], opts)
 
     @called(c10d.ReduceScatterOptions)
     def reduce_scatter_single_coalesced(self, outputs: Tensors, inputs: Tensors, opts: Any) -> dist.Work | None:
-        """reduce_scatter_single of several tensors."""
         return self._reduce_scatter(outputs, inputs, opts)
 
     def _reduce_scatter(self, outputs: Tensors, inputs: Tensors, opts: Any) -> dist.Work | None:
@@ -242,7 +224,6 @@ class ProcessGroup(Base):
 
     @called(c10d.BarrierOptions)
     def barrier(self, opts: Any) -> dist.Work | None:
-        """Returns when every rank has called it."""
         return self._run(opts, [("barrier", ())], [], [])
 
     def monitored_barrier(self, timeout: datetime.timedelta | None = None, wait_all_ranks: bool = False) -> None:

@@ -1,14 +1,24 @@
-"""The process group of `rankmesh+gloo`: another backend that says more when something is wrong."""
+"""The process group of `rankmesh+gloo`: another backend that says more when something is wrong.
+
+Its calls in words, and what differs between ranks. Calls on devices, which no thread waits for: a thread looks for
+those that cannot complete, and says why."""
 
 from __future__ import annotations
 
+import collections
 import contextlib
+import ctypes
 import hashlib
 import math
+import os
+import re
+import sys
+import threading
 import time
-from collections.abc import Iterable
+import weakref
+from collections.abc import Callable, Iterable, Sequence
 from datetime import timedelta
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 import torch.distributed as dist
@@ -16,13 +26,230 @@ import torch.distributed as dist
 from rankmesh._engine import Communicator
 from rankmesh._errors import Disagreement, PeerLost, Timeout
 from rankmesh.torch import _variables
+from rankmesh.torch._agree import disagreement
 from rankmesh.torch._compat import backends, eager
 from rankmesh.torch.backend._base import Call, inner_group, method
 from rankmesh.torch.backend._engine_world import EngineWorld
 from rankmesh.torch.backend._forms import tensors_of
 from rankmesh.torch.backend._process_group import ProcessGroup
-from rankmesh.torch.backend._waiting import KEY, LOOK, MESSAGES, Made, Waiting, difference, grace, text_of, unequal, who
 from rankmesh.torch.backend._work import LEAST_TIMEOUT, NO_TIMEOUT, seconds_of, timed_out
+
+FROM_INPUT = ("all_gather", "allgather", "gather_single")  # calls whose output may have another size on a rank
+OF_PARTS = ("reduce_scatter", "_reduce_scatter_base")  # calls whose inputs have one size in all on each rank
+UNEVEN = ("alltoall", "all_to_all")  # calls whose tensors may have another size on a rank
+MESSAGES = ("send", "recv", "recv_anysource")
+LOOK = 0.2  # seconds between two looks at the processes of calls that wait
+ASK = 1.0  # seconds between two questions to the store, whether a peer has run out of time
+LONG = 3.0  # seconds, or a quarter of the timeout, after which a call asks
+KEPT = 32  # last collectives that the ranks compare
+MARGIN = 5.0  # seconds before the group's timeout, or half of it: torch's own watchdog ends the process at the timeout
+KEY = "rankmesh out of time"
+_RELAXED = 2  # cudaStreamCaptureModeRelaxed
+
+_groups: weakref.WeakSet[WatchedGroup] = weakref.WeakSet()
+_thread: threading.Thread | None = None
+_starting = threading.Lock()
+
+
+class Made(NamedTuple):
+    """A call that a rank has made. Messages have the number 0, because ranks send different ones."""
+
+    number: int
+    text: str
+
+    def said(self, backend: str, waited: float) -> str:
+        """Returns that the call has not completed, as the begin of an error."""
+        what = f"call number {self.number} on {backend}, {self.text}," if self.number else f"{self.text} on {backend}"
+        return f"{what} has not completed in {waited:.1f} s"
+
+    def __str__(self) -> str:
+        return f"call number {self.number}, {self.text}" if self.number else self.text
+
+
+def text_of(name: str, arguments: tuple[Any, ...], on: Communicator) -> str:
+    """A call as ranks must agree on it: `allreduce of 4 float32 by sum`, `broadcast of 4 float32 from 0`."""
+    if name.startswith(OF_PARTS):
+        tensors = tensors_of(arguments[1:2])
+    else:
+        tensors = tensors_of(arguments[-2:] if name.startswith(FROM_INPUT) else arguments)
+    text = name
+    if tensors:
+        count = sum(each.numel() for each in (tensors if name.startswith(OF_PARTS) else tensors[:1]))
+        size = "" if name.startswith(UNEVEN) else f"{count} "
+        text += f" of {size}{str(tensors[0].dtype).removeprefix('torch.')}"
+    options: Any = arguments[-1] if arguments else None
+    if hasattr(options, "reduceOp"):
+        text += f" by {dist.ReduceOp.RedOpType(options.reduceOp.op).name.lower()}"
+    root = getattr(options, "rootRank", None)
+    if name in ("send", "recv") and len(arguments) > 1:
+        root = arguments[1]
+    if root is not None:
+        text += f" {'to' if name in ('send', 'reduce', 'gather', 'gather_single') else 'from'} {root}"
+        if 0 <= root < on.size and on.world_ranks[root] != root:
+            text += f" (world rank {on.world_ranks[root]})"
+    return text + (f" with tag {options}" if name in MESSAGES and options else "")
+
+
+def who(found: PeerLost | Timeout) -> str:
+    """Returns who is lost or missing, without the barrier that has found it, and without what the missing do: only
+    their calls of rankmesh are known."""
+    _, is_timeout, tail = str(found).partition(": arrived ")
+    if not is_timeout:
+        return str(found)
+    return re.sub(r"; rank \d+( \[[^]]*\])? is outside any call[^;]*", "", f"arrived {tail}")
+
+
+def unequal(on: Communicator, what: str, calls: Sequence[str]) -> Disagreement:
+    """Returns the error that names each call with its ranks."""
+    return disagreement(what, zip(on.world_ranks, calls, strict=True))
+
+
+def difference(on: Communicator, said: str, made: Sequence[tuple[Made, list[Made]]]) -> Disagreement | None:
+    """Returns the error of ranks whose calls differ; None if all are in the same call, and were so before.
+
+    `made` has the call that each rank waits for, and its last calls.
+    """
+    known = [dict(last) for _, last in made]
+    for number in sorted(set[int].intersection(*map(set, known))):
+        if len({each[number] for each in known}) > 1:
+            what = f"{said}: call number {number} on {on.label} is not the same on all its ranks"
+            return unequal(on, what, [each[number] for each in known])
+    if len({call for call, _ in made}) == 1:
+        return None
+    what = f"{said}: the ranks of {on.label} wait in different calls"
+    return unequal(on, what, [str(call) for call, _ in made])
+
+
+class _Call(NamedTuple):
+    made: Made
+    is_complete: Callable[[], bool]
+    since: float
+
+
+def asks_after(timeout: timedelta) -> float:
+    """Returns the seconds after which a call asks whether a peer has run out of time."""
+    return min(LONG, timeout.total_seconds() / 4)
+
+
+def grace(timeout: timedelta) -> float:
+    """Returns the seconds in which the ranks of a call that has failed must answer, or they are missing."""
+    return asks_after(timeout) + 2 * ASK
+
+
+class Waiting:
+    """The calls of a group that have not completed on the device, the oldest first."""
+
+    def __init__(self) -> None:
+        self.error: Exception | None = None
+        """Why the calls of the group cannot complete; None: they may."""
+        self.last: collections.deque[Made] = collections.deque(maxlen=KEPT)
+        """The last collectives."""
+        self._calls: collections.deque[_Call] = collections.deque()
+        self._collectives, self._asked, self._meets = 0, 0.0, False
+
+    def count(self, text: str) -> Made:
+        """Returns a collective with its number, which is equal on all ranks."""
+        self._collectives += 1
+        self.last.append(Made(self._collectives, text))
+        return self.last[-1]
+
+    def add(self, group: WatchedGroup, made: Made, device: torch.device) -> None:
+        """Watches what the current stream of the device holds."""
+        complete = recorded(device)
+        if complete is not None:
+            self._calls.append(_Call(made, complete, time.monotonic()))
+            _watch(group)
+
+    def look(self, group: WatchedGroup) -> None:
+        """Ends the group if a process has died; if a call has run out of time, asks its ranks for the reason."""
+        while self._calls and self._calls[0].is_complete():
+            self._calls.popleft()
+        if not self._calls or self.error is not None or self._meets:
+            return
+        call, most = self._calls[0], group.timeout.total_seconds()
+        waited = time.monotonic() - call.since
+        if waited < LOOK:
+            return
+        try:
+            group.raise_if_broken()
+        except PeerLost as lost:
+            lost.args = (f"{call.made.said(group.around, waited)}: {lost}",)
+            return self._fail(group, lost)
+        if waited > most - min(MARGIN, most / 2) or self.is_asked_for(group, waited):
+            self._meets = True  # on a thread of its own: the peers of another group ask at the same time
+            threading.Thread(target=self._meet, args=(group, call, waited), daemon=True).start()
+
+    def _meet(self, group: WatchedGroup, call: _Call, waited: float) -> None:
+        with contextlib.suppress(Exception):  # the group ends meanwhile
+            error = group.met(call.made.said(group.around, waited), call.made)
+            if error is not None and not call.is_complete():
+                self._fail(group, error)
+        self._meets = False
+
+    def _fail(self, group: WatchedGroup, error: Exception) -> None:
+        self.error = error
+        self._calls.clear()
+        print(f"rankmesh: {error}", file=sys.stderr, flush=True)
+        with contextlib.suppress(RuntimeError):  # what waits on the device then ends
+            group.wrapped.abort()
+
+    def is_asked_for(self, group: WatchedGroup, waited: float) -> bool:
+        """Returns True if a peer has run out of time, or its call has failed; `waited`: seconds."""
+        if waited < asks_after(group.timeout) or time.monotonic() - self._asked < ASK:
+            return False
+        self._asked = time.monotonic()
+        with contextlib.suppress(RuntimeError):  # the store ends with its process
+            return bool(group.get_group_store().check([KEY]))
+        return False
+
+
+def recorded(device: torch.device) -> Callable[[], bool] | None:
+    """Returns a function that says whether the current stream has done what it holds now; None in a graph capture."""
+    module = torch.get_device_module(device)
+    if not module.is_initialized():  # tensors without memory, which a backend without a device has
+        return None
+    if getattr(module, "is_current_stream_capturing", bool)():
+        return None
+    event = module.Event()
+    event.record(module.current_stream(device))
+    query: Callable[[], bool] = event.query
+    return query
+
+
+def _watch(group: WatchedGroup) -> None:
+    global _thread
+    if group in _groups:
+        return
+    with _starting:
+        _groups.add(group)
+        if _thread is None:
+            _thread = threading.Thread(target=_look_again_and_again, name="rankmesh-watch", daemon=True)
+            _thread.start()
+
+
+def _look_again_and_again() -> None:
+    global _thread
+    _disturb_no_capture()
+    while True:
+        time.sleep(LOOK)
+        with _starting:
+            if not _groups:
+                _thread = None
+                return
+        for group in list(_groups):
+            if group._on is None:  # it was destroyed
+                _groups.discard(group)
+            else:
+                with contextlib.suppress(Exception):  # the group ends meanwhile
+                    group.waiting.look(group)
+
+
+def _disturb_no_capture() -> None:
+    """Lets this thread query events while another one captures a graph, as CUDA allows in the relaxed mode."""
+    for name in ("libcudart.so.13", "libcudart.so.12"):
+        with contextlib.suppress(OSError, AttributeError):
+            runtime = ctypes.CDLL(name, mode=os.RTLD_NOLOAD | os.RTLD_LAZY)
+            runtime.cudaThreadExchangeStreamCaptureMode(ctypes.byref(ctypes.c_int(_RELAXED)))
 
 
 @eager
@@ -45,12 +272,10 @@ class WatchedGroup(ProcessGroup):
         return self.wrapped._get_backend(device)
 
     def inner(self, device: torch.device) -> dist.ProcessGroup:
-        """Returns the process group that moves the tensors."""
         return self.wrapped
 
     @property
     def made(self) -> list[Any]:
-        """The backends of all devices."""
         return backends(self)
 
     def call(self, direct: Call, arguments: tuple[Any, ...], options: dict[str, Any]) -> dist.Work | None:
@@ -114,20 +339,6 @@ class WatchedGroup(ProcessGroup):
             self.waiting.error = self.met(call.said(self.around, waited), call)
         if self.waiting.error is not None:
             raise self.waiting.error
-
-    @property
-    def is_over(self) -> bool:
-        """True if the group was destroyed."""
-        return self._on is None
-
-    def lost(self, said: str) -> Exception | None:
-        """Returns the error that a process of the group has died; None: all live."""
-        try:
-            self.raise_if_broken()
-        except PeerLost as lost:
-            lost.args = (f"{said}: {lost}",)
-            return lost
-        return None
 
     def met(self, said: str, call: Made) -> Exception | None:
         """Returns why a call does not complete: who is missing, or which calls differ; None if all are in this call.
@@ -196,12 +407,10 @@ class _WatchedWork(dist.Work):
             raise self._group.explained(self._call, error) from error
 
     def synchronize(self) -> None:
-        """Makes the current stream wait, as the wrapped backend does."""
         self._work.synchronize()
         self._watch()
 
     def block_current_stream(self) -> None:
-        """Makes the current stream wait, as the wrapped backend does."""
         self._work.block_current_stream()
         self._watch()
 
@@ -212,5 +421,4 @@ class _WatchedWork(dist.Work):
             self._group.waiting.add(self._group, self._call, self._device)
 
     def get_future(self) -> torch.futures.Future[Any]:
-        """Returns the future of the wrapped backend."""
         return self._work.get_future()

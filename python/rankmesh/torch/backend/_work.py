@@ -188,7 +188,6 @@ class Started(dist.Work):
         return self._complete
 
     def is_success(self) -> bool:
-        """Returns True if the operations have ended without an error."""
         return self.is_completed() and self.exception() is None
 
     def exception(self) -> BaseException | None:
@@ -197,11 +196,9 @@ class Started(dist.Work):
         return self._error
 
     def result(self) -> list[torch.Tensor]:
-        """Returns the tensors that were written."""
         return self._result
 
     def source_rank(self) -> int:
-        """Returns the rank that a message came from."""
         if self._source == NO_SOURCE:
             raise UsageError(f"source_rank() was called of {self._call[0]}, which has none; call it of a message")
         return self._source
