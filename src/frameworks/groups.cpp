@@ -6,7 +6,7 @@
 
 #include <rankmesh/core/name.hpp>
 
-#include "frameworks/kinds.hpp"
+#include "frameworks/rows.hpp"
 
 namespace rankmesh::frameworks {
 
@@ -123,21 +123,14 @@ Plan Groups::plan(std::string_view name) const {
     for (const auto& kind : made_->kinds)
         if (!kind.has_shorter() && !kind.row->on_host) plan.push_back(kind.declaration());
     const auto gives_all = [](const auto& row) {
-        return row.quantity == Quantity::group && (row.kind == "*" || (row.choose && row.kind.empty()));
+        return row.quantity == Quantity::group &&
+               (row.kind == "*" || row.among.ends_with("*") || (row.choose && row.kind.empty()));
     };
     if (std::ranges::any_of(made_->framework->accessors, gives_all)) plan.push_back({.name = "world"});
     for (auto& declared : plan) declared.name = name_in_plan(name, declared.name);
     return plan;
 }
 
-const Framework& Access::framework(const Groups& groups) { return *groups.made_->framework; }
-std::string Access::kind_in_plan(const Groups& groups, std::string_view name) {
-    for (const auto& kind : groups.made_->kinds)
-        if (!kind.row->on_host && kind.brief == name) return std::string(kind.name);
-    return {};
-}
-const Placed& Access::placed(const Groups& groups) { return groups.made_->placed; }
-const Given& Access::given(const Groups& groups) { return groups.made_->given; }
 Groups Access::with(const Groups& groups, const AccessorRow& row, const Given& options,
                     std::vector<std::string>& kinds) {
     auto made = std::make_shared<Groups::Made>(*groups.made_);
@@ -160,8 +153,6 @@ Groups Access::with(const Groups& groups, const AccessorRow& row, const Given& o
     with.made_ = std::move(made);
     return with;
 }
-
-const Meshes& Access::meshes(const Groups& groups) { return groups.made_->meshes; }
 
 std::vector<std::string_view> words_of(std::string_view text) {
     auto words = std::vector<std::string_view>{};

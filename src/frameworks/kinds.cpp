@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "frameworks/kinds.hpp"
+#include "frameworks/rows.hpp"
 
 #include <algorithm>
 #include <functional>
@@ -179,7 +179,12 @@ Kind kind_of(const KindRow& row, const Given& given, const Meshes& meshes) {
     }
     refuse_if(kind.size < 1 || (!is_inside && total % kind.size != 0), Fault::sizes, "the ", total,
               " ranks are not divided by groups '", row.name, "' of ", kind.size);
-    if (row.at) kind.at = row.at(given);
+    each_word(row.at, [&](std::string_view word) {
+        if (const auto position = detail::number_in(word))
+            kind.at.push_back(*position);
+        else
+            kind.at = given.numbers(word);
+    });
     return kind;
 }
 

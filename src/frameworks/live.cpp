@@ -6,7 +6,7 @@
 #include <rankmesh/core/ranks.hpp>
 #include <rankmesh/core/text.hpp>
 
-#include "frameworks/kinds.hpp"
+#include "frameworks/rows.hpp"
 
 namespace rankmesh::frameworks {
 
@@ -25,6 +25,7 @@ auto asked(std::string_view plan, const auto& ask) {
 
 Live::Live(const Member& member, const State& state, std::string_view name) {
     const auto& groups = state.groups();
+    const auto& kinds = Access::made(groups).kinds;
     const auto& framework = Access::framework(state);
     const auto joined_with = framework.settings.empty() ? cat("state.plan(", name.empty() ? ")" : "name)")
                                                         : cat(framework.name, "::plan(settings, world_size",
@@ -34,17 +35,20 @@ Live::Live(const Member& member, const State& state, std::string_view name) {
                              member.rank(), "; give the state of this rank"));
     for (const auto& declared : groups.plan()) {
         const auto joined = asked(joined_with, [&] { return member[name_in_plan(name, declared.name)]; });
-        const auto kind = Access::kind_in_plan(groups, declared.name);
-        if (kind.empty()) {  // all ranks
+        const auto in_plan = [&](const Kind& kind) {
+            return !kind.row->on_host && kind.brief == declared.name;
+        };
+        const auto kind = std::ranges::find_if(kinds, in_plan);
+        if (kind == kinds.end()) {  // all ranks
             groups_.emplace("*", asked(joined_with, [&] { return joined.on("world"); }));
             continue;
         }
         if (const auto mesh = declared.mesh.resolve(); joined.mesh() != mesh)
             throw UsageError(cat("the member was joined with mesh ", to_string(joined.mesh()), ", not ",
                                  to_string(mesh), "; join with ", joined_with));
-        const auto own = groups.of(kind, member.rank());
+        const auto own = kind->of(member.rank());
         auto ranks = own ? std::vector<int>(own->begin(), own->end()) : std::vector<int>();
-        if (Access::made(groups).at(kind).row->rising) std::ranges::sort(ranks);
+        if (kind->row->rising) std::ranges::sort(ranks);
         auto found = joined.find("group");
         if (found ? !own || found->world_ranks() != ranks : own.has_value())
             throw UsageError(cat("the member's group '", declared.name, "' ",
@@ -53,13 +57,12 @@ Live::Live(const Member& member, const State& state, std::string_view name) {
                                  ", where it must be ",
                                  own ? ranks_to_string(ranks) : std::string("of other ranks"), "; join with ",
                                  joined_with));
-        if (found) groups_.emplace(kind, std::move(*found));
+        if (found) groups_.emplace(kind->name, std::move(*found));
     }
-    for (const auto& kind : groups.kinds())
-        if (groups.is_on_host(kind))
-            if (const auto device = groups_.find(Access::made(groups).at(kind).device);
-                device != groups_.end())
-                groups_.emplace(kind, device->second.host());
+    for (const auto& kind : kinds)
+        if (kind.row->on_host)
+            if (const auto device = groups_.find(kind.device); device != groups_.end())
+                groups_.emplace(kind.name, device->second.host());
 }
 
 Communicator* Live::find(const State& state, std::string_view accessor, const Values& options) {

@@ -16,9 +16,14 @@ inline KindRow along(std::string axis, std::string when = {}, std::string_view m
     return {.name = axis, .groups = cat(mesh, "* | ", axis), .when = std::move(when)};
 }
 
-/// An accessor whose answer is the setting of its name, or what was derived under it.
-inline AccessorRow said(std::string name, std::string doc, Type type = Type::number) {
-    return {.name = name, .kind = name, .quantity = Quantity::value, .doc = std::move(doc), .type = type};
+/// An accessor whose answer is the setting of its name or of another, or what was derived under that name.
+inline AccessorRow said(std::string name, std::string doc, Type type = Type::number,
+                        std::string setting = {}) {
+    return {.name = name,
+            .kind = setting.empty() ? name : setting,
+            .quantity = Quantity::value,
+            .doc = std::move(doc),
+            .type = type};
 }
 /// An accessor that returns `without` where there is no such group. It does not raise.
 inline AccessorRow lenient(std::string name, std::string kind, Quantity quantity, std::string doc,

@@ -4,7 +4,7 @@
 #include <rankmesh/core/name.hpp>
 #include <rankmesh/core/ranks.hpp>
 
-#include "frameworks/kinds.hpp"
+#include "frameworks/rows.hpp"
 
 namespace rankmesh::frameworks {
 
@@ -167,7 +167,9 @@ Value State::ask(std::string_view accessor, const Values& values) const {
 std::string State::kind_of(const AccessorRow& row, const Given& options) const {
     const auto kinds = row.kinds ? row.kinds(*this, options) : kinds_in(row.among, options);
     if (!kinds.empty()) {
-        const auto has = [&](std::string_view kind) { return groups_ && groups_->has(kind); };
+        const auto has = [&](std::string_view kind) {
+            return kind == "*" || (groups_ && groups_->has(kind));
+        };
         const auto found = std::ranges::find_if(kinds, has);
         return std::string(found == kinds.end() ? kinds.front() : *found);
     }
@@ -214,7 +216,6 @@ std::vector<std::string> State::accessors() const {
     return names;
 }
 
-const Framework& Access::framework(const State& state) { return *state.framework_; }
 const DeviceMesh& Access::device_mesh(const State& state, std::string_view mesh) {
     static_cast<void>(state.groups());  // throws what the original says
     return state.meshes_.find(mesh)->second;

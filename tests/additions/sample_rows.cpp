@@ -4,10 +4,6 @@
 
 namespace rankmesh::frameworks {
 
-namespace of_sample {
-std::vector<int> ends(const Given&) { return {0, -1}; }
-}  // namespace of_sample
-
 Framework sample() {
     using enum Quantity;
     return {.name = "sample",
@@ -20,7 +16,7 @@ Framework sample() {
             .meshes = {{"ranks", "dp pp tp"}},
             .kinds = {{"tensor", "dp pp | tp", "tensor group is not initialized"},
                       {"stages", "dp tp | pp", "pipeline group is not initialized"},
-                      {.name = "ends", .groups = "dp tp | pp", .at = of_sample::ends}},
+                      {.name = "ends", .groups = "dp tp | pp", .at = "0 -1"}},
             .accessors = {{"tensor_group", "tensor", group, "The ranks that share a layer."},
                           {"stage", "stages", rank, "This rank's stage."},
                           {.name = "ends_size",

@@ -128,15 +128,14 @@ TEST(Frameworks, EveryGroupIsLive) {
         if (groups.kinds().empty()) return;
         threads::run(groups.world_size(), [&](World& world) {
             const auto me = world.join(groups.plan());
-            for (const auto& declared : groups.plan()) {
-                const auto kind = frameworks::Access::kind_in_plan(groups, declared.name);
-                const auto own = kind.empty() ? std::nullopt : groups.of(kind, me.rank());
-                if (!own) continue;
-                auto live = me[declared.name].on("group");
+            for (const auto& kind : frameworks::Access::made(groups).kinds) {
+                const auto own = groups.of(kind.name, me.rank());
+                if (!own || kind.has_shorter() || kind.row->on_host) continue;  // no plan has the latter
+                auto live = me[kind.brief].on("group");
                 auto sum = 1;
                 live.all_reduce(sum);
-                EXPECT_EQ(sum, own->size()) << kind;
-                EXPECT_EQ(list(live.world_ranks()), list(*own)) << kind;
+                EXPECT_EQ(sum, own->size()) << kind.name;
+                EXPECT_EQ(list(live.world_ranks()), list(*own)) << kind.name;
             }
         });
     });

@@ -8,7 +8,7 @@
 #include <rankmesh/frameworks/groups.hpp>
 
 #include "frameworks.hpp"
-#include "frameworks/kinds.hpp"
+#include "frameworks/rows.hpp"
 
 namespace rankmesh::python {
 
@@ -108,23 +108,26 @@ const frameworks::Framework& framework_of(nb::handle name) {
 nb::dict rows_of(nb::handle name) {
     const auto& framework = framework_of(name);
     auto rows = nb::dict();
-    rows["name"] = framework.name;
-    rows["version"] = framework.version;
-    rows["original"] = framework.original;
-    rows["title"] = framework.title;
-    rows["initialize"] = framework.initialize;
+    using F = frameworks::Framework;
+    for (const auto& [name, text] :
+         std::initializer_list<std::pair<const char*, std::string F::*>>{{"name", &F::name},
+                                                                         {"version", &F::version},
+                                                                         {"original", &F::original},
+                                                                         {"title", &F::title},
+                                                                         {"initialize", &F::initialize},
+                                                                         {"backend_after", &F::backend_after},
+                                                                         {"ensure", &F::ensure},
+                                                                         {"maker", &F::maker},
+                                                                         {"getter", &F::getter},
+                                                                         {"base", &F::base},
+                                                                         {"state_class", &F::state_class},
+                                                                         {"module", &F::module},
+                                                                         {"variable", &F::variable},
+                                                                         {"handle", &F::handle},
+                                                                         {"host", &F::host}})
+        rows[name] = framework.*text;
     rows["is_class"] = framework.is_class();
-    rows["backend_after"] = framework.backend_after;
-    rows["ensure"] = framework.ensure;
     rows["by_value"] = framework.by_value;
-    rows["maker"] = framework.maker;
-    rows["getter"] = framework.getter;
-    rows["state_class"] = framework.state_class;
-    rows["base"] = framework.base;
-    rows["module"] = framework.module;
-    rows["variable"] = framework.variable;
-    rows["handle"] = framework.handle;
-    rows["host"] = framework.host;
     rows["settings"] = settings_of(framework.settings);
     auto raises = nb::dict();
     for (const auto& [fault, type] : framework.raises) raises[nb::cast(fault)] = type;

@@ -99,9 +99,7 @@ Framework accelerate() {
     return {.name = "accelerate",
             .version = "1.15.0",
             .original = "accelerate.parallelism_config",
-            .title =
-                "accelerate's ParallelismConfig: sizes of parallelism, and the device mesh that follows from "
-                "them.",
+            .title = "accelerate's ParallelismConfig: sizes of parallelism, and the device mesh of them.",
             .settings_of =
                 "the arguments of ParallelismConfig, or those of accelerate launch and its configuration",
             .example = "dp_shard_size=4 tp_size=2",

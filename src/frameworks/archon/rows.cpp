@@ -70,9 +70,7 @@ Framework archon() {
         .name = "archon",
         .version = "1.0.4",
         .original = "areal.experimental.models.archon.parallel_dims",
-        .title =
-            "The groups of AReaL's engine Archon: stages, shards, context and tensor parallel ranks, and "
-            "experts.",
+        .title = "The groups of AReaL's engine Archon: stages, shards, context, tensor and expert ranks.",
         .settings_of = "the arguments of AReaL's ArchonParallelDims",
         .example = "-- dp_shard=4 tp=2 ep=2",
         .settings = {{"dp_replicate", Type::number, "always 1: the groups have no replicas"},

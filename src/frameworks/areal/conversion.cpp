@@ -204,8 +204,7 @@ Arrangement read(Settings& settings, std::optional<int> world) {
         if (!pipe_first && settings.call() != "DataPipeTensorParallelTopology")
             throw UsageError(
                 "num_pp, num_tp and num_dp are of two topologies; write PipeDataTensorParallelTopology(...) "
-                "or "
-                "DataPipeTensorParallelTopology(...) around them");
+                "or DataPipeTensorParallelTopology(...) around them");
         settings.ignore({"sequence_parallel", "gradient_checkpointing", "gradient_accumulation_fusion",
                          "max_prompt_len"});
         return topology_of_sizes(settings, pipe_first ? training : inference, world);

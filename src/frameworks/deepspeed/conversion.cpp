@@ -79,8 +79,7 @@ Arrangement read(Settings& settings, std::optional<int> world) {
         if (settings.values().contains(name))
             throw UsageError(cat("the configuration has ", name,
                                  ", but neither tensor_parallel nor expert_parallel, so it gives no layout; "
-                                 "if all ranks are data "
-                                 "parallel, write data=N"));
+                                 "if all ranks are data parallel, write data=N"));
     // The arguments of PipeModelDataParallelTopology.
     const auto sizes = SizesOfAxes{{"pipe", "num_pp"}, {"data", "num_dp"}, {"model", "num_mp"}};
     if (has_sizes(settings, sizes)) return topology_of_sizes(settings, sizes, world);

@@ -170,12 +170,7 @@ std::string largest_of(const Given& given) {
     const auto* most = std::get_if<int>(&given.value("max_expert_size"));
     return cat("ep_size_", most ? std::to_string(*most) : "None");
 }
-/// A kind once it was made, all ranks before.
-template <const char* const& kind>
-std::string or_all(const Given& given, const Given&) {
-    return given.has(kind) ? kind : "*";
-}
-constexpr const char *sequence_data = "sequence_data_parallel", *zero = "zero_param_intra";
+constexpr auto zero = "zero_param_intra";
 
 Value expert_source(const State& state, const Given& options) {
     const auto group =
@@ -260,11 +255,10 @@ std::vector<AccessorRow> accessors() {
         add(row, "_world_size", size, "The number of its ranks.");
         add(row, "_rank", rank, "This rank's place among its ranks.");
     };
-    const auto row = [](const char* name, const char* kind, const char* doc, std::string missing,
-                        decltype(AccessorRow::choose) choose = nullptr) {
-        auto made = AccessorRow{name, kind, group, doc, {}, choose};
-        made.missing = missing.empty() ? missing : missing + " parallel group is not initialized";
-        return made;
+    const auto row = [](const char* name, const char* kind, const char* doc, std::string missing = "",
+                        const char* among = "") {
+        if (!missing.empty()) missing += " parallel group is not initialized";
+        return AccessorRow{.name = name, .kind = kind, .doc = doc, .missing = missing, .among = among};
     };
     const auto name = std::vector<Setting>{required("group_name", Type::word)};
     const auto tensors = "The ranks that share this rank's tensors.";
@@ -280,10 +274,12 @@ std::vector<AccessorRow> accessors() {
     rows.push_back(computed("get_tensor_model_parallel_src_rank", Type::number, tensor_source,
                             "The first rank of the tensor parallel group."));
 
-    auto experts = row("_get_expert_parallel", "", "The ranks that hold the experts of one model together.",
-                       "expert", experts_of);
-    auto replicas = row("_get_expert_data_parallel", "", "The ranks that hold the same experts.",
-                        "expert data", replicas_of);
+    auto experts =
+        row("_get_expert_parallel", "", "The ranks that hold the experts of one model together.", "expert");
+    auto replicas =
+        row("_get_expert_data_parallel", "", "The ranks that hold the same experts.", "expert data");
+    experts.choose = experts_of;
+    replicas.choose = replicas_of;
     for (auto* each : {&experts, &replicas}) {
         each->options = name;
         add_three(*each);
@@ -295,15 +291,16 @@ std::vector<AccessorRow> accessors() {
     experts.options = {};
     experts.choose = largest;
     add(experts, "_group", group, "This rank's expert group of the largest expert size.");
-    const auto data =
-        row("_get_data_parallel", "", "The ranks that read different data, among which ZeRO shards.", "",
-            or_all<sequence_data>);
+    // A kind once it was made, all ranks before.
+    auto data = row("_get_data_parallel", "", "The ranks that read different data, among which ZeRO shards.",
+                    "", "sequence_data_parallel, *");
     add_three(data);
     add(data, "_group_ranks", ranks);
-    add_three(row("_get_sequence_data_parallel", "", data.doc.c_str(), "", or_all<sequence_data>));
-    const auto zeros =
-        row("_get_zero_param_intra_parallel", "",
-            "The ranks that hold all parameters together; all ranks before they are made.", "", or_all<zero>);
+    data.name = "_get_sequence_data_parallel";
+    add_three(data);
+    const auto zeros = row("_get_zero_param_intra_parallel", "",
+                           "The ranks that hold all parameters together; all ranks before they are made.", "",
+                           "zero_param_intra, *");
     add(zeros, "_group_ranks", ranks);
     add(zeros, "_group_world_size", size, "The number of these ranks.");
     add(zeros, "_rank_in_mygroup", rank, "This rank's place among them.");
@@ -318,15 +315,8 @@ std::vector<AccessorRow> accessors() {
                       "rank // size * size; refused for a group whose ranks are not adjacent, which lacks "
                       "that rank.",
                       name),
-             {"_get_max_expert_size",
-              "max_expert_size",
-              value,
-              "The largest expert size that was made.",
-              {},
-              nullptr,
-              {},
-              nullptr,
-              Type::maybe_number},
+             said("_get_max_expert_size", "The largest expert size that was made.", Type::maybe_number,
+                  "max_expert_size"),
              computed("_get_max_expert_size_name", Type::word, largest_name, "Its name, as `ep_size_4`."),
              {"_get_expert_model_parallel_world_size", "expert_tensor_parallel_world_size", value,
               "How many tensor ranks have their own expert groups, in the groups that were made last with an "
@@ -338,10 +328,10 @@ std::vector<AccessorRow> accessors() {
                       "The names of all all-to-all groups, as `local_0`."),
              {"_clone_world_group", "*", group, "All ranks."}})
         rows.push_back(each);
+    data.name = "_get_broadcast_src_rank";
     add(data, "", first, "The first rank of the sequence-data parallel group.");
-    rows.back().name = "_get_broadcast_src_rank";
     add_three(
-        row("_get_sequence_parallel", "sequence_parallel", "The ranks that share this rank's sequence.", ""));
+        row("_get_sequence_parallel", "sequence_parallel", "The ranks that share this rank's sequence."));
     rows.back().without = 0;
     (rows.end() - 2)->without = 1;
     (rows.end() - 3)->missing = "No sequence parallel group found";

@@ -51,25 +51,9 @@ Names data_parallel_gloo(const State& state, const Given& options) {
     if (!partial) kinds.erase(kinds.begin());
     return kinds;
 }
-constexpr auto data_parallel_source =
-                   "DATA_PARALLEL_GROUP_WITH_CP if with_context_parallel, DATA_PARALLEL_GROUP",
-               expert_data =
-                   "HIERARCHICAL_EXPERT_DATA_PARALLEL_GROUP_L0 if partial_expert_data_parallel, "
-                   "EXPERT_DATA_PARALLEL_GROUP_WITH_GTP_REMAT if with_gtp_remat, EXPERT_DATA_PARALLEL_GROUP",
-               expert_data_gloo =
-                   "HIERARCHICAL_EXPERT_DATA_PARALLEL_GROUP_GLOO_L0 if partial_expert_data_parallel, "
-                   "EXPERT_DATA_PARALLEL_GROUP_GLOO",
-               expert_pipeline =
-                   "EXPERT_TENSOR_MODEL_PIPELINE_PARALLEL_GROUP_WITH_EGTP if with_egtp_remat, "
-                   "EXPERT_TENSOR_MODEL_PIPELINE_PARALLEL_GROUP",
-               tensor_and_data =
-                   "TENSOR_AND_DATA_PARALLEL_GROUP_WITH_CP if with_context_parallel, "
-                   "TENSOR_AND_DATA_PARALLEL_GROUP",
-               amax =
-                   "TENSOR_AND_CONTEXT_PARALLEL_GROUP if tp_only_amax_red and with_context_parallel, "
-                   "TENSOR_MODEL_PARALLEL_GROUP if tp_only_amax_red, "
-                   "TENSOR_AND_DATA_PARALLEL_GROUP_WITH_CP if with_context_parallel, "
-                   "TENSOR_AND_DATA_PARALLEL_GROUP";
+constexpr auto expert_data =
+    "HIERARCHICAL_EXPERT_DATA_PARALLEL_GROUP_L0 if partial_expert_data_parallel, "
+    "EXPERT_DATA_PARALLEL_GROUP_WITH_GTP_REMAT if with_gtp_remat, EXPERT_DATA_PARALLEL_GROUP";
 
 std::string of_size(const Given& given, const Given& options) {
     refuse_if(options.is_none("group_size"), Fault::unknown, "give the group_size of a hybrid group");
@@ -241,8 +225,8 @@ void add_chosen(std::vector<AccessorRow>& rows) {
                partial_expert = flag("partial_expert_data_parallel");
     auto apart = flag("independent_all_gather");
     apart.apart = true;
-    const auto add = [&](const char* name, const char* among, std::vector<Setting> options, const char* doc,
-                         const char* missing = "") {
+    const auto add = [&](const char* name, const std::string& among, std::vector<Setting> options,
+                         const char* doc, const char* missing = "") {
         rows.push_back(
             {.name = name, .doc = doc, .options = std::move(options), .missing = missing, .among = among});
     };
@@ -253,17 +237,28 @@ void add_chosen(std::vector<AccessorRow>& rows) {
     rows.back().kinds = data_parallel;
     add("get_data_parallel_group_gloo", "", {cp, partial}, "The same on the host.");
     rows.back().kinds = data_parallel_gloo;
-    add("get_amax_reduction_group", amax, {cp, flag("tp_only_amax_red")},
+    constexpr auto tensor_and_data =
+        "TENSOR_AND_DATA_PARALLEL_GROUP_WITH_CP if with_context_parallel, TENSOR_AND_DATA_PARALLEL_GROUP";
+    add("get_amax_reduction_group",
+        cat("TENSOR_AND_CONTEXT_PARALLEL_GROUP if tp_only_amax_red and with_context_parallel, "
+            "TENSOR_MODEL_PARALLEL_GROUP if tp_only_amax_red, ",
+            tensor_and_data),
+        {cp, flag("tp_only_amax_red")},
         "The ranks that agree on a largest value: tensor with data or context parallel ranks.",
         "FP8 amax reduction group is not initialized");
     add("get_tensor_and_data_parallel_group", tensor_and_data, {checked(), cp},
         "The tensor and data parallel ranks of one stage.",
         "tensor and data parallel group is not initialized");
-    add("get_expert_tensor_model_pipeline_parallel_group", expert_pipeline,
+    add("get_expert_tensor_model_pipeline_parallel_group",
+        "EXPERT_TENSOR_MODEL_PIPELINE_PARALLEL_GROUP_WITH_EGTP if with_egtp_remat, "
+        "EXPERT_TENSOR_MODEL_PIPELINE_PARALLEL_GROUP",
         {checked(), flag("with_egtp_remat")}, "All ranks that hold one set of experts on any stage.");
     add("get_expert_data_parallel_group", expert_data, {checked(), gtp(), partial_expert},
         "The ranks that hold the same experts: also along gtp_remat, or of one optimizer instance only.");
-    add("get_expert_data_parallel_group_gloo", expert_data_gloo, {partial_expert}, "The same on the host.");
+    add("get_expert_data_parallel_group_gloo",
+        "HIERARCHICAL_EXPERT_DATA_PARALLEL_GROUP_GLOO_L0 if partial_expert_data_parallel, "
+        "EXPERT_DATA_PARALLEL_GROUP_GLOO",
+        {partial_expert}, "The same on the host.");
     rows.push_back(computed("get_hierarchical_context_parallel_groups", Type::number, levels_of,
                             "A list of one group a level, innermost first.", {checked()},
                             Quantity::group_list));
@@ -293,7 +288,7 @@ void add_firsts(std::vector<AccessorRow>& rows) {
     add("get_data_parallel_src_rank", "", "Data parallel group is not initialized",
         "The first rank of this rank's data-parallel group without weight re-materialisation, unlike "
         "get_data_parallel_rank.");
-    rows.back().among = data_parallel_source;
+    rows.back().among = "DATA_PARALLEL_GROUP_WITH_CP if with_context_parallel, DATA_PARALLEL_GROUP";
     rows.back().options = {flag("with_context_parallel")};
 }
 

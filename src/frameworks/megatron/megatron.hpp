@@ -15,9 +15,6 @@ constexpr std::string_view hybrid = "HYBRID_DP_CP_GROUP",
 /// The hierarchical_context_parallel_sizes, innermost first; empty for None.
 const std::vector<int>& levels(const Given& given);
 
-void check(Given& given);
-void extend(const Given& given, std::vector<MeshRow>& meshes, Kinds& kinds);
-
 std::vector<AccessorRow> accessors();
 
 /// `dp-cp` as `dp` and `cp`; of `a--b` the second is empty.

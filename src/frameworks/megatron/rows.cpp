@@ -1,20 +1,275 @@
 // SPDX-License-Identifier: Apache-2.0
-// Megatron-core's parallel_state: settings and kinds of groups, in the order in which it first makes one.
+// Megatron-core's parallel_state: settings, what it refuses of them, and kinds of groups, in the order in
+// which it first makes one. Its text `order` lists axes innermost first: of `tp-dp-pp` tp is fastest.
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include <rankmesh/core/name.hpp>
+
 #include "frameworks/megatron/megatron.hpp"
 
 namespace rankmesh::frameworks {
 
 namespace of_megatron {
 
+std::vector<std::string> tokens(std::string_view joined) {
+    auto parts = std::vector<std::string>(1);
+    for (const auto c : joined)
+        if (c == '-')
+            parts.emplace_back();
+        else
+            parts.back() += c;
+    return parts;
+}
+
+std::string inject_gtp_remat_axis(std::string_view order, std::string_view after) {
+    auto names = tokens(order);
+    if (std::ranges::find(names, "gtp_remat") != names.end()) return std::string(order);
+    auto anchor = std::ranges::find(names, after);
+    if (anchor == names.end()) anchor = std::ranges::find(names, "tp");
+    names.insert(anchor == names.end() ? names.begin() : anchor + 1, "gtp_remat");
+    return joined(names, "-");
+}
+
+Ordered in_order(std::string_view order, const std::vector<int>& sizes, int rank_offset) {
+    // In the order in which the original looks at them.
+    constexpr std::string_view known[] = {"tp", "pp", "dp", "ep", "cp", "gtp_remat"};
+    const auto lacks = [&](Fault fault, std::size_t i) {
+        return Error(fault, cat("The size of (", known[i], ") is (", sizes[i],
+                                "), but you haven'tspecified the order (", order, ")."));
+    };
+    auto made = Ordered{std::string(order), {}};
+    for (auto& c : made.text)
+        if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+    for (std::size_t i = 0; i < sizes.size(); ++i) {
+        // The text is searched, not its tokens: "gtp_remat" hides that tp is not there.
+        if (made.text.find(known[i]) != std::string::npos) continue;
+        if (sizes[i] != 1) throw lacks(Fault::missing, i);
+        made.text += cat("-", known[i]);
+    }
+    auto listed = std::vector<int>(sizes.size());  // how often
+    for (const auto& name : tokens(made.text)) {
+        const auto i = static_cast<std::size_t>(std::ranges::find(known, name) - std::begin(known));
+        refuse_if(i == sizes.size(), Fault::unknown, "the order (", order, ") names '", name,
+                  "'; the axes are tp, pp, dp, ep, cp and gtp_remat");
+        // An axis of size 1 that is listed again adds nothing.
+        if (++listed[i] == 1) made.axes.emplace(made.axes.begin(), name, sizes[i]);
+    }
+    for (std::size_t i = 0; i < sizes.size(); ++i) {
+        if (sizes[i] < 1)
+            throw Refusal(Fault::sizes, "sizes-below-one", "a size of ", sizes[i], " was given for ",
+                          known[i], "; every size is 1 or more");
+        if (sizes[i] > 1 && listed[i] > 1)
+            throw Refusal(Fault::argument, "axis-twice", "the order (", order, ") lists ", known[i],
+                          " twice; list it once");
+    }
+    if (rank_offset < 0)
+        throw Refusal(Fault::out_of_range, "offset-below-zero", "a rank offset of ", rank_offset,
+                      " was given; it is 0 or more");
+    if (sizes[0] > 1 && listed[0] == 0) throw lacks(Fault::sizes, 0);
+    return made;
+}
+
+namespace {
+
+constexpr auto level_sizes = "hierarchical_context_parallel_sizes";
+// What follows from the settings; no axis can have these names.
+constexpr auto dense_axes = "axes of the dense layers", expert_axes = "axes of the experts";
+
+/// Throws for sizes below 1, whichever setting they are of.
+void check_sizes(const Given& given) {
+    for (const auto* name :
+         {"virtual_pipeline_model_parallel_size", "num_distributed_optimizer_instances", "local_world_size"})
+        if (!given.is_none(name)) check_size(name, given.number(name));
+    for (const auto size : levels(given)) check_size(level_sizes, size);
+}
+
+int local_world(const Given& given) {
+    return given.is_none("local_world_size") ? given.world_size() : given.number("local_world_size");
+}
+
+/// What is left of the world after these sizes; `what` is what the original calls them.
+int rest_of(const Given& given, std::initializer_list<std::string_view> sizes, std::string_view what) {
+    const auto world = local_world(given);
+    auto known = std::int64_t{1};
+    for (const auto size : sizes) known *= given.number(size);
+    refuse_if(world % known != 0, Fault::sizes, "world_size (", world, ") is not divisible by ", what, known,
+              what.empty() ? "" : ")");
+    return static_cast<int>(world / known);
+}
+
+/// The axes, those of the experts under names of their own, and without those that are never cut.
+std::string axes_of(const Ordered& ordered, bool of_experts) {
+    auto axes = std::string{};
+    for (const auto& [axis, size] : ordered.axes) {
+        if (axis == (of_experts ? "cp" : "ep") || (axis == "gtp_remat" && size == 1)) continue;
+        const auto is_own = of_experts && (axis == "dp" || axis == "tp" || axis == "gtp_remat");
+        axes += cat(axes.empty() ? "" : " ", is_own ? "e" : "", axis);
+    }
+    return axes;
+}
+
+/// The distance of two stages of a pipeline.
+int stride_of_stages(const Ordered& ordered) {
+    auto stride = 0;
+    for (const auto& [axis, size] : ordered.axes) stride = axis == "pp" ? 1 : stride * size;
+    return stride;
+}
+
+/// The pipelines as the original's text lists them, the first of many.
+std::string pipelines(int stride, int stages, int world, int rank_offset) {
+    constexpr auto most = 64;  // ranks
+    auto lists = std::vector<std::string>{};
+    for (int first = 0; first < std::min(world, most); ++first) {
+        if (first / stride % stages != 0) continue;
+        auto ranks = std::vector<int>{};
+        for (int stage = 0; stage < stages; ++stage) ranks.push_back(rank_offset + first + stage * stride);
+        lists.push_back(cat("[", detail::with_commas(ranks), "]"));
+    }
+    return cat("[", detail::with_commas(lists), world > most ? ", ...]" : "]");
+}
+
+std::string replaced(std::string axes, std::string_view axis, const std::string& parts) {
+    axes = cat(" ", axes, " ");
+    axes.replace(axes.find(cat(" ", axis, " ")) + 1, axis.size(), parts);
+    return axes.substr(1, axes.size() - 2);
+}
+
+void check_embeddings(const Given& given, int stages) {
+    for (const auto* each : {"embedding_stages", "position_embedding_stages"}) {
+        refuse_if(given.is_none(each) || given.numbers(each).empty(), Fault::missing,
+                  "an embedding is on no stage; name at least one");
+        auto distinct = std::set<int>{};
+        for (const auto stage : given.numbers(each)) {
+            refuse_if(stage < -stages || stage >= stages, Fault::out_of_range, "an embedding on stage ",
+                      stage, " of ", stages, "; stages are ", -stages, "..", stages - 1);
+            distinct.insert(stage < 0 ? stage + stages : stage);
+        }
+        refuse_if(distinct.size() > Group::max_picked, Fault::out_of_range, "an embedding is on ",
+                  distinct.size(), " stages; name ", Group::max_picked, " at most");
+    }
+}
+
+}  // namespace
+
+const std::vector<int>& levels(const Given& given) {
+    static const auto none = std::vector<int>{};
+    return given.is_none(level_sizes) ? none : given.numbers(level_sizes);
+}
+
+/// Throws what the original asserts while it makes groups, in its order, before any is made.
+void check(Given& given) {
+    check_sizes(given);
+    const auto instances = given.number("num_distributed_optimizer_instances");
+    refuse_if(
+        (given.number("gtp_remat_size") > 1 || given.number("expert_gtp_remat_size") > 1) && instances > 1,
+        Fault::exclusive, "GTP_remat with num_distributed_optimizer_instances > 1 is not yet supported.");
+    const auto tp = given.number("tensor_model_parallel_size");
+    const auto pp = given.number("pipeline_model_parallel_size");
+    const auto cp = given.number("context_parallel_size");
+    const auto& order = given.word("order");
+    const auto offset = given.number("rank_offset");
+    const auto dp = rest_of(given,
+                            {"tensor_model_parallel_size", "pipeline_model_parallel_size",
+                             "context_parallel_size", "gtp_remat_size"},
+                            "");
+    refuse_if(!given.is_none("virtual_pipeline_model_parallel_size") && pp < 2, Fault::sizes,
+              "pipeline-model-parallel size should be greater than 1 with interleaved schedule");
+    const auto dense = in_order(inject_gtp_remat_axis(order, "tp"),
+                                {tp, pp, dp, 1, cp, given.number("gtp_remat_size")}, offset);
+    given.derive("expert_tensor_parallel_size", given.is_none("expert_tensor_parallel_size")
+                                                    ? tp
+                                                    : given.number("expert_tensor_parallel_size"));
+    const auto edp = rest_of(given,
+                             {"expert_tensor_parallel_size", "expert_model_parallel_size",
+                              "pipeline_model_parallel_size", "expert_gtp_remat_size"},
+                             "expert_tensor_model_pipeline_parallel size (");
+    const auto experts =
+        in_order(inject_gtp_remat_axis(order, "ep"),
+                 {given.number("expert_tensor_parallel_size"), pp, edp,
+                  given.number("expert_model_parallel_size"), 1, given.number("expert_gtp_remat_size")},
+                 offset);
+    refuse_if(!order.ends_with("pp") && pp != 1 && edp != dp, Fault::sizes,
+              "When not using pp-last rank ordering, the data parallel size of the attention and moe "
+              "layers must be the same");
+    if (const auto own = stride_of_stages(dense), other = stride_of_stages(experts); pp > 1 && own != other)
+        throw Error(Fault::sizes,
+                    "Pipeline parallel groups are expected to be the same for Non-Expert and Expert "
+                    "part, but got ",
+                    pipelines(own, pp, local_world(given), offset), " and ",
+                    pipelines(other, pp, local_world(given), offset));
+    const auto ranks = dp * cp;
+    refuse_if(ranks % instances != 0, Fault::sizes,
+              "Data parallel size should be divisible by partial DistOpt shard factor");
+    if (const auto end = std::int64_t{offset} + local_world(given); end > given.world_size())
+        throw Error(Fault::out_of_range, "the groups would reach rank ", end - 1, " of a world of ",
+                    given.world_size(), "; rank_offset and local_world_size stay inside it");
+    refuse_if(given.flag("hybrid_context_parallel") && ranks % 2 != 0, Fault::sizes,
+              "Hybrid context parallel requires an even number of ranks");
+    auto product = std::int64_t{1};
+    for (const auto size : levels(given)) product *= size;
+    refuse_if(!levels(given).empty() && product != cp, Fault::sizes,
+              "the hierarchical_context_parallel_sizes make ", product, ", not the context_parallel_size of ",
+              cp);
+    check_embeddings(given, pp);
+    refuse_if(edp % instances != 0, Fault::sizes,
+              "Expert data parallel size should be divisible by partial DistOpt shard factor");
+    refuse_if(std::ranges::find(dense.axes, "tp", &std::pair<std::string, int>::first) == dense.axes.end(),
+              Fault::unknown, "'tp' is not in the order ", dense.text);
+    for (const auto& [name, size] :
+         std::initializer_list<std::pair<std::string_view, int>>{{"dp", dp},
+                                                                 {"edp", edp},
+                                                                 {"inter", instances},
+                                                                 {"intra", edp / instances},
+                                                                 {"dp_cp_of_instance", ranks / instances}})
+        given.derive(name, size);
+    for (std::size_t i = 0; i < levels(given).size(); ++i) given.derive(cat("l", i), levels(given)[i]);
+    given.derive(dense_axes, axes_of(dense, false));
+    given.derive(expert_axes, axes_of(experts, true));
+}
+
+/// Lists meshes in the setting `order`, and the kinds that have a number in their names.
+void extend(const Given& given, std::vector<MeshRow>& meshes, Kinds& kinds) {
+    const auto& dense = given.word(dense_axes);
+    const auto& experts = given.word(expert_axes);
+    meshes = {{"dense", dense}, {"experts", experts}, {"instances", replaced(experts, "edp", "inter intra")}};
+    const auto level_count = static_cast<int>(levels(given).size());
+    const auto parts_but = [&](int level) {  // outermost first
+        auto parts = std::string{};
+        for (int other = level_count - 1; other >= 0; --other)
+            if (other != level) parts += cat(parts.empty() ? "" : " ", "l", other);
+        return parts;
+    };
+    if (level_count > 0) meshes.push_back({"levels", replaced(dense, "cp", parts_but(-1))});
+    const auto rows = std::exchange(kinds.rows, {});
+    kinds.rows.reserve(rows.size());
+    const auto add = [&](KindRow row, const std::string& suffix, const std::string& groups) {
+        row.name += suffix;
+        row.brief += suffix;
+        row.groups = groups;
+        kinds.add(std::move(row));
+    };
+    const auto ranks = given.number("dp") * given.number("context_parallel_size");
+    for (const auto* row : rows) {
+        if (row->name == hybrid) {  // powers of 2 from 2 on, below the last one that fits
+            for (int size = 2; given.flag("hybrid_context_parallel") && size * 2 <= ranks; size *= 2)
+                add(*row, cat("_", size), cat("* | dp cp / ", size));
+        } else if (row->name == hierarchical) {
+            for (int level = 0; level < level_count; ++level)
+                add(*row, cat("_L", level), cat("levels: * ", parts_but(level), " | l", level));
+        } else {
+            kinds.rows.push_back(row);
+        }
+    }
+}
+
+// --- rows
+
 constexpr auto on_host = "create_gloo_process_groups", of_remat = "gtp_remat_size > 1",
                of_instances = "num_distributed_optimizer_instances > 1",
                of_instances_on_host =
                    "create_gloo_process_groups and num_distributed_optimizer_instances > 1";
-
-std::vector<int> embeddings(const Given& given) { return given.numbers("embedding_stages"); }
-std::vector<int> position_embeddings(const Given& given) {
-    return given.numbers("position_embedding_stages");
-}
 
 /// `extend` lists the axes of each mesh in the order of `order`. Groups `_GLOO` are those before, on the
 /// host.
@@ -26,9 +281,9 @@ std::vector<KindRow> kinds() {
                        .groups = groups,
                        .missing = missing.empty() ? "" : cat(missing, " is not initialized"),
                        .when = when,
-                       .at = name == "EMBEDDING_GROUP"            ? embeddings
-                             : name == "POSITION_EMBEDDING_GROUP" ? position_embeddings
-                                                                  : nullptr,
+                       .at = name == "EMBEDDING_GROUP"            ? "embedding_stages"
+                             : name == "POSITION_EMBEDDING_GROUP" ? "position_embedding_stages"
+                                                                  : "",
                        .apart = name.ends_with("_AG"),
                        .on_host = name.find("_GLOO") != name.npos,
                        .brief = brief};

@@ -35,6 +35,8 @@ void check(Given& given) {
     refuse_if(stages > 1 && (split < -stages || split >= stages), Fault::out_of_range,
               "pipeline_model_parallel_split_rank ", split, " of ", stages, " stages is out of range; it is ",
               -stages, "..", stages - 1);
+    given.derive("first_and_split", std::vector{0, stages > 1 ? split : 0});
+    given.derive("first_split_and_last", std::vector{0, stages > 1 ? split : 0, -1});
 }
 
 Values slots(const Given& given) {
@@ -43,15 +45,6 @@ Values slots(const Given& given) {
         set = {{virtual_rank, 0}, {virtual_size, given.value(virtual_stages)}};
     if (!given.is_none(split_rank)) set.emplace_back(split_rank, given.value(split_rank));
     return set;
-}
-
-std::vector<int> first_and_split(const Given& given) {
-    return {0, given.number("pipeline_model_parallel_size") > 1 ? given.number(split_rank) : 0};
-}
-std::vector<int> first_split_and_last(const Given& given) {
-    auto stages = first_and_split(given);
-    stages.push_back(-1);
-    return stages;
 }
 
 int number(const State& state, const char* accessor) { return std::get<int>(state.ask(accessor)); }
@@ -261,11 +254,11 @@ Framework megatron2022() {
                   {.name = "_EMBEDDING_GROUP",
                    .groups = "dp tp | pp",
                    .missing = "embedding group is not initialized",
-                   .at = first_split_and_last},
+                   .at = "first_split_and_last"},
                   {.name = "_POSITION_EMBEDDING_GROUP",
                    .groups = "dp tp | pp",
                    .missing = "position embedding group is not initialized",
-                   .at = first_and_split}},
+                   .at = "first_and_split"}},
         .accessors = accessors(),
         .check_first = check_first,
         .check = check,

@@ -180,9 +180,7 @@ Framework veomni() {
         .name = "veomni",
         .version = "0.1.12",
         .original = "veomni.distributed.parallel_state",
-        .title =
-            "VeOmni's groups of replicas, shards, sequence, tensor and pipeline parallel ranks and of "
-            "experts.",
+        .title = "VeOmni's groups of replicas, shards, sequence, tensor, pipeline and expert ranks.",
         .settings_of = "the arguments of init_parallel_state, or train.accelerator of a configuration",
         .example = "-- dp_size=8 dp_replicate_size=2 dp_shard_size=4 ulysses_size=2",
         .settings = {{"dp_size", Type::number, "replicas times shards", 1, "dp_replicate dp_shard"},

@@ -122,15 +122,6 @@ Values write(const std::vector<Mesh>& meshes) {
     return values;
 }
 
-bool has_sequence(const Given& given) { return given.number("sp") > 1; }
-
-std::string data_parallel(const Given& given, const Given&) {
-    return has_sequence(given) ? "ulysses_device_mesh.dp" : "*";
-}
-std::string sequence_parallel(const Given& given, const Given&) {
-    return has_sequence(given) ? "ulysses_device_mesh.sp" : "";
-}
-
 }  // namespace of_verl
 
 Framework verl() {
@@ -138,20 +129,24 @@ Framework verl() {
     using enum Quantity;
     constexpr auto of_engine =
         "verl's infer_tp and infer_pp have other ranks than the rollout's tensor-parallel groups and "
-        "pipelines "
-        "for these sizes; ask for the groups of its engine";
+        "pipelines for these sizes; ask for the groups of its engine";
     const auto rollout = [](std::string name) {
         return Setting{.name = name,
                        .type = Type::maybe_number,
                        .flag = cat("actor_rollout_ref.rollout.", name.substr(name.find('_') + 1))};
+    };
+    const auto data_parallel = [](const char* what, Quantity quantity, const char* doc) {
+        return AccessorRow{.name = cat("get_data_parallel_", what),
+                           .quantity = quantity,
+                           .doc = doc,
+                           .among = "ulysses_device_mesh.dp, *"};
     };
     auto made = Framework{
         .name = "verl",
         .version = "0.9.1",
         .original = "verl.workers.engine.fsdp.transformer_impl",
         .title =
-            "verl's groups of replicas, shards and sequence-parallel ranks of the actor, and of the "
-            "rollout's engines.",
+            "verl's replicas, shards and sequence-parallel groups of the actor, and the rollout's engines.",
         .settings_of =
             "fsdp_size and ulysses_sequence_parallel_size of the actor, and the sizes of the rollout; needs "
             "the world's size",
@@ -184,14 +179,12 @@ Framework verl() {
                    of_engine, "infer_tp_is_tp"},
                   {"rollout_device_mesh.infer_pp", "rollout_device_mesh: rollout_dp infer_tp | infer_pp",
                    of_engine, "infer_pp_is_pp"}},
-        .accessors = {chosen("get_data_parallel_rank", rank, data_parallel,
-                             "Where this rank is among those with other data."),
-                      chosen("get_data_parallel_size", size, data_parallel,
-                             "The number of ranks with other data."),
-                      chosen("get_data_parallel_group", group, data_parallel,
-                             "The ranks with other data, all ranks where none share a sequence."),
-                      chosen("is_mp_src_rank_with_outputs", is_first, sequence_parallel,
-                             "True on the first of the ranks that share a sequence.", {}, true)},
+        .accessors = {data_parallel("rank", rank, "Where this rank is among those with other data."),
+                      data_parallel("size", size, "The number of ranks with other data."),
+                      data_parallel("group", group,
+                                    "The ranks with other data, all ranks where none share a sequence."),
+                      lenient("is_mp_src_rank_with_outputs", "ulysses_device_mesh.sp", is_first,
+                              "True on the first of the ranks that share a sequence.", true)},
         .check_first = check_first,
         .check = check,
         .check_flags = check_flags,

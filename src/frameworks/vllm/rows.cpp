@@ -30,13 +30,10 @@ void check_flags(const Given& given) {
               "enable_eplb needs 2 ranks or more of tensor, prefill context and data parallelism");
 }
 
-std::string if_enabled(const Given&, const Given& options) { return options.flag("enabled") ? "dcp" : ""; }
-
 constexpr auto no_dcp = "decode context model parallel group is not initialized";
 constexpr auto no_ep =
     "expert parallel group is not initialized. EP group is only created for MoE models with num_experts > 0. "
-    "This "
-    "function should only be called for MoE models.";
+    "This function should only be called for MoE models.";
 constexpr auto no_eplb =
     "EPLB group is not initialized. EPLB group is only created for MoE models when EPLB is enabled. Ensure "
     "parallel_config.enable_eplb is True.";
@@ -70,9 +67,7 @@ Framework vllm() {
         .name = "vllm",
         .version = "0.33.0",
         .original = "vllm.distributed.parallel_state",
-        .title =
-            "vLLM's groups of tensor, pipeline, data, prefill and decode context parallel ranks and of "
-            "experts.",
+        .title = "vLLM's tensor, pipeline, data, prefill and decode context and expert parallel groups.",
         .settings_of = "the flags of vllm serve, or the arguments of initialize_model_parallel",
         .example = "-- --tensor-parallel-size 4 --data-parallel-size 2",
         .settings =
@@ -130,9 +125,12 @@ Framework vllm() {
                      "The replicas that share one table of engrams; None where each has its own."),
              lenient("get_engram_dp_size", "edp", size, "How many replicas share one table of engrams.", 1),
              {"get_dcp_group", "dcp", group, "The ranks that share a sequence's keys while it is decoded."},
-             chosen("get_dcp_world_size_and_rank", size_and_rank, if_enabled,
-                    "How many share a sequence's keys while it is decoded, and this rank among them.",
-                    {{"enabled", Type::flag, {}, true}}, std::vector{1, 0}),
+             {.name = "get_dcp_world_size_and_rank",
+              .quantity = size_and_rank,
+              .doc = "How many share a sequence's keys while it is decoded, and this rank among them.",
+              .options = {{"enabled", Type::flag, {}, true}},
+              .without = std::vector{1, 0},
+              .among = "dcp if enabled"},
              {"get_pcp_group", "pcp", group, "The ranks that share a prompt."},
              {"get_pp_group", "pp", group, "The stages of this rank's pipeline."},
              {"get_dp_group", "dp", group, "The ranks with other requests."},
