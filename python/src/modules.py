@@ -1,10 +1,14 @@
 """Writes the Python module of each framework that is described by rows: modules.py FOLDER NAME...
 
 Where the rows name a module, the framework is a package with that module in it; where they name a base, the module is
-written by hand, and `_NAME.py` has the accessors that its class inherits."""
+written by hand, and `_NAME.py` has the accessors that its class inherits.
+
+From a file `_NAME_class.py`, given in place of a name, it writes `NAME.py`: what the file exports, an object `current`
+of its last class, and functions that ask this object."""
 
 from __future__ import annotations
 
+import ast
 import sys
 from pathlib import Path
 from textwrap import fill, indent
@@ -183,6 +187,18 @@ FIELD = '''
         return value
 '''
 
+ASKING = '''"""{doc}"""
+
+from __future__ import annotations
+
+{imports}from rankmesh.{package}.{file} import *  # noqa: F403
+from rankmesh.{package}.{file} import {kind} as {kind}
+
+current = {kind}()
+"""The {kind} of this process, which the functions of this module use."""
+{variables}
+{functions}'''
+
 
 def parameter(setting: dict[str, Any]) -> str:
     text = f"{setting['name']}: {setting['type']}"
@@ -287,6 +303,36 @@ def package(told: dict[str, Any]) -> str:
     return PACKAGE.format(**told, imports=imports, package=told["original"].rpartition(".")[0])
 
 
+def functions(file: Path) -> str:
+    """The text of a module of functions: every method of the last class in a file and of its `Answers`, but for
+    names that it sets to None, and every variable of a class there."""
+    tree = ast.parse(file.read_text())
+    classes = [each for each in tree.body if isinstance(each, ast.ClassDef)]
+    stated = [each for kind in classes for each in kind.body if isinstance(each, ast.AnnAssign)]
+    shared = {ast.unparse(each.target): ast.unparse(each.annotation) for each in stated}
+    names: dict[str, bool] = {}
+    for each in classes[-1].body:
+        if isinstance(each, ast.FunctionDef):
+            names[each.name] = True
+        elif isinstance(each, ast.Assign):
+            assigned = [name.id for target in each.targets for name in ast.walk(target) if isinstance(name, ast.Name)]
+            names |= dict.fromkeys(assigned, ast.unparse(each.value) != "None")
+    for each in tree.body:
+        if isinstance(each, ast.ImportFrom) and each.module and each.names[0].name == "Answers":
+            inherited = [row["name"] for row in accessors_of(rows(each.module.removeprefix("rankmesh._")))]
+            names |= {name: True for name in inherited if name not in names and not name.startswith("__")}
+    variables = [f"{name}: {of}" for name, of in shared.items()] + [f"share(__name__, current, {list(shared)})\n"]
+    return ASKING.format(
+        doc=ast.get_docstring(tree, clean=False),
+        package=file.parent.name,
+        file=file.stem,
+        kind=classes[-1].name,
+        imports="from typing import Any\n\nfrom rankmesh._originals import share\n" if shared else "",
+        variables="\n".join(variables) if shared else "",
+        functions="".join(f"{name} = current.{name}\n" for name, is_there in names.items() if is_there),
+    )
+
+
 def write(path: Path, text: str) -> None:
     path.parent.mkdir(exist_ok=True)
     path.unlink(missing_ok=True)  # else a link of an earlier build would be written through
@@ -296,6 +342,10 @@ def write(path: Path, text: str) -> None:
 if __name__ == "__main__":
     folder, *names = sys.argv[1:]
     for name in names:
+        if name.endswith("_class.py"):
+            file = Path(name)
+            write(Path(folder) / file.name[1:].replace("_class", ""), functions(file))
+            continue
         told = rows(name)
         if told["base"]:
             write(Path(folder) / f"_{name}.py", base(told))
