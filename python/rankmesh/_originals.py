@@ -51,6 +51,12 @@ def original(kind: type[Exception], text: str, fault: str = "", rule: str = "") 
     return _class_of(kind)(text, fault, rule)
 
 
+def refuse_if(condition: object, kind: type[Exception], text: str, fault: str, rule: str = "") -> None:
+    """Raises an exception of the original's type if a condition holds."""
+    if condition:
+        raise original(kind, text, fault, rule)
+
+
 def raises(
     default: type[Exception] | Callable[[FrameworkError], type[Exception]], **kinds: type[Exception]
 ) -> Callable[[Callable[P, T]], Callable[P, T]]:

@@ -16,7 +16,7 @@ from rankmesh._device_mesh import DeviceMesh
 from rankmesh._enums import StrEnum
 from rankmesh._frameworks import device_mesh, rows
 from rankmesh._install import installer
-from rankmesh._originals import FrameworkError, original, raises
+from rankmesh._originals import FrameworkError, original, raises, refuse_if
 from rankmesh._torchtitan import Answers
 from rankmesh._world import no_rank, of_torch
 
@@ -43,8 +43,7 @@ class MeshAxisName(StrEnum):
 
 def unfold_dp_axis(axis: MeshAxisName | str) -> tuple[MeshAxisName, ...]:
     """The axes that store what is laid out along `axis`: dp_replicate and dp_shard for dp, else itself."""
-    if axis not in [*MeshAxisName]:
-        raise original(ValueError, f"{axis!r} is not a valid MeshAxisName", "unknown")
+    refuse_if(axis not in [*MeshAxisName], ValueError, f"{axis!r} is not a valid MeshAxisName", "unknown")
     return (MeshAxisName.DP_REPLICATE, MeshAxisName.DP_SHARD) if axis == "dp" else (MeshAxisName(axis),)
 
 
@@ -66,19 +65,11 @@ class SpmdLayout:
         for axis, kind in self.axis_types.items():
             if spmd is None or not isinstance(kind, spmd.Shard):
                 continue
-            if self.partition_spec is not None:
-                raise original(
-                    ValueError,
-                    f"axis {axis} shards dim {kind.dim} beside a partition_spec, which says dims; give it V",
-                    "exclusive",
-                )
-            if kind.dim in sharded:
-                raise original(
-                    ValueError,
-                    f"axes {sharded[kind.dim]} and {axis} shard dim {kind.dim}; a partition_spec says in which order",
-                    "missing",
-                )
-            sharded[kind.dim] = axis
+            text = f"axis {axis} shards dim {kind.dim} beside a partition_spec, which says dims; give it V"
+            refuse_if(self.partition_spec is not None, ValueError, text, "exclusive")
+            other = sharded.setdefault(kind.dim, axis)
+            text = f"axes {other} and {axis} shard dim {kind.dim}; a partition_spec says in which order"
+            refuse_if(other is not axis, ValueError, text, "missing")
 
     def axes(self) -> tuple[MeshAxisName, ...]:
         """The axes that it says something of."""
@@ -89,8 +80,8 @@ class SpmdLayout:
         types = dict(self.axis_types)
         for dim, entry in enumerate(self.partition_spec or ()):
             for axis in entry if isinstance(entry, tuple) else () if entry is None else (entry,):
-                if not isinstance(axis, MeshAxisName):
-                    raise original(TypeError, f"a partition_spec lists {axis!r}; it lists MeshAxisNames", "unknown")
+                text = f"a partition_spec lists {axis!r}; it lists MeshAxisNames"
+                refuse_if(not isinstance(axis, MeshAxisName), TypeError, text, "unknown")
                 types[axis] = importlib.import_module("spmd_types").S(dim)
         return types
 
@@ -225,9 +216,8 @@ class ParallelDims(Answers):
         """The mesh of the axes that all given layouts have, each by its `axes()`."""
         layouts = [[str(axis) for axis in layout.axes()] for layout in placements if layout is not None]
         for axes in layouts:
-            if axes != layouts[0]:
-                text = f"Inconsistent mesh axes within a boundary: {sorted(layouts[0])} vs {sorted(axes)}"
-                raise original(AssertionError, text, "argument")
+            text = f"Inconsistent mesh axes within a boundary: {sorted(layouts[0])} vs {sorted(axes)}"
+            refuse_if(axes != layouts[0], AssertionError, text, "argument")
         return self.resolve_mesh(layouts[0]) if layouts else None
 
 

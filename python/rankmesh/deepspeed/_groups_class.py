@@ -12,17 +12,25 @@ initialised. A Groups of its own answers for any rank, without a process:
 # The rows of src/frameworks/deepspeed_groups say which groups there are. Here is the client's mpu, an object.
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
 from rankmesh import Group, Mesh
 from rankmesh._deepspeed_groups import Answers
 from rankmesh._errors import UsageError
 from rankmesh._frameworks import rows as _rows
 from rankmesh._originals import original, raises
-from rankmesh.deepspeed._made import Handle, Made, place_in, size_of
+from rankmesh._rows import Current
+from rankmesh._world import of_torch, world_of
+
+if TYPE_CHECKING:
+    from rankmesh.torch._named import Named, NamedGroups
 
 __all__ = ["DeprecatedException", "_get_expert_parallel_ranks", "initialize"]
+
+Handle: TypeAlias = Any
+"""A group of this rank: torch's, or a rankmesh.Group without a process."""
 
 _TENSOR = ("get_tensor_model_parallel_world_size", "get_slice_parallel_world_size", "get_model_parallel_world_size")
 _PIPELINE = ("get_pipeline_model_parallel_world_size", "get_pipe_parallel_world_size")
@@ -32,6 +40,94 @@ _PIPELINE = ("get_pipeline_model_parallel_world_size", "get_pipe_parallel_world_
 def of_mpu(mpu: Any, *names: str) -> int | None:
     """Calls the first of these methods that a client's mpu has and returns its result; None if it has none."""
     return next((int(getattr(mpu, name)()) for name in names if hasattr(mpu, name)), None)
+
+
+def size_of(group: Handle) -> int:
+    """Returns the number of ranks of a group; 1 without a group."""
+    if group is None:
+        return 1
+    return len(group) if isinstance(group, Group) else int(group.size())
+
+
+def place_in(group: Handle, rank: int) -> int:
+    """Returns this rank's group rank; 0 without a group."""
+    if group is None:
+        return 0
+    return group.index(rank) if isinstance(group, Group) else int(group.rank())
+
+
+class _Live(dict[str, "NamedGroups"]):
+    """Torch's group of each kind; the kinds are made one after the other."""
+
+    def __getitem__(self, kind: str) -> Any:
+        return super().__getitem__(kind)[kind]
+
+    def destroy(self) -> None:
+        for live in set(self.values()):
+            live.destroy()
+
+
+class Made(Current):
+    """The groups of one rank that the accessors of the rows make one after the other."""
+
+    def __init__(self, *, rank: int | None = None, world_size: int | None = None) -> None:
+        super().__init__("deepspeed_groups")
+        self._given = rank, world_size
+        self.destroy()
+
+    def _rank(self) -> tuple[int, int]:
+        return world_of("deepspeed.groups", *self._given)
+
+    def _known(self) -> None:
+        """Makes the state that of a rank of the world."""
+        state, world = self._state, self._rank()
+        if state.is_initialized() and not state.groups.kinds() and (state.rank, state.groups.world_size) != world:
+            state.destroy()  # a question entered it in another world
+        if not state.is_initialized():
+            state.enter(*world)
+        if self._live is None and self._given == (None, None) and of_torch() is not None:
+            self._live = _Live()
+
+    def _kinds(self) -> list[str]:
+        """The kinds of the groups that are there."""
+        return self._state.groups.kinds() if self._state.is_initialized() else []
+
+    def _make(self, accessor: str, check: Callable[[], None] | None = None, **options: Any) -> None:
+        """Makes the groups of an accessor; of expert groups that are there only its refusals are left."""
+        self._known()
+        before, there = self._state, f"ep_size_{options.get('expert_parallel_size_')}_expert" in self._kinds()
+        self._state = before.copy()
+
+        def make() -> list[str]:
+            kinds: list[str] = self._raising(lambda: self._state.set(accessor, options))
+            if check:
+                check()
+            return kinds
+
+        try:
+            if self._live is None or there:
+                make()
+            else:
+                said = ", ".join(f"{name}={value!r}" for name, value in options.items())
+                self._live = self._torch_groups(f"deepspeed: {accessor}({said})", make)
+        except BaseException:
+            self._state = before
+            raise
+
+    def _of_torch(self, said: str, wanted: list[Named]) -> _Live:
+        live = super()._of_torch(said, wanted)
+        return _Live(self._live | dict.fromkeys((each.name for each in wanted), live))
+
+    def _ask(self, accessor: str, **options: Any) -> Any:
+        if self.accessors[accessor]["adds"]:
+            return self._make(accessor, **options)
+        with contextlib.suppress(UsageError):  # of no world: the original's error follows
+            self._known()
+        return self.ask(accessor, **options)
+
+    def _find(self, kind: str) -> Handle | None:
+        """This rank's group of a kind; None where there are none."""
+        return self.group(kind) if kind in self._kinds() else None
 
 
 class DeprecatedException(Exception):
@@ -74,13 +170,11 @@ class _Client(Made):
         return self._find("sequence_data_parallel" if axis == "data_parallel" else axis)
 
     def _sequence_group(self) -> Handle:
-        """The ranks that share this rank's sequence; KeyError where none do."""
         if (group := self._along("sequence_parallel")) is None:
             raise original(KeyError, "No sequence parallel group found", "not initialised")
         return group
 
     def _sequence_rank(self) -> int:
-        """This rank's place among the ranks that share its sequence."""
         return place_in(self._along("sequence_parallel"), self._rank()[0])
 
 
@@ -90,7 +184,7 @@ def _of_client(name: str, otherwise: Callable[[Any], Any]) -> Callable[[Any], An
     def ask(self: Groups) -> Any:
         return getattr(self.mpu, name)() if hasattr(self.mpu, name) else otherwise(self)
 
-    ask.__doc__ = otherwise.__doc__
+    ask.__doc__ = getattr(Answers, f"_{name}").__doc__
     return ask
 
 
@@ -164,7 +258,6 @@ class Groups(_Client, Answers):
         self.expert_tensor_parallel_world_size = super()._get_expert_model_parallel_world_size()
 
     def _get_expert_model_parallel_world_size(self) -> int:
-        """How many tensor ranks have their own expert groups, in the groups that were made last with an mpu."""
         return self.expert_tensor_parallel_world_size
 
     def _get_expert_parallel_group_dict(self) -> dict[str, Handle]:
@@ -192,14 +285,12 @@ class Groups(_Client, Answers):
         return None if hasattr(self.mpu, "initialize_sequence_parallel") else self.mpu.get_data_parallel_group()
 
     def _get_data_parallel_group_ranks(self) -> list[int] | Any:
-        """The list of these ranks."""
         if self._along("data_parallel") is None and self.mpu is not None:
             return self.mpu.get_data_parallel_group_ranks()
         group = self._get_data_parallel_group()
         return list(group) if isinstance(group, Group) else _torch().get_process_group_ranks(group)
 
     def _get_data_parallel_world_size(self) -> int | Any:
-        """The number of ranks that read different data."""
         if (group := self._along("data_parallel")) is not None:
             return size_of(group)
         if self.mpu is None:
@@ -207,7 +298,6 @@ class Groups(_Client, Answers):
         return None if hasattr(self.mpu, "initialize_sequence_parallel") else self.mpu.get_data_parallel_world_size()
 
     def _get_data_parallel_rank(self) -> int:
-        """This rank's place among those that read different data."""
         rank, _ = self._rank()
         group = self._get_data_parallel_group()
         return rank if group is None else place_in(group, rank)
@@ -218,7 +308,6 @@ class Groups(_Client, Answers):
         return 1 if of_sequences else self.mpu.get_model_parallel_world_size()
 
     def _get_sequence_parallel_world_size(self) -> int | Any:
-        """The number of ranks that share a sequence."""
         group = self._along("sequence_parallel")
         if group is None and hasattr(self.mpu, "get_sequence_parallel_world_size"):
             return self.mpu.get_sequence_parallel_world_size()
@@ -233,7 +322,6 @@ class Groups(_Client, Answers):
     _get_sequence_data_parallel_rank = _of_client("get_sequence_data_parallel_rank", _get_data_parallel_rank)
 
     def _get_broadcast_src_rank(self) -> int:
-        """The first rank of the sequence-data parallel group."""
         group = self._get_sequence_data_parallel_group()
         return group[0] if isinstance(group, Group) else int(_torch().get_global_rank(group, 0))
 

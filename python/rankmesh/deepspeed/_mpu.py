@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from rankmesh.deepspeed._made import place_in, size_of
+from rankmesh.deepspeed._groups_class import place_in, size_of
 
 if TYPE_CHECKING:
     from rankmesh.torch import Member

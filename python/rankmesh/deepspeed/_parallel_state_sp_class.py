@@ -13,7 +13,7 @@ Group('{4..7}')
 from __future__ import annotations
 
 from rankmesh._originals import original
-from rankmesh.deepspeed._made import Handle, Made, place_in, size_of
+from rankmesh.deepspeed._groups_class import Handle, Made, place_in, size_of
 
 __all__: list[str] = []
 

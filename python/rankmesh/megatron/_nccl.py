@@ -20,6 +20,15 @@ if TYPE_CHECKING:
 # The group that SHARP serves, by the value of sharp_enabled_group.
 _OF_SHARP = {"dp": "DATA_PARALLEL_GROUP_WITH_CP", "dp_replica": "HIERARCHICAL_EXPERT_DATA_PARALLEL_GROUP_L1"}
 
+# What UCC is told unless the environment says otherwise, and what it is told always.
+_UCC_IF_UNSET = {"TORCH_UCC_BLOCKING_WAIT": "none", "UCC_EC_CUDA_STREAM_TASK_MODE": "driver", "UCX_TLS": "ib,cuda_copy"}
+_UCC = {
+    "NSYS_UCP_COMM_PARAMS": "1",
+    "UCX_RNDV_THRESH": "0",
+    "UCX_NET_DEVICES": "all",
+    "UCC_CL_BASIC_TLS": "^sharp,nccl",
+}
+
 Configs = dict[str, dict[str, Any]]
 
 
@@ -52,11 +61,6 @@ def section_of(description: str) -> str | None:
     return _SECTIONS.get(description) or _SECTIONS.get(re.sub(r"_L?\d+$", "", description))
 
 
-def options_of(configs: Configs) -> dict[str, Any]:
-    """`ProcessGroupNCCL.Options` of each section; NotBuilt where torch has no NCCL."""
-    return {section: _options(config) for section, config in configs.items() if section in _SECTIONS.values()}
-
-
 def check_sharp() -> None:
     """Raises NotBuilt where torch.distributed cannot make a communicator of NCCL."""
     import torch
@@ -80,7 +84,7 @@ def with_options(
     for each in wanted:
         backend = pipeline_backend if each.name == "PIPELINE_MODEL_PARALLEL_GROUP" else None
         if backend == "ucc":
-            _set_environment_of_ucc()
+            os.environ.update({**_UCC_IF_UNSET, **os.environ, **_UCC})
             yield replace(each, backend=backend)
             continue
         named = replace(each, backend=backend or each.backend, pg_options=options.get(section_of(each.name) or ""))
@@ -103,28 +107,23 @@ def _connect(group: Any) -> None:
     torch.cuda.synchronize()
 
 
-def _options(config: dict[str, Any]) -> Any:
-    """ProcessGroupNCCL.Options of a section."""
+def options_of(configs: Configs) -> dict[str, Any]:
+    """`ProcessGroupNCCL.Options` of each section; NotBuilt where torch has no NCCL."""
     import torch.distributed as dist
 
-    if not hasattr(dist, "ProcessGroupNCCL"):
-        raise NotBuilt(
-            "this PyTorch is built without NCCL, whose options nccl_communicator_config_path and "
-            "high_priority_stream_groups set; leave them out"
-        )
-    options = dist.ProcessGroupNCCL.Options(is_high_priority_stream=config.get("is_high_priority_stream", False))
-    for name in ("cga_cluster_size", "max_ctas", "min_ctas", "net_name"):
-        if name in config:
+    made: dict[str, Any] = {}
+    for section, config in configs.items():
+        if section not in _SECTIONS.values():
+            continue
+        if not hasattr(dist, "ProcessGroupNCCL"):
+            raise NotBuilt(
+                "this PyTorch is built without NCCL, whose options nccl_communicator_config_path and "
+                "high_priority_stream_groups set; leave them out"
+            )
+        options = dist.ProcessGroupNCCL.Options(is_high_priority_stream=config.get("is_high_priority_stream", False))
+        for name in config.keys() & {"cga_cluster_size", "max_ctas", "min_ctas", "net_name"}:
             setattr(options.config, name, config[name])
-    if "net_name" in config and config["net_name"].lower() not in ("ib", "socket"):
-        raise RuntimeError(f"net_name ({config['net_name']}) is not supported.Accepted values: 'IB' or 'socket'.")
-    return options
-
-
-def _set_environment_of_ucc() -> None:
-    os.environ.setdefault("TORCH_UCC_BLOCKING_WAIT", "none")
-    os.environ.setdefault("UCC_EC_CUDA_STREAM_TASK_MODE", "driver")
-    os.environ.setdefault("UCX_TLS", "ib,cuda_copy")
-    os.environ.update(
-        NSYS_UCP_COMM_PARAMS="1", UCX_RNDV_THRESH="0", UCX_NET_DEVICES="all", UCC_CL_BASIC_TLS="^sharp,nccl"
-    )
+        if config.get("net_name", "ib").lower() not in ("ib", "socket"):
+            raise RuntimeError(f"net_name ({config['net_name']}) is not supported.Accepted values: 'IB' or 'socket'.")
+        made[section] = options
+    return made

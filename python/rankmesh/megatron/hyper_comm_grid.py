@@ -14,7 +14,7 @@ from operator import index
 from typing import Any, NamedTuple, TypeAlias
 
 from rankmesh._core import Mesh, Partition
-from rankmesh._originals import original, raises
+from rankmesh._originals import original, raises, refuse_if
 from rankmesh._world import of_torch, world_of
 
 Key: TypeAlias = "str | tuple[str, tuple[str, ...]]"
@@ -51,18 +51,15 @@ class HyperCommGrid:
         sizes = [index(size) for size in shape]
         _check_lengths(sizes, dim_names)
         world = _size_of_world() if world_size is None else world_size
-        if rank_offset < 0:
-            raise original(ValueError, f"rank_offset must be non-negative, got {rank_offset}", "out of range")
+        refuse_if(rank_offset < 0, ValueError, f"rank_offset must be non-negative, got {rank_offset}", "out of range")
         self.size = math.prod(sizes)
-        if self.size > world - rank_offset:
-            text = f"Grid shape {sizes} is over sized with world size {world} and rank offset {rank_offset}"
-            raise original(RuntimeError, text, "sizes")
+        text = f"Grid shape {sizes} is over sized with world size {world} and rank offset {rank_offset}"
+        refuse_if(self.size > world - rank_offset, RuntimeError, text, "sizes")
         if small := [size for size in sizes if size < 1]:
             text = f"the grid shape {sizes} has a size of {small[0]}; every size is 1 or more"
             raise original(RuntimeError, text, "sizes", "sizes-below-one")
-        if _repeats(dim_names):
-            text = f"the grid has duplicate dim_names: {dim_names}; list each once"
-            raise original(ValueError, text, "argument", "axis-twice")
+        text = f"the grid has duplicate dim_names: {dim_names}; list each once"
+        refuse_if(_repeats(dim_names), ValueError, text, "argument", "axis-twice")
         self._rank = rank
         self.rank_offset = rank_offset
         self.shape = shape[:]
@@ -77,24 +74,19 @@ class HyperCommGrid:
     ) -> None:
         """Another way to factor the same ranks, whose groups along the shared dimensions are the same in both."""
         sizes, shared = [index(size) for size in shape], list(shared_dims or [])
-        if name in self._views:
-            raise original(ValueError, f"View '{name}' is already registered", "exists")
+        refuse_if(name in self._views, ValueError, f"View '{name}' is already registered", "exists")
         _check_lengths(sizes, dim_names)
-        if _repeats(dim_names):
-            raise original(ValueError, f"View '{name}' has duplicate dim_names: {dim_names}", "argument")
-        if any(size < 1 for size in sizes):
-            raise original(ValueError, f"View '{name}' shape must be positive ints, got {sizes}", "sizes")
-        if (size := math.prod(sizes)) != self.size:
-            text = f"View '{name}' shape {sizes} has size {size}, but the grid size is {self.size}"
-            raise original(ValueError, text, "sizes")
-        if _repeats(shared):
-            raise original(ValueError, f"View '{name}' has duplicate shared_dims: {shared}", "argument")
+        refuse_if(_repeats(dim_names), ValueError, f"View '{name}' has duplicate dim_names: {dim_names}", "argument")
+        text = f"View '{name}' shape must be positive ints, got {sizes}"
+        refuse_if(any(size < 1 for size in sizes), ValueError, text, "sizes")
+        text = f"View '{name}' shape {sizes} has size {math.prod(sizes)}, but the grid size is {self.size}"
+        refuse_if(math.prod(sizes) != self.size, ValueError, text, "sizes")
+        refuse_if(_repeats(shared), ValueError, f"View '{name}' has duplicate shared_dims: {shared}", "argument")
         mesh = self._mesh(sizes, dim_names)
         for dim in shared:
             for names, view in ((self.dim_names, "the base view"), (dim_names, "the view's dim_names")):
-                if dim not in names:
-                    text = f"Shared dim '{dim}' of view '{name}' is not in {view} {names}"
-                    raise original(ValueError, text, "unknown")
+                text = f"Shared dim '{dim}' of view '{name}' is not in {view} {names}"
+                refuse_if(dim not in names, ValueError, text, "unknown")
             self._check_shared([dim], f"Shared dim '{dim}' has", mesh, name)
         if len(shared) > 1:
             self._check_shared(shared, f"Shared dims {shared} have", mesh, name)
@@ -164,25 +156,22 @@ class HyperCommGrid:
 
     def _check_shared(self, dims: list[str], what: str, mesh: Mesh, view: str) -> None:
         own, other = self._meshes["base"].partition(*dims), mesh.partition(*dims)
-        if own != other:
-            text = (
-                f"{what} different membership across views: base enumeration {_listed(own)} != "
-                f"view '{view}' enumeration {_listed(other)}"
-            )
-            raise original(ValueError, text, "sizes")
+        text = (
+            f"{what} different membership across views: base enumeration {_listed(own)} != "
+            f"view '{view}' enumeration {_listed(other)}"
+        )
+        refuse_if(own != other, ValueError, text, "sizes")
 
     def _resolve(self, dims: str | Sequence[str], view: str | None) -> tuple[Key, Mesh, list[str]]:
         """Under which a group is kept, that of shared dimensions as the grid's own, and the axes of a mesh."""
-        if view is not None and view not in self._views:
-            text = f"View '{view}' is not registered. Registered views: {sorted(self._views)}"
-            raise original(KeyError, text, "unknown")
+        text = f"View '{view}' is not registered. Registered views: {sorted(self._views)}"
+        refuse_if(view is not None and view not in self._views, KeyError, text, "unknown")
         of = self._views[view or "base"]
         names = [dims] if isinstance(dims, str) else list(dims)
         if missing := [dim for dim in names if dim not in of.dim_names]:
             text = f"{missing[0]!r} is not in view '{of.name}' with dim_names {of.dim_names}"
             raise original(ValueError, text, "unknown")
-        if _repeats(names):
-            raise original(ValueError, f"the dimensions {names} repeat; name each once", "argument")
+        refuse_if(_repeats(names), ValueError, f"the dimensions {names} repeat; name each once", "argument")
         is_own = of.name == "base" or set(names) <= set(of.shared_dims)
         key: Key
         names, key = self._order_dims_for(self.dim_names if is_own else of.dim_names, names)
@@ -227,8 +216,8 @@ def _repeats(names: Sequence[str]) -> bool:
 
 
 def _check_lengths(sizes: list[int], dim_names: list[str]) -> None:
-    if len(sizes) != len(dim_names):
-        raise original(ValueError, f"len(shape) {sizes} != len(dim_names) {dim_names}", "argument")
+    text = f"len(shape) {sizes} != len(dim_names) {dim_names}"
+    refuse_if(len(sizes) != len(dim_names), ValueError, text, "argument")
 
 
 def _size_of_world() -> int:
