@@ -84,13 +84,6 @@ std::string_view image_of(std::string_view word) {
     return name.size() == word.size() ? std::string_view() : name.substr(0, name.find_first_of(":@"));
 }
 
-/// True for a program, module or image of a framework: `vllm`, `vllm.entrypoints.openai.api_server`.
-bool is_of_framework(std::string_view program, std::string_view framework) {
-    if (program.starts_with(cat(framework, "."))) return true;
-    const auto& programs_of = start_of(framework).programs;
-    return is_one_of(file_of(program), programs_of) || is_one_of(image_of(program), programs_of);
-}
-
 /// NAME=VALUE with a name as variables of the environment have it.
 bool is_variable(std::string_view word) {
     const auto name = word.substr(0, word.find('='));
@@ -149,7 +142,31 @@ std::optional<int> ranks_of(const Launcher& launcher, const std::vector<std::str
     return is_alone ? per_host : std::nullopt;
 }
 
+/// A command without what differs from host to host.
+std::vector<std::string> without_host(const std::vector<std::string>& words) {
+    auto rest = std::vector<std::string>{};
+    for (std::size_t i = 0; i < words.size(); ++i)
+        if (const auto flag = dashed(words[i].substr(0, words[i].find('=')));
+            !is_one_of(flag, "--node-rank --machine-rank"))
+            rest.push_back(words[i]);
+        else if (flag.size() == words[i].size())
+            ++i;
+    return rest;
+}
+
 }  // namespace
+
+bool is_of_framework(std::string_view program, std::string_view framework) {
+    if (program.starts_with(cat(framework, "."))) return true;
+    const auto& programs_of = start_of(framework).programs;
+    return is_one_of(file_of(program), programs_of) || is_one_of(image_of(program), programs_of);
+}
+
+bool is_same_job(const std::vector<std::string>& words, const std::vector<std::string>& others) {
+    const auto job = taken_apart(words), other = taken_apart(others);
+    return job.program == other.program && job.ranks == other.ranks &&
+           without_host(job.words) == without_host(other.words);
+}
 
 bool is_configuration(std::string_view name) {
     for (const auto ending : {".json", ".toml", ".yaml", ".yml"})
@@ -218,7 +235,7 @@ std::string read_again(const std::vector<std::string>& words) {
     if (!words.empty() && words.front() == "eval")
         for (auto word = words.begin() + 1; word != words.end(); ++word) text += *word + " ";
     for (std::size_t i = 0; i + 2 < words.size(); ++i)
-        if ((words[i] == "bash" || words[i] == "sh") && words[i + 1].starts_with('-') &&
+        if (is_one_of(file_of(words[i]), "bash sh") && words[i + 1].starts_with('-') &&
             words[i + 1].ends_with('c'))
             text = words[i + 2];
     return text;
@@ -282,11 +299,8 @@ public:
         };
         if (std::ranges::count_if(launches_, is_of_others) + 1 == std::ssize(launches_))
             std::erase_if(launches_, is_of_others);
+        if (launches_.empty()) return {};
         if (launches_.size() == 1) return std::move(launches_.front().words);
-        if (launches_.empty())
-            throw UsageError(cat(source_,
-                                 " are a shell script that starts no program that is known, such as "
-                                 "torchrun FILE.py; write the program's flags after --"));
         auto lines = std::vector<std::string>{};
         for (const auto& launch : launches_) lines.push_back(std::to_string(launch.line));
         throw UsageError(cat(source_, " are a shell script that starts ", launches_.size(),
@@ -325,7 +339,8 @@ private:
         if (refused && !std::ranges::all_of(
                            unknown, [&](const auto& word) { return holds(command_line.launcher, word); }))
             throw *refused;
-        if (std::ranges::none_of(launches_, [&](const auto& other) { return other.words == words; }))
+        if (std::ranges::none_of(launches_,
+                                 [&](const auto& other) { return is_same_job(other.words, words); }))
             launches_.push_back({command.line, command_line.program, std::move(words)});
     }
 

@@ -34,17 +34,21 @@ bool is_configuration(std::string_view name);
 /// True for a command whose first word is a launcher or a program that starts ranks, maybe after NAME=VALUE
 /// words.
 bool is_command(const std::vector<std::string>& words);
+/// True for a program, module or image of a framework: `vllm`, `vllm.entrypoints.openai.api_server`.
+bool is_of_framework(std::string_view program, std::string_view framework);
+/// True for commands of two hosts of one job.
+bool is_same_job(const std::vector<std::string>& words, const std::vector<std::string>& others);
 CommandLine taken_apart(const std::vector<std::string>& words);
 
 /// True for a shell script: it names its shell, sets or expands variables, or has an array of flags.
 bool is_script(std::string_view text);
-/// Returns the words of the command in a script that starts the job: of several commands, the one that starts
-/// a program of the framework.
+/// Returns the words of the command in a script that starts the job, none if there is none: of several
+/// commands, the one that starts a program of the framework.
 ///
 /// Assignments, arrays, `${X:-1}`, `$((a * b))`, quotes, continuation lines and comments are evaluated. What
 /// they leave unknown stands as it is written, such as `$HOME/data` or `$(hostname)`, and so does a variable
-/// that a branch or a loop sets. Throws UsageError if no command or several start a job, and for an unknown
-/// that may be any number of words.
+/// that a branch or a loop sets. Throws UsageError if several commands start a job, and for an unknown that
+/// may be any number of words.
 std::vector<std::string> launch_of(std::string_view text, std::string_view source,
                                    std::string_view framework);
 

@@ -318,6 +318,7 @@ bool Settings::check_known(const Json& table, const std::string& path) {
 
 void Settings::finish() {
     others_.clear();
+    if (jobs_ != 1) others_.push_back({"replicas", "lost", jobs_});
     const auto entered = !outside_.is_null();
     const auto said = check_known(values_, {}) || entered;
     for (const auto& name : beside_)

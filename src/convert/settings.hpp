@@ -104,6 +104,8 @@ private:
     void read_configuration(const std::string& path);
     /// Reads the command that starts a job.
     void start(const std::vector<std::string>& words);
+    /// Reads the command of a container.
+    void start_container(const Json& manifest);
     const Json* find(std::string_view name);
     [[noreturn]] void refuse(std::string_view name, const Json& value, std::string_view wanted) const;
 
@@ -121,6 +123,7 @@ private:
     std::string source_;  // where they are from, empty for those of a framework itself
     std::string call_;
     std::optional<int> launched_;
+    int jobs_ = 1;         // that a manifest starts
     std::string section_;  // the table that was entered, or would have been
     Json outside_;         // the settings outside it, null if it was not entered
     bool flags_ = false;   // in the form of --flags

@@ -5,8 +5,10 @@
 #include <cctype>
 #include <span>
 #include <sstream>
+#include <utility>
 
 #include "convert/command_line.hpp"
+#include "convert/manifest.hpp"
 #include "convert/settings.hpp"
 #include "formats/file.hpp"
 #include "formats/text.hpp"
@@ -117,6 +119,23 @@ Json yaml_table(std::string_view text, const std::string& source) {
     return values;
 }
 
+/// The tables of a YAML text; of several documents, those of Kubernetes, as a list.
+Json yaml_tables(std::string_view text, const std::string& source) {
+    auto objects = Json::array();
+    auto lines_before = std::string{};
+    for (auto rest = text; !rest.empty();) {
+        const auto mark = rest.find("\n---", 1);
+        const auto end = mark == rest.npos ? rest.size() : mark + 1;
+        const auto document = rest.substr(0, end);
+        if (document.find("\nkind:") != document.npos || document.starts_with("kind:"))
+            objects.push_back(yaml_table(cat(lines_before, document), source));
+        lines_before.append(static_cast<std::size_t>(std::ranges::count(document, '\n')), '\n');
+        rest.remove_prefix(end);
+    }
+    if (objects.size() < 2) return yaml_table(text, source);
+    return {{"apiVersion", "v1"}, {"kind", "List"}, {"items", std::move(objects)}};
+}
+
 /// Throws UsageError for more bytes than the limit, and for text that is not UTF-8.
 void check_text(std::string_view text, std::string_view source) {
     if (text.size() > formats::most_bytes)
@@ -216,6 +235,12 @@ void Settings::start(const std::vector<std::string>& words) {
     override_with(values_, nested(parse_overrides(others, limits), limits));
 }
 
+void Settings::start_container(const Json& manifest) {
+    const auto [words, jobs] = launch_in(manifest, source_, framework_);
+    start(words);
+    jobs_ = jobs;
+}
+
 void Settings::parse(std::string text, std::string_view path) {
     check_text(text, source_);
     if (text.starts_with("\xEF\xBB\xBF")) text.erase(0, 3);
@@ -230,16 +255,23 @@ void Settings::parse(std::string text, std::string_view path) {
     auto limits = Limits(source_);
     limits.enter();
     if (path.ends_with(".yaml") || path.ends_with(".yml") || looks_like_yaml(inner)) {
-        values_ = yaml_table(text, source_);
+        values_ = yaml_tables(text, source_);
+        if (is_manifest(values_)) start_container(std::exchange(values_, Json::object()));
     } else if (inner.front() == '{') {
         values_ = formats::parse_json(said, source_);
+        if (is_manifest(values_)) start_container(std::exchange(values_, Json::object()));
     } else if (inner.front() == '-') {
         flags_ = true;
         values_ = nested(parse_flags(split(said), limits), limits);
     } else if (framework_ == "rankmesh") {
         return;
     } else if (path.ends_with(".sh") || is_script(text)) {
-        start(launch_of(text, source_, framework_));
+        const auto words = launch_of(text, source_, framework_);
+        if (words.empty())
+            throw UsageError(cat(source_,
+                                 " are a shell script that starts no program that is known, such as "
+                                 "torchrun FILE.py; write the program's flags after --"));
+        start(words);
     } else if (framework_ == "areal" && inner.find_first_of(":=") < inner.find('=')) {
         values_ = {{"allocation_mode", std::string(inner)}};  // a text in a grammar of its own
     } else if (const auto words = split(said); is_command(words)) {

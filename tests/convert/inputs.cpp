@@ -391,6 +391,55 @@ TEST_F(Inputs, ExpertsThatAllRanksOfAStageShareHaveNoFlagInVllm) {
     EXPECT_FALSE(vllm("--expert-tensor-parallel-size=2").lost.empty());
 }
 
+TEST_F(Inputs, OfAManifestTheContainersCommandCounts) {
+    const auto manifest = [&](const std::string& text, const std::string& from) {
+        return mesh(from, {file("manifest.yaml", text)});
+    };
+    const auto services =
+        std::string("services:\n  web: {image: nginx, command: nginx -g 'daemon off;'}\n  llm:\n");
+    EXPECT_EQ(manifest(services + "    image: lmsysorg/sglang\n    environment: [TP=4]\n    command: >\n"
+                                  "      python3 -m sglang.launch_server\n      --tp ${TP:-1}\n",
+                       "sglang"),
+              "pp=1 dp=1 cp=1 tp=4");
+    EXPECT_EQ(manifest(services + "    image: vllm/vllm-openai\n    command: [--model, X, -tp, 4]\n", "vllm"),
+              "dp=1 pp=1 tp=4");
+
+    // Two hosts of one job, one of which has a shell; beside them other objects.
+    const auto server = std::string("--tp 16 --nnodes $(LWS_GROUP_SIZE) --node-rank ");
+    const auto set =
+        "kind: Service\napiVersion: v1\n---\nkind: LeaderWorkerSet\napiVersion: v1\nspec:\n"
+        "  leaderWorkerTemplate:\n    size: 2\n    leader: {command: [/bin/sh, -c, "
+        "'python3 -m sglang.launch_server " +
+        server + "0']}\n    worker: {args: [";
+    auto words = std::string("python3, -m, sglang.launch_server");
+    for (const auto* word :
+         {"--tp", "16", "--nnodes", "$(LWS_GROUP_SIZE)", "--node-rank", "$(LWS_WORKER_INDEX)"})
+        words += std::string(", ") + word;
+    EXPECT_EQ(manifest(set + words + "]}\n", "sglang"), "pp=1 dp=1 cp=1 tp=16");
+    EXPECT_NE(manifest(set + words + ", --dp-size, 2]}\n", "sglang")
+                  .find(" are a manifest, 2 of whose containers start different jobs; keep one of them"),
+              std::string::npos);
+
+    // An operator tells torchrun how many hosts there are.
+    const auto job = std::string(
+        "kind: PyTorchJob\napiVersion: kubeflow.org/v1\nspec: {pytorchReplicaSpecs: {"
+        "Master: {containers: [{command: [torchrun, --nproc_per_node=8, "
+        "pretrain_gpt.py, --tensor-model-parallel-size, 4]}]}, Worker: {replicas: 3}}}");
+    EXPECT_EQ(manifest(job, "megatron"), "pp=1 dp=8 cp=1 tp=4");
+
+    const auto replicas = file("servers.yaml",
+                               "kind: Deployment\napiVersion: v1\nspec:\n  replicas: 2\n"
+                               "  containers: [{args: [vllm, serve, M, -tp, 8]}]\n");
+    const auto lost = rankmesh::convert("vllm", "sglang", {replicas}, {}).lost;
+    ASSERT_EQ(lost.size(), 1U);
+    EXPECT_EQ(lost[0].what, "vllm's replicas 2");
+    EXPECT_NE(
+        manifest("kind: Pod\napiVersion: v1\nspec: {containers: [{command: [sleep, '1']}]}", "vllm")
+            .find(
+                " are a manifest, none of whose containers starts vllm; write the program's flags after --"),
+        std::string::npos);
+}
+
 TEST_F(Inputs, OfDocumentsAreReadAsTheySay) {
     auto page = std::ifstream(RANKMESH_FRAMEWORKS_PAGE);
     const auto section = std::string{std::istreambuf_iterator<char>(page), {}};

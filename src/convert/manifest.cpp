@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+// Manifests of Kubernetes and files of Docker Compose: the commands of their containers.
+#include <algorithm>
+#include <functional>
+#include <optional>
+
+#include "convert/command_line.hpp"
+#include "convert/manifest.hpp"
+
+namespace rankmesh::conversion {
+
+using formats::Json;
+
+namespace {
+
+const Json* in(const Json& table, std::string_view key) {
+    return table.is_object() && table.contains(key) ? &table[key] : nullptr;
+}
+
+int number_in(const Json& table, std::string_view key, int otherwise) {
+    const auto* value = in(table, key);
+    return value && value->is_number_integer() ? value->get<int>() : otherwise;
+}
+
+std::string replaced(std::string text, std::string_view old, std::string_view by) {
+    for (auto at = text.find(old); at != text.npos; at = text.find(old, at + by.size()))
+        text.replace(at, old.size(), by);
+    return text;
+}
+
+std::string quoted(const std::string& word) { return cat("'", replaced(word, "'", "'\\''"), "'"); }
+
+std::string written(const Json& value) { return value.is_string() ? value.text() : value.dump(); }
+
+/// What a container's environment has: a list of `{name, value}` or of `NAME=VALUE`, or a table.
+std::vector<std::pair<std::string, std::string>> variables_of(const Json& container) {
+    auto variables = std::vector<std::pair<std::string, std::string>>{};
+    for (const auto* key : {"env", "environment"}) {
+        const auto* given = in(container, key);
+        if (given && given->is_object())
+            for (const auto& [name, value] : given->items()) variables.emplace_back(name, written(value));
+        if (!given || !given->is_array()) continue;
+        for (const auto& each : *given) {
+            const auto text = written(each);
+            const auto equals = text.find('=');
+            if (in(each, "name") && in(each, "value"))
+                variables.emplace_back(written(each["name"]), written(each["value"]));
+            else if (each.is_string() && equals != text.npos)
+                variables.emplace_back(text.substr(0, equals), text.substr(equals + 1));
+        }
+    }
+    return variables;
+}
+
+/// The pods that a container is in: hosts of one job, which are started several times.
+struct Pods {
+    int jobs = 1;
+    std::optional<int> hosts;  ///< nothing where each pod is a job
+};
+
+class Containers {
+public:
+    Containers(std::string_view source, std::string_view framework)
+        : source_(source), framework_(framework) {}
+
+    void add_all_in(const Json& node, Pods pods) {
+        if (node.is_array())
+            for (const auto& each : node) add_all_in(each, pods);
+        if (!node.is_object()) return;
+        if (!pods.hosts) pods.jobs = number_in(node, "replicas", pods.jobs);
+        if (const auto* deploy = in(node, "deploy")) pods.jobs = number_in(*deploy, "replicas", pods.jobs);
+        if (in(node, "numNodes")) pods.hosts = number_in(node, "numNodes", 1);
+        for (const auto* key : {"command", "args", "entrypoint"})
+            if (const auto* words = in(node, key); words && (words->is_array() || words->is_string())) {
+                add(node, pods);
+                break;
+            }
+        for (const auto& [key, value] : node.items()) {
+            auto inner = pods;
+            if (key == "leaderWorkerTemplate") inner.hosts = number_in(value, "size", 1);
+            if (key.ends_with("ReplicaSpecs") && value.is_object()) {
+                inner = {1, 0};
+                for (const auto& [role, replica] : value.items())
+                    *inner.hosts += number_in(replica, "replicas", 1);
+            }
+            if (key != "initContainers") add_all_in(value, inner);
+        }
+    }
+
+    ManifestLaunch launch() && {
+        // Beside the job there are clients and web pages.
+        const auto is_own = [&](const auto& each) {
+            return is_of_framework(taken_apart(each.words).program, framework_);
+        };
+        if (std::ranges::any_of(found_, is_own)) std::erase_if(found_, std::not_fn(is_own));
+        if (found_.size() == 1) return std::move(found_.front());
+        if (found_.empty() && refused_) throw *refused_;
+        throw UsageError(found_.empty() ? cat(source_, " are a manifest, none of whose containers starts ",
+                                              framework_, "; write the program's flags after --")
+                                        : cat(source_, " are a manifest, ", found_.size(),
+                                              " of whose containers start different jobs; keep one of them"));
+    }
+
+private:
+    void add(const Json& container, const Pods& pods) {
+        const auto variables = variables_of(container);
+        auto script = std::string{};
+        for (const auto& [name, value] : variables) script += cat(name, "=", quoted(value), "\n");
+        // An image may be a framework's, with its server as the entry point.
+        script += cat("docker run ", in(container, "image") ? written(container["image"]) : "");
+        for (const auto* key : {"entrypoint", "command", "args"}) {
+            const auto* words = in(container, key);
+            if (words && words->is_string()) script += " " + replaced(words->text(), "\n", " ");
+            if (words && words->is_array())
+                for (const auto& each : *words) {
+                    auto word = written(each);
+                    for (const auto& [name, value] : variables)
+                        word = replaced(word, cat("$(", name, ")"), value);
+                    script += " " + quoted(word);
+                }
+        }
+        try {
+            auto launch = ManifestLaunch{launch_of(script, source_, framework_), pods.jobs};
+            add_host_count(launch.words, pods);
+            if (!launch.words.empty() && std::ranges::none_of(found_, [&](const auto& other) {
+                    return is_same_job(other.words, launch.words);
+                }))
+                found_.push_back(std::move(launch));
+        } catch (const UsageError& error) {
+            refused_ = error;
+        }
+    }
+
+    /// Operators tell torchrun the number of hosts by its environment.
+    static void add_host_count(std::vector<std::string>& words, const Pods& pods) {
+        const auto at = std::ranges::find_if(words, [](const std::string& word) {
+            return word == "torchrun" || word.starts_with("torch.distributed.");
+        });
+        if (at != words.end() && pods.hosts &&
+            std::ranges::none_of(words, [](const auto& word) { return word.starts_with("--nnodes"); }))
+            words.insert(at + 1, cat("--nnodes=", *pods.hosts));
+    }
+
+    std::string_view source_;
+    std::string_view framework_;
+    std::vector<ManifestLaunch> found_;
+    std::optional<UsageError> refused_;
+};
+
+}  // namespace
+
+bool is_manifest(const Json& values) {
+    const auto* services = in(values, "services");
+    return (in(values, "apiVersion") && in(values, "kind")) || (services && services->is_object());
+}
+
+ManifestLaunch launch_in(const Json& manifest, std::string_view source, std::string_view framework) {
+    auto containers = Containers(source, framework);
+    containers.add_all_in(manifest, {});
+    return std::move(containers).launch();
+}
+
+}  // namespace rankmesh::conversion
