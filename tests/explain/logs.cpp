@@ -173,7 +173,16 @@ const Sample samples[] = {
      "rank      : 1 "
      "(local_rank: 1)\n  exitcode  : -9 (pid: 16389)  (SIGKILL)",
      "1: ended: was killed by signal 9\n"},
-    {"  rank      : 2 (local_rank: 0)\n  exitcode  : 1 (pid: 3)", "2: ended: exited with code 1\n"},
+    {"failed (exitcode: 1) local_rank: 0 (pid: 3) of binary: python\n  rank      : 2 (local_rank: 0)\n"
+     "  exitcode  : 1 (pid: 3)",
+     "2: ended: exited with code 1\n"},
+    {"E1129 api.py:1002] failed (exitcode: 1) local_rank: 1 (pid: 3) of binary: python",
+     ": fault: a process of local rank 1 exited with code 1\n"},
+    {"E1129 api.py:1002] failed (exitcode: -9) local_rank: 1 (pid: 3) of binary: python",
+     ": fault: a process of local rank 1 was killed by signal 9\n"},
+    {"worker-0: torch.distributed.DistBackendError: NCCL error in: x.cpp:1, internal error",
+     "worker-0: torch.distributed.DistBackendError: NCCL error in: x.cpp:1, internal error\n"},
+    {"[pod/worker-0/main] ValueError: bad batch", "[pod/worker-0/main]: ValueError: bad batch\n"},
     {"srun: error: n001: task 3: Exited with exit code 2", "3: ended: exited with code 2\n"},
     {"srun: error: n001: tasks 1-2,4: Exited with exit code 2",
      "1: ended: exited with code 2\n2: ended later: exited with code 2\n4: ended later: exited with code "
@@ -535,19 +544,40 @@ TEST_F(LogFolder, OfSeveralErrors_CannotTellIsAnAnswer) {
               std::vector<std::string>{"n001: NCCL warns: Invalid config (" + folder.lines.at(0).at + ")"});
 }
 
+TEST_F(LogFolder, CallsOfSeveralGroupsWithoutNamesAreNotCompared) {
+    const auto timed_out = [](int rank, int number) {
+        return "[E ProcessGroupNCCL.cpp:458] [Rank " + std::to_string(rank) +
+               "] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=" + std::to_string(number) +
+               ", OpType=ALLREDUCE, Timeout(ms)=1800000) ran for 1800887 milliseconds before timing out.\n";
+    };
+    const auto one = explained({write("one.log", timed_out(0, 96120) + timed_out(1, 64088))});
+    ASSERT_FALSE(one.findings.empty());
+    EXPECT_EQ(one.findings[0].kind, Finding::Kind::behind);
+    const auto several =
+        explained({write("several.log", timed_out(0, 96120) + timed_out(0, 96117) + timed_out(1, 64088))});
+    ASSERT_FALSE(several.findings.empty());
+    EXPECT_EQ(several.findings[0].kind, Finding::Kind::failed);
+}
+
 TEST_F(LogFolder, AFile_IsWhatItsContentIs) {
     write("rank-0.json", "hello\n");
     write("rank-1.json", "[rank3]: ValueError: x\n");
     write("rank-2.json", std::string("\0\1", 2));
     write("worker_rank_7.err", "ValueError: y\n");
     write("rank-8.json", "{\"rank\":8,\"msg\":\"ValueError: z\"}\n{}\n");
+    write("rank-8.log.jsonl", "{}\n{\"rank\":6,\"msg\":\"ValueError: w\"}\n");
     write("rank-9.log.gz", "\x1f\x8b\x08...");
+    write("rank-9.log.zst", "\x28\xb5\x2f\xfd...");
     const auto found = read_records({folder_.string()});
-    ASSERT_EQ(found.records.size(), 3U);
+    ASSERT_EQ(found.records.size(), 4U);
     EXPECT_EQ(found.records[0].rank, 3);
-    EXPECT_EQ(found.records[1].rank, 7);
-    EXPECT_EQ(found.records[2].rank, 8);
-    ASSERT_EQ(found.unread.size(), 3U);
+    EXPECT_EQ(found.records[1].rank, 6);
+    EXPECT_EQ(found.records[2].rank, 7);
+    EXPECT_EQ(found.records[3].rank, 8);
+    ASSERT_EQ(found.unread.size(), 4U);
+    EXPECT_EQ(found.unread[3].why,
+              "rank-9.log.zst is compressed by zstd: run `zstdcat rank-9.log.zst > rank-9.log.zst.txt` and "
+              "explain rank-9.log.zst.txt");
     EXPECT_EQ(found.unread[2].why,
               "rank-9.log.gz is compressed by gzip: run `zcat rank-9.log.gz > rank-9.log.gz.txt` and explain "
               "rank-9.log.gz.txt");

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <filesystem>
 #include <fstream>
@@ -139,19 +140,32 @@ public:
     }
 
 private:
+    struct Compressed {
+        std::string_view magic, by, reader;
+    };
+    static constexpr auto compressed = std::to_array<Compressed>({{"\x1f\x8b", "gzip", "zcat"},
+                                                                  {"\x28\xb5\x2f\xfd", "zstd", "zstdcat"},
+                                                                  {"\xfd"
+                                                                   "7zXZ",
+                                                                   "xz", "xzcat"},
+                                                                  {"BZh", "bzip2", "bzcat"}});
+
     static bool is_log(const std::filesystem::path& file, const std::string& shown) {
         auto error = std::error_code{};
         if (!std::filesystem::is_regular_file(file, error)) return false;
         const auto head = formats::content_of(file, detail::excerpt(shown), 1 << 16);
-        if (head.starts_with("\x1f\x8b")) {
-            const auto name = detail::excerpt(file.filename().string());
-            throw UsageError(detail::cat(detail::excerpt(shown), " is compressed by gzip: run `zcat ", name,
-                                         " > ", name, ".txt` and explain ", name, ".txt"));
-        }
+        for (const auto& [magic, by, reader] : compressed)
+            if (head.starts_with(magic)) {
+                const auto name = detail::excerpt(file.filename().string());
+                throw UsageError(detail::cat(detail::excerpt(shown), " is compressed by ", by, ": run `",
+                                             reader, " ", name, " > ", name, ".txt` and explain ", name,
+                                             ".txt"));
+            }
         const auto begin = head.find_first_not_of(" \t\r\n");
         return begin != std::string::npos && head.find('\0') == std::string::npos && head[0] != '\x80' &&
-               (head[begin] != '{' ||
-                of_log::collected_line(head.substr(begin, head.find('\n', begin) - begin)));
+               (head[begin] != '{' || std::ranges::any_of(formats::split(head, '\n'), [](const auto& line) {
+                    return line.starts_with('{') && of_log::collected_line(line);
+                }));
     }
 
     void record(const std::string& bytes, const std::string& shown) {

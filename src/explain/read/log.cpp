@@ -134,7 +134,13 @@ void LogReader::add_ended(std::optional<int> before, const Fields& fields, const
     // Launchers end the others so, once one has failed.
     const auto signal = field(fields, "signal");
     const auto is_told = signal.starts_with("15") || signal.starts_with("Terminated");
-    if (ranks.empty()) add_line(host, cat("a process ", words), !is_told && place_.ended.empty(), line);
+    const auto pid = cat(place_.file, " ", field(fields, "pid"));
+    if (!ranks.empty())
+        without_rank_.erase(pid);
+    else if (fields.contains("pid"))
+        without_rank_.emplace(pid, LoggedLine{at(line), host, cat("a process ", words), !is_told});
+    else
+        add_line(host, cat("a process ", words), !is_told && place_.ended.empty(), line);
     for (const auto rank : ranks) {
         world_ = std::max(world_, rank + 1);
         if (is_told) continue;
@@ -155,15 +161,20 @@ bool LogReader::use(const Signature& row, std::string_view line, std::size_t beg
     if (!rank) rank = place_.of_file;
     auto words = row.words.empty() ? std::string(trimmed(line.substr(begin))) : filled(row.words, fields);
     auto host = field(fields, "host");
+    auto pod = std::string_view{};
     if (row.pattern.starts_with("Error: ")) {
         // The name of the exception stands behind the rank, or begins the line.
         auto name = begin;
         while (name > 0 &&
                (std::isalnum(static_cast<unsigned char>(line[name - 1])) != 0 || line[name - 1] == '.'))
             --name;
-        const auto ahead = trimmed(line.substr(0, name));
-        if (name == begin || (!ahead.empty() && !ahead.ends_with("]:") && !ahead.ends_with(">:")))
+        auto ahead = trimmed(line.substr(0, name));
+        // Collectors of pods write `NAME: ` and `[pod/NAME/CONTAINER] `.
+        const auto is_pod = ahead.find(' ') == ahead.npos && ahead.find_first_of("-/") != ahead.npos &&
+                            (ahead.ends_with(':') || ahead.ends_with(']'));
+        if (name == begin || (!ahead.empty() && !is_pod && !ahead.ends_with("]:") && !ahead.ends_with(">:")))
             return false;
+        if (is_pod && !rank) pod = ahead.substr(0, ahead.size() - (ahead.ends_with(':') ? 1 : 0));
         words = trimmed(line.substr(name));
     }
     words = detail::excerpt(words, most_words);
@@ -171,7 +182,8 @@ bool LogReader::use(const Signature& row, std::string_view line, std::size_t beg
         case Says::timeout:
         case Says::lost:
         case Says::error:
-            if (host = host_before(before); !rank && (row.says == Says::error || !host.empty())) {
+            if (host = pod.empty() ? host_before(before) : pod;
+                !rank && (row.says == Says::error || !host.empty())) {
                 add_line(host, words, false, line);
                 return true;
             }
@@ -251,6 +263,7 @@ bool LogReader::has_symptom(std::string_view line) {
 
 std::vector<LoggedLine> LogReader::lines() const {
     auto all = lines_;
+    for (const auto& [pid, line] : without_rank_) all.push_back(line);
     for (const auto& [fault, line] : symptoms_) {
         const auto version = fault->library == "nccl" ? std::string_view(nccl_) : std::string_view{};
         if (version.empty() ? fault->is_clear : fault->versions().has(version)) all.push_back(line);
@@ -312,11 +325,19 @@ bool LogReader::read(std::istream& log, const std::string& shown, std::optional<
 
 std::vector<FlightRecord> LogReader::records() const {
     auto all = std::vector<FlightRecord>{};
-    const auto unnamed = std::make_shared<const RecordedGroup>(RecordedGroup{
-        .name = "not named in the log", .description = "not named in the log", .axes = {}, .ranks = {}});
+    const auto group_named = [](const std::string& name) {
+        return std::make_shared<const RecordedGroup>(
+            RecordedGroup{.name = name, .description = name, .axes = {}, .ranks = {}});
+    };
+    const auto has_no_group = [](const RecordedEntry& entry) { return !entry.group; };
+    // A rank with several such calls has several groups, whose numbers say nothing about each other.
+    const auto are_several = std::ranges::any_of(
+        ranks_, [&](const auto& one) { return std::ranges::count_if(one.second.entries, has_no_group) > 1; });
+    auto unnamed = group_named("not named in the log");
     for (const auto& [rank, record] : ranks_) {
         all.push_back(record);
         all.back().least_world_size = world_;
+        if (are_several) unnamed = group_named(cat("not named in the log of rank ", rank));
         for (auto& entry : all.back().entries)
             if (!entry.group) entry.group = unnamed;
     }

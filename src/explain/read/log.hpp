@@ -58,6 +58,7 @@ private:
     std::vector<std::vector<std::uint8_t>> rows_;  // by the first two characters of patterns
     std::map<int, FlightRecord> ranks_;
     std::vector<LoggedLine> lines_;
+    std::map<std::string, LoggedLine> without_rank_;  // by file and process, until a line names its rank
     std::map<const of_versions::Fault*, LoggedLine> symptoms_;
     std::string nccl_;  // the version that logs name
     int world_ = 1;

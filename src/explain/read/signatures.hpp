@@ -92,8 +92,13 @@ constexpr Signature signatures[] = {
     {"Root Cause (first observed failure)", Says::root},
     {"  host      : {host}", Says::place},
     {"  rank      : {rank} (local_rank: ", Says::place},
-    {"  exitcode  : -{signal} (pid: ", Says::ended, "was killed by signal {signal}"},
-    {"  exitcode  : {code} (pid: ", Says::ended, "exited with code {code}"},
+    {"  exitcode  : -{signal} (pid: {pid})", Says::ended, "was killed by signal {signal}"},
+    {"  exitcode  : {code} (pid: {pid})", Says::ended, "exited with code {code}"},
+    // What it says first, of a process whose rank the summary names.
+    {"failed (exitcode: -{signal}) local_rank: {n} (pid: {pid}) of binary: ", Says::ended,
+     "of local rank {n} was killed by signal {signal}"},
+    {"failed (exitcode: {code}) local_rank: {n} (pid: {pid}) of binary: ", Says::ended,
+     "of local rank {n} exited with code {code}"},
     // Slurm's srun and slurmstepd.
     {"srun: error: {host}: task {ranks}: Exited with exit code {code}", Says::ended,
      "exited with code {code}"},
