@@ -182,6 +182,19 @@ const Sample samples[] = {
      ": fault: a process of local rank 1 was killed by signal 9\n"},
     {"worker-0: torch.distributed.DistBackendError: NCCL error in: x.cpp:1, internal error",
      "worker-0: torch.distributed.DistBackendError: NCCL error in: x.cpp:1, internal error\n"},
+    {"(WorkerDict pid=12, ip=10.0.0.2) ValueError: bad batch", "10.0.0.2: ValueError: bad batch\n"},
+    {"(RayWorkerVllm pid=12) ERROR 04-07 00:57:46 ray_utils.py:45] RuntimeError: NCCL error: x",
+     "(RayWorkerVllm pid=12): RuntimeError: NCCL error: x\n"},
+    {"(RayWorkerVllm pid=12) INFO 04-07 00:57:46 ray_utils.py:45] RuntimeError: handled", ""},
+    {"ray.exceptions.RayTaskError(DistBackendError): ray::WorkerDict.init() (pid=12, ip=10.0.0.2, "
+     "actor_id=7f, repr=x)",
+     "10.0.0.2: DistBackendError in an actor of Ray\n"},
+    {"[launch.py:321:sigkill_handler] ['python', '-u', 'x.py', '--local_rank=4', '--seed', '1'] exits with "
+     "return code = -9",
+     ": fault: a process of local rank 4 was killed by signal 9\n"},
+    {"[launch.py:321:sigkill_handler] ['python', '-u', 'x.py', '--local_rank=4', '--seed', '1'] exits with "
+     "return code = 1",
+     ": fault: a process of local rank 4 exited with code 1\n"},
     {"[pod/worker-0/main] ValueError: bad batch", "[pod/worker-0/main]: ValueError: bad batch\n"},
     {"srun: error: n001: task 3: Exited with exit code 2", "3: ended: exited with code 2\n"},
     {"srun: error: n001: tasks 1-2,4: Exited with exit code 2",

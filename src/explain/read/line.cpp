@@ -120,6 +120,16 @@ std::string_view host_before(std::string_view text) {
                                                                              : text.substr(0, colon);
 }
 
+std::optional<std::string_view> process_before(std::string_view text) {
+    const auto begin = text.find("ip="), end = text.find(')');
+    if (text.starts_with('(') && text.find("pid=") < end && end != text.npos &&
+        (text.ends_with(')') || text.find("ERROR ") != text.npos))
+        return begin < end ? text.substr(begin + 3, end - begin - 3) : text.substr(0, end + 1);
+    const auto is_one_word = text.find(' ') == text.npos && text.find_first_of("-/") != text.npos;
+    if (!is_one_word || (!text.ends_with(':') && !text.ends_with(']'))) return std::nullopt;
+    return text.substr(0, text.size() - (text.ends_with(':') ? 1 : 0));
+}
+
 std::shared_ptr<const RecordedGroup> group_before(std::string_view text) {
     for (const std::string_view before : {"PG GUID ", "[PG "}) {
         const auto at = text.rfind(before);

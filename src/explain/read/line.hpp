@@ -33,6 +33,9 @@ std::vector<int> ranks_in(std::string_view text);
 std::optional<int> rank_before(std::string_view text);
 /// Returns the host before a line of the kernel's log, or of NCCL: `n001:534:1763 [3] NCCL WARN`.
 std::string_view host_before(std::string_view text);
+/// Returns the process before the exception of one without a rank: the host of Ray's `(Worker pid=7, ip=HOST)
+/// ERROR ...]`, or else its parentheses; `NAME:` and `[pod/NAME/CONTAINER]` of collectors.
+std::optional<std::string_view> process_before(std::string_view text);
 /// Returns the group before a line of PyTorch: `[PG ID 1 PG GUID 5(tp) Rank 0]`, before version 2.5 `[PG 1
 /// Rank 0]`.
 std::shared_ptr<const RecordedGroup> group_before(std::string_view text);

@@ -161,20 +161,19 @@ bool LogReader::use(const Signature& row, std::string_view line, std::size_t beg
     if (!rank) rank = place_.of_file;
     auto words = row.words.empty() ? std::string(trimmed(line.substr(begin))) : filled(row.words, fields);
     auto host = field(fields, "host");
-    auto pod = std::string_view{};
+    auto process = std::string_view{};
     if (row.pattern.starts_with("Error: ")) {
         // The name of the exception stands behind the rank, or begins the line.
         auto name = begin;
         while (name > 0 &&
                (std::isalnum(static_cast<unsigned char>(line[name - 1])) != 0 || line[name - 1] == '.'))
             --name;
-        auto ahead = trimmed(line.substr(0, name));
-        // Collectors of pods write `NAME: ` and `[pod/NAME/CONTAINER] `.
-        const auto is_pod = ahead.find(' ') == ahead.npos && ahead.find_first_of("-/") != ahead.npos &&
-                            (ahead.ends_with(':') || ahead.ends_with(']'));
-        if (name == begin || (!ahead.empty() && !is_pod && !ahead.ends_with("]:") && !ahead.ends_with(">:")))
+        const auto ahead = trimmed(line.substr(0, name));
+        const auto collector = process_before(ahead);
+        if (name == begin ||
+            (!ahead.empty() && !collector && !ahead.ends_with("]:") && !ahead.ends_with(">:")))
             return false;
-        if (is_pod && !rank) pod = ahead.substr(0, ahead.size() - (ahead.ends_with(':') ? 1 : 0));
+        if (collector && !rank) process = *collector;
         words = trimmed(line.substr(name));
     }
     words = detail::excerpt(words, most_words);
@@ -182,8 +181,8 @@ bool LogReader::use(const Signature& row, std::string_view line, std::size_t beg
         case Says::timeout:
         case Says::lost:
         case Says::error:
-            if (host = pod.empty() ? host_before(before) : pod;
-                !rank && (row.says == Says::error || !host.empty())) {
+            if (host.empty()) host = process.empty() ? host_before(before) : process;
+            if (!rank && (row.says == Says::error || !host.empty())) {
                 add_line(host, words, false, line);
                 return true;
             }

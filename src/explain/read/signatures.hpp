@@ -99,6 +99,13 @@ constexpr Signature signatures[] = {
      "of local rank {n} was killed by signal {signal}"},
     {"failed (exitcode: {code}) local_rank: {n} (pid: {pid}) of binary: ", Says::ended,
      "of local rank {n} exited with code {code}"},
+    // DeepSpeed's launcher.
+    {"'--local_rank={n}', {_}] exits with return code = -{signal}", Says::ended,
+     "of local rank {n} was killed by signal {signal}"},
+    {"'--local_rank={n}', {_}] exits with return code = {code}", Says::ended,
+     "of local rank {n} exited with code {code}"},
+    // Ray's RayTaskError.
+    {"RayTaskError({name}): ray::{_} (pid={_}, ip={host}, {_})", Says::error, "{name} in an actor of Ray"},
     // Slurm's srun and slurmstepd.
     {"srun: error: {host}: task {ranks}: Exited with exit code {code}", Says::ended,
      "exited with code {code}"},
