@@ -129,6 +129,8 @@ def lacking(names, module):
             if holder.__eq__ is object.__eq__:
                 yield owner, "equality"
             continue
+        if theirs == "property" and member in getattr(holder, "__annotations__", {}):
+            continue  # an attribute of each object reads as a property
         try:
             thing = inspect.getattr_static(holder, member)
         except AttributeError:

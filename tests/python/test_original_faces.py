@@ -101,6 +101,14 @@ def test_what_a_module_lacks_is_found() -> None:
     assert list(original_faces.lacking(names, without)) == [("get", "names")]
 
 
+def test_an_attribute_of_each_object_reads_as_a_property() -> None:
+    class Attributes:
+        size: int
+
+    names = {"Plain.size": "property", "Plain.mesh": "property"}
+    assert list(original_faces.lacking(names, module(Plain=Attributes))) == [("Plain.mesh", "names")]
+
+
 @pytest.mark.parametrize("name", original_faces.faces())
 def test_the_names_are_those_of_the_version_that_was_compared(name: str) -> None:
     face = original_faces.faces()[name]
