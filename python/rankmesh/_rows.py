@@ -127,11 +127,13 @@ class Current:
                 raise
             raise original(missing, str(error), "not initialised") from None
 
-    def _raising(self, function: Callable[[], T], kind: str = "") -> T:
-        """Returns the result of a function. Errors become the framework's types, or the given type."""
+    def _raising(self, function: Callable[[], T], kind: str = "", **cases: str) -> T:
+        """Returns the result of a function. Errors become the framework's types, or the given type; `cases` says what
+        the rows call some faults here."""
         try:
             return function()
         except FrameworkError as error:
+            kind = kind or self._rows["raises"].get(cases.get(error.fault.replace(" ", "_")), "")
             raise self._error(str(error), error.fault, error.rule, kind) from None
 
     def _error(self, text: str, fault: str, rule: str = "", kind: str = "") -> FrameworkError:
@@ -162,11 +164,7 @@ class Current:
     def _enter(self, rank: int, world_size: int) -> tuple[int, int]:
         """Sets the rank and the size of the world."""
         if self._world != (rank, world_size):
-            try:
-                self._state.enter(rank, world_size)
-            except FrameworkError as error:
-                name = self._rows["raises"].get("no such rank") if error.fault == "out of range" else ""
-                raise self._error(str(error), error.fault, error.rule, name or "") from None
+            self._raising(lambda: self._state.enter(rank, world_size), out_of_range="no such rank")
         self._world = (rank, world_size)
         return self._world
 
@@ -213,13 +211,10 @@ class Current:
 
     def _begin(self, settings: dict[str, Any], place: tuple[int, int], live: bool) -> None:
         """Makes the groups of these settings on a rank of a world, without those of torch if `live`."""
-        try:
-            self._state.initialize(settings)
-            self._settings = settings
-        except FrameworkError as error:
-            sizes = [settings.get(each["name"]) for each in self._rows["settings"] if each["axis"]]
-            kind = self._rows["raises"].get("a size of 0", "") if 0 in sizes and error.fault == "sizes" else ""
-            raise self._error(str(error), error.fault, error.rule, kind) from None
+        sizes = [settings.get(each["name"]) for each in self._rows["settings"] if each["axis"]]
+        cases = {"sizes": "a size of 0"} if 0 in sizes else {}
+        self._raising(lambda: self._state.initialize(settings), **cases)
+        self._settings = settings
 
     def _said(self, settings: dict[str, Any], backend: str | None) -> str:
         """Returns what all ranks must say: the settings that are not the defaults."""
@@ -243,8 +238,8 @@ class Current:
                 continue
             apart, own = groups.is_apart(kind), Group(sorted(own)) if groups.is_rising(kind) else own
             wanted.append(Named(kind, own, "gloo" if groups.is_on_host(kind) else backend, apart=apart))
-            if self._rows["host"]:
-                wanted.append(Named(f"{kind}.{self._rows['host']}", own, "gloo", apart=apart))
+            if self._rows["handle"]:
+                wanted.append(Named(f"{kind}.cpu_group", own, "gloo", apart=apart))
         return self._of_torch(said, wanted)
 
     def _of_torch(self, said: str, wanted: list[Named]) -> Any:
@@ -320,7 +315,6 @@ class Current:
         if self._rows["handle"] != GroupCoordinator.__name__:
             return ranks if self._live is None else self._live[kind]
         if kind not in self._handles:
-            host = self._rows["host"]
-            live = () if self._live is None else (self._live[kind], self._live[f"{kind}.{host}"])
+            live = () if self._live is None else (self._live[kind], self._live[f"{kind}.cpu_group"])
             self._handles[kind] = GroupCoordinator(rank, ranks, *live)
         return self._handles[kind]

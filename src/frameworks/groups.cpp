@@ -2,7 +2,6 @@
 #include <rankmesh/frameworks/groups.hpp>
 
 #include <algorithm>
-#include <functional>
 
 #include <rankmesh/core/name.hpp>
 
@@ -59,8 +58,7 @@ Given accepted(const Framework& framework, const Values& settings, int world_siz
 Groups::Groups(std::string_view name, const Values& settings, int world_size) {
     const auto& framework = framework_named(name);
     refuse_if(world_size < 1, Fault::sizes, "a world of ", world_size, " ranks; it has 1 or more");
-    auto made =
-        std::make_shared<Made>(Made{&framework, accepted(framework, settings, world_size), {}, {}, {}, {}});
+    auto made = std::make_shared<Made>(Made{&framework, accepted(framework, settings, world_size)});
     auto meshes = framework.meshes;
     auto kinds = Kinds{};
     kinds.rows.reserve(framework.kinds.size());
@@ -136,16 +134,14 @@ Groups Access::with(const Groups& groups, const AccessorRow& row, const Given& o
     auto made = std::make_shared<Groups::Made>(*groups.made_);
     auto additions = Additions();
     row.adds(made->given, options, additions);
-    const auto add = [](auto& all, const auto& name, auto&& each) {
-        std::erase_if(all, [&](const auto& other) { return name(other) == name(each); });
-        all.push_back(std::forward<decltype(each)>(each));
-    };
-    for (auto& mesh : additions.meshes)
-        add(
-            made->meshes, [](const auto& each) { return each.first; }, std::move(mesh));
+    for (auto& mesh : additions.meshes) {
+        std::erase_if(made->meshes, [&](const auto& other) { return other.first == mesh.first; });
+        made->meshes.push_back(std::move(mesh));
+    }
     for (auto& row : additions.kinds) {
         const auto& kind = *made->owned.emplace_back(std::make_shared<const KindRow>(std::move(row)));
-        add(made->kinds, std::mem_fn(&Kind::name), kind_of(kind, made->given, made->meshes));
+        std::erase_if(made->kinds, [&](const auto& other) { return other.name == kind.name; });
+        made->kinds.push_back(kind_of(kind, made->given, made->meshes));
         made->given.derive(kind.name, true);
         kinds.push_back(kind.name);
     }

@@ -130,13 +130,7 @@ Kind kind_of(const KindRow& row, const Given& given, const Meshes& meshes) {
                      .name = row.name,
                      .brief = row.brief.empty() ? row.name : row.brief,
                      .device = row.name,
-                     .base = mesh->offset(),
-                     .listed = {},
-                     .inside = 0,
-                     .size = 0,
-                     .period = 0,
-                     .at = {},
-                     .placed = {}};
+                     .base = mesh->offset()};
     const auto list = [&](AxisId axis) {
         if (seen.contains(axis))
             throw UsageError(cat("groups '", row.name, "' list an axis twice: ", row.groups));

@@ -309,7 +309,7 @@ struct Framework {
     /// The Python type of what the original raises, by fault; the empty fault is all others.
     std::map<std::string, std::string> raises = {};
     /// The Python function that makes the groups, or a class with the accessors where it is capitalised; and
-    /// the class of a group, empty: torch's own.
+    /// the class of a group, which has each on the host, too; empty: torch's own.
     std::string initialize = {};
     /// The functions that make and give a process's object of that class, where the framework has them.
     std::string maker = {};
@@ -348,7 +348,6 @@ struct Framework {
     std::string leaves = {};    ///< what is left over, where the world must be said unless `ranks` says it
     std::string variable = {};  ///< the variable that holds the object of the class which `maker` has made
     bool serves = false;        ///< it serves models, and does not train them
-    std::string host = {};  ///< the suffix under which each group is made for the host, too; empty: it is not
 };
 
 /// All of them, by name: one for each folder here.
@@ -372,13 +371,13 @@ struct Kind {
     std::string_view brief;   // in a plan
     std::string_view device;  // of which this one's groups are those on the host, else itself
     int base;                 // the rank from which `listed` counts
-    Layout listed;            // the ranks in the framework's order
-    int inside;               // the first of its digits in a period
-    int size;                 // ranks of a group, before some are picked
+    Layout listed = {};       // the ranks in the framework's order
+    int inside = 0;           // the first of its digits in a period
+    int size = 0;             // ranks of a group, before some are picked
     int step = 1;             // between them in the list
-    int period;               // of what is cut into groups, one after the other
-    std::vector<int> at;
-    Placed placed;
+    int period = 0;           // of what is cut into groups, one after the other
+    std::vector<int> at = {};
+    Placed placed = {};
     bool partial = false;  // outside there may be ranks
 
     int count() const { return listed.size() / period * parts(); }
@@ -406,10 +405,10 @@ Kind kind_of(const KindRow& row, const Given& given, const Meshes& meshes);
 struct Groups::Made {
     const Framework* framework;
     Given given;
-    Meshes meshes;
-    std::vector<Kind> kinds;
-    std::vector<std::shared_ptr<const KindRow>> owned;  // of kinds that are not rows of the framework
-    Placed placed;
+    Meshes meshes = {};
+    std::vector<Kind> kinds = {};
+    std::vector<std::shared_ptr<const KindRow>> owned = {};  // of kinds that are not rows of the framework
+    Placed placed = {};
 
     const Kind* find(std::string_view name) const {
         const auto found = std::ranges::find(kinds, name, &Kind::name);

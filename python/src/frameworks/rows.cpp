@@ -108,24 +108,20 @@ const frameworks::Framework& framework_of(nb::handle name) {
 nb::dict rows_of(nb::handle name) {
     const auto& framework = framework_of(name);
     auto rows = nb::dict();
-    using F = frameworks::Framework;
-    for (const auto& [name, text] :
-         std::initializer_list<std::pair<const char*, std::string F::*>>{{"name", &F::name},
-                                                                         {"version", &F::version},
-                                                                         {"original", &F::original},
-                                                                         {"title", &F::title},
-                                                                         {"initialize", &F::initialize},
-                                                                         {"backend_after", &F::backend_after},
-                                                                         {"ensure", &F::ensure},
-                                                                         {"maker", &F::maker},
-                                                                         {"getter", &F::getter},
-                                                                         {"base", &F::base},
-                                                                         {"state_class", &F::state_class},
-                                                                         {"module", &F::module},
-                                                                         {"variable", &F::variable},
-                                                                         {"handle", &F::handle},
-                                                                         {"host", &F::host}})
-        rows[name] = framework.*text;
+    rows["name"] = framework.name;
+    rows["version"] = framework.version;
+    rows["original"] = framework.original;
+    rows["title"] = framework.title;
+    rows["initialize"] = framework.initialize;
+    rows["backend_after"] = framework.backend_after;
+    rows["ensure"] = framework.ensure;
+    rows["maker"] = framework.maker;
+    rows["getter"] = framework.getter;
+    rows["base"] = framework.base;
+    rows["state_class"] = framework.state_class;
+    rows["module"] = framework.module;
+    rows["variable"] = framework.variable;
+    rows["handle"] = framework.handle;
     rows["is_class"] = framework.is_class();
     rows["by_value"] = framework.by_value;
     rows["settings"] = settings_of(framework.settings);

@@ -241,39 +241,46 @@ std::vector<AccessorRow> makers() {
     return rows;
 }
 
-std::vector<AccessorRow> accessors() {
-    using enum Quantity;
-    auto rows = makers();
-    const auto add = [&](AccessorRow row, const char* end, Quantity quantity, const char* doc = nullptr) {
-        row.name += end;
-        row.quantity = quantity;
-        if (doc) row.doc = doc;
-        rows.push_back(std::move(row));
-    };
-    const auto add_three = [&](const AccessorRow& row) {
-        add(row, "_group", group);
-        add(row, "_world_size", size, "The number of its ranks.");
-        add(row, "_rank", rank, "This rank's place among its ranks.");
-    };
-    const auto row = [](const char* name, const char* kind, const char* doc, std::string missing = "",
-                        const char* among = "") {
-        if (!missing.empty()) missing += " parallel group is not initialized";
-        return AccessorRow{.name = name, .kind = kind, .doc = doc, .missing = missing, .among = among};
-    };
-    const auto name = std::vector<Setting>{required("group_name", Type::word)};
+/// Adds a row whose name ends so.
+void put(std::vector<AccessorRow>& rows, AccessorRow row, const char* end, Quantity quantity,
+         const char* doc = nullptr) {
+    row.name += end;
+    row.quantity = quantity;
+    if (doc) row.doc = doc;
+    rows.push_back(std::move(row));
+}
+void put_three(std::vector<AccessorRow>& rows, const AccessorRow& row) {
+    put(rows, row, "_group", Quantity::group);
+    put(rows, row, "_world_size", Quantity::size, "The number of its ranks.");
+    put(rows, row, "_rank", Quantity::rank, "This rank's place among its ranks.");
+}
+AccessorRow row(const char* name, const char* kind, const char* doc, std::string missing = "",
+                const char* among = "") {
+    if (!missing.empty()) missing += " parallel group is not initialized";
+    return {.name = name, .kind = kind, .doc = doc, .missing = missing, .among = among};
+}
+
+void put_tensors(std::vector<AccessorRow>& rows) {
     const auto tensors = "The ranks that share this rank's tensors.";
     for (const auto& each :
          {row("get_tensor_model_parallel", "tensor_parallel", tensors, "intra_layer_model"),
           row("get_model_parallel", "tensor_parallel", tensors, "intra_layer_model")}) {
-        add_three(each);
+        put_three(rows, each);
         rows.back().slot = "tensor_rank";
         (rows.end() - 2)->slot = "tensor_world_size";
     }
     (rows.end() - 3)->missing = "model parallel group is not initialized";
-    add_three(row("get_data_parallel", "data_parallel", "The ranks that hold the same tensors.", "data"));
+    put_three(rows,
+              row("get_data_parallel", "data_parallel", "The ranks that hold the same tensors.", "data"));
     rows.push_back(computed("get_tensor_model_parallel_src_rank", Type::number, tensor_source,
                             "The first rank of the tensor parallel group."));
+}
 
+std::vector<AccessorRow> accessors() {
+    using enum Quantity;
+    auto rows = makers();
+    const auto name = std::vector<Setting>{required("group_name", Type::word)};
+    put_tensors(rows);
     auto experts =
         row("_get_expert_parallel", "", "The ranks that hold the experts of one model together.", "expert");
     auto replicas =
@@ -282,28 +289,28 @@ std::vector<AccessorRow> accessors() {
     replicas.choose = replicas_of;
     for (auto* each : {&experts, &replicas}) {
         each->options = name;
-        add_three(*each);
-        add(*each, "_group_ranks", ranks);
+        put_three(rows, *each);
+        put(rows, *each, "_group_ranks", ranks);
     }
     replicas.name = "_get_expert_broadcast_src";
-    add(replicas, "_rank", first, "The first rank of the expert-data group.");
+    put(rows, replicas, "_rank", first, "The first rank of the expert-data group.");
     experts.name = "_get_max_expert_parallel";
     experts.options = {};
     experts.choose = largest;
-    add(experts, "_group", group, "This rank's expert group of the largest expert size.");
+    put(rows, experts, "_group", group, "This rank's expert group of the largest expert size.");
     // A kind once it was made, all ranks before.
     auto data = row("_get_data_parallel", "", "The ranks that read different data, among which ZeRO shards.",
                     "", "sequence_data_parallel, *");
-    add_three(data);
-    add(data, "_group_ranks", ranks);
+    put_three(rows, data);
+    put(rows, data, "_group_ranks", ranks);
     data.name = "_get_sequence_data_parallel";
-    add_three(data);
+    put_three(rows, data);
     const auto zeros = row("_get_zero_param_intra_parallel", "",
                            "The ranks that hold all parameters together; all ranks before they are made.", "",
                            "zero_param_intra, *");
-    add(zeros, "_group_ranks", ranks);
-    add(zeros, "_group_world_size", size, "The number of these ranks.");
-    add(zeros, "_rank_in_mygroup", rank, "This rank's place among them.");
+    put(rows, zeros, "_group_ranks", ranks);
+    put(rows, zeros, "_group_world_size", size, "The number of these ranks.");
+    put(rows, zeros, "_rank_in_mygroup", rank, "This rank's place among them.");
     auto zero_is_made = computed("_zero_param_parallel_is_initialized", Type::flag, has_zero,
                                  "False before any group is made, then None: the original never says True.");
     zero_is_made.without = Value();
@@ -329,9 +336,9 @@ std::vector<AccessorRow> accessors() {
              {"_clone_world_group", "*", group, "All ranks."}})
         rows.push_back(each);
     data.name = "_get_broadcast_src_rank";
-    add(data, "", first, "The first rank of the sequence-data parallel group.");
-    add_three(
-        row("_get_sequence_parallel", "sequence_parallel", "The ranks that share this rank's sequence."));
+    put(rows, data, "", first, "The first rank of the sequence-data parallel group.");
+    put_three(rows, row("_get_sequence_parallel", "sequence_parallel",
+                        "The ranks that share this rank's sequence."));
     rows.back().without = 0;
     (rows.end() - 2)->without = 1;
     (rows.end() - 3)->missing = "No sequence parallel group found";

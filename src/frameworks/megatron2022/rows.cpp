@@ -128,11 +128,35 @@ Value rank_beside(const State& state, const Given&) {
     return rank_on(pipeline, static_cast<int>((stage % size + size) % size));
 }
 
+void add_named(std::vector<AccessorRow>& rows) {
+    for (const auto& named : std::initializer_list<Named>{
+             {"model_parallel", "_MODEL_PARALLEL_GROUP", "group of the ranks that hold one replica", "group"},
+             {"tensor_model_parallel", "_TENSOR_MODEL_PARALLEL_GROUP", "tensor-parallel group",
+              "group rank world_size", "rank world_size"},
+             {"pipeline_model_parallel", "_PIPELINE_MODEL_PARALLEL_GROUP", "pipeline",
+              "group rank world_size", "rank world_size"},
+             {"data_parallel", "_DATA_PARALLEL_GROUP", "data-parallel group", "group rank world_size"},
+             {"embedding", "_EMBEDDING_GROUP", "pipeline: the first, the last and that of the split",
+              "group"},
+             {"position_embedding", "_POSITION_EMBEDDING_GROUP", "pipeline: the first and that of the split",
+              "group"},
+             {"pipeline_model_parallel_split", "", "", "", "rank"},
+             {"virtual_pipeline_model_parallel", "", "", "", "rank"}})
+        for (auto& row : accessors_of(named)) {
+            if (row.quantity == Quantity::action) row.raises = "ValueError";
+            if (row.quantity == Quantity::action && row.name.ends_with("_size")) row.is_size = true;
+            if (named.name.ends_with("_split")) {
+                row.slot.clear();
+                row.doc = "Does nothing: the original writes a variable that nobody reads.";
+            }
+            rows.push_back(std::move(row));
+        }
+}
+
 std::vector<AccessorRow> accessors() {
     using enum Quantity;
-    constexpr auto tensor = "_TENSOR_MODEL_PARALLEL_GROUP", pipeline = "_PIPELINE_MODEL_PARALLEL_GROUP",
-                   data = "_DATA_PARALLEL_GROUP", embedding = "_EMBEDDING_GROUP",
-                   position = "_POSITION_EMBEDDING_GROUP";
+    constexpr auto pipeline = "_PIPELINE_MODEL_PARALLEL_GROUP", data = "_DATA_PARALLEL_GROUP",
+                   embedding = "_EMBEDDING_GROUP", position = "_POSITION_EMBEDDING_GROUP";
     const auto ignore_virtual = Setting{"ignore_virtual", Type::flag};
     const auto stage = Setting{"rank", Type::maybe_number};
     const auto listed = [](const char* name, const char* kind, Quantity quantity, const char* missing,
@@ -197,25 +221,7 @@ std::vector<AccessorRow> accessors() {
     for (auto& row : rows)
         if (row.code == holds_embedding || row.code == holds_position_embedding)
             row.raises = "TypeError";  // of a list that is None
-    for (const auto& named : std::initializer_list<Named>{
-             {"model_parallel", "_MODEL_PARALLEL_GROUP", "group of the ranks that hold one replica", "group"},
-             {"tensor_model_parallel", tensor, "tensor-parallel group", "group rank world_size",
-              "rank world_size"},
-             {"pipeline_model_parallel", pipeline, "pipeline", "group rank world_size", "rank world_size"},
-             {"data_parallel", data, "data-parallel group", "group rank world_size"},
-             {"embedding", embedding, "pipeline: the first, the last and that of the split", "group"},
-             {"position_embedding", position, "pipeline: the first and that of the split", "group"},
-             {"pipeline_model_parallel_split", "", "", "", "rank"},
-             {"virtual_pipeline_model_parallel", "", "", "", "rank"}})
-        for (auto& row : accessors_of(named)) {
-            if (row.quantity == action) row.raises = "ValueError";
-            if (row.quantity == action && row.name.ends_with("_size")) row.is_size = true;
-            if (named.name.ends_with("_split")) {
-                row.slot.clear();
-                row.doc = "Does nothing: the original writes a variable that nobody reads.";
-            }
-            rows.push_back(std::move(row));
-        }
+    add_named(rows);
     return rows;
 }
 

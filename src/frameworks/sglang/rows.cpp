@@ -174,8 +174,7 @@ Framework sglang() {
         .backend_after = "(",
         .start = {.programs = "sglang", .by_itself = true},
         .configure = configure,
-        .serves = true,
-        .host = "cpu_group"};
+        .serves = true};
 }
 
 }  // namespace rankmesh::frameworks

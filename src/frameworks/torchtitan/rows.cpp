@@ -49,9 +49,7 @@ std::vector<Name> named(const Given& given) {
     constexpr Name common[] = {{"pp", "dataloading"},     {"batch", "dataloading"}, {"loss", "dataloading"},
                                {"dp_replicate", "dense"}, {"cp", "dataloading"},    {"tp", "dataloading"},
                                {"ep", "sparse"},          {"efsdp", "sparse"}};
-    auto all = std::vector<Name>{};
-    all.reserve(std::size(common) + 2);
-    all.assign(std::begin(common), std::end(common));
+    auto all = std::vector<Name>(std::begin(common), std::end(common));
     if (is_spmd(given)) all.push_back({"dp", spmd_dense});
     all.push_back({is_folded(given) ? "fsdp" : "dp_shard", "dense"});
     return all;

@@ -122,6 +122,38 @@ Values write(const std::vector<Mesh>& meshes) {
     return values;
 }
 
+std::vector<Setting> settings() {
+    const auto rollout = [](std::string name) {
+        return Setting{.name = name,
+                       .type = Type::maybe_number,
+                       .flag = cat("actor_rollout_ref.rollout.", name.substr(name.find('_') + 1))};
+    };
+    auto rows =
+        std::vector<Setting>{{"fsdp_size", Type::number, "ranks that share the model's state, -1: all", -1,
+                              "shards inner", "actor_rollout_ref.actor.fsdp_config.fsdp_size"},
+                             {"ulysses_sequence_parallel_size", Type::number,
+                              "ranks that share a sequence and exchange it for heads", 1, "inner",
+                              "actor_rollout_ref.actor.ulysses_sequence_parallel_size "
+                              "actor_rollout_ref.actor.fsdp_config.ulysses_sequence_parallel_size"},
+                             rollout(of_rollout[0]),
+                             rollout(of_rollout[1]),
+                             rollout(of_rollout[2]),
+                             {.name = "rollout_expert_parallel_size",
+                              .doc = "1, or all ranks of an engine's stage, which have other experts",
+                              .flag = "actor_rollout_ref.rollout.expert_parallel_size",
+                              .only_configured = true}};
+    const auto add = [&](const std::string& name, std::string extra = {}) {
+        rows.push_back({.name = "megatron_" + name,
+                        .flag = "actor_rollout_ref.actor.megatron." + name,
+                        .only_configured = true,
+                        .extra = std::move(extra)});
+    };
+    for (const auto* name : megatron_sizes) add(name);
+    rows.back().otherwise = 0;  // of experts: tp, and 1 is said
+    add("virtual_pipeline_model_parallel_size", "virtual pipeline stages");
+    return rows;
+}
+
 }  // namespace of_verl
 
 Framework verl() {
@@ -130,18 +162,13 @@ Framework verl() {
     constexpr auto of_engine =
         "verl's infer_tp and infer_pp have other ranks than the rollout's tensor-parallel groups and "
         "pipelines for these sizes; ask for the groups of its engine";
-    const auto rollout = [](std::string name) {
-        return Setting{.name = name,
-                       .type = Type::maybe_number,
-                       .flag = cat("actor_rollout_ref.rollout.", name.substr(name.find('_') + 1))};
-    };
     const auto data_parallel = [](const char* what, Quantity quantity, const char* doc) {
         return AccessorRow{.name = cat("get_data_parallel_", what),
                            .quantity = quantity,
                            .doc = doc,
                            .among = "ulysses_device_mesh.dp, *"};
     };
-    auto made = Framework{
+    return {
         .name = "verl",
         .version = "0.9.1",
         .original = "verl.workers.engine.fsdp.transformer_impl",
@@ -152,19 +179,7 @@ Framework verl() {
             "the world's size",
         .example =
             "fsdp_size=8 ulysses_sequence_parallel_size=2 rollout_tensor_model_parallel_size=4 world_size=16",
-        .settings = {{"fsdp_size", Type::number, "ranks that share the model's state, -1: all", -1,
-                      "shards inner", "actor_rollout_ref.actor.fsdp_config.fsdp_size"},
-                     {"ulysses_sequence_parallel_size", Type::number,
-                      "ranks that share a sequence and exchange it for heads", 1, "inner",
-                      "actor_rollout_ref.actor.ulysses_sequence_parallel_size "
-                      "actor_rollout_ref.actor.fsdp_config.ulysses_sequence_parallel_size"},
-                     rollout(of_rollout[0]),
-                     rollout(of_rollout[1]),
-                     rollout(of_rollout[2]),
-                     {.name = "rollout_expert_parallel_size",
-                      .doc = "1, or all ranks of an engine's stage, which have other experts",
-                      .flag = "actor_rollout_ref.rollout.expert_parallel_size",
-                      .only_configured = true}},
+        .settings = settings(),
         .meshes = {{"ranks", "ddp shards inner"},
                    {"device_mesh", "ddp fsdp"},
                    {"ulysses_device_mesh", "dp sp"},
@@ -200,16 +215,6 @@ Framework verl() {
         .started = "trainer.nnodes trainer.n_gpus_per_node",
         .start = {.by_itself = true},
         .leaves = "verl's number of replicas"};
-    const auto add = [&](const std::string& name, std::string extra = {}) -> Setting& {
-        return made.settings.emplace_back(Setting{.name = "megatron_" + name,
-                                                  .flag = "actor_rollout_ref.actor.megatron." + name,
-                                                  .only_configured = true,
-                                                  .extra = std::move(extra)});
-    };
-    for (const auto* name : megatron_sizes) add(name);
-    made.settings.back().otherwise = 0;  // of experts: tp, and 1 is said
-    add("virtual_pipeline_model_parallel_size", "virtual pipeline stages");
-    return made;
 }
 
 }  // namespace rankmesh::frameworks

@@ -51,11 +51,37 @@ Values write_experts(const Mesh& experts) {
     return experts.find("ep") && !are_cut ? Values{{"enable_expert_parallel", true}} : Values{};
 }
 
+std::vector<AccessorRow> accessors() {
+    using enum Quantity;
+    return {
+        {"get_world_group", "world", group, "All ranks."},
+        {"get_inner_dp_world_group", "inner_dp_world", group, "The ranks of one data-parallel rank."},
+        {"get_tp_group", "tp", group, "The ranks that share each layer."},
+        {"get_etp_group", "etp", group, "The ranks that share one table of engrams."},
+        lenient("get_engram_dp_group", "edp", group,
+                "The replicas that share one table of engrams; None where each has its own."),
+        lenient("get_engram_dp_size", "edp", size, "How many replicas share one table of engrams.", 1),
+        {"get_dcp_group", "dcp", group, "The ranks that share a sequence's keys while it is decoded."},
+        {.name = "get_dcp_world_size_and_rank",
+         .quantity = size_and_rank,
+         .doc = "How many share a sequence's keys while it is decoded, and this rank among them.",
+         .options = {{"enabled", Type::flag, {}, true}},
+         .without = std::vector{1, 0},
+         .among = "dcp if enabled"},
+        {"get_pcp_group", "pcp", group, "The ranks that share a prompt."},
+        {"get_pp_group", "pp", group, "The stages of this rank's pipeline."},
+        {"get_dp_group", "dp", group, "The ranks with other requests."},
+        {"get_ep_group", "ep", group, "The ranks that share a stage's experts."},
+        {"get_eplb_group", "eplb", group, "The same ranks, for moving experts beside the model's own calls."},
+        {"get_tensor_model_parallel_world_size", "tp", size, "The size of the tensor-parallel group."},
+        {"get_tensor_model_parallel_rank", "tp", rank, "Where this rank is in its tensor-parallel group."},
+        {"get_pipeline_model_parallel_rank", "pp", rank, "This rank's stage."}};
+}
+
 }  // namespace of_vllm
 
 Framework vllm() {
     using namespace of_vllm;
-    using enum Quantity;
     const auto size_of_axis = [](const char* name, const char* axis, const char* flag) {
         return Setting{.name = name, .axis = axis, .flag = flag};
     };
@@ -116,31 +142,7 @@ Framework vllm() {
                    .missing = no_eplb,
                    .when = "is_moe and enable_eplb",
                    .apart = true}},
-        .accessors =
-            {{"get_world_group", "world", group, "All ranks."},
-             {"get_inner_dp_world_group", "inner_dp_world", group, "The ranks of one data-parallel rank."},
-             {"get_tp_group", "tp", group, "The ranks that share each layer."},
-             {"get_etp_group", "etp", group, "The ranks that share one table of engrams."},
-             lenient("get_engram_dp_group", "edp", group,
-                     "The replicas that share one table of engrams; None where each has its own."),
-             lenient("get_engram_dp_size", "edp", size, "How many replicas share one table of engrams.", 1),
-             {"get_dcp_group", "dcp", group, "The ranks that share a sequence's keys while it is decoded."},
-             {.name = "get_dcp_world_size_and_rank",
-              .quantity = size_and_rank,
-              .doc = "How many share a sequence's keys while it is decoded, and this rank among them.",
-              .options = {{"enabled", Type::flag, {}, true}},
-              .without = std::vector{1, 0},
-              .among = "dcp if enabled"},
-             {"get_pcp_group", "pcp", group, "The ranks that share a prompt."},
-             {"get_pp_group", "pp", group, "The stages of this rank's pipeline."},
-             {"get_dp_group", "dp", group, "The ranks with other requests."},
-             {"get_ep_group", "ep", group, "The ranks that share a stage's experts."},
-             {"get_eplb_group", "eplb", group,
-              "The same ranks, for moving experts beside the model's own calls."},
-             {"get_tensor_model_parallel_world_size", "tp", size, "The size of the tensor-parallel group."},
-             {"get_tensor_model_parallel_rank", "tp", rank,
-              "Where this rank is in its tensor-parallel group."},
-             {"get_pipeline_model_parallel_rank", "pp", rank, "This rank's stage."}},
+        .accessors = accessors(),
         .check = check,
         .check_flags = check_flags,
         .roles = {{"external_dp", "dp_replicate"}, {"pcp", "cp"}},
@@ -155,8 +157,7 @@ Framework vllm() {
         .backend_after = "decode_context_model_parallel_size",
         .ensure = "ensure_model_parallel_initialized",
         .start = {.programs = "vllm vllm-openai", .by_itself = true},
-        .serves = true,
-        .host = "cpu_group"};
+        .serves = true};
 }
 
 }  // namespace rankmesh::frameworks
