@@ -9,7 +9,6 @@
 #include <rankmesh/engine/world.hpp>
 
 #include "core/core.hpp"
-#include "values/declaration.hpp"
 
 namespace rankmesh::python {
 

@@ -102,12 +102,6 @@ void bind_items(nb::class_<T>& c, const char* item, const char* what) {
            [](nb::handle self) { return nb::steal(PySeqIter_New(self.ptr())); });
 }
 
-/// Returns a pickle as a call of a method, because pickle does not support functions of an extension module.
-nb::object method_caller(const char* name, nb::handle arguments) {
-    return nb::module_::import_("operator")
-        .attr("methodcaller")(name, *nb::borrow<nb::args>(nb::tuple(nb::borrow(arguments))));
-}
-
 Ranks ranks_from(nb::handle given) {
     if (nb::isinstance<Ranks>(given)) return nb::cast<Ranks>(given);
     if (nb::isinstance<nb::str>(given)) return Ranks(parse_ranks(text_of(given, "a group")));
@@ -184,25 +178,12 @@ void bind_group(nb::class_<Ranks>& c) {
     });
     method(c, "def __reduce__(self) -> tuple[typing.Any, ...]", "", [](nb::object self) {
         const auto& ranks = nb::cast<const Ranks&>(self);
-        if (const auto step = ranks.step())
-            return nb::make_tuple(method_caller("_of_step", nb::make_tuple(ranks[0], *step, ranks.size())),
-                                  nb::make_tuple(self.type()));
-        auto list = nb::list();
-        for (int i = 0; i < ranks.size(); ++i) list.append(ranks[i]);
-        return nb::make_tuple(self.type(), nb::make_tuple(list));
+        const auto step = ranks.step();
+        if (!step) return nb::make_tuple(self.type(), nb::make_tuple(nb::list(self)));
+        const nb::object of_mesh = nb::module_::import_("operator").attr("attrgetter")("ranks");
+        return nb::make_tuple(
+            of_mesh, nb::make_tuple(Mesh::parse(cat("r=", ranks.size(), ":", *step, " @", ranks[0]))));
     });
-    c.def_static(
-        "_of_step",
-        [](int first, int step, int size) {
-            if (first < 0 || step < 1 || size < 1 ||
-                first + (size - std::int64_t{1}) * step >= Mesh::max_size)
-                throw UsageError(cat("a pickled group of ", size, " ranks from ", first, " in steps of ",
-                                     step, " is none"));
-            auto layout = Layout{};
-            layout.push_back({size, step});
-            return Ranks(Group(first, layout));
-        },
-        nb::arg("first").none(), nb::arg("step").none(), nb::arg("size").none());
 }
 
 }  // namespace
@@ -242,7 +223,8 @@ void bind_groups(nb::module_& m) {
     method(c, "def __reduce__(self) -> tuple[typing.Any, ...]", "", [](const Groups& self) {
         auto names = nb::list();
         for (auto axis : self.axes) names.append(nb::cast(std::string(self.mesh.name(axis))));
-        return nb::make_tuple(method_caller(self.in_order ? "partition_in_order" : "partition", names),
+        const nb::object caller = nb::module_::import_("operator").attr("methodcaller");
+        return nb::make_tuple(caller(self.in_order ? "partition_in_order" : "partition", *nb::tuple(names)),
                               nb::make_tuple(nb::cast(self.mesh)));
     });
     bind_array(c);

@@ -5,7 +5,6 @@
 #include <nanobind/stl/vector.h>
 
 #include "core/core.hpp"
-#include "values/declaration.hpp"
 
 namespace rankmesh::python {
 
@@ -121,12 +120,6 @@ nb::tuple all_names(const Mesh& mesh) {
     return nb::tuple(names);
 }
 
-nb::object value_of(const Coordinate& coordinate, nb::handle name, nb::object missing) {
-    const auto text = view_of(name);
-    const auto i = text ? coordinate.find(*text) : -1;
-    return i < 0 ? missing : nb::object(nb::int_(coordinate[AxisId{i}]));
-}
-
 nb::dict dict_of(const Coordinate& coordinate) {
     auto dict = nb::dict();
     for (int i = 0; i < coordinate.size(); ++i) dict[nb::cast(coordinate.name(i))] = coordinate[AxisId{i}];
@@ -155,30 +148,13 @@ void bind_coordinate(nb::module_& m) {
             throw UnknownName(error.what());
         }
     });
-    method(c, "def get(self, axis: str, default: typing.Any = None, /) -> typing.Any", "",
-           [](const Coordinate& self, nb::object name, nb::object missing) {
-               return value_of(self, name, missing);
-           });
     c.def("__len__", &Coordinate::size);
     method(c, "def __iter__(self) -> collections.abc.Iterator[str]", "",
            [](const Coordinate& self) { return nb::iter(dict_of(self)); });
-    method(
-        c, "def __contains__(self, axis: object, /) -> bool", "",
-        [](const Coordinate& self, nb::object name) { return !value_of(self, name, nb::none()).is_none(); });
-    method(c, "def keys(self) -> collections.abc.KeysView[str]", "",
-           [](const Coordinate& self) { return dict_of(self).attr("keys")(); });
-    method(c, "def values(self) -> collections.abc.ValuesView[int]", "",
-           [](const Coordinate& self) { return dict_of(self).attr("values")(); });
-    method(c, "def items(self) -> collections.abc.ItemsView[str, int]", "",
-           [](const Coordinate& self) { return dict_of(self).attr("items")(); });
-    // Equality, hash, texts and pickles.
-    method(
-        c, "def __eq__(self, other: object, /) -> bool", "",
-        [](const Coordinate& self, nb::object other) -> bool {
-            if (nb::isinstance<Coordinate>(other))
-                return dict_of(self).attr("__eq__")(dict_of(nb::cast<Coordinate>(other))).is(nb::bool_(true));
-            return nb::isinstance<nb::dict>(other) && dict_of(self).attr("__eq__")(other).is(nb::bool_(true));
-        });
+    const nb::object mapping = nb::module_::import_("collections.abc").attr("Mapping");
+    for (const auto* name : {"get", "keys", "values", "items", "__contains__", "__eq__"})
+        c.attr(name) = mapping.attr(name);
+    mapping.attr("register")(c);
     c.def("__hash__",
           [](const Coordinate& self) {  // equal coordinates have equal hashes in any order of axes
               auto hash = std::size_t{0};
@@ -192,7 +168,6 @@ void bind_coordinate(nb::module_& m) {
     method(c, "def __reduce__(self) -> tuple[typing.Any, ...]", "", [](nb::object self) {
         return nb::make_tuple(self.type(), nb::make_tuple(dict_of(nb::cast<Coordinate>(self))));
     });
-    nb::module_::import_("collections.abc").attr("Mapping").attr("register")(m.attr("Coordinate"));
 }
 
 /// The axes with their sizes, and the ranks.

@@ -17,9 +17,8 @@ std::vector<std::int64_t> shape_of(nb::handle given) {
     for (auto size : each_of(given, "the shape must be a sequence of ints")) {
         if (!PyIndex_Check(size.ptr()))
             throw TypeFault(cat("a size of the shape is ", described(size), "; it must be an int"));
-        shape.push_back(PyNumber_AsSsize_t(
-            size.ptr(),
-            nullptr));  // for an int that is too large this returns the largest size, which Sharding refuses
+        // For an int that is too large this returns the largest size, which Sharding refuses.
+        shape.push_back(PyNumber_AsSsize_t(size.ptr(), nullptr));
         if (PyErr_Occurred()) throw nb::python_error();
     }
     return shape;

@@ -1,20 +1,99 @@
 // SPDX-License-Identifier: Apache-2.0
 // Engine objects that Python objects own. They end in order when the interpreter ends, and never in a forked
-// child.
+// child. Calls of threads without the GIL: how they end before the interpreter, and how Ctrl-C and exceptions
+// of other signal handlers interrupt them.
 #pragma once
 
 #include <cstdint>
 #include <exception>
+#include <functional>
 #include <memory>
+#include <optional>
 #include <type_traits>
 #include <utility>
 
 #include <rankmesh/engine/pending.hpp>
 #include <rankmesh/engine/world.hpp>
 
-#include "engine/calls.hpp"
+#include "values/convert.hpp"
 
 namespace rankmesh::python {
+
+/// Makes a call throw soon, for a reason such as "was interrupted by a signal"; empty if that is impossible.
+using Leave = std::function<void(const char* why)>;
+
+/// What a call waits for; threads that run Python are not interrupted.
+enum class Waits : bool { for_peers, for_threads };
+
+struct Call;
+
+/// A call of this thread. Made and destroyed with the GIL held.
+class InFlight {
+public:
+    explicit InFlight(Leave leave = {}, Waits waits = Waits::for_peers);
+    ~InFlight();
+    InFlight(const InFlight&) = delete;
+    InFlight& operator=(const InFlight&) = delete;
+
+    /// Runs `body` without the GIL. After the interpreter has ended, threads other than the main thread never
+    /// return.
+    void run(const std::function<void()>& body) const;
+    /// True if interrupt() has made the call throw.
+    bool interrupted() const;
+
+private:
+    const std::shared_ptr<Call> call_;
+};
+
+/// Makes the calls of a thread throw. Returns false if no call of the thread can throw. The answer stays
+/// valid while the GIL is held.
+bool interrupt(unsigned long thread, const char* why);
+
+/// The GIL for a C++ thread; not `valid()` after the interpreter has ended.
+class Attached {
+public:
+    Attached();
+    Attached(const Attached&) = delete;
+    Attached& operator=(const Attached&) = delete;
+    bool valid() const { return gil_.has_value(); }
+
+private:
+    std::optional<nb::gil_scoped_acquire> gil_;
+};
+
+/// Calls a Python function on a C++ thread, which never returns after the interpreter has ended.
+nb::object call_python(nb::handle function, const nb::tuple& args);
+
+/// Never returns.
+[[noreturn]] void stay();
+/// Requires the GIL. After the interpreter has ended, threads other than the main thread stop here.
+void stay_if_ending();
+
+/// True on the thread that runs Python's signal handlers.
+bool is_main_thread();
+
+/// Runs `call` without the GIL. If SIGINT arrives on the main thread with Python's own handler, calls
+/// `leave`, then throws KeyboardInterrupt instead of the exception of `call`. Handlers of other signals run
+/// after the call.
+///
+/// On any thread, interrupt() has the same effect.
+void without_gil(Leave leave, const std::function<void()>& call, Waits waits = Waits::for_peers);
+/// Like without_gil, and returns the result of `call`.
+template <class Call>
+auto result_without_gil(Leave leave, const Call& call) {
+    auto result = std::optional<decltype(call())>{};
+    without_gil(std::move(leave), [&] { result.emplace(call()); });
+    return std::move(*result);
+}
+
+/// On the main thread, runs `call` on its own thread while Python's handlers of all signals run. If a handler
+/// raises, calls `leave`, and throws the handler's exception after `call` has returned. Abandons the thread
+/// after 2 s, when a handler raises again, or if leaving is impossible; therefore `call` must own all data
+/// that it uses.
+void without_gil_or_given_up(Leave leave, std::function<void()> call);
+
+/// Raises the error of a destructor as soon as this thread runs Python.
+void raise_later(const nb::python_error& error) noexcept;
 
 /// The number of forks between loading the module and this process.
 unsigned forks();
@@ -32,11 +111,6 @@ public:
     virtual void end(bool by_exception) noexcept = 0;
     /// Abandons the object without ending it.
     virtual void forget() noexcept = 0;
-
-    /// Ends all objects in order, without waiting for pending operations.
-    static void end_all(bool by_exception) noexcept;
-    /// Forgets all objects, because threads may be inside; pending operations release their arrays.
-    static void forget_all() noexcept;
 
 private:
     const std::pair<int, std::uint64_t> key_;

@@ -2,7 +2,7 @@
 // Messages between ranks of a group, and Python objects, sent by pickle.
 #include <rankmesh/engine/detail/make_call.hpp>
 
-#include "engine/operations.hpp"
+#include "engine/engine.hpp"
 #include "engine/sparse.hpp"
 
 namespace rankmesh::python {
@@ -36,7 +36,8 @@ Prepared recv_any(const Self&, nb::handle out, nb::handle tag) {
 
 /// Returns the sender and the length of a message; None if there is none and this does not wait. Of the
 /// source None a message of any rank counts.
-nb::object probe(const Self& self, nb::handle source, nb::handle tag, bool waits) {
+template <bool waits>
+nb::object probe(const Self& self, nb::handle source, nb::handle tag) {
     auto& on = self.get();
     const auto from = source.is_none() ? detail::any_source : int_of(source, "the source");
     const auto with = tag_of(tag);
@@ -202,11 +203,9 @@ void bind_messages(nb::class_<CommunicatorHandle>& c) {
         c, "def probe(self, source: int | None = None, tag: int = 0) -> tuple[int, int]",
         "Waits until group rank `source`, or any other rank for None, has sent a message with this tag that "
         "this rank would receive next. Returns its sender and its length in bytes without receiving it.",
-        [](const Self& self, nb::handle source, nb::handle tag) { return probe(self, source, tag, true); });
-    method(
-        c, "def try_probe(self, source: int | None = None, tag: int = 0) -> tuple[int, int] | None",
-        "Like probe, but returns None at once if there is no such message.",
-        [](const Self& self, nb::handle source, nb::handle tag) { return probe(self, source, tag, false); });
+        &probe<true>);
+    method(c, "def try_probe(self, source: int | None = None, tag: int = 0) -> tuple[int, int] | None",
+           "Like probe, but returns None at once if there is no such message.", &probe<false>);
     bind_operation(
         c, "def send_recv(self, buffer: typing.Any, to: int, out: _T, source: int, tag: int = 0) -> _T",
         "Sends `buffer` to group rank `to` and receives `out` from `source` at the same time, with one tag. "

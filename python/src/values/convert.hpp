@@ -17,6 +17,7 @@
 #include <nanobind/stl/unique_ptr.h>
 
 #include <rankmesh/core/mesh.hpp>
+#include <rankmesh/engine/plan.hpp>
 
 namespace rankmesh::python {
 
@@ -79,6 +80,27 @@ AxisSet set_of(const std::vector<AxisId>& axes);
 Coordinate coordinate_of(const nb::args& args, const nb::kwargs& kwargs);
 /// Converts `open` or `wrap`.
 Edge edge_of(nb::handle edge);
+
+/// Axes with their sizes; one size may be `*`.
+struct NamedSizes {
+    std::vector<std::string> names;
+    std::vector<Extent> sizes;
+
+    void add(nb::handle name, nb::handle size);
+    std::vector<Axis> all() const;
+};
+
+/// Converts axes from a mapping or pairs, if given, and from keywords.
+NamedSizes axes_from(nb::handle given, const nb::kwargs& keywords);
+
+/// Reads a mesh from text.
+MeshSpec mesh_spec_in(const std::string& text);
+
+/// Converts a mesh from text, a mapping, pairs or a Mesh. Throws TypeFault for others.
+MeshSpec mesh_spec_of(nb::handle given);
+
+/// The declarations of an iterable of rankmesh.Declaration; throws TypeFault for fields of other types.
+Plan plan_of(nb::handle declarations);
 
 /// Sets rankmesh's exception of that name as Python's current exception. `ranks`: the lists after its text.
 void raise(const char* type, const char* text, std::initializer_list<std::vector<int>> ranks = {});
