@@ -78,7 +78,6 @@ _rows_of = functools.cache(_native.rows)
 
 @functools.cache
 def _accessors_of(framework: str) -> dict[str, dict[str, Any]]:
-    """The rows of a framework's accessors by name."""
     return {each["name"]: each for each in _rows_of(framework)["accessors"]}
 
 
@@ -162,7 +161,6 @@ class Current:
         return self._raising(lambda: self._state.groups)
 
     def _enter(self, rank: int, world_size: int) -> tuple[int, int]:
-        """Sets the rank and the size of the world."""
         if self._world != (rank, world_size):
             self._raising(lambda: self._state.enter(rank, world_size), out_of_range="no such rank")
         self._world = (rank, world_size)
@@ -264,28 +262,17 @@ class Current:
         if accessor not in self.accessors:
             _native.require(self._rows["name"], accessor)
         row, state = self.accessors[accessor], self._state
-        if row["quantity"] == "action":
-            return self._raising(lambda: state.set(accessor, options), row["raises"])
-        if row["quantity"] == "matrix":
-            return self.groups.mesh.numpy()
-        if row["quantity"] == "mesh":
-            return self.groups.mesh
-        if row["quantity"] == "group_list":
-            kinds = self._raising(lambda: state.ask(accessor, options), row["raises"])
-            return None if kinds is None else [self.group(kind) for kind in kinds]
-        if row["quantity"] != "group":
-            answer = self._raising(lambda: state.ask(accessor, options), row["raises"])
-            return tuple(answer) if row["quantity"] == "size_and_rank" else answer
-        ranks = self._raising(lambda: state.group(accessor, options), row["raises"])
-        return None if ranks is None else self._handle(state.kind(accessor, options), ranks, state.rank)
-
-    def _whole(self, ranks: Group) -> Any:
-        """Returns the group of all ranks: torch's group if there is a process."""
-        if self._live is None:
-            return ranks
-        import torch.distributed
-
-        return torch.distributed.group.WORLD
+        quantity = row["quantity"]
+        if quantity in ("matrix", "mesh"):
+            mesh = self.groups.mesh
+            return mesh if quantity == "mesh" else mesh.numpy()
+        call: Any = {"action": state.set, "group": state.group}.get(quantity, state.ask)
+        answer = self._raising(lambda: call(accessor, options), row["raises"])
+        if quantity == "group" and answer is not None:
+            return self._handle(state.kind(accessor, options), answer, state.rank)
+        if quantity == "group_list" and answer is not None:
+            return [self.group(kind) for kind in answer]
+        return tuple(answer) if quantity == "size_and_rank" else answer
 
     def variable(self, name: str) -> Any:
         """Returns the framework's variable of that name: a group or an accessor's answer; None before
@@ -308,8 +295,12 @@ class Current:
         return None if ranks is None else self._handle(kind, ranks, state.rank)
 
     def _handle(self, kind: str, ranks: Group, rank: int) -> Any:
+        if kind == "*" and self._live is not None:
+            import torch.distributed
+
+            return torch.distributed.group.WORLD
         if kind == "*":
-            return self._whole(ranks)
+            return ranks
         if self._live is None and self._state.groups.is_rising(kind):
             ranks = Group(sorted(ranks))
         if self._rows["handle"] != GroupCoordinator.__name__:

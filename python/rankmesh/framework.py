@@ -33,11 +33,8 @@ class State:
     @property
     def groups(self) -> dict[str, list[int] | None]:
         """This rank's group of each kind, in the framework's order; None if it is in no group."""
-        return {kind: self._own(kind) for kind in self._state.groups.kinds()}
-
-    def _own(self, kind: str) -> list[int] | None:
-        group = self._state.groups.of(kind, self._state.rank)
-        return None if group is None else list(group)
+        groups, rank = self._state.groups, self._state.rank
+        return {kind: None if (own := groups.of(kind, rank)) is None else list(own) for kind in groups.kinds()}
 
     def partition(self, kind: str) -> list[list[int]]:
         """Returns all groups of a kind, in the order in which the framework creates them."""

@@ -35,7 +35,6 @@ def named(ranks: Iterable[int]) -> str:
 
 
 def seconds(timeout: datetime.timedelta) -> str:
-    """Returns a timeout as text for errors."""
     whole = timeout / datetime.timedelta(milliseconds=1)
     return f"{whole / 1000:g} s" if whole >= 1000 else f"{whole:g} ms"
 
@@ -67,7 +66,6 @@ def arrive(store: Store, rank: int, size: int, description: str) -> str:
 
 
 def _compared(lines: Sequence[str]) -> str:
-    """Returns the result for the plans of all ranks."""
     return "agree" if len({line.split()[1] for line in lines}) == 1 else "differ"
 
 
@@ -106,20 +104,12 @@ def late(
     why: str = "",
     what: str = "init",
 ) -> Timeout:
-    """Returns the Timeout of a call for which some ranks were late."""
     return Timeout(
         f"the timeout of {seconds(timeout)} expired in {what} on rank {rank}: {why}arrived {named(arrived)}, "
         f"missing {named(missing)}{where(missing)}",
         arrived,
         missing,
     )
-
-
-def meet(store: Store, rank: int, ranks: Sequence[int], timeout: datetime.timedelta, where: Where, what: str) -> None:
-    """Returns when all of these ranks have called it. Otherwise raises Timeout on every rank."""
-    outcome = arrive(store, rank, len(ranks), "") or hear(store, len(ranks), timeout)
-    if outcome != "agree":
-        raise late(timeout, rank, *attendance(outcome, ranks), where, what=what)
 
 
 def attendance(outcome: str, ranks: Iterable[int]) -> tuple[list[int], list[int]]:

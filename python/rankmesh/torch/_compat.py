@@ -23,7 +23,6 @@ tables = c10d._world  # what torch knows of its groups
 
 
 def device_types(group: dist.ProcessGroup) -> set[str]:
-    """Returns the types of the devices that a group has backends for."""
     return {device.type for device in group._device_types}
 
 
@@ -34,7 +33,6 @@ def group_named(name: str | None) -> dist.ProcessGroup | None:
 
 
 def backends(group: dist.ProcessGroup) -> list[Any]:
-    """Returns the backends of a group's devices."""
     return [group._get_backend(device) for device in group._device_types]
 
 

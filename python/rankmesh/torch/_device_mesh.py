@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
+from torch.distributed import _mesh_layout
 from torch.distributed.device_mesh import DeviceMesh
 
 from rankmesh._core import Group
@@ -15,8 +16,6 @@ from rankmesh._errors import UsageError
 
 def has_layouts() -> bool:
     """Returns True if the layouts of DeviceMeshes are those of PyTorch 2.13, which can be sliced and flattened."""
-    from torch.distributed import _mesh_layout
-
     return hasattr(_mesh_layout, "_FlatLayout")
 
 
@@ -49,8 +48,6 @@ def ranges(ranks: Sequence[int]) -> str:
 
 def _layouts() -> Any:
     """Returns torch's type of layouts. Raises UsageError for a PyTorch with other DeviceMeshes."""
-    from torch.distributed import _mesh_layout
-
     if not has_layouts():
         raise UsageError(
             "a DeviceMesh with groups of several axes requires PyTorch 2.13 or later, and this is "

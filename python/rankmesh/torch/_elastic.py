@@ -108,7 +108,6 @@ def without_standby(planned: PlanGroups, asked: str) -> EngineWorld:
 
 
 def settings_of(planned: PlanGroups) -> Settings:
-    """Returns what the groups of a member were made with."""
     default = dist.group.WORLD
     assert isinstance(default, ProcessGroup)
     return Settings(
@@ -154,9 +153,7 @@ def _store(whole: Communicator, local: bool, timeout: datetime.timedelta) -> tup
         served = TCPStore(host, 0, None, is_master=True, timeout=timeout, wait_for_workers=False)
     host, port = whole.broadcast_object((served.host, served.port) if served is not None else None)
     place = f"{host}:{port}"
-    if served is not None:
-        return served, place
-    return _client(host, port, timeout), place
+    return _client(host, port, timeout) if served is None else served, place
 
 
 def _client(host: str, port: int, timeout: datetime.timedelta) -> Store | None:
@@ -266,11 +263,9 @@ class Standby:
         ended = not self._thread.is_alive()
         state = torch.tensor([int(ended), int(ended and self._error is None)], dtype=torch.int32)
         dist.all_reduce(state, op=dist.ReduceOp.MIN)
-        if not state[0]:
-            return False
-        if state[1]:
-            self._all_connected = True
-            return True
+        self._all_connected = bool(state[1])
+        if self._all_connected or not state[0]:
+            return self._all_connected
         if self._error is not None:
             raise self._error
         raise _errors.PeerLost("another rank has lost a rank of the standby world; call survivors on all ranks")

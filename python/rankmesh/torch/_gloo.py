@@ -36,7 +36,6 @@ class Exchange(Store):
         self._known: dict[str, bytes] = {}
 
     def set(self, key: str, value: Any) -> None:
-        """Writes the address of this rank."""
         self._store.set(key, value)
 
     def wait(self, keys: list[str], timeout: datetime.timedelta = c10d.default_pg_timeout) -> None:
@@ -51,7 +50,6 @@ class Exchange(Store):
             self._known.update(zip(batch, self._store.multi_get(batch), strict=True))
 
     def get(self, key: str) -> bytes:
-        """Returns an address that `wait` fetched."""
         return self._known[key]
 
 

@@ -146,7 +146,6 @@ def _timeouts(group: dist.ProcessGroup) -> list[datetime.timedelta | None]:
 
 
 def is_on_host(group: dist.ProcessGroup) -> bool:
-    """Returns True if a group accepts tensors in host memory."""
     return "cpu" in device_types(group)
 
 
@@ -167,11 +166,9 @@ class GroupTable:
         return group
 
     def put(self, ranks: Hashable, options: Options, group: dist.ProcessGroup) -> None:
-        """Adds a group unless there is an equal one."""
         self._made.setdefault((ranks, *options.key), (group, options))
 
     def __iter__(self) -> Iterator[dist.ProcessGroup]:
-        """The groups, each once, in the order of their creation."""
         return iter({id(group): group for group, _ in self._made.values() if group is not None}.values())
 
     def drop(self, group: dist.ProcessGroup) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import contextvars
+import functools
 import inspect
 import os
 import weakref
@@ -21,7 +22,6 @@ from torch.utils.weak import WeakTensorKeyDictionary
 from rankmesh._core import Group
 from rankmesh._errors import UsageError
 from rankmesh.torch import _groups, _start, _variables
-from rankmesh.torch._agree import meet
 from rankmesh.torch._compat import PrefixStore, default_group, group_named
 from rankmesh.torch._device_mesh import group_of, has_layouts
 from rankmesh.torch._gloo import connecting_until
@@ -154,8 +154,8 @@ def _compare(text: MeshText, ranks: Sequence[int]) -> tuple[str, Callable[[], No
     elif not start.is_parted:
         return start.key, None
     start.agree(str(text), patience, text.where, ranks, "DeviceMesh")
-    store = PrefixStore("connected", start.store)
-    return start.key, lambda: meet(store, start.rank, ranks, patience, text.where, "DeviceMesh")
+    connected = _start.Start(start.rank, start.size, PrefixStore("connected", start.store), "")
+    return start.key, lambda: connected.agree("", patience, text.where, ranks, "DeviceMesh")
 
 
 def initialise(text: MeshText) -> None:
@@ -197,13 +197,9 @@ def _new(
 
 def _split(axis: _MeshLayout, rank_map: torch.Tensor, name: str, override: Override) -> str | None:
     """Splits the groups of a dimension from the default group, as torch does; every rank of the world calls it."""
-
-    def make() -> str | None:
-        made: str | None = DeviceMesh._init_one_process_group(axis[0], rank_map, name, override)
-        return made
-
+    make: Any = functools.partial(DeviceMesh._init_one_process_group, axis[0], rank_map, name, override)
     if rank_map.numel() < dist.get_world_size():  # a rank outside would not know whether the members have it
-        return make()
+        return make()  # type: ignore[no-any-return]
     ranks = axis[0], tuple(rank_map.tolist())
     return _name_of(ranks, Options(None, *override), lambda: group_named(make()))
 

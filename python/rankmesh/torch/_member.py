@@ -200,8 +200,7 @@ class Member:
         sets = {"_".join(e.item.axes): e.item.axes for e in self._entries if len(e.item.axes) > 1 and not e.item.name}
         sets.update((name, self._entry(tuple(axes)).item.axes) for name, axes in (flatten or {}).items())
         _device_mesh.flatten(
-            made[plan.name],
-            {name: (axes, self.group(*axes) if self.inside else None) for name, axes in sets.items()},
+            made[plan.name], {name: (axes, self.group(*axes) if self.inside else None) for name, axes in sets.items()}
         )
         return made[plan.name]
 

@@ -59,12 +59,7 @@ class NamedGroups(Groups):
     """
 
     def __init__(
-        self,
-        said: str,
-        wanted: Iterable[Named],
-        *,
-        timeout: datetime.timedelta | None = None,
-        compared: bool = True,
+        self, said: str, wanted: Iterable[Named], *, timeout: datetime.timedelta | None = None, compared: bool = True
     ) -> None:
         start = adopt()
         _variables.tell_unused_by_torch()

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import rankmesh._plan
-from rankmesh._core import Group, Item, Mesh, MeshBlueprint, Placement, duration, make_blueprint
+from rankmesh._core import Group, Item, Mesh, Placement, duration, make_blueprint
 from rankmesh._errors import UsageError
 from rankmesh._plan import Declaration, declarations
 from rankmesh.torch._agree import seconds
@@ -111,7 +111,13 @@ def read(
 ) -> list[MeshPlan]:
     """The meshes of what `init` takes, in a world of this size; raises UsageError for an invalid plan."""
     given = [_with_lists(each) for each in declarations(plan, **options)]
-    return [_mesh(*each) for each in zip(make_blueprint(given, world), given, strict=True)]
+    plans = []
+    for of, said in zip(make_blueprint(given, world), given, strict=True):
+        items = of.items
+        made = [_options(item, of.mesh, said) for item in items]
+        text = of.description([each.text for each in made])
+        plans.append(MeshPlan(of.name, of.mesh, of.places, items, made, of.lazy, text, said))
+    return plans
 
 
 def _with_lists(given: Declaration) -> Declaration:
@@ -121,13 +127,6 @@ def _with_lists(given: Declaration) -> Declaration:
         name: list(it) for name, it in values.items() if isinstance(it, Iterable) and not isinstance(it, str)
     }
     return replace(given, **lists)
-
-
-def _mesh(planned: MeshBlueprint, given: Declaration) -> MeshPlan:
-    items = planned.items
-    options = [_options(item, planned.mesh, given) for item in items]
-    text = planned.description([each.text for each in options])
-    return MeshPlan(planned.name, planned.mesh, planned.places, items, options, planned.lazy, text, given)
 
 
 def _options(item: Item, mesh: Mesh, given: Declaration) -> Options:

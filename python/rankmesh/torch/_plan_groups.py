@@ -17,8 +17,8 @@ from torch.distributed.device_mesh import DeviceMesh
 
 from rankmesh._core import Group, Item
 from rankmesh._errors import UsageError
-from rankmesh.torch import _groups
-from rankmesh.torch._agree import Where, meet
+from rankmesh.torch import _groups, _start
+from rankmesh.torch._agree import Where
 from rankmesh.torch._compat import PrefixStore, Store, backends, device_types
 from rankmesh.torch._gloo import connecting_until
 from rankmesh.torch._plan import MeshPlan, Options
@@ -104,7 +104,7 @@ class Groups:
         """Returns when all ranks of a group have called it. Raises Timeout, which says `what` they do."""
         if self._store is not None:
             store = PrefixStore(self._name(f"{what} {label}", ranks[0]), self._store)
-            meet(store, dist.get_rank(), list(ranks), timeout or self._patience, where, what)
+            _start.Start(dist.get_rank(), self.size, store, "").agree("", timeout or self._patience, where, ranks, what)
 
     @property
     def ended(self) -> bool:
@@ -193,12 +193,7 @@ class PlanGroups:
     """This rank's view of the meshes of a plan, and their groups."""
 
     def __init__(
-        self,
-        plans: list[MeshPlan],
-        rank: int,
-        hosts: list[str],
-        groups: Groups,
-        defaults: GroupDefaults,
+        self, plans: list[MeshPlan], rank: int, hosts: list[str], groups: Groups, defaults: GroupDefaults
     ) -> None:
         self.rank = rank
         self.size = groups.size
@@ -262,7 +257,6 @@ class PlanGroups:
 
     @staticmethod
     def usage(entries: Iterable[Entry]) -> Usage:
-        """Returns what the groups of these entries hold now."""
         found: dict[int, GroupUsage] = {}
         for entry in entries:
             suspended = entry.suspended
@@ -279,10 +273,7 @@ class PlanGroups:
         return Usage(list(found.values()))
 
     def suspend(self, entries: Iterable[Entry]) -> None:
-        """Releases what the groups of these entries hold. Every rank of the groups calls it.
-
-        A backend that can suspend does so. Otherwise the group is destroyed, but for torch's default group.
-        """
+        """Where a backend cannot suspend, the group is destroyed, but for torch's default group."""
         for entry in entries:
             group = entry.group
             if group is None or not self.groups.made(group):
@@ -301,7 +292,6 @@ class PlanGroups:
                     other.suspended, other.group, other.host = suspended, None, None
 
     def resume(self, entries: Iterable[Entry]) -> None:
-        """Gives the groups of these entries back what `suspend` released. Every rank of the groups calls it."""
         for entry in entries:
             suspended = entry.suspended
             if suspended is None:

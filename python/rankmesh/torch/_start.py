@@ -149,11 +149,7 @@ def adopt(ranks: Sequence[int] | None = None) -> Start:
 
 
 def begin(
-    init_method: str | None,
-    rank: int | None,
-    world_size: int | None,
-    store: Store | None,
-    timeout: datetime.timedelta,
+    init_method: str | None, rank: int | None, world_size: int | None, store: Store | None, timeout: datetime.timedelta
 ) -> Start:
     """Returns the world with which to initialise torch.distributed: rank, size and store, but initialises nothing."""
     global _starts

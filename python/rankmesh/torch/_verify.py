@@ -63,9 +63,8 @@ def verify(
         return
     found = [each for axis in axes if (each := _explain(parts, hashes, axis, places))]
     ranks = sorted({rank for _, odd in found for rank in odd})
-    text = (
-        "; ".join(text for text, _ in found) or f"values differ in a group of rank {int(first)}, whose error names them"
-    )
+    elsewhere = f"values differ in a group of rank {int(first)}, whose error names them"
+    text = "; ".join(text for text, _ in found) or elsewhere
     where = MeshText(places._layout, places._rank_map, axes).where(ranks or [int(first)])
     raise Disagreement(f"{text}{where}", ranks)
 
@@ -149,7 +148,6 @@ def _mixed(value: torch.Tensor) -> torch.Tensor:
 
 
 def _gathered(mine: torch.Tensor, group: dist.ProcessGroup) -> torch.Tensor:
-    """Returns one row for each rank of the group."""
     rows = torch.empty(group.size(), *mine.shape, dtype=mine.dtype, device=mine.device)
     dist.all_gather(list(rows), mine, group)
     return rows

@@ -9,7 +9,7 @@ import os
 import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NoReturn, TypeVar
+from typing import Any, TypeVar
 
 import torch
 import torch.distributed as dist
@@ -92,12 +92,6 @@ def _heard(said: list[Any], layouts: Layouts) -> list[tuple[str, Layout, torch.d
     return [(name, known[number], getattr(torch, dtype) if dtype else None) for name, number, dtype in said[1]]
 
 
-def _fail(errors: dict[int, str]) -> NoReturn:
-    shown = "; ".join(f"rank {rank}: {text}" for rank, text in list(errors.items())[:MOST_SHOWN])
-    more = f"; and on {len(errors) - MOST_SHOWN} more" if len(errors) > MOST_SHOWN else ""
-    raise Disagreement(f"reshard failed on ranks {text_of(errors)} before data moved: {shown}{more}", sorted(errors))
-
-
 def together(group: dist.ProcessGroup, make: Callable[[], tuple[T, Any]]) -> tuple[T, list[Any]]:
     """Calls `make` on every rank. Returns the first item of its result, and the second items of all ranks' results.
 
@@ -118,7 +112,10 @@ def together(group: dist.ProcessGroup, make: Callable[[], tuple[T, Any]]) -> tup
             del own  # its traceback has this frame: the two would keep the group alive after the program destroys it
     errors = {rank: text for rank, (_, text) in zip(ranks, heard, strict=True) if text}
     if errors:
-        _fail(errors)
+        shown = "; ".join(f"rank {rank}: {text}" for rank, text in list(errors.items())[:MOST_SHOWN])
+        more = f"; and on {len(errors) - MOST_SHOWN} more" if len(errors) > MOST_SHOWN else ""
+        text = f"reshard failed on ranks {text_of(errors)} before data moved: {shown}{more}"
+        raise Disagreement(text, sorted(errors))
     return result, [told for told, _ in heard]
 
 
@@ -128,6 +125,11 @@ def agreed(heard: list[Any], what: Sequence[str], ranks: Sequence[int]) -> None:
         if len({told[2][i] for told in heard}) > 1:
             said = [(rank, str(told[2][i])) for rank, told in zip(ranks, heard, strict=True)]
             raise disagreement(f"ranks called reshard with different values of {word}; pass one on all ranks", said)
+
+
+def _left_out(rank: int, name: str, other: int, word: str) -> Disagreement:
+    text = f"rank {rank} leaves out '{name}', which rank {other} states; pass it in {word} on every rank of its mesh"
+    return Disagreement(text, [rank])
 
 
 def tables(heard: list[Any], layouts: Layouts, before: Side, after: Side) -> Tables:
@@ -144,19 +146,11 @@ def tables(heard: list[Any], layouts: Layouts, before: Side, after: Side) -> Tab
                 if id(layout) not in members:
                     members[id(layout)] = side.rank in layout.ranks
                 if members[id(layout)] and name not in side.parts:
-                    raise Disagreement(
-                        f"rank {side.rank} leaves out '{name}', which rank {layout.ranks[0]} states; pass it in {word} "
-                        "on every rank of its mesh",
-                        [side.rank],
-                    )
+                    raise _left_out(side.rank, name, layout.ranks[0], word)
         for name, layout in side.parts.items():
             known = [each for each, _ in table.get(name, [])]
             if all(each.ranks[0] != layout.ranks[0] for each in known):
-                raise Disagreement(
-                    f"rank {layout.ranks[0]} leaves out '{name}', which rank {side.rank} states; pass it in {word} on "
-                    "every rank of its mesh",
-                    [layout.ranks[0]],
-                )
+                raise _left_out(layout.ranks[0], name, side.rank, word)
             if all(each is not layout for each in known):
                 first = next(each for each in known if each.ranks[0] == layout.ranks[0])
                 raise disagreement(

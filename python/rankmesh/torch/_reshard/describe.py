@@ -85,7 +85,6 @@ class Layouts:
         return self._geometries[id(layout)]
 
     def of_sharding(self, name: str, sharding: Sharding) -> Layout:
-        """Returns the layout of a Sharding."""
         mesh, split, shape = sharding.mesh, sharding.split, sharding.shape
         key = mesh, split, shape
         if key not in self._by_text:
@@ -106,7 +105,6 @@ class Layouts:
         return self._by_text[key]
 
     def of_dtensor(self, name: str, tensor: DTensor) -> Layout:
-        """Returns the layout of a DTensor."""
         mesh, placements, spec = tensor.device_mesh, tensor.placements, tensor._spec
         key = id(mesh), placements, spec.shard_order, tensor.shape
         if key not in self._by_text:
@@ -133,7 +131,6 @@ class Layouts:
 
 
 def stated_twice(name: str) -> UsageError:
-    """Returns the error for two parts of one name."""
     return UsageError(f"'{name}' is stated twice; give each part a name of its own")
 
 

@@ -132,7 +132,6 @@ class Memory:
             self._all = torch.empty(needed, dtype=torch.uint8, device=self._device)
 
     def take(self, size: int) -> torch.Tensor:
-        """Returns the next `size` bytes."""
         begin, self._used = self._used, self._used + aligned(size)
         return self._all[begin : begin + size]
 

@@ -60,7 +60,6 @@ class Layout(NamedTuple):
 
     @property
     def part(self) -> tuple[int, ...]:
-        """The shape of the part."""
         if self.window is None:
             return self.shape
         dim, begin, end = self.window
@@ -121,8 +120,7 @@ class Geometry:
         if self.layout.window is None:
             return box
         dim, first, last = self.layout.window
-        begin = min(max(box[dim][0], first), last) - first
-        end = min(max(box[dim][1], first), last) - first
+        begin, end = (min(max(edge, first), last) - first for edge in box[dim])
         return (*box[:dim], (begin, end), *box[dim + 1 :])
 
     def span(self, box: Box) -> list[tuple[int, int]]:

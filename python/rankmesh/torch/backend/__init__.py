@@ -30,15 +30,7 @@ from rankmesh.torch.backend._engine_world import EngineWorld, start
 from rankmesh.torch.backend._process_group import ProcessGroup
 from rankmesh.torch.backend._watched import WatchedGroup
 
-__all__ = [
-    "Disagreement",
-    "EngineFailure",
-    "PeerLost",
-    "ProcessGroup",
-    "Timeout",
-    "locate",
-    "register",
-]
+__all__ = ["Disagreement", "EngineFailure", "PeerLost", "ProcessGroup", "Timeout", "locate", "register"]
 
 NAME = "rankmesh"
 
@@ -106,9 +98,8 @@ def _communicator(options: Any, checked: bool | None) -> tuple[EngineWorld, Comm
     default = c10d.GroupMember.WORLD
     if isinstance(default, ProcessGroup):  # also where it makes the group of another device
         ranks = ranks or range(options.group_size)
-        parts = options.group_id.split(
-            "/"
-        )  # errors call a group as `rankmesh.torch.init` declared it, else as torch does
+        # Errors call a group as `rankmesh.torch.init` declared it, else as torch does.
+        parts = options.group_id.split("/")
         label = parts[1] if len(parts) > 2 and parts[0].startswith("rankmesh") else options.group_id
         return default.engine, default.engine.group(ranks, label, timeout), False
     if _connected:

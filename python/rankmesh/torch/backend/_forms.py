@@ -121,7 +121,6 @@ def whole(number: int, what: str) -> int:
 
 
 def only(tensors: torch.Tensor | Tensors, what: str) -> torch.Tensor:
-    """Returns the tensor of a list of one tensor."""
     listed = [tensors] if isinstance(tensors, torch.Tensor) else several(tensors, what)
     if len(listed) != 1:
         raise UsageError(f"{what} was given {len(listed)} tensors; pass one, because a process is one rank")
@@ -129,7 +128,6 @@ def only(tensors: torch.Tensor | Tensors, what: str) -> torch.Tensor:
 
 
 def several(tensors: Tensors, what: str) -> Tensors:
-    """Returns a list of one or more tensors."""
     if len(tensors) == 0:
         raise NotTaken(f"{what} was given an empty list; pass one tensor or more")
     for each in tensors:

@@ -75,11 +75,8 @@ def _twin(group: Base) -> dist.ProcessGroup:
     """Returns a group of torch's own class in the place of ours, whose methods C++ would call instead of operators."""
     if group.twin is None:
         if "c10d" not in _libraries:
-            _put(
-                "c10d",
-                {name: _of_c10d(getattr(torch.ops.c10d, name).default) for name in OPERATORS},
-                ["CPU", "SparseCPU"],
-            )
+            kernels = {name: _of_c10d(getattr(torch.ops.c10d, name).default) for name in OPERATORS}
+            _put("c10d", kernels, ["CPU", "SparseCPU"])
         group.twin = dist.ProcessGroup(group.rank(), group.size())  # type: ignore[call-arg]
         custom, cpu = dist.ProcessGroup.BackendType.CUSTOM, torch.device("cpu")
         group.twin._register_backend(cpu, custom, refusing_backend(group.rank(), group.size()))
@@ -144,7 +141,6 @@ def _of_backend(group: dist.ProcessGroup, name: str, arguments: list[Any]) -> Wo
 
 
 def _put(library: str, kernels: dict[str, Callable[..., Any]], keys: Sequence[str]) -> None:
-    """Puts kernels in the place of torch's."""
     made = _libraries[library] = torch.library.Library(library, "IMPL")  # type: ignore[no-untyped-call]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # torch says once that kernels are replaced
@@ -155,7 +151,6 @@ def _put(library: str, kernels: dict[str, Callable[..., Any]], keys: Sequence[st
 
 
 def _of_c10d(operator: Any) -> Callable[..., Any]:
-    """Returns the kernel of an operator of `c10d`."""
     name, kind = OPERATORS[operator._schema.name.partition("::")[2]]
     named = [each.name for each in operator._schema.arguments]
     defaults = {each.name: each.default_value for each in operator._schema.arguments if each.has_default_value()}
@@ -199,10 +194,7 @@ def _options(kind: Any, values: dict[str, Any]) -> Any:
 def install() -> None:
     """Puts the kernels of functional collectives in place, once."""
     if "_c10d_functional" not in _libraries:
-        kernels: dict[str, Any] = {
-            "all_gather_into_tensor_out": _all_gather_into_tensor_out,
-            "batch_p2p_ops": _batch_p2p_ops,
-        }
+        kernels: dict[str, Any] = {each.__name__[1:]: each for each in (_all_gather_into_tensor_out, _batch_p2p_ops)}
         _put("_c10d_functional", kernels, ("CPU", "CUDA", "XPU", "PrivateUse1"))
 
 

@@ -109,14 +109,10 @@ class ProcessGroup(Base):
     def _all_gather_lists(self, outputs: Sequence[Tensors], inputs: Tensors, opts: Any) -> dist.Work | None:
         if len(outputs) != len(inputs):
             raise UsageError(f"all_gather was given {len(inputs)} tensors and {len(outputs)} output lists; pass equals")
-        copies: list[After] = []
-        places = [
-            place_for(one_each(into, given, self.size(), "all_gather"), copies)
-            for given, into in zip(inputs, outputs, strict=True)
-        ]
-        calls = [
-            ("all_gather", apart(memory(given), into, self.rank())) for given, into in zip(inputs, places, strict=True)
-        ]
+        copies, calls = list[After](), list[_Call]()
+        for given, into in zip(inputs, outputs, strict=True):
+            place = place_for(one_each(into, given, self.size(), "all_gather"), copies)
+            calls.append(("all_gather", apart(memory(given), place, self.rank())))
         return self._run(opts, calls, [each for into in outputs for each in into], copies)
 
     @called(AllgatherOptions)
@@ -202,13 +198,11 @@ class ProcessGroup(Base):
         """Sends part i of the input to rank i; the split sizes count rows."""
         copies: list[After] = []
         given, into = apart(memory(input), memory(output, copies))
-        counts = [
-            row_counts(tensor, splits, self.size())
-            for tensor, splits in ((input, input_split_sizes), (output, output_split_sizes))
-        ]
+        sent = row_counts(input, input_split_sizes, self.size())
+        received = row_counts(output, output_split_sizes, self.size())
         calls: list[_Call] = [("all_to_all", (given, into))]
         if output_split_sizes or input_split_sizes:
-            calls = [("all_to_all_v", (given, counts[0], into, counts[1]))]
+            calls = [("all_to_all_v", (given, sent, into, received))]
         return self._run(opts, calls, [output], copies)
 
     @called(c10d.AllToAllOptions)

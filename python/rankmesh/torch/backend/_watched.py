@@ -99,11 +99,6 @@ def who(found: PeerLost | Timeout) -> str:
     return re.sub(r"; rank \d+( \[[^]]*\])? is outside any call[^;]*", "", f"arrived {tail}")
 
 
-def unequal(on: Communicator, what: str, calls: Sequence[str]) -> Disagreement:
-    """Returns the error that names each call with its ranks."""
-    return disagreement(what, zip(on.world_ranks, calls, strict=True))
-
-
 def difference(on: Communicator, said: str, made: Sequence[tuple[Made, list[Made]]]) -> Disagreement | None:
     """Returns the error of ranks whose calls differ; None if all are in the same call, and were so before.
 
@@ -113,11 +108,11 @@ def difference(on: Communicator, said: str, made: Sequence[tuple[Made, list[Made
     for number in sorted(set[int].intersection(*map(set, known))):
         if len({each[number] for each in known}) > 1:
             what = f"{said}: call number {number} on {on.label} is not the same on all its ranks"
-            return unequal(on, what, [each[number] for each in known])
+            return disagreement(what, zip(on.world_ranks, (each[number] for each in known), strict=True))
     if len({call for call, _ in made}) == 1:
         return None
     what = f"{said}: the ranks of {on.label} wait in different calls"
-    return unequal(on, what, [str(call) for call, _ in made])
+    return disagreement(what, zip(on.world_ranks, (str(call) for call, _ in made), strict=True))
 
 
 class _Call(NamedTuple):
@@ -305,7 +300,6 @@ class WatchedGroup(ProcessGroup):
         return self.call(direct, arguments, {})
 
     def watched(self, works: list[dist.Work], call: str, device: torch.device) -> list[dist.Work]:
-        """Returns works of the wrapped backend whose errors say who is missing."""
         return [_WatchedWork(self, Made(0, call), each, device) for each in works]
 
     def compare(self, call: str) -> None:
@@ -317,7 +311,7 @@ class WatchedGroup(ProcessGroup):
             on.all_gather(torch.tensor([digest]), digests)
             if not bool((digests == digest).all()):
                 what = f"a call on {on.label} is not the same on all its ranks; nothing was sent"
-                raise unequal(on, what, on.all_gather_object(call))
+                raise disagreement(what, zip(on.world_ranks, on.all_gather_object(call), strict=True))
 
     def _device(self, arguments: Iterable[Any]) -> torch.device | None:
         """Returns the device whose stream a call waits on; None if its `wait` blocks this thread until it is done."""
@@ -328,7 +322,6 @@ class WatchedGroup(ProcessGroup):
         return next((each for each in devices if each.type not in ("cpu", "meta")), None)
 
     def raise_if_broken(self) -> None:
-        """Raises PeerLost if a process of the group has died."""
         with self._turn:
             self._communicator()._raise_if_broken()  # type: ignore[attr-defined]
 

@@ -38,6 +38,16 @@ def _ended(pending: Sequence[Pending[Any]]) -> bool:
         return True
 
 
+def _finished(pending: Sequence[Pending[Any]], after: Sequence[Callable[[], object]], until: float) -> Any:
+    """Waits for operations, copies their results, and returns that of the last."""
+    result = None
+    for each in pending:
+        result = each.wait(max(until - time.monotonic(), SHORTEST))
+    for copy in after:
+        copy()
+    return result
+
+
 def seconds_of(timeout: datetime.timedelta | float) -> float:
     """Returns the seconds of a timeout, which torch also takes as a float."""
     return timeout if isinstance(timeout, float) else timeout / datetime.timedelta(seconds=1)
@@ -99,10 +109,7 @@ class Turn:
                 self._dropped.append((pending, after, until))
                 continue
             try:
-                for each in pending:
-                    each.wait(max(until - time.monotonic(), SHORTEST))
-                for copy in after:
-                    copy()
+                _finished(pending, after, until)
             except Exception as error:
                 self.report(error)
 
@@ -172,7 +179,7 @@ class Started(dist.Work):
                 name, on = self._call
                 raise timed_out(seconds, f"{name} on {on.label}")
             with self._turn:
-                self._finish(self._until)
+                self._finish()
         if self._error is not None:
             self._is_heard = True
             self._turn.raised(self._error)
@@ -184,7 +191,7 @@ class Started(dist.Work):
         if not self._complete:
             with self._turn:
                 if _ended(self._pending) or time.monotonic() >= self._until:
-                    self._finish(self._until)
+                    self._finish()
         return self._complete
 
     def is_success(self) -> bool:
@@ -231,16 +238,13 @@ class Started(dist.Work):
             time.sleep(pause)
             pause = min(pause * 1.5, LONGEST)
 
-    def _finish(self, until: float) -> None:
+    def _finish(self) -> None:
         if self._complete:
             return
         try:
-            for each in self._pending:
-                result = each.wait(max(until - time.monotonic(), SHORTEST))
-                if self._source == ANY_SOURCE:
-                    self._source = result
-            for copy in self._after:
-                copy()
+            result = _finished(self._pending, self._after, self._until)
+            if self._source == ANY_SOURCE:
+                self._source = result
         except Exception as error:  # every later wait raises it again
             self._error = self._turn.engine.located(error)
         self._complete = True
