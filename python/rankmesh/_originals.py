@@ -26,29 +26,21 @@ class FrameworkError(UsageError):
         self.rule = rule
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return original, (_kind_of(type(self)), str(self), self.fault, self.rule)
-
-
-def _kind_of(kind: type) -> type[Exception]:
-    """Returns the original's type of a class made by `_class_of`."""
-    return kind.__bases__[1] if len(kind.__bases__) > 1 else FrameworkError
+        _, *kind = type(self).__bases__  # of a class that `original` has made, the original's type is the second
+        return original, (*(kind or [FrameworkError]), str(self), self.fault, self.rule)
 
 
 _classes: dict[type[Exception], type[FrameworkError]] = {}
 
 
-def _class_of(kind: type[Exception]) -> type[FrameworkError]:
-    if issubclass(FrameworkError, kind) or kind is FrameworkError:
-        return FrameworkError
+def original(kind: type[Exception], text: str, fault: str = "", rule: str = "") -> FrameworkError:
+    """Returns an exception of the original's type with this text, which is also a rankmesh.Error."""
+    if issubclass(FrameworkError, kind):
+        return FrameworkError(text, fault, rule)
     if kind not in _classes:
         names = {"__module__": kind.__module__, "__doc__": kind.__doc__}
         _classes[kind] = type(kind.__name__, (FrameworkError, kind), names)
-    return _classes[kind]
-
-
-def original(kind: type[Exception], text: str, fault: str = "", rule: str = "") -> FrameworkError:
-    """Returns an exception of the original's type with this text, which is also a rankmesh.Error."""
-    return _class_of(kind)(text, fault, rule)
+    return _classes[kind](text, fault, rule)
 
 
 def refuse_if(condition: object, kind: type[Exception], text: str, fault: str, rule: str = "") -> None:

@@ -215,10 +215,20 @@ class Side:
         if isinstance(stated, Fused) and not stated.has_sizes:
             return self._sharded(name, stated)
         whole = self.of(name, stated, tensor)
-        if isinstance(stated, Fused):
-            rows = windows(name, stated, whole.shape)
-            return {part: self.layouts.one(whole._replace(window=window)) for part, window in rows.items()}
-        return {name: whole}
+        if not isinstance(stated, Fused):
+            return {name: whole}
+        begin, layouts = 0, {}
+        for part, size in stated.parts.items():
+            if not isinstance(size, int):
+                raise _wrong(name, part, size)
+            layouts[part] = self.layouts.one(whole._replace(window=Window(stated.dim, begin, begin + size)))
+            begin += size
+        if not 0 <= stated.dim < len(whole.shape) or whole.shape[stated.dim] != begin:
+            raise UsageError(
+                f"the parts of '{name}' have {begin} rows together, but its shape is {list(whole.shape)}; "
+                f"the sizes must add up to dimension {stated.dim}"
+            )
+        return layouts
 
     def state(self, name: str, stated: Stated, tensor: torch.Tensor | None, dtype: torch.dtype | None) -> None:
         """Adds the parts of a tensor. `tensor` is this rank's shard, or a DTensor; None outside the mesh."""
@@ -236,22 +246,6 @@ class Side:
                 size = (self.shape(layout) or ())[stated.dim]
                 view, begin = shard.narrow(stated.dim, begin, size), begin + size
             self._add(part, layout, dtype, view)
-
-
-def windows(name: str, fused: Fused, shape: tuple[int, ...]) -> dict[str, Window]:
-    """Returns the rows of each part in a tensor of this shape."""
-    begin, rows = 0, {}
-    for part, size in fused.parts.items():
-        if not isinstance(size, int):
-            raise _wrong(name, part, size)
-        rows[part] = Window(fused.dim, begin, begin + size)
-        begin += size
-    if not 0 <= fused.dim < len(shape) or shape[fused.dim] != begin:
-        raise UsageError(
-            f"the parts of '{name}' have {begin} rows together, but its shape is {list(shape)}; "
-            f"the sizes must add up to dimension {fused.dim}"
-        )
-    return rows
 
 
 def _wrong(name: str, part: str, stated: object) -> UsageError:

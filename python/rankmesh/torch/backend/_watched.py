@@ -126,11 +126,6 @@ def asks_after(timeout: timedelta) -> float:
     return min(LONG, timeout.total_seconds() / 4)
 
 
-def grace(timeout: timedelta) -> float:
-    """Returns the seconds in which the ranks of a call that has failed must answer, or they are missing."""
-    return asks_after(timeout) + 2 * ASK
-
-
 class Waiting:
     """The calls of a group that have not completed on the device, the oldest first."""
 
@@ -343,7 +338,8 @@ class WatchedGroup(ProcessGroup):
             with contextlib.suppress(RuntimeError):  # the store ends with its process
                 store.set(KEY, "")  # so that ranks whose calls are younger come, too
             with self._turn:
-                on = self._communicator().within(grace(self.timeout))
+                # In these seconds the ranks of a call that has failed must answer, or they are missing.
+                on = self._communicator().within(asks_after(self.timeout) + 2 * ASK)
                 on.monitored_barrier()
                 found = difference(on, said, on.all_gather_object((call, list(self.waiting.last))))
         except (PeerLost, Timeout) as lost:

@@ -69,8 +69,9 @@ class Turn:
         self._lock = threading.RLock()
         self._thread = 0
         self._shared = False
-        self._dropped: collections.deque[tuple[Sequence[Pending[Any]], Sequence[Callable[[], object]], float]]
-        self._dropped = collections.deque()
+        self.dropped: collections.deque[tuple[Sequence[Pending[Any]], Sequence[Callable[[], object]], float]]
+        self.dropped = collections.deque()
+        """Operations whose Work nobody holds any more, until they end, or their timeout expires."""
         self.works: weakref.WeakSet[Started] = weakref.WeakSet()
         self._is_broken = False
 
@@ -80,7 +81,7 @@ class Turn:
             self._shared = self._thread != 0
             self._thread = self._thread or thread
         self._lock.acquire()
-        if self._dropped:
+        if self.dropped:
             self.finish_dropped()
 
     def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
@@ -97,16 +98,12 @@ class Turn:
         """Returns True if other threads use the communicator, or may: then no thread keeps it while it waits."""
         return self._shared or threading.active_count() > 1 + _completer.runs
 
-    def drop(self, pending: Sequence[Pending[Any]], after: Sequence[Callable[[], object]], until: float) -> None:
-        """Keeps operations whose Work nobody holds any more until they end, or their timeout expires."""
-        self._dropped.append((pending, after, until))
-
     def finish_dropped(self, *, wait: bool = False) -> None:
         """Finishes the dropped operations that have ended; `wait`: all of them."""
-        for _ in range(len(self._dropped)):
-            pending, after, until = self._dropped.popleft()
+        for _ in range(len(self.dropped)):
+            pending, after, until = self.dropped.popleft()
             if not wait and time.monotonic() < until and not _ended(pending):
-                self._dropped.append((pending, after, until))
+                self.dropped.append((pending, after, until))
                 continue
             try:
                 _finished(pending, after, until)
@@ -155,7 +152,7 @@ class Started(dist.Work):
     def __del__(self) -> None:
         """Leaves operations that nobody waits for to the turn, because a dropped Pending would wait for them."""
         if getattr(self, "_pending", ()):
-            self._turn.drop(self._pending, self._after, self._until)
+            self._turn.dropped.append((self._pending, self._after, self._until))
         elif getattr(self, "_error", None) is not None:
             self.report()
 
