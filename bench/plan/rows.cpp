@@ -9,7 +9,6 @@
 #include <rankmesh/core/error.hpp>
 
 #include "plan/csv.hpp"
-#include "plan/names.hpp"
 
 namespace rankmesh::plan::score {
 

@@ -14,12 +14,7 @@ namespace rankmesh::plan {
 namespace of_advice {
 
 bool is_legal(const Job& job, const Layout& layout) {
-    try {
-        check(layout, job.model, job.batch, job.sequence);
-        return true;
-    } catch (const UsageError&) {
-        return false;
-    }
+    return fault_of([&] { check(layout, job.model, job.batch, job.sequence); }).empty();
 }
 
 /// Returns the layouts that differ in one setting, and in dp if dp must change to compensate.
@@ -189,11 +184,8 @@ std::vector<Measured> read_measured(std::string_view text, std::string_view file
                 fail(cat("has ", in_quotes(word), "; it must be a whole number of 1 or more"));
             (is_batch ? one.batch : one.sequence) = static_cast<std::int64_t>(value);
         }
-        try {
-            one.layout = read_layout(layout);
-        } catch (const UsageError& error) {
-            fail(error.what());
-        }
+        const auto fault = fault_of([&] { one.layout = read_layout(layout); });
+        if (!fault.empty()) fail(fault);
         all.push_back(one);
     }
     if (all.empty())
@@ -210,12 +202,12 @@ Calibration calibrate(Job& job, const std::vector<Measured>& measured) {
         then.devices = one.layout.devices();
         if (one.batch > 0) then.batch = one.batch;
         if (one.sequence > 0) then.sequence = one.sequence;
-        try {
+        const auto fault = fault_of([&] {
             check(then);
             check(one.layout, then.model, then.batch, then.sequence);
-        } catch (const UsageError& error) {
-            throw UsageError(cat("the measured step of ", to_string(one.layout), ": ", error.what()));
-        }
+        });
+        if (!fault.empty())
+            throw UsageError(cat("the measured step of ", to_string(one.layout), ": ", fault));
         ratios.push_back(one.seconds / step(then, one.layout).seconds);
     }
     auto found = Calibration{.steps = static_cast<int>(ratios.size()), .factor = of_advice::median(ratios)};

@@ -9,19 +9,16 @@
 #include <rankmesh/plan/layout.hpp>
 #include <rankmesh/plan/step.hpp>
 
-#include "plan/names.hpp"
+#include "plan/csv.hpp"
 
 namespace rankmesh::plan {
 
 // The rules of `check(layout, ...)` for one setting at a time. A test compares both.
-bool legal_tp(const Model& model, int tp);
-/// Throws UsageError, which begins with `the layout has tp=`, unless `legal_tp`.
-void check_tp(const Model& model, int tp);
-bool legal_cp(std::int64_t sequence, int tp, int cp, bool sequence_parallel);
-bool legal_ep(const Model& model, int tp, int cp, int dp, int ep);
 bool legal_vpp(const Model& model, int pp, int vpp, std::int64_t micro_batches);
 bool legal_schedule(Schedule schedule, int pp, std::int64_t micro_batches);
 
+/// Throws UsageError, which begins with `the layout has tp=`, if the model cannot use it.
+void check_tp(const Model& model, int tp);
 /// Throws UsageError for settings of `Options::base` that no sizes make legal.
 void check_settings(const Layout& layout, const Model& model);
 

@@ -3,13 +3,182 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <utility>
 #include <vector>
 
+#include <rankmesh/core/detail/number.hpp>
+
 #include "plan/csv.hpp"
-#include "plan/data.hpp"
 
 namespace rankmesh::plan {
+
+Csv::Csv(std::string_view text, std::string_view file) : file_(file) {
+    if (text.starts_with("\xef\xbb\xbf")) text.remove_prefix(3);
+    auto line = std::size_t{1}, first = line;
+    auto fields = std::vector<std::string>{};
+    auto field = std::string{};
+    auto quoted = false, any = false;  // in this line
+    const auto end_field = [&] { fields.push_back(std::exchange(field, {})); };
+    const auto end_line = [&] {
+        if (!std::exchange(any, false)) return;
+        end_field();
+        lines_.push_back({first, std::exchange(fields, {})});
+    };
+    for (std::size_t i = 0; i < text.size(); ++i) {
+        const auto c = text[i];
+        if (quoted && text.substr(i).starts_with("\"\"")) {
+            field += text[++i];
+        } else if (quoted) {
+            line += c == '\n';
+            quoted = c != '"';
+            if (quoted) field += c;
+        } else if (c == '\n' || c == '\r') {
+            end_line();
+            line += c == '\n';
+            first = line;
+        } else {
+            any = true;
+            if (c == ',')
+                end_field();
+            else if (c == '"' && field.empty())
+                quoted = true;
+            else
+                field += c;
+        }
+    }
+    if (quoted) throw UsageError(cat(file_, ":", first, ": has a quote that does not end"));
+    end_line();
+    if (lines_.empty()) throw UsageError(cat(file_, ": is empty; the first line names the columns"));
+    columns_ = std::move(lines_.front().fields);
+    lines_.erase(lines_.begin());
+    for (const auto& one : lines_)
+        if (one.fields.size() != columns_.size())
+            throw UsageError(cat(file_, ":", one.number, ": has ", counted(one.fields.size(), "field"),
+                                 ", but the first line names ", columns_.size()));
+    for (auto column = columns_.begin(); column != columns_.end(); ++column)
+        if (std::find(columns_.begin(), column, *column) != column)
+            throw UsageError(cat(file_, ":1: names the column ", in_quotes(*column), " twice"));
+}
+
+int Csv::find(std::string_view column) const {
+    const auto found = std::ranges::find(columns_, column);
+    return found == columns_.end() ? -1 : static_cast<int>(found - columns_.begin());
+}
+
+void Csv::require(const std::vector<std::string_view>& columns) const {
+    for (const auto column : columns)
+        if (find(column) < 0) throw UsageError(cat(file_, ":1: has no column ", in_quotes(column)));
+}
+
+std::string_view Csv::text(std::size_t row, std::string_view column) const {
+    const auto at = find(column);
+    return at < 0 ? std::string_view{} : std::string_view(lines_[row].fields[static_cast<std::size_t>(at)]);
+}
+
+std::optional<double> Csv::number(std::size_t row, std::string_view column) const {
+    const auto field = text(row, column);
+    if (field.empty() || field == "?") return {};
+    const auto value = detail::number_in<double>(field);
+    if (!value || !std::isfinite(*value) || *value < 0)
+        throw UsageError(cat(place(row), ": has ", in_quotes(field), " as ", column,
+                             ", which is not a number of 0 or more"));
+    return value;
+}
+
+std::optional<std::int64_t> Csv::count(std::size_t row, std::string_view column, std::int64_t most) const {
+    const auto value = number(row, column);
+    if (!value) return {};
+    if (*value != std::floor(*value) || *value > static_cast<double>(most))
+        throw UsageError(cat(place(row), ": has ", in_quotes(text(row, column)), " as ", column,
+                             ", which is not a whole number from 0 to ", most));
+    return static_cast<std::int64_t>(*value);
+}
+
+std::string Csv::place(std::size_t row) const { return cat(file_, ":", lines_[row].number); }
+
+void check(const Device& device) {
+    using Constant = std::pair<const char*, double>;
+    const auto refuse = [&](const Constant& constant, const char* takes) {
+        throw UsageError(cat("the device ", in_quotes(device.name), " has ", constant.first, " ",
+                             constant.second, "; it takes ", takes));
+    };
+    for (const auto& constant : {Constant{"a matrix rate of", device.dense_rate},
+                                 Constant{"a measured matrix rate of", device.gemm_rate},
+                                 Constant{"a memory of", static_cast<double>(device.memory)},
+                                 Constant{"a memory bandwidth of", device.memory_bandwidth},
+                                 Constant{"a scale-up bandwidth of", device.scale_up_bandwidth}})
+        if (!(constant.second > 0) || constant.second > 1e21)
+            refuse(constant, "more than 0 and at most 1e21");
+    for (const auto& constant : {Constant{"an fp8 rate of", device.fp8_rate},
+                                 Constant{"a scale-out bandwidth of", device.scale_out_bandwidth}})
+        if (!(constant.second >= 0) || constant.second > 1e21) refuse(constant, "0 to 1e21");
+    if (!(device.sustained > 0) || device.sustained > 2)
+        refuse({"a sustained share of", device.sustained}, "more than 0 and at most 2");
+    if (device.scale_up_size < 1) refuse({"a scale-up size of", device.scale_up_size}, "1 or more");
+}
+
+bool is_named(const Device& device, std::string_view name) {
+    return same_name(device.name, name) ||
+           std::ranges::any_of(device.aliases, [&](const auto& alias) { return same_name(alias, name); });
+}
+
+/// The assumed best matrix product as a fraction of the data sheet, see docs/plan-model.md.
+constexpr auto unmeasured_gemm = 0.8;
+
+std::vector<Device> read_devices(std::string_view text, std::string_view file) {
+    const auto csv = Csv(text, file);
+    csv.require({"device", "bf16_dense_tflops", "fp8_dense_tflops", "hbm_gb", "hbm_tb_s",
+                 "scaleup_gb_s_per_dir", "scaleup_size", "scaleout_gb_s_per_gpu", "gemm_achieved_tflops",
+                 "source"});
+    auto devices = std::vector<Device>{};
+    for (std::size_t row = 0; row < csv.size(); ++row) {
+        const auto value = [&](std::string_view column) { return csv.number(row, column).value_or(0); };
+        auto device = Device{.name = std::string(csv.text(row, "device")),
+                             .dense_rate = value("bf16_dense_tflops") * 1e12,
+                             .fp8_rate = value("fp8_dense_tflops") * 1e12,
+                             .gemm_rate = value("gemm_achieved_tflops") * 1e12,
+                             .sustained = csv.number(row, "sustained").value_or(1),
+                             .memory = std::llround(std::min(value("hbm_gb"), 1e9) * 1e9),
+                             .memory_bandwidth = value("hbm_tb_s") * 1e12,
+                             .scale_up_size = static_cast<int>(csv.count(row, "scaleup_size").value_or(1)),
+                             .scale_up_bandwidth = value("scaleup_gb_s_per_dir") * 1e9,
+                             .scale_out_bandwidth = value("scaleout_gb_s_per_gpu") * 1e9,
+                             .bf16 = csv.number(row, "bf16").value_or(1) > 0,
+                             .measured = csv.number(row, "measured").value_or(1) > 0,
+                             .source = std::string(csv.text(row, "source"))};
+        for_each_word(csv.text(row, "aliases"),
+                      [&](std::string_view word) { device.aliases.emplace_back(word); });
+        if (device.gemm_rate == 0) device.gemm_rate = unmeasured_gemm * device.dense_rate;
+        if (device.scale_up_bandwidth == 0) continue;  // the network is not a tree of switches
+        check_at(csv.place(row), device);
+        devices.push_back(std::move(device));
+    }
+    return devices;
+}
+
+std::span<const Device> devices() {
+    static const auto all = read_devices(devices_csv, "src/plan/data/devices.csv");
+    return all;
+}
+
+const Device& device(std::string_view name) {
+    const auto all = devices();
+    const auto found = std::ranges::find_if(all, [&](const Device& one) { return is_named(one, name); });
+    if (found != all.end()) return *found;
+    // `H200` is `H200-SXM-141GB`; `A100` may be several.
+    auto similar = std::vector<std::string>{};
+    for (const auto& one : all)
+        if (begins_with(one.name, cat(name, "-")) || begins_with(one.name, cat("RTX-", name)))
+            similar.push_back(one.name);
+    if (similar.size() == 1) return *std::ranges::find(all, similar.front(), &Device::name);
+    if (!similar.empty())
+        throw UsageError(cat(in_quotes(name), " is one of ", detail::listed(similar), "; name one"));
+    auto names = std::vector<std::string_view>{};
+    for (const auto& one : all) names.push_back(one.name);
+    throw UsageError(cat("unknown device ", in_quotes(name), did_you_mean(name, names), "; devices are ",
+                         detail::listed({names.begin(), names.end()})));
+}
 
 namespace of_job {
 
@@ -74,14 +243,9 @@ std::span<const Stack> stacks() {
 }
 
 const Stack& stack(std::string_view framework) {
-    const auto* best = &stacks().front();
-    auto longest = std::size_t{0};
-    for (const auto& one : stacks())
-        if (begins_with(framework, one.name) && one.name.size() > longest) {
-            best = &one;
-            longest = one.name.size();
-        }
-    return *best;
+    return *std::ranges::max_element(stacks(), {}, [&](const Stack& one) {
+        return begins_with(framework, one.name) ? one.name.size() : 0;
+    });
 }
 
 Machine machine(const Cluster& cluster, const Device& device) {

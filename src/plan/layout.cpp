@@ -2,11 +2,13 @@
 #include <rankmesh/plan/layout.hpp>
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <string>
 #include <vector>
 
 #include "plan/bounds.hpp"
+#include "plan/constants.hpp"
 #include "plan/settings.hpp"
 
 namespace rankmesh::plan {
@@ -81,6 +83,104 @@ void check_schedule(const Layout& layout, std::int64_t micro_batches) {
         refuse("has ", name,
                ", which takes an even number of micro-batches, at least 2*pp=", 2 * std::int64_t{layout.pp},
                "; there are ", micro_batches);
+}
+
+/// Returns the axes, or the other settings, that differ from `usual` or are in `always`.
+template <class Of>
+std::string text_of(const Of& layout, bool axes, const Of& usual,
+                    std::initializer_list<std::string_view> always) {
+    auto text = std::string{};
+    const auto& settings = settings_of(layout);
+    for (std::size_t i = axes ? 0 : settings.axes; i < (axes ? settings.axes : settings.all.size()); ++i) {
+        const auto& one = settings.all[i];
+        const auto value = one.value(layout);
+        if (one.word.empty() ||
+            (value == one.value(usual) && std::ranges::find(always, one.word) == always.end()))
+            continue;
+        text += cat(text.empty() ? "" : " ", one.word, "=");
+        text += one.words.empty() ? std::to_string(value) : one.word_of(value);
+        if (one.layers != nullptr && layout.*(one.layers) > 0) text += cat(":", layout.*(one.layers));
+    }
+    return text;
+}
+
+/// Reads the words of a layout in any order. Computes a missing dp from `devices`, unless that is 0. Returns
+/// the names of the words.
+template <class Of>
+std::vector<std::string_view> read(std::string_view text, int devices, Of& layout) {
+    const auto& settings = settings_of(layout);
+    auto seen = std::vector<std::string_view>{};
+    for_each_word(text, [&](std::string_view word) {
+        const auto name = name_and_value(word).first;
+        if (std::ranges::find(seen, name) != seen.end())
+            throw UsageError(cat("the layout gives ", name, " twice; give it once"));
+        read_word(word, layout);
+        seen.push_back(name);
+    });
+    if (seen.empty()) throw UsageError(cat("the layout is empty; write one such as ", settings.example));
+    if (devices > 0 && std::ranges::find(seen, "dp") == seen.end()) {
+        const auto others = ranks_of(layout, "dp");
+        auto names = std::string{};
+        for (std::size_t i = 0; i < settings.axes; ++i)
+            if (settings.all[i].word != "dp") names += cat(names.empty() ? "" : " * ", settings.all[i].word);
+        if (devices % others != 0)
+            throw UsageError(
+                cat(names, " of the layout is ", others, ", which does not divide ", devices, " devices"));
+        layout.dp = static_cast<int>(devices / others);
+    }
+    if (ranks_of(layout) > settings.most_ranks)
+        throw UsageError(
+            cat("the layout ", in_quotes(text), " has more than ", settings.most_ranks, " ranks"));
+    return seen;
+}
+
+/// Reads `tp=8` as an option of a search. `ranges`: only settings that have a range.
+const Setting<Layout>& read_option(std::string_view text, bool ranges, Layout& layout) {
+    auto names = std::vector<std::string_view>{};
+    for (const auto& one : settings_of(layout).all)
+        if (one.range != nullptr || (!ranges && !one.word.empty() && one.word != "group" &&
+                                     one.word != "first" && one.word != "last"))
+            names.push_back(one.word);
+    const auto name = name_and_value(text).first;
+    if (std::ranges::find(names, name) == names.end())
+        throw UsageError(cat(in_quotes(text), " is not a setting with its value, such as tp=8",
+                             did_you_mean(name, names), "; settings are ",
+                             detail::listed({names.begin(), names.end()})));
+    return read_word(text, layout);
+}
+
+/// Lower bounds of the seconds of one micro-batch, forward and backward.
+struct Times {
+    double layer = 0;  ///< the fastest layer
+    double first = 0;  ///< other work on the first stage
+    double last = 0;
+    double all = 0;  ///< the whole model
+
+    Times(const Pieces& pieces, const Model& model, bool some_layers) {
+        const auto of = [&](const Pieces::OfLayer& one) {
+            return some_layers ? one.sum() - one.again : one.sum();
+        };
+        first = pieces.embedding;
+        last = pieces.head;
+        all = first + last;
+        layer = std::numeric_limits<double>::infinity();
+        const auto counts = model.counts();
+        for (std::size_t i = 0; i < counts.size(); ++i) {
+            if (counts[i] == 0) continue;
+            layer = std::min(layer, of(pieces.kinds[i]));
+            all += counts[i] * of(pieces.kinds[i]);
+        }
+    }
+};
+
+/// Returns `m * t_max + (sum - t_max) / vpp` for `m` micro-batches, minus possible rounding errors.
+double pipeline(double slowest, double all, int vpp, double micro_batches) {
+    return (micro_batches * slowest + (all - slowest) / vpp) * (1 - 1e-9);
+}
+
+double factor(const Job& job) {
+    const auto nodes = static_cast<double>(job.devices) / job.machine.node;
+    return job.stack.scale * (1 + Constants{}.stragglers * std::log2(std::max(1.0, nodes)));
 }
 
 }  // namespace of_layout
@@ -168,6 +268,204 @@ void check(const Layout& layout, const Model& model, std::int64_t batch, std::in
                " for the other ", others);
     if (layout.recompute_layers > 0 && layout.recompute != Recompute::full)
         refuse("computes ", layout.recompute_layers, " layers again, but only recompute=full:N does that");
+}
+
+const Settings<Layout>& settings_of(const Layout&) {
+    using L = Layout;
+    const auto recomputed = std::vector<ValueWord>{
+        {"none", 0}, {"selective", 1}, {"elementwise", 3}, {"operations", 4}, {"full", 2}};
+    static const auto all = Settings<L>{
+        .kind = "layout",
+        .example = "'pp=4 dp=8 tp=8 mbs=1 zero=1'",
+        .most_ranks = std::numeric_limits<int>::max(),
+        .axes = 4,
+        .all = {{"pp", "pp", &L::pp, &Options::pp},
+                {"dp", "dp", &L::dp, &Options::dp},
+                {"cp", "cp", &L::cp, &Options::cp},
+                {"tp", "tp", &L::tp, &Options::tp},
+                {"ep", "ep", &L::ep, &Options::ep},
+                {"vpp", "vpp", &L::vpp, &Options::vpp},
+                {"mbs", "micro_batch", &L::micro_batch, &Options::micro_batch},
+                {"zero", "zero", &L::zero, &Options::zero, {}, 0, 3},
+                {"group", "zero_group", &L::zero_group, nullptr, {}, 0},
+                {"recompute", "recompute", &L::recompute, nullptr, recomputed, 0, 4, &L::recompute_layers},
+                {"", "recompute_layers", &L::recompute_layers, nullptr, {}, 0},
+                {"first", "first_layers", &L::first_layers, nullptr, {}, 0},
+                {"last", "last_layers", &L::last_layers, nullptr, {}, 0},
+                {"sp", "sequence_parallel", &L::sequence_parallel, nullptr, {{"0", 0}, {"1", 1}}},
+                {"etp", "etp", &L::etp},
+                {"schedule", "schedule", &L::schedule, nullptr, {{"1f1b", 0}, {"zb", 1}, {"dualpipe", 2}}},
+                {"overlap", "overlap_experts", &L::overlap_experts, nullptr, {{"ep", 1}}},
+                {"dispatch", "dispatch_once", &L::dispatch_once, nullptr, {{"once", 1}}},
+                {"grads", "gradient_bytes", &L::gradient_bytes, nullptr, {{"bf16", 2}, {"fp32", 4}}},
+                {"moments", "bf16_moments", &L::bf16_moments, nullptr, {{"bf16", 1}, {"fp32", 0}}},
+                {"acts", "fp8_activations", &L::fp8_activations, nullptr, {{"fp8", 1}, {"bf16", 0}}},
+                {"offload", "offload", &L::offload, nullptr, {}, 0, 100}}};
+    return all;
+}
+
+const Settings<ServeLayout>& settings_of(const ServeLayout&) {
+    using L = ServeLayout;
+    static const auto all =
+        Settings<L>{.kind = "serving layout",
+                    .example = "'dp=8 tp=2 ep=16 cache=fp8'",
+                    .most_ranks = 1 << 24,
+                    .axes = 3,
+                    .all = {{"pp", "pp", &L::pp},
+                            {"dp", "dp", &L::dp},
+                            {"tp", "tp", &L::tp},
+                            {"ep", "ep", &L::ep},
+                            {"dcp", "dcp", &L::dcp},
+                            {"cache", "fp8_cache", &L::fp8_cache, nullptr, {{"bf16", 0}, {"fp8", 1}}}}};
+    return all;
+}
+
+std::string_view to_string(Recompute recompute) {
+    return settings_of(Layout{})["recompute"].word_of(static_cast<int>(recompute));
+}
+
+std::string_view to_string(Schedule schedule) {
+    return settings_of(Layout{})["schedule"].word_of(static_cast<int>(schedule));
+}
+
+std::string settings_text(const Layout& layout) {
+    const auto usual = Layout{.sequence_parallel = layout.tp > 1};
+    return of_layout::text_of(layout, false, usual, {"mbs", "zero", "recompute"});
+}
+
+std::string to_string(const Layout& layout) {
+    return cat(of_layout::text_of(layout, true, {}, {"dp"}), " ", settings_text(layout));
+}
+
+std::string to_string(const ServeLayout& layout) {
+    using of_layout::text_of;
+    const auto axes = text_of(layout, true, {}, {}), others = text_of(layout, false, {}, {});
+    return cat(axes.empty() ? "dp=1" : axes, others.empty() ? "" : " ", others);
+}
+
+Layout read_layout(std::string_view text, int devices) {
+    auto layout = Layout{};
+    const auto seen = of_layout::read(text, devices, layout);
+    if (std::ranges::find(seen, "sp") == seen.end()) layout.sequence_parallel = layout.tp > 1;
+    return layout;
+}
+
+ServeLayout read_serve_layout(std::string_view text, int devices) {
+    auto layout = ServeLayout{};
+    of_layout::read(text, devices, layout);
+    return layout;
+}
+
+void fix(Options& options, std::string_view text) {
+    auto one = Layout{};
+    const auto& setting = of_layout::read_option(text, false, one);
+    if (one.recompute_layers > 0)
+        throw UsageError(cat(in_quotes(text),
+                             " cannot be fixed; the search finds the number of layers to compute again, "
+                             "so fix recompute=full"));
+    if (setting.range != nullptr)
+        options.*setting.range = {setting.value(one), setting.value(one)};
+    else if (setting.word == "recompute")
+        options.recompute = {one.recompute};
+    else if (setting.word == "sp")
+        options.sequence_parallel = one.sequence_parallel;
+    else
+        setting.set(options.base, setting.value(one));
+}
+
+void limit(Options& options, std::string_view text) {
+    auto one = Layout{};
+    const auto& setting = of_layout::read_option(text, true, one);
+    (options.*setting.range).most = setting.value(one);
+}
+
+bool legal_vpp(const Model& model, int pp, int vpp, std::int64_t micro_batches) {
+    return vpp == 1 || (pp > 1 && model.layers() % (std::int64_t{pp} * vpp) == 0 && micro_batches % pp == 0);
+}
+
+bool legal_schedule(Schedule schedule, int pp, std::int64_t micro_batches) {
+    if (schedule == Schedule::one_f_one_b) return true;
+    return pp > 1 && (schedule != Schedule::dual_pipe ||
+                      (pp % 2 == 0 && micro_batches % 2 == 0 && micro_batches >= 2 * std::int64_t{pp}));
+}
+
+std::vector<Ends> interleaved_ends(int layers, int pp, int vpp) {
+    auto all = std::vector<Ends>{};
+    const auto chunks = std::int64_t{pp} * vpp;
+    // `missing` layers of the first and the last chunk make all chunks equal.
+    for (auto missing = chunks - layers % chunks;; missing += chunks) {
+        const auto chunk = (layers + missing) / chunks;
+        if (missing > 2 * chunk) return all;
+        const auto full = static_cast<int>(chunk * vpp);
+        for (auto first = std::max(std::int64_t{0}, missing - chunk); first <= std::min(chunk, missing);
+             ++first) {
+            const auto last = missing - first;
+            all.push_back({first == 0 ? 0 : full - static_cast<int>(first),
+                           last == 0 ? 0 : full - static_cast<int>(last)});
+        }
+    }
+}
+
+std::vector<int> divisors(std::int64_t number) {
+    auto all = std::vector<int>{};
+    for (std::int64_t d = 1; d * d <= number; ++d)
+        for (const auto one : {d, number / d})
+            if (number % d == 0 && one <= std::numeric_limits<int>::max())
+                all.push_back(static_cast<int>(one));
+    std::ranges::sort(all);
+    all.erase(std::ranges::unique(all).begin(), all.end());
+    return all;
+}
+
+double lower_bound(const Pieces& pieces, const Job& job, int pp, int vpp, std::int64_t micro_batches,
+                   bool some_layers) {
+    const auto times = of_layout::Times(pieces, job.model, some_layers);
+    const auto most_layers = (job.model.layers() + pp - 1) / pp;
+    const auto slowest = std::max(times.all / pp, most_layers * times.layer);
+    return of_layout::factor(job) *
+           of_layout::pipeline(slowest, times.all, vpp, static_cast<double>(micro_batches));
+}
+
+double split_bound(const Pieces& pieces, const Job& job, const Layout& layout, std::int64_t micro_batches,
+                   bool some_layers) {
+    const auto times = of_layout::Times(pieces, job.model, some_layers);
+    const auto pp = layout.pp;
+    const auto layers = job.model.layers();
+    const auto first = stage_layers(layout, layers, 0);
+    const auto last = stage_layers(layout, layers, pp - 1);
+    auto slowest =
+        std::max({times.all / pp, times.first + first * times.layer, times.last + last * times.layer});
+    if (pp > 2) slowest = std::max(slowest, (layers - first - last + pp - 3) / (pp - 2) * times.layer);
+    return of_layout::factor(job) *
+           of_layout::pipeline(slowest, times.all, layout.vpp, static_cast<double>(micro_batches));
+}
+
+Splits splits(const Pieces& pieces, const Job& job, int pp, std::int64_t micro_batches, bool some_layers,
+              double most) {
+    const auto times = of_layout::Times(pieces, job.model, some_layers);
+    const auto layers = job.model.layers();
+    auto slowest = std::numeric_limits<double>::infinity();
+    if (micro_batches > 1 && std::isfinite(most))
+        slowest = (most / of_layout::factor(job) - times.all) / static_cast<double>(micro_batches - 1) *
+                      (1 + 1e-6) +
+                  1e-9 * times.all;
+    const auto fit = [&](double beside) {
+        const auto count =
+            times.layer > 0 ? (slowest - beside) / times.layer : std::numeric_limits<double>::infinity();
+        return static_cast<int>(std::clamp(std::floor(count), 0.0, static_cast<double>(layers)));
+    };
+    auto found = Splits{};
+    found.first_most = std::min(fit(times.first), layers - (pp - 1));
+    found.last_most = std::min(fit(times.last), layers - (pp - 1));
+    const auto middle = static_cast<std::int64_t>(pp - 2) * fit(0);
+    found.both_least = static_cast<int>(std::max(std::int64_t{2}, layers - middle));
+    return found;
+}
+
+int most_layers(const Layout& layout, int layers) {
+    const auto last = layout.pp - 1;
+    return std::max({stage_layers(layout, layers, 0), stage_layers(layout, layers, std::min(1, last)),
+                     stage_layers(layout, layers, last)});
 }
 
 }  // namespace rankmesh::plan

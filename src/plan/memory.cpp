@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "plan/stages.hpp"
+#include "plan/rates.hpp"
 
 namespace rankmesh::plan {
 
@@ -12,7 +12,6 @@ namespace of_memory {
 
 std::int64_t bytes(double value) { return static_cast<std::int64_t>(std::min(value, 1e18)); }
 
-/// Returns the bytes that one layer keeps.
 double kept(const Job& job, const Layout& layout, const Layer& layer) {
     const auto [hidden, tokens, heads, kv_heads, head, value, split, parts] =
         LayerOnDevice(job, layout, layer);

@@ -7,11 +7,192 @@
 #include <tuple>
 #include <utility>
 
-#include "plan/candidates.hpp"
+#include "plan/bounds.hpp"
+#include "plan/settings.hpp"
 
 namespace rankmesh::plan {
 
 namespace of_search {
+
+/// Enumerates the legal layouts of a job. The job and the options must outlive this object.
+class Candidates {
+public:
+    Candidates(const Job& job, const Options& options) : job_(job), options_(options) {}
+
+    bool is_other_schedule() const { return options_.base.schedule != Schedule::one_f_one_b; }
+
+    /// Calls `each(mesh)` for all axis sizes within the options that are legal with some batch.
+    template <class Each>
+    void each_mesh(const Each& each) const {
+        const auto n = job_.devices;
+        for (const auto tp : divisors(n))
+            for (const auto cp : divisors(n / tp))
+                for (const auto pp : divisors(n / tp / cp))
+                    for (const auto ep : divisors(std::max(1, job_.model.experts()))) {
+                        auto mesh = options_.base;
+                        mesh.tp = tp, mesh.cp = cp, mesh.ep = ep, mesh.pp = pp, mesh.dp = n / tp / cp / pp;
+                        mesh.overlap_experts = options_.base.overlap_experts && ep > 1;
+                        mesh.dispatch_once = options_.base.dispatch_once && ep > 1;
+                        mesh.sequence_parallel = options_.sequence_parallel.value_or(tp > 1);
+                        mesh.zero_group = options_.zero_group;
+                        if (options_.tp.has(tp) && options_.cp.has(cp) && options_.pp.has(pp) &&
+                            options_.ep.has(ep) && options_.dp.has(mesh.dp) && is_legal(mesh))
+                            each(mesh);
+                    }
+    }
+
+    /// Calls `each(index of the micro-batch in `sizes`, micro-batches of a step)`.
+    template <class Each>
+    void each_micro_batch(const Layout& mesh, const std::vector<int>& sizes, const Each& each) const {
+        const auto sequences = job_.batch / mesh.dp;
+        for (std::size_t i = 0; i < sizes.size(); ++i)
+            if (const auto count = sequences / sizes[i];
+                count > 0 && sequences % sizes[i] == 0 && options_.micro_batch.has(sizes[i]) &&
+                legal_schedule(options_.base.schedule, mesh.pp, count))
+                each(i, count);
+    }
+
+    /// Calls `each(vpp)` for all numbers of chunks of even stages.
+    template <class Each>
+    void each_vpp(int pp, std::int64_t micro_batches, const Each& each) const {
+        for (int vpp = 1; vpp <= (is_other_schedule() ? 1 : job_.model.layers() / pp); ++vpp)
+            if (options_.vpp.has(vpp) && legal_vpp(job_.model, pp, vpp, micro_batches)) each(vpp);
+    }
+
+    /// Calls `each(vpp, ends)` for all numbers of chunks, above 1, that uneven stages may have.
+    template <class Each>
+    void each_uneven_vpp(int pp, std::int64_t micro_batches, const Each& each) const {
+        if (!options_.uneven || pp == 1 || micro_batches % pp != 0 || is_other_schedule()) return;
+        for (int vpp = 2; vpp <= (job_.model.layers() + 2) / pp; ++vpp) {
+            if (!options_.vpp.has(vpp)) continue;
+            if (const auto ends = interleaved_ends(job_.model.layers(), pp, vpp); !ends.empty())
+                each(vpp, ends);
+        }
+    }
+
+    template <class Each>
+    void each_zero(const Each& each) const {
+        for (int zero = 0; zero <= 3; ++zero)
+            if (options_.zero.has(zero)) each(zero);
+    }
+
+private:
+    bool is_legal(const Layout& mesh) const {
+        // A multiple of 2 * pp micro-batches is legal with every schedule.
+        const auto batch = 2 * std::int64_t{mesh.pp} * mesh.dp;
+        return fault_of([&] { check(mesh, job_.model, batch, job_.sequence); }).empty();
+    }
+
+    const Job& job_;
+    const Options& options_;
+};
+
+constexpr auto most_batch = std::int64_t{1} << 40;  // of a job
+
+/// Returns what `check` says of a layout behind `the layout `; "" for a legal layout.
+std::string fault_of(const Job& job, const Layout& layout, std::int64_t batch) {
+    const auto fault = plan::fault_of([&] { check(layout, job.model, batch, job.sequence); });
+    return fault.empty() ? fault : fault.substr(std::string_view("the layout ").size());
+}
+
+/// Returns the smallest batch above the job's that has a layout, and the layout; nullopt if no batch has one.
+std::optional<std::pair<std::int64_t, Layout>> larger_batch(const Job& job, const Options& options) {
+    auto best = std::optional<std::pair<std::int64_t, Layout>>{};
+    const auto micro = std::max(1, options.micro_batch.least), vpp = std::max(1, options.vpp.least);
+    if (!options.micro_batch.has(micro)) return best;
+    Candidates(job, options).each_mesh([&](Layout layout) {
+        layout.micro_batch = micro;
+        layout.vpp = vpp;
+        if (layout.pp > 1 && vpp > 1 && options.uneven &&
+            job.model.layers() % (std::int64_t{layout.pp} * vpp) != 0)
+            if (const auto ends = interleaved_ends(job.model.layers(), layout.pp, vpp); !ends.empty())
+                layout.first_layers = ends.front().first, layout.last_layers = ends.front().last;
+        const auto share = std::int64_t{layout.dp} * micro;
+        auto count = job.batch / share + 1;
+        if (options.base.schedule == Schedule::dual_pipe)
+            count = std::max(count, 2 * std::int64_t{layout.pp});
+        // Chunks take a multiple of pp micro-batches, DualPipe an even number.
+        for (const auto end = count + 2 * std::int64_t{layout.pp}; count < end; ++count) {
+            if (share * count > (best ? best->first - 1 : most_batch)) return;
+            if ((vpp > 1 && count % layout.pp != 0) ||
+                !legal_schedule(options.base.schedule, layout.pp, count))
+                continue;
+            if (fault_of(job, layout, share * count).empty()) best.emplace(share * count, layout);
+            return;  // other faults do not depend on the batch
+        }
+    });
+    return best;
+}
+
+/// Returns the options without the settings that are not needed for having no layout.
+Options needed_options(const Job& job, Options needed) {
+    const auto drop = [&](auto& setting, auto value) {
+        std::swap(setting, value);
+        if (larger_batch(job, needed)) std::swap(setting, value);
+    };
+    for (const auto& one : settings_of(needed.base).all)
+        if (one.range != nullptr) drop(needed.*one.range, Range{});
+    drop(needed.base.etp, 1);
+    drop(needed.base.schedule, Schedule::one_f_one_b);
+    return needed;
+}
+
+/// Returns why the fixed settings, named `with`, have no layout; "" if their smallest layout is legal.
+std::string fault_of_fixed(const Job& job, const Options& fixed, const std::string& with) {
+    auto layout = fixed.base;
+    for (const auto& one : settings_of(layout).all)
+        if (one.range != nullptr && (fixed.*one.range).least > 0) one.set(layout, (fixed.*one.range).least);
+    const auto others = std::int64_t{layout.tp} * layout.cp;
+    auto devices = std::int64_t{job.devices};
+    for (const auto size : {layout.tp, layout.cp, layout.pp, layout.dp}) {
+        if (devices % size != 0)
+            return cat(": ", with.find(" and ") == std::string::npos ? "" : "the product of ", with,
+                       " does not divide the ", job.devices, " devices");
+        devices /= size;
+    }
+    layout.sequence_parallel = layout.tp > 1;
+    const auto has_free_stages =
+        fixed.pp.least == 0 && (layout.vpp > 1 || Candidates(job, fixed).is_other_schedule());
+    if (has_free_stages)
+        for (const auto pp : divisors(job.devices / others))
+            if (layout.pp == 1 && pp <= job.model.layers()) layout.pp = pp;
+    layout.dp = static_cast<int>(job.devices / others / layout.pp);
+    const auto fault = fault_of(job, layout, std::int64_t{2} * job.devices * layout.micro_batch);
+    if (fault.empty()) return "";
+    return has_free_stages ? cat(" with ", with, "; one of pp=", layout.pp, " ", fault)
+                           : cat(": each ", fault);
+}
+
+/// Says why a job has no legal layout: the nearest batch that has one, or the settings that exclude all.
+[[noreturn]] void refuse_all(const Job& job, const Options& options) {
+    const auto what = cat("no layout of ", counted(job.devices, "device"), " is legal");
+    if (const auto larger = larger_batch(job, options))
+        throw UsageError(cat(what, " with a batch of ", counted(job.batch, "sequence"), ", but a batch of ",
+                             larger->first, " has one; the layout ", to_string(larger->second), " ",
+                             fault_of(job, larger->second, job.batch)));
+    const auto needed = needed_options(job, options);
+    auto words = std::vector<std::string>{};
+    const auto add = [&](const auto&... parts) { words.push_back(cat(parts...)); };
+    auto all_fixed = true;
+    for (const auto& one : settings_of(needed.base).all) {
+        if (one.range == nullptr || needed.*one.range == Range{}) continue;
+        const auto [least, most] = needed.*one.range;
+        all_fixed = all_fixed && least == most;
+        if (least == most)
+            add(one.word, "=", least);
+        else
+            add(one.word, least > most ? cat(" from ", least) : "", least > most ? " to " : " up to ", most);
+    }
+    if (needed.base.etp > 1) add("etp=", needed.base.etp);
+    if (needed.base.schedule != Schedule::one_f_one_b) add("schedule=", to_string(needed.base.schedule));
+    if (words.empty()) add("a batch of ", job.batch);
+    const auto with = detail::listed(words);
+    const auto fault = all_fixed ? fault_of_fixed(job, needed, with) : std::string{};
+    if (!fault.empty()) throw UsageError(cat(what, fault));
+    throw UsageError(cat(what, " with ", with, ": tp must divide the ", job.model.most(&Layer::heads),
+                         " heads and cp the ", job.sequence, " tokens, pp is at most the ",
+                         job.model.layers(), " layers, and tp*cp*pp*dp is the number of devices"));
+}
 
 /// All layouts on one mesh, and their common values.
 struct Family {
@@ -25,13 +206,7 @@ using PieceSet = std::vector<std::array<std::optional<Pieces>, 5>>;
 
 class Search {
 public:
-    Search(const Job& job, const Options& options)
-        : job_(job),
-          options_(options),
-          candidates_(job, options),
-          steps_(job),
-          capacity_(options.capacity > 0 ? options.capacity : capacity(job.machine.device)),
-          micro_batches_(divisors(job.batch)) {}
+    Search(const Job& job, const Options& options) : job_(job), options_(options) {}
 
     Found run() {
         add_families();
@@ -175,39 +350,46 @@ private:
         return std::nullopt;
     }
 
-    void look_at(const Family& family, bool uneven) {
+    /// Calls `each(layout, pieces, partial)` for all kinds of recomputation and stages of ZeRO; `partial`:
+    /// layouts that recompute only some layers count as well.
+    template <class Each>
+    void each_kind(const Family& family, std::size_t micro, std::int64_t count, int vpp, const Each& each) {
+        for (const auto kind : options_.recompute) {
+            const auto& of = pieces(family, micro, kind);
+            const auto partial = kind == Recompute::full && options_.some_layers;
+            if (bound_of(family, of, vpp, count, partial) >= cutoff(family)) continue;
+            auto layout = family.mesh;
+            layout.micro_batch = micro_batches_[micro];
+            layout.vpp = vpp;
+            layout.recompute = kind;
+            candidates_.each_zero([&](int zero) {
+                layout.zero = zero;
+                each(layout, of, partial);
+            });
+        }
+    }
+
+    /// Calls `each(layout, pieces, partial)` for the layouts with even stages.
+    template <class Each>
+    void each_even(const Family& family, const Each& each) {
         candidates_.each_micro_batch(family.mesh, micro_batches_, [&](std::size_t micro, std::int64_t count) {
-            // Calls `each(layout, pieces, partial)` for all kinds of recomputation and stages of ZeRO;
-            // `partial`: layouts that recompute only some layers count as well.
-            const auto each_kind = [&](int vpp, const auto& each) {
-                for (const auto kind : options_.recompute) {
-                    const auto& of = pieces(family, micro, kind);
-                    const auto partial = kind == Recompute::full && options_.some_layers;
-                    if (bound_of(family, of, vpp, count, partial) >= cutoff(family)) continue;
-                    auto layout = family.mesh;
-                    layout.micro_batch = micro_batches_[micro];
-                    layout.vpp = vpp;
-                    layout.recompute = kind;
-                    candidates_.each_zero([&](int zero) {
-                        layout.zero = zero;
-                        each(layout, of, partial);
-                    });
-                }
-            };
-            if (!uneven) {
-                candidates_.each_vpp(family.mesh.pp, count, [&](int vpp) {
-                    each_kind(vpp, [&](const Layout& layout, const Pieces& of, bool) {
-                        static_cast<void>(consider(family, layout, of));
-                    });
-                });
-                return;
-            }
+            candidates_.each_vpp(family.mesh.pp, count,
+                                 [&](int vpp) { each_kind(family, micro, count, vpp, each); });
+        });
+    }
+
+    void look_at(const Family& family, bool uneven) {
+        if (!uneven)
+            return each_even(family, [&](const Layout& layout, const Pieces& of, bool) {
+                static_cast<void>(consider(family, layout, of));
+            });
+        candidates_.each_micro_batch(family.mesh, micro_batches_, [&](std::size_t micro, std::int64_t count) {
             if (family.mesh.pp > 1 && options_.vpp.has(1) && !candidates_.is_other_schedule())
-                each_kind(1, [&](const Layout& layout, const Pieces& of, bool partial) {
+                each_kind(family, micro, count, 1, [&](const Layout& layout, const Pieces& of, bool partial) {
                     look_at_uneven(family, layout, of, count, partial);
                 });
             candidates_.each_uneven_vpp(family.mesh.pp, count, [&](int vpp, const std::vector<Ends>& all) {
-                each_kind(vpp, [&](Layout layout, const Pieces& of, bool partial) {
+                each_kind(family, micro, count, vpp, [&](Layout layout, const Pieces& of, bool partial) {
                     for (const auto& ends : all) {
                         layout.first_layers = ends.first;
                         layout.last_layers = ends.last;
@@ -244,33 +426,21 @@ private:
 
     void find_smallest() {
         for (const auto& family : families_)
-            candidates_.each_micro_batch(
-                family.mesh, micro_batches_, [&](std::size_t micro, std::int64_t count) {
-                    candidates_.each_vpp(family.mesh.pp, count, [&](int vpp) {
-                        for (const auto kind : options_.recompute)
-                            candidates_.each_zero([&](int zero) {
-                                auto layout = family.mesh;
-                                layout.micro_batch = micro_batches_[micro];
-                                layout.vpp = vpp;
-                                layout.recompute = kind;
-                                layout.zero = zero;
-                                if (options_.allows && !options_.allows(layout)) return;
-                                const auto memory = plan::memory(job_, layout);
-                                auto& least = found_.smallest;
-                                if (!least || memory.estimate < least->memory.estimate)
-                                    least = Planned{layout, steps_.step(pieces(family, micro, kind), layout),
-                                                    memory};
-                            });
-                    });
-                });
+            each_even(family, [&](const Layout& layout, const Pieces& of, bool) {
+                if (options_.allows && !options_.allows(layout)) return;
+                const auto memory = plan::memory(job_, layout);
+                auto& least = found_.smallest;
+                if (!least || memory.estimate < least->memory.estimate)
+                    least = Planned{layout, steps_.step(of, layout), memory};
+            });
     }
 
     const Job& job_;
     const Options& options_;
-    Candidates candidates_;
-    Steps steps_;
-    std::int64_t capacity_;
-    std::vector<int> micro_batches_;
+    Candidates candidates_ = Candidates(job_, options_);
+    Steps steps_ = Steps(job_);
+    std::int64_t capacity_ = options_.capacity > 0 ? options_.capacity : capacity(job_.machine.device);
+    std::vector<int> micro_batches_ = divisors(job_.batch);
     std::vector<Family> families_;
     std::vector<PieceSet> pieces_;
     Found found_;

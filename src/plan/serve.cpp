@@ -33,7 +33,6 @@ std::pair<int, int> layers_of(const ServeLayout& layout, int layers, int stage) 
     return {begin, begin + each + (stage >= first_larger && stage < layout.pp - 1 ? 1 : 0)};
 }
 
-/// Sizes of one layer on one device.
 struct Sizes {
     const Layer& layer;
     double attention = 0;  // parameters
@@ -96,17 +95,12 @@ struct Sizes {
     }
 };
 
-std::vector<Sizes> sizes_of(const Job& job, const ServeLayout& layout) {
-    auto all = std::vector<Sizes>{};
-    for (const auto& kind : job.model.kinds) all.emplace_back(job, layout, kind);
-    return all;
-}
-
 double ceiling(double a, double b) { return std::ceil(a / b); }
 
 ServeMemory memory(const Job& job, const ServeLayout& layout) {
     const auto& m = job.model;
-    const auto sizes = sizes_of(job, layout);
+    auto sizes = std::vector<Sizes>{};
+    for (const auto& kind : m.kinds) sizes.emplace_back(job, layout, kind);
     const auto vocabulary = 2.0 * m.hidden * ceiling(m.vocabulary, layout.tp);
     const auto sequence = static_cast<double>(job.sequence);
     const auto requests = ceiling(static_cast<double>(job.batch), layout.dp);
@@ -199,7 +193,6 @@ struct Load {
 /// The parts of a pass, in the order in which they are shown.
 enum class Part { compute, memory, tp, dcp, ep, pp };
 
-/// Adds the communication of one layer.
 template <class Add>
 void communicate(const Job& job, const ServeLayout& layout, const Sizes& sizes, const Load& load,
                  const Add& add) {
@@ -373,6 +366,56 @@ Served serve(const Job& job, const ServeLayout& layout) {
     served.decode = pass(job, layout, {requests, requests, requests, true});
     served.prefill = pass(job, layout, {1, static_cast<double>(job.sequence), 1, false});
     return served;
+}
+
+FoundServing serve_search(const Job& job, const std::vector<std::string>& fix,
+                          const std::vector<std::string>& most) {
+    check(job);
+    // Fixed sizes and limits are layouts; 0 is open.
+    auto fixed = ServeLayout{0, 0, 0, 0, 0}, limits = fixed;
+    for (const auto& text : fix) read_word(text, fixed);
+    for (const auto& text : most)
+        if (read_word(text, limits).word == "cache")
+            throw UsageError(cat(in_quotes(text), " is no limit; only sizes have one, such as tp=8"));
+    const auto capacity = serve_capacity(job.machine.device);
+    auto found = FoundServing{};
+    auto reason = std::string{};
+    const auto consider = [&](const ServeLayout& layout) {
+        for (const auto& one : settings_of(layout).all)
+            if (const auto value = one.value(layout);
+                one.words.empty() && ((one.value(fixed) > 0 && value != one.value(fixed)) ||
+                                      (one.value(limits) > 0 && value > one.value(limits))))
+                return;
+        auto served = Served{};
+        if (auto fault = fault_of([&] { served = serve(job, layout); }); !fault.empty()) {
+            if (reason.empty()) reason = std::move(fault);
+            return;
+        }
+        const auto room = [](const Served& one) {
+            return std::pair(-one.memory.tokens, one.memory.estimate);
+        };
+        if (++found.layouts == 1 || room(served) < room(found.roomiest)) found.roomiest = served;
+        if (served.memory.estimate <= capacity) found.best.push_back(std::move(served));
+    };
+    for (const auto pp : divisors(job.devices))
+        for (const auto tp : divisors(job.devices / pp))
+            for (const auto dcp : divisors(tp)) {
+                const auto dp = job.devices / pp / tp;
+                auto layout = ServeLayout{tp, pp, dp, 1, dcp, fixed.fp8_cache};
+                consider(layout);
+                layout.ep = tp * dp;
+                if (layout.ep > 1) consider(layout);
+            }
+    if (found.layouts == 0 && reason.empty())
+        throw UsageError(cat("no layout of ", counted(job.devices, "device"),
+                             " has the fixed sizes within the limits; pp * tp * dp must be ", job.devices));
+    if (found.layouts == 0)
+        throw UsageError(cat("vLLM can run no layout of ", counted(job.devices, "device"),
+                             " within these limits, such as: ", reason));
+    std::ranges::stable_sort(found.best, {}, [&](const Served& one) {
+        return std::pair(fit(one.memory.estimate, capacity), one.decode.high);
+    });
+    return found;
 }
 
 }  // namespace rankmesh::plan

@@ -15,7 +15,7 @@
 #include <rankmesh/plan/search.hpp>
 #include <rankmesh/plan/serve.hpp>
 
-#include "plan/names.hpp"
+#include "plan/csv.hpp"
 
 namespace rankmesh::plan {
 

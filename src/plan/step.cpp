@@ -7,11 +7,221 @@
 #include <utility>
 
 #include "plan/rates.hpp"
-#include "plan/stages.hpp"
 
 namespace rankmesh::plan {
 
 namespace of_step {
+
+/// The work of a layer. Communication and memory-bound operations take as long in each pass.
+struct Work {
+    PassSeconds linear = {};  ///< matrix products
+    double between = 0;       ///< memory-bound operations; the backward pass has twice as many
+    double tp = 0;
+    double ep = 0;
+    double launch = 0;  ///< least seconds of the forward pass, in which the host launches experts
+};
+
+struct OneLayer {
+    const Job& job;
+    const Layout& layout;
+    const Layer& kind;
+    const Constants& c;
+    Rates rates = Rates(job, c);
+    LayerOnDevice on = LayerOnDevice(job, layout, kind);
+    double tp = layout.tp;
+    double node = job.machine.node;
+    PassSeconds attention = kind.heads > 0 ? core() : PassSeconds{};
+
+    Pieces::OfLayer pieces() const { return timed(kind.experts == 0 ? dense() : experts()); }
+
+    PassSeconds core() const {
+        const auto sequence = static_cast<double>(job.sequence);
+        const auto sequences = static_cast<double>(layout.micro_batch);
+        auto core = PassSeconds{};
+        if (kind.head_dim == 0) {
+            // A state alone.
+        } else if (job.stack.attention == Attention::unfused) {
+            const auto scores = sequences * on.heads * sequence * sequence;
+            const auto rate = rates.dense * (kind.head_dim % 8 == 0 ? c.batched : c.unaligned);
+            core.forward =
+                2 * scores * (on.head + on.value) / rate + c.score_bytes / 3 * scores / rates.memory;
+            core.backward = 2 * core.forward;
+        } else {
+            const auto recent = job.machine.device.fp8_rate > 0 ? 1 : 0;
+            const auto efficiency = job.stack.attention == Attention::early_flash ? c.early_flash[recent]
+                                    : job.stack.attention == Attention::flash     ? c.flash[recent]
+                                                                                  : c.newest[recent];
+            // The share of all pairs of a token and an earlier one that the window holds.
+            const auto near = kind.window > 0 ? std::min(1.0, kind.window / sequence) : 1.0;
+            const auto operations = sequences * on.heads * (sequence / layout.cp) * sequence *
+                                    (on.head + kind.rope_dim + on.value) * near * (2 - near);
+            core.forward = operations / (efficiency * sequence / (sequence + c.half) * rates.dense);
+            core.backward = c.flash_backward * core.forward;
+        }
+        // Each token updates the state and reads it (Dao and Gu, arXiv 2405.21060).
+        const auto state = sequences * sequence / layout.cp * 4 * static_cast<double>(kind.state) / tp /
+                           (c.batched * rates.dense);
+        core += {state, 2 * state};
+        return core;
+    }
+
+    PassSeconds latent() const {
+        auto up = PassSeconds{};
+        if (kind.kv_rank == 0) return up;
+        const auto from = kind.q_rank > 0 ? kind.q_rank : on.hidden;
+        up += rates.layer(on.tokens, on.heads * (on.head + kind.rope_dim), from);
+        up += rates.layer(on.tokens, on.heads * (on.head + on.value), kind.kv_rank);
+        return up;
+    }
+
+    PassSeconds projections() const {
+        auto all = PassSeconds{};
+        if (kind.weights > 0)
+            all += rates.layer(on.tokens, static_cast<double>(kind.weights) / on.hidden / tp, on.hidden);
+        if (kind.kv_rank > 0) {
+            all += rates.layer(on.tokens, kind.q_rank + kind.kv_rank + kind.rope_dim, on.hidden);
+            all += latent();
+        } else if (kind.head_dim > 0) {
+            all += rates.layer(on.tokens,
+                               (kind.gate ? 2 : 1) * on.heads * on.head + on.kv_heads * (on.head + on.value),
+                               on.hidden);
+        }
+        if (kind.head_dim > 0) all += rates.layer(on.tokens, on.hidden, on.heads * on.value);
+        return all;
+    }
+
+    /// Returns the seconds of a feed-forward network of `tokens` on `count` experts, or of one.
+    PassSeconds feed_forward(double tokens, double width, double count = 1) const {
+        auto both = rates.layer(tokens, (kind.matrices() - 1) * width, on.hidden, count);
+        both += rates.layer(tokens, on.hidden, width, count);
+        return both;
+    }
+
+    /// Returns the bytes that memory-bound operations of attention and norms move.
+    double bytes_between() const {
+        const auto state = 2 * on.tokens * on.hidden * on.split * c.norms * on.parts;
+        return state + 4 * on.tokens *
+                           (static_cast<double>(kind.weights) / on.hidden / tp + on.heads * on.head +
+                            on.kv_heads * (on.head + on.value));
+    }
+    double bytes_of_width(double tokens, double width) const { return 2 * tokens * width * kind.matrices(); }
+    double seconds_of_bytes(double bytes) const {
+        return bytes * (c.elementwise * job.stack.elementwise / rates.memory);
+    }
+
+    /// Tensor parallelism passes the hidden state around the ring four times per pass (Korthikanti et al.,
+    /// arXiv 2205.05198), twice for each part of a layer.
+    double tp_seconds() const {
+        return on.parts * c.tp * 4 *
+               rates.ring(2 * on.tokens * on.hidden, tp, std::min(tp, node), job.stack.hop) *
+               (1 - job.stack.tp_hidden);
+    }
+
+    PassSeconds cp_seconds() const {
+        if (layout.cp == 1 || kind.head_dim == 0) return {};
+        const auto cp = static_cast<double>(layout.cp);
+        const auto local = std::max(1.0, std::min(cp, std::floor(node / tp)));
+        const auto width = kind.kv_rank > 0 ? on.heads * (on.head + on.value + kind.rope_dim)
+                                            : on.kv_heads * (on.head + on.value);
+        const auto pass = rates.beside(
+            2 * static_cast<double>(layout.micro_batch) * static_cast<double>(job.sequence) * width, cp,
+            local, job.stack.hop);
+        return {c.cp * rates.exposed(pass, attention.forward),
+                c.cp * rates.exposed(2 * pass, attention.backward)};
+    }
+
+    Work dense() const {
+        auto work = Work{.linear = projections(), .tp = tp_seconds()};
+        if (kind.ffn > 0) work.linear += feed_forward(on.tokens, kind.ffn / tp);
+        work.between = seconds_of_bytes(bytes_between() + bytes_of_width(on.tokens, kind.ffn / tp));
+        return work;
+    }
+
+    /// All experts are taken to be equally busy.
+    Work experts() const {
+        const auto etp = c.expert_tp > 0 ? static_cast<double>(layout.etp) : 1.0;
+        const auto received = on.tokens * kind.top_k / tp * etp;
+        const auto width = kind.expert_ffn / etp;
+        const auto local = kind.experts / static_cast<double>(layout.ep);
+        auto work = Work{.linear = projections(), .launch = job.stack.expert_launch};
+        work.linear += feed_forward(received / local, width, local);
+        if (kind.shared_ffn > 0) work.linear += feed_forward(on.tokens, kind.shared_ffn / tp);
+        work.between =
+            seconds_of_bytes(bytes_between() + bytes_of_width(on.tokens, kind.shared_ffn / tp) +
+                             bytes_of_width(received, width) + 2 * received * on.hidden * c.dispatch);
+        work.ep = layout.ep > 1 ? all_to_all(etp) : 0;
+        work.ep += c.ep * 2 * rates.ring(2 * received * on.hidden, etp, std::min(etp, node), job.stack.hop);
+        // Without a shared expert only attention, half of the layer, communicates over tp.
+        work.tp = tp_seconds() * (kind.shared_ffn > 0 ? 1 : kind.heads > 0 ? 0.5 : 0);
+        return work;
+    }
+
+    /// Returns the seconds in which tokens go to their experts and come back.
+    double all_to_all(double etp) const {
+        const auto ep = static_cast<double>(layout.ep);
+        const auto local = std::min(ep, std::max(1.0, std::floor(node / etp)));
+        const auto element = layout.fp8_activations ? 1.5 : 2.0;  // dispatch in FP8, combine in bfloat16
+        // Tokens that a device sends to `places` of equal experts: one for each place, or for each expert.
+        const auto once = job.stack.tokens_once || layout.dispatch_once;
+        const auto copies = [&](double places) {
+            return once ? places * (1 - std::pow(1 - 1 / places, kind.top_k))
+                        : static_cast<double>(kind.top_k);
+        };
+        const auto bytes_of_one = element * on.tokens / tp * on.hidden;
+        auto pass = bytes_of_one * copies(ep) * (ep - 1) / ep / rates.scale_up;
+        if (ep > local) {
+            const auto nodes = ep / local;
+            auto leave = copies(nodes);
+            if (once && job.model.most_nodes > 0) leave = std::min<double>(leave, job.model.most_nodes);
+            pass = std::max(pass, bytes_of_one * leave * (nodes - 1) / nodes / rates.scale_out);
+        }
+        return c.ep * 2 * (pass + c.all_to_all);
+    }
+
+    /// Returns the seconds of each part that are computed again in the backward pass.
+    Pieces::Parts repeated(const Work& work, double cp) const {
+        const auto recompute = layout.recompute;
+        if (recompute == Recompute::selective) return {.attention = attention.forward};
+        if (recompute == Recompute::elementwise) return {.compute = work.between + latent().forward};
+        if (recompute == Recompute::operations) return {.compute = work.linear.forward / 2 + work.between};
+        if (recompute == Recompute::none) return {};
+        return {work.linear.forward + work.between + c.launch, attention.forward, work.tp, cp, work.ep};
+    }
+
+    /// Returns the visible part of all-to-all, which may run beside the compute of another micro-batch.
+    double shown(double seconds, double beside) const {
+        if (!layout.overlap_experts || seconds <= 0) return seconds;
+        return std::max(0.0, seconds - beside) + c.expert_overlap * std::min(seconds, beside);
+    }
+
+    Pieces::OfLayer timed(const Work& work) const {
+        const auto cp = cp_seconds();
+        const auto forward =
+            work.linear.forward + work.between + attention.forward + work.tp + cp.forward + c.launch;
+        const auto backward =
+            work.linear.backward + 2 * work.between + attention.backward + work.tp + cp.backward + c.launch;
+        const auto compute = work.linear.forward + work.linear.backward + 3 * work.between + 2 * c.launch;
+        const auto sent = shown(2 * work.ep, compute + attention.forward + attention.backward);
+        const auto waits =
+            layout.overlap_experts
+                ? std::max(0.0, (1 + c.expert_backward) * work.launch - forward - backward - sent)
+                : std::max(0.0, work.launch - forward - work.ep) +
+                      std::max(0.0, c.expert_backward * work.launch - backward - work.ep);
+        auto one = Pieces::OfLayer{};
+        auto& again = one.repeated;
+        again = repeated(work, cp.forward);
+        again.ep = shown(again.ep, again.compute + again.attention);
+        again = {again.compute * c.recompute, again.attention * c.recompute, again.tp * c.recompute,
+                 again.cp * c.recompute, again.ep * c.recompute};
+        one.again = again.sum();
+        one.compute = compute + waits + again.compute;
+        one.attention = attention.forward + attention.backward + again.attention;
+        one.tp = 2 * work.tp + again.tp;
+        one.cp = cp.forward + cp.backward + again.cp;
+        one.ep = sent + again.ep;
+        return one;
+    }
+};
 
 constexpr Constants fitted = {};
 
@@ -154,6 +364,35 @@ Steps::Steps(const Job& job) : Steps(job, of_step::fitted) {}
 Steps::Steps(const Job& job, const Constants& constants) : job_(job), constants_(&constants) {
     check(job_);
     parameters_ = parameters(job_.model);
+}
+
+Pieces Steps::pieces(const Layout& layout) const {
+    const auto& c = *constants_;
+    const auto& model = job_.model;
+    const auto rates = Rates(job_, c);
+    const auto hidden = static_cast<double>(model.hidden);
+    const auto tp = static_cast<double>(layout.tp);
+    const auto tokens = layout.micro_batch * static_cast<double>(job_.sequence) / layout.cp;
+    const auto node = static_cast<double>(job_.machine.node);
+    auto pieces = Pieces{};
+    for (const auto& kind : model.kinds)
+        pieces.kinds.push_back(of_step::OneLayer{job_, layout, kind, c}.pieces());
+    // The last projection runs in bfloat16.
+    const auto logits = model.vocabulary / tp;
+    const auto bf16 = c.matrix * rates.dense;
+    pieces.head =
+        c.head *
+        (rates.product(tokens, logits, hidden, 1, bf16) + rates.product(tokens, hidden, logits, 1, bf16) +
+         rates.product(logits, hidden, tokens, 1, bf16) + c.loss_bytes * tokens * logits / rates.memory +
+         c.tp * c.head_passes * rates.ring(2 * tokens * hidden, tp, std::min(tp, node), job_.stack.hop));
+    pieces.embedding = c.head * c.embedding * tokens * hidden / rates.memory;
+    if (model.predictors > 0) {
+        const auto joined = rates.layer(tokens, hidden / tp, 2 * hidden);
+        pieces.head +=
+            model.predictors * (pieces.head + joined.forward + joined.backward +
+                                pieces.kinds[static_cast<std::size_t>(model.runs.back().kind)].sum());
+    }
+    return pieces;
 }
 
 Step Steps::step(const Pieces& pieces, const Layout& layout) const {

@@ -7,7 +7,7 @@
 
 #include <rankmesh/plan/job.hpp>
 
-#include "plan/data.hpp"
+#include "plan/csv.hpp"
 #include "support/text_of.hpp"
 
 namespace rankmesh::plan {

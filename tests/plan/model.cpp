@@ -13,7 +13,6 @@
 #include <vector>
 
 #include "plan/csv.hpp"
-#include "plan/data.hpp"
 #include "support/text_of.hpp"
 
 namespace rankmesh::plan {

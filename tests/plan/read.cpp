@@ -165,6 +165,14 @@ GPT_MODEL_ARGS=(
 torchrun --nproc-per-node 8 pretrain_gpt.py ${GPT_MODEL_ARGS[@]}
 )";
     EXPECT_EQ(plan::read_model(path), plan::read_model(llama));
+    // Text variables, commands behind ;, defaults and sums are those of the shell, and each flag stands once.
+    EXPECT_EQ(plan::read_model("N=$((30 + 2)); ARGS=\"--num-layers ${N:-99} --hidden-size ${H:-4096}\"; "
+                               "ARGS+=\" --num-attention-heads 32 --group-query-attention\"; "
+                               "run $ARGS --num-query-groups 8 --ffn-hidden-size 14336 --swiglu "
+                               "--vocab-size 128256 --untie-embeddings-and-output-weights"),
+              plan::read_model(llama));
+    EXPECT_EQ(error_of("--num-layers 32 --num-layers 33"),
+              "MODEL: --num-layers is given twice; give it once");
 }
 
 TEST(ReadModel, RefusesWithFileFieldAndValue) {

@@ -9,8 +9,7 @@
 #include <rankmesh/plan/read.hpp>
 
 #include "formats/file.hpp"
-#include "plan/names.hpp"
-#include "plan/read/parts.hpp"
+#include "plan/csv.hpp"
 
 namespace rankmesh::plan {
 
@@ -32,7 +31,6 @@ Stack stack_of(std::string_view framework) {
     return stack(framework);
 }
 
-/// Returns the device of that name, from the user's file or the built-in devices.
 Device device_of(const Question& question, const Cluster& cluster) {
     auto own = std::vector<Device>{};
     if (!question.devices_file.empty())
@@ -107,7 +105,13 @@ void say_links(const Cluster& cluster, const Machine& machine, std::vector<std::
     if (levels.size() > 1 && !levels[levels.size() - 2].bandwidth) say(machine.scale_out, "between nodes");
 }
 
-/// Sets the types of weights and products.
+void say_copies(Answer& answer, int tp, int dcp, std::string_view tokens) {
+    const auto heads = answer.job.model.kv_heads();
+    if (heads > 0 && tp > heads * dcp)
+        answer.assumed.push_back(cat("each of the ", heads, " kv heads on ", tp / heads / dcp, " ranks",
+                                     tokens, ", because tp=", tp, " exceeds their number"));
+}
+
 void set_precisions(Answer& answer, const Question& question, const Checkpoint& checkpoint) {
     auto& job = answer.job;
     auto& assumed = answer.assumed;
@@ -128,8 +132,7 @@ void set_precisions(Answer& answer, const Question& question, const Checkpoint& 
         throw UsageError(cat(detail::in_python("weights", "--weights"), " belongs to ",
                              detail::in_python("serve=True", "--serve"), "; training holds weights as ",
                              detail::in_python("compute", "--compute"), " says"));
-    const auto of_file = question.serve && !job.weights && !all && checkpoint.weights;
-    if (of_file) {
+    if (question.serve && !job.weights && !all && checkpoint.weights) {
         job.weights = checkpoint.weights;
         job.only_experts = checkpoint.only_experts;
         assumed.push_back(cat(!job.only_experts         ? "weights in "
@@ -153,7 +156,111 @@ void set_precisions(Answer& answer, const Question& question, const Checkpoint& 
                               weights > Precision::fp8 ? ", to which weights are widened" : ""));
 }
 
-/// Completes the answer to a question of training, whose job is set.
+/// Excludes the layouts that a framework cannot run. Knows only the frameworks for which plan writes settings
+/// besides the mesh.
+void restrict_to(std::string_view framework, Options& options) {
+    if (framework == "megatron") {
+        // Its distributed optimizer shards only the optimizer.
+        options.zero.most = std::min(options.zero.most, 1);
+        // It counts the layers of each chunk.
+        // It hides all-to-all of experts behind another chunk.
+        options.allows = [](const Layout& l) {
+            return l.recompute_layers % l.vpp == 0 && (!l.overlap_experts || l.pp == 1 || l.vpp > 1);
+        };
+    } else if (framework == "torchtitan") {
+        // Its FSDP shards everything. Interleaved schedules have two stages per rank by default.
+        options.zero.least = std::max(options.zero.least, 2);
+        options.vpp.most = std::min(options.vpp.most, 2);
+        options.recompute = {Recompute::none, Recompute::operations, Recompute::full};
+        options.uneven = options.some_layers = false;
+    } else if (framework == "olmo") {
+        // Its FSDP shards everything. In a pipeline, parameters stay gathered. Experts exclude tensor
+        // parallelism.
+        options.zero.least = std::max(options.zero.least, 2);
+        options.vpp.most = 1;
+        options.recompute = {Recompute::none, Recompute::full};
+        options.some_layers = false;
+        options.allows = [](const Layout& l) {
+            return l.zero == (l.pp > 1 ? 2 : 3) && (l.ep == 1 || l.tp == 1);
+        };
+    }
+}
+
+/// Returns the flags of `vllm serve` or of SGLang's `launch_server`.
+FrameworkSettings flags(const Job& job, const ServeLayout& layout, const std::string& engine) {
+    const auto vllm = engine == "vllm";
+    auto said = FrameworkSettings{.framework = engine};
+    // Each engine numbers ranks in its own order, tp first.
+    said.mesh = vllm ? cat("dp=", layout.dp, " pp=", layout.pp, " tp=", layout.tp)
+                     : cat("pp=", layout.pp, " dp=", layout.dp, " tp=", layout.tp);
+    const auto conversion = convert("rankmesh", engine, {said.mesh}, layout.devices());
+    said.text = conversion.text.value_or("");
+    const auto add = [&](const auto&... parts) { said.text += cat(said.text.empty() ? "" : " ", parts...); };
+    if (layout.ep > 1) vllm ? add("--enable-expert-parallel") : add("--expert-parallel-size ", layout.ep);
+    if (layout.dcp > 1) add("--decode-context-parallel-size ", layout.dcp);
+    if (layout.fp8_cache) add("--kv-cache-dtype ", vllm ? "fp8" : "fp8_e4m3");
+    if (vllm)
+        add("--max-model-len ", job.sequence, " --max-num-seqs ", (job.batch + layout.dp - 1) / layout.dp);
+    else
+        add("--context-length ", job.sequence, " --max-running-requests ", job.batch);
+    if (!vllm && layout.dp > 1)
+        said.notes.emplace_back("SGLang cuts dense feed-forward networks over dp*tp ranks; plan counts tp");
+    return said;
+}
+
+std::optional<Served> first_that_fits(const Job& job, std::vector<std::string> fix,
+                                      const std::vector<std::string>& most) {
+    for (int attempt = 0; attempt < 2; ++attempt) {
+        if (auto found = serve_search(job, fix, most); !found.best.empty()) return found.best.front();
+        fix.emplace_back("cache=fp8");
+    }
+    return std::nullopt;
+}
+
+void answer_serving(const Question& question, bool checkpoint_cache, Answer& answer) {
+    auto& job = answer.job;
+    if (!question.measured.empty())
+        throw UsageError(cat(detail::in_python("measured", "--measured"),
+                             " calibrates training steps, which ", detail::in_python("serve=True", "--serve"),
+                             " does not predict; leave one out"));
+    if (!question.as.empty() && question.as != "vllm" && question.as != "sglang")
+        throw UsageError(cat(detail::in_python("serve=True", "--serve"),
+                             " plans for vllm and sglang, not for ", question.as));
+    check(job);
+    answer.capacity = serve_capacity(job.machine.device);
+    answer.assumed.emplace_back("0.9 of the memory is the engine's, vLLM's gpu_memory_utilization");
+    if (const auto weights = job.weights.value_or(job.precision);
+        weights != Precision::bf16 && !job.only_experts)
+        answer.assumed.push_back(cat("all matrices but embedding, head and routers in ", to_string(weights)));
+    auto fix = question.fix;
+    auto layout = question.explain.value_or("");
+    if (!question.kv.empty() && question.kv != "bf16" && question.kv != "fp8")
+        throw UsageError(
+            cat(detail::in_python("kv", "--kv"), " must be bf16 or fp8, not ", in_quotes(question.kv)));
+    const auto cache = !question.kv.empty() ? question.kv : checkpoint_cache ? "fp8" : "";
+    const auto names_cache = [](const std::string& text) { return text.find("cache=") != std::string::npos; };
+    if (!cache.empty() && !names_cache(layout) && std::ranges::none_of(fix, names_cache)) {
+        fix.push_back("cache=" + cache);
+        layout += " cache=" + cache;
+        if (question.kv.empty()) answer.assumed.emplace_back("KV cache in fp8, as the checkpoint says");
+    }
+    if (job.model.experts() > 0) answer.assumed.emplace_back("all experts are equally likely");
+    auto& serve = answer.serve.emplace();
+    answer.count = question.count;
+    if (question.explain) {
+        serve.explained = plan::serve(job, read_serve_layout(layout, job.devices));
+        const auto same = cat("cache=", serve.explained->layout.fp8_cache ? "fp8" : "bf16");
+        if (!answer.fits()) serve.change = first_that_fits(job, {same}, {});
+    } else {
+        serve.found = serve_search(job, fix, question.most);
+        if (serve.found->best.empty()) serve.change = first_that_fits(job, fix, question.most);
+    }
+    if (const auto* one = answer.served(); one != nullptr)
+        say_copies(answer, one->layout.tp, one->layout.dcp, " with the same tokens");
+    if (answer.fits() && !question.as.empty())
+        answer.settings = flags(job, answer.served()->layout, question.as);
+}
+
 void answer_training(const Question& question, Answer& answer) {
     auto& job = answer.job;
     job.stack = stack_of(question.as);
@@ -194,11 +301,8 @@ void answer_training(const Question& question, Answer& answer) {
             if (const auto close = search(job, options).best; !close.empty()) answer.tight = close.front();
         }
     }
-    const auto kv_heads = job.model.kv_heads();
-    if (const auto* planned = answer.planned();
-        planned != nullptr && kv_heads > 0 && planned->layout.tp > kv_heads)
-        answer.assumed.push_back(cat("each of the ", kv_heads, " kv heads on ", planned->layout.tp / kv_heads,
-                                     " ranks, because tp=", planned->layout.tp, " exceeds their number"));
+    if (const auto* planned = answer.planned(); planned != nullptr)
+        say_copies(answer, planned->layout.tp, 1, "");
     if (answer.fits() && !question.as.empty())
         answer.settings = settings(job, answer.planned()->layout, question.as, *question.on);
 }

@@ -9,27 +9,124 @@
 
 namespace rankmesh::plan::of_read {
 
+using Wide = std::int64_t;
+
+Layer delta(Wide hidden, Wide heads, Wide key_heads, Wide key_dim, Wide dim, Wide kernel) {
+    const auto wide = 2 * key_heads * key_dim + heads * dim;
+    return {.heads = static_cast<int>(heads),
+            .state = heads * dim * key_dim + wide * (kernel - 1),
+            .weights = hidden * (wide + heads * dim + 2 * heads) + wide * kernel + heads * dim * hidden};
+}
+
+Layer mamba2(Wide hidden, Wide inner, int heads, Wide n, Wide groups, Wide kernel) {
+    const auto wide = inner + 2 * groups * n;
+    return {.heads = heads,
+            .state = inner * n + wide * (kernel - 1),
+            .weights =
+                hidden * (inner + wide + heads) + wide * (kernel + 1) + 3 * heads + inner + inner * hidden};
+}
+
+void replace_attention(Layer& layer, const Layer& by) {
+    layer.heads = by.heads, layer.state = by.state, layer.weights = by.weights;
+    layer.kv_heads = layer.head_dim = layer.value_dim = layer.window = 0;
+    layer.kv_rank = layer.q_rank = layer.rope_dim = 0;
+    layer.gate = false;
+}
+
 namespace of_config_file {
 
-using Names = std::initializer_list<std::string_view>;
+/// Gated delta rule (Yang et al., arXiv 2412.06464): projections of queries, keys, values and the output
+/// gate, two numbers of each head, and a convolution.
+Layer delta(const Family& f, Wide hidden, const Layer& attention) {
+    // OLMo Hybrid has defaults by the sizes of attention.
+    const auto key_heads = f.number("linear_num_key_heads").value_or(attention.heads);
+    const auto key_dim =
+        f.number("linear_key_head_dim").value_or(static_cast<int>(3 * hidden / 4 / key_heads));
+    return of_read::delta(hidden, f.number("linear_num_value_heads").value_or(attention.heads), key_heads,
+                          key_dim, f.number("linear_value_head_dim").value_or(2 * key_dim),
+                          f.number("linear_conv_kernel_dim").value_or(4));
+}
 
-const Names numbers_of_experts = {"num_experts", "n_routed_experts", "num_local_experts", "moe_num_experts",
-                                  "ffn_config.moe_num_experts"};
+/// Kimi Delta Attention (arXiv 2510.26692): as above, with a gate for each channel through a small matrix.
+Layer kimi(const Family& f, Wide hidden, const Layer& attention) {
+    const Wide heads = f.number("linear_num_heads").value_or(attention.heads);
+    const Wide dim = f.at(0, "linear_head_dim", f.at(0, "head_dim", 0));
+    const auto wide = heads * dim;
+    const Wide kernel = f.number("short_conv_kernel_size").value_or(4);
+    return {.heads = static_cast<int>(heads),
+            .state = heads * dim * dim + 3 * wide * (kernel - 1),
+            .weights = hidden * (3 * wide + heads) + wide * hidden + 3 * wide * kernel +
+                       (f.has("wide-gates") ? 2 * hidden * wide : 2 * (hidden * dim + dim * wide))};
+}
 
-const Names windows = {"sliding_window",        "sliding_window_size", "attention_chunk_size",
-                       "attention_window_size", "window_size",         "local_attention"};
+/// Mamba-1 (Gu and Dao, arXiv 2312.00752).
+Layer mamba1(const Family& f, Wide hidden, const Layer&) {
+    Wide inner = f.number("mamba_expand").value_or(2) * hidden;
+    if (f.has("own-width")) inner = f.number("intermediate_size").value_or(static_cast<int>(inner));
+    const Wide n = f.needed("mamba_d_state", "the size of the state");
+    const Wide kernel = f.number("mamba_d_conv").value_or(4);
+    const Wide rank = f.number("mamba_dt_rank").value_or(static_cast<int>((hidden + 15) / 16));
+    return {.heads = static_cast<int>(inner),
+            .state = inner * (n + kernel - 1),
+            .weights = inner * (3 * hidden + kernel + 2 * rank + 3 * n + 3)};
+}
 
-/// What a config.json says of all layers.
+/// Mamba-2 (Dao and Gu, arXiv 2405.21060).
+Layer mamba2(const Family& f, Wide hidden, const Layer&) {
+    const auto heads = f.needed("mamba_num_heads", "the heads of Mamba-2");
+    Wide inner = f.number("mamba_expand").value_or(2) * hidden;
+    if (const auto dim = f.number("mamba_head_dim")) inner = Wide{heads} * *dim;
+    if (const auto width = f.number("mamba_d_ssm")) inner = *width;
+    return of_read::mamba2(hidden, inner, heads, f.needed("mamba_d_state", "the size of the state"),
+                           f.number("mamba_n_groups").value_or(1), f.number("mamba_d_conv").value_or(4));
+}
+
+/// Lightning attention (MiniMax-01, arXiv 2501.08313): queries, keys, values, an output gate.
+Layer lightning(const Family&, Wide hidden, const Layer& attention) {
+    const Wide wide = Wide{attention.heads} * attention.head_dim;
+    return {.heads = attention.heads, .state = wide * attention.head_dim, .weights = 5 * hidden * wide};
+}
+
+/// A short convolution between two gates (LFM2).
+Layer convolution(const Family& f, Wide hidden, const Layer&) {
+    const Wide kernel = f.needed("conv_L_cache", "the width of the convolution");
+    return {.heads = static_cast<int>(hidden),
+            .state = hidden * (kernel - 1),
+            .weights = 4 * hidden * hidden + hidden * kernel};
+}
+
+/// RG-LRU (Griffin, arXiv 2402.19427): three matrices, and two gates in blocks of the heads.
+Layer recurrent(const Family& f, Wide hidden, const Layer& attention) {
+    const Wide width = f.number("lru_width").value_or(static_cast<int>(hidden));
+    const Wide kernel = f.number("conv1d_width").value_or(4);
+    return {.heads = attention.heads,
+            .state = width * kernel,
+            .weights = 3 * hidden * width + width * (kernel + 4) + 2 * width * width / attention.heads};
+}
+
+/// Returns the layer that a family has instead of some attention, or beside it.
+Layer state_of(const Family& family, int hidden, const Layer& attention) {
+    using Read = Layer (*)(const Family&, Wide, const Layer&);
+    for (const auto& [tag, read] : {std::pair<const char*, Read>{"delta", delta},
+                                    {"kimi", kimi},
+                                    {"mamba1", mamba1},
+                                    {"mamba2", mamba2},
+                                    {"lightning", lightning},
+                                    {"conv", convolution},
+                                    {"recurrent", recurrent}})
+        if (family.has(tag)) return read(family, hidden, attention);
+    family.fail(cat(in_quotes(family.type()), " has layers without attention that plan does not know"));
+}
+
 struct Sizes {
     const Family& f;
     int layers, hidden, heads;
     std::string mixers =
         {};  ///< by layer: F full, S in a window, L a state, or only E experts, D a dense network
-    std::string experts = {};        ///< by layer: 1 has experts
+    std::string experts = {};        ///< by layer: 1 or E has experts
     std::int64_t shared_layers = 0;  ///< the last ones, which use keys of earlier layers
 };
 
-/// Returns `letter(i)` for each layer.
 template <class Letter>
 std::string by_layer(const Sizes& s, const Letter& letter) {
     auto all = std::string(static_cast<std::size_t>(s.layers), ' ');
@@ -37,17 +134,11 @@ std::string by_layer(const Sizes& s, const Letter& letter) {
     return all;
 }
 
-/// Returns what mixes the tokens of each layer.
 std::string mixers(const Sizes& s) {
     const auto& f = s.f;
     const auto by = [&](const auto& letter) { return by_layer(s, letter); };
-    const auto at = [&](std::string_view key, const char in, const char out, int first = 0) {
-        return by([&](int i) { return f.lists(key, i + first) ? in : out; });
-    };
-    const Names lists = {"layer_types",      "layers_block_type",    "hybrid_override_pattern", "block_types",
-                         "attention_layers", "hybrid_layer_pattern", "attn_type_list"};
-    const auto listed = [&](Names names) {
-        auto all = f.letters(names, s.layers);
+    const auto listed = [&](std::string_view name) {
+        auto all = f.letters(name, s.layers);
         for (auto& one : all)
             if (one == '0')
                 one = f.has("delta") || f.has("lightning") ? 'L' : 'F';
@@ -55,115 +146,103 @@ std::string mixers(const Sizes& s) {
                 one = f.has("lightning") ? 'F' : 'S';
         return all;
     };
-    if (f.gives(lists)) return listed(lists);
-    if (const auto* rotated = f.find({"no_rope_layers"}); rotated != nullptr && *rotated != Json::array({}))
-        return listed({"no_rope_layers"});
+    if (f.gives("layer_types")) return listed("layer_types");
+    if (const auto* rotated = f.find("no_rope_layers"); rotated != nullptr && *rotated != Json::array({}))
+        return listed("no_rope_layers");
     // A number N means that every Nth layer is full.
-    for (const auto& [key, other] : {std::pair{"sliding_window_pattern", 'S'},
-                                     {"no_rope_layer_interval", 'S'},
-                                     {"global_attn_every_n_layers", 'S'},
-                                     {"full_attention_interval", 'L'},
-                                     {"layer_group_size", 'L'}})
-        if (const auto every = f.gives({key}) ? f.number({key}) : std::nullopt)
+    for (const auto& [key, other] :
+         {std::pair{"sliding_window_pattern", 'S'}, {"full_attention_interval", 'L'}})
+        if (const auto every = f.gives(key) ? f.number(key) : std::nullopt)
             return by([&](int i) { return (i + 1) % *every == 0 ? 'F' : other; });
-    if (const auto period = f.number({"attn_layer_period"}))
-        return by([&](int i) { return i % *period == f.at(0, {"attn_layer_offset"}, 0) ? 'F' : 'L'; });
-    for (const auto* key : {"attn_layer_indices", "full_attn_idxs"})
-        if (f.gives({key})) return at(key, 'F', 'L');
-    if (f.gives({"local_layer_ids"})) return at("local_layer_ids", 'S', 'F');
-    const auto* linear = "linear_attn_config.full_attn_layers";
-    if (f.gives({linear})) return at(linear, 'F', 'L', 1);
-    if (auto all = listed(lists); !all.empty()) return all;
-    if (f.values().contains("use_sliding_window"))
+    if (const auto period = f.number("attn_layer_period"))
+        return by([&](int i) { return i % *period == f.at(0, "attn_layer_offset", 0) ? 'F' : 'L'; });
+    struct List {
+        const char* key;
+        char in, out;
+        int first;
+    };
+    for (const auto& [key, in, out, first] : {List{"full_attn_idxs", 'F', 'L', 0},
+                                              {"local_layer_ids", 'S', 'F', 0},
+                                              {"linear_attn_config.full_attn_layers", 'F', 'L', 1}})
+        if (f.gives(key)) return by([&](int i) { return f.lists(key, i + first) ? in : out; });
+    if (auto all = listed("layer_types"); !all.empty()) return all;
+    if (f.knows("use_sliding_window"))
         return by([&](int i) {
-            return f.is("use_sliding_window") && i >= f.at(0, {"max_window_layers"}, 0) ? 'S' : 'F';
+            return f.is("use_sliding_window") && i >= f.at(0, "max_window_layers", 0) ? 'S' : 'F';
         });
-    const auto all = f.has("state") || f.has("states")                 ? 'L'
-                     : f.number({"sliding_window"}, 0).value_or(0) > 0 ? 'S'
-                                                                       : 'F';
+    const auto all = f.has("state") || f.has("states") ? 'L' : f.at(0, "sliding_window", 0) > 0 ? 'S' : 'F';
     return by([&](int) { return all; });
 }
 
 /// Returns which layers have experts; "" if none has.
 std::string experts(const Sizes& s) {
     const auto& f = s.f;
-    const auto* count = f.find(numbers_of_experts);
+    const auto* count = f.find("num_experts");
     // Doge has its experts in two embeddings. A layer of Jamba with one expert has no router.
-    if (count == nullptr || f.values().contains("is_moe") || (f.has("mamba1") && *count == Json(1)) ||
-        (f.values().contains("enable_moe_block") && !f.is("enable_moe_block")) ||
+    if (count == nullptr || f.knows("is_moe") || (f.has("mamba1") && *count == Json(1)) ||
+        (f.knows("enable_moe_block") && !f.is("enable_moe_block")) ||
         (f.has("hybrid-shared") && *count == Json(0)))
         return "";
-    if (*count == Json(0)) f.needed(numbers_of_experts, "the experts of a layer");
+    if (*count == Json(0)) f.needed("num_experts", "the experts of a layer");
     const auto by = [&](const auto& has) { return by_layer(s, [&](int i) { return has(i) ? '1' : '0'; }); };
-    const auto listed = [&](Names names) {
-        auto all = f.letters(names, s.layers);
-        for (auto& one : all) one = one == 'E' || one == '1' ? '1' : '0';
-        return all;
-    };
-    const auto number = [&](Names names, int otherwise) { return f.number(names, 0).value_or(otherwise); };
-    const Names kinds = {"mlp_layer_types"};
-    const Names rules = {"first_k_dense_replace", "num_dense_layers", "moe_layer_start_index"};
-    if (f.gives(kinds) || (f.find(kinds) != nullptr && !f.gives(rules))) return listed(kinds);
-    if (const auto* list = f.find({"moe_layer_freq"}); list != nullptr && !list->is_number())
-        return listed({"moe_layer_freq"});
-    if (f.find({"moe_layers"}) != nullptr) return by([&](int i) { return f.lists("moe_layers", i); });
-    if (const auto step = f.number({"interleave_moe_layer_step"}, 0))
+    const auto* first = "first_k_dense_replace";
+    if (f.gives("mlp_layer_types") || (f.find("mlp_layer_types") != nullptr && !f.gives(first)))
+        return f.letters("mlp_layer_types", s.layers);
+    if (const auto* list = f.find("moe_layer_freq"); list != nullptr && !list->is_number())
+        return f.letters("moe_layer_freq", s.layers);
+    if (f.find("moe_layers") != nullptr) return by([&](int i) { return f.lists("moe_layers", i); });
+    if (const auto step = f.number("interleave_moe_layer_step", 0))
         return by([&](int i) { return *step > 0 && (i + 1) % *step == 0; });
-    if (const auto period = f.number({"expert_layer_period"}))
-        return by([&](int i) { return i % *period == number({"expert_layer_offset"}, 0); });
-    if (const auto step = f.number({"decoder_sparse_step"}, 0)) {
+    if (const auto period = f.number("expert_layer_period"))
+        return by([&](int i) { return i % *period == f.at(0, "expert_layer_offset", 0); });
+    if (const auto step = f.number("decoder_sparse_step", 0))
         return by([&](int i) { return *step > 0 && (i + 1) % *step == 0 && !f.lists("mlp_only_layers", i); });
-    }
-    const auto first = number(rules, 0);
-    auto last = number({"moe_layer_end_index"}, s.layers);
-    if (const auto* end = f.find({"moe_layer_end_index"}); end != nullptr && *end == Json(-1))
-        last = s.layers;
-    const auto every = std::max(1, number({"moe_layer_interval", "moe_layer_freq"}, 1));
-    return by([&](int i) { return i >= first && i <= last && (f.has("from-one") ? i + 1 : i) % every == 0; });
+    const auto* end = f.find("moe_layer_end_index");
+    const auto last =
+        end != nullptr && *end == Json(-1) ? s.layers : f.at(0, "moe_layer_end_index", s.layers);
+    const auto every = std::max(1, f.at(0, "moe_layer_freq", 1));
+    return by([&](int i) {
+        return i >= f.at(0, first, 0) && i <= last && (f.has("from-one") ? i + 1 : i) % every == 0;
+    });
 }
 
-/// Returns the sizes of attention of layer `i`.
 Layer attention(const Sizes& s, int i, bool windowed) {
     const auto& f = s.f;
-    auto layer = Layer{.heads = f.at(i, {"num_attention_heads_per_layer"}, s.heads)};
-    auto kv = f.at(i,
-                   {"num_key_value_heads", "num_kv_heads", "num_query_groups", "multi_query_group_num",
-                    "attn_config.kv_n_heads"},
-                   layer.heads);
-    if (f.values().contains("multi_query") && !f.is("new_decoder_architecture"))
+    auto layer = Layer{.heads = f.at(i, "num_attention_heads_per_layer", s.heads)};
+    auto kv = f.at(i, "num_key_value_heads", layer.heads);
+    if (f.knows("multi_query") && !f.is("new_decoder_architecture"))
         kv = f.is("multi_query") ? 1 : layer.heads;
-    if (f.values().contains("multi_query_attention") && !f.is("multi_query_attention")) kv = layer.heads;
+    if (f.knows("multi_query_attention") && !f.is("multi_query_attention")) kv = layer.heads;
     if (kv == 0) kv = layer.heads;
-    layer.head_dim =
-        f.at(i, {"head_dim", "attention_head_dim", "dim_head", "kv_channels", "d_kv", "d_head"}, 0);
+    layer.head_dim = f.at(i, "head_dim", 0);
     if (layer.head_dim == 0) layer.head_dim = s.hidden / s.heads;
     if (windowed) {
-        layer.heads = f.at(i, {"swa_num_attention_heads"}, layer.heads);
-        kv = f.at(i, {"swa_num_key_value_heads"}, f.has("double-window") ? 2 * kv : kv);
-        layer.head_dim = f.at(i, {"swa_head_dim"}, layer.head_dim);
-        if (std::ranges::none_of(windows, [&](auto name) { return f.values().contains(name); }))
+        layer.heads = f.at(i, "swa_num_attention_heads", layer.heads);
+        kv = f.at(i, "swa_num_key_value_heads", f.has("double-window") ? 2 * kv : kv);
+        layer.head_dim = f.at(i, "swa_head_dim", layer.head_dim);
+        if (!f.knows("sliding_window"))
             f.fail(cat(in_quotes(f.type()), " has layers with a window, but no sliding_window; add it"));
-        layer.window = f.at(i, windows, 0);
+        layer.window = f.at(i, "sliding_window", 0);
         if (f.is("use_bidirectional_attention")) layer.window = layer.window / 2 + 1;
     } else {
-        if (!f.values().contains("attention_k_eq_v") || f.is("attention_k_eq_v"))
-            kv = f.at(i, {"num_global_key_value_heads"}, kv);
-        if (!f.gives({"per_layer_config"})) layer.head_dim = f.at(i, {"global_head_dim"}, layer.head_dim);
+        if (!f.knows("attention_k_eq_v") || f.is("attention_k_eq_v"))
+            kv = f.at(i, "num_global_key_value_heads", kv);
+        if (!f.gives("per_layer_config")) layer.head_dim = f.at(i, "global_head_dim", layer.head_dim);
     }
     layer.kv_heads = kv;
-    layer.value_dim = f.at(i, windowed ? Names{"swa_v_head_dim"} : Names{"v_head_dim"},
-                           f.at(i, {"v_head_dim"}, layer.head_dim));
-    const auto* gating = f.find({"gating"});
+    layer.value_dim =
+        f.at(i, windowed ? "swa_v_head_dim" : "v_head_dim", f.at(i, "v_head_dim", layer.head_dim));
+    const auto* gating = f.find("gating");
     layer.gate = f.has("gate") || f.is("attn_output_gate") ||
                  (gating != nullptr && (*gating == Json(false) || *gating == Json("per-element")));
-    if (const auto rank = f.number({"kv_lora_rank"}).value_or(0); rank > 0) {
+    if (const auto rank = f.number("kv_lora_rank").value_or(0); rank > 0) {
         layer.kv_rank = rank;
-        layer.q_rank = f.number({"q_lora_rank"}).value_or(0);
-        layer.head_dim = f.needed({"qk_nope_head_dim"}, "the part of each head without rotation");
-        layer.rope_dim = f.needed({"qk_rope_head_dim"}, "the part of each head with rotation");
-        layer.value_dim = f.number({"v_head_dim"}).value_or(s.hidden / s.heads);
+        layer.q_rank = f.number("q_lora_rank").value_or(0);
+        layer.head_dim = f.needed("qk_nope_head_dim", "the part of each head without rotation");
+        layer.rope_dim = f.needed("qk_rope_head_dim", "the part of each head with rotation");
+        layer.value_dim = f.number("v_head_dim").value_or(s.hidden / s.heads);
         layer.kv_heads = layer.heads;
-        const std::int64_t index = f.at(i, {"index_n_heads"}, 0), dim = f.at(i, {"index_head_dim"}, 0);
+        const std::int64_t index = f.at(i, "index_n_heads", 0), dim = f.at(i, "index_head_dim", 0);
         layer.more += dim * index * layer.q_rank + s.hidden * (dim + index);
     } else if (i >= s.layers - s.shared_layers) {
         layer.kv_heads = 0;
@@ -173,64 +252,39 @@ Layer attention(const Sizes& s, int i, bool windowed) {
     return layer;
 }
 
-/// Adds the feed-forward network of layer `i`.
 void feed_forward(const Sizes& s, int i, bool has_experts, Layer& layer) {
     const auto& f = s.f;
     layer.gated = !f.has("plain");
-    const Names widths = {"block_ff_dim",    "intermediate_size",
-                          "n_inner",         "ffn_dim",
-                          "decoder_ffn_dim", "dff",
-                          "dim_ff",          "d_inner",
-                          "ffn_hidden_size", "ffn_config.ffn_hidden_size"};
-    const auto given = f.find(widths) != nullptr ? f.at(i, widths, 0) : 0;
+    const auto* widths = "intermediate_size";
     auto width = f.find(widths) == nullptr && (f.has("four-times") || !layer.gated)
-                     ? f.at(0, {"intermediate_multiple_size"}, 4) * s.hidden
-                     : given;
+                     ? f.at(0, "intermediate_multiple_size", 4) * s.hidden
+                     : f.at(i, widths, 0);
     if (f.has("half-width")) width /= 2;
     if (f.is("use_double_wide_mlp") && i >= s.layers - s.shared_layers) width *= 2;
     if (f.is("block_auto_adjust_ff_dim")) {
-        const auto unit = f.number({"block_multiple_of"}).value_or(1);
-        const auto* times = f.find({"block_ffn_dim_multiplier"});
+        const auto unit = f.number("block_multiple_of").value_or(1);
+        const auto* times = f.find("block_ffn_dim_multiplier");
         width = static_cast<int>((times != nullptr && times->is_number_float()
                                       ? times->get<double>()
-                                      : f.number({"block_ffn_dim_multiplier"}).value_or(1)) *
+                                      : f.number("block_ffn_dim_multiplier").value_or(1)) *
                                  (width * 2 / 3));
         width = (width + unit - 1) / unit * unit;
     }
-    const auto shared = f.at(i,
-                             {"shared_expert_intermediate_size", "shared_intermediate_size",
-                              "moe_shared_expert_intermediate_size", "shared_experts_intermediate_size"},
-                             0);
+    const auto shared = f.at(i, "shared_expert_intermediate_size", 0);
     if (!has_experts) {
-        layer.ffn =
-            f.has("hybrid-shared")
-                ? shared
-                : f.at(i,
-                       {"intermediate_size_mlp", "dense_intermediate_size", "prefix_dense_intermediate_size"},
-                       width);
+        layer.ffn = f.has("hybrid-shared") ? shared : f.at(i, "intermediate_size_mlp", width);
         if (layer.ffn == 0) f.needed(widths, "the width of the feed-forward network");
         return;
     }
-    layer.experts = f.at(i, numbers_of_experts, 0);
-    const Names chosen = {"num_experts_per_tok",
-                          "moe_topk",
-                          "moe_k",
-                          "top_k_experts",
-                          "num_experts_per_token",
-                          "experts_per_token",
-                          "ffn_config.moe_top_k"};
-    layer.top_k = f.at(i, chosen, 0);
-    if (layer.top_k == 0) f.needed(chosen, "the experts of each token");
-    layer.expert_ffn = f.at(i, {"moe_intermediate_size", "expert_ffn_hidden_size"}, width);
+    layer.experts = f.at(i, "num_experts", 0);
+    layer.top_k = f.at(i, "num_experts_per_tok", 0);
+    if (layer.top_k == 0) f.needed("num_experts_per_tok", "the experts of each token");
+    layer.expert_ffn = f.at(i, "moe_intermediate_size", width);
     // `shared` is a width; the number of shared experts is multiplied by the width of an expert.
-    layer.shared_ffn = shared;
-    if (shared == 0)
-        layer.shared_ffn =
-            f.number({"n_shared_experts", "num_shared_experts", "moe_num_shared_experts"}, 0).value_or(0) *
-            layer.expert_ffn;
+    layer.shared_ffn = shared > 0 ? shared : f.at(0, "num_shared_experts", 0) * layer.expert_ffn;
     if (f.has("one-shared")) layer.shared_ffn = width;
     // Nemotron 3 Super: experts work on a narrower state, so they are as large as narrower experts.
-    if (const auto latent = f.number({"moe_latent_size"})) {
+    if (const auto latent = f.number("moe_latent_size")) {
         layer.expert_ffn = static_cast<int>(std::int64_t{layer.expert_ffn} * *latent / s.hidden);
         layer.more += 2 * std::int64_t{s.hidden} * *latent;
     }
@@ -243,30 +297,27 @@ Layer layer_at(const Sizes& s, int i) {
     if (mixer == 'F' || mixer == 'S') layer = attention(s, i, mixer == 'S');
     if (mixer == 'L') {
         if (s.heads > 0) layer = attention(s, i, false);
-        layer.more = 0, layer.kv_rank = layer.q_rank = layer.rope_dim = 0;
-        read_state(f, s.hidden, layer);
+        layer.more = 0;
+        replace_attention(layer, state_of(f, s.hidden, layer));
     }
     if (f.has("parallel-state")) {
-        auto state = layer;
-        read_state(f, s.hidden, state);
+        const auto state = state_of(f, s.hidden, layer);
         layer.state = state.state, layer.weights = state.weights;
     }
     // A layer of Nemotron-H and Mamba is one part only.
+    const auto kind = s.experts.empty() ? '0' : s.experts[static_cast<std::size_t>(i)];
     if (mixer == 'E' || (mixer == 'D' || !f.has("one-part")))
-        feed_forward(s, i,
-                     mixer == 'E' || (mixer != 'D' && !s.experts.empty() &&
-                                      s.experts[static_cast<std::size_t>(i)] == '1'),
-                     layer);
+        feed_forward(s, i, mixer == 'E' || (mixer != 'D' && (kind == '1' || kind == 'E')), layer);
     else
         layer.gated = false;
     if (f.is("is_moe")) {
-        const std::int64_t count = f.needed(numbers_of_experts, "the experts of a layer");
+        const std::int64_t count = f.needed("num_experts", "the experts of a layer");
         layer.more += 2 * s.hidden * (count + static_cast<std::int64_t>(std::sqrt(count)));
     }
     if (f.has("cross")) layer.more += 4 * std::int64_t{s.hidden} * s.hidden;
-    if (const std::int64_t each = f.number({"hidden_size_per_layer_input"}, 0).value_or(0))
+    if (const std::int64_t each = f.at(0, "hidden_size_per_layer_input", 0))
         layer.more += 2 * each * s.hidden;
-    if (const std::int64_t rank = f.number({"laurel_rank"}, 0).value_or(0)) layer.more += 2 * rank * s.hidden;
+    if (const std::int64_t rank = f.at(0, "laurel_rank", 0)) layer.more += 2 * rank * s.hidden;
     // JetMoE: each expert of attention has queries and outputs of its own.
     if (f.has("attention-experts"))
         layer.more +=
@@ -274,61 +325,51 @@ Layer layer_at(const Sizes& s, int i) {
     return layer;
 }
 
-/// Parameters beside those of the closed forms.
 void extras(const Sizes& s, Model& model) {
     const auto& f = s.f;
     const std::int64_t hidden = s.hidden;
     if (f.has("positions"))
-        model.more += hidden * f.needed({"n_positions", "max_position_embeddings", "max_target_positions"},
-                                        "the number of positions");
+        model.more += hidden * f.needed("max_position_embeddings", "the number of positions");
     if (f.has("head")) model.more += hidden * hidden;
-    if (const auto heads = f.number({"output_vocab_size"}); heads && !model.tied)
+    if (const auto heads = f.number("output_vocab_size"); heads && !model.tied)
         model.more += (*heads - model.vocabulary) * hidden;
-    if (const auto width = f.number({"word_embed_proj_dim", "embedding_size", "input_embedding_size"});
-        width && *width != hidden)
+    if (const auto width = f.number("embedding_size"); width && *width != hidden)
         model.more += (*width - hidden) * model.vocabulary + 2 * *width * hidden;
     // Gemma 3n and 4: an embedding for each layer.
-    if (const std::int64_t each = f.number({"hidden_size_per_layer_input"}, 0).value_or(0); each > 0) {
+    if (const std::int64_t each = f.at(0, "hidden_size_per_layer_input", 0); each > 0) {
         model.more +=
-            each * s.layers * (f.number({"vocab_size_per_layer_input"}).value_or(model.vocabulary) + hidden);
-        if (const auto inputs = f.number({"altup_num_inputs"}))
+            each * s.layers * (f.number("vocab_size_per_layer_input").value_or(model.vocabulary) + hidden);
+        if (const auto inputs = f.number("altup_num_inputs"))
             model.more += 2 * (*inputs - 1) * hidden * hidden;
     }
 }
 
 Model read(const Family& f) {
-    const Names lists = {"layers_block_type", "hybrid_override_pattern"};
-    const auto* list = f.gives(lists) && !f.gives({"num_hidden_layers"}) ? f.find(lists) : nullptr;
+    const auto* list =
+        f.gives("layers_block_type") && !f.gives("num_hidden_layers") ? f.find("layers_block_type") : nullptr;
     const auto length = list == nullptr     ? std::size_t{0}
                         : list->is_string() ? list->text().size()
                         : list->is_array()  ? list->size()
                                             : 0;
-    auto s = Sizes{.f = f,
-                   .layers = length > 0 && length < 100000
-                                 ? static_cast<int>(length)
-                                 : f.needed({"num_hidden_layers", "n_layer", "n_layers", "num_layers",
-                                             "decoder_layers", "num_decoder_layers"},
-                                            "the number of layers"),
-                   .hidden = f.needed({"n_embed", "hidden_size", "n_embd", "d_model", "emb_dim"},
-                                      "the width of the model"),
-                   .heads = 0};
+    auto s =
+        Sizes{.f = f,
+              .layers = length > 0 && length < 100000 ? static_cast<int>(length)
+                                                      : f.needed("num_hidden_layers", "the number of layers"),
+              .hidden = f.needed("hidden_size", "the width of the model"),
+              .heads = 0};
     auto model = Model{.name = f.type(), .hidden = s.hidden};
     if (f.has("attention-experts"))
-        s.heads = f.at(0, {"num_key_value_heads"}, 0) * f.at(0, {"num_experts_per_tok"}, 0);
-    if (!f.has("state") && s.heads == 0)
-        s.heads = f.needed({"num_attention_heads", "n_head", "n_heads", "num_heads",
-                            "decoder_attention_heads", "attention_heads", "num_decoder_attention_heads"},
-                           "the number of heads");
-    model.vocabulary =
-        f.needed({"padded_vocab_size", "decoder_vocab_size", "vocab_size"}, "the size of the vocabulary");
-    model.tied = f.flag({"tie_embedding", "tie_word_embeddings"}).value_or(false);
+        s.heads = f.at(0, "num_key_value_heads", 0) * f.at(0, "num_experts_per_tok", 0);
+    if (!f.has("state") && s.heads == 0) s.heads = f.needed("num_attention_heads", "the number of heads");
+    model.vocabulary = f.needed("vocab_size", "the size of the vocabulary");
+    model.tied = f.is("tie_word_embeddings");
     s.mixers = mixers(s);
     if (f.has("last-full")) s.mixers.back() = 'F';
-    s.shared_layers = f.number({"num_kv_shared_layers"}, 0).value_or(0);
+    s.shared_layers = f.at(0, "num_kv_shared_layers", 0);
     s.experts = experts(s);
     // DeepSeek trains with as many groups of experts as nodes.
-    if (const auto groups = f.number({"n_group"}, 0); groups && *groups > 1)
-        model.most_nodes = f.number({"topk_group"}, 0).value_or(0);
+    if (const auto groups = f.number("n_group", 0); groups && *groups > 1)
+        model.most_nodes = f.at(0, "topk_group", 0);
     for (int i = 0; i < s.layers; ++i) model.add(1, layer_at(s, i));
     extras(s, model);
     return model;
@@ -339,18 +380,17 @@ Model read(const Family& f) {
 Model of_config(const Fields& given, Checkpoint& checkpoint) {
     using namespace of_config_file;
     if (!given.values().is_object()) given.fail("is not a JSON object");
-    if (const auto* quantized = given.find({"quantization_config"}))
-        read_quantization(*quantized, checkpoint);
-    const auto type = given.word({"model_type"}).value_or("");
+    if (const auto* quantized = given.find("quantization_config")) read_quantization(*quantized, checkpoint);
+    const auto type = given.word("model_type");
     // A model with images or sound holds its language model in one of these; what stands beside it is not
     // counted, except whether embedding and head are tied.
     for (const auto* key : {"thinker_config", "text_config", "llm_config", "language_config"}) {
-        const auto* inner = given.find({key});
-        if (inner == nullptr || !inner->is_object() || given.find({"num_hidden_layers"}) != nullptr) continue;
+        const auto* inner = given.find(key);
+        if (inner == nullptr || !inner->is_object() || given.find("num_hidden_layers") != nullptr) continue;
         auto values = *inner;
         if (!values.contains("model_type") && Family::is_known(type + "_text"))
             values["model_type"] = type + "_text";
-        if (const auto* tied = given.find({"tie_word_embeddings"})) values["tie_word_embeddings"] = *tied;
+        if (const auto* tied = given.find("tie_word_embeddings")) values["tie_word_embeddings"] = *tied;
         auto model = of_config(Fields(cat(given.source(), " in ", key), values), checkpoint);
         auto beside = std::string{};
         for (const auto& [name, value] : given.values().items())

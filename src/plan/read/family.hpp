@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <initializer_list>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -15,7 +14,7 @@
 #include <rankmesh/plan/read.hpp>
 
 #include "formats/json.hpp"
-#include "plan/names.hpp"
+#include "plan/csv.hpp"
 
 namespace rankmesh::plan::of_read {
 
@@ -31,15 +30,15 @@ public:
 
     [[noreturn]] void fail(std::string_view why) const { throw UsageError(cat(source_, ": ", why)); }
 
-    /// Returns the first of these fields that exists and is not null.
-    const Json* find(std::initializer_list<std::string_view> names) const;
+    /// Returns the field of that name, or of another name that the table has for it, unless it is null.
+    const Json* find(std::string_view name) const;
     /// Returns a whole number from `least` to the largest int.
-    std::optional<int> number(std::initializer_list<std::string_view> names, int least = 1) const;
+    std::optional<int> number(std::string_view name, int least = 1) const;
     /// Returns the number of a required field; errors call it `what`.
-    int needed(std::initializer_list<std::string_view> names, std::string_view what) const;
-    std::optional<bool> flag(std::initializer_list<std::string_view> names) const;
+    int needed(std::string_view name, std::string_view what) const;
+    bool is(std::string_view name) const;
     bool was_read(std::string_view name) const { return std::ranges::find(read_, name) != read_.end(); }
-    std::optional<std::string> word(std::initializer_list<std::string_view> names) const;
+    std::string word(std::string_view name) const;
 
 protected:
     /// Sets a value; `given` ones come before the others.
@@ -51,7 +50,7 @@ protected:
 private:
     [[noreturn]] void refuse(std::string_view name, const Json& value, std::string_view wanted) const;
 
-    std::string_view name_in(std::initializer_list<std::string_view> names) const;
+    std::string_view name_in(std::string_view name) const;
 
     std::string source_;
     Json values_;
@@ -67,16 +66,17 @@ public:
 
     const std::string& type() const { return type_; }
     bool has(std::string_view tag) const;
-    /// Returns whether the file gives one of these keys.
-    bool gives(std::initializer_list<std::string_view> names) const;
+    /// Returns whether the family has this key.
+    bool knows(std::string_view name) const;
+    /// Returns whether the file gives this key.
+    bool gives(std::string_view name) const;
     /// Returns number `i` of a list, or a number that counts for all layers; `otherwise` if it is absent.
-    int at(int i, std::initializer_list<std::string_view> names, int otherwise) const;
+    int at(int i, std::string_view name, int otherwise) const;
     /// Returns whether a list has a number.
     bool lists(std::string_view name, int number) const;
-    bool is(std::string_view name) const { return flag({name}).value_or(false); }
     /// Returns one letter for each layer from a list of words or numbers, a text, or the pattern of the
     /// table: `D:E` is one D and then E, `:SSF` repeats SSF. Empty if absent.
-    std::string letters(std::initializer_list<std::string_view> names, int layers) const;
+    std::string letters(std::string_view name, int layers) const;
     /// Returns the keys of the file that neither the table nor its list of keys without effect has.
     std::vector<std::string> unused() const;
 
@@ -96,8 +96,8 @@ Layer delta(std::int64_t hidden, std::int64_t heads, std::int64_t key_heads, std
 Layer mamba2(std::int64_t hidden, std::int64_t inner, int heads, std::int64_t n, std::int64_t groups,
              std::int64_t kernel);
 
-/// Sets the sizes of a layer that keeps a state.
-void read_state(const Family& family, int hidden, Layer& layer);
+/// Puts a state, or nothing, in the place of attention.
+void replace_attention(Layer& layer, const Layer& by);
 
 /// Reads Hugging Face's config.json.
 Model of_config(const Fields& fields, Checkpoint& checkpoint);

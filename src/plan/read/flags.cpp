@@ -1,96 +1,64 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reads Megatron's flags from a line, or from a shell script that sets variables.
 #include <algorithm>
-#include <cctype>
 #include <charconv>
-#include <map>
 
 #include <rankmesh/core/detail/number.hpp>
 
+#include "convert/shell_words.hpp"
+#include "formats/text.hpp"
 #include "plan/read/family.hpp"
 
 namespace rankmesh::plan::of_read {
 
 namespace of_flags_text {
 
-/// Returns the words of a shell text, without quotes, comments and the brackets of lists.
-std::vector<std::string> words_of(std::string_view text) {
-    auto words = std::vector<std::string>{};
-    auto word = std::string{};
-    const auto end = [&] {
-        if (!word.empty()) words.push_back(std::move(word));
-        word.clear();
+/// Adds the words of a shell text, with the values of its variables. Empty words surround assignments.
+void add_words(std::string_view text, conversion::ShellVariables& variables,
+               std::vector<std::string>& words) {
+    const auto add = [&](std::string_view written) {
+        // Flags in one quoted text, as in ARGS="--num-layers 24 ...", are also words.
+        for (const auto& one : variables.expanded(written, true, {}))
+            for (const auto word : formats::words_of(one)) words.emplace_back(word);
     };
-    auto round = 0;  // open brackets inside a quoted word, as in --moe-layer-freq
-    auto quote = '\0';
-    for (std::size_t i = 0; i < text.size(); ++i) {
-        const auto c = text[i];
-        if (quote != '\0' && c == quote) {
-            quote = '\0';
-        } else if (quote == '\0' && (c == '"' || c == '\'')) {
-            quote = c;
-        } else if (quote == '\0' && c == '#' && word.empty()) {
-            while (i + 1 < text.size() && text[i + 1] != '\n') ++i;
-        } else if (c == ' ' || c == '\t' || c == '\n' || c == '\r' || (c == '\\' && quote == '\0')) {
-            // Flags in one quoted text, as in ARGS="--num-layers 24 ...", are also words.
-            end();
-            round = 0;
-        } else if (quote == '\0' && c == '(' && (word.empty() || word.back() == '=')) {
-            end();
-        } else if (quote == '\0' && c == ')' && round == 0) {
-            end();
-        } else {
-            round += c == '(' ? 1 : c == ')' ? -1 : 0;
-            word += c;
+    for (const auto& command : conversion::shell_commands(text))
+        for (const auto& word : command.words) {
+            const auto is_set = variables.assign(word, true);
+            const auto value = std::string_view(word).substr(is_set ? word.find('=') + 1 : 0);
+            if (is_set) words.emplace_back();
+            if (is_set && value.starts_with('('))
+                add_words(value.substr(1, value.size() - 2), variables, words);
+            else
+                add(value);
+            if (is_set) words.emplace_back();
         }
-    }
-    end();
-    return words;
-}
-
-bool is_variable(std::string_view name) {
-    return !name.empty() &&
-           std::ranges::all_of(name, [](unsigned char c) { return std::isalnum(c) != 0 || c == '_'; });
-}
-
-Json value_of(std::string_view word) {
-    if (const auto number = detail::number_in<std::int64_t>(word)) return *number;
-    return std::string(word);
 }
 
 /// Returns flags by name without dashes; true if no value follows.
 Json flags_in(std::string_view text, const std::string& source) {
-    auto variables = std::map<std::string, std::string, std::less<>>{};
     auto all = Json::object();
-    auto name = std::string{};
-    for (auto word : words_of(text)) {
-        if (const auto equals = word.find('='); !word.starts_with('-') && equals != std::string::npos &&
-                                                is_variable(std::string_view(word).substr(0, equals))) {
-            variables[word.substr(0, equals)] = word.substr(equals + 1);
-            word.erase(0, equals + 1);
-            name.clear();
-        }
-        if (word.starts_with("--")) {
-            const auto equals = word.find('=');
-            name = word.substr(2, equals == std::string::npos ? equals : equals - 2);
-            std::ranges::replace(name, '_', '-');
-            if (all.contains(name))
-                throw UsageError(cat(source, ": --", detail::excerpt(name), " is given twice; give it once"));
-            if (all.size() == 10'000)
-                throw UsageError(cat(source, ": has more than 10000 flags; give only flags of the model"));
-            all.add(name, true);
-            if (equals == std::string::npos) continue;
-            word.erase(0, equals + 1);
-        }
-        if (name.empty()) continue;
-        if (word.starts_with('$')) {
-            auto variable = std::string_view(word).substr(1);
-            if (variable.starts_with('{') && variable.ends_with('}'))
-                variable = variable.substr(1, variable.size() - 2);
-            if (const auto known = variables.find(variable); known != variables.end()) word = known->second;
-        }
-        all[name] = value_of(word);
-        name.clear();
+    auto variables = conversion::ShellVariables{};
+    auto words = std::vector<std::string>{};
+    add_words(text, variables, words);
+    words.emplace_back();
+    for (std::size_t i = 0; i + 1 < words.size(); ++i) {
+        if (!words[i].starts_with("--")) continue;
+        const auto [flag, given] = name_and_value(words[i]);
+        const auto& next = words[i + 1];
+        const auto text = flag.size() < words[i].size() ? given : std::string_view(next);
+        auto value = Json(text);
+        if (text.empty() || text.starts_with("--"))
+            value = true;
+        else if (const auto number = detail::number_in<std::int64_t>(text))
+            value = *number;
+        auto name = std::string(flag.substr(2));
+        std::ranges::replace(name, '_', '-');
+        if (!all.contains(name))
+            all.add(name, value);
+        else if (all[name] != value)
+            throw UsageError(cat(source, ": --", detail::excerpt(name), " is given twice; give it once"));
+        if (all.size() > 10'000)
+            throw UsageError(cat(source, ": has more than 10000 flags; give only flags of the model"));
     }
     return all;
 }
@@ -128,15 +96,15 @@ bool read_list(std::string_view& text, std::vector<int>& list) {
     return true;
 }
 
-/// Returns for each layer whether it is of a kind: by a list of 0 and 1, or by N with `by_number(layer, N)`.
-template <class ByNumber>
-std::vector<int> kinds_of(const Fields& fields, std::string_view flag, int layers,
-                          const ByNumber& by_number) {
-    const auto* value = fields.find({flag});
+/// Returns for each layer whether it is of a kind: by a list of 0 and 1, or by N: each Nth layer is,
+/// beginning with the first, or is not (`but_last`), beginning with layer N.
+std::vector<int> kinds_of(const Fields& fields, std::string_view flag, int layers, bool but_last) {
+    const auto* value = fields.find(flag);
     auto all = std::vector<int>{};
     if (value == nullptr) return all;
     if (value->is_number_integer() && *value >= 1 && *value <= layers * std::int64_t{1000}) {
-        for (int i = 0; i < layers; ++i) all.push_back(by_number(i, value->get<int>()) ? 1 : 0);
+        for (int i = 0, n = value->get<int>(); i < layers; ++i)
+            all.push_back((but_last ? (i + 1) % n != 0 : i % n == 0) ? 1 : 0);
         return all;
     }
     auto text = value->is_string() ? value->text() : value->dump();
@@ -170,28 +138,27 @@ void name_unread(const Fields& fields, Checkpoint& checkpoint) {
 
 /// Mamba-2 as Megatron builds it (megatron/core/ssm/mamba_mixer.py).
 Layer mamba(const Fields& fields, std::int64_t hidden) {
-    const std::int64_t n = fields.number({"mamba-state-dim"}).value_or(128);
-    const std::int64_t head = fields.number({"mamba-head-dim"}).value_or(64);
-    const std::int64_t groups = fields.number({"mamba-num-groups"}).value_or(8);
-    const std::int64_t heads =
-        fields.number({"mamba-num-heads"}).value_or(static_cast<int>(2 * hidden / head));
+    const std::int64_t n = fields.number("mamba-state-dim").value_or(128);
+    const std::int64_t head = fields.number("mamba-head-dim").value_or(64);
+    const std::int64_t groups = fields.number("mamba-num-groups").value_or(8);
+    const std::int64_t heads = fields.number("mamba-num-heads").value_or(static_cast<int>(2 * hidden / head));
     return mamba2(hidden, heads * head, static_cast<int>(heads), n, groups, 4);
 }
 
 int needed(const Fields& fields, std::string_view name, std::string_view what) {
-    if (const auto value = fields.number({name})) return *value;
+    if (const auto value = fields.number(name)) return *value;
     fields.fail(cat("has no --", name, ", ", what, "; add it"));
 }
 
 /// Returns the sizes that all layers have, unless a flag lists another kind of layer.
 Layer usual_layer(const Fields& fields, Model& model) {
-    const auto has = [&](std::string_view name) { return fields.find({name}) != nullptr; };
+    const auto has = [&](std::string_view name) { return fields.find(name) != nullptr; };
     auto layer = Layer{.heads = needed(fields, "num-attention-heads", "the number of heads")};
     layer.kv_heads = has("group-query-attention") || has("num-query-groups")
                          ? needed(fields, "num-query-groups", "the groups of grouped-query attention")
                          : layer.heads;
     layer.gated = has("swiglu");
-    if (const auto ffn = fields.number({"ffn-hidden-size"})) {
+    if (const auto ffn = fields.number("ffn-hidden-size")) {
         layer.ffn = *ffn;
     } else {
         if (model.hidden > 100'000'000)
@@ -199,13 +166,13 @@ Layer usual_layer(const Fields& fields, Model& model) {
         layer.ffn = layer.gated ? model.hidden * 8 / 3 / 64 * 64 : 4 * model.hidden;
     }
     if (has("multi-latent-attention")) {
-        layer.q_rank = fields.number({"q-lora-rank"}).value_or(0);
-        layer.kv_rank = fields.number({"kv-lora-rank"}).value_or(32);
-        layer.head_dim = fields.number({"qk-head-dim"}).value_or(128);
-        layer.rope_dim = fields.number({"qk-pos-emb-head-dim"}).value_or(64);
-        layer.value_dim = fields.number({"v-head-dim"}).value_or(128);
+        layer.q_rank = fields.number("q-lora-rank").value_or(0);
+        layer.kv_rank = fields.number("kv-lora-rank").value_or(32);
+        layer.head_dim = fields.number("qk-head-dim").value_or(128);
+        layer.rope_dim = fields.number("qk-pos-emb-head-dim").value_or(64);
+        layer.value_dim = fields.number("v-head-dim").value_or(128);
         layer.kv_heads = layer.heads;
-    } else if (const auto dim = fields.number({"kv-channels"})) {
+    } else if (const auto dim = fields.number("kv-channels")) {
         layer.head_dim = layer.value_dim = *dim;
     } else {
         if (model.hidden % layer.heads != 0)
@@ -214,13 +181,13 @@ Layer usual_layer(const Fields& fields, Model& model) {
         layer.head_dim = layer.value_dim = model.hidden / layer.heads;
     }
     layer.gate = has("attention-output-gate");
-    layer.experts = fields.number({"num-experts"}, 0).value_or(0);
+    layer.experts = fields.number("num-experts", 0).value_or(0);
     if (layer.experts == 0) return layer;
-    layer.top_k = fields.number({"moe-router-topk"}).value_or(2);
-    layer.expert_ffn = fields.number({"moe-ffn-hidden-size"}).value_or(layer.ffn);
-    layer.shared_ffn = fields.number({"moe-shared-expert-intermediate-size"}, 0).value_or(0);
-    if (fields.number({"moe-router-num-groups"}).value_or(1) > 1)
-        model.most_nodes = fields.number({"moe-router-group-topk"}).value_or(0);
+    layer.top_k = fields.number("moe-router-topk").value_or(2);
+    layer.expert_ffn = fields.number("moe-ffn-hidden-size").value_or(layer.ffn);
+    layer.shared_ffn = fields.number("moe-shared-expert-intermediate-size", 0).value_or(0);
+    if (fields.number("moe-router-num-groups").value_or(1) > 1)
+        model.most_nodes = fields.number("moe-router-group-topk").value_or(0);
     return layer;
 }
 
@@ -233,19 +200,17 @@ struct Kinds {
     int window = 0;  ///< the keys before a query
 
     Kinds(const Fields& fields, int layers)
-        : experts(kinds_of(fields, "moe-layer-freq", layers, [](int i, int n) { return i % n == 0; })),
-          windowed(kinds_of(fields, "window-attn-skip-freq", layers,
-                            [](int i, int n) { return (i + 1) % n != 0; })),
-          linear(kinds_of(fields, "linear-attention-freq", layers,
-                          [](int i, int n) { return (i + 1) % n != 0; })),
-          pattern(fields.word({"hybrid-override-pattern", "hybrid-layer-pattern"}).value_or("")) {
+        : experts(kinds_of(fields, "moe-layer-freq", layers, false)),
+          windowed(kinds_of(fields, "window-attn-skip-freq", layers, true)),
+          linear(kinds_of(fields, "linear-attention-freq", layers, true)),
+          pattern(fields.word("hybrid-override-pattern")) {
         if (!pattern.empty() && std::cmp_not_equal(pattern.size(), layers))
             fields.fail(
                 cat("the hybrid pattern has ", pattern.size(), " layers, but --num-layers is ", layers));
         if (const auto at = pattern.find_first_not_of("M*-E"); at != std::string::npos)
             fields.fail(cat("the hybrid pattern has ", in_quotes(pattern.substr(at, 1)),
                             "; plan knows M, *, - and E"));
-        const auto* value = fields.find({"window-size"});
+        const auto* value = fields.find("window-size");
         if (value == nullptr) return;
         const auto text = value->is_string() ? value->text() : value->dump();
         const auto at = std::min(text.size(), text.find_first_of("0123456789"));
@@ -255,28 +220,20 @@ struct Kinds {
     }
 };
 
-/// Returns layer `at`.
 Layer layer_at(const Fields& fields, const Kinds& kinds, const Layer& usual, int hidden, std::size_t at) {
     auto one = usual;
     const auto size = [&](const char* name, int otherwise) {
-        return fields.number({name}).value_or(otherwise);
-    };
-    // A state, or nothing, instead of attention.
-    const auto replace_attention = [&](const Layer& by) {
-        one.kv_heads = one.head_dim = one.value_dim = one.q_rank = one.kv_rank = one.rope_dim = one.window =
-            0;
-        one.gate = false;
-        one.heads = by.heads, one.state = by.state, one.weights = by.weights;
+        return fields.number(name).value_or(otherwise);
     };
     if (kinds.window > 0 && (kinds.windowed.empty() || kinds.windowed[at] == 1)) one.window = kinds.window;
     if (!kinds.linear.empty() && kinds.linear[at] == 1)
-        replace_attention(delta(hidden, size("linear-num-value-heads", 32), size("linear-num-key-heads", 16),
-                                size("linear-key-head-dim", 128), size("linear-value-head-dim", 128),
-                                size("linear-conv-kernel-dim", 4)));
+        replace_attention(one, delta(hidden, size("linear-num-value-heads", 32),
+                                     size("linear-num-key-heads", 16), size("linear-key-head-dim", 128),
+                                     size("linear-value-head-dim", 128), size("linear-conv-kernel-dim", 4)));
     auto dense = kinds.experts.empty() ? usual.experts == 0 : kinds.experts[at] == 0;
     if (!kinds.pattern.empty()) {
         const auto kind = kinds.pattern[at];
-        if (kind != '*') replace_attention(kind == 'M' ? mamba(fields, hidden) : Layer{});
+        if (kind != '*') replace_attention(one, kind == 'M' ? mamba(fields, hidden) : Layer{});
         dense = kind != 'E';
         if (kind == 'M' || kind == '*') one.ffn = 0, one.gated = false;
     }
@@ -296,16 +253,16 @@ Model of_flags(const std::string& text, const std::string& source, Checkpoint& c
     const auto layers = needed(fields, "num-layers", "the number of layers");
     model.hidden = needed(fields, "hidden-size", "the width of the model");
     const auto usual = usual_layer(fields, model);
-    const auto vocabulary = fields.number({"padded-vocab-size", "vocab-size"});
+    const auto vocabulary = fields.number("vocab-size");
     if (!vocabulary)
         fields.fail("has no --vocab-size, because Megatron takes it from the tokenizer; add --vocab-size N");
     model.vocabulary = *vocabulary;
-    model.tied = fields.find({"untie-embeddings-and-output-weights"}) == nullptr;
-    model.sequence = fields.number({"seq-length"}).value_or(0);
+    model.tied = fields.find("untie-embeddings-and-output-weights") == nullptr;
+    model.sequence = fields.number("seq-length").value_or(0);
     const auto kinds = Kinds(fields, layers);
     for (int i = 0; i < layers; ++i)
         model.add(1, layer_at(fields, kinds, usual, model.hidden, static_cast<std::size_t>(i)));
-    model.predictors = fields.number({"mtp-num-layers"}, 0).value_or(0);
+    model.predictors = fields.number("mtp-num-layers", 0).value_or(0);
     name_unread(fields, checkpoint);
     return model;
 }

@@ -1,32 +1,31 @@
 // SPDX-License-Identifier: Apache-2.0
-// The settings of a layout for a framework: the mesh through convert, and settings that do not concern ranks.
+// Writes an answer as JSON, and a layout as the settings of a framework: the mesh through convert, and
+// settings that do not concern ranks.
 #include <algorithm>
 
 #include <rankmesh/cluster/place.hpp>
 #include <rankmesh/convert/convert.hpp>
 #include <rankmesh/core/detail/caller.hpp>
 #include <rankmesh/core/text.hpp>
+#include <rankmesh/plan/answer.hpp>
 
 #include "formats/json.hpp"
-#include "plan/names.hpp"
-#include "plan/read/parts.hpp"
+#include "plan/csv.hpp"
+#include "plan/settings.hpp"
 
 namespace rankmesh::plan {
 
-namespace of_settings {
-
 using formats::Json;
 
-bool has_all_bandwidths(const Cluster& cluster) {
-    return std::ranges::all_of(cluster.levels(),
-                               [](const auto& level) { return level.bandwidth.has_value(); });
-}
+namespace of_output {
 
 /// Returns the mesh placed on the cluster, followed by the mesh of the experts.
 std::string mesh_text(const Layout& layout, const Cluster& cluster, std::vector<std::string>& notes) {
     const auto plain = mesh(layout);
     auto text = to_string(plain);
-    if (has_all_bandwidths(cluster) && cluster.size() >= plain.size() && plain.size() > 1) {
+    const auto has_all =
+        std::ranges::all_of(cluster.levels(), [](const auto& level) { return level.bandwidth.has_value(); });
+    if (has_all && cluster.size() >= plain.size() && plain.size() > 1) {
         const auto placed = place(cluster, plain);
         if (placed.after >= placed.before) {
             // The given order is the best.
@@ -139,7 +138,73 @@ std::string olmo(const Job& job, const Layout& layout, const std::string& values
         .dump(2);
 }
 
-}  // namespace of_settings
+/// Adds the settings of a layout, and the layout as text.
+template <class Of>
+Json json_of_layout(const Of& layout) {
+    auto out = Json{{"layout", to_string(layout)}};
+    for (const auto& one : settings_of(layout).all)
+        std::visit(
+            [&](auto at) {
+                using Value = std::remove_cvref_t<decltype(layout.*at)>;
+                if constexpr (std::is_enum_v<Value>)
+                    out[one.name] = to_string(layout.*at);
+                else
+                    out[one.name] = layout.*at;
+            },
+            one.member);
+    return out;
+}
+
+Json json_of(const Planned& planned, std::int64_t capacity) {
+    const auto& [layout, step, memory] = planned;
+    auto out = json_of_layout(layout);
+    out["mesh"] = to_string(mesh(layout));
+    auto seconds =
+        Json{{"seconds", step.seconds}, {"low", step.low}, {"high", step.high}, {"beyond", step.beyond}};
+    for (const auto& part : step_parts) seconds[part.name] = step.*part.seconds;
+    auto bytes = Json{{"lower", memory.lower}, {"estimate", memory.estimate}, {"stage", memory.stage}};
+    for (const auto& [name, part] : memory_parts) bytes[name] = memory.*part;
+    out["step"] = std::move(seconds);
+    out["memory"] = std::move(bytes);
+    out["fits"] = memory.estimate <= capacity;
+    out["verdict"] = to_string(fit(memory.estimate, capacity));
+    return out;
+}
+
+Json json_of(const Pass& pass) {
+    auto parts = Json::object();
+    for (const auto& part : pass.parts)
+        parts[std::string(part.name)] = {{"amount", part.amount}, {"low", part.low}, {"high", part.high}};
+    return {{"low", pass.low}, {"high", pass.high}, {"parts", parts}};
+}
+
+Json json_of(const Served& served, std::int64_t capacity) {
+    const auto& [layout, memory, decode, prefill] = served;
+    auto out = json_of_layout(layout);
+    out["decode"] = json_of(decode);
+    out["prefill"] = json_of(prefill);
+    out["memory"] = {{"weights", memory.weights},   {"cache", memory.cache},
+                     {"state", memory.state},       {"activations", memory.activations},
+                     {"overhead", memory.overhead}, {"estimate", memory.estimate},
+                     {"tokens", memory.tokens},     {"stage", memory.stage}};
+    out["fits"] = memory.estimate <= capacity;
+    out["verdict"] = to_string(fit(memory.estimate, capacity));
+    return out;
+}
+
+void add_serving(const ServeAnswer& answer, std::size_t count, std::int64_t capacity, Json& out) {
+    if (const auto& found = answer.found) {
+        out["searched"] = {{"layouts", found->layouts}};
+        out["best"] = Json::array();
+        for (std::size_t i = 0; i < std::min(count, found->best.size()); ++i)
+            out["best"].push_back(json_of(found->best[i], capacity));
+        out["roomiest"] = json_of(found->roomiest, capacity);
+    }
+    if (answer.explained) out["explained"] = json_of(*answer.explained, capacity);
+    out["change"] = answer.change ? json_of(*answer.change, capacity) : Json();
+}
+
+}  // namespace of_output
 
 FrameworkSettings settings(const Job& job, const Layout& layout, std::string_view framework,
                            const Cluster& cluster) {
@@ -148,7 +213,7 @@ FrameworkSettings settings(const Job& job, const Layout& layout, std::string_vie
     if (layout.devices() > most)
         throw UsageError(cat(detail::in_python("as_", "--as"), " writes settings for at most ", most,
                              " devices, not for ", layout.devices()));
-    using namespace of_settings;
+    using namespace of_output;
     auto said = FrameworkSettings{.framework = std::string(framework)};
     said.mesh = mesh_text(layout, cluster, said.notes);
     const auto conversion = convert("rankmesh", framework, {said.mesh}, layout.devices());
@@ -181,32 +246,56 @@ FrameworkSettings settings(const Job& job, const Layout& layout, std::string_vie
     return said;
 }
 
-void restrict_to(std::string_view framework, Options& options) {
-    if (framework == "megatron") {
-        // Its distributed optimizer shards only the optimizer.
-        options.zero.most = std::min(options.zero.most, 1);
-        // It counts the layers of each chunk.
-        // It hides all-to-all of experts behind another chunk.
-        options.allows = [](const Layout& l) {
-            return l.recompute_layers % l.vpp == 0 && (!l.overlap_experts || l.pp == 1 || l.vpp > 1);
-        };
-    } else if (framework == "torchtitan") {
-        // Its FSDP shards everything. Interleaved schedules have two stages per rank by default.
-        options.zero.least = std::max(options.zero.least, 2);
-        options.vpp.most = std::min(options.vpp.most, 2);
-        options.recompute = {Recompute::none, Recompute::operations, Recompute::full};
-        options.uneven = options.some_layers = false;
-    } else if (framework == "olmo") {
-        // Its FSDP shards everything. In a pipeline, parameters stay gathered. Experts exclude tensor
-        // parallelism.
-        options.zero.least = std::max(options.zero.least, 2);
-        options.vpp.most = 1;
-        options.recompute = {Recompute::none, Recompute::full};
-        options.some_layers = false;
-        options.allows = [](const Layout& l) {
-            return l.zero == (l.pp > 1 ? 2 : 3) && (l.ep == 1 || l.tp == 1);
-        };
+std::string to_json(const Answer& answer) {
+    using namespace of_output;
+    const auto& job = answer.job;
+    auto out = Json{{"model", to_line(job.model)},
+                    {"parameters", parameters(job.model).total},
+                    {"on", answer.on},
+                    {"device", job.machine.device.name},
+                    {"devices", job.devices},
+                    {"batch", job.batch},
+                    {"sequence", job.sequence},
+                    {"precision", to_string(job.precision)},
+                    {"weights", to_string(job.weights.value_or(job.precision))},
+                    {"stack", job.stack.name},
+                    {"capacity", answer.capacity},
+                    {"assumed", answer.assumed},
+                    {"notes", answer.notes}};
+    if (const auto& made = answer.calibration)
+        out["calibration"] = {{"steps", made->steps},
+                              {"factor", made->factor},
+                              {"before", made->before},
+                              {"after", made->after}};
+    if (const auto& found = answer.found) {
+        out["searched"] = {
+            {"meshes", found->meshes}, {"layouts", found->layouts}, {"evaluated", found->evaluated}};
+        out["best"] = Json::array();
+        for (std::size_t i = 0; i < std::min(answer.count, found->best.size()); ++i)
+            out["best"].push_back(json_of(found->best[i], answer.capacity));
+        out["tight"] = answer.tight ? json_of(*answer.tight, answer.capacity) : Json();
+        out["relaxed"] = answer.relaxed ? json_of(*answer.relaxed, answer.capacity) : Json();
+        out["smallest"] = found->smallest ? json_of(*found->smallest, answer.capacity) : Json();
+        out["help"] = Json::array();
+        for (const auto& help : answer.help)
+            out["help"].push_back({{"what", help.what},
+                                   {"gain", help.gain},
+                                   {"how", help.how.empty() ? Json() : Json(help.how)}});
     }
+    if (const auto& explained = answer.explained) {
+        out["explained"] = json_of(explained->planned, answer.capacity);
+        out["change"] = explained->change ? json_of(*explained->change, answer.capacity) : Json();
+    }
+    if (answer.serve) {
+        out.erase("stack");
+        add_serving(*answer.serve, answer.count, answer.capacity, out);
+    }
+    if (const auto& said = answer.settings)
+        out["settings"] = {{"framework", said->framework},
+                           {"mesh", said->mesh},
+                           {"text", said->text},
+                           {"notes", said->notes}};
+    return out.dump();
 }
 
 }  // namespace rankmesh::plan
