@@ -177,6 +177,7 @@ class DistributedInterface(Answers):
 
         from rankmesh.torch._named import device_meshes, errors_reach_peers
 
+        self._dist: Any = dist
         device = self.current_device
         if device.type != "cpu":
             torch.accelerator.set_device_index(self.get_local_rank())
@@ -246,9 +247,8 @@ class DistributedInterface(Answers):
             self._refuse(call)
         import numpy
         import torch
-        import torch.distributed as dist
 
-        device, group = self.current_device, self.get_group(dim)
+        dist, device, group = self._dist, self.current_device, self.get_group(dim)
         if isinstance(data, torch.Tensor):
             return operation(dist, data.to(device), group).to(data.device)
         result = operation(dist, torch.tensor(data, dtype=torch.float, device=device), group)
@@ -304,19 +304,15 @@ class DistributedInterface(Answers):
     def barrier(self) -> None:
         """Waits for all ranks; returns where nothing is distributed."""
         if self._live is not None:
-            import torch.distributed as dist
-
-            dist.barrier()
+            self._dist.barrier()
         elif self._rank is not None:
             self._refuse("barrier")
 
     def destroy(self) -> None:
         """Ends torch.distributed, where it has groups of it."""
         if self._live is not None:
-            import torch.distributed as dist
-
             self._live.destroy()
-            dist.destroy_process_group()
+            self._dist.destroy_process_group()
 
 
 install = installer(__name__, {"llamafactory.v1.accelerator.interface": [""]})
