@@ -158,9 +158,12 @@ _made: {initialize} | None = None
 def {maker}(
 {parameters}
 ) -> {initialize}:
-    """Makes a `{initialize}`, which `{getter}` gives from then on."""
+    """Makes a `{initialize}`, which `{getter}` gives from then on. Without a rank the first one stays."""
     global _made
-    _made = {initialize}(**locals())
+    if _made is None or rank is not None:
+        _made = {initialize}(**locals())
+    else:
+        warnings.warn("there is a {initialize} already, which stays; these settings make none", stacklevel=2)
     return _made
 
 
@@ -276,7 +279,7 @@ def module(told: dict[str, Any]) -> str:
         "state_class": told["state_class"] or "ParallelState",
         "parameters": indent(parameters, "    "),
         "original": original_of(told),
-        "imports": "from rankmesh._errors import UsageError\n" * bool(told["getter"])
+        "imports": "import warnings\n\nfrom rankmesh._errors import UsageError\n" * bool(told["getter"])
         + f"from rankmesh._rows import {told['handle']} as {told['handle']}\n" * bool(told["handle"]),
         "notes": notes(settings),
     }

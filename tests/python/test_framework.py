@@ -177,6 +177,8 @@ def test_the_object_that_a_function_made_is_given() -> None:
         veomni.get_parallel_state()
     made = veomni.init_parallel_state(dp_size=4, extra_parallel_sizes=[2], rank=1, world_size=4)
     assert veomni.get_parallel_state() is made
+    with pytest.warns(UserWarning, match="there is a ParallelState already, which stays"):
+        assert veomni.init_parallel_state(dp_size=2) is made
     assert list(made.extra_parallel_group("ep")) == [0, 1]
     with pytest.raises(ValueError, match="extra_parallel_names does not have 'em'"):
         made.extra_parallel_group("em")
