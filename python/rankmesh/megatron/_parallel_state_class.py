@@ -18,8 +18,8 @@ from typing import Any, TypeAlias
 
 from rankmesh._core import Group, Mesh
 from rankmesh._errors import NotBuilt
-from rankmesh._frameworks import megatron as _orders
 from rankmesh._frameworks import rows as _native
+from rankmesh._frameworks import topology as _topology
 from rankmesh._megatron import Answers
 from rankmesh._originals import FrameworkError, original, raises, refuse_if
 from rankmesh._rows import Current
@@ -76,7 +76,7 @@ class RankGenerator:
         self.name_to_size = {"tp": tp, "pp": pp, "dp": dp, "ep": ep, "cp": cp, "gtp_remat": gtp_remat}
         self.tp, self.pp, self.dp, self.ep, self.cp, self.gtp_remat = self.name_to_size.values()
         self.rank_offset = rank_offset
-        self.order, axes = _orders.in_order(order, list(self.name_to_size.values()), rank_offset)
+        self.order, axes = _topology.in_order(order, list(self.name_to_size.values()), rank_offset)
         self.ordered_size = [self.name_to_size[name] for name in self.order.split("-")]
         self._mesh = Mesh(axes).shifted(rank_offset)
         self.world_size = self._mesh.size
@@ -125,7 +125,7 @@ def default_position_embedding_ranks(pp_ranks: Sequence[int]) -> list[int]:
 
 def _inject_gtp_remat_axis(order_str: str, after: str = "tp") -> str:
     """`order_str` with `gtp_remat` after the axis `after`, else after tp, else first."""
-    return _orders.inject_gtp_remat_axis(order_str, after)
+    return _topology.inject_gtp_remat_axis(order_str, after)
 
 
 def _kind_of_sizes(error: FrameworkError) -> type[Exception]:

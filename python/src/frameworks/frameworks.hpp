@@ -16,7 +16,6 @@ namespace rankmesh::python {
 void bind_convert(nb::module_& m);
 void bind_device_mesh(nb::module_& m);
 void bind_explain(nb::module_& m);
-void bind_megatron(nb::module_& m);
 void bind_plan(nb::module_& m);
 void bind_rows(nb::module_& m);
 void bind_topology(nb::module_& m);

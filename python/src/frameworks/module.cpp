@@ -34,6 +34,5 @@ NB_MODULE(_frameworks, m) {
     bind_explain(m);
     bind_device_mesh(m);
     bind_topology(m);
-    bind_megatron(m);
     bind_rows(m);
 }

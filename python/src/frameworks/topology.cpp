@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// The topologies of DeepSpeed and AReaL.
+// The topologies of DeepSpeed and AReaL, and how Megatron orders its axes.
 #include <nanobind/stl/array.h>
 
 #include <rankmesh/frameworks/topology.hpp>
 
 #include "frameworks.hpp"
+#include "frameworks/megatron/megatron.hpp"
 
 namespace rankmesh::python {
 
@@ -87,6 +88,20 @@ void bind_topology(nb::module_& parent) {
              [](nb::handle n) { return frameworks::_prime_factors(int_of(n, "N")); });
     function(m, "def decompose_to_three_factors(n: int) -> list[list[int]]", "",
              [](nb::handle n) { return areal::decompose_to_three_factors(int_of(n, "n")); });
+    function(m, "def inject_gtp_remat_axis(order: str, after: str) -> str", "",
+             [](nb::handle order, nb::handle after) {
+                 return frameworks::of_megatron::inject_gtp_remat_axis(text_of(order, "order"),
+                                                                       text_of(after, "after"));
+             });
+    function(m,
+             "def in_order(order: str, sizes: collections.abc.Sequence[int], rank_offset: int) -> tuple[str, "
+             "list[tuple[str, int]]]",
+             "The order with all axes, and these with their sizes, outermost first.",
+             [](nb::handle order, nb::handle sizes, nb::handle rank_offset) {
+                 auto made = frameworks::of_megatron::in_order(
+                     text_of(order, "order"), ints_of(sizes, "sizes"), int_of(rank_offset, "rank_offset"));
+                 return std::make_pair(std::move(made.text), std::move(made.axes));
+             });
 }
 
 }  // namespace rankmesh::python
