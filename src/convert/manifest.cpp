@@ -6,6 +6,7 @@
 
 #include "convert/command_line.hpp"
 #include "convert/manifest.hpp"
+#include "formats/limits.hpp"
 
 namespace rankmesh::conversion {
 
@@ -22,8 +23,10 @@ int number_in(const Json& table, std::string_view key, int otherwise) {
     return value && value->is_number_integer() ? value->get<int>() : otherwise;
 }
 
+/// Replaces what stands in a text until it is longer than any that is read.
 std::string replaced(std::string text, std::string_view old, std::string_view by) {
-    for (auto at = text.find(old); at != text.npos; at = text.find(old, at + by.size()))
+    for (auto at = text.find(old); at != text.npos && text.size() <= formats::most_bytes;
+         at = text.find(old, at + by.size()))
         text.replace(at, old.size(), by);
     return text;
 }
@@ -119,6 +122,8 @@ private:
                     script += " " + quoted(word);
                 }
         }
+        if (script.size() > formats::most_bytes)
+            formats::Limits(source_).refuse(cat("expand to more than ", formats::most_bytes, " bytes"));
         try {
             auto launch = ManifestLaunch{launch_of(script, source_, framework_), pods.jobs};
             add_host_count(launch.words, pods);

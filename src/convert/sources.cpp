@@ -122,15 +122,13 @@ Json yaml_table(std::string_view text, const std::string& source) {
 /// The tables of a YAML text; of several documents, those of Kubernetes, as a list.
 Json yaml_tables(std::string_view text, const std::string& source) {
     auto objects = Json::array();
-    auto lines_before = std::string{};
-    for (auto rest = text; !rest.empty();) {
+    const auto is_one = text.find("\n---") == text.npos;
+    for (auto [rest, number] = std::pair(text, 1); !is_one && !rest.empty(); ++number) {
         const auto mark = rest.find("\n---", 1);
-        const auto end = mark == rest.npos ? rest.size() : mark + 1;
-        const auto document = rest.substr(0, end);
+        const auto document = rest.substr(0, mark == rest.npos ? rest.size() : mark + 1);
         if (document.find("\nkind:") != document.npos || document.starts_with("kind:"))
-            objects.push_back(yaml_table(cat(lines_before, document), source));
-        lines_before.append(static_cast<std::size_t>(std::ranges::count(document, '\n')), '\n');
-        rest.remove_prefix(end);
+            objects.push_back(yaml_table(document, cat("document ", number, " of ", source)));
+        rest.remove_prefix(document.size());
     }
     if (objects.size() < 2) return yaml_table(text, source);
     return {{"apiVersion", "v1"}, {"kind", "List"}, {"items", std::move(objects)}};

@@ -427,6 +427,15 @@ TEST_F(Inputs, OfAManifestTheContainersCommandCounts) {
         "pretrain_gpt.py, --tensor-model-parallel-size, 4]}]}, Worker: {replicas: 3}}}");
     EXPECT_EQ(manifest(job, "megatron"), "pp=1 dp=8 cp=1 tp=4");
 
+    auto doubled =
+        std::string("kind: Pod\napiVersion: v1\nspec: {containers: [{args: [vllm, serve, $(A0)], env: [");
+    for (int i = 0; i < 40; ++i)
+        doubled += "{name: A" + std::to_string(i) + ", value: $(A" + std::to_string(i + 1) + ")$(A" +
+                   std::to_string(i + 1) + ")}, ";
+    EXPECT_NE(
+        manifest(doubled + "]}]}", "vllm").find(" expand to more than 1048576 bytes, the most that is read"),
+        std::string::npos);
+
     const auto replicas = file("servers.yaml",
                                "kind: Deployment\napiVersion: v1\nspec:\n  replicas: 2\n"
                                "  containers: [{args: [vllm, serve, M, -tp, 8]}]\n");
