@@ -31,10 +31,8 @@ struct CommunicatorState;
 /// Results of calls in staging memory, which are copied to the caller's buffers.
 class Staged {
 public:
-    Staged() = default;
     virtual ~Staged() = default;
-    Staged(const Staged&) = delete;
-    Staged& operator=(const Staged&) = delete;
+    Staged& operator=(Staged&&) = delete;
 
     /// Copies the results out, once the calls are complete; called inside a use of the channel.
     virtual void unpack(const CommunicatorState& state) = 0;
@@ -230,8 +228,7 @@ public:
         ~Use() {
             channel_.state_.store(channel_.failure_ ? State::failed : State::idle, std::memory_order_release);
         }
-        Use(const Use&) = delete;
-        Use& operator=(const Use&) = delete;
+        Use& operator=(Use&&) = delete;
 
     private:
         Channel& channel_;

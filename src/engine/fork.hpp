@@ -17,8 +17,7 @@ public:
     /// `descriptor` is where its number stands, less than 0 while there is none.
     explicit ClosedOnFork(const int& descriptor);
     ~ClosedOnFork();
-    ClosedOnFork(const ClosedOnFork&) = delete;
-    ClosedOnFork& operator=(const ClosedOnFork&) = delete;
+    ClosedOnFork& operator=(ClosedOnFork&&) = delete;
 
 private:
     const int& descriptor_;
@@ -30,8 +29,7 @@ class OfOneProcess : public std::enable_shared_from_this<OfOneProcess> {
 public:
     OfOneProcess();
     virtual ~OfOneProcess();
-    OfOneProcess(const OfOneProcess&) = delete;
-    OfOneProcess& operator=(const OfOneProcess&) = delete;
+    OfOneProcess& operator=(OfOneProcess&&) = delete;
 
     /// True in such a child.
     bool is_foreign() const { return is_foreign_; }

@@ -56,8 +56,7 @@ class PassedBefore {
 public:
     explicit PassedBefore(std::chrono::nanoseconds passed) { passed_before = passed; }
     ~PassedBefore() { passed_before = outer_; }
-    PassedBefore(const PassedBefore&) = delete;
-    PassedBefore& operator=(const PassedBefore&) = delete;
+    PassedBefore& operator=(PassedBefore&&) = delete;
 
 private:
     const std::chrono::nanoseconds outer_ = passed_before;

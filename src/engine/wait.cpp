@@ -34,8 +34,7 @@ public:
     ~Bells() {
         for (const auto& channel : channels_) channel->set_bell(nullptr);
     }
-    Bells(const Bells&) = delete;
-    Bells& operator=(const Bells&) = delete;
+    Bells& operator=(Bells&&) = delete;
 
     /// Returns when an operation may be complete, or at `until`.
     void wait_until(TimePoint until) {
@@ -65,8 +64,7 @@ public:
         set(CallState::started);
     }
     ~Waits() { set(CallState::scheduled); }
-    Waits(const Waits&) = delete;
-    Waits& operator=(const Waits&) = delete;
+    Waits& operator=(Waits&&) = delete;
 
     std::span<const std::shared_ptr<CommunicatorState>> states() const { return states_; }
 

@@ -104,8 +104,7 @@ public:
                     "two threads join or prepare in one world at once; one thread at a time may");
         }
         ~Use() { world_.in_use_ = false; }
-        Use(const Use&) = delete;
-        Use& operator=(const Use&) = delete;
+        Use& operator=(Use&&) = delete;
 
     private:
         WorldState& world_;

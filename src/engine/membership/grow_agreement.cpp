@@ -141,8 +141,7 @@ public:
     ~Candidacy() {
         if (slot_ >= 0) store_.remove({slot_key(slot_)}, soon());
     }
-    Candidacy(const Candidacy&) = delete;
-    Candidacy& operator=(const Candidacy&) = delete;
+    Candidacy& operator=(Candidacy&&) = delete;
 
     bool expired() const { return Clock::now() >= until_; }
 

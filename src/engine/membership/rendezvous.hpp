@@ -43,8 +43,7 @@ public:
     /// `store` may be null in a world of one. `world`: how many worlds of the job this rank has made before.
     Rendezvous(const std::shared_ptr<Store>& store, int rank, int size, Duration timeout, int world = 0);
     ~Rendezvous();
-    Rendezvous(const Rendezvous&) = delete;
-    Rendezvous& operator=(const Rendezvous&) = delete;
+    Rendezvous& operator=(Rendezvous&&) = delete;
     /// Of a world whose ranks are a part of another's, and whose keys have the prefix `scope`.
     static std::unique_ptr<Rendezvous> of_part(std::shared_ptr<Store> store, std::string scope, int rank,
                                                int size, Duration timeout);

@@ -39,8 +39,7 @@ class ReturnsErrors {
 public:
     explicit ReturnsErrors(bool messages = true) { in_effect_ = messages; }
     ~ReturnsErrors() { in_effect_ = false; }
-    ReturnsErrors(const ReturnsErrors&) = delete;
-    ReturnsErrors& operator=(const ReturnsErrors&) = delete;
+    ReturnsErrors& operator=(ReturnsErrors&&) = delete;
 
     static bool in_effect() { return in_effect_; }
 

@@ -92,8 +92,7 @@ public:
     ~PeerQuery() {
         if (socket_ >= 0) ::close(socket_);
     }
-    PeerQuery(const PeerQuery&) = delete;
-    PeerQuery& operator=(const PeerQuery&) = delete;
+    PeerQuery& operator=(PeerQuery&&) = delete;
 
     int rank() const { return rank_; }
     int descriptor() const { return socket_; }

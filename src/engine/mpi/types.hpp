@@ -86,8 +86,7 @@ public:
         MPI_Type_free(&parts[1]);
     }
     ~LargeType() { MPI_Type_free(&type_); }  // operations in flight keep what they need
-    LargeType(const LargeType&) = delete;
-    LargeType& operator=(const LargeType&) = delete;
+    LargeType& operator=(LargeType&&) = delete;
     operator MPI_Datatype() const { return type_; }
 
 private:

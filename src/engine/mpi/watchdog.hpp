@@ -122,8 +122,7 @@ public:
         watched_.end();
         Watchdog::stay_if_ending();
     }
-    WhileWatched(const WhileWatched&) = delete;
-    WhileWatched& operator=(const WhileWatched&) = delete;
+    WhileWatched& operator=(WhileWatched&&) = delete;
 
 private:
     WatchedCall& watched_;

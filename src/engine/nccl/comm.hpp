@@ -80,8 +80,7 @@ public:
 
     /// Has the reaper abort it, unless `end` has destroyed it.
     ~NcclComm();
-    NcclComm(const NcclComm&) = delete;
-    NcclComm& operator=(const NcclComm&) = delete;
+    NcclComm& operator=(NcclComm&&) = delete;
 
     ncclComm_t handle() const { return comm_; }
     /// Held around each call of NCCL on it.

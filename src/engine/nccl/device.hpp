@@ -32,8 +32,7 @@ public:
     NcclDevice(int number, int rank, std::shared_ptr<NcclReaper> reaper = nullptr);
     /// Waits a while for the peers of communicators that are being finalised.
     ~NcclDevice();
-    NcclDevice(const NcclDevice&) = delete;
-    NcclDevice& operator=(const NcclDevice&) = delete;
+    NcclDevice& operator=(NcclDevice&&) = delete;
 
     /// Makes it the device of this thread.
     void use() const;

@@ -63,8 +63,7 @@ public:
     ~Group() {
         if (open_) nccl_.group_end();
     }
-    Group(const Group&) = delete;
-    Group& operator=(const Group&) = delete;
+    Group& operator=(Group&&) = delete;
     void add(ncclResult_t result) {
         if (result_ == ncclSuccess || result_ == ncclInProgress) result_ = result;
     }

@@ -34,8 +34,7 @@ class Scratch {
 public:
     Scratch() = default;
     ~Scratch();
-    Scratch(const Scratch&) = delete;
-    Scratch& operator=(const Scratch&) = delete;
+    Scratch& operator=(Scratch&&) = delete;
     /// Called once.
     char* take(std::size_t bytes, cudaStream_t stream);
 

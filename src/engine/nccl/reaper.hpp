@@ -21,8 +21,7 @@ public:
     /// Waits 10 s for the peers of communicators that are being finalised, then aborts them. Leaves the
     /// thread behind if NCCL still blocks 5 s later.
     ~NcclReaper();
-    NcclReaper(const NcclReaper&) = delete;
-    NcclReaper& operator=(const NcclReaper&) = delete;
+    NcclReaper& operator=(NcclReaper&&) = delete;
 
     /// Finalises it when its other ranks do, in whatever order they release theirs, and destroys it.
     void retire(std::unique_ptr<NcclComm> comm);

@@ -65,8 +65,7 @@ public:
     public:
         Phase(Recorder* recorder, const char* what);
         ~Phase();
-        Phase(const Phase&) = delete;
-        Phase& operator=(const Phase&) = delete;
+        Phase& operator=(Phase&&) = delete;
 
     private:
         Recorder* const recorder_;

@@ -83,8 +83,7 @@ public:
         close(parent);
     }
     ~FileStore() override { close(directory_); }
-    FileStore(const FileStore&) = delete;
-    FileStore& operator=(const FileStore&) = delete;
+    FileStore& operator=(FileStore&&) = delete;
 
     bool set(const std::string& name, const std::string& text, Instant) override {
         const auto whole = file_name(name);

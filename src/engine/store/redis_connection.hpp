@@ -42,8 +42,7 @@ public:
 
     RedisConnection(const RedisUrl& server, Instant until);
     ~RedisConnection();
-    RedisConnection(const RedisConnection&) = delete;
-    RedisConnection& operator=(const RedisConnection&) = delete;
+    RedisConnection& operator=(RedisConnection&&) = delete;
 
     /// Sends commands together; returns their replies in order. Throws Broken, or Timeout at `until`.
     std::vector<RedisReply> ask(const std::vector<Command>& commands, Instant until);

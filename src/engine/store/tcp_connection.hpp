@@ -35,8 +35,7 @@ public:
 
     explicit TcpConnection(int socket) : socket_(socket) {}
     ~TcpConnection();
-    TcpConnection(const TcpConnection&) = delete;
-    TcpConnection& operator=(const TcpConnection&) = delete;
+    TcpConnection& operator=(TcpConnection&&) = delete;
 
     /// Sends a request, to which it gives an id, and waits for the answer.
     Answer ask(tcp_protocol::Request request, Instant until);

@@ -133,8 +133,7 @@ public:
     ~TcpOutbox() {
         for (const auto& each : texts_) forget(each);
     }
-    TcpOutbox(const TcpOutbox&) = delete;
-    TcpOutbox& operator=(const TcpOutbox&) = delete;
+    TcpOutbox& operator=(TcpOutbox&&) = delete;
 
     void push(std::string text) { push(std::make_shared<const std::string>(std::move(text)), false); }
     void push(Text text, bool is_shared) {

@@ -48,8 +48,7 @@ class TcpListener {
 public:
     explicit TcpListener(const TcpStoreOptions& options) : options_(options) {}
     ~TcpListener() { close(); }
-    TcpListener(const TcpListener&) = delete;
-    TcpListener& operator=(const TcpListener&) = delete;
+    TcpListener& operator=(TcpListener&&) = delete;
 
     /// Listens at the first of the URL's ports that is free. Throws UsageError if no port is free, or another
     /// process serves the same job.

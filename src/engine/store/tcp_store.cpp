@@ -196,8 +196,7 @@ public:
     ~TcpStore() override {
         if (server_) server_->release();
     }
-    TcpStore(const TcpStore&) = delete;
-    TcpStore& operator=(const TcpStore&) = delete;
+    TcpStore& operator=(TcpStore&&) = delete;
 
     bool set(const std::string& name, const std::string& entry, Instant until) override {
         const auto answer = ask({.operation = wire::Operation::set, .names = {name}, .text = entry}, until);

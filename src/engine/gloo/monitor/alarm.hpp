@@ -51,8 +51,7 @@ public:
         std::erase(clock_->alarms_, this);
         clock_->changed_.wait(lock, [this] { return clock_->ringing_ != this; });
     }
-    Alarm(const Alarm&) = delete;
-    Alarm& operator=(const Alarm&) = delete;
+    Alarm& operator=(Alarm&&) = delete;
 
     /// Calls it once at `at`, and no longer at the time set before.
     void set(TimePoint at) {

@@ -136,8 +136,7 @@ public:
     ~Connector() {
         if (descriptor_ >= 0) ::close(descriptor_);
     }
-    Connector(const Connector&) = delete;
-    Connector& operator=(const Connector&) = delete;
+    Connector& operator=(Connector&&) = delete;
 
     /// Advances as far as possible without waiting; true once the peer has answered. Throws EngineFailure
     /// where another attempt cannot help, Shortage where it is this process's own.

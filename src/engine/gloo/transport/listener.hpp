@@ -34,8 +34,7 @@ public:
     public:
         explicit Peer(std::shared_ptr<Listener> listener);
         ~Peer();
-        Peer(const Peer&) = delete;
-        Peer& operator=(const Peer&) = delete;
+        Peer& operator=(Peer&&) = delete;
 
         /// By which the peer reaches this process.
         const Endpoint& endpoint() const { return endpoint_; }

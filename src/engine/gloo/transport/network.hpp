@@ -47,8 +47,7 @@ public:
     public:
         explicit FastWakeup(std::shared_ptr<Network> network);
         ~FastWakeup();
-        FastWakeup(const FastWakeup&) = delete;
-        FastWakeup& operator=(const FastWakeup&) = delete;
+        FastWakeup& operator=(FastWakeup&&) = delete;
 
     private:
         const std::shared_ptr<Network> network_;
