@@ -13,11 +13,8 @@
 #include "engine/sparse.hpp"
 
 namespace rankmesh::detail {
-namespace {
 
 constexpr auto most_named = std::size_t{8};  // ranks with their coordinates in one text
-
-}  // namespace
 
 std::string elements_text(std::size_t count, DType dtype, std::size_t unit) {
     if (unit == 1) return cat(count, " ", to_string(dtype));

@@ -71,6 +71,34 @@ void join_with_self(std::vector<detail::Call>& calls, const detail::Communicator
     calls = std::move(rest);
 }
 
+/// The elements of a buffer one after the other: where they are, else copied to `packed`.
+const void* contiguous(const detail::AnyBuffer<const void>& buffer, const detail::MemoryLayout& layout,
+                       std::vector<char>& packed) {
+    if (layout.is_contiguous()) return buffer.data;
+    packed.resize(buffer.count * size_of(buffer.dtype));
+    detail::pack(layout, static_cast<const char*>(buffer.data), packed.data());
+    return packed.data();
+}
+
+/// Starts calls as one operation, inside a use of the channel; `staged` has their strided or packed buffers.
+Pending start_all(const std::shared_ptr<detail::CommunicatorState>& held, std::span<const detail::Call> calls,
+                  std::unique_ptr<detail::Staged>&& staged) {
+    auto ticket = std::uint64_t{};
+    const auto record =
+        detail::recorded_start(*held, calls, [&] { ticket = held->channel->start(calls, *held->label); });
+    return detail::Access::pending(held, ticket, record, std::move(staged));
+}
+
+/// The call on contiguous buffers that a call on views is which lie so.
+detail::Call contiguous(const detail::StridedCall& given, const detail::CommunicatorState& state) {
+    auto call = detail::Call(given);
+    if (given.own_part) detail::take_own_part(call, state);
+    return call;
+}
+bool is_contiguous(const detail::StridedCall& call) {
+    return call.in_layout.is_contiguous() && call.out_layout.is_contiguous();
+}
+
 }  // namespace
 
 detail::CommunicatorState& Communicator::state() const {
@@ -149,19 +177,6 @@ void Communicator::set_counts_at_root(detail::Call& call, const detail::Counts& 
 }
 
 void Communicator::take_own_part(detail::Call& call) const { detail::take_own_part(call, state()); }
-
-namespace {
-
-/// The elements of a buffer one after the other: where they are, else copied to `packed`.
-const void* contiguous(const detail::AnyBuffer<const void>& buffer, const detail::MemoryLayout& layout,
-                       std::vector<char>& packed) {
-    if (layout.is_contiguous()) return buffer.data;
-    packed.resize(buffer.count * size_of(buffer.dtype));
-    detail::pack(layout, static_cast<const char*>(buffer.data), packed.data());
-    return packed.data();
-}
-
-}  // namespace
 
 double Communicator::sum_reproducibly(const detail::AnyBuffer<const void>& x,
                                       const std::optional<detail::AnyBuffer<const void>>& y,
@@ -242,19 +257,6 @@ std::optional<Message> detail::run_probe(CommunicatorState& state, const Call& c
     return found;
 }
 
-namespace {
-
-/// Starts calls as one operation, inside a use of the channel; `staged` has their strided or packed buffers.
-Pending start_all(const std::shared_ptr<detail::CommunicatorState>& held, std::span<const detail::Call> calls,
-                  std::unique_ptr<detail::Staged>&& staged) {
-    auto ticket = std::uint64_t{};
-    const auto record =
-        detail::recorded_start(*held, calls, [&] { ticket = held->channel->start(calls, *held->label); });
-    return detail::Access::pending(held, ticket, record, std::move(staged));
-}
-
-}  // namespace
-
 Pending Communicator::start(const detail::Call& given) {
     auto& state = this->state();
     detail::check(given, state);
@@ -265,20 +267,6 @@ Pending Communicator::start(const detail::Call& given) {
     call.stream = state.stream;
     return start_all(state_, {&call, 1}, nullptr);
 }
-
-namespace {
-
-/// The call on contiguous buffers that a call on views is which lie so.
-detail::Call contiguous(const detail::StridedCall& given, const detail::CommunicatorState& state) {
-    auto call = detail::Call(given);
-    if (given.own_part) detail::take_own_part(call, state);
-    return call;
-}
-bool is_contiguous(const detail::StridedCall& call) {
-    return call.in_layout.is_contiguous() && call.out_layout.is_contiguous();
-}
-
-}  // namespace
 
 void Communicator::perform(const detail::StridedCall& given) {
     auto& state = this->state();

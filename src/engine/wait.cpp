@@ -76,6 +76,12 @@ private:
     std::vector<RecordPlaces> records_;
 };
 
+std::vector<Pending*> pointers(std::span<Pending> pendings) {
+    auto all = std::vector<Pending*>{};
+    for (auto& each : pendings) all.push_back(&each);
+    return all;
+}
+
 }  // namespace of_wait
 
 std::optional<std::size_t> first_complete(std::span<Pending* const> pendings, of_wait::TimePoint since) {
@@ -127,15 +133,6 @@ std::optional<std::size_t> wait_any(std::span<Pending* const> pendings) {
     return index;
 }
 
-namespace of_wait {
-
-std::vector<Pending*> pointers(std::span<Pending> pendings) {
-    auto all = std::vector<Pending*>{};
-    for (auto& each : pendings) all.push_back(&each);
-    return all;
-}
-
-}  // namespace of_wait
 }  // namespace detail
 
 void wait_all(std::span<Pending> pendings) { detail::wait_all(detail::of_wait::pointers(pendings)); }

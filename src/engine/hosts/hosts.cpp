@@ -48,6 +48,27 @@ std::string source_towards(int family, const std::string& text) {
     return found ? numeric_text(address->get(), address->size) : "";
 }
 
+/// An id of this process's network namespace and boot: equal for two processes exactly where each reaches the
+/// other by loopback. Host names do not tell: containers may share one, and one kernel can have many
+/// networks.
+std::string network_of_this_process(const std::string& host) {
+    auto boot = std::string{};
+    errno = 0;
+    std::ifstream("/proc/sys/kernel/random/boot_id") >> boot;
+    if (boot.empty()) throw_if_short(errno);
+    char space[64] = {};
+    // Without these files, hosts are told apart by name only.
+    const auto known = !boot.empty() && readlink("/proc/self/ns/net", space, sizeof space - 1) > 0;
+    return cat(std::hash<std::string>{}(known ? cat(boot, space) : host));
+}
+
+std::string ranks_text(const std::vector<HostLine>& lines, const std::string& families) {
+    auto ranks = std::vector<int>{};
+    for (const auto& each : lines)
+        if (each.families == families) ranks.push_back(each.rank);
+    return ranks_to_string(ranks);
+}
+
 }  // namespace
 
 bool is_selected(const Interface& interface, const std::string& wanted) {
@@ -123,31 +144,6 @@ std::string to_text(const std::vector<Interface>& interfaces) {
         append(text, cat(text.empty() ? "" : ", ", each.name, " ", each.address));
     return text.empty() ? "none" : text;
 }
-
-namespace {
-
-/// An id of this process's network namespace and boot: equal for two processes exactly where each reaches the
-/// other by loopback. Host names do not tell: containers may share one, and one kernel can have many
-/// networks.
-std::string network_of_this_process(const std::string& host) {
-    auto boot = std::string{};
-    errno = 0;
-    std::ifstream("/proc/sys/kernel/random/boot_id") >> boot;
-    if (boot.empty()) throw_if_short(errno);
-    char space[64] = {};
-    // Without these files, hosts are told apart by name only.
-    const auto known = !boot.empty() && readlink("/proc/self/ns/net", space, sizeof space - 1) > 0;
-    return cat(std::hash<std::string>{}(known ? cat(boot, space) : host));
-}
-
-std::string ranks_text(const std::vector<HostLine>& lines, const std::string& families) {
-    auto ranks = std::vector<int>{};
-    for (const auto& each : lines)
-        if (each.families == families) ranks.push_back(each.rank);
-    return ranks_to_string(ranks);
-}
-
-}  // namespace
 
 Hosts::Hosts(int rank, std::string host, std::string interface)
     : host_(std::move(host)), wanted_(std::move(interface)), meant_(interfaces(wanted_)) {

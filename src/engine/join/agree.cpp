@@ -12,11 +12,8 @@
 #include "engine/hash.hpp"
 
 namespace rankmesh::detail {
-namespace {
 
 constexpr std::size_t most_classes = 8;  // descriptions that an error lists, which bounds every message
-
-}  // namespace
 
 void merge(std::vector<PlanClass>& classes, PlanClass added) {
     const auto found = std::ranges::find(classes, added.description, &PlanClass::description);

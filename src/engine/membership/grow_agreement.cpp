@@ -61,67 +61,6 @@ std::string follow(const GrowOutcome& outcome, const Growth& asked, const LostRa
     }
 }
 
-}  // namespace
-
-NextWorld GrowAgreement::grow(const Growth& asked, const std::function<std::vector<int>()>& ended,
-                              const Renewed& renewed) {
-    if (places_.empty())
-        throw UsageError(
-            cat("rank ", rank_,
-                " asks for more ranks of a world that sub() made; the world that the job started "
-                "with grows, and those that survivors() and grow() made of it"));
-    if (!store_)
-        throw UsageError(cat("rank ", rank_,
-                             " asks for more ranks of a world of one process, which has no store; ",
-                             what_grows));
-    const auto outcome = GrowOutcome{store_, cat(scope_, "grow.", number_++, "."), rank_, size_};
-    // Perhaps only a connection was cut, and its rank still comes.
-    const auto before = ended();
-    const auto given = Clock::now() + cut_wait;
-    const auto lost = [&](const std::vector<int>& absent) {
-        if (const auto* failure = renewed()) throw MadeAnother{*failure};
-        auto now = ended();
-        std::erase_if(now, [&](int each) {
-            if (each == rank_) return true;
-            return contains(before, each) && (!contains(absent, each) || Clock::now() < given);
-        });
-        std::ranges::sort(now);
-        now.erase(std::unique(now.begin(), now.end()), now.end());
-        return now;
-    };
-    const auto own = outcome.here(rank_);
-    store_->set(own,
-                pack_texts({std::to_string(asked.most), std::to_string(asked.timeout.count()), asked.about}),
-                outcome.soon());
-    const auto text = [&] {
-        try {
-            if (rank_ != 0) return follow(outcome, asked, lost);
-            return lead_growth(outcome, places_, asked, lost, ended);
-        } catch (MadeAnother& made) {
-            append(made.failure.why, "; grow cannot be completed");
-            return outcome.fail(made.failure);
-        } catch (const EngineFailure& error) {
-            return outcome.fail({.kind = Failure::Kind::engine, .why = error.what()});
-        }
-    }();
-    store_->remove({own}, outcome.soon());
-    try {
-        auto listed = outcome.read(text);
-        // The places are ascending, and those of ranks that were there are among them.
-        const auto found =
-            std::ranges::lower_bound(listed.world.places, places_[static_cast<std::size_t>(rank_)]);
-        listed.world.rank = static_cast<int>(found - listed.world.places.begin());
-        return std::move(listed.world);
-    } catch (...) {
-        leftovers_.push_back(outcome.key("outcome"));
-        for (int each = 0; each < size_; ++each)
-            leftovers_.push_back(outcome.here(each));  // also of the dead
-        throw;
-    }
-}
-
-namespace {
-
 /// A process that waits to enter, under one secret.
 class Candidacy {
 public:
@@ -214,6 +153,63 @@ private:
 };
 
 }  // namespace
+
+NextWorld GrowAgreement::grow(const Growth& asked, const std::function<std::vector<int>()>& ended,
+                              const Renewed& renewed) {
+    if (places_.empty())
+        throw UsageError(
+            cat("rank ", rank_,
+                " asks for more ranks of a world that sub() made; the world that the job started "
+                "with grows, and those that survivors() and grow() made of it"));
+    if (!store_)
+        throw UsageError(cat("rank ", rank_,
+                             " asks for more ranks of a world of one process, which has no store; ",
+                             what_grows));
+    const auto outcome = GrowOutcome{store_, cat(scope_, "grow.", number_++, "."), rank_, size_};
+    // Perhaps only a connection was cut, and its rank still comes.
+    const auto before = ended();
+    const auto given = Clock::now() + cut_wait;
+    const auto lost = [&](const std::vector<int>& absent) {
+        if (const auto* failure = renewed()) throw MadeAnother{*failure};
+        auto now = ended();
+        std::erase_if(now, [&](int each) {
+            if (each == rank_) return true;
+            return contains(before, each) && (!contains(absent, each) || Clock::now() < given);
+        });
+        std::ranges::sort(now);
+        now.erase(std::unique(now.begin(), now.end()), now.end());
+        return now;
+    };
+    const auto own = outcome.here(rank_);
+    store_->set(own,
+                pack_texts({std::to_string(asked.most), std::to_string(asked.timeout.count()), asked.about}),
+                outcome.soon());
+    const auto text = [&] {
+        try {
+            if (rank_ != 0) return follow(outcome, asked, lost);
+            return lead_growth(outcome, places_, asked, lost, ended);
+        } catch (MadeAnother& made) {
+            append(made.failure.why, "; grow cannot be completed");
+            return outcome.fail(made.failure);
+        } catch (const EngineFailure& error) {
+            return outcome.fail({.kind = Failure::Kind::engine, .why = error.what()});
+        }
+    }();
+    store_->remove({own}, outcome.soon());
+    try {
+        auto listed = outcome.read(text);
+        // The places are ascending, and those of ranks that were there are among them.
+        const auto found =
+            std::ranges::lower_bound(listed.world.places, places_[static_cast<std::size_t>(rank_)]);
+        listed.world.rank = static_cast<int>(found - listed.world.places.begin());
+        return std::move(listed.world);
+    } catch (...) {
+        leftovers_.push_back(outcome.key("outcome"));
+        for (int each = 0; each < size_; ++each)
+            leftovers_.push_back(outcome.here(each));  // also of the dead
+        throw;
+    }
+}
 
 NextWorld enter(Store& store, std::optional<int> place, const std::string& about, Duration timeout) {
     const auto until = from_now(timeout);

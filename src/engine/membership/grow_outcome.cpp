@@ -6,14 +6,11 @@
 #include "engine/membership/failure_board.hpp"
 
 namespace rankmesh::detail {
-namespace {
 
 // What an outcome begins with.
 constexpr auto entered = "entered";  // a world
 constexpr auto refused = "refused call";
 constexpr auto failed = "failed";
-
-}  // namespace
 
 int read_number(const std::string& text) {
     return static_cast<int>(Fields(text + " ", "what another rank says").number());

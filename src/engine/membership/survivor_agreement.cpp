@@ -11,12 +11,9 @@
 #include "engine/timeout.hpp"
 
 namespace rankmesh::detail {
-namespace {
 
 /// The time for which a rank known to have ended is waited for: perhaps only its connection has ended.
 constexpr auto ended_wait = std::chrono::milliseconds(50);
-
-}  // namespace
 
 SurvivorAgreement::SurvivorAgreement(std::shared_ptr<Store> store, std::string scope, int rank, int size,
                                      Duration timeout)

@@ -35,21 +35,6 @@ std::array<OwnOp, 4>& own_ops() {
     return ops;
 }
 
-}  // namespace
-
-MPI_Op own_op(Reduction reduction, DType dtype) {
-    // Channels of a multithreaded world may call this at the same time.
-    static std::mutex mutex;
-    const auto lock = std::lock_guard(mutex);
-    const auto which = reduction == Reduction::mean ? Reduction::sum : reduction;
-    auto& own = *std::ranges::find(own_ops(), which, &OwnOp::reduction);
-    const auto type = dtype == DType::f16 ? std::size_t{0} : std::size_t{1};
-    if (own.ops[type] == MPI_OP_NULL) MPI_Op_create(own.functions[type], 1, &own.ops[type]);
-    return own.ops[type];
-}
-
-namespace {
-
 /// The datatypes and operations of functions. Channels of a multithreaded world use them at the same time.
 struct Functions {
     std::mutex mutex;
@@ -71,6 +56,17 @@ void apply_function_of(void* in, void* inout, int* count, MPI_Datatype* type) {
 }
 
 }  // namespace
+
+MPI_Op own_op(Reduction reduction, DType dtype) {
+    // Channels of a multithreaded world may call this at the same time.
+    static std::mutex mutex;
+    const auto lock = std::lock_guard(mutex);
+    const auto which = reduction == Reduction::mean ? Reduction::sum : reduction;
+    auto& own = *std::ranges::find(own_ops(), which, &OwnOp::reduction);
+    const auto type = dtype == DType::f16 ? std::size_t{0} : std::size_t{1};
+    if (own.ops[type] == MPI_OP_NULL) MPI_Op_create(own.functions[type], 1, &own.ops[type]);
+    return own.ops[type];
+}
 
 MPI_Op function_op(bool commutes) {
     auto& functions = Functions::of_process();

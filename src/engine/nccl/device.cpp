@@ -25,6 +25,17 @@ std::mutex& enqueuing_on(int device) {
     return all[device];
 }
 
+const Cuda& cuda_on(int device) {
+    const auto& cuda = Libraries::get().cuda;
+    cuda.check(cuda.set_device(device), "cudaSetDevice");
+    return cuda;
+}
+
+void copy(int device, void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind) {
+    const auto& cuda = cuda_on(device);
+    if (bytes > 0) cuda.check(cuda.memcpy(to, from, bytes, kind), "cudaMemcpy");
+}
+
 }  // namespace
 
 NcclDevice::NcclDevice(int number, int rank, std::shared_ptr<NcclReaper> reaper)
@@ -69,21 +80,6 @@ void NcclDevice::work() {
     while (!changed_.wait_for(lock, period, [this] { return ending_; }))
         for (auto* watched : watched_) watched->watch();
 }
-
-namespace {
-
-const Cuda& cuda_on(int device) {
-    const auto& cuda = Libraries::get().cuda;
-    cuda.check(cuda.set_device(device), "cudaSetDevice");
-    return cuda;
-}
-
-void copy(int device, void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind) {
-    const auto& cuda = cuda_on(device);
-    if (bytes > 0) cuda.check(cuda.memcpy(to, from, bytes, kind), "cudaMemcpy");
-}
-
-}  // namespace
 
 std::shared_ptr<void> allocate_on_device(int device, std::size_t bytes) {
     const auto& cuda = cuda_on(device);

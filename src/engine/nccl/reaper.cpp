@@ -13,14 +13,11 @@
 #include "engine/timeout.hpp"
 
 namespace rankmesh::detail {
-namespace {
 
 /// The time that the last user of a device waits for peers that still have its communicators.
 constexpr auto patience = std::chrono::seconds(10);
 /// The time after that until which NCCL must have aborted them.
 constexpr auto abort_time = std::chrono::seconds(5);
-
-}  // namespace
 
 struct NcclReaper::State {
     explicit State(int device) : device(device) {}

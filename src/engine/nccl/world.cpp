@@ -29,36 +29,6 @@ int choose(WorldState& host, std::optional<int> asked) {
     return device;
 }
 
-}  // namespace
-
-void throw_what_is_wrong(Exchange& exchange, const std::string& wrong) {
-    auto is_wrong = std::array<std::int64_t, 4>{wrong.empty() ? 0 : 1};
-    exchange.max(is_wrong);  // whose errors name the ranks that do not come
-    if (is_wrong[0] == 0) return;
-    auto texts = std::vector<std::pair<std::string, std::vector<int>>>{};
-    auto rank = 0;
-    for (const auto& said : all_say(exchange, wrong)) {
-        if (!said.empty()) {
-            auto found = std::ranges::find(texts, said, [](const auto& each) { return each.first; });
-            if (found == texts.end()) found = texts.insert(texts.end(), {said, {}});
-            found->second.push_back(rank);
-        }
-        ++rank;
-    }
-    if (texts.empty()) return;
-    auto text = std::string{};
-    for (const auto& [said, ranks] : texts) {
-        const auto all = static_cast<int>(ranks.size()) == exchange.size();
-        const auto named = all || said.substr(1, 5) == "rank ";
-        append(text, cat(text.empty() ? "" : "; ", said.substr(1),
-                         named ? "" : cat(", on rank ", ranks_to_string(ranks))));
-    }
-    if (texts.front().first.front() == 'm') throw UsageError(text);
-    throw EngineFailure(text);
-}
-
-namespace {
-
 std::shared_ptr<NcclDevice> own_device(WorldState& host, std::optional<int> asked) {
     return std::make_shared<NcclDevice>(choose(host, asked), host.rank());
 }
@@ -134,6 +104,32 @@ std::shared_ptr<NcclDevice> agreed_device(WorldState& host, std::optional<int> a
 }
 
 }  // namespace
+
+void throw_what_is_wrong(Exchange& exchange, const std::string& wrong) {
+    auto is_wrong = std::array<std::int64_t, 4>{wrong.empty() ? 0 : 1};
+    exchange.max(is_wrong);  // whose errors name the ranks that do not come
+    if (is_wrong[0] == 0) return;
+    auto texts = std::vector<std::pair<std::string, std::vector<int>>>{};
+    auto rank = 0;
+    for (const auto& said : all_say(exchange, wrong)) {
+        if (!said.empty()) {
+            auto found = std::ranges::find(texts, said, [](const auto& each) { return each.first; });
+            if (found == texts.end()) found = texts.insert(texts.end(), {said, {}});
+            found->second.push_back(rank);
+        }
+        ++rank;
+    }
+    if (texts.empty()) return;
+    auto text = std::string{};
+    for (const auto& [said, ranks] : texts) {
+        const auto all = static_cast<int>(ranks.size()) == exchange.size();
+        const auto named = all || said.substr(1, 5) == "rank ";
+        append(text, cat(text.empty() ? "" : "; ", said.substr(1),
+                         named ? "" : cat(", on rank ", ranks_to_string(ranks))));
+    }
+    if (texts.front().first.front() == 'm') throw UsageError(text);
+    throw EngineFailure(text);
+}
 
 NcclWorld::NcclWorld(std::shared_ptr<WorldState> host, std::optional<int> device, bool share,
                      std::unique_ptr<NcclComm> root)

@@ -34,40 +34,6 @@ void check_private(int file, const std::string& what) {
     }
 }
 
-}  // namespace
-
-std::optional<Secret> secret(const std::string& name) {
-    const auto file_name = name + "_FILE";
-    const auto* value = std::getenv(name.c_str());
-    const auto* path = std::getenv(file_name.c_str());
-    // As a secret that does not exist leaves it, which its owner believes to be set.
-    for (const auto& [variable, text] : {std::pair(name, value), {file_name, path}})
-        if (text && !*text)
-            throw UsageError(cat(variable, " is set and empty; give it the secret, or unset it"));
-    if (value && path) throw UsageError(cat(name, " and ", file_name, " are both set; unset one of them"));
-    if (value) return Secret{value, name};
-    if (!path) return std::nullopt;
-
-    const auto what = cat("the file '", path, "' (", file_name, ")");
-    const auto file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (file < 0) throw UsageError(cat(what, " cannot be read: ", std::strerror(errno)));
-    auto line = std::string(4096, '\0');
-    try {
-        check_private(file, what);
-    } catch (...) {
-        close(file);
-        throw;
-    }
-    const auto length = read(file, line.data(), line.size());
-    close(file);
-    line.resize(length > 0 ? static_cast<std::size_t>(length) : 0);
-    line.resize(std::min(line.find_first_of("\r\n"), line.size()));
-    if (line.empty()) throw UsageError(cat(what, " holds nothing in its first line"));
-    return Secret{line, file_name};
-}
-
-namespace {
-
 constexpr auto block_size = std::size_t{64};
 
 constexpr std::array<std::uint32_t, 64> constants = {
@@ -106,6 +72,36 @@ void add_block(State& state, const char* block) {
 }
 
 }  // namespace
+
+std::optional<Secret> secret(const std::string& name) {
+    const auto file_name = name + "_FILE";
+    const auto* value = std::getenv(name.c_str());
+    const auto* path = std::getenv(file_name.c_str());
+    // As a secret that does not exist leaves it, which its owner believes to be set.
+    for (const auto& [variable, text] : {std::pair(name, value), {file_name, path}})
+        if (text && !*text)
+            throw UsageError(cat(variable, " is set and empty; give it the secret, or unset it"));
+    if (value && path) throw UsageError(cat(name, " and ", file_name, " are both set; unset one of them"));
+    if (value) return Secret{value, name};
+    if (!path) return std::nullopt;
+
+    const auto what = cat("the file '", path, "' (", file_name, ")");
+    const auto file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (file < 0) throw UsageError(cat(what, " cannot be read: ", std::strerror(errno)));
+    auto line = std::string(4096, '\0');
+    try {
+        check_private(file, what);
+    } catch (...) {
+        close(file);
+        throw;
+    }
+    const auto length = read(file, line.data(), line.size());
+    close(file);
+    line.resize(length > 0 ? static_cast<std::size_t>(length) : 0);
+    line.resize(std::min(line.find_first_of("\r\n"), line.size()));
+    if (line.empty()) throw UsageError(cat(what, " holds nothing in its first line"));
+    return Secret{line, file_name};
+}
 
 std::string sha256(std::string_view text) {
     auto state =

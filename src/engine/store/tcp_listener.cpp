@@ -46,6 +46,25 @@ wire::Greeting heard(int socket, TcpGreeting::Instant until) {
     }
 }
 
+using Clock = std::chrono::steady_clock;
+using std::chrono::milliseconds;
+
+/// The descriptors that a process needs for what is not a rank of the job.
+constexpr auto other_descriptors = rlim_t{64};
+
+void check_descriptors_to_serve(const TcpStoreOptions& options) {
+    const auto size = options.size;
+    auto limit = rlimit{};
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return;
+    const auto needed = static_cast<rlim_t>(size) + other_descriptors;
+    if (limit.rlim_cur >= needed) return;
+    throw UsageError(cat("rank ", options.rank, " serves the store of ", size,
+                         " ranks, each of which is a connection, and its process may "
+                         "open ",
+                         limit.rlim_cur, " descriptors; let it open ", needed, " by ulimit -n ", needed,
+                         ", or set RANKMESH_STORE to a folder or a Redis server"));
+}
+
 }  // namespace
 
 TcpGreeting TcpGreeting::at(const std::string& address, int port, Instant until) {
@@ -81,29 +100,6 @@ bool TcpGreeting::serves(const std::string& job) const {
 std::string TcpGreeting::text() const {
     return is_store() ? "is taken by the store of another job" : failure;
 }
-
-namespace {
-
-using Clock = std::chrono::steady_clock;
-using std::chrono::milliseconds;
-
-/// The descriptors that a process needs for what is not a rank of the job.
-constexpr auto other_descriptors = rlim_t{64};
-
-void check_descriptors_to_serve(const TcpStoreOptions& options) {
-    const auto size = options.size;
-    auto limit = rlimit{};
-    if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return;
-    const auto needed = static_cast<rlim_t>(size) + other_descriptors;
-    if (limit.rlim_cur >= needed) return;
-    throw UsageError(cat("rank ", options.rank, " serves the store of ", size,
-                         " ranks, each of which is a connection, and its process may "
-                         "open ",
-                         limit.rlim_cur, " descriptors; let it open ", needed, " by ulimit -n ", needed,
-                         ", or set RANKMESH_STORE to a folder or a Redis server"));
-}
-
-}  // namespace
 
 void TcpListener::open() {
     check_descriptors_to_serve(options_);

@@ -54,13 +54,9 @@ std::string host_in_url(const std::string& host) {
     return host.find(':') == host.npos ? host : cat("[", host, "]");
 }
 
-namespace {
-
 constexpr auto tcp_form =
     "write tcp://HOST:PORT with a port of rank 0's host that is free, such as tcp://10.0.0.1:29511";
 constexpr auto most_ports = 64;
-
-}  // namespace
 
 TcpUrl TcpUrl::parse(std::string_view url) {
     // The text is not repeated in the error, since it may be a secret.
@@ -108,11 +104,7 @@ std::string TcpUrl::ports() const {
 
 std::string TcpUrl::text() const { return cat("tcp://", host_in_url(host), ":", ports()); }
 
-namespace {
-
 constexpr auto form = "write redis://HOST:PORT or redis://HOST:PORT/DATABASE, such as redis://10.0.0.1:6379";
-
-}  // namespace
 
 RedisUrl RedisUrl::parse(std::string_view url) {
     // The text is not repeated in the error, since it may be a password.

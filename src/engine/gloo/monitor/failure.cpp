@@ -180,13 +180,9 @@ std::optional<Failure> PeerMonitor::failure() const {
     return failure_;
 }
 
-namespace {
-
 // In a reply.
 constexpr auto reply_arrived = std::uint32_t{1};
 constexpr auto reply_ended = std::uint32_t{2};
-
-}  // namespace
 
 std::vector<Channel::PeerStatus> PeerMonitor::ask(const std::string& key, std::uint64_t number) {
     const auto one = std::lock_guard(asking_);

@@ -8,11 +8,8 @@
 #include "engine/gloo/transport/connection.hpp"
 
 namespace rankmesh::detail {
-namespace {
 
 constexpr auto monitor_slot = first_slot(SlotKind::monitor);
-
-}  // namespace
 
 MessageBox::MessageBox(std::shared_ptr<Connections> connections)
     : connections_(std::move(connections)),

@@ -10,11 +10,8 @@
 #include "engine/timeout.hpp"
 
 namespace rankmesh::detail {
-namespace {
 
 constexpr auto longest_goodbye = std::chrono::seconds(5);
-
-}  // namespace
 
 PeerMonitor::PeerMonitor(std::shared_ptr<Connections> connections, std::vector<int> ranks,
                          std::shared_ptr<Ended> ended, std::shared_ptr<Recorder> recorder)
